@@ -4,8 +4,8 @@ import { failureTypes, type HeldDetails, type StepDone } from '../contract/messa
 import type { StepVerdict, Unseen } from '../governance/runs/effects/effect.ts'
 
 /**
- * A call without storage room is tried again after these delays. They double from the first delay up to the longest
- * one.
+ * A call without storage room is tried again after a delay. The first delay is `firstSeconds`. Each further delay is
+ * twice as long as the last one, up to `mostSeconds`.
  */
 const roomDelay = { firstSeconds: 2, mostSeconds: 30 }
 
@@ -24,8 +24,8 @@ function waitsForRoom(attempt: number): ApplicationFailure {
 }
 
 /**
- * Answers the workflow about a call that does not run now. Returns the outcome of a completed or skipped call. Throws
- * an ApplicationFailure for every other state.
+ * Tells the workflow the state of a call that does not run now. Returns the outcome of a completed or skipped call.
+ * Throws an ApplicationFailure for every other state.
  */
 export function answer(
   verdict: Exclude<Extract<StepVerdict, { go: false }>, Unseen>,

@@ -50,21 +50,20 @@ export async function runAttempt(
 }
 
 /**
- * Holds the call for a new approval, because the thing that `changed` names is no longer as its approvers saw it. The
- * call has done nothing so far.
+ * Decides again about a call whose approval is outdated, because the thing named by `changed` has changed. Usually the
+ * call is then held for a new approval. The call has done nothing so far.
  */
 async function heldAgain(attempt: Attempt, control: Control, changed: string): Promise<StepDone> {
   control.logState(`${changed} has changed since it was approved`)
   const refused = await throughOutages(() => control.holdAgain(changed))
   if (refused === 'superseded') return conclude(attempt, 'intent')
-  // No rule holds the call any more. So the next attempt makes the call, although `changed` is not as it was approved.
+  // No rule requires an approval for the call any more. So the next attempt makes the call, although `changed` has
+  // changed.
   if (refused === null) throw retryLater(attempt)
   return answer(refused, attempt.activity)
 }
 
-/**
- * Answers the workflow with the state in the call's row, because another attempt may have continued the call meanwhile.
- */
+/** Tells the workflow the state in the call's row, because another attempt may have continued the call meanwhile. */
 function conclude({ activity }: Attempt, state: EffectState): StepDone {
   if (state === 'held' || state === 'intent' || state === 'sent' || state === 'retry')
     throw ApplicationFailure.create({ message: 'the attempt was superseded', type: failureTypes.unavailable })
@@ -73,8 +72,8 @@ function conclude({ activity }: Attempt, state: EffectState): StepDone {
 }
 
 /**
- * Saves a known outcome together with the operation that follows the call. Tries again while the database cannot be
- * reached, because otherwise the outcome would become unknown.
+ * Saves a known outcome. Also does the operation that follows the call, for example the decision about the next call.
+ * Tries again while the database cannot be reached, because otherwise the outcome would become unknown.
  */
 function save(
   control: Control,
@@ -88,7 +87,10 @@ function save(
   })
 }
 
-/** Seals the values of a result. This happens before the outcome is saved, so that no lock is held meanwhile. */
+/**
+ * Seals the values of a result. Values are sealed before the outcome is saved, so that no lock is held while they are
+ * sealed.
+ */
 async function sealed({ context, op }: Attempt, result: Ended['result']): Promise<OutcomeOp['result']> {
   if ('error' in result) {
     const { detail, ...failed } = result

@@ -13,7 +13,8 @@ import { audienceReaders } from './tools/index.ts'
 const readers: ReadonlyMap<string, AudienceReader<never>> = new Map(Object.entries(audienceReaders))
 
 /**
- * Throws ToolError if somebody whom a tool policy does not allow can read the folder or file that the call writes to.
+ * Checks who can read the folder or file that the call writes to. Throws ToolError if a tool policy does not allow one
+ * of these readers.
  */
 export async function requireAudience(
   hand: CallInHand,

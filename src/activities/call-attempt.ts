@@ -8,7 +8,10 @@ export interface Attempt extends CallInHand {
   readonly activity: ActivityContext
   /** The decision that allows the call, with the number of the attempt. */
   readonly verdict: Allowed
-  /** Keeps the decision that was made ahead for the next call, until this worker gets the activity of that call. */
+  /**
+   * Keeps decisions about next calls that were made early. Each decision waits here until this worker gets the activity
+   * of its call.
+   */
   readonly ahead: DecidedAhead
 }
 
@@ -16,7 +19,7 @@ export type Allowed = Extract<StepVerdict, { go: true }>
 export type Refused = Exclude<Extract<StepVerdict, { go: false }>, Unseen>
 
 /**
- * The end of an attempt that has not acted. `refused`: the call was decided again, and was refused. `changed` names the
- * thing that is no longer as the approvers of the call saw it.
+ * The end of an attempt that has not acted. `refused` is the new decision, if the call was decided again and refused.
+ * `changed` names a thing that has changed since the approvers of the call saw it.
  */
 export type Stopped = { readonly refused: Refused } | { readonly changed: string }

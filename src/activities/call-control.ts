@@ -113,8 +113,8 @@ export class Control {
   }
 
   /**
-   * Runs an attempt after an earlier attempt that may have made the call. `find` looks for the call, or sends the call
-   * again with its key. `ago`: seconds since the earlier attempt's point of no return.
+   * Runs an attempt for a call that an earlier attempt may have made. `find` looks for the call, or sends the call
+   * again with its key. `ago` is the number of seconds since the earlier attempt's point of no return.
    */
   async #look(find: () => Promise<unknown>, limit: AbortSignal, ago: number): Promise<Ended | Stopped> {
     const { activity, tool } = this.#attempt
@@ -188,17 +188,17 @@ export class Control {
   }
 
   /**
-   * Decides the call again with the present rules and roles. Returns null if the call may act; `attempt` has then
-   * increased. Returns `superseded` if this attempt may not act any more. A loop over this function ends, because each
-   * decision uses up one attempt of the call.
+   * Decides the call again with the present rules and roles. Returns null if the call may act. In this case, `attempt`
+   * has increased. Returns `superseded` if this attempt may not act any more. A loop over this function ends, because
+   * each decision uses up one attempt of the call.
    */
   async decideAgain(): Promise<Refused | 'superseded' | null> {
     return this.#decided(this.#attempt.op)
   }
 
   /**
-   * Decides the call again after a change of something that its approvers saw, and shows the present state to new
-   * approvers. Returns null if nothing holds the call any more.
+   * Decides the call again, because something that its approvers saw has changed. New approvers see the present state.
+   * Returns null if no rule requires an approval any more.
    */
   async holdAgain(changed: string): Promise<Refused | 'superseded' | null> {
     const seen = await seenNow(this.#attempt, this.#attempt.activity.cancellationSignal)
@@ -216,8 +216,8 @@ export class Control {
     )
     if (verdict === null) return 'superseded'
     if (!verdict.go) return verdict
-    // Another approval than before allows the call. The people who gave it may have seen a state that this attempt has
-    // not read. So a new attempt must make the call.
+    // The call is now allowed by another approval than before. The people who gave this approval may have seen a state
+    // that this attempt has not read. So a new attempt must make the call.
     const isOther = verdict.approvalId !== null && verdict.approvalId !== this.#verdict.approvalId
     if (isOther && coversMore(tool)) return 'superseded'
     this.#verdict = verdict
@@ -225,8 +225,8 @@ export class Control {
   }
 
   /**
-   * Saves an outcome, together with the write of a transactional tool. Returns `changed` and saves nothing if the call
-   * must be decided again first.
+   * Saves an outcome, together with the write of a transactional tool. If the call must be decided again first, saves
+   * nothing and returns `changed`.
    */
   save(op: OutcomeOp, commit: ToolResult['commit']): Promise<EffectState | 'changed' | Outdated> {
     const { context, spec } = this.#attempt

@@ -28,43 +28,49 @@ const longBody = 100
  */
 const mostOutside = 100
 /**
- * While the thread is busy, an organization that uses too much of it (thread-use.ts) pauses after each call. The pause
- * is this many times as long as the call's time at work. If the thread or the processors are overloaded, the pause
- * can be longer than that (`strain`).
+ * While the thread is busy, an organization that uses too much of the thread (thread-use.ts) pauses after each call.
+ * The pause is this many times as long as the call's time at work. Overload makes the pause longer (`strain`).
  */
 const restFactor = 8
 /** The longest pause in milliseconds. */
 const longestRest = 1_000
-/** During a pause, the worker checks every so many milliseconds whether the pause is still needed. */
+/**
+ * During a pause, the worker checks whether the pause is still needed. This is the time between two checks in
+ * milliseconds.
+ */
 const restStep = 50
-/** An organization pauses only if another organization waits, or was served within this many milliseconds. */
+/**
+ * An organization pauses only for the sake of another organization. The other organization must have waiting calls, or
+ * must have been served less than this many milliseconds ago.
+ */
 const besideMilliseconds = 2_000
 /** The thread counts as busy if it works for more than this fraction of the time. */
 const busyShare = 0.35
 /** An organization counts as served for this many milliseconds after one of its calls last arrived or ended. */
 const rememberedMilliseconds = 10_000
-/** If all slots are in use for this many milliseconds, one waiting call gives its slot back to Temporal. */
+/**
+ * If all slots are in use for this many milliseconds, one call that waits for a place gives its slot back to Temporal.
+ */
 const longestFull = 100
-/** A quick call (a local activity) waits at most this many milliseconds until it may run. */
+/** A quick call (a local activity) waits at most this many milliseconds for a place. */
 const quickPatience = 100
 
 /** The weight of the latest call in the average `Organization.placeTime`, from 0 to 1. */
 const newPart = 0.2
 
-/** One call's permission to run beside the other calls of its organization. */
+/** One call's permission to run at the same time as other calls of its organization. */
 export interface CallPlace {
-  /** Notes that the body of the call starts. */
+  /** Records that the body of the call starts. */
   bodyBegins(): void
-  /** Notes that the call has ended, and frees its place. */
+  /** Records that the call has ended. The place of the call becomes free, sometimes only after a pause. */
   leave(): void
 }
 
 export interface CallPlaces {
   /**
-   * Waits until the call may run beside the other calls of its organization. Rejects with the signal's reason if the
-   * signal is aborted. Rejects with a retryable failure if the call must give its slot back; Temporal then hands out
-   * the call again. A quick call waits at most `quickPatience`, because its run occupies a slot for workflow tasks
-   * meanwhile.
+   * Waits until the call gets a place. Rejects with the signal's reason if the signal is aborted. If the call must give
+   * its slot back, rejects with a retryable failure, and Temporal hands out the call again. A quick call gives up after
+   * `quickPatience`, because a waiting quick call also occupies a slot for workflow tasks.
    */
   enter(organizationId: string, signal: AbortSignal, isQuick: boolean): Promise<CallPlace>
 }
@@ -76,14 +82,14 @@ interface Waiting {
 
 interface Organization {
   working: number
-  /** The number of calls with long bodies. */
+  /** The number of calls that count as `outside` (`longBody`). */
   outside: number
   readonly waiting: Waiting[]
-  /** When a call of the organization last arrived or ended, by the clock of `createCallPlaces`. */
+  /** The time at which a call of the organization last arrived or ended, by the clock of `createCallPlaces`. */
   servedAt: number
   /**
-   * The average time in milliseconds for which a call takes a place, with the pause after the call. Newer calls count
-   * more than older ones.
+   * The average time in milliseconds for which a call occupies a place. A pause after the call is included. Newer calls
+   * count more than older calls.
    */
   placeTime: number
 }
@@ -100,13 +106,13 @@ class Places implements CallPlaces {
   readonly #load: ThreadLoad
   readonly #use: ReturnType<typeof createUse>
   readonly #organizations = new Map<string, Organization>()
-  /** The number of calls of all organizations that are at work or have long bodies. */
+  /** The number of calls that have got a place and have not ended, of all organizations. */
   #inProgress = 0
-  /** The number of calls of all organizations that have long bodies. */
+  /** The number of calls that count as `outside`, of all organizations. */
   #outside = 0
   /**
-   * Calls with long bodies that still count as at work, because too many slots were in use. Each function tries again
-   * to count its call as `outside`.
+   * Has one function for each call with a long body that still counts as `working`, because there was no room for
+   * another `outside` call. The function tries again to count its call as `outside`.
    */
   readonly #longBodies = new Set<() => void>()
   #waiting = 0
@@ -128,7 +134,7 @@ class Places implements CallPlaces {
     return this.#place(organizationId, organization)
   }
 
-  /** Notes that the organization is served. Forgets idle organizations that were not served lately. */
+  /** Records that the organization is served. Forgets idle organizations that were not served lately. */
   #served(id: string): Organization {
     const now = this.#clock()
     const organization = this.#organizations.get(id) ?? {
@@ -187,7 +193,7 @@ class Places implements CallPlaces {
     })
   }
 
-  /** Returns after how many milliseconds a quick call that gets no place comes again (comes-again.ts). */
+  /** Returns the milliseconds after which a quick call that gets no place comes again (comes-again.ts). */
   #untilTurn({ waiting, placeTime }: Organization): number {
     return this.#organizations.size === 1 ? 0 : untilTurn(waiting.length, placeTime, mostAtWork)
   }
@@ -204,8 +210,8 @@ class Places implements CallPlaces {
     let timer: NodeJS.Timeout | undefined
     const goOutside = (): void => {
       worked ??= this.#clock() - began
-      // An organization may have only as many calls with long bodies as there are free slots. So one organization alone
-      // takes about half of the slots, and each further organization about half of the rest.
+      // An organization may have only as many calls with long bodies as there are free slots. So a single organization
+      // takes about half of the slots. Each further organization takes about half of the rest.
       const hasRoom = this.#outside < mostOutside && organization.outside < callSlots - this.#inProgress
       if (!hasRoom) {
         this.#longBodies.add(goOutside)
@@ -241,7 +247,7 @@ class Places implements CallPlaces {
     }
   }
 
-  /** Returns for how many milliseconds the place of an ended call stays taken. This time may end early (`#free`). */
+  /** Returns for how many milliseconds the place of an ended call stays taken. `#free` may end this time early. */
   #restAfter(organizationId: string, worked: number): number {
     const isUnfair = this.#use.usesTooMuch(organizationId, worked)
     return isUnfair ? Math.min(worked * restFactor * this.#load.strain(), longestRest) : 0
@@ -259,7 +265,7 @@ class Places implements CallPlaces {
     setTimeout(() => this.#free(organization, rest - step, began), step).unref()
   }
 
-  /** Whether another organization waits for a place, or was served lately. */
+  /** Returns whether another organization waits for a place, or was served lately. */
   #hasCompany(organization: Organization): boolean {
     const since = this.#clock() - besideMilliseconds
     for (const each of this.#organizations.values())
@@ -268,8 +274,8 @@ class Places implements CallPlaces {
   }
 
   /**
-   * While all slots are in use, waiting calls of the organization with the most waiting calls give their slots back,
-   * one at a time. So calls of other organizations get slots.
+   * While all slots are in use, one waiting call after another gives its slot back, so that other organizations get
+   * slots. The call is always one of the organization that has the most waiting calls.
    */
   #noteFull(): void {
     const isFull = this.#inProgress + this.#waiting >= callSlots

@@ -1,9 +1,9 @@
 import type { Context as ActivityContext } from '@temporalio/activity'
 
-/** Whether the run was cancelled or the worker stops. */
+/** Returns whether the run was cancelled or the worker stops. */
 export const isCancelled = (activity: ActivityContext): boolean => activity.cancellationSignal.aborted
 
-/** Whether the worker stops. Another worker then continues its calls, so these calls are not cancelled. */
+/** Returns whether the worker stops. Such a stop cancels no call, because another worker continues the calls. */
 export function isShutdown(activity: ActivityContext): boolean {
   if (!isCancelled(activity)) return false
   const { reason } = activity.cancellationSignal as { reason?: unknown }

@@ -15,8 +15,8 @@ import type { CallInHand } from './seen-state.ts'
 
 /*
  * The transaction that saves the outcome of a call also decides the next call, or ends the run. The next call's
- * activity arrives some milliseconds later and makes the call, if the decision still holds. If the activity goes to
- * another worker, or this worker dies, the call is decided again from its row, as after every crash.
+ * activity arrives some milliseconds later. The activity makes the call if the decision is still valid. If the activity
+ * goes to another worker, or this worker dies, the call is decided again from its row, as after every crash.
  */
 
 /** A call that was decided before its activity has arrived. */
@@ -30,8 +30,8 @@ export interface DecidedCallAhead {
 /** The next calls that one worker has decided before their activities arrived. */
 export interface DecidedAhead {
   /**
-   * Returns the kept call with this key if its decision still holds, and null otherwise. Each call is returned at most
-   * once.
+   * Returns the kept call with this key. Returns null if there is none, or if its decision is no longer valid. Each
+   * call is returned at most once.
    */
   take(context: Context, key: EffectKey): Promise<DecidedCallAhead | null>
   keep(call: DecidedCallAhead): void
@@ -39,7 +39,10 @@ export interface DecidedAhead {
 
 /** At most this many calls are kept. A worker never has so many quick calls in progress. */
 const mostKept = 200
-/** A call is kept for this many milliseconds. Usually, the activity of the call arrives sooner. */
+/**
+ * A call that has been kept for longer than this many milliseconds is dropped when another call is kept. Usually, the
+ * activity of a call arrives sooner.
+ */
 const keptMilliseconds = 10_000
 
 export function createDecidedAhead(clock: () => number = () => performance.now()): DecidedAhead {
@@ -65,12 +68,12 @@ export function createDecidedAhead(clock: () => number = () => performance.now()
 }
 
 /**
- * Calls of these kinds of tools can run twice without a second effect. So such a call may be decided ahead, even if
- * another worker then decides it again and makes it too.
+ * If a call of a tool with one of these values of `repeat` runs twice, the second time has no further effect. So such
+ * calls may be decided ahead, although another worker may then decide and make the same call again.
  */
 const mayBeDecidedAhead: ReadonlySet<Repeat> = new Set(['free', 'transactional'])
 
-/** A call whose body has run. When its outcome is saved, the next call may be decided in the same transaction. */
+/** A call whose body has run. The transaction that saves the call's outcome may also decide the next call. */
 interface Leading extends CallInHand {
   readonly activity: ActivityContext
   readonly verdict: DecidedCallAhead['verdict']
@@ -79,13 +82,13 @@ interface Leading extends CallInHand {
 
 /**
  * Submits the operation that follows a call. Run this function right after the outcome is submitted, so that one
- * transaction saves both. Never throws.
+ * transaction saves the outcome and the operation. Never throws.
  */
 export type FollowUp = () => Promise<void>
 
 /**
- * Prepares the operation that follows a call with the outcome `result`; null if there is none. The outcome is saved
- * even if this preparation fails.
+ * Prepares the operation that follows a call with the outcome `result`. Returns null if no operation follows, or if the
+ * preparation fails. The outcome is saved even then.
  */
 export const followUpOf = (
   call: Leading,

@@ -2,13 +2,13 @@ import type { Look, ToolCall, ToolContext } from './tools/executor.ts'
 
 const issued = new WeakSet<object>()
 
-/** The argument of a tool's body: proof that the policy interceptor has decided this call. */
+/** The argument of a tool's body. It proves that the policy interceptor has decided this call. */
 export interface DecidedCall {
   readonly call: ToolCall<unknown>
   readonly context: ToolContext
   /**
-   * Set if the call may have been made already. Then the body looks for the call, or sends it again with its key. null:
-   * the body makes the call.
+   * Is null if the body must make the call. Otherwise an earlier attempt may have made the call. Then the tool's finder
+   * looks for the call, or sends the call again with its key.
    */
   readonly look: Look | null
 }
@@ -24,8 +24,8 @@ export function issueDecidedCall(
 }
 
 /**
- * Whether `issueDecidedCall` has created the value. Tools run only with such a value, so a worker without the policy
- * interceptor can run no tool.
+ * Returns whether `issueDecidedCall` has created the value. Tools run only with such a value, so a worker without the
+ * policy interceptor can run no tool.
  */
 export function isDecidedCall(value: unknown): value is DecidedCall {
   return typeof value === 'object' && value !== null && issued.has(value)

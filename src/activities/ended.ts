@@ -7,15 +7,18 @@ import type { ToolResult } from './tools/executor.ts'
 type Completed = Extract<OutcomeOp['result'], { state: 'completed' }>
 type Failed = Extract<OutcomeOp['result'], { state: 'failed' | 'retry' }>
 
-/** The end of one body: its result, and the write of a `transactional` tool. */
+/** The end of one body. It has the body's result. For a `transactional` tool, it also has the write. */
 export interface Ended {
-  /** Values are not sealed yet: `output` is JSON text. */
+  /** The values in the result are not sealed yet, so `output` is JSON text. */
   readonly result:
     | Extract<OutcomeOp['result'], { state: 'cancelled' | 'unknown_outcome' }>
     | (Omit<Failed, 'errorDetail'> & { readonly detail?: JsonObject | undefined })
     | (Omit<Completed, 'output'> & { readonly output: string })
   readonly commit?: ToolResult['commit']
-  /** Seconds that the service asks to wait before the next attempt. Used only if the failed call is tried again. */
+  /**
+   * Seconds that the service asks to wait before the next attempt. This number is used only if the failed call is tried
+   * again.
+   */
   readonly retryAfterSeconds?: number | null
 }
 
@@ -29,7 +32,7 @@ export const unknownOutcome: Ended = { result: { state: 'unknown_outcome' } }
 export const maxOutputLength = 32 * 1024 * 1024
 const tooLarge = `the output has more than ${mostValues} values, or takes more than ${mostHeapBytes / 1024 / 1024} MiB in memory`
 
-/** Returns the refusal for an output's JSON text; null if the text is small enough to be stored. */
+/** Returns the refusal for an output's JSON text. Returns null if the text is small enough to be stored. */
 export function refusalOfSize(output: string): Ended | null {
   if (output.length > maxOutputLength)
     return failed('output_too_large', `the output is larger than ${maxOutputLength / 1024 / 1024} MiB`)

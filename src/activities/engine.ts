@@ -7,8 +7,8 @@ import { finishItems } from '../governance/runs/end/finish-items.ts'
 import { expandStep } from '../governance/runs/effects/items.ts'
 
 /**
- * The activities of the workflow interpreter that are no tool calls. They run as local activities. They can be repeated
- * safely, because the rows that they write show what was done.
+ * The workflow interpreter's own activities, which are not tool calls. They run as local activities. They can be
+ * repeated safely, because the rows that they write show what was done.
  */
 export interface EngineActivities {
   enterRun(runId: string): Promise<EnterResult>
@@ -18,7 +18,9 @@ export interface EngineActivities {
   finishRun(input: FinishInput): Promise<FinalStatus>
 }
 
-/** The signal of the present activity. It is aborted if the activity is cancelled or its worker stops. */
+/**
+ * Returns the signal of the present activity. The signal is aborted if the activity is cancelled or its worker stops.
+ */
 const signal = (): AbortSignal => Activity.current().cancellationSignal
 
 export function createEngineActivities(context: Context): EngineActivities {

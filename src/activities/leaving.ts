@@ -3,18 +3,21 @@ import { mostRequestMilliseconds, mostWaitMilliseconds } from './tools/exchange.
 import { ToolError } from './tools/executor.ts'
 
 /**
- * Limits how late one attempt may send its requests that have an effect. A process that stood still must not send a
- * call after another attempt has looked for this call.
+ * Limits how late one attempt may send requests that have an effect. If the process stood still, another attempt may
+ * have looked for the call meanwhile. After that, this attempt must not send the call.
  */
 export class Leaving {
-  /** The moment at which the attempt asked for the point of no return; null: it has not passed this point. */
+  /**
+   * The moment at which the attempt asked for the point of no return. Is null until the attempt has passed this point.
+   */
   #asked: Moment | null = null
   /** The next request must leave within this many milliseconds after `#asked`. */
   #most = 0
 
   /**
-   * Notes that the point of no return has been passed. `asked`: the moment at which the attempt asked for this point.
-   * `mayBeMadeElsewhere`: another attempt may look for the call, or send it again.
+   * Records that the attempt has passed the point of no return. `asked` is the moment at which the attempt asked for
+   * this point. `mayBeMadeElsewhere` is true if another attempt may look for the call, or send the call again. In this
+   * case, the first request must leave within `mostWaitMilliseconds`. Throws ToolError if it is already too late.
    */
   begin(asked: Moment, mayBeMadeElsewhere: boolean): void {
     this.#asked = asked
@@ -24,8 +27,8 @@ export class Leaving {
 
   /**
    * Call this right before a request with an effect leaves (see `ServiceConnection.requireFresh`). Throws if it is too
-   * late for this request (`#most`). Otherwise moves the limit to a later time, because the next request of the call
-   * leaves only after this request has ended.
+   * late for this request (`#most`). Otherwise moves the limit to a later time for the next request of the call. The
+   * next request leaves only after this request has ended.
    */
   requireFresh(): void {
     if (this.#asked === null) throw new Error('a request with an effect comes before the point of no return')

@@ -1,6 +1,6 @@
 import type { CallInHand } from './seen-state.ts'
 
-/** The fields of log lines about a call. */
+/** Returns the fields of a log line about a call. */
 export const logFields = ({ spec: { run, key }, tool }: Pick<CallInHand, 'spec' | 'tool'>) => ({
   organization_id: run.organizationId,
   request_id: run.requestId ?? undefined,

@@ -3,44 +3,47 @@ import { raceWithLimit } from './patience.ts'
 import { ToolError, type Found, type Look } from './tools/executor.ts'
 
 /*
- * If a worker died or an answer was lost, the next attempt looks for a `findable` call before it makes the call again.
- * If the service knows the call by a key, the next attempt sends the call again with this key. Both kinds of attempts
- * have one of these results:
+ * If a worker died or an answer was lost, an earlier attempt may have made the call. The next attempt of a `findable`
+ * call looks for the call at the service. If the service knows the call by a key, the next attempt sends the call again
+ * with this key. In both cases, the attempt has one of these results:
  *
- * - `done`: the call has happened. Its output is the outcome.
+ * - `done`: the call has happened. The result has the call's output.
  * - `absent`: the call is not there, although `findableAfterSeconds` have passed. The attempt has failed, and nothing
  *   was done.
- * - `later`: the result is not known yet. A later attempt looks again.
- * - `unknown`: the result cannot be found out. A person decides.
+ * - `later`: it is not known yet whether the call has happened. A later attempt looks again.
+ * - `unknown`: it cannot be found out whether the call has happened. A person decides.
  */
 export type Looked =
   | Extract<Found, { kind: 'done' | 'absent' }>
   | { readonly kind: 'later'; readonly seconds: number }
   | { readonly kind: 'unknown' }
 
-/** Times for a call that is looked for, or that is sent again with its key. */
+/** The times for a call that is looked for, or that is sent again with its key. */
 export interface Patience {
-  /** The call is looked for until this many seconds after the point of no return. Afterwards a person decides. */
+  /**
+   * Until this many seconds after the point of no return, the call is looked for or sent again. Afterwards a person
+   * decides.
+   */
   readonly most: number
   /**
-   * Returns the usual seconds until the next look. If the service asks to wait longer, that longer time is used. `ago`:
-   * seconds since the point of no return.
+   * Returns the seconds until the next look, unless the service asks to wait longer. `ago` is the number of seconds
+   * since the point of no return.
    */
   pause(ago: number): number
-  /** If the call is absent this many seconds after the point of no return, it was certainly not made. */
+  /** If a look finds no call this many seconds after the point of no return, the call was certainly not made. */
   readonly absentAfter: number
 }
 
 const pauseSeconds = 15
 /**
- * The longest pause in seconds between two requests with the same key. With a shorter pause, these requests could use
- * up all attempts of the call.
+ * The pauses between two requests with the same key grow to at most this many seconds. If the pauses stayed shorter,
+ * these requests could use up all attempts of the call.
  */
 const longestPauseSeconds = 1_800
 
 /**
- * Returns the times for a call of this tool. `isKeyed`: true if the call is sent again with its key, and the service
- * then repeats its answer to the first request; false if the call is only looked for.
+ * Returns the times for a call of this tool. `isKeyed` is false if the call is only looked for. `isKeyed` is true if
+ * the call is sent again with its key. The service then repeats its answer to the first request.
  */
 export function patienceWith(tool: ToolDeclaration, isKeyed: boolean): Patience {
   if (!isKeyed)
@@ -52,7 +55,7 @@ export function patienceWith(tool: ToolDeclaration, isKeyed: boolean): Patience 
   }
 }
 
-/** Interprets the answer of a tool's finder. `ago`: seconds since the point of no return. */
+/** Interprets the answer of a tool's finder. `ago` is the number of seconds since the point of no return. */
 export function readFound(found: Found, patience: Patience, ago: number): Looked {
   if (found.kind === 'done') return found
   const left = patience.absentAfter - ago
@@ -69,7 +72,7 @@ export function readLookError(error: unknown, patience: Patience, ago: number): 
 const later = ({ most }: Patience, ago: number, seconds: number): Looked =>
   ago > most ? { kind: 'unknown' } : { kind: 'later', seconds }
 
-/** The error of a call that was sent, if the service shows that the call did not happen. */
+/** Returns the error for a call that was sent, but was not carried out. */
 export const notMade = (): ToolError =>
   new ToolError('not_made', 'the call was interrupted, and the service shows that it was not carried out', {
     retryable: true,
@@ -82,7 +85,7 @@ export const tookTooLong = ({ name }: Pick<ToolDeclaration, 'name'>): ToolError 
 const lastLookMilliseconds = 30_000
 
 /**
- * Looks once for a cancelled call, because a cancelled call has no further attempt. `sentAt`: the time at which the
+ * Looks once for a cancelled call, because a cancelled call has no further attempt. `sentAt` is the time at which the
  * call was sent, by `performance.now()`. Returns null if the call is not found. This does not prove that the call was
  * not made, because the call may still appear at the service.
  */

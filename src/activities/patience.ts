@@ -1,14 +1,17 @@
 import { isConnectionError } from '../db/errors.ts'
 import { DomainError } from '../governance/errors.ts'
 
-/** Whether the database cannot be reached, or the same work can succeed later (DomainError `unavailable`). */
+/**
+ * Returns whether the error means that the database cannot be reached, or that the same work can succeed later
+ * (DomainError `unavailable`).
+ */
 export const isOutage = (error: unknown): boolean =>
   isConnectionError(error) || (error instanceof DomainError && error.code === 'unavailable')
 
 /** Milliseconds for which a body may continue after its time limit. A body that has sent bytes gets more time. */
 const graceMilliseconds = { unsent: 2_000, sent: 45_000 }
 
-/** Waits for the body, but only a limited time after `limit`, in case the body ignores its signal. */
+/** Waits for the body. If the body ignores its signal, rejects when `graceMilliseconds` have passed after `limit`. */
 export function raceWithLimit<T>(body: Promise<T>, limit: AbortSignal, isSent: () => boolean): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     const onLimit = (): void => {
@@ -23,7 +26,7 @@ export function raceWithLimit<T>(body: Promise<T>, limit: AbortSignal, isSent: (
 /** Saving a known outcome is tried for this many milliseconds. Then the attempt fails. */
 const saveOutcomeMilliseconds = 45_000
 
-/** Repeats `work` while the database cannot be reached, for at most 45 seconds. */
+/** Repeats `work` after an outage (`isOutage`), for at most 45 seconds. */
 export async function throughOutages<T>(work: () => Promise<T>): Promise<T> {
   const deadline = Date.now() + saveOutcomeMilliseconds
   for (;;) {

@@ -21,7 +21,7 @@ import { isOutage } from './patience.ts'
 import { brokenCall, prepareCall, type Prepared } from './prepare.ts'
 import { askSeeing } from './seen-state.ts'
 
-/** Milliseconds until Temporal retries a call that met a database outage. Outages do not use up a step's attempts. */
+/** Milliseconds until Temporal retries a call after a database outage. Outages do not use up a step's attempts. */
 const outageRetryDelay = 1_000
 /**
  * After this many unexpected errors of one activity, the activity fails and is not tried again. Outages do not count.
@@ -37,9 +37,10 @@ const foreignRetryDelay = 5_000
 const localRetryDelay = 500
 
 /**
- * Runs before every tool's body, on every attempt. It reads the call's row, resolves and seals the parameters, and
- * decides the call. Only then the body runs. The interceptor returns `completed` or `skipped`. All other results are
- * failures of a known type that contain no parameter.
+ * Creates the policy interceptor. It runs before the body of every tool, on every attempt. It reads the call's row,
+ * resolves and seals the parameters, and decides the call. The body runs only if the decision allows the call. The
+ * interceptor returns `completed` or `skipped`. All other results are failures of a known type, and contain no
+ * parameter.
  */
 export function createPolicyInterceptor(context: Context) {
   const worker: OfWorker = { places: createCallPlaces(), ahead: createDecidedAhead() }
@@ -60,7 +61,8 @@ interface OfWorker {
 }
 
 /**
- * Runs one of the interpreter's own activities. Such an activity changes only rows of its own run and returns no data.
+ * Runs one of the workflow interpreter's own activities. Such an activity changes only rows of its own run, and returns
+ * no data.
  */
 async function engine(
   context: Context,
@@ -88,8 +90,8 @@ async function governed(
   next: Next<ActivityInboundCallsInterceptor, 'execute'>,
 ): Promise<StepDone> {
   let place: CallPlace | undefined
-  // A local activity needs no heartbeat. If its worker dies, Temporal notices this by the time limit of the workflow
-  // task.
+  // A local activity needs no heartbeat. If its worker dies, Temporal notices the death when the workflow task times
+  // out.
   const beat = activity.info.isLocal
     ? undefined
     : setInterval(() => activity.heartbeat(), (context.config.heartbeatTimeoutSeconds * 1_000) / 3)
@@ -124,8 +126,8 @@ async function governed(
 }
 
 /**
- * Prepares the call. Throws after an outage or a cancellation. Any other error would repeat on every attempt, so the
- * function then returns a call whose outcome will be `failed`.
+ * Prepares the call. Throws after an outage or a cancellation. After any other error, returns a call whose outcome will
+ * be `failed`, because the error would repeat on every attempt.
  */
 async function prepared(
   context: Context,
@@ -162,8 +164,8 @@ function keyOf(activity: ActivityContext, argument: unknown): EffectKey {
 }
 
 /**
- * Reads what the call does, from the workflow version that the run uses. Throws if this version has no such step, tool
- * or item, or if a dependency of the step has not ended.
+ * Reads the call from the workflow version that the run uses. Throws if this version has no such step or item, or if
+ * the step calls another tool. Throws if a dependency of the step has not ended.
  */
 async function admit(
   context: Pick<Context, 'db' | 'runCaches' | 'sealer'>,
@@ -202,8 +204,8 @@ function withDelay(activity: ActivityContext, failure: unknown): unknown {
 }
 
 /**
- * Converts an error to the failure that Temporal gets. Messages of unexpected errors stay in our log, because they
- * could contain a value.
+ * Converts an error to the failure that Temporal gets. The message of an unexpected error stays in our log, because the
+ * message could contain a value.
  */
 async function toFailure(
   context: Pick<Context, 'db' | 'log' | 'sparseLog'>,
@@ -224,7 +226,9 @@ async function toFailure(
   return unexpected(context, activity)
 }
 
-/** Counts an unexpected error and returns its failure. If an outage prevents this, returns the outage's failure. */
+/**
+ * Counts an unexpected error and returns its failure. If an outage prevents the count, returns the outage's failure.
+ */
 async function unexpected(
   context: Pick<Context, 'db' | 'log' | 'sparseLog'>,
   activity: ActivityContext,

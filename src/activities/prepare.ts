@@ -21,13 +21,13 @@ import { references, resolve, type Resolved, type Scope } from '../policy/templa
 import { mostLabels, tooManyLabels, unionLabels, type Json, type JsonObject } from '../policy/types.ts'
 import { holds } from '../policy/when.ts'
 
-/** A call that is ready to be decided, with a permit for the memory that it may use until it ends. */
+/** A call that is ready to be decided. The permit is for the memory that the call may use until the call ends. */
 export type Prepared = Loaded<StepOp>
 
 /**
- * Makes a call ready to be decided: evaluates `when`, resolves the templates once, and seals the result. The approval
- * and all later attempts use the same sealed bytes. A call that cannot run gets a `problem`. If the call is over or
- * frozen (`stopped`), no values are read. The caller must release `permit`.
+ * Prepares a call for its decision. Evaluates `when`, resolves the templates once, and seals the parameters. The
+ * approval and all later attempts use the same sealed bytes. A call that cannot run gets a `problem`. If the call is
+ * over or frozen (`stopped`), no values are read. The caller must release `permit`.
  */
 export async function prepareCall(
   context: Context,
@@ -57,9 +57,9 @@ const tooMany: StepError = {
 }
 
 /**
- * Makes the next call ready from values that this process has: the run's inputs and `output`, the JSON text of the
- * previous step's output. Returns null if the call needs other values or much memory. Then the call's own activity
- * prepares the call.
+ * Prepares the next call from values that this process already has. These are the run's inputs and the previous step's
+ * output. `output` is the JSON text of this output. Returns null if another value is needed, if the call is too large,
+ * or if the call cannot run. Then the call's own activity prepares the call.
  */
 export async function prepareNext(
   context: Context,
@@ -79,12 +79,15 @@ export async function prepareNext(
 }
 
 /**
- * `prepareNext` prepares only small calls. The values that the templates name have at most this many characters, and
- * the sealed parameters have at most this many bytes.
+ * `prepareNext` prepares only small calls. All values that the templates name have together at most this many
+ * characters. The sealed parameters have at most this many bytes.
  */
 const mostNextCharacters = 32 * 1024
 
-/** While a call is made, memory holds this many copies of its parameters: opened, sealed, and as the tool gets them. */
+/**
+ * While a call is made, memory holds this many copies of its parameters. These are the opened parameters, the sealed
+ * parameters, and the parameters as the tool gets them.
+ */
 const copiesInUse = 3
 
 const free = (value: StepOp): Prepared => ({
@@ -92,7 +95,6 @@ const free = (value: StepOp): Prepared => ({
   permit: { release: () => {} },
 })
 
-/** All templates of the call, which are resolved together. */
 const templatesOf = ({ step }: CallSpec): Json => {
   const { params, for_each, when } = step
   return [params, for_each ?? null, when?.value ?? null, when?.compare ?? null] as Json
@@ -133,7 +135,7 @@ async function resolved(
     if (checked.ok) parsed = checked.params
     else problem = { code: 'invalid_params', message: checked.message }
   }
-  // The parameters of a call that cannot run are not stored, because somebody may only want to fill the disk with them.
+  // If a call cannot run, its parameters are not stored. Otherwise somebody could fill the disk with such calls.
   if (problem !== null) stored = noParams
   const sealed = await sealParams(context.sealer, spec.key, {
     ...stored,

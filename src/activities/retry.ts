@@ -3,7 +3,7 @@ import { failureTypes } from '../contract/messages.ts'
 import type { CallSpec } from '../governance/runs/values/call-spec.ts'
 import { longestRetryAfter } from '../shared/outgoing/retry-after.ts'
 
-/** Used for a step without `retry`. */
+/** The settings for a step that has no `retry`. */
 export const defaultRetry = { attempts: 3, backoff_seconds: 1 }
 
 interface Failing {
@@ -15,8 +15,8 @@ interface Failing {
 export const retryOf = ({ spec }: Failing) => spec.step.retry ?? defaultRetry
 
 /**
- * Asks the workflow to make the call again after a pause. The pause is the longer of two: the pause of the step's
- * `retry`, and the pause that the service asks for.
+ * Returns a failure that asks the workflow to make the call again after a pause. The pause is the step's
+ * `backoff_seconds` and doubles with each failure. If the service asks for a longer pause, that pause is used.
  */
 export function retryLater(call: Failing, retryAfterSeconds: number | null = null): ApplicationFailure {
   const wanted = Math.max(retryOf(call).backoff_seconds * 2 ** call.verdict.failures, retryAfterSeconds ?? 0)

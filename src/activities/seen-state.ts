@@ -25,12 +25,13 @@ import { stateReaders } from './tools/index.ts'
 import { createToolServices } from './tools/services.ts'
 
 /*
- * When a call is held for approval, Countersign reads the thing that the call changes and the connection that it uses.
- * So the approvers can see both. The approval is stored together with this state, in one commit. A crash before the
- * commit leaves no approval, and the next attempt reads the state again.
+ * If a call must wait for an approval, Countersign first reads the thing that the call changes. It also reads the
+ * connection that the call uses. So the approvers see the thing and the connection. This state is stored together with
+ * the approval, in one commit. A crash before the commit leaves no approval, and the next attempt reads the state
+ * again.
  */
 
-/** A call of a run, with the values that a worker has for it. */
+/** A call of a run, with the values that a worker has for the call. */
 export interface CallInHand {
   readonly context: Context
   readonly spec: CallSpec
@@ -41,7 +42,7 @@ export interface CallInHand {
 /** `readWith` waits for its read at most this many milliseconds. */
 const readMilliseconds = 10_000
 
-/** The state reader is looked up at each call, because tests replace state readers. */
+/** The function that reads the state is looked up at each call, because tests replace such functions. */
 const readerOf = (name: string): StateReader<never> | undefined =>
   Object.hasOwn(stateReaders, name)
     ? (stateReaders as Readonly<Record<string, StateReader<never>>>)[name]
@@ -74,13 +75,14 @@ export async function readPresent(hand: CallInHand, signal: AbortSignal): Promis
   return readWith(hand, signal, read)
 }
 
-/** Throws StateChanged if the thing that the call changes is not as its approvers saw it. */
+/** Throws StateChanged if the thing that the call changes is no longer as the approvers saw it. */
 export async function requireRevision(
   hand: CallInHand,
   signal: AbortSignal,
   approved: string | null,
 ): Promise<void> {
-  // The revision is compared here only for `before`. For every other value of `check`, the tool itself compares it.
+  // If `check` is `before`, the revision is compared here. For every other value, the tool itself compares the
+  // revision.
   if (approved === null || hand.tool.precondition?.check !== 'before') return
   const { revision } = await readPresent(hand, signal)
   if (revision !== approved) throw new StateChanged()
@@ -140,8 +142,9 @@ export async function seenNow(hand: CallInHand, signal: AbortSignal): Promise<Se
 }
 
 /**
- * Reads the connection that the call would use now. `seenNow` reads the connection before the thing that the call
- * changes. If the call would use another connection by then, the approval does not cover that other one.
+ * Reads the connection that the call would use now. `seenNow` calls this function before it reads the thing that the
+ * call changes. Another connection may replace this connection in between. Then the approval does not cover the new
+ * connection.
  */
 async function readUsed({
   context,

@@ -14,7 +14,10 @@ const bodyOf = (name: string): Executor<never> | undefined =>
 const finderOf = (name: string): Finder<never> | undefined =>
   Object.hasOwn(finders, name) ? (finders as Readonly<Record<string, Finder<never>>>)[name] : undefined
 
-/** One activity for each tool of the catalogue, with the tool's name. Each activity runs only for a decided call. */
+/**
+ * Creates one activity for each tool of the catalogue. The activity has the tool's name, and runs only for a decided
+ * call.
+ */
 export function createToolActivities(): Record<string, Body> {
   return Object.fromEntries(
     Object.keys(catalog).map((name): [string, Body] => [

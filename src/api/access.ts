@@ -2,16 +2,18 @@ import type { Scope } from '../governance/access/scopes.ts'
 import type { Role } from '../policy/types.ts'
 
 /**
- * Says how the organization of a request is found. The organization is found before the role is checked. So a request
- * about an object of an organization in which the caller is not a member gets 404, and not 403.
- * - `own`: the `organization_id` of the query or body, else the organization of the key;
- * - `organization`: the organization that the path's `{id}` names;
- * - `rule`, `label_rule`: the organization that the path's `{id}` names. The answer is 404 if the path's `{rule}` does
- *   not name a rule of this organization;
+ * Says how the organization of a request is found. The organization is found before the role is checked. So if the
+ * caller is not a member of the organization that owns the object, the answer is 404, and not 403.
+ * - `own`: the `organization_id` of the query or body. If there is none, a signed-in person's request can name an
+ *   organization in the header `X-Organization-Id` or in the console's cookie. Otherwise it is the organization of the
+ *   key, or one of the signed-in person's organizations.
+ * - `organization`: the organization that the path's `{id}` names.
+ * - `rule`, `label_rule`: the organization that the path's `{id}` names. The answer is 404 if the path's `{rule}` is
+ *   not a rule of this organization.
  * - `workflow`, `run`, `approval`, `api_key`, `agent_session`, `connection`, `file`: the organization that owns the
- *   object named by the path's `{id}`;
- * - `nothing`: the call is about the caller alone, or the handler finds the organization itself. No role is checked
- *   beforehand.
+ *   object named by the path's `{id}`.
+ * - `nothing`: the call is about the caller and no organization, or the handler finds the organization itself. No role
+ *   is checked beforehand.
  */
 export type Subject =
   | 'own'
@@ -35,8 +37,8 @@ export type Access =
       readonly role: Role
       readonly subject: Subject
       /**
-       * True if the caller must have a session that was opened with a second factor. This holds even if the
-       * organization does not require a factor.
+       * True if the caller must have a session that was opened with a second factor. This is required even if the
+       * organization requires no factor.
        */
       readonly factor?: boolean
     }
@@ -61,8 +63,8 @@ export const access = {
   'GET /openapi.json': open,
   'GET /docs': open,
 
-  // These routes are only about the caller and the list of scopes, so they need no scope. Every key may call them,
-  // except an agent's key.
+  // These routes are only about the caller and the list of scopes, so they need no scope. Every key except an agent's
+  // key may call them.
   'GET /me': needs(null, 'viewer', 'nothing'),
   'GET /me/notifications': needs(null, 'viewer', 'own'),
   'PUT /me/notifications': needs(null, 'viewer', 'own'),
@@ -104,8 +106,8 @@ export const access = {
   'GET /workflows/{id}/versions/{version}': needs('workflows:read', 'admin', 'workflow'),
   'POST /workflows/{id}/versions/{version}/rollback': needs('workflows:write', 'admin', 'workflow'),
 
-  // A member may use a template with `workflows:write`, because this only creates a workflow. Changing templates needs
-  // `registry:write`, which only owners have.
+  // A template is used with the scope `workflows:write`, which members have, because this only creates a workflow.
+  // Templates are changed with the scope `registry:write`, which only owners have.
   'GET /workflow-registry': needs('workflows:read', 'viewer', 'own'),
   'POST /workflow-registry/{id}/approve-template': needs('registry:write', 'owner', 'workflow'),
   'POST /workflow-registry/{id}/deprecate': needs('registry:write', 'owner', 'workflow'),
@@ -235,13 +237,14 @@ export function splitKey(key: RouteKey): { method: Method; path: string } {
 }
 
 /**
- * POST routes that ignore `Idempotency-Key`. The first two change nothing, so the key would only repeat an old answer.
+ * POST routes that ignore `Idempotency-Key`. The first two routes change nothing. With a key, they would only repeat an
+ * old answer.
  */
 const asking = [
   'POST /workflows/{id}/authorization-preview',
   'POST /organizations/{id}/rules/test',
-  // The bodies of these routes have an id of their own, `tool_use_id`. A client that has lost the answer sends the same
-  // id and gets the same answer, so it needs no `Idempotency-Key`.
+  // The bodies of these routes have an id of their own, `tool_use_id`. If a client has lost the answer, it sends the
+  // same id again and gets the same answer. So these routes need no `Idempotency-Key`.
   'POST /authorize',
   'POST /authorize/observe',
   'POST /hooks/claude-code',
@@ -249,8 +252,8 @@ const asking = [
 export type ActingKey = Exclude<Extract<RouteKey, `POST ${string}`>, (typeof asking)[number]>
 
 /**
- * True for a route that takes an `Idempotency-Key`. Such a route makes a change, and a repeated call would make the
- * change twice.
+ * Returns true for a route that takes an `Idempotency-Key`. Such a route makes a change. Without the key, a repeated
+ * call would make the change twice.
  */
 export function acts(key: RouteKey): key is ActingKey {
   return splitKey(key).method === 'POST' && !asking.some((each) => each === key)

@@ -28,9 +28,9 @@ export interface Sent {
   idempotencyKey(): string | null
   readonly ip: string | null
   readonly requestId: string
-  /** Aborted when the client has disconnected or the server drains. */
+  /** Returns a signal that aborts when the client has disconnected or the server drains. */
   signal(): AbortSignal
-  /** Identifies the sender again, during an answer that takes long. Throws `unauthenticated`. */
+  /** Identifies the sender again. This is used while an answer takes long. Throws `unauthenticated`. */
   identify(): Promise<Identity>
 }
 
@@ -43,9 +43,9 @@ interface Arrived {
 }
 
 /**
- * Checks a request, and runs `work` with the resulting call. An organization has a limited number of places for
- * requests that this process works on at the same time (its share, see request-shares.ts). The request waits for a free
- * place, and keeps the place until the request ends or `leave` is called.
+ * Checks a request, and runs `work` with the resulting call. This process works on a limited number of requests of one
+ * organization at the same time (the organization's share, see request-shares.ts). The request waits until the share
+ * has a free place. The request keeps this place until it ends or `leave` is called.
  */
 export async function admitted<T>(
   arrived: Arrived,
@@ -116,8 +116,8 @@ async function checked(
 }
 
 /**
- * Finds the caller's role in the organization that the request is about. Throws if the role is too low or a second
- * factor is missing.
+ * Finds the caller's role in the organization that the request is about. Throws if the role is too low, or if a
+ * required second factor is missing.
  */
 async function standIn(
   context: Pick<Context, 'config' | 'db'>,
@@ -128,8 +128,8 @@ async function standIn(
 ): Promise<Caller> {
   const senderRights =
     subject === 'nothing'
-      ? // A call about the caller alone needs only the lowest role. A signed-in person may always read who they are
-        // and where to enrol a second factor. So a sign-in session needs no factor here, but a key may need one.
+      ? // A call that is only about the caller needs only the lowest role. A signed-in person may always read who they
+        // are and where to enrol a second factor. So a sign-in session needs no second factor here. A key may need one.
         {
           organizationId: identity.organizationId,
           role: 'viewer' as const,

@@ -19,8 +19,8 @@ export const agentBodyLimit = 4 * 1024 * 1024
 export const mostAgentValues = 20_000
 
 /**
- * Answers every question with a decision. A question over the rate limit, or with a body that is not valid, is denied.
- * Such a question gets no HTTP error, because a client that allows calls on errors (fail-open) would then make the
+ * Answers every question with a decision. If a question is over the rate limit or its body is not valid, the answer is
+ * a denial and not an HTTP error. After an HTTP error, a client that allows calls on errors (fail-open) would make the
  * call.
  */
 export async function decideQuestion(
@@ -34,9 +34,7 @@ export async function decideQuestion(
   return answer
 }
 
-/**
- * Reads the question's body. The function awaits `admit` after the last byte has arrived and before it parses the body.
- */
+/** Reads the question's body. Awaits `admit` after the last byte has arrived and before the body is parsed. */
 type Read = (admit: (size: 'small' | 'large', worked?: number) => Promise<void>) => Promise<unknown>
 
 async function decide(
@@ -54,8 +52,8 @@ async function decide(
   let body: unknown
   try {
     body = await read((size, worked) => entry.admit(size === 'large' ? size : 'question', worked))
-    // claude-code.ts can ask twice about a held call, with the body that it read the first time. The second time,
-    // `read` has not awaited `admit`, so `admit` is awaited here. If `read` has awaited `admit`, this call does not
+    // For a held call, claude-code.ts can ask a second time with the body that it has already read. In this case `read`
+    // has not awaited `admit`, so `admit` is awaited here. If `read` has awaited `admit`, this second `admit` does not
     // wait.
     await entry.admit('question')
   } catch (error) {
@@ -71,9 +69,9 @@ async function decide(
     return denyUnreadable(context, asker, headlineWithField('it is not valid', request.issues))
   }
   const answer = await authorize(context, asker, withInput(request.value))
-  // The asker's key can come from a cache. An empty `session_run_id` means that the call was denied before this key was
-  // checked again. `keyEnded` means that the second check found that the key has ended. In both cases `confirm` throws
-  // if a cached key is no longer valid.
+  // The asker's key can come from a cache. If `session_run_id` is empty, the call was denied before this key was
+  // checked again. If the reason is `keyEnded`, the second check found that the key has ended. In both cases `confirm`
+  // throws if a cached key is no longer valid.
   if (answer.session_run_id === '' || answer.reason === keyEnded) await confirm()
   return answer
 }

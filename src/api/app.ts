@@ -20,7 +20,7 @@ export const prefixes = ['/api/v1', '/v1', '/'] as const
 
 /**
  * Creates the HTTP application. The same router serves all prefixes, and all errors of the API have one JSON format.
- * The application keeps no state outside `context`.
+ * Outside `context`, the application keeps only caches and data of requests that are in progress.
  */
 export function createApp(context: Context, services: Services): Express {
   const app = express()
@@ -57,7 +57,8 @@ function createRouter(context: Context, services: Mounted): Router {
     router.all(path.replaceAll(/\{(\w+)\}/g, ':$1'), async (request, response) => {
       // A HEAD request is handled like GET, and Node does not send the body.
       const found = methods.get((request.method === 'HEAD' ? 'GET' : request.method) as Method)
-      // For a method that the path does not have, the answer is 404, as for an unknown path. The API never answers 405.
+      // If a path does not have the method of a request, the answer is 404. An unknown path gets the same answer. The
+      // API never answers 405.
       if (found === undefined) throw unknownRoute(request)
       response.locals[routeLocal] = path
       await dispatch(found, context, services, request, response)

@@ -17,9 +17,9 @@ import { requireSignUpOffered } from './sign-up-guards.ts'
 const switchedOff = new Set(['/reset-password/:token', '/callback/:id'])
 
 /**
- * If a person has a second factor, a session that was opened without it may use only these endpoints. They sign in and
- * out, prove the factor, or use a mailed token. All other endpoints could change the account or show the factor's
- * secret.
+ * If a person has a second factor, a session that was opened without it may use only these endpoints. They create an
+ * account, begin, read or end a session, prove the factor, or send or use a mailed token. All other endpoints could
+ * change the account or show the factor's secret.
  */
 const withoutFactor = new Set([
   '/sign-in/email',
@@ -37,8 +37,8 @@ const factorFirst =
   'this session was opened without your second factor: send a code to `two-factor/verify-totp` first, or sign in again'
 
 /**
- * Refuses requests that the sign-in library would accept but this service does not offer. `ctx.path` is the path of the
- * library's endpoint, so a request cannot avoid these checks with another spelling of its path.
+ * Refuses requests that the sign-in library would accept but this service does not offer. `ctx.path` is the library's
+ * own path of the endpoint. So no other spelling of a path avoids these checks.
  */
 export const authGuards = (config: Config) =>
   createAuthMiddleware(async (ctx) => {
@@ -56,7 +56,7 @@ export const authGuards = (config: Config) =>
     if (!withoutFactor.has(ctx.path)) {
       const session = await getSessionFromCtx(ctx, { disableRefresh: true })
       // The secret of a new factor is shown only once, in the answer to `/two-factor/enable`. `get-totp-uri` would show
-      // the secret again. So a session without the factor is refused there, even while the person has no confirmed
+      // the secret again. So `get-totp-uri` refuses a session without the factor, even if the person has no confirmed
       // factor yet.
       const counts = session?.user['twoFactorEnabled'] === true || ctx.path === '/two-factor/get-totp-uri'
       if (session !== null && counts && !isWithFactor(openedWithOf(session)))
@@ -64,7 +64,8 @@ export const authGuards = (config: Config) =>
     }
     if (ctx.path === '/two-factor/enable') {
       const session = await getSessionFromCtx(ctx)
-      // Somebody who signed up with another person's address could otherwise lock that person out with a factor.
+      // Without this check, somebody could sign up with another person's address, and lock that person out with a
+      // factor.
       if (session !== null && !session.user.emailVerified)
         throw new APIError('FORBIDDEN', { code: 'EMAIL_NOT_VERIFIED', message: confirmFirst })
     }
@@ -74,9 +75,9 @@ export const authGuards = (config: Config) =>
   })
 
 /**
- * Runs after an endpoint has answered. If a session has just proven the second factor, a new session replaces it and
- * records the factor. If somebody enrolled a factor while a sign-in with only the password was under way, the new
- * session is ended.
+ * Runs after an endpoint has answered. If a session has just proven the second factor, a new session replaces it. The
+ * new session records the factor. If somebody enrolled a factor during a sign-in with only the password, the session of
+ * this sign-in is ended.
  */
 export const afterSignIn = (db: Db) =>
   createAuthMiddleware(async (ctx) => {
@@ -99,8 +100,8 @@ type Answered = { readonly returned?: unknown }
 const proofs: ReadonlySet<string> = new Set(['/two-factor/verify-totp', '/two-factor/verify-backup-code'])
 
 /**
- * Replaces the session after a correct code of the second factor. The old session ends: somebody else who holds its
- * cookie must not get a session with the factor.
+ * Replaces the session after a correct code of the second factor. The old session ends, because somebody else may have
+ * the cookie of this session and must not get a session with the factor.
  */
 async function stepUp(ctx: GenericEndpointContext) {
   const before = await getSessionFromCtx(ctx)
@@ -118,9 +119,9 @@ async function stepUp(ctx: GenericEndpointContext) {
  * Returns the value of `openedWith` for a session that is about to begin. After a change of the password, the new
  * session gets the value of the old session.
  *
- * Marks each TOTP code as used, and throws if the code was used before, so one code opens only one session. Exception:
- * during enrolment a used code is not refused, because the secret is new. But the code is marked here too, so it cannot
- * open another session later.
+ * Marks each TOTP code as used, and throws if the code was used before. So one code opens only one session. There is
+ * one exception: during enrolment, a used code is accepted, because the secret is new. The code is marked here too, so
+ * that it cannot open another session later.
  */
 export async function openingOf(
   db: Db,
@@ -135,10 +136,10 @@ export async function openingOf(
       return 'password+backup_code'
     case '/change-password': {
       const session = await getSessionFromCtx(endpoint)
-      // The library verified the old password some time ago. If a reset ended the session meanwhile, the new password
-      // of the reset must stay. So the error below undoes the transaction that changes the password. This transaction
-      // has also deleted the session, but `isSession` reads outside it and does not see that. The deletion waits for a
-      // reset that is under way.
+      // The library verified the old password some time ago. If a reset of the password has ended the session
+      // meanwhile, the password of the reset must stay. So the error below undoes the transaction that changes the
+      // password. This transaction has already deleted the session, but `isSession` reads outside the transaction and
+      // still finds the session. If a reset is in progress, the deletion has waited for it.
       if (session !== null && !(await isSession(db, session.session.token))) throw passwordChanged()
       return openedWithOf(session)
     }
@@ -157,7 +158,7 @@ export async function openingOf(
 const openedWithOf = (found: { readonly session: Record<string, unknown> } | null): OpenedWith =>
   (found?.session['openedWith'] as OpenedWith | null | undefined) ?? 'unrecorded'
 
-/** The session token in a `Cookie` header, or null. The signature is not checked. */
+/** Returns the session token in a `Cookie` header, or null. Does not check the signature. */
 export function sessionTokenIn(cookies: string | null): string | null {
   const signed = /(?:^|; ?)(?:__Secure-)?countersign\.session_token=([^;]*)/.exec(cookies ?? '')?.[1]
   return signed === undefined ? null : (signed.split('.', 1)[0] ?? null)

@@ -4,7 +4,7 @@ import type { ServiceMail } from './service-mail.ts'
 type Text = Omit<ServiceMail, 'to'>
 
 /*
- * Mails about accounts and invitations. Links begin with `base`. A token is hexadecimal, base64url or a JWT, so it
+ * The mails about accounts and invitations. Links begin with `base`. A token is hexadecimal, base64url or a JWT, so it
  * needs no escaping in a link.
  */
 

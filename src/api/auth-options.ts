@@ -34,8 +34,8 @@ const day = 24 * 3600
 export const sessionSeconds = { lasts: 7 * day, renewed: day } as const
 
 /**
- * Endpoints of the library that this service does not offer. They belong to other identity providers, or duplicate
- * another endpoint.
+ * Endpoints of the library that this service does not offer. Examples: signing in with another identity provider, and
+ * deleting an account.
  */
 const disabledPaths = [
   '/sign-in/social',
@@ -58,8 +58,8 @@ const disabledPaths = [
 ]
 
 /**
- * Limits per client address; `window` is in seconds. Requests are counted in the database, so all processes share the
- * counts. The limits per account are in password-guesses.ts.
+ * The limits for each client address. `window` is in seconds. Requests are counted in the database, so all processes
+ * share the counts. The limits for each account are in password-guesses.ts.
  */
 export const rateLimits = {
   '/sign-in/email': { window: 60, max: 20 },
@@ -71,7 +71,10 @@ export const rateLimits = {
   '/two-factor/*': { window: 60, max: 15 },
 }
 
-/** Accepted values of the `Origin` header: the public address, and `own`, the address to which the request was sent. */
+/**
+ * Returns the accepted values of the `Origin` header: the public address, and `own`. `own` is the address to which the
+ * request was sent; null if it is not known.
+ */
 export function ownOrigins(config: Config, own: string | null): string[] {
   const base = new URL(publicBase(config)).origin
   return own === null || own === base ? [base] : [base, own]
@@ -106,8 +109,8 @@ export function authOptions(
     disabledPaths,
     telemetry: { enabled: false },
     logger: signInLog(context),
-    // With this setting the library throws unexpected errors. So they get the same answer and log line as all other
-    // errors.
+    // With this setting the library throws unexpected errors. So these errors get the same answer and log line as all
+    // other errors.
     onAPIError: { throw: true },
     ...mailedOptions(context, base, post, onReset),
     rateLimit: {
@@ -128,8 +131,8 @@ export function authOptions(
     },
     ...tables,
     hooks: { before: authGuards(config), after: afterSignIn(context.db) },
-    // `passwordWatch` must come after `twoFactor`. If a sign-in needs a second factor, `twoFactor` deletes its session,
-    // and `passwordWatch` must not see this session.
+    // `passwordWatch` must come after `twoFactor`. If a sign-in needs a second factor, `twoFactor` deletes the session
+    // of the sign-in, and `passwordWatch` must not see this session.
     plugins: [twoFactor({ issuer: 'Countersign', schema: twoFactorTables }), passwordWatch(context.db)],
     databaseHooks: databaseHooks(context),
   } satisfies BetterAuthOptions
@@ -167,7 +170,7 @@ function mailedOptions(
       revokeSessionsOnPasswordReset: true,
       resetPasswordTokenExpiresIn: 3600,
       sendResetPassword: ({ user, token }) => post(user.email, resetMail(base, token)),
-      // The person set the password with a mailed token. This also proves that the mail address is theirs.
+      // The person set the password with a mailed token. This also proves that the mail address belongs to the person.
       onPasswordReset: async ({ user }, by) => {
         onReset(user.email, by)
         await proveAddress(context.db, user.id, null)
@@ -179,8 +182,8 @@ function mailedOptions(
       sendOnSignUp: true,
       expiresIn: day,
       sendVerificationEmail: ({ user, token }) => post(user.email, verifyMail(base, token)),
-      // Runs before the library marks the address as verified. So `proveAddress` can mark it in the same transaction
-      // that ends the older sessions, factors and keys of the account.
+      // Runs before the library marks the address as verified. So `proveAddress` can mark the address, and end the
+      // older sessions, factors and keys of the account, in one transaction.
       beforeEmailVerification: (user, request) =>
         proveAddress(context.db, user.id, sessionTokenIn(request?.headers.get('cookie') ?? null)),
     },
@@ -206,8 +209,8 @@ function databaseHooks(context: Context) {
           await requireConfirmedToSignIn(context, session.userId)
           const openedWith = await openingOf(context.db, session.userId, endpoint)
           await healPersonalOrganization(context, session.userId)
-          // The client's address comes from the header. The library itself would keep only the first 64 bits of an IPv6
-          // address.
+          // The client's address is taken from `addressHeader`. The library itself would store only the first 64 bits
+          // of an IPv6 address.
           const ipAddress = endpoint?.headers?.get(addressHeader) ?? null
           return { data: { ...session, ipAddress, openedWith } }
         },
@@ -254,7 +257,8 @@ const tables = {
     },
     expiresIn: sessionSeconds.lasts,
     updateAge: sessionSeconds.renewed,
-    // The library's cookie cache had two bypasses of the second factor. It would also keep an ended session valid.
+    // The cookie cache is off. With the cache, the second factor could be bypassed in two ways, and an ended session
+    // would stay valid.
     cookieCache: { enabled: false },
   },
   account: {

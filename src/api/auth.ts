@@ -15,19 +15,21 @@ import type { SendMail } from './service-mail.ts'
 /** Sign-in for people: the sign-in library behind `/api/auth/*`, and its sessions. */
 export interface Auth {
   /**
-   * The person and the session that the request's cookie names, or null. The function asks the database every time, so
-   * every process refuses an ended session at once. Throws `unauthenticated` if a request that changes something comes
+   * Returns the person and the session that the request's cookie names, or null. Reads the database every time, so
+   * every process refuses an ended session at once. Throws `unauthenticated` if the request changes something and comes
    * from another origin.
    */
   userOf(request: Request): Promise<SignedIn | null>
   /** Answers a request below `/api/auth/` in the library's own format. */
   answer(request: Request, response: Response): Promise<void>
   /**
-   * Sends the fields of a console form to an endpoint below `/api/auth`, with the cookies and the address of this
-   * request.
+   * Sends the fields of a console form to an endpoint below `/api/auth`. Passes on the cookies and the client's address
+   * of `request`.
    */
   post(request: Request, path: string, body: unknown): Promise<AuthAnswer>
-  /** Reads from an endpoint below `/api/auth`, with the cookies and the address of this request. */
+  /**
+   * Sends a GET request to an endpoint below `/api/auth`. Passes on the cookies and the client's address of `request`.
+   */
   get(request: Request, path: string): Promise<AuthAnswer>
 }
 
@@ -67,7 +69,7 @@ const answered = new Set(['GET', 'HEAD', 'POST', 'OPTIONS'])
 const safe = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 export function createAuth(context: Context, mail: SendMail): Auth {
-  /** Requests that have reset a password with a mailed token. The value is the mail address of the account. */
+  /** The requests that have reset a password with a mailed token. The values are the mail addresses of the accounts. */
   const resets = new WeakMap<globalThis.Request, string>()
   const library = betterAuth(
     authOptions(context, mail, (email, by) => {
@@ -119,7 +121,6 @@ export function createAuth(context: Context, mail: SendMail): Auth {
   }
 }
 
-/** One request to the library. */
 interface Asked {
   readonly method: string
   /** The path with the query. */
@@ -141,7 +142,7 @@ function raced(error: unknown): never {
 
 /**
  * Throws `unauthenticated` if the request does not come from a page of this service. A browser sends the true origin,
- * and another site cannot make it send ours.
+ * and a page of another site cannot make the browser send the origin of this service.
  */
 export function requireSameOrigin(config: Config, request: Request): void {
   const { origin } = request.headers
@@ -152,7 +153,10 @@ export function requireSameOrigin(config: Config, request: Request): void {
   )
 }
 
-/** The origin (scheme and host) to which the client sent the request; null if the `Host` header is not valid. */
+/**
+ * Returns the origin (scheme and host) to which the client sent the request. Returns null if the `Host` header is not
+ * valid.
+ */
 function ownOrigin(request: Request): string | null {
   const url = `${schemeOf(request)}://${request.headers.host ?? ''}`
   return URL.canParse(url) ? new URL(url).origin : null
@@ -176,8 +180,9 @@ function asWebRequest(config: Config, request: Request, { method, path, body }: 
 }
 
 /**
- * Returns our own scheme and host, followed by the path and query of the request. The first line of a request may also
- * name a scheme and a host, as requests to a proxy do. These are ignored.
+ * Returns the full address of the request: the origin to which the client sent it, and the path with the query. If the
+ * `Host` header is not valid, the origin is the public address. The first line of a request may name another scheme and
+ * host, as requests to a proxy do. These are ignored.
  */
 function addressAsked(config: Config, request: Request, path: string): string {
   const base = ownOrigin(request) ?? new URL(publicBase(config)).origin
@@ -190,8 +195,8 @@ const recordLater = (context: Pick<Context, 'log'>) => (error: Error) =>
   context.log.warn({ err: error }, 'an account event is not in the audit log yet')
 
 /**
- * Logs a failed request. It does not go to the audit log: a stranger could otherwise make the audit log of any person
- * grow.
+ * Logs a refused request. A refusal does not go to the audit log, because a stranger could otherwise make the audit log
+ * of any person grow.
  */
 function noteFailure(
   context: Pick<Context, 'log'>,

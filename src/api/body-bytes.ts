@@ -10,13 +10,13 @@ export const mostPieces = 10_000
 /** A larger body may have one piece for every 512 bytes. */
 export const bytesForPiece = 512
 /**
- * When this many small pieces have arrived, they are joined to one buffer. So the memory that a body takes depends on
- * its bytes, and not on the number of its pieces.
+ * When this many small pieces have arrived in a row, they are joined to one buffer. So the memory for a body depends on
+ * the number of bytes, and not on the number of pieces.
  */
 const joinedPieces = 256
-/** In bytes. A larger piece is not joined, because copying it would take longer than keeping it apart. */
+/** The size of the largest small piece, in bytes. Larger pieces are kept apart, because copying them takes too long. */
 const smallPiece = 4 * 1024
-/** Reading a body takes about this many milliseconds for each piece, and for each MiB. */
+/** Reading a body takes about 0.01 ms for each piece, and about 2 ms for each MiB. */
 const [pieceMilliseconds, mebibyteMilliseconds] = [0.01, 2]
 
 /** Counts the pieces of one body. */
@@ -64,7 +64,7 @@ export class Collected {
     return Buffer.concat(this.blocks())
   }
 
-  /** Gives the memory of the bytes back. Do not use them afterwards. */
+  /** Gives the memory of the bytes back. Do not use the bytes afterwards. */
   free(): void {
     for (const block of this.#blocks.splice(0)) freeBytes(block)
     this.#small = []
@@ -74,14 +74,14 @@ export class Collected {
 export interface BodyLimits {
   readonly bytes: number
   readonly tooLarge: () => ApiError
-  /** If the body has not arrived after these milliseconds, reading ends with the error of `late`. */
+  /** If the body has not arrived completely after this many milliseconds, reading ends with the error of `late`. */
   readonly arrival?: { readonly milliseconds: number; readonly late: () => ApiError }
 }
 
 /**
  * Reads the bytes of a body. Throws `too_large` for too many bytes or pieces, and `bad_request` if the connection ends
- * before the body is complete. The function listens to `data` events, because a loop over the stream would join pieces
- * before they are counted.
+ * before the body is complete. Listens to `data` events, because a loop over the stream would join pieces before they
+ * are counted.
  */
 export async function readBytes(
   request: IncomingMessage,
@@ -120,9 +120,9 @@ export async function readBytes(
 }
 
 /**
- * Reads the bytes of a body. Then awaits `admit` with two numbers: an estimate of the thread's work for the body in
- * milliseconds, and the number of bytes. For a refused body, `admit` is not called, and the error has the estimate as
- * `worked`.
+ * Reads the bytes of a body. Then awaits `admit` with two numbers. `worked` estimates the thread's work for the body in
+ * milliseconds, and `bytes` is the size of the body. If the body is refused, `admit` is not called, and the error has
+ * the estimate as `worked`.
  */
 export async function arrived(
   request: IncomingMessage,

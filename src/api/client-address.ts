@@ -2,20 +2,21 @@ import { isIP } from 'node:net'
 import type { Request } from 'express'
 
 /*
- * The sender's address and scheme. If one of TRUSTED_PROXY_HOSTS opened the connection, they come from the headers
- * `X-Forwarded-For` and `X-Forwarded-Proto`. Otherwise these headers are ignored, and the connection itself gives both.
+ * The address and the scheme of a client. If one of TRUSTED_PROXY_HOSTS opened the connection, both are taken from the
+ * headers `X-Forwarded-For` and `X-Forwarded-Proto`. Otherwise these headers are ignored, and the connection itself
+ * tells address and scheme.
  */
 
 /**
- * The client's address is the last address in `X-Forwarded-For` that is not a trusted proxy. An IPv4 address that is
- * written as IPv6 (`::ffff:`) is converted to an ordinary IPv4 address. If a trusted proxy names no address, the result
- * is the proxy's own address.
+ * Returns the client's address. Behind a trusted proxy, this is the last address in `X-Forwarded-For` that is not a
+ * trusted proxy. If a trusted proxy names no address, this is the proxy's own address. An IPv4 address that is written
+ * as IPv6 is converted. Example: `::ffff:192.0.2.1` becomes `192.0.2.1`.
  */
 export function addressOf(request: Request): string | null {
   return readAddress(request.ip) ?? readAddress(request.socket.remoteAddress)
 }
 
-/** The scheme that the client used, also if a trusted proxy does TLS. */
+/** Returns the scheme that the client used, even if a trusted proxy ends the TLS connection. */
 export function schemeOf(request: Request): 'http' | 'https' {
   return request.protocol === 'https' ? 'https' : 'http'
 }

@@ -20,9 +20,9 @@ import * as webhooks from './schemas/webhooks.ts'
 import * as workflows from './schemas/workflows.ts'
 
 /*
- * Names for the schemas of openapi.json that are declared without an `id`. Generated clients use these names for their
- * types. For a schema without a name, a generator makes one type for each use, and derives its name from that use. A
- * published name must not change. Each schema stands below the schemas that it contains.
+ * The names of the schemas of openapi.json that are declared without an `id`. Generated clients use these names for
+ * their types. If a schema has no name, a generator makes one type for each use of the schema, and derives the type's
+ * name from the use. A published name must not change. A schema that contains another schema stands below it.
  */
 
 const { steps, inputs } = workflowDefinition.shape
@@ -127,9 +127,9 @@ const names: Readonly<Record<string, z.ZodType>> = {
 }
 
 /**
- * Gives the schemas their names until the process ends, and returns their definitions. The generator defines a named
- * schema as it is at its first use in the document. Some uses also allow null, but the definition must not. So these
- * definitions must come before everything else in the document, and each one before its uses.
+ * Gives the schemas their names until the process ends, and returns the schemas for the document. The generator defines
+ * a named schema in the form of its first use in the document. Some uses also allow null, which the definition must not
+ * allow. So these schemas must come first in the document, and each of them before its uses.
  */
 export function namedComponents(): { type: 'schema'; schema: z.ZodType }[] {
   return Object.entries(names).map(([refId, schema]) => {

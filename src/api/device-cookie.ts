@@ -3,14 +3,18 @@ import type { Request } from 'express'
 import { publicBase, type Config } from '../shared/config.ts'
 
 /*
- * A cookie that marks a browser in which a person has signed in or has reset the password by mail. This browser has its
- * own count of wrong passwords, so guesses from elsewhere do not lock it out. The cookie gives no access.
+ * A cookie that marks a browser in which a person has signed in or has reset the password by mail. Wrong passwords in
+ * this browser are counted apart, so guesses in other browsers do not lock this browser out. The cookie gives no
+ * access.
  */
 
 const name = 'countersign.known_browser'
 const lastsSeconds = 180 * 24 * 3600
 
-/** The random name that the cookie gives this browser. null if the cookie is for another account or has expired. */
+/**
+ * Returns the random name that the cookie gives this browser. Returns null if the cookie is for another account or has
+ * expired.
+ */
 export function deviceOf(config: Config, request: Request, account: string): string | null {
   for (const pair of (request.headers.cookie ?? '').split(';')) {
     const [given, value = ''] = pair.trim().split('=', 2)
@@ -24,7 +28,9 @@ export function deviceOf(config: Config, request: Request, account: string): str
   return null
 }
 
-/** The `Set-Cookie` line for a browser whose person has just signed in, or has reset the password by mail. */
+/**
+ * Returns the `Set-Cookie` line for a browser in which a person has just signed in or has reset the password by mail.
+ */
 export function deviceCookie(config: Config, account: string): string {
   const browser = randomBytes(16).toString('base64url')
   const until = String(Math.floor(Date.now() / 1_000) + lastsSeconds)

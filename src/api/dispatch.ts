@@ -21,9 +21,9 @@ import { asking, requireIdentity } from './sender.ts'
 import { validate } from './validation.ts'
 
 /**
- * Checks one request as its row of the access table says, and answers it. The first failed check decides the error. The
- * checks have this order: 401, `rate_limited`, `missing_scope`, a body that cannot be read, 404, `mfa_required`,
- * `insufficient_role`, 422, then errors of the handler.
+ * Checks one request by the access table, and answers it. The first failed check decides the error. The checks have
+ * this order: 401, `rate_limited`, `missing_scope`, a body that cannot be read, 404, `mfa_required`,
+ * `insufficient_role`, 422. Errors of the handler come last.
  */
 export async function dispatch(
   route: Route,
@@ -42,8 +42,8 @@ export async function dispatch(
   if (route.ask !== undefined) {
     await nextTurn()
     const { identity, confirm } = await asking(context, services.auth, request, access.scope)
-    // `signal` is a function and not a getter. For each object with a getter, V8 makes a hidden class, which keeps the
-    // whole request in memory until the next full garbage collection.
+    // `signal` is a function and not a getter. For each object with a getter, V8 makes a hidden class. This class would
+    // keep the whole request in memory until the next full garbage collection.
     const signal = (): AbortSignal => goneSignal(response, services)
     const asker = { identity, ip: addressOf(request), requestId: requestIdOf(response) }
     sendAnswer(response, await route.ask({ context, asker, confirm, signal }, request))
@@ -150,9 +150,9 @@ async function answerReceived(
 }
 
 /**
- * Counts the request for the sender's organization. A change of a quota counts in a separate bucket of the organization
- * in the path. So an owner who set a limit too low can raise it again. If the sender has no right to change this quota,
- * the attempt counts as a normal request.
+ * Counts the request for the sender's organization. A change of a quota is counted apart, for the organization in the
+ * path. So if an owner has set a limit too low, the owner can still raise the limit. If the sender has no right to
+ * change this quota, the attempt counts as a normal request.
  */
 async function count(
   context: Pick<Context, 'db' | 'metrics' | 'rates' | 'sparseLog'>,

@@ -11,7 +11,7 @@ import express, { type Response, type Router } from 'express'
 
 const manifest = createRequire(import.meta.url).resolve('swagger-ui-dist/package.json')
 const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { version: string }
-/** The files that the page loads. Browsers may keep them, because their address contains the version. */
+/** The files that the page loads. Browsers may keep these files, because the address of a file contains the version. */
 const files = ['swagger-ui.css', 'swagger-ui-bundle.js'] as const
 const place = `/docs/swagger-ui-${version}`
 
@@ -22,7 +22,7 @@ const script = `SwaggerUIBundle({
 })`
 const style = [
   'body{margin:0}.swagger-ui .info{margin:1.5rem 0}noscript{display:block;margin:2rem}',
-  // On narrow screens only the table of headers scrolls, and not the whole page (`.headers-wrapper`). The column of
+  // On narrow screens, only the table of headers (`.headers-wrapper`) scrolls, and not the whole page. The column of
   // links is hidden, because no answer has links.
   '.swagger-ui .headers-wrapper{overflow-x:auto;max-width:calc(100vw - 9rem)}',
   '.swagger-ui .response-col_links{display:none}',
@@ -62,8 +62,8 @@ export function docsFiles(): Router {
   for (const file of files) {
     router.get(`${place}/${file}`, (_request, response) => {
       response.setHeader('Cache-Control', 'public, max-age=31536000, immutable')
-      // The path is relative to `root`. With an absolute path, Express would refuse a file if a folder above it has a
-      // name that begins with a dot.
+      // The path is relative to `root`. Express would refuse an absolute path if the name of one of its folders begins
+      // with a dot.
       response.sendFile(file, { root: dirname(manifest) })
     })
   }

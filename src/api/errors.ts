@@ -6,7 +6,7 @@ import { DomainError, type DomainErrorCode, type ErrorDetail } from '../governan
 export type ApiErrorCode = 'too_large' | 'unsupported_media_type' | 'rate_limited' | 'internal'
 export type ErrorCode = DomainErrorCode | ApiErrorCode
 
-/** The HTTP status of every error code. No other part of the program chooses a status. */
+/** The HTTP status of every error code. */
 export const statusOf = {
   bad_request: 400,
   personal_workflow: 400,
@@ -33,7 +33,7 @@ export const statusOf = {
   unavailable: 503,
 } as const satisfies Record<ErrorCode, number>
 
-/** Seconds after which the same call may succeed, by error code. */
+/** For these error codes, the same call may succeed after this many seconds. */
 export const retryAfter: Readonly<Partial<Record<ErrorCode, number>>> = {
   idempotency_in_progress: 1,
   rate_limited: 1,
@@ -47,7 +47,7 @@ export class ApiError extends Error {
   readonly details: readonly ErrorDetail[]
   /** Seconds after which the same call may succeed. The default comes from the table `retryAfter`. */
   readonly retryAfter: number | undefined
-  /** If the request's body was refused: an estimate of the thread's work for the body, in milliseconds. */
+  /** Estimates the thread's work for a refused body, in milliseconds. Is 0 if no body was refused. */
   worked = 0
   constructor(code: ErrorCode, message: string, details: readonly ErrorDetail[] = [], seconds?: number) {
     super(message)
@@ -72,14 +72,14 @@ export function errorBody(error: ApiError, requestId: string): ErrorBody {
 }
 
 /**
- * SQLSTATEs after which the same call may succeed: statement or transaction timeout, serialization failure, deadlock,
- * lock timeout.
+ * After an error with one of these SQLSTATEs, the same call may succeed. In the order of the list, they mean: statement
+ * timeout, transaction timeout, timeout of an idle transaction, serialization failure, deadlock, lock timeout.
  */
 const passing = new Set(['57014', '25P04', '25P03', '40001', '40P01', '55P03'])
 
 /**
  * Turns any thrown value into the error that the client gets. An unexpected error becomes `internal` without details.
- * The original error is not logged here: this is left to the code that calls this function.
+ * This function does not log the original error. Its caller decides whether to log it.
  */
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error

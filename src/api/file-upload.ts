@@ -10,13 +10,15 @@ import { ApiError } from './errors.ts'
 import { fileFields } from './schemas/files.ts'
 import { validate } from './validation.ts'
 
-/** Maximum bytes of a form without its file: the other fields and the boundary lines between the fields. */
+/**
+ * A form may have at most this many bytes besides its file. These bytes are the other fields and the boundary lines.
+ */
 const mostAround = 256 * 1024
 export const mostFormBytes = maxDocumentSize + mostAround
 /**
- * A form must arrive within this time, which is enough for 25 MiB at 2 Mbit/s. A slow upload holds memory for which
- * other uploads wait (governance/files/uploads.ts). They wait longer than this time, so one slow upload cannot make
- * them fail.
+ * A form must arrive within this time. The time is enough for 25 MiB at 2 Mbit/s. A slow upload holds memory, and other
+ * uploads may wait for this memory (governance/files/uploads.ts). The other uploads wait longer than this time, so one
+ * slow upload cannot make them fail.
  */
 export const mostArrivalSeconds = 120
 
@@ -43,12 +45,12 @@ export function announcedSize({ headers }: IncomingMessage): number {
 }
 
 /**
- * Reads a form with one file as `multipart/form-data`. Awaits `admit` only after all bytes have arrived, so that an
- * upload over a slow connection holds no place in its organization's share (request-shares.ts). Calls `works` before
- * the parser reads each slice, so that the thread's work counts for this request. Errors:
+ * Reads a `multipart/form-data` form with one file. Awaits `admit` only after all bytes have arrived. So an upload over
+ * a slow connection takes no place in its organization's share (request-shares.ts). Calls `works` before the parser
+ * reads each slice, so that the thread's work counts for this request. Throws:
  * - 415 for another content type;
- * - 413 for a file of more than 25 MiB;
- * - 400 for an incomplete or slow form;
+ * - 413 for a file of more than 25 MiB, and for too many or too long fields;
+ * - 400 for an incomplete or slow form, and for a second file;
  * - 422 for a missing file and for wrong fields.
  */
 export async function readFileUpload(
@@ -81,7 +83,7 @@ interface Form {
   readonly labels: string[]
 }
 
-/** The parser reads this many bytes, and then this thread handles other events. */
+/** The parser reads at most this many bytes at once. Then this thread handles other events. */
 const sliceBytes = 256 * 1024
 
 function parse(
@@ -181,7 +183,7 @@ function collect(
 const tooLarge = (): ApiError =>
   new ApiError('too_large', `a file has at most ${maxDocumentSize / 1024 / 1024} MiB: split it`)
 
-/** A part without a file name is a text for the form. */
+/** The parser reads a part without a file name as a text field, and not as a file. */
 const namelessFile = (): ApiError =>
   new ApiError(
     'validation_error',
@@ -189,7 +191,7 @@ const namelessFile = (): ApiError =>
     [{ path: 'file', message: 'has no file name' }],
   )
 
-/** @param name undefined if a part of the form has no name. The parser's types do not mention this case. */
+/** @param name is undefined if a part of the form has no name. The parser's types do not mention this case. */
 function unknownField(name: string | undefined): ApiError {
   const message = `the form has only the fields \`file\` and \`labels\``
   return new ApiError('validation_error', message, [

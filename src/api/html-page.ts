@@ -5,7 +5,10 @@ const style = `body{font:16px/1.5 system-ui,sans-serif;max-width:64rem;margin:2r
 h2{margin-top:2rem}a{color:#0550ae}code,pre{font:14px/1.5 ui-monospace,monospace}pre{background:#f3f4f6;padding:.75rem 1rem;overflow-x:auto}
 table{border-collapse:collapse;margin:.5rem 0}th,td{text-align:left;padding:.25rem 1rem .25rem 0;border-bottom:1px solid #ddd;vertical-align:top}`
 
-/** Allows only this style sheet, which the browser checks by its hash. Scripts, frames and other sites are blocked. */
+/**
+ * Allows only the style sheet above. The browser checks the hash of the style sheet. Scripts, frames and other sites
+ * are blocked.
+ */
 const policy = [
   "default-src 'none'",
   `style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'`,

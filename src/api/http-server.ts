@@ -7,8 +7,9 @@ import { requestId } from './request-id.ts'
 import type { TlsKeyPair } from './tls.ts'
 
 /**
- * An HTTP server in front of `app`. If Node itself refuses a request, the answer has the same format as other errors:
- * `X-Request-Id` and a JSON body with `bad_request` or `too_large`. With `tls` the server speaks only TLS 1.3.
+ * Creates an HTTP server in front of `app`. If Node itself refuses a request, the answer has the format of all other
+ * errors. It has the header `X-Request-Id` and a JSON body with `bad_request` or `too_large`. If `tls` is given, the
+ * server speaks only TLS 1.3.
  */
 export function createHttpServer(app: RequestListener, tls: TlsKeyPair | null = null): Server {
   const inFlight = new WeakMap<Duplex, ServerResponse>()
@@ -19,15 +20,15 @@ export function createHttpServer(app: RequestListener, tls: TlsKeyPair | null = 
       refuse(response, noHost, requestId(request.headers['x-request-id']))
     else app(request, response)
   }
-  // Node itself would refuse a request without `Host`, but its answer would have no body. So the listener above checks
-  // the header instead (RFC 9112, section 3.2).
+  // Node's own answer to a request without `Host` would have no body. So Node's check is off, and the listener above
+  // checks the header (RFC 9112, section 3.2).
   const options = { requireHostHeader: false }
   const server =
     tls === null
       ? createServer(options, listener)
       : createTlsServer({ ...options, ...tls, minVersion: 'TLSv1.3' }, listener)
-  // After a failed TLS handshake no answer can be sent, but the listener of `clientError` would send one. So this
-  // listener runs before it and destroys the socket.
+  // After a failed TLS handshake no answer can be sent. But Node reports the failure as a `clientError` too, and the
+  // listener below would send an answer. So this listener runs first and destroys the socket.
   server.prependListener('tlsClientError', (_error: Error, socket: Duplex) => {
     socket.destroy()
   })
@@ -61,7 +62,7 @@ function whatIsWrong(code: string | undefined): ApiError {
 }
 
 /**
- * The headers of an error answer of this module. The rest of the request is not read, so the answer closes the
+ * Returns the headers of an error answer of this module. The rest of the request is not read, so the answer closes the
  * connection.
  */
 function headersOf(id: string, body: string): Record<string, string> {
@@ -80,7 +81,10 @@ function refuse(response: ServerResponse, error: ApiError, id: string): void {
   response.writeHead(statusOf[error.code], headersOf(id, body)).end(body)
 }
 
-/** The text of a whole answer with its headers, because a request that could not be read has no response object. */
+/**
+ * Returns a whole HTTP answer as text. A request that could not be read has no response object, so the text is written
+ * to the socket.
+ */
 function rawAnswer(error: ApiError, id: string): string {
   const body = JSON.stringify(errorBody(error, id))
   const headers = Object.entries(headersOf(id, body)).map(([name, value]) => `${name}: ${value}\r\n`)

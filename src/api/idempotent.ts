@@ -15,8 +15,8 @@ const isAboutCaller = (route: Route): boolean => {
 }
 
 /**
- * The route and its path parameters as text. A long text is hashed, because the text is part of a database index and an
- * index row has a maximum size.
+ * Returns the route and its path parameters as text. In place of a long text, returns the route's key and a hash. The
+ * text is part of a database index, and an index row has a maximum size.
  */
 function routeText({ key }: Route, { params }: Call): string {
   const text = `${key} ${JSON.stringify(params)}`
@@ -25,26 +25,26 @@ function routeText({ key }: Route, { params }: Call): string {
 
 const longestRoute = 200
 
-/** Answers with these statuses are not stored, because the same call may get another answer a moment later. */
+/** An answer with one of these statuses is not stored, because the same call may get another answer a moment later. */
 const passing = new Set<number>([statusOf.rate_limited, statusOf.unauthenticated])
 
 /**
- * Runs the handler once per `Idempotency-Key`. Answers below 500 are stored, including refusals, but not 401 and 429.
- * After an answer of 401, 429 or 5xx, the key can be used again.
+ * Runs the handler once for each `Idempotency-Key`. Stores answers with a status below 500, also refusals. Does not
+ * store answers of 401 and 429, or very large answers. After an answer that was not stored, the key can be used again.
  */
 export async function answerOnce(route: Route, call: Call, sent: unknown): Promise<TextAnswer> {
   const handle: Handle = (each) => (route.handle as Handle)(each)
   const { idempotencyKey: key, caller, context } = call
   if (key === null) return handle(call)
   const opening = await openKey(context, {
-    // A call about the caller alone belongs to no organization.
+    // A route with the subject `nothing` is only about the caller. A call of such a route belongs to no organization.
     organizationId: isAboutCaller(route) ? '' : caller.organizationId,
     userId: caller.userId,
-    // The id of an API key begins with `key_`, so it never equals `session`. All sign-in sessions of a person share
-    // this value, because they have the same rights.
+    // All sign-in sessions of a person have the same rights, so they share the value `session`. The id of an API key
+    // begins with `key_`, so it is never `session`.
     apiKeyId: caller.keyId ?? 'session',
-    // The route's key with its parameters is used, and not the path of the request. So a call counts as repeated even
-    // if its path has another prefix, a slash at the end, or other percent-encoding.
+    // The path of the request is not used here. So a call counts as repeated even if its path has another prefix, a
+    // slash at the end, or other percent-encoding.
     route: routeText(route, call),
     key,
     bodyHash: hashOf(sent),

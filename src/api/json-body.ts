@@ -19,12 +19,15 @@ export const mostValues = 100_000
  * parsing a list of the same length (docs/decisions/0066).
  */
 export const mostNames = 10_000
-/** In bytes. A larger body waits in the queue of this thread (`nextTurn`) before it is parsed. */
+/**
+ * A body with more bytes than this waits in the queue of this thread (`nextTurn`) before the thread parses the body.
+ */
 export const smallBody = 64 * 1024
 
 /**
- * Returns the request's JSON body, or undefined if it is empty. Does not trust the declared length, but counts the
- * bytes. Awaits `admit` after all bytes have arrived, so that a slow connection does not delay other requests. Errors:
+ * Returns the request's JSON body, or undefined if the body is empty. Counts the bytes, because the declared length may
+ * be wrong. Awaits `admit` after all bytes have arrived, so that a slow connection does not delay other requests.
+ * Throws:
  * - 415 for another content type or encoding;
  * - 413 for more than `limit` bytes;
  * - 400 for more than `most` values, and for every other body that `parseJson` refuses.
@@ -57,8 +60,9 @@ export async function readJsonBody(
 }
 
 /**
- * Parses bytes as JSON. Throws 400 `bad_request`. Values, levels and names are counted before the text is parsed, so a
- * body with too many of them takes little time.
+ * Parses bytes as JSON. Throws 400 `bad_request` if the body is not JSON, is too large or too deep, cannot be stored,
+ * or is ambiguous (`flawOf`). Values, levels and names are counted before the text is parsed. So a body with too many
+ * of these is refused quickly.
  */
 export function parseJson(bytes: Uint8Array, most = mostValues): unknown {
   let text: string
@@ -112,7 +116,7 @@ function badValue(path: string, message: string): ApiError {
   return new ApiError('bad_request', message, [{ path, message }])
 }
 
-/** `application/json`, alone or with `charset=utf-8`. */
+/** True for `application/json`. If the header has a `charset`, it must be `utf-8`. Other parameters are ignored. */
 function isJsonType(header: string | undefined): boolean {
   const [type, ...parameters] = (header ?? '').split(';').map((part) => part.trim().toLowerCase())
   if (type !== 'application/json') return false

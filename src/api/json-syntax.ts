@@ -1,4 +1,4 @@
-/** The first position in a text at which no valid JSON can continue. */
+/** The first position where a text stops being valid JSON. Example: in `[1,]` this is the position of `]`. */
 export interface JsonError {
   /** `line` and `column` count from 1. A column is one UTF-16 code unit, as in editors. */
   readonly line: number
@@ -10,7 +10,7 @@ export interface JsonError {
 
 type State = 'value' | 'element' | 'name' | 'first name' | 'colon' | 'next' | 'end'
 
-/** The syntax error of a text, or null if it is JSON. Reads each character once and builds no values. */
+/** Returns the syntax error of a text, or null if the text is JSON. Reads each character once, and builds no values. */
 export function syntaxErrorOf(text: string): JsonError | null {
   const flaw = new Reader(text).read()
   if (flaw === null) return null
@@ -30,7 +30,7 @@ class Reader {
   readonly #text: string
   #at = 0
   #state: State = 'value'
-  /** The closing marks of the lists and objects that are open. */
+  /** The closing mark of each list or object that is still open. The innermost one is the last. */
   readonly #open: (']' | '}')[] = []
 
   constructor(text: string) {
@@ -46,7 +46,7 @@ class Reader {
     }
   }
 
-  /** The character at `#at`; an empty text at the end. */
+  /** The character at `#at`. Is an empty text at the end. */
   get #sign(): string {
     return this.#text.charAt(this.#at)
   }

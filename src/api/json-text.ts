@@ -1,5 +1,5 @@
 interface Level {
-  /** The keys of the object that have been read; null for a list. */
+  /** The keys that were already read in this object. Is null for a list. */
   readonly keys: Set<string> | null
   /** The current key or index. */
   at: string | number
@@ -15,11 +15,11 @@ export interface JsonFlaw {
 
 /**
  * Returns the first ambiguity in a JSON text, or null. `text` must be valid JSON.
- * - `repeated`: `JSON.parse` keeps the last of two equal keys, while other parsers keep the first. A rule could mean
- *   one thing to its reviewer and another to us.
- * - `inexact`: `JSON.parse` rounds whole numbers beyond ±(2^53-1). A payment to account 9007199254740993 would become a
- *   payment to 9007199254740992. Numbers with a point or an exponent are not reported, because every parser rounds
- *   them.
+ * - `repeated`: an object has two equal keys. `JSON.parse` keeps the last one, while other parsers keep the first. A
+ *   rule could mean one thing to its reviewer and another to this service.
+ * - `inexact`: a whole number is beyond ±(2^53-1), so `JSON.parse` rounds it. A payment to account 9007199254740993
+ *   would become a payment to 9007199254740992. Numbers with a point or an exponent are not reported, because every
+ *   parser rounds them.
  */
 export function flawOf(text: string): JsonFlaw | null {
   const levels: Level[] = []
@@ -69,7 +69,7 @@ export function flawOf(text: string): JsonFlaw | null {
   return null
 }
 
-/** The size of a JSON text, counted before it is parsed. */
+/** The size of a JSON text. It is counted before the text is parsed. */
 export interface JsonSize {
   /** Number of lists, objects and other values. An empty list or object counts as two values. */
   readonly values: number
@@ -81,8 +81,8 @@ export interface JsonSize {
 }
 
 /**
- * Counts the size of a text, in much less time than parsing takes. Stops above `mostValues` or `deepest`. If the text
- * is not JSON, the result has no meaning.
+ * Counts the size of a text, in much less time than parsing takes. Stops when there are more than `mostValues` values,
+ * or more than `deepest` levels. If the text is not JSON, the result has no meaning.
  */
 export function sizeOf(text: string, mostValues: number, deepest: number): JsonSize {
   let [values, fields, level, depth, digits] = [1, 0, 0, 0, 0]
@@ -108,8 +108,8 @@ export function sizeOf(text: string, mostValues: number, deepest: number): JsonS
 }
 
 /**
- * Whether a JSON text has more than `most` different field names. A name that is written with and without escapes
- * counts as two names.
+ * Returns whether a JSON text has more than `most` different field names. Names are compared as they are written. So
+ * `"a"` and `"\u0061"` count as two names, although they mean the same.
  */
 export function hasMoreNames(text: string, most: number): boolean {
   const names = new Set<string>()
@@ -125,11 +125,11 @@ export function hasMoreNames(text: string, most: number): boolean {
   return names.size > most
 }
 
-/** The key without quotes and escapes: `"\u0061"` becomes `a`. */
+/** Returns the key without quotes and escapes. Example: `"\u0061"` becomes `a`. */
 const stringOf = (written: string): string =>
   written.includes('\\') ? (JSON.parse(written) as string) : written.slice(1, -1)
 
-/** The index after the closing quote of the string that begins at `start`. */
+/** Returns the index after the closing quote of the string that begins at `start`. */
 function endOfString(text: string, start: number): number {
   let place = start + 1
   while (place < text.length && text.charCodeAt(place) !== quote)
@@ -139,7 +139,7 @@ function endOfString(text: string, start: number): number {
 
 const isDigit = (sign: number): boolean => sign >= 0x30 && sign <= 0x39
 
-/** The index after the number whose first digit is at `start`. */
+/** Returns the index after the number whose first digit is at `start`. */
 function endOfNumber(text: string, start: number): number {
   let place = start + 1
   for (; place < text.length; place += 1) {

@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http'
 import type { Metrics } from '../shared/metrics.ts'
 
-/** Serves `GET /metrics` on its own port, without a key. Keep that port inside your network. */
+/** Serves `GET /metrics` on a separate port. No key is needed, so keep this port inside your network. */
 export function serveMetrics(
   metrics: Metrics,
   { host, port }: { host: string; port: number },

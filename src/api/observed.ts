@@ -5,10 +5,12 @@ import { requestIdOf } from './request-id.ts'
 /** The field of `response.locals` that holds the pattern of the route, such as `/runs/{id}`. */
 export const routeLocal = 'route'
 
-/** Methods that may become a label of a metric. A client can send any text as its method. */
+/** Only these methods become a label of a metric, because a client can send any text as the method. */
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 
-/** Counts each request by its route's pattern and its status, and logs it with `debug`. */
+/**
+ * Counts each request by its method, the pattern of its route, and its status. Logs each request at the level `debug`.
+ */
 export function observed({ log, metrics }: Pick<Context, 'log' | 'metrics'>): RequestHandler {
   const isLogged = log.isLevelEnabled('debug')
   return (request, response, next) => {
@@ -30,7 +32,7 @@ export function observed({ log, metrics }: Pick<Context, 'log' | 'metrics'>): Re
   }
 }
 
-/** A request without a stored pattern, such as one to an unknown path, gets the label `other`. */
+/** Returns the pattern of the route. Returns `other` if no pattern is stored, for example for an unknown path. */
 const routeOf = ({ locals }: Response): string => {
   const route: unknown = locals[routeLocal]
   return typeof route === 'string' ? route : 'other'

@@ -1,10 +1,10 @@
 /**
- * Changes a generated document in place, so that generators of clients read it correctly:
- * - If a named part may be null or has a description of its own, zod-to-openapi writes `allOf`. But null never fits an
- *   `allOf`. So `tidy` turns a part that may be null into `anyOf` with null. It turns any other such part into a
- *   reference with a description.
+ * Changes a generated document in place, so that generators of clients read the document correctly:
+ * - zod-to-openapi writes `allOf` for a field that refers to a named part, if the field may be null or has its own
+ *   description. But null never fits an `allOf`. If the field may be null, `tidy` writes `anyOf` with the part and
+ *   null. Otherwise `tidy` writes a reference with a description.
  * - `tidy` moves a default into the description. Generators treat a field with a default as always present. This is
- *   right for answers, but a named part can also be in a body, and there a client must be able to leave the field out.
+ *   right for answers. But a named part can also be in a body, and there a client must be able to leave the field out.
  */
 export function tidy(document: object): void {
   const { paths, components } = document as { paths?: object; components?: { schemas?: object } }
@@ -29,7 +29,10 @@ interface Rest {
   readonly default?: unknown
 }
 
-/** With `keepsDefaults` the part keeps its `default`. This is for query parameters, which no answer contains. */
+/**
+ * If `keepsDefaults` is true, fields keep their `default`. This is for `paths`, where only query parameters have a
+ * default. No answer contains a query parameter.
+ */
 function visit(value: unknown, keepsDefaults = false): void {
   if (typeof value !== 'object' || value === null) return
   const part = value as Part

@@ -25,13 +25,16 @@ const statusWords: Record<number, string> = {
   503: 'The database cannot be reached',
 }
 
-/** The example of a route: its body, and the bodies of its answers by status. */
+/** The example of a route. It has the body of a request, and for each status the body of an answer. */
 export interface Example {
   readonly body?: unknown
   readonly answers: Readonly<Record<string, unknown>>
 }
 
-/** Reads the examples, by route. Only the routes that people use first have an example. */
+/**
+ * Reads the examples. The result maps the key of a route to its example. Only the routes that people use first have
+ * one.
+ */
 export function readExamples(): Readonly<Record<string, Example>> {
   return JSON.parse(readFileSync(join(projectRoot(), 'docs', 'openapi-examples.json'), 'utf8'))
 }
@@ -42,7 +45,7 @@ Send \`Authorization: Bearer <API key>\` and JSON. Lists take \`limit\` and \`cu
 
 Every error is \`{"error": {"code", "message", "details": [{"path", "message"}]}, "meta": {"request_id"}}\`.`
 
-/** A Markdown table with the error codes of each status. */
+/** Returns a Markdown table with the error codes of each status. */
 function tableOfErrors(): string {
   const statuses = Map.groupBy(Object.entries(statusOf), ([, status]) => status)
   const rows = [...statuses].map(
@@ -52,8 +55,8 @@ function tableOfErrors(): string {
 }
 
 /**
- * The OpenAPI 3.1 document, generated from the schemas that validate requests. The same schemas always give the same
- * document.
+ * Returns the OpenAPI 3.1 document. The document is generated from the schemas that validate requests. The same schemas
+ * always give the same document.
  */
 export function openApiDocument(routes: readonly Route[]): object {
   const registry = new OpenAPIRegistry()
@@ -187,7 +190,7 @@ function withDefaults(query: z.ZodObject): z.ZodObject {
   return z.strictObject(Object.fromEntries(shape) as z.ZodRawShape)
 }
 
-/** `{version}` is a number; every other name in a path is an id or a name. */
+/** The path parameter `{version}` is a number. Every other path parameter is a text. */
 const pathParam = (name: string): z.ZodType => (name === 'version' ? z.int().min(1) : z.string())
 
 const idempotencyKey = z
@@ -215,7 +218,7 @@ function headersOf(...names: readonly (keyof typeof headerWords)[]) {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]))
 }
 
-/** `get_workflows_id_versions` for `GET /workflows/{id}/versions`. */
+/** Returns the id of an operation. Example: `GET /workflows/{id}/versions` has the id `get_workflows_id_versions`. */
 function operationId(method: string, path: string): string {
   return `${method.toLowerCase()}_${path.replaceAll(/[^a-z0-9_]+/gi, '_').replace(/^_|_$/g, '')}`
 }

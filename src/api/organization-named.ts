@@ -1,7 +1,9 @@
 import type { Caller } from '../governance/access/identity.ts'
 import { ApiError } from './errors.ts'
 
-/** `organization_id` of the query, else of the body, else null. */
+/**
+ * Returns `organization_id` from the query. If the query has none, returns `organization_id` from the body, else null.
+ */
 export function organizationNamed(query: Record<string, string>, body: unknown): string | null {
   return query['organization_id'] ?? organizationOfBody(body)
 }
@@ -39,8 +41,8 @@ export function requireSubjectsOrganization(
 }
 
 /**
- * The `organization_id` of the body, or null. A value that is not a text counts as null here, and the validation
- * refuses it later.
+ * Returns the `organization_id` of the body, or null. A value that is not a text counts as null here. The validation of
+ * the body refuses such a value later.
  */
 function organizationOfBody(body: unknown): string | null {
   if (typeof body !== 'object' || body === null || !Object.hasOwn(body, 'organization_id')) return null

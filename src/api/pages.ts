@@ -3,8 +3,9 @@ import type { Context } from '../governance/context.ts'
 import { sendAnswer } from './send.ts'
 
 /**
- * Pages for a person who opens the base address in a browser. They are not routes of the API: they need no key,
- * answer without a prefix and show nothing that needs a key.
+ * Creates the pages at the base address and at `/console`. Both lead a browser to the console. At the base address,
+ * other programs get a list of addresses. These pages are not routes of the API: they need no key, exist only without a
+ * prefix, and show nothing that needs a key.
  */
 export function pages(context: Pick<Context, 'config'>): Router {
   const router = express.Router({ caseSensitive: true, strict: true })
@@ -18,8 +19,8 @@ export function pages(context: Pick<Context, 'config'>): Router {
 }
 
 /**
- * True if the `Accept` header names `text/html`, as a browser does. A wildcard, which other programs send, does not
- * count.
+ * Returns whether the `Accept` header names `text/html`, as browsers do. A wildcard does not count, because other
+ * programs send one.
  */
 function wantsPage(request: Request): boolean {
   return (request.headers.accept ?? '').split(',').some((each) => {

@@ -13,10 +13,11 @@ const wrong = new Set([
 ])
 
 /**
- * Runs `answer`, which checks a password or a code of the second factor, if the account has a guess left. Otherwise the
- * answer is 429 (docs/decisions/0033). Only a wrong password or code costs a guess. This function does not look for
- * accounts, so it treats addresses with and without an account alike. `userOf` finds the signed-in person, for
- * endpoints where this person enters the password again. The result is the answer, and the cookies to set with it.
+ * Limits guesses of passwords and of codes of the second factor (docs/decisions/0033). If the account has a guess left,
+ * runs `answer`, which checks the password or code. Otherwise the answer is 429. Only a wrong password or code costs a
+ * guess. This function does not look for accounts, so addresses with and without an account are treated alike. At some
+ * endpoints a signed-in person enters the password again. For these endpoints, `userOf` finds the person. Returns the
+ * answer, and the cookies to set with it.
  */
 export async function guarded(
   context: Pick<Context, 'config' | 'db'>,
@@ -47,8 +48,9 @@ export async function guarded(
 export const accountOf = (email: string): string => `email ${email.toLowerCase()}`
 
 /**
- * The account whose password or code the request tries, or null. These fields of the body are enough, because every
- * endpoint that checks a password or a code reads it from one of them.
+ * Returns the account whose password or code the request tries. Returns null if the request tries none, or if the
+ * account is not known. The fields below are enough, because every endpoint that checks a password or code reads one of
+ * these fields.
  */
 async function accountGuessedAt(body: unknown, userOf: () => Promise<string | null>): Promise<string | null> {
   const { email, password, currentPassword, code } = Object(body) as Record<string, unknown>
@@ -70,7 +72,7 @@ async function isWrong(answer: Response): Promise<boolean> {
   return code !== undefined && wrong.has(code)
 }
 
-/** An answer with status 429, in the form of the library's answers. */
+/** Returns an answer with status 429, in the format of the library's answers. */
 function tooMany(seconds: number): Response {
   const message =
     'too many wrong passwords or codes for this account: try again later, or set a new password by mail'

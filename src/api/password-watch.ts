@@ -10,8 +10,8 @@ import {
 } from '../governance/access/password-in-use.ts'
 
 /**
- * Endpoints that open a session. Each of them first reads what allows the new session: a password, a sign-in that waits
- * for its second factor, or an older session.
+ * Endpoints that open a session. Each endpoint first reads one of these: a password, a sign-in that waits for its
+ * second factor, or an older session.
  */
 const opening: ReadonlySet<string> = new Set([
   '/sign-in/email',
@@ -21,10 +21,10 @@ const opening: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Ends a sign-in if the password was changed while the sign-in was under way. The library verifies the password, which
- * is slow, and inserts the session later. So the stored password is read before the library reads it, and again after
- * the session exists. The first read also happens for addresses without an account, so that a sign-in takes the same
- * time for all addresses.
+ * Ends a sign-in if the password was changed during the sign-in. The library verifies the password slowly, and inserts
+ * the session afterwards. So this plugin reads the stored password twice: before the library reads it, and after the
+ * session exists. The plugin also does the first read for an address without an account, so that a sign-in takes the
+ * same time for all addresses.
  */
 export function passwordWatch(db: Db) {
   /** The stored passwords at the start of each request that is under way. */
@@ -60,7 +60,8 @@ async function passwordsAtStart(db: Db, ctx: GenericEndpointContext): Promise<re
     )
   }
   const { email } = Object(ctx.body) as Record<string, unknown>
-  // The library refuses a text that is not an address before it looks for an account. So no password is read here.
+  // If the text is not an address, the library refuses the sign-in and looks for no account. So no password is read
+  // here.
   return z.email().safeParse(email).success ? passwordOfAddress(db, String(email)) : []
 }
 

@@ -4,7 +4,7 @@ import { accessOf } from './access.ts'
 import { ApiError } from './errors.ts'
 import type { Route } from './route.ts'
 
-/** Query parameters as text. Throws 400 for NUL characters and 422 for a parameter that is given twice. */
+/** Returns the query parameters as text. Throws 400 for NUL characters, and 422 for a parameter that is given twice. */
 export function readQuery(request: Request): Record<string, string> {
   const start = request.url.indexOf('?')
   const query: Record<string, string> = Object.create(null) as Record<string, string>
@@ -24,8 +24,9 @@ export function readQuery(request: Request): Record<string, string> {
 }
 
 /**
- * The schema of a route's query parameters. Unknown parameters are errors, because a list with a misspelt filter would
- * show everything (docs/decisions/0021). `organization_id` is allowed if the subject of the route is `own` (access.ts).
+ * Returns the schema of a route's query parameters. An unknown parameter is an error, because a list with a misspelt
+ * filter would show everything (docs/decisions/0021). `organization_id` is allowed if the subject of the route is `own`
+ * (access.ts).
  */
 export function queryOf(route: Pick<Route, 'key' | 'query'>): z.ZodObject {
   const schema = schemas.get(route.key) ?? strictQuery(route)
@@ -33,12 +34,13 @@ export function queryOf(route: Pick<Route, 'key' | 'query'>): z.ZodObject {
   return schema
 }
 
-/** The schemas by route. Each schema is made once, at its first use. */
+/** The schema of each route. A schema is made at its first use. */
 const schemas = new Map<Route['key'], z.ZodObject>()
 
 function strictQuery(route: Pick<Route, 'key' | 'query'>): z.ZodObject {
   const declared = route.query ?? z.object({})
-  // A loose schema accepts unknown parameters. Only connection-callback.ts has one: another server chooses the names.
+  // A loose schema accepts unknown parameters. Only connection-callback.ts has a loose schema, because another server
+  // chooses the names of its parameters.
   if (declared.def.catchall !== undefined) return declared
   const access = accessOf(route.key)
   const names = !access.public && access.subject === 'own'
@@ -55,7 +57,6 @@ export function wholeNumber(minimum: number, maximum: number) {
     .meta({ type: 'integer', minimum, maximum })
 }
 
-/** `true` or `false`. */
 export const flag = z
   .enum(['true', 'false'])
   .transform((text) => text === 'true')
@@ -72,7 +73,7 @@ export const instant = z
   .meta({ type: 'string', format: 'date-time' })
 
 /**
- * For routes whose path does not name the organization. Without `organization_id`, the organization of the key is
- * meant.
+ * For routes whose path does not name the organization. If `organization_id` is missing, the route uses the
+ * organization of the key or of the sign-in session.
  */
 export const organizationQuery = z.object({ organization_id: filter.optional() })

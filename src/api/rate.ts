@@ -20,9 +20,9 @@ const words = {
 } as const satisfies Partial<Record<Kind, string>>
 
 /**
- * Counts a request for an organization and sets `X-RateLimit-*`. Throws `rate_limited` over the limit. Agents' reports
- * and an owner's quota changes have their own buckets. Agents' questions are counted elsewhere, because a question over
- * the limit gets a decision and not an error.
+ * Counts a request of an organization, and sets the `X-RateLimit-*` headers. Throws `rate_limited` if the organization
+ * is over its limit. Reports of agents have their own limit. Changes of the quota by an owner also have their own
+ * limit. Questions of agents are counted elsewhere, because a question over the limit gets a decision and not an error.
  */
 export async function countRequest(
   context: Pick<Context, 'metrics' | 'rates' | 'sparseLog'>,

@@ -3,15 +3,15 @@ import { PieceCount } from './body-bytes.ts'
 
 /** At most this many bytes of a refused body are read and dropped. */
 const mostDropped = 64 * 1024 ** 2
-/** If a refused body comes in small pieces, at most this many of them are read and dropped. */
+/** If a refused body comes in small pieces, at most this many pieces are read and dropped. */
 const mostDroppedPieces = 1_000
 /** A refused body is read and dropped for at most this many milliseconds. */
 const longestDrop = 3_000
 
 /**
- * Reads and drops the rest of a body that is refused as too large. Without this the connection would close while the
- * sender still writes, and many clients would then report a broken connection instead of the answer. The limits above
- * still apply. So the connection closes early for a body that is very long or slow, or comes in many small pieces.
+ * Reads and drops the rest of a body that was refused as too large. Otherwise the connection would close while the
+ * client still sends. Many clients would then report a broken connection instead of the answer. If the rest exceeds one
+ * of the limits above, the connection closes early.
  */
 export function dropBody(request: IncomingMessage): Promise<void> {
   return new Promise((resolve) => {
@@ -39,8 +39,8 @@ export function dropBody(request: IncomingMessage): Promise<void> {
 
 /**
  * Watches a request that is answered before its body was read completely. Closes the connection if the rest of the body
- * comes in too many pieces. This listener for `finish` must run before Node's own, which would read and drop the rest
- * without a limit.
+ * comes in too many pieces. Node's own listener for `finish` would read and drop the rest without a limit. So the
+ * listener below must run first.
  */
 export function limitUnread(request: IncomingMessage, response: ServerResponse): void {
   response.prependOnceListener('finish', () => {
@@ -50,8 +50,8 @@ export function limitUnread(request: IncomingMessage, response: ServerResponse):
       if (pieces.add(piece)) request.destroy()
     })
     request.resume()
-    // This first read tells Node that somebody reads the body. Otherwise Node would drop the pieces before the listener
-    // above gets them.
+    // This first read tells Node that somebody reads the body. Otherwise Node would drop pieces of the body before the
+    // listener above gets them.
     request.read(0)
   })
 }

@@ -5,8 +5,8 @@ import type { Response } from 'express'
 export const longestRequestId = 128
 
 /**
- * Matches an incoming `X-Request-Id` that is accepted. Its characters and length are limited, because the id is copied
- * to logs and headers.
+ * Matches an incoming `X-Request-Id` that is accepted. The characters and the length are limited, because the id is
+ * copied to logs and headers.
  */
 const acceptable = new RegExp(`^[A-Za-z0-9._:/+=@-]{1,${longestRequestId}}$`)
 

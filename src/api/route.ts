@@ -9,7 +9,7 @@ import type { RouteKey } from './access.ts'
 import type { Auth } from './auth.ts'
 import type { SendMail } from './service-mail.ts'
 
-/** The names in braces of `'GET /workflows/{id}/versions/{version}'`. */
+/** The names in braces in a route's key. Example: `'GET /workflows/{id}/versions/{version}'` has `id` and `version`. */
 type ParamNames<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
   ? Name | ParamNames<Rest>
   : never
@@ -17,7 +17,7 @@ export type PathParams<Path extends string> = { readonly [Name in ParamNames<Pat
 
 type SchemaOutput<S> = S extends z.ZodType ? z.output<S> : undefined
 
-/** The input of a handler. Authentication, scope, subject, role and schemas are checked before. */
+/** The input of a handler. Authentication, scope, subject, role and schemas were already checked. */
 export interface Call<Key extends string = string, Query = unknown, Body = unknown> {
   readonly context: Context
   readonly services: Mounted
@@ -31,29 +31,31 @@ export interface Call<Key extends string = string, Query = unknown, Body = unkno
   readonly idempotencyKey: string | null
   readonly requestId: string
   /**
-   * Not null if the request has an `Idempotency-Key`. The handler marks the key as used in the same transaction as its
-   * change, so the change is made only once.
+   * Is not null if the request has an `Idempotency-Key`. The handler makes its change and marks the key as used in one
+   * transaction. So the change is made only once.
    */
   readonly once: Once | null
-  /** Aborted when the client has disconnected or the server drains. */
+  /** Is aborted when the client has disconnected or the server drains. */
   readonly signal: AbortSignal
   /**
    * Gives back the place that the request takes in its organization's share (request-shares.ts). A handler calls this
    * before it waits for a person or a run.
    */
   readonly leaveShare: () => void
-  /** Checks again whether key, scope and role admit this call. It is called repeatedly while a long answer is sent. */
+  /**
+   * Checks again whether the key, scope and role allow this call. Is called several times while a long answer is sent.
+   */
   readonly stillAllowed: () => Promise<boolean>
 }
 
 /** The services that a process has in addition to the database. */
 export interface Services {
-  /** Whether Temporal answers. */
+  /** Returns whether Temporal answers. */
   readonly temporal: () => Promise<boolean>
-  /** Aborted when the server begins to drain. */
+  /** Is aborted when the server begins to drain. */
   readonly draining: AbortSignal
   readonly mail: SendMail
-  /** Milliseconds between two of the comments that keep an event stream open; default 15,000. */
+  /** Milliseconds between two comments in an event stream. The comments keep the stream open. The default is 15,000. */
   readonly pingMilliseconds?: number
 }
 
@@ -64,7 +66,7 @@ export interface Mounted extends Services {
 
 export interface Answer {
   readonly status: number
-  /** undefined for an answer without a body. `JsonParts` are sent as fast as the client reads them. */
+  /** Is undefined if the answer has no body. `JsonParts` are sent as fast as the client reads them. */
   readonly body: unknown
 }
 export const ok = (body: unknown): Answer => ({ status: 200, body })
@@ -73,21 +75,21 @@ export const accepted = (body: unknown): Answer => ({ status: 202, body })
 export const noContent: Answer = { status: 204, body: undefined }
 
 /**
- * The reason of a signal that aborts because the client has disconnected. If the server drains, the signal has another
- * reason.
+ * A signal has this reason if it aborts because the client has disconnected. If the server drains, the signal has
+ * another reason.
  */
 export const clientGone = new Error('the client has disconnected')
 
 /**
- * An agent's question whose key and scope are already checked. If a later check fails, the answer is a decision and not
- * an error.
+ * A question of an agent. The key and scope of the agent were already checked. If a later check fails, the answer is a
+ * decision and not an error.
  */
 export interface Question {
   readonly context: Context
   readonly asker: Asker
   /** Throws `unauthenticated` or `missing_scope` if the asker's key came from the cache and is no longer valid. */
   readonly confirm: () => Promise<void>
-  /** Creates a signal that aborts when the client has disconnected or the server drains. */
+  /** Creates a signal. The signal is aborted when the client has disconnected or the server drains. */
   readonly signal: () => AbortSignal
 }
 
@@ -96,7 +98,7 @@ export interface Received {
   readonly body: unknown
   /** The hash of this object is stored with the `Idempotency-Key`, in place of the hash of the body. */
   readonly hashed: object
-  /** Frees the memory that was reserved for the body. Called when the request is answered. */
+  /** Frees the memory that was reserved for the body. Is called after the handler has ended. */
   release(): void
 }
 
@@ -104,35 +106,35 @@ interface Described {
   readonly summary: string
   readonly tag: string
   readonly description?: string
-  /** The schemas of successful answers, by status; null for an answer without a body. */
+  /** For each status of a successful answer, the schema of the body. The schema is null if the answer has no body. */
   readonly responses: Readonly<Record<number, z.ZodType | null>>
   readonly contentType?: string
 }
 
-/** A route whose handler returns its answer. */
+/** A route whose handler returns the answer. */
 export interface JsonRoute<Key extends RouteKey = RouteKey, Q = unknown, B = unknown> extends Described {
   readonly key: Key
   readonly query?: Q
   readonly body?: B
-  /** Maximum bytes of the body; the default is `defaultBodyLimit`. */
+  /** Maximum bytes of the body. The default is `defaultBodyLimit`. */
   readonly bodyLimit?: number
-  /** Maximum number of values in a body; default 100,000. */
+  /** Maximum number of values in a body. The default is 100,000. */
   readonly bodyValues?: number
   /**
-   * The handler waits for work outside this thread. Meanwhile the request holds no place in its organization's share
-   * (request-shares.ts).
+   * Must be true if the handler waits for work outside this thread. The request then holds no place in its
+   * organization's share (request-shares.ts) while the handler runs.
    */
   readonly waits?: true
   /**
-   * Reads a `multipart/form-data` body after all other checks. In such a route the schema `body` only documents the
-   * form. The request holds a place in its organization's share while the form is parsed, but not while the form
-   * arrives.
+   * Reads a `multipart/form-data` body after all other checks. In a route with `receive`, the schema `body` is only
+   * documentation. The request holds a place in its organization's share while the form is parsed, but not while the
+   * form arrives.
    */
   receive?(call: Call, request: Request, entry: Entry): Promise<Received>
   handle(call: Call<Key, SchemaOutput<Q>, SchemaOutput<B>>): Promise<Answer>
 }
 
-/** A route that writes its answer itself, once all checks have passed. */
+/** A route that writes its answer itself. All checks have passed before the route writes. */
 export interface StreamRoute<Key extends RouteKey = RouteKey, Q = unknown> extends Described {
   readonly key: Key
   readonly query?: Q
@@ -162,11 +164,11 @@ export type Route = Described & {
   readonly query?: z.ZodObject
   readonly body?: z.ZodType
   readonly bodyLimit?: number
-  /** Maximum number of values in a body; default 100,000. */
+  /** Maximum number of values in a body. The default is 100,000. */
   readonly bodyValues?: number
   /**
-   * The handler waits for work outside this thread. Meanwhile the request holds no place in its organization's share
-   * (request-shares.ts).
+   * Must be true if the handler waits for work outside this thread. The request then holds no place in its
+   * organization's share (request-shares.ts) while the handler runs.
    */
   readonly waits?: true
   ask?(question: Question, request: Request): Promise<Answer>

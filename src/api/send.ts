@@ -3,8 +3,8 @@ import { JsonParts } from '../shared/json-parts.ts'
 import type { Answer } from './route.ts'
 
 /**
- * An answer to send. If `text` is present, the service sends it in place of `body`. If `text` is null, the answer has
- * no body.
+ * An answer to send. If `text` is present, the service sends `text` in place of `body`. If `text` is null, the answer
+ * has no body.
  */
 export interface SentAnswer extends Answer {
   readonly text?: string | null
@@ -27,9 +27,12 @@ export function jsonText(body: unknown): string | null {
 }
 
 export interface PartsOptions {
-  /** Aborted when the client has disconnected or the server drains. */
+  /** Is aborted when the client has disconnected or the server drains. */
   readonly signal: AbortSignal
-  /** True if the caller may still read. `sendParts` asks this if a slow client has delayed the answer. */
+  /**
+   * Returns whether the caller may still read. `sendParts` calls this function after a slow client has delayed the
+   * answer.
+   */
   readonly stillAllowed: () => Promise<boolean>
 }
 

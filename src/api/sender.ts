@@ -12,7 +12,7 @@ import { covers, type Scope } from '../governance/access/scopes.ts'
 import type { Auth } from './auth.ts'
 import { ApiError } from './errors.ts'
 
-/** Finds the sender of the request by key or session. Throws `unauthenticated`. */
+/** Finds the sender of the request from the API key or the session. Throws `unauthenticated` if there is no sender. */
 export async function requireIdentity(
   context: Pick<Context, 'db' | 'keys'>,
   auth: Auth,
@@ -30,9 +30,9 @@ const unauthenticated = (): ApiError =>
   )
 
 /**
- * Finds the sender of an agent's question. If a key asks often, its identity comes from a cache. The rules decide a
- * call only after key, scope and role were checked again. Before an answer without this second check, call `confirm`,
- * which looks a cached key up anew (docs/decisions/0049).
+ * Finds the sender of an agent's question. If a key asks often, the identity comes from a cache. Before the rules
+ * decide a call, the key, the scope and the role are checked again. If an answer is given without this second check,
+ * `confirm` must be called first. `confirm` looks up a cached key again (docs/decisions/0049).
  */
 export async function asking(
   context: Pick<Context, 'db' | 'keys'>,
@@ -48,8 +48,7 @@ export async function asking(
   const { authorization } = request.headers
   const recalled = authorization === undefined ? null : await recall(context.keys, authorization)
   if (recalled === null && authorization !== undefined) throw unauthenticated()
-  // The key may have got the scope after it was cached. So if the cached key lacks the scope, the key is looked up
-  // anew.
+  // A cached key may have got the scope later. So if the cached key lacks the scope, the key is looked up again.
   if (recalled === null || (scope !== null && !covers(recalled.identity.scopes, scope)))
     return { identity: await anew(), confirm: async () => {} }
   const { identity, isRemembered } = recalled
@@ -61,7 +60,7 @@ export async function asking(
   return { identity, confirm }
 }
 
-/** The sender of the request, or null. If a request has an `Authorization` header, its cookie is ignored. */
+/** Returns the sender of the request, or null. If a request has an `Authorization` header, its cookie is ignored. */
 export async function identify(
   context: Pick<Context, 'db' | 'keys'>,
   auth: Auth,

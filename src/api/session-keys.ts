@@ -3,9 +3,9 @@ import type { BetterAuthOptions } from 'better-auth'
 import type { SessionSecrets } from '../shared/session-secrets.ts'
 
 /**
- * The secrets in the form that the sign-in library takes. The library signs and encrypts with the first of `secrets`.
- * Encrypted values name the version of their secret, so earlier secrets still decrypt them. Older releases of the
- * service stored values without a version; `secret` decrypts these values.
+ * Returns the secrets in the format of the sign-in library. The library signs and encrypts with the first of `secrets`.
+ * An encrypted value names the version of its secret, so the library can still decrypt values of earlier secrets. Older
+ * releases of this service stored values without a version. The library decrypts these values with `secret`.
  */
 export function sessionKeys({
   sessionSecret,
@@ -16,6 +16,9 @@ export function sessionKeys({
   return { secret: firstSessionSecret, secrets }
 }
 
-/** A number that only depends on the secret, so that it stays the same when the order of the secrets changes. */
+/**
+ * Returns a number that depends on nothing but the secret. So the version of a secret stays the same when the order of
+ * the secrets changes.
+ */
 const versionOf = (secret: string): number =>
   Number.parseInt(createHash('sha256').update(`version of ${secret}`).digest('hex').slice(0, 8), 16)

@@ -5,8 +5,8 @@ import type { Context } from '../governance/context.ts'
 import { maySignUp, mustConfirmFirst, refusedToAll } from '../governance/people/sign-up.ts'
 
 /**
- * Runs before the fields of the sign-up are read. If the installation's `SIGN_UP` setting does not accept the address,
- * throws an error that names the reason.
+ * Throws an error with the reason if the installation's `SIGN_UP` setting refuses the address. Runs before the fields
+ * of the sign-up are read. Does not check whether the address is invited.
  */
 export function requireSignUpOffered({ people }: Pick<Config, 'people'>, email: unknown): void {
   const message = refusedToAll(people.signUp, typeof email === 'string' ? email : '')
@@ -26,9 +26,9 @@ export async function requireMaySignUp(
 }
 
 /**
- * Runs before a session begins. Does nothing if every address may have an account. Otherwise it refuses an address that
- * is not confirmed, with the same error as for a wrong password. So somebody who signed up with another person's
- * address cannot find out whether this address is allowed.
+ * Runs before a session begins. Does nothing if every address may have an account. Otherwise, throws if the address is
+ * not confirmed, with the same error as for a wrong password. So somebody who signed up with another person's address
+ * cannot find out whether the address may have an account.
  */
 export async function requireConfirmedToSignIn(
   { config, db }: Pick<Context, 'config' | 'db'>,

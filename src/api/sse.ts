@@ -3,16 +3,18 @@ import { roomOrEnd } from './send.ts'
 
 export interface StreamOptions {
   readonly pingMilliseconds: number
-  /** Called before each text is written to the stream, and with every ping. If the result is false, the stream ends. */
+  /**
+   * Is called before each text is written to the stream, and at every ping. If the result is false, the stream ends.
+   */
   readonly stillAllowed: () => Promise<boolean>
-  /** Aborted when the client has disconnected or the server drains. */
+  /** Is aborted when the client has disconnected or the server drains. */
   readonly signal: AbortSignal
 }
 
 export interface Stream {
   /**
-   * Aborted when nothing more may be written: the client has disconnected, the server drains, or `stillAllowed`
-   * returned false.
+   * Is aborted when nothing more may be written. This is so if the client has disconnected, the server drains, or
+   * `stillAllowed` has returned false.
    */
   readonly signal: AbortSignal
   /**
@@ -24,8 +26,8 @@ export interface Stream {
 }
 
 /**
- * Begins a Server-Sent Events answer. Its headers tell proxies not to buffer the answer, and regular comments keep it
- * open.
+ * Begins an answer with Server-Sent Events. The headers tell proxies not to buffer the answer. Regular comments keep
+ * the connection open.
  */
 export function openStream(response: Response, options: StreamOptions): Stream {
   response.status(200)
@@ -37,8 +39,8 @@ export function openStream(response: Response, options: StreamOptions): Stream {
   const signal = AbortSignal.any([options.signal, barred.signal])
   const ping = setInterval(() => {
     response.write(': ping\n\n')
-    // An error of this check does not end the stream. No event can be sent meanwhile, because `write` makes the same
-    // check first.
+    // If this check throws, the stream does not end. This is safe, because `write` makes the same check before each
+    // event.
     barUnlessAllowed().catch(() => undefined)
   }, options.pingMilliseconds)
   const barUnlessAllowed = async (): Promise<void> => {
@@ -58,7 +60,7 @@ export function openStream(response: Response, options: StreamOptions): Stream {
   }
 }
 
-/** One event. JSON text has no raw line breaks, so one `data` line holds it. */
+/** Returns the text of one event. JSON text has no raw line breaks, so the data fits into one `data` line. */
 export function eventText(id: number, type: string, data: unknown): string {
   return `id: ${id}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`
 }

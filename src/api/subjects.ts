@@ -11,13 +11,16 @@ import type { Subject } from './access.ts'
 export interface Standing {
   readonly organizationId: string
   readonly role: Role
-  /** The second factor that the organization or the call requires and the caller lacks. */
+  /**
+   * The second factor that the caller lacks, although the organization or the call requires it. Is null if none is
+   * missing.
+   */
   readonly missing: MissingFactor | null
 }
 
 /**
- * The values of a request that can name the subject: path parameters, and for the subject `own` the `organization_id`
- * of query or body.
+ * The values of a request that can name the subject. `params` are the path parameters. `organizationId` is used only
+ * for the subject `own`. It comes from the query or the body, else from the caller's key or session.
  */
 export interface Naming {
   readonly params: Readonly<Record<string, string>>
@@ -62,8 +65,8 @@ const sources: Readonly<
 }
 
 /**
- * Returns the second factor that a key lacks for a call about the key's person alone; null if none is missing. The
- * organization of the key decides whether a factor is required.
+ * Checks a call that is about the caller and not about an organization. Returns the second factor that the caller's key
+ * lacks, or null if none is missing. The organization of the key decides whether a second factor is required.
  */
 export async function findMissingToKey(db: Db, sender: Sender): Promise<MissingFactor | null> {
   const { rows } = await sql<{ missing: MissingFactor | null }>`
@@ -72,8 +75,8 @@ export async function findMissingToKey(db: Db, sender: Sender): Promise<MissingF
 }
 
 /**
- * Finds the subject's organization and the user's role there, in one statement. Throws `not_found` if the subject does
- * not exist, and also if the user is not a member of its organization.
+ * Finds the subject's organization and the user's role in this organization, in one statement. Throws `not_found` if
+ * the subject does not exist, and also if the user is not a member of this organization.
  */
 export async function findStanding(
   db: Db,

@@ -7,8 +7,8 @@ const serving = 1
 const patienceMilliseconds = 2_000
 
 /**
- * Returns a function that asks Temporal's health service over `connection`. The function throws if Temporal cannot be
- * reached.
+ * Returns a function that asks Temporal's health service over `connection`. The function returns true if Temporal
+ * answers `SERVING`. It throws if Temporal cannot be reached.
  */
 export function temporalCheck(connection: Connection): () => Promise<boolean> {
   return async () => {

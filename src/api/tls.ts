@@ -1,15 +1,16 @@
 import { readFileSync } from 'node:fs'
 import { createSecureContext } from 'node:tls'
 
-/** PEM texts. The certificate's text can include its chain. */
+/** A certificate and its key, as PEM texts. `cert` can include the chain of the certificate. */
 export interface TlsKeyPair {
   readonly cert: string
   readonly key: string
 }
 
 /**
- * Reads the files that TLS_CERT_FILE and TLS_KEY_FILE name, or the variables with `prefix` before these names. Throws
- * if a file is unreadable or not PEM, or if the two do not match.
+ * Reads a certificate and its key. Throws if a file is unreadable or not PEM, or if the key does not match the
+ * certificate. The message names the variable of the file. Example: with the prefix `TEMPORAL_`, it names
+ * TEMPORAL_TLS_CERT_FILE.
  */
 export function readTlsKeyPair(
   files: { readonly certFile: string; readonly keyFile: string },

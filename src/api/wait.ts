@@ -5,8 +5,8 @@ import type { Asker } from '../governance/agents/ask.ts'
 import { readAgentApproval } from '../governance/agents/waiting.ts'
 
 /**
- * Resolves once the run has ended, `seconds` have passed or the signal aborts. The function subscribes before it first
- * reads the run, so it misses no change. It holds no database connection while waiting.
+ * Resolves when the run has ended, when `seconds` have passed, or when the signal aborts. Subscribes before the first
+ * read of the run, so no change is missed. Holds no database connection while it waits.
  */
 export async function waitForEnd(
   context: Pick<Context, 'db' | 'notifier'>,
@@ -30,7 +30,7 @@ async function hasEnded(db: Db, runId: string): Promise<boolean> {
 }
 
 /**
- * Resolves once the approval is no longer pending, has expired, `seconds` have passed or the signal aborts. Throws
+ * Resolves when the approval is no longer pending, when `seconds` have passed, or when the signal aborts. Throws
  * `not_found` if the approval does not belong to the asker.
  */
 export async function waitForApproval(
@@ -57,7 +57,7 @@ export async function waitForApproval(
 
 /**
  * Wakes `waitForApproval` when the approval expires, because no notification announces an expiry. If the approval
- * expires in more than `seconds`, no timer is needed, because the wait ends before.
+ * expires in more than `seconds`, the wait ends earlier, so no timer is needed.
  */
 function wakeAt(wakeUps: WakeUps, time: string | null, seconds: number): NodeJS.Timeout | undefined {
   if (time === null) return undefined
@@ -70,7 +70,10 @@ function wakeAt(wakeUps: WakeUps, time: string | null, seconds: number): NodeJS.
  * at once.
  */
 export interface WakeUps {
-  /** True when the row may have changed since the last call; false once the signal has aborted. */
+  /**
+   * Waits for a wake-up. Returns true if the row may have changed since the last call, and false if the signal has
+   * aborted.
+   */
   next(): Promise<boolean>
   stir(): void
   end(): void

@@ -19,7 +19,10 @@ const limit = z.int().min(1).max(100).optional().describe('Maximum number of res
 const state = z.enum(['open', 'closed', 'all']).optional().describe('Default `open`.')
 const labels = z.array(z.string().min(1).max(100)).max(100)
 const title = z.string().min(1).max(256)
-/** GitHub accepts 65,536 characters. The limit leaves 100 of them for the marker by which a call is found again. */
+/**
+ * GitHub accepts 65,536 characters. The limit leaves 100 characters for a marker. With this marker a call is found
+ * again.
+ */
 const body = z.string().max(65_436)
 const url = z.string()
 

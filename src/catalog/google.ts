@@ -114,7 +114,7 @@ export const docsCreate = defineTool({
     read_only: {},
   },
   precondition: { of: 'the folder, who can read it, or the Google account', check: 'before' },
-  // Drive finds a new file only after it has indexed the file, so this time is longer than that of other tools.
+  // Drive must index a new file before a search can find the file. So this time is longer than for other tools.
   findableAfterSeconds: 300,
 })
 

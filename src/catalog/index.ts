@@ -47,7 +47,10 @@ export const catalog = {
 
 export type ToolName = keyof typeof catalog
 
-/** The declaration of a tool; undefined for a name that the catalogue does not have (such as `constructor`). */
+/**
+ * Returns the declaration of a tool. Returns undefined for a name that the catalogue does not have, even for a name
+ * such as `constructor`.
+ */
 export function getTool(name: string): ToolDeclaration | undefined {
   return byName.get(name)
 }

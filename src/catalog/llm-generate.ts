@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { defaultsOf } from '../policy/tool-defaults.ts'
 import { defineTool } from './tool.ts'
 
-/** null: the service does not count tokens. */
+/** Is null if the service does not count tokens. */
 const tokens = z.int().nullable()
 
 /** The output carries the labels of the tool's inputs, like the output of every tool. This tool adds no labels. */

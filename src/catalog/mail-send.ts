@@ -12,7 +12,7 @@ const recipients = z.union([
 
 /**
  * Sends one mail through the connection of the requester or of the organization. Without a connection, the mail goes
- * over `SMTP_URL`. SMTP does not recognise a repeated message, so a call over SMTP is `unsafe`: its point of no return
+ * over `SMTP_URL`. SMTP does not recognise a repeated message, so a call over SMTP is `unsafe`. Its point of no return
  * is the final dot of DATA.
  */
 export const mailSend = defineTool({

@@ -4,8 +4,8 @@ import { quoted } from './preview.ts'
 import { defineTool } from './tool.ts'
 
 /**
- * Stores a value under a key. The call's labels are added to the key's labels. If an admin or owner started the run,
- * the call's labels replace the key's labels.
+ * Stores a value under a key. If an admin or owner started the run, the call's labels replace the key's labels.
+ * Otherwise, the call's labels are added to the key's labels.
  */
 export const memorySet = defineTool({
   name: 'memory_set',

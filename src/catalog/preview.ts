@@ -1,6 +1,6 @@
 /*
- * A preview shows a call to an approver in place of raw parameters. Its values are plain text that a page can show.
- * Each value is cut to a limit. Only people who may see the call's parameters may see the preview.
+ * A preview shows a call to an approver in place of raw parameters. The values of a preview are plain text that a page
+ * can show. Each value is cut to a limit. Only people who may see the call's parameters may see the preview.
  */
 
 export interface PreviewField {
@@ -10,10 +10,10 @@ export interface PreviewField {
 
 /** The old and the new text of the thing that a call changes. */
 export interface PreviewDiff {
-  /** null: there is no old text. */
+  /** Is null if there is no old text. */
   readonly before: string | null
   readonly after: string
-  /** The number of equal characters at the beginning of both texts. These characters are left out. */
+  /** This many equal characters at the beginning of both texts are left out. */
   readonly skipped: number
 }
 
@@ -29,13 +29,13 @@ export interface Preview {
 /** The part of a preview that the tool makes. Without `fields`, all parameters are shown. */
 export interface PreviewDraft {
   readonly title: string
-  /** Values by name, in order. A value of undefined is left out. */
+  /** The values by their names, in the order of the preview. A value of undefined is left out. */
   readonly fields?: Readonly<Record<string, unknown>>
 }
 
 /**
- * The limits of a preview. `title`, `name`, `value` and `side` are numbers of characters; `side` limits each of the two
- * texts of a diff. `fields` limits the number of fields, and `items` the items of one list.
+ * The limits of a preview. `title`, `name`, `value` and `side` are in characters. `side` limits each of the two texts
+ * of a diff. `fields` is the maximum number of fields. `items` is the maximum number of shown items of one list.
  */
 export const mostOfPreview = {
   title: 200,
@@ -45,16 +45,19 @@ export const mostOfPreview = {
   fields: 30,
   items: 100,
 } as const
-/** The number of equal characters that a diff shows before the first difference. */
+/** A diff that leaves out equal characters still shows this many of them in front of the first difference. */
 const leading = 300
 
-/** Cuts a text that is longer than `limit`, and adds how many characters are missing. */
+/** If a text is longer than `limit`, cuts it and adds how many characters are missing. */
 function cut(text: string, limit: number): string {
   if (text.length <= limit) return text
   return `${text.slice(0, limit).toWellFormed()}… (${text.length - limit} more characters)`
 }
 
-/** A value as people read it. A list of texts, numbers and booleans becomes one line. */
+/**
+ * Returns a value as people read it. A list of texts, numbers and booleans becomes one line. Example: `['a', 1]`
+ * becomes `a, 1`.
+ */
 function readable(value: unknown): string {
   if (typeof value === 'string') return value
   if (!Array.isArray(value)) return JSON.stringify(value, null, 2)
@@ -76,8 +79,8 @@ export const fieldsOf = (values: Readonly<Record<string, unknown>>): PreviewFiel
 export const titleOf = (text: string): string => cut(text.replaceAll(/\s+/g, ' ').trim(), mostOfPreview.title)
 
 /**
- * If one of the texts is long, the equal characters at the beginning of both are left out. The last `leading` of these
- * characters stay.
+ * Returns the diff of two texts. If one of the texts is long, leaves out the equal characters at the beginning of both
+ * texts. But the last `leading` of these characters stay.
  */
 export function diffOf(before: string | null, after: string): PreviewDiff {
   if (before === null) return { before, after: cut(after, mostOfPreview.side), skipped: 0 }
@@ -94,5 +97,4 @@ function sameCharacters(one: string, other: string): number {
   return same
 }
 
-/** A text in quotes, for a title. */
 export const quoted = (text: unknown): string => `“${String(text)}”`

@@ -11,7 +11,8 @@ const common = {
   // request, and for the time until the service's lists show the new thing.
   findableAfterSeconds: 60,
   timeoutSeconds: 60,
-  // A person can link another account at any time. An approval for the first account must not hold for the second one.
+  // A person can link another account at any time. An approval for the first account must not be valid for the second
+  // one.
   precondition: { of: 'the Slack account of the person who runs the workflow', check: 'call' },
 } as const
 

@@ -5,14 +5,14 @@ import type { Category, Json, Label, RiskLevel, SideEffect } from '../policy/typ
 import type { PreviewDraft } from './preview.ts'
 
 /**
- * Says what happens to a call if its process dies before the outcome is recorded, so that no effect happens twice:
- * - `free`: a read; the call is made again.
- * - `transactional`: the write and its outcome commit together in our own database; the call is made again.
- * - `keyed`: the integration takes an idempotency key; the call is made again with the same key.
- * - `findable`: the thing that the call makes carries a marker. If the process dies after the point of no return, the
- *   thing is looked for. If it is still absent after `findableAfterSeconds`, the call is made again. If the search
- *   gives no answer, a person decides.
- * - `unsafe`: after the point of no return nobody knows the outcome; the step becomes `unknown_outcome`.
+ * Says what happens to a call if its process dies before the outcome is recorded. No effect may happen twice:
+ * - `free`: the call only reads. It is made again.
+ * - `transactional`: the write and its outcome commit together in our own database. The call is made again.
+ * - `keyed`: the integration takes an idempotency key. The call is made again with the same key.
+ * - `findable`: the thing that the call makes carries a marker. If the process dies after the point of no return,
+ *   Countersign looks for the thing. If the thing is still absent after `findableAfterSeconds`, the call is made again.
+ *   If the search gives no answer, a person decides.
+ * - `unsafe`: after the point of no return nobody knows the outcome. The step becomes `unknown_outcome`.
  */
 export const repeats = ['free', 'transactional', 'keyed', 'findable', 'unsafe'] as const
 export type Repeat = (typeof repeats)[number]
@@ -27,18 +27,18 @@ export const reversibilities = ['yes', 'by hand', 'no'] as const
 export type Reversible = (typeof reversibilities)[number]
 
 /**
- * The thing that a call changes. Its revision is read when an approval is made, and checked when the call is made. So
- * an approval covers only the state that its approvers saw. If the thing has changed since then, the call is held
- * again.
+ * Describes the thing that a call changes. The revision of the thing is read when an approval is made, and checked when
+ * the call is made. So an approval covers only the state that its approvers saw. If the thing has changed since then,
+ * the call is held again.
  */
 export interface Precondition {
-  /** Names the thing in a sentence, e.g. `the value in the memory`. */
+  /** Words for the thing, as a part of a sentence, e.g. `the value in the memory`. */
   readonly of: string
   /**
    * How the revision is checked:
-   * - `transaction`: in the transaction that commits the call's write.
+   * - `transaction`: the revision is checked in the transaction that commits the call's write.
    * - `before`: the revision is read again right before the point of no return. A later change is not seen.
-   * - `call`: the call reads the thing once, compares its revision, and acts on exactly this state.
+   * - `call`: the call reads the thing once, compares the revision, and acts on exactly this state.
    */
   readonly check: (typeof preconditionChecks)[number]
 }
@@ -61,12 +61,12 @@ export interface OwnService {
   readonly knowsKeySeconds: number
 }
 
-/** A value of any form in an output. */
+/** Any JSON value in an output. */
 export const anyJson = z.json() as z.ZodType<Json>
 
 /**
- * The declaration of one catalogue tool. Its executor is in `activities/tools/`. The list of tools, the limits of tool
- * policies, risk and the docs come from this declaration.
+ * The declaration of one catalogue tool. Its executor is in `activities/tools/`. The list of tools, the limits that
+ * tool policies may set, the risk of calls, and the docs are all made from this declaration.
  */
 export interface ToolDeclaration<
   Name extends string = string,
@@ -81,18 +81,19 @@ export interface ToolDeclaration<
   readonly params: Params
   /**
    * The value that a call returns. A strict object has only the declared fields: a template that names an unknown field
-   * is an error when the workflow is saved. A loose object may have any field. Use `anyJson` for a value of any form.
+   * is an error when the workflow is saved. A loose object may have any field. Use `anyJson` if any JSON value is
+   * possible.
    */
   readonly output: Output
   /**
    * Parameters that name people by address. `me` in such a parameter means the requester. Rules see the requester's
-   * address in its place.
+   * address in place of `me`.
    */
   readonly people?: readonly string[]
   /**
-   * Parameters that name a repository, a channel and so on. Rules compare the thing that such a parameter names,
-   * however the call spells it. For tools that use a service, test/catalog/places.test.ts lists all other parameters
-   * that take a text, so that none is forgotten.
+   * Parameters that name a repository, a channel and so on. Rules compare the thing that such a parameter names, and
+   * not its spelling. Example: `owner/name` and a link into this repository count as the same. For tools that use a
+   * service, test/catalog/places.test.ts lists all other parameters that take a text, so that none is forgotten.
    */
   readonly places?: { readonly [param: string]: PlaceKind }
   readonly categories: readonly Category[]
@@ -102,32 +103,41 @@ export interface ToolDeclaration<
   readonly repeat: Repeat
   readonly reversible: Reversible
   /**
-   * A tool with `keyed` may not have a precondition, because a repeated call could find the change that the call itself
-   * has made.
+   * A tool whose `repeat` is `keyed` may not have a precondition, because a repeated call could find the change that
+   * the first attempt has made.
    */
   readonly precondition?: Precondition
   /**
-   * Returns the preview that an approver sees in place of the parameters. It is made from the parameters alone. Without
-   * this function, the description and all parameters are shown.
+   * Returns the preview that an approver sees in place of the parameters. Uses nothing but the parameters. If a tool
+   * lacks this function, the preview shows the description and all parameters.
    */
   preview?(params: z.output<Params>): PreviewDraft
   /**
-   * For `findable`: if a call is not found this many seconds after the point of no return, it was certainly not made.
-   * The time covers the longest request and the delay of the service's lists. Without this number, a person decides
-   * about a call that is not found for 15 minutes.
+   * For `findable`: if a call is not found this many seconds after the point of no return, the call was certainly not
+   * made. The time covers the longest request and the delay of the service's lists. If this number is missing,
+   * Countersign looks for the call for 15 minutes. If the call is not found, a person decides.
    */
   readonly findableAfterSeconds?: number
-  /** Names what a crash in the middle of the call can leave at the service. It is one clause for docs/tools.md. */
+  /**
+   * Says what can remain at the service after a crash in the middle of the call. The text is one clause for
+   * docs/tools.md.
+   */
   readonly crashLeaves?: string
   /**
-   * What an organization needs before the tool works there. `none`: nothing. `installation`: the installation's folder
-   * or mail server, which the operator gives to organizations by name. Otherwise: a connection to this integration.
+   * Says what an organization needs before the tool works there:
+   * - `none`: it needs nothing.
+   * - `installation`: it needs the installation's folder or mail server. The operator names the organizations that may
+   *   use it.
+   * - An integration: it needs a connection to this integration.
    */
   readonly connection: 'none' | 'installation' | Integration
-  /** For a tool of the installation: the service that people may connect in its place. */
+  /**
+   * The service that people may connect in place of the installation's service. Only a tool with `installation` has
+   * such a service.
+   */
   readonly ownService?: OwnService
   /**
-   * If this is false, calls of the tool fail with `tool_not_available`. Rules and policies can name the tool already.
+   * If this is false, calls of the tool fail with `tool_not_available`. Rules and policies can already name the tool.
    */
   readonly hasExecutor: boolean
   /** Time limit of one attempt, unless the step sets a shorter one. */
@@ -135,8 +145,8 @@ export interface ToolDeclaration<
 }
 
 /**
- * Returns the service that calls of the tool reach through a connection; null: the tool uses no connection. For a tool
- * of the installation, this is its `ownService`, connected or not.
+ * Returns the service that calls of the tool reach through a connection. Returns null if the tool uses no connection.
+ * For a tool of the installation, returns its `ownService`, even if nobody has connected it.
  */
 export function serviceOf({
   connection,

@@ -21,7 +21,10 @@ const writes = {
 } as const
 
 const place = (what: string) => z.string().min(1).max(1000).describe(`Id of the ${what}, or a link to it.`)
-/** Trello accepts 16,384 characters. The limit leaves 100 of them for the mark by which a call is found again. */
+/**
+ * Trello accepts 16,384 characters. The limit leaves 100 characters for a marker. With this marker a call is found
+ * again.
+ */
 const text = z.string().max(16_284)
 const card = z.strictObject({
   id: z.string(),

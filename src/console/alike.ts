@@ -1,6 +1,6 @@
 import type { ApprovalView } from '../governance/approvals/read.ts'
 
-/** Calls that are approved together must have the same tool, the same rule and the same labels. */
+/** Several calls that are approved together must have the same tool, the same rule and the same labels. */
 export type Traits = Readonly<Record<'tool' | 'rule' | 'labels', string>>
 
 export const traitsOf = ({

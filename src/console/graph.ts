@@ -14,8 +14,8 @@ export const box = { width: 212, height: 82 } as const
 const mostBoxes = 60
 
 /**
- * A picture is drawn only if its lines cross at most this many rows in total. The layout blocks this process, and the
- * crossed rows decide for how long: about 70 milliseconds for 300 rows (docs/decisions/0127).
+ * The lines of a picture may cross at most this many rows in total. Otherwise no picture is drawn. The layout blocks
+ * this process, and 300 crossed rows take about 70 milliseconds (docs/decisions/0127).
  */
 const mostCrossed = 300
 
@@ -25,14 +25,15 @@ export interface Layout {
   /** Upper left corners of the boxes, in the order of the steps. */
   readonly boxes: readonly { readonly x: number; readonly y: number }[]
   /**
-   * Lines as SVG paths, each from a step to a step that waits for it. `from` and `to` are indexes in the list of steps.
+   * Each line is an SVG path from step `from` to step `to`, and step `to` waits for step `from`. Both numbers are
+   * indexes in the list of steps.
    */
   readonly lines: readonly { readonly from: number; readonly to: number; readonly path: string }[]
-  /** The picture for narrow screens; null if it would need too many lines beside each other. */
+  /** The picture for narrow screens. Is null if this picture would need too many lines beside each other. */
   readonly rail: Rail | null
 }
 
-/** The layouts that a process keeps, by the version of the workflow. */
+/** The layouts that this process has computed. The key names the version of the workflow. */
 export type Layouts = LRUCache<string, Layout>
 export const createLayouts = (): Layouts => new LRUCache({ max: 200 })
 
@@ -53,8 +54,8 @@ export function layoutOf(layouts: Layouts, key: string, all: readonly GraphStep[
 }
 
 /**
- * Leaves out each dependency that follows from other dependencies of the step. A line for it would only cross other
- * lines.
+ * Leaves out each dependency that follows from other dependencies of the step. Example: step c waits for a and b, and b
+ * waits for a. Then c keeps only the dependency on b, because a line from a to c would only cross other lines.
  */
 function withoutImplied(steps: readonly GraphStep[]): readonly GraphStep[] {
   const byId = new Map(steps.map((step) => [step.id, step]))
@@ -88,7 +89,7 @@ function rowsOf(steps: readonly GraphStep[]): ReadonlyMap<string, number> {
   return rows
 }
 
-/** Returns by how many rows the two steps of a line are apart, as the sum for all lines. */
+/** Returns the length of all lines together. The length of a line is the distance of its two steps in rows. */
 function crossedRows(steps: readonly GraphStep[], rows: ReadonlyMap<string, number>): number {
   const rowOf = (id: string): number => rows.get(id) ?? 0
   return steps.reduce(
@@ -98,8 +99,8 @@ function crossedRows(steps: readonly GraphStep[], rows: ReadonlyMap<string, numb
 }
 
 /**
- * True if a picture from top to bottom would be too wide: many steps share few rows. Such a picture is drawn from left
- * to right.
+ * Returns true if a picture from top to bottom would be too wide, because many steps share few rows. In this case, the
+ * picture is drawn from left to right.
  */
 function isWide(rows: ReadonlyMap<string, number>): boolean {
   const sizes = new Map<number, number>()
@@ -109,8 +110,8 @@ function isWide(rows: ReadonlyMap<string, number>): boolean {
 }
 
 /**
- * The part of the layout library's graph that this file uses. It is declared here, because the library's own types do
- * not resolve with this compiler's settings.
+ * The part of the layout library's graph that this file uses. This file declares the type, because the library's own
+ * types do not resolve with this compiler's settings.
  */
 interface Drawing {
   setGraph(options: object): void
@@ -161,8 +162,8 @@ const round = (number: number): number => Math.round(number * 10) / 10
 const at = ({ x, y }: Point): string => `${round(x)} ${round(y)}`
 
 /**
- * Returns a smooth line. Each inner point is the control point of a curve, and the curve ends halfway to the next
- * point.
+ * Returns the SVG path of a smooth line. Each point between the first and the last is the control point of a curve. The
+ * curve ends halfway to the next point.
  */
 function pathOf(points: readonly Point[]): string {
   const [first, ...others] = points

@@ -3,8 +3,8 @@ import type { GovernanceSettings } from '../policy/settings.ts'
 import type { PersonsVisit } from './visit.ts'
 
 /*
- * Decides whether the list of approvals lets a person select an approval. This changes only what the page offers,
- * because the API checks each vote.
+ * Decides whether the list of approvals lets a person select an approval. The decision changes only the page, because
+ * the API checks each vote.
  */
 
 export interface Chooser {
@@ -13,7 +13,7 @@ export interface Chooser {
   readonly allowsOwn: boolean
 }
 
-/** Returns a text for the approval's row that says who must decide; null if the person may select the approval. */
+/** Returns who must decide, as a text for the approval's row. Returns null if the person may select the approval. */
 export function whoDecides({ visit, allowsOwn }: Chooser, approval: ApprovalView): string | null {
   const { user, organizations } = visit.person
   const role = organizations.find(({ id }) => id === approval.organization_id)?.role
@@ -30,8 +30,8 @@ export async function chooserOf(visit: PersonsVisit, items: readonly ApprovalVie
 }
 
 /**
- * Whether people may decide their own requests. The setting matters only if the list contains a request of this person.
- * So in all other cases it is not read, and the result is false.
+ * Returns whether people may decide their own requests. The setting matters only if the list contains a request of this
+ * person. In all other cases, the setting is not read, and the result is false.
  */
 async function readAllowsOwn(visit: PersonsVisit, items: readonly ApprovalView[]): Promise<boolean> {
   const { user, organization } = visit.person

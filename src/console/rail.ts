@@ -14,8 +14,8 @@ const boxHeight = 56
 /** A line begins this far below the middle of its first box, and ends this far above the middle of its second box. */
 const apart = 9
 /**
- * A lane is a vertical track for lines. These are the distances between two lanes, and between the first lane and the
- * boxes.
+ * A lane is a vertical track for lines. `laneWidth` is the distance between two lanes. `arrowWidth` is the distance
+ * between the boxes and the nearest lane.
  */
 const laneWidth = 10
 const arrowWidth = 16
@@ -34,8 +34,8 @@ export interface Rail {
 }
 
 /**
- * The lines that begin at one step. They share one lane (a vertical track) from the step's row to the lowest row of the
- * steps that wait for it.
+ * All lines that begin at one step. These lines share one lane (a vertical track). They use the lane from the row of
+ * this step down to the row of the lowest step that waits for this step.
  */
 interface Fan {
   readonly from: number
@@ -65,7 +65,10 @@ export function railOf(steps: readonly GraphStep[]): Rail | null {
   }
 }
 
-/** The steps in the order of the definition, but never above a step that they wait for. */
+/**
+ * Returns the indexes of the steps in the order of the definition. There is one exception: a step never stands above a
+ * step that it waits for.
+ */
 function inOrder(steps: readonly GraphStep[]): number[] {
   const places = new Map(steps.map(({ id }, place) => [id, place]))
   const rows = new Set<number>()

@@ -1,6 +1,6 @@
 import type { RunView } from '../governance/runs/read/read.ts'
 
-/** The fields of a run that its pages show. */
+/** The fields of a run that the pages about the run show. */
 export const runFields = [
   'id',
   'organization_id',
@@ -29,7 +29,7 @@ export type RunShown = Pick<
   RunView,
   Exclude<(typeof runFields)[number], 'workflow_id' | 'workflow_version' | 'agent_session_id'>
 > & {
-  /** null if the run is the record of an agent's session. */
+  /** Is null if the run is the record of an agent's session. */
   readonly workflow_id: string | null
   readonly workflow_version: number | null
   readonly agent_session_id?: string

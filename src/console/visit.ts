@@ -4,8 +4,8 @@ import type { JsonObject, Role } from '../policy/types.ts'
 import type { Layouts } from './graph.ts'
 
 /*
- * A page of the console gets a visit and returns what to show. The page reads and changes data only through `Api`: the
- * routes of the public API, with the rights of the signed-in person.
+ * A page of the console gets a visit and returns what to show. The page reads and changes data only through `Api`.
+ * `Api` calls the routes of the public API with the rights of the signed-in person.
  */
 
 export interface Organization {
@@ -19,8 +19,8 @@ export interface Person {
   readonly user: { readonly id: string; readonly email: string; readonly name: string }
   readonly organizations: readonly Organization[]
   /**
-   * The organization whose lists are shown: the person's choice, or else the first that is not personal, or else the
-   * personal one.
+   * The organization whose lists are shown. The person can choose this organization. Without a choice, this is the
+   * first organization that is not personal, or else the personal one. Is null if the person is in no organization.
    */
   readonly organization: Organization | null
 }
@@ -48,11 +48,11 @@ export interface ApiRequest {
 }
 
 export interface Api {
-  /** Calls a route by its key, such as `GET /approvals/{id}`. `T` is its published answer. */
+  /** Calls a route by its key, such as `GET /approvals/{id}`. `T` is the published type of the route's answer. */
   call<T>(key: string, request?: ApiRequest): Promise<Result<T>>
 }
 
-/** The fields of a submitted form; a name may have several values. */
+/** The fields of a submitted form. A name may have several values. */
 export type Form = URLSearchParams
 
 /** A request to a page. The person may be signed in or not. */
@@ -89,8 +89,9 @@ export interface Download {
 export type Shown = Page | { readonly redirect: string } | { readonly file: Download }
 
 /**
- * Returns the path to open after the sign-in. It is always a page of the console. A path to another host, or out of the
- * console with `..`, is replaced by the home page.
+ * Returns the path to open after the sign-in. Returns `given` if this is the path of a page of the console, but not of
+ * the sign-in page. In all other cases, returns the home page. Examples: `given` leads to another host, or contains
+ * `..`.
  */
 export function ownPlace(given: string | null): string {
   const inside =

@@ -5,9 +5,10 @@ import * as fields from './audit-event-fields.ts'
 const { text, number, flag, list, object } = fields
 
 /**
- * All events of the audit log: when each event is written, and the fields of its metadata with their kinds. Every entry
- * also has `policy_version`, and `api_key_id` where a key was used. `AuditDraft` types each event by this table, and
- * `npm run openapi` writes docs/reference/audit-events.md from it.
+ * All events of the audit log. Each entry of the table says when the event is written, and names the fields of the
+ * event's metadata with their kinds. The metadata of every event also has `policy_version`. If an API key was used, the
+ * metadata also has `api_key_id`. `AuditDraft` types each event by this table, and `npm run openapi` writes
+ * docs/reference/audit-events.md from it.
  */
 export const auditEvents = {
   'workflow.deployed': {
@@ -332,7 +333,10 @@ type Fields = Readonly<Record<string, fields.FieldKind>>
 export type AuditEventType = keyof typeof auditEvents
 
 type FieldsOf<T extends AuditEventType> = (typeof auditEvents)[T]['metadata']
-/** The names of the metadata fields of one event type, or of several event types together. */
+/**
+ * The names of the metadata fields of one event type. For several event types, these are the names of the fields of all
+ * these types.
+ */
 type FieldOf<T> = T extends AuditEventType ? keyof FieldsOf<T> : never
 type ValueOf<T, Field> = T extends AuditEventType
   ? Field extends keyof FieldsOf<T>

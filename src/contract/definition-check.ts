@@ -23,8 +23,9 @@ const mostIssues = 100
 export const mostReferences = 10_000
 
 /**
- * Returns the errors of a definition whose shape is valid, at most 100. An error in a step names the step. An empty
- * list means that the definition can be saved. The time is linear in the size of the definition.
+ * Returns at most 100 errors of a definition. The shape of the definition must already be valid. An error in a step
+ * names the step. An empty list means that the definition can be saved. The time is linear in the size of the
+ * definition.
  */
 export function checkDefinition(definition: WorkflowDefinition, catalog: ToolCatalog): Issue[] {
   const malformed = jsonIssues(definition)
@@ -157,7 +158,7 @@ function checkStep(
   checkWhen(step, add)
 }
 
-/** Puts the name of the parameter before the message, if `place` is in a parameter. */
+/** If `place` is in a parameter, puts the name of the parameter in front of the message. */
 const inParam = (place: string, message: string): string =>
   place.startsWith('params.') ? `parameter \`${place.slice('params.'.length)}\`: ${message}` : message
 
@@ -168,7 +169,7 @@ function unknownTool(name: string, catalog: ToolCatalog): string {
 }
 
 /**
- * Returns the first field name that contains a template; null if there is none. A template in a name would not be
+ * Returns the first field name that contains a template, or null if there is none. A template in a name would not be
  * filled in.
  */
 function templateInName(value: Json): string | null {
@@ -207,8 +208,8 @@ function checkForEach(step: WorkflowStep, known: Known, add: Add): void {
 const isScalar = (value: Json) => ['string', 'number', 'boolean'].includes(typeof value)
 
 /**
- * Checks that the operator can work with the type of `compare`. If `compare` has templates, it is checked only during
- * the run.
+ * Checks that the operator can work with the type of `compare`. If `compare` has templates, its type is checked only
+ * during the run.
  */
 function checkWhen(step: WorkflowStep, add: Add): void {
   if (step.when === undefined) return

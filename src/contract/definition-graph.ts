@@ -1,7 +1,7 @@
 import { type Reference, references } from '../policy/template-syntax.ts'
 import type { WorkflowDefinition, WorkflowStep } from './definition.ts'
 
-/** Every reference of a step, with its dotted path in the step. */
+/** Returns every reference of a step, with its dotted path in the step, such as `params.to`. */
 export function stepReferences(step: WorkflowStep): { place: string; reference: Reference }[] {
   const at = (place: string, list: Reference[]) => list.map((reference) => ({ place, reference }))
   return [
@@ -17,8 +17,8 @@ export function stepReferences(step: WorkflowStep): { place: string; reference: 
 }
 
 /**
- * The steps that each step waits for: `depends_on` and all referenced steps, but not the step itself and no unknown
- * steps.
+ * Returns the steps that each step waits for. These are the steps in `depends_on` and all referenced steps. The step
+ * itself and unknown steps are left out.
  */
 export function dependencies(definition: Pick<WorkflowDefinition, 'steps'>): Map<string, string[]> {
   const ids = new Set(definition.steps.map((step) => step.id))
@@ -33,7 +33,10 @@ export function dependencies(definition: Pick<WorkflowDefinition, 'steps'>): Map
   )
 }
 
-/** For each step A, the first step that waits for A and for no other step. */
+/**
+ * Returns, for each step A, the first step that waits for A and for no other step. Leaves out A if there is no such
+ * step.
+ */
 export function followers(graph: ReadonlyMap<string, readonly string[]>): Map<string, string> {
   const found = new Map<string, string>()
   for (const [id, [needed, ...others]] of graph)
@@ -42,8 +45,8 @@ export function followers(graph: ReadonlyMap<string, readonly string[]>): Map<st
 }
 
 /**
- * Returns the only step that no other step waits for; null if there are several such steps. The graph has no cycle, so
- * all steps lead to this step.
+ * Returns the only step that no other step waits for, or null if there are several such steps. The graph must have no
+ * cycle. Then all steps lead to the returned step.
  */
 export function lastStep(graph: ReadonlyMap<string, readonly string[]>): string | null {
   const needed = new Set([...graph.values()].flat())
@@ -52,8 +55,8 @@ export function lastStep(graph: ReadonlyMap<string, readonly string[]>): string 
 }
 
 /**
- * One cycle of the graph in the order of its edges; null if there is none. The time is linear in steps and
- * dependencies.
+ * Returns one cycle of the graph, or null if there is none. Each step in the list waits for the next step, and the last
+ * step waits for the first. The time is linear in the number of steps and dependencies.
  */
 export function findCycle(graph: ReadonlyMap<string, readonly string[]>): string[] | null {
   const waitingFor = new Map<string, number>()

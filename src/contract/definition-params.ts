@@ -8,9 +8,9 @@ import { type Issue, joinPath } from './json.ts'
 import { aboutParam, accepts, fieldsOf } from './tool-params.ts'
 
 /**
- * Finds the errors in a step's parameters that are known before any run. Other errors in values that templates fill in
- * are found only during the run. `formOf` returns the form of a reference: which values it can have (forms.ts). The
- * known errors are:
+ * Finds the errors in a step's parameters that are certain before any run. If a template gives a wrong value, some
+ * errors are found only during the run. `formOf` returns the form of a reference, which says what values the reference
+ * can have (forms.ts). The errors are:
  * - unknown parameters, and missing required parameters;
  * - values in the definition that the tool refuses;
  * - references to a value whose type the parameter does not take.
@@ -57,11 +57,11 @@ function checkParam(
 
 /** A position in a parameter that a template fills in. */
 interface Gap {
-  /** The type of the value that the template gives; null if the value can have several types. */
+  /** The type of the value that the template gives. Is null if the value can have several types. */
   readonly type: JsonType | null
   /**
-   * The reference, if the text consists of one reference alone. null if the text also has other parts. Then `sampleOf`
-   * returns the text without the references.
+   * The reference, if the text is exactly one reference. Is null if the text also has other parts. In this case,
+   * `sampleOf` returns the text without the references.
    */
   readonly reference: string | null
 }
@@ -108,7 +108,10 @@ function sampleOf(
   )
 }
 
-/** True if the issue remains for all values of the gaps. A union remains wrong if all of its branches remain wrong. */
+/**
+ * Returns true if the issue exists for all possible values of the gaps. A union is wrong if all of its branches are
+ * wrong.
+ */
 function isSure(issue: z.core.$ZodIssue, at: readonly PropertyKey[], gaps: Gaps): boolean {
   const way = [...at, ...issue.path]
   const gap = gaps.get(way.join('.'))
@@ -119,7 +122,7 @@ function isSure(issue: z.core.$ZodIssue, at: readonly PropertyKey[], gaps: Gaps)
   if (gap.type === null) return false
   if (issue.code === 'invalid_type') return true
   if (issue.code === 'invalid_value') return issue.values.every((each) => typeof each !== gap.type)
-  // A template only makes a text longer, so a text that is too long without the value of the template is always too
+  // The value of a template can only make a text longer. So a text that is too long without this value is always too
   // long.
   return issue.code === 'too_big' && gap.reference === null
 }

@@ -6,8 +6,8 @@ import { dependencies } from './definition-graph.ts'
 import { withFilesAsText } from './files-as-text.ts'
 
 /**
- * The output of these tools can carry labels that no declaration names: `memory_get` returns a value with its own
- * labels.
+ * The output of these tools can have labels that the tool's declaration does not name. For example, `memory_get`
+ * returns a stored value with the labels of this value.
  */
 const bringingOwnLabels: ReadonlySet<string> = new Set(['memory_get'])
 

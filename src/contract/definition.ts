@@ -10,7 +10,10 @@ export const mostItems = 10_000
 /** The largest `timeout_seconds` of a step. */
 export const mostTimeoutSeconds = 86_400
 
-/** Any JSON, unchanged. zod's own object schemas would silently drop a `__proto__` key instead of refusing it. */
+/**
+ * Accepts any JSON and does not change it. zod's own object schemas would silently drop a `__proto__` key instead of
+ * refusing the key.
+ */
 const json = z.unknown().superRefine((value, context) => report(value, context))
 
 const jsonObject = json
@@ -61,11 +64,11 @@ const step = z.strictObject({
   tool: textField(200),
   params: jsonObject.default({}),
   depends_on: z.array(textField(100)).max(mostSteps).optional(),
-  /** `value` and `compare` may have templates. For `exists`, `compare` may be left out and then means true. */
+  /** `value` and `compare` may have templates. With the operator `exists`, a missing `compare` means true. */
   when: z
     .strictObject({ value: jsonValue, operator: whenOperator, compare: jsonValue.optional() })
     .optional(),
-  /** A template that resolves to a list, or a list; at most `mostItems` items. */
+  /** A list of at most `mostItems` items, or a template that resolves to such a list. */
   for_each: z
     .union([
       textField(10_000),

@@ -30,22 +30,23 @@ export const numberForm: Form = { type: 'number' }
 /** The form of a list in which all elements have the form `items`. */
 export const listForm = (items: Form): Form => ({ type: 'array', items })
 export const inputForm = (type: InputType): Form => ({ type })
-/** The form of a tool's output. */
 export const outputForm = (tool: ToolDeclaration): Form =>
   z.toJSONSchema(tool.output, { unrepresentable: 'any' }) as Form
 
 /**
- * Maximum number of forms that one value can have. A value with more forms counts as any value, because each reference
- * to it is looked up in all of them.
+ * Maximum number of forms that one value can have. If there are more forms, the value counts as any value. The reason:
+ * each reference to the value is looked up in all of its forms.
  */
 const mostOptions = 100
 
-/** The results of `options` by form. They are kept, because many references can lead to one form. */
+/**
+ * The results of `options`. The key is the form. The results are stored, because many references can lead to one form.
+ */
 const known = new WeakMap<FormObject, readonly OneType[] | null>()
 
 /**
- * Returns the forms that a value can have, without the form of null. Returns null if the value can have any form or too
- * many forms, or if this module cannot read the form.
+ * Splits a form into forms with one type each, and leaves out the type null. Returns null if the form allows any value,
+ * has more than `mostOptions` parts, or has no type that this module knows.
  */
 function options(form: Form): readonly OneType[] | null {
   if (form === true) return null
@@ -70,12 +71,12 @@ function readOptions(form: FormObject): readonly OneType[] | null {
   return all.length === 0 ? null : all
 }
 
-/** The results of `below` during one check. They are kept, because many references follow the same path. */
+/** The results of `below` during one check. The results are stored, because many references follow the same path. */
 export type Steps = WeakMap<FormObject, Map<Segment, Form | null>>
 
 /**
- * Takes one step of a path. Returns the form of the value at `segment` inside a value of the form `form`; null if no
- * such value has this segment.
+ * Follows one segment of a path. Returns the form of the value at `segment` inside a value of this form. Returns null
+ * if no value of this form has the segment.
  */
 function below(form: Form, segment: Segment, steps: Steps): Form | null {
   if (form === true) return true
@@ -104,7 +105,7 @@ function belowOne(form: OneType, segment: Segment): Form | null {
   return additionalProperties === false ? null : additionalProperties
 }
 
-/** The form of the elements of a list; null if the value is no list. */
+/** Returns the form of the elements of a list, or null if the value is no list. */
 export const elementOf = (form: Form): Form | null => findBelow(form, '0')
 
 export type JsonType = 'string' | 'number' | 'boolean' | 'array' | 'object'
@@ -119,7 +120,10 @@ export function typeOf(form: Form): JsonType | null {
   return types.size === 1 ? ((only ?? null) as JsonType | null) : null
 }
 
-/** Returns the form at the end of a path, or an error message. Here `what` is the name of the value with the form. */
+/**
+ * Returns the form at the end of a path, or an error message. The path begins at a value of the form `form`, and `what`
+ * is the name of this value in the message.
+ */
 export function follow(
   form: Form,
   { path, text }: Pick<WithPath, 'path' | 'text'>,
@@ -163,17 +167,21 @@ export const words: Readonly<Record<JsonType, string>> = {
 }
 
 /**
- * Maximum number of different forms of elements in one list of a definition. With more forms, an element counts as any
- * value.
+ * Maximum number of different forms that the elements of one list in a definition can have. If the elements have more
+ * forms, each element counts as a value of any form.
  */
 const mostForms = 20
 
 /**
- * The form of a value in a definition is read to this depth. Deeper parts count as any value, so the work stays linear.
+ * The form of a value in a definition is read to this depth. Deeper parts count as values of any form, so the work
+ * stays linear.
  */
 const mostLevels = 6
 
-/** Returns the form of a value in a definition, which can contain templates. `formOf` gives the form of a reference. */
+/**
+ * Returns the form of a value in a definition. The value can contain templates. `formOf` returns the form of a
+ * reference.
+ */
 export function writtenForm(value: Json, formOf: (reference: Reference) => Form, levels = mostLevels): Form {
   if (typeof value === 'string') {
     const only = wholeReference(value)
@@ -198,8 +206,8 @@ function formOfElements(list: readonly Json[], formOf: (element: Json) => Form):
 }
 
 /**
- * The reference, if the text consists of one reference alone, else null. If a text is one reference alone, its value
- * keeps the type of the referenced value.
+ * Returns the reference if the text is exactly one reference, or else null. The value of such a text keeps the type of
+ * the referenced value.
  */
 export function wholeReference(text: string): Reference | null {
   const [only, ...others] = isTemplate(text) ? parseText(text) : []

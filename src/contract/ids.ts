@@ -27,7 +27,7 @@ const pool = new Uint8Array(4_096)
 let used = pool.length
 
 /**
- * A number from 0 (inclusive) to 1 (exclusive). The function reads the random generator of the system in blocks,
+ * Returns a random number from 0 (inclusive) to 1 (exclusive). Reads the random generator of the system in blocks,
  * because each call of that generator is slow.
  */
 function random(): number {
@@ -40,7 +40,7 @@ function random(): number {
 
 const next = monotonicFactory(random)
 
-/** A new id of this kind. Later ids of one process sort after earlier ones. */
+/** Returns a new id of this kind. The id sorts after all earlier ids of this kind from the same process. */
 export function newId(kind: IdKind): string {
   return `${idPrefixes[kind]}_${next()}`
 }

@@ -6,7 +6,7 @@ export type Issue = FieldIssue
 /** JSON may have at most this many nested levels, everywhere in the service. This protects recursive functions. */
 export const deepestJson = 64
 
-/** Names with a special meaning in JavaScript objects. They are never accepted as keys or ids. */
+/** The names with a special meaning in JavaScript objects. These names are never accepted as keys or ids. */
 const forbiddenNames: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype'])
 
 export function isForbiddenName(name: string): boolean {
@@ -17,22 +17,22 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Maximum characters of a field's name. */
+/** Maximum number of characters of a field's name. */
 export const longestKey = 1_000
 
 /**
- * Returns the problems that prevent a value from being stored as JSON, at most ten: more than 64 levels, NUL
- * characters, broken surrogate pairs, numbers that JSON cannot express, forbidden names, and names over 1,000
- * characters.
+ * Returns at most ten problems that prevent a value from being stored as JSON. The problems are: more than 64 levels,
+ * NUL characters, broken surrogate pairs, values that JSON cannot express, forbidden names, and names of more than
+ * 1,000 characters.
  */
 export function jsonIssues(value: unknown, path = ''): Issue[] {
   return inspectJson(value, { path }).issues
 }
 
 /**
- * Like `jsonIssues`, and also counts the fields of all objects in the value. Stops after `most` issues. The time is
- * proportional to the size of the value, and the depth of the recursion is limited. The whole walk shares one path,
- * which is converted to text only for an issue.
+ * Finds the same problems as `jsonIssues`, and also counts the fields of all objects in the value. Stops after `most`
+ * issues. The time is proportional to the size of the value, and the depth of the recursion is limited. The whole walk
+ * shares one path. The path is converted to text only for an issue.
  */
 export function inspectJson(
   value: unknown,
@@ -120,7 +120,7 @@ function textProblem(text: string): string | null {
   return text.isWellFormed() ? null : 'must not contain broken surrogate pairs'
 }
 
-/** The type of a JSON value, in the words of `InputType`. */
+/** Returns the type of a JSON value in the words of `InputType`. For null, the type is the text `null`. */
 export function typeOfJson(value: Json): string {
   if (value === null) return 'null'
   return Array.isArray(value) ? 'array' : typeof value

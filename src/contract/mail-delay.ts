@@ -1,3 +1,6 @@
-/** Seconds until a mail asks a person for a decision: the default, and the maximum that the person can choose. */
+/**
+ * A mail asks a person for a decision after a delay, in seconds. `usualMailDelay` is the default. A person can choose
+ * at most `longestMailDelay`.
+ */
 export const usualMailDelay = 600
 export const longestMailDelay = 86_400

@@ -6,7 +6,10 @@ import type { BadOutcome, Outcome } from './status.ts'
  */
 
 export const workflowType = 'governedRun'
-/** The version of the interpreter for new runs. A released interpreter never changes, and a run keeps its version. */
+/**
+ * The version of the interpreter for new runs. A released interpreter never changes, and each run keeps the version
+ * with which it began.
+ */
 export const interpreterVersion = 1
 
 /** Input of a run's workflow: the graph of one frozen version. */
@@ -14,42 +17,45 @@ export interface RunInput {
   readonly runId: string
   readonly interpreterVersion: number
   readonly steps: readonly SkeletonStep[]
-  /** True if the run itself needs an approval. Then `enterRun` must admit the run before its first step. */
+  /**
+   * Is true if the run itself needs an approval. In this case, `enterRun` must admit the run before the first step
+   * begins.
+   */
   readonly gated: boolean
   readonly heartbeatSeconds: number
-  /** True if the workflow may set search attributes, because they are registered on this cluster. */
+  /** Is true if the search attributes are registered on this cluster. The workflow may set them only in this case. */
   readonly searchAttributes: boolean
-  /** The progress that the run made in its earlier Temporal histories; absent in its first Temporal history. */
+  /** The progress that the run made in its earlier Temporal histories. Is absent in the first Temporal history. */
   readonly carried?: Carried
 }
 
 /**
  * The progress that a run carries into a new Temporal history (continue-as-new): ids, counts and deadlines. The
  * progress only saves reading the rows again, and nothing relies on it. If a call is missing here, the workflow
- * schedules the call again, and gets the state of its row.
+ * schedules the call again. The activity then answers with the state of the call's row.
  */
 export interface Carried {
-  /** Steps that have ended. */
+  /** The ids of the steps that have ended. */
   readonly ended: readonly string[]
-  /** `for_each` steps in progress, by id. */
+  /** The `for_each` steps in progress. The key is the id of the step. */
   readonly items: Readonly<Record<string, CarriedItems>>
-  /** The waiting calls for which no wake-up has come, by their key in `Wake`. */
+  /** The waiting calls for which no wake-up has come. The key is the call's key in `Wake`. */
   readonly waiting: Readonly<Record<string, WaitReason>>
 }
 
 export interface CarriedItems {
   readonly count: number
-  /** The first item that has not begun. */
+  /** The index of the first item that has not begun. */
   readonly next: number
-  /** Items before `next` that have not ended. */
+  /** The indexes of the items that have begun and have not ended. */
   readonly open: readonly number[]
 }
 
 /**
  * The reason why a call waits:
- * - `approval`: for an approval, until `expiresAt` (ISO 8601; null if the approval never expires);
- * - `slot`: for a concurrency slot of its run, at most until its approval expires (`expiresAt`);
- * - `resolution`: for a person to resolve its unknown outcome.
+ * - `approval`: the call waits for an approval, until `expiresAt` (ISO 8601; null if the approval never expires);
+ * - `slot`: the call waits for a concurrency slot of its run, at most until the call's approval expires (`expiresAt`);
+ * - `resolution`: the outcome of the call is unknown, and the call waits until a person resolves the outcome.
  */
 export type WaitReason =
   | { readonly kind: 'approval' | 'slot'; readonly expiresAt: string | null }
@@ -63,14 +69,19 @@ export interface SkeletonStep {
   readonly continueOnError: boolean
   /** Time limit of one attempt. */
   readonly timeoutSeconds: number
-  /** true if the call takes a few seconds and can be repeated. Then it may run as a local activity. Absent if not. */
+  /**
+   * Is true if the call takes a few seconds and can be repeated. Such a call may run as a local activity. Is absent for
+   * all other calls.
+   */
   readonly quick?: true
   /**
    * The maximum number of items of a `for_each` step that are in progress at the same time. If it is absent, the
    * interpreter decides.
    */
   readonly itemsAtOnce?: number
-  /** The definition's `summary`, for operators, at most 256 bytes; absent if the step has none. */
+  /**
+   * The `summary` from the definition, cut to 256 bytes. Only operators read it. Is absent if the step has no summary.
+   */
   readonly summary?: string
 }
 
@@ -94,25 +105,30 @@ export const failureTypes = {
    */
   approvalRequired: 'ApprovalRequired',
   /**
-   * Nobody can know whether the call took effect. The workflow waits until a person has resolved this, and then
+   * Nobody can know whether the call took effect. The workflow waits until a person has resolved the outcome, and then
    * schedules the call again.
    */
   unknownOutcome: 'UnknownOutcome',
   /**
-   * The call ended badly. The details of the failure are `EndedDetails`. The message names the rule or the code of the
-   * error.
+   * The call ended badly. The details of the failure are `EndedDetails`. The message is the outcome, such as `denied`.
    */
   ended: 'StepEnded',
-  /** A temporary problem (a database outage, a tool's retryable failure): Temporal tries again. */
+  /** A temporary problem, such as a database outage or a tool's retryable failure. The call is tried again. */
   unavailable: 'Unavailable',
-  /** The call was not scheduled by this service. */
+  /**
+   * The service refuses the call, and Temporal does not try again. Example: the run's step does not call the scheduled
+   * tool.
+   */
   refused: 'Refused',
 } as const
 
 /** The reason why a call or a run is held. */
 export type HeldFor = 'approval' | 'slot'
 
-/** Details of a failed quick call (a local activity) that the workflow schedules again as an ordinary activity. */
+/**
+ * Details of the failure of a quick call (a local activity). The workflow schedules the call again as an ordinary
+ * activity.
+ */
 export interface AgainDetails {
   /** Time to wait before the ordinary activity. */
   readonly afterMilliseconds: number
@@ -120,9 +136,9 @@ export interface AgainDetails {
 
 export interface HeldDetails {
   readonly waitsFor: HeldFor
-  /** null if the call needs no approval and waits only for a slot of its run. */
+  /** Is null if the call needs no approval and waits only for a slot of its run. */
   readonly approvalId: string | null
-  /** The time when the approval expires, in ISO 8601; null if it never expires. */
+  /** The time when the approval expires, in ISO 8601. Is null if nothing expires. */
   readonly expiresAt: string | null
 }
 
@@ -130,17 +146,21 @@ export interface EndedDetails {
   readonly outcome: BadOutcome
 }
 
-/** The signal for a change on which a run may wait. It only wakes the workflow and carries no decision. */
+/**
+ * Tells the workflow that something has changed for which the run may wait. The signal only wakes the workflow and
+ * carries no decision.
+ */
 export const wakeSignal = 'wake'
 export interface Wake {
   /**
-   * Says what the signal wakes: calls (`stepId#itemIndex`), the approval of the run itself (empty text), or all calls
-   * that wait for a slot of the run (`slotKey`). Without a key, the signal wakes everything that waits.
+   * Says what the signal wakes. `stepId#itemIndex` wakes one call. An empty text wakes the run that waits for its own
+   * approval. `slotKey` wakes all calls that wait for a slot of the run. Without a key, the signal wakes everything
+   * that waits.
    */
   readonly key?: string | readonly string[]
   /**
-   * The id of the person whose decision has caused the signal. It is only for operators: the interpreter does not read
-   * it.
+   * The id of the person whose decision has caused the signal. Only operators use the id, and the interpreter does not
+   * read it.
    */
   readonly by?: string
 }
@@ -167,13 +187,16 @@ export interface FinishInput {
 }
 
 /**
- * The message with which the workflow of a run fails. It names the run's end and the step that ended the run, and
- * contains no value.
+ * Returns the message with which the workflow of a run fails. The message names the run's end and the step that ended
+ * the run, and contains no value.
  */
 export const endMessage = (status: FinalStatus, stepId: string | undefined): string =>
   stepId === undefined ? status : `${status}: step ${stepId}`
 const anEnd = /^(failed|denied|rejected|expired|cancelled)(: step |$)/
-/** True for a message of `endMessage`: the workflow failed because its run ended, and not because of an error. */
+/**
+ * Returns true for a message of `endMessage`. Such a message means that the run ended badly. The workflow then fails
+ * without an error of its own.
+ */
 export const isEndMessage = (message: string): boolean => anEnd.test(message)
 
 /** The names of the search attributes in Temporal. temporal-dev.yml registers them on the development server. */
@@ -184,8 +207,8 @@ export const searchAttributes = {
   version: 'CountersignVersion',
   state: 'CountersignState',
   /**
-   * What the run waits for, as a list of words: `slot`, `approval` or `resolution`, and also each word with its step
-   * (`approval of send`).
+   * What the run waits for, as a list of words. The words are `slot`, `approval` and `resolution`. The list also has
+   * each word with its step, such as `approval of send`.
    */
   waitingOn: 'CountersignWaitingOn',
   risk: 'CountersignRisk',

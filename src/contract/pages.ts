@@ -1,16 +1,20 @@
-/* Paths of the console's pages to which mails, answers of the API and other pages lead. */
+/* Paths of console pages. Mails, answers of the API and other pages contain links to these pages. */
 
-/** This page sends each person to the first list that their role may read. */
+/** This page redirects each person to the first list that the person's role may read. */
 export const homePath = '/console/'
 export const signInPath = '/console/sign-in'
 export const signUpPath = '/console/sign-up'
 /**
- * With `?token=`, the page sets a new password. Without a token, the page sends a mail with a link that contains one.
+ * With `?token=`, the page sets a new password. Without a token, the page sends a mail with a link. This link contains
+ * a token.
  */
 export const resetPath = '/console/reset-password'
 export const confirmPath = '/console/confirm-address'
 export const invitationPath = '/console/invitation'
-/** On this page a person enrols a second factor, or proves it in a session that was opened without it. */
+/**
+ * On this page, a person adds a second factor. A person who has a second factor, but signed in without it, proves the
+ * factor here.
+ */
 export const secondFactorPath = '/console/second-factor'
 export const accountPath = '/console/account'
 export const inboxPath = '/console/approvals'

@@ -4,8 +4,8 @@ export const plans = ['free', 'pro', 'enterprise'] as const
 export type Plan = (typeof plans)[number]
 
 /**
- * Every limit is at least 1. The units of the limits, in this order, are: runs per hour, runs at the same time, waiting
- * runs, currency units per month, requests (three limits), MiB (two limits), approvals, rules.
+ * Every limit is at least 1. `monthly_spend` is in units of the currency, and `_mb` means MiB. `concurrent_executions`
+ * counts runs at the same time, `queued_executions` counts waiting runs, and `authorize_per_minute` counts requests.
  */
 export const limitNames = [
   'workflow_runs_per_hour',
@@ -41,18 +41,19 @@ const shape = <T extends z.ZodType>(field: T) =>
   Object.fromEntries(limitNames.map((name) => [name, field])) as Record<LimitName, T>
 
 export const limitsSchema = z.strictObject(shape(z.int().min(1)))
-/** The overrides of an organization, for some of the limits. */
+/** The overrides of an organization. A limit without an override is absent. */
 export const overridesSchema = z.strictObject(shape(z.int().min(1).optional()))
 /**
- * Overrides to set. Each is a positive whole number, or null to remove an override. `refuseOverCeiling` checks the
- * maximum.
+ * A change of overrides. A whole number from 1 sets an override, and null removes it. An absent limit stays as it is.
+ * `refuseOverCeiling` checks the maximum.
  */
 export const limitChanges = z.strictObject(shape(z.int().min(1).nullable().optional()))
 export type LimitChanges = z.infer<typeof limitChanges>
 
 /**
- * The limits that apply to an organization: its overrides, and the limits of its plan where it has no override. After a
- * change to a smaller plan, an override can be above the maximum of this plan (`ceiling`). Then the maximum applies.
+ * Returns the limits that apply to an organization. A limit is the override of the organization, or else the limit of
+ * the plan. After a change to a smaller plan, an override can be more than `ceiling` times the new plan's limit. Then
+ * this maximum applies.
  */
 export function effectiveLimits(plan: Plan, stored: object): Limits {
   if (Object.keys(stored).length === 0) return planLimits[plan]

@@ -15,18 +15,23 @@ import {
   writtenForm,
 } from './forms.ts'
 
-/** The values that the templates of a definition can name. */
+/** The values to which the templates of a definition can refer. */
 export interface Known {
   readonly inputs: NonNullable<WorkflowDefinition['inputs']>
-  /** The steps by id. `output` is the form of the step's output. */
+  /**
+   * Each key is the id of a step. `output` is the form of the step's output, and `name` describes this output in
+   * messages.
+   */
   readonly steps: ReadonlyMap<string, { readonly output: Form; readonly name: string }>
-  /** The forms that the check has found inside other forms so far. */
+  /**
+   * The forms that were found inside other forms. The check stores them, because many references follow the same path.
+   */
   readonly below: Steps
 }
 
 /**
- * Collects the values that the templates of a definition can name. If the catalogue does not have a step's tool, the
- * step's output can be any value.
+ * Collects the values to which the templates of a definition can refer. If a step's tool is not in the catalogue, the
+ * output of the step can be any value.
  */
 export function knownOf(definition: WorkflowDefinition, catalog: ToolCatalog): Known {
   const forms = new Map<string, Form>()
@@ -46,8 +51,8 @@ export function knownOf(definition: WorkflowDefinition, catalog: ToolCatalog): K
 }
 
 /**
- * The form of `{{item}}` in a step; null for a step without `for_each`. If `isUsed` is false, the form is not computed,
- * and any value counts as possible.
+ * Returns the form of `{{item}}` in a step. Returns null if the step has no `for_each`. If `isUsed` is false, does not
+ * compute the form and returns `true` (any value).
  */
 export function itemForm(step: WorkflowStep, known: Known, isUsed: boolean): Form | null {
   if (step.for_each === undefined) return null
@@ -55,15 +60,16 @@ export function itemForm(step: WorkflowStep, known: Known, isUsed: boolean): For
   return elementOf(writtenForm(step.for_each, (reference) => formOf(reference, known, null))) ?? true
 }
 
-/** The form of a reference. If the reference has an error, any value counts as possible. */
+/** Returns the form of a reference. Returns `true` (any value) if the reference has an error. */
 export function formOf(reference: Reference, known: Known, item: Form | null): Form {
   const form = referenceForm(reference, known, item)
   return typeof form === 'string' ? true : form
 }
 
 /**
- * The form of a reference, or the error in it. `item` is the form of `{{item}}`, or null where `{{item}}` has no value.
- * Any value can be null in a run, for example the output of a skipped step.
+ * Returns the form of a reference, or a message if the reference has an error. `item` is the form of `{{item}}`, or
+ * null where `{{item}}` has no value. The form does not tell whether the value is null in a run: every value can be
+ * null then. For example, the output of a skipped step is null.
  */
 export function referenceForm(reference: Reference, known: Known, item: Form | null): Form | string {
   const { text } = reference
@@ -111,7 +117,10 @@ const fileForm: Form = {
   additionalProperties: false,
 }
 const filesList = listForm(fileForm)
-/** The form of `{{input.uploaded_files}}`: a list, or text where a parameter takes only text (files-as-text.ts). */
+/**
+ * The form of `{{input.uploaded_files}}`. The value is a list. Only for a parameter that takes nothing but text, the
+ * value is text (files-as-text.ts).
+ */
 const filesForm: Form = { anyOf: [filesList, textForm] }
 
 const outsideForEach = (text: string): string =>

@@ -33,7 +33,7 @@ export const stepStatuses = [
 ] as const
 export type StepStatus = (typeof stepStatuses)[number]
 
-/** The final outcomes of a call (states of an effect). */
+/** The final outcomes of a call. Each outcome is also a state of an effect. */
 export const outcomes = [
   'completed',
   'failed',
@@ -45,27 +45,32 @@ export const outcomes = [
 ] as const
 export type Outcome = (typeof outcomes)[number]
 
-/** States of an effect; ARCHITECTURE.md explains them. */
+/** The states of an effect. ARCHITECTURE.md explains them. */
 export const effectStates = ['held', 'intent', 'sent', 'retry', 'unknown_outcome', ...outcomes] as const
 export type EffectState = (typeof effectStates)[number]
 
 export const isOutcome = (state: EffectState): state is Outcome =>
   (outcomes as readonly string[]).includes(state)
 
-/** Outcomes that end the run. With `on_error: continue`, only `cancelled` ends the run. */
+/** The outcomes that end the run. With `on_error: continue`, only `cancelled` ends the run. */
 export type BadOutcome = Exclude<Outcome, 'completed' | 'skipped'>
 export const isBadOutcome = (outcome: Outcome): outcome is BadOutcome =>
   outcome !== 'completed' && outcome !== 'skipped'
 
-/** True if this outcome of a call ends the run. `on_error: continue` does not cover cancelled calls. */
+/**
+ * Returns whether this outcome of a call ends the run. A cancelled call ends the run even with `on_error: continue`.
+ */
 export const endsRun = (bad: BadOutcome, continueOnError: boolean): boolean =>
   !continueOnError || bad === 'cancelled'
 
 /**
- * The outcome of a `for_each` step from the bad outcomes of its items, in the order of the items; null if there are
- * none. The first outcome that is not `cancelled` counts, so that the result does not depend on timing. Without
- * `continueOnError`, items can be cancelled because another item ended the step. With `continueOnError`, a failed item
- * does not end the step. So if an item is cancelled, this has another reason, and the step counts as cancelled.
+ * Returns the bad outcome of a `for_each` step. Returns null if `items` is empty. `items` are the bad outcomes of the
+ * step's items, in the order of the items.
+ *
+ * Without `continueOnError`, an item that fails ends the step, and other items can be cancelled because of this. So the
+ * first outcome that is not `cancelled` counts, and the result does not depend on timing. With `continueOnError`, a
+ * failed item does not end the step. So a cancelled item was cancelled for another reason, and the step counts as
+ * cancelled.
  */
 export function badOutcomeOf(items: readonly BadOutcome[], continueOnError: boolean): BadOutcome | null {
   if (continueOnError && items.includes('cancelled')) return 'cancelled'
@@ -75,7 +80,7 @@ export function badOutcomeOf(items: readonly BadOutcome[], continueOnError: bool
 /** Maximum number of unknown outcomes that one request resolves. */
 export const mostResolved = 1_000
 
-/** Number of attempts after which a call is given up. Each attempt failed, or its worker process ended during it. */
+/** A call that has had this many attempts is not tried again. An attempt counts even if its worker process crashed. */
 export const mostAttempts = 100
 
 export const approvalStatuses = ['pending', 'approved', 'rejected', 'cancelled', 'expired'] as const

@@ -1,17 +1,20 @@
 /*
- * Whose fault an error of a step is: who must do something before the call can succeed.
+ * The fault of a step's error says who must act before the call can succeed.
  *
- * - `caller`: the call. Change its parameters, or the inputs from which they come.
- * - `credential`: the connection. Change its account, the rights of this account, or its address.
- * - `service`: the external service, or the network to it. A later attempt can succeed.
- * - `policy`: a rule, a tool policy, a person's decision, or a limit of the organization.
- * - `installation`: the operator. A setting, a server or a program of this installation needs attention.
+ * - `caller`: the call is wrong. Its parameters must change, or the inputs from which these parameters come.
+ * - `credential`: the connection is wrong. Its account, the rights of the account, or its address must change.
+ * - `service`: the external service failed, or the network to the service failed. A later attempt can succeed.
+ * - `policy`: a rule, a tool policy, a person's decision or a limit of the organization stopped the call.
+ * - `installation`: a setting, a server or a program of this installation needs the attention of the operator.
  */
 
 export const faults = ['caller', 'credential', 'service', 'policy', 'installation'] as const
 export type Fault = (typeof faults)[number]
 
-/** The codes of all errors that a step can have, by fault. A test compares them with the error tables of the tools. */
+/**
+ * All error codes that a step can have. Each key is the fault of its codes. A test compares these codes with the error
+ * tables of the tools.
+ */
 const codesOf: Readonly<Record<Fault, readonly string[]>> = {
   caller: [
     ...['invalid_params', 'template_unresolved', 'resource_exhausted', 'output_too_large', 'run_too_large'],
@@ -73,13 +76,13 @@ const faultByCode: ReadonlyMap<string, Fault> = new Map(
   faults.flatMap((fault) => codesOf[fault].map((code) => [code, fault] as const)),
 )
 
-/** Returns whose fault an error with this code is; null for an unknown code. */
+/** Returns the fault of an error code. Returns null if the code is unknown. */
 export const faultOf = (code: string): Fault | null => faultByCode.get(code) ?? null
 
 /** All known codes. */
 export const faultyCodes: readonly string[] = faults.flatMap((fault) => codesOf[fault])
 
-/** The error of a step, as it is stored. `retryable`: the same call could succeed later. */
+/** Returns an error as steps store it. `retryable` is true if the same call could succeed later. */
 export function stepError(
   { code, message }: { readonly code: string; readonly message: string },
   retryable = false,

@@ -13,9 +13,8 @@ type Fields = Readonly<Record<string, z.ZodType>>
 export const fieldsOf = (tool: ToolDeclaration) => tool.params.shape as Fields
 
 /**
- * Validates the resolved parameters of a call, and fills in defaults for the body of the tool. No issue shows a value.
- * If an optional parameter cannot be null, null counts as left out, because an optional input that was not given
- * resolves to null.
+ * Checks the resolved parameters of a call, and adds the defaults. No issue contains a value. An optional input that
+ * was not given resolves to null. So if an optional parameter does not accept null, null counts as absent.
  */
 export function parseParams(tool: ToolDeclaration, params: JsonObject): ParsedParams {
   const issues = jsonIssues(params)

@@ -1,5 +1,5 @@
 /**
- * Events that are sent to webhooks, and when each event happens. `npm run openapi` writes them into
+ * The events of webhooks. Each text says when the event happens. `npm run openapi` writes these texts into
  * docs/openapi.json.
  */
 export const webhookEvents = {
@@ -27,8 +27,8 @@ export const chosenEvents = (Object.keys(webhookEvents) as WebhookEvent[]).filte
 )
 
 /**
- * The data that the transaction of an event stores with it: ids and fixed words of the service, never a parameter or a
- * value. The rest of the message is read from the rows that these ids name.
+ * The data of an event, as the transaction of the event stores it. It has ids, names and codes. It never has a
+ * parameter or another value of a call. Later, the rest of the message is read from the rows with these ids.
  */
 export interface EventData {
   readonly approval_id?: string

@@ -11,26 +11,26 @@ export interface ConnectOptions {
   readonly appRole?: string
   readonly max?: number
   readonly applicationName?: string
-  /** If true, transactions are read-only by default. A statement can still ask for another mode. */
+  /** If true, a transaction is read-only unless it asks for write access. */
   readonly readOnly?: boolean
   readonly onError?: (error: Error) => void
 }
 
 /**
- * Settings that every statement relies on. They are set for each connection, because a connection's settings take
- * precedence over the defaults of a database role, which somebody may change.
+ * Settings on which every statement relies. Somebody may change the defaults of a database role. So each connection
+ * gets its own settings, which take precedence over these defaults.
  */
 const ownSettings = ({ readOnly = false }: ConnectOptions): string =>
   `-c search_path=public -c default_transaction_read_only=${readOnly ? 'on' : 'off'} -c statement_timeout=0`
 
 /**
- * If the server has answered a commit, the commit must survive a crash. This statement only changes the value `off`, so
- * stricter values stay.
+ * A commit that the server has confirmed must survive a crash. So this statement replaces the value `off`. Stricter
+ * values stay.
  */
 const durableCommits = `select set_config('synchronous_commit', 'on', false)
   where current_setting('synchronous_commit') = 'off'`
 
-/** A pool for the application's role. Every connection runs as `appRole`, even if the URL logs in with another role. */
+/** Creates a pool. Every connection runs as `appRole`, even if the URL logs in with another role. */
 export function createPool(options: ConnectOptions): pg.Pool {
   const pool = new pg.Pool({
     connectionString: options.url,
@@ -43,17 +43,18 @@ export function createPool(options: ConnectOptions): pg.Pool {
     // Statements are sent without waiting for earlier answers; see pipelined.ts.
     pipeline: true,
   })
-  // A stopping PostgreSQL closes idle connections. Without this handler, the error would end our process.
+  // If PostgreSQL stops, it closes idle connections, and the pool emits `error`. Without this handler, the error would
+  // end our process.
   pool.on('error', (error) => options.onError?.(error))
-  // This query need not be awaited, because the server runs later statements of the connection after it.
+  // The pool need not wait for this query, because the server runs the statements of a connection in order.
   pool.on('connect', (client) => void client.query(durableCommits).catch(() => undefined))
-  // A connection that is in use also emits `error`. This handler does nothing, because the running query fails with the
-  // same error and its caller handles it.
+  // A connection also emits `error` while a query uses it. The query fails with the same error, and the caller of the
+  // query handles the error. So this handler does nothing.
   pool.on('connect', (client) => client.on('error', () => undefined))
   return pool
 }
 
-/** Kysely over this pool. The caller that created the pool must end it. */
+/** Returns Kysely for this pool. The caller that created the pool must end the pool. */
 export function createDatabase(pool: pg.Pool, options: { prepare?: boolean } = {}): Kysely<Database> {
   const source = preparing(pool, options) as unknown as PostgresPool
   return new Kysely<Database>({ dialect: new PostgresDialect({ pool: source }) })

@@ -5,22 +5,24 @@ import { grantStatements } from './migrations/grants.ts'
 import { migrations } from './migrations/index.ts'
 
 export interface MigrateOptions {
-  /** Connection of the role that owns the tables (or may create them). */
+  /** Connection string of a role that owns the tables, or that may create the tables. */
   readonly url: string
   /**
-   * Role of the running service. If the role does not exist and the owner may create roles, it is created as NOLOGIN.
+   * Role of the running service. If this role does not exist, it is created with NOLOGIN. For this, the owner must be
+   * allowed to create roles.
    */
   readonly appRole?: string
   readonly log?: (line: string) => void
 }
 
 /**
- * Migrates the database to this version and sets the rights of the application's role. Many processes may call this
- * function at the same time. Each migration is a transaction, which also inserts its name and checksum into
- * `schema_migrations`. Throws and migrates nothing:
+ * Migrates the database to this version, and sets the rights of the application's role. Several processes may call this
+ * function at the same time: one process migrates, and the others wait. Each migration runs in its own transaction. The
+ * same transaction inserts the name and the checksum of the migration into `schema_migrations`. In two cases, throws
+ * and runs no migration:
  *
- * - if a migration of the same name ran with another text,
- * - if the database has a migration that this version does not know.
+ * - A migration with the same name ran with another text.
+ * - The database has a migration that this version does not know.
  */
 export async function migrate(options: MigrateOptions): Promise<{ applied: string[] }> {
   const client = new pg.Client({ connectionString: options.url, application_name: 'countersign-migrate' })
@@ -65,11 +67,11 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
 }
 
 /**
- * Reads the checksums of the applied migrations, by name. A checksum is null if the row is from before checksums
- * existed.
+ * Returns a map from the name of each applied migration to its checksum. The checksum is null if the migration ran
+ * before checksums existed.
  */
 async function appliedBefore(client: pg.Client): Promise<ReadonlyMap<string, string | null>> {
-  // The row is read as JSON, because `schema_migrations` of the oldest databases lacks the column `checksum`.
+  // The row is read as JSON, because in the oldest databases the table has no column `checksum`.
   const { rows } = await client.query<{ name: string; checksum: string | null }>(
     "select name, to_jsonb(m)->>'checksum' as checksum from schema_migrations as m order by name",
   )
@@ -77,8 +79,8 @@ async function appliedBefore(client: pg.Client): Promise<ReadonlyMap<string, str
 }
 
 /**
- * Throws if the text of a migration is no longer the text that ran. The database still has the tables of the old text,
- * so a later statement would fail on a missing table or column.
+ * Throws if the text of a migration has changed since the migration ran. The database still has the tables of the old
+ * text, so a later statement would fail on a missing table or column.
  */
 function requireSameTexts(done: ReadonlyMap<string, string | null>): void {
   for (const { name, sql } of migrations) {
@@ -91,7 +93,7 @@ function requireSameTexts(done: ReadonlyMap<string, string | null>): void {
   }
 }
 
-/** SHA-256 of the SQL, in hex. */
+/** Returns the SHA-256 of the SQL in hex. */
 function checksumOf(statements: string): string {
   return createHash('sha256').update(statements).digest('hex')
 }
@@ -104,8 +106,8 @@ async function grantTo(client: pg.Client, appRole: string): Promise<void> {
       if (error.code === '42710' || error.code === '23505') return // the migration of another database just created it
       throw error
     })
-    // With this grant the owner may do SET ROLE to the application's role. So the owner and the service can use one
-    // connection string.
+    // With this grant, the owner can switch to the application's role (SET ROLE). So the service can use the connection
+    // string of the owner.
     await client.query(`grant ${role} to current_user`)
   }
   await inTransaction(client, async () => {

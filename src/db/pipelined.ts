@@ -12,8 +12,9 @@ export interface Pipeline {
 }
 
 /**
- * The connections of `pool` must have the option `pipeline`. Statements are sent at once. The server runs them in
- * order, each with its own snapshot.
+ * Creates a pipeline for `pool`. The connections of `pool` must have the option `pipeline`. A statement is sent
+ * immediately, without waiting. The server runs the statements of a transaction in order, and each statement has its
+ * own snapshot.
  */
 export function createPipeline(pool: pg.Pool, options: { prepare?: boolean } = {}): Pipeline {
   const source = preparing(pool, options)
@@ -22,15 +23,15 @@ export function createPipeline(pool: pg.Pool, options: { prepare?: boolean } = {
 
 /**
  * A transaction on its own connection. If a statement fails, all later statements fail and COMMIT becomes ROLLBACK. So
- * writes can be sent together with COMMIT. The first statement is sent together with BEGIN, and must be a read: if
- * BEGIN failed, the statement would run outside the transaction, and a write would be committed alone.
+ * writes can be sent together with COMMIT. BEGIN is sent together with the first statement. This statement must be a
+ * read: if BEGIN failed, a write would run outside the transaction and would be committed.
  */
 export class PipelinedTransaction {
   readonly #client: PreparingClient
   readonly #sent: Promise<unknown>[] = []
   #begun = false
   #failure: unknown = null
-  /** Runs statements that are awaited one by one. They run after all statements that were sent earlier. */
+  /** For statements that are awaited one by one. These statements run after all statements that were sent earlier. */
   readonly db: Transaction<Database>
 
   constructor(client: PreparingClient) {
@@ -43,7 +44,7 @@ export class PipelinedTransaction {
     return this.#failure
   }
 
-  /** Sends a statement at once and returns its rows. The first call also sends BEGIN. */
+  /** Sends a statement immediately and returns its rows. The first call also sends BEGIN. */
   send<T>(statement: Statement<T>): Promise<readonly T[]> {
     if (!this.#begun) void this.#post('begin')
     this.#begun = true
@@ -61,7 +62,10 @@ export class PipelinedTransaction {
       throw new Error('the transaction was rolled back at its commit')
   }
 
-  /** Returns the connection to the pool, without an open transaction on it. */
+  /**
+   * Gives the connection back to the pool. `rollback` first rolls back the transaction. If this fails, the connection
+   * is closed.
+   */
   async end(how: 'committed' | 'rollback'): Promise<void> {
     if (how === 'committed') return this.#client.release()
     try {
@@ -75,8 +79,8 @@ export class PipelinedTransaction {
   #post(text: string, values?: readonly unknown[]): Promise<pg.QueryResult> {
     this.#client.gather()
     const answer = this.#client.query(text, values)
-    // A caller that awaits the answer gets the error. Until then, the error would be an unhandled rejection. So this
-    // handler notes the first error.
+    // A caller that awaits the answer gets the error. If no caller awaits it yet, the error would be an unhandled
+    // rejection. So this handler catches every error, and stores the first one.
     answer.catch((error: unknown) => (this.#failure ??= error))
     this.#sent.push(answer)
     return answer
@@ -86,8 +90,8 @@ export class PipelinedTransaction {
 const builders = new WeakMap<PreparingClient, Transaction<Database>>()
 
 /**
- * Kysely on this one connection. All its statements run in the open transaction, although Kysely does not know that
- * there is one.
+ * Returns Kysely for this one connection. Kysely does not know that a transaction is open. But all statements of Kysely
+ * run in this transaction.
  */
 function builderOf(client: PreparingClient): Transaction<Database> {
   const known = builders.get(client)

@@ -3,8 +3,8 @@ import type { Socket } from 'node:net'
 import type pg from 'pg'
 
 /**
- * If a SQL text was seen more often than this, it becomes a named statement. PostgreSQL parses a named statement only
- * once per connection.
+ * A SQL text that was seen more than this many times becomes a named statement. On each connection, PostgreSQL parses a
+ * named statement only once.
  */
 const seenBefore = 2
 /**
@@ -13,14 +13,14 @@ const seenBefore = 2
  */
 const maxNames = 300
 /**
- * In characters. A longer SQL text gets no name. It contains a list, which has another length the next time, so the
- * same text hardly comes again.
+ * A SQL text with more characters than this gets no name. Such a text contains a long list. The next list probably has
+ * another length, so the same text rarely comes again.
  */
 const longestText = 16_000
 
 /**
- * A pool for Kysely that prepares repeated statements. Set DATABASE_PREPARED_STATEMENTS=false behind a pooler that does
- * not support prepared statements (PgBouncer before 1.21 in transaction mode).
+ * Returns a pool for Kysely that prepares repeated statements. If a pooler does not support prepared statements, set
+ * DATABASE_PREPARED_STATEMENTS=false. Example: PgBouncer before version 1.21 in transaction mode.
  */
 export function preparing(pool: pg.Pool, options: { prepare?: boolean } = {}): PreparingPool {
   const names = new Map<string, string>()
@@ -80,7 +80,7 @@ export class PreparingClient {
   }
 
   /**
-   * Statements that are sent until the end of this turn of the event loop are written to the socket together. This
+   * Collects the statements that are sent in this turn of the event loop, and writes them to the socket together. This
    * saves system calls.
    */
   gather(): void {

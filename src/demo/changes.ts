@@ -1,7 +1,9 @@
 import type { Person } from './client.ts'
 import type { Stage } from './show.ts'
 
-/** Changes that a show (`npm run demo` or `npm run samples`) makes in an organization, and the steps that undo them. */
+/**
+ * The changes that a show (`npm run demo` or `npm run samples`) makes in an organization, and the steps that undo them.
+ */
 export interface Changes {
   /** Saves a rule, and deletes it at the end of the show. */
   save(kind: 'rules' | 'label-rules', body: Readonly<Record<string, unknown>>): Promise<void>
@@ -15,8 +17,9 @@ interface Settings {
 }
 
 /**
- * Turns approvals on and self-approval off. `save` of the result saves rules as the person `as`. All changes are undone
- * at the end of the show. A show that is ended early prints `what`, a description of the changes that may stay.
+ * Turns approvals on and self-approval off. The returned `save` saves rules as the person `as`. All changes are undone
+ * at the end of the show. `what` describes the changes. If the show is ended before it has undone them, it prints
+ * `what`.
  */
 export async function turnApprovalsOn(
   { stack, client, atEnd }: Stage,
@@ -41,7 +44,10 @@ export async function turnApprovalsOn(
   }
 }
 
-/** Runs every undo step, also after one has failed. Then throws one error with the messages of all failed steps. */
+/**
+ * Runs every undo step, even if an earlier step has failed. Then throws one error with the messages of all failed
+ * steps.
+ */
 async function undoAll(undoing: (() => Promise<unknown>)[]): Promise<void> {
   const failures: string[] = []
   for (let step = undoing.pop(); step !== undefined; step = undoing.pop())

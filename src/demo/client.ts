@@ -23,7 +23,7 @@ export interface Bootstrap {
 
 export interface Answer<T> {
   readonly status: number
-  /** The payload, also for an error status. */
+  /** The body of the answer, also if the answer is an error. */
   readonly body: T
   /** null if the request succeeded. */
   readonly error: {
@@ -34,9 +34,9 @@ export interface Answer<T> {
 }
 
 export interface Client {
-  /** Sends one request as this person and returns any answer. */
+  /** Sends one request as this person. Returns the answer, even if the answer is an error. */
   ask<T>(as: Person, method: string, path: string, body?: unknown): Promise<Answer<T>>
-  /** Like `ask`, but returns only the payload. If the answer is an error, throws with its message. */
+  /** Sends one request as this person, and returns only the body of the answer. Throws if the answer is an error. */
   get<T>(as: Person, method: string, path: string, body?: unknown): Promise<T>
 }
 
@@ -68,14 +68,14 @@ export function createClient(bootstrap: Bootstrap): Client {
 }
 
 /**
- * Milliseconds. Temporal needs 10 seconds to notice that a worker died, and a busy machine needs long to start another
- * worker.
+ * The longest wait, in milliseconds. Temporal needs 10 seconds to notice that a worker died, and a busy machine needs
+ * long to start another worker.
  */
 const patience = 180_000
 
 /**
- * Calls `read` again and again, and returns the first value for which `holds` is true. If no value holds within
- * `milliseconds` (default: three minutes), throws an error with the last value.
+ * Calls `read` again and again, and returns the first value for which `holds` returns true. If there is no such value
+ * within `milliseconds` (default: three minutes), throws an error with the last value.
  */
 export async function until<T>(
   what: string,

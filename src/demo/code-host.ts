@@ -18,7 +18,7 @@ export interface HostedIssue {
 export interface CodeHost {
   readonly url: string
   readonly issues: readonly HostedIssue[]
-  /** Number of requests for the list of issues. */
+  /** The number of requests for the list of issues. */
   looks: number
   close(): Promise<void>
 }

@@ -17,7 +17,7 @@ interface Receipt {
 const name = 'the stand-in of the demo'
 const people: readonly Person[] = ['member', 'admin', 'approver', 'owner']
 
-/** A run whose worker died after the code host had created the run's issue. */
+/** A run that has created an issue, although the first answer of the code host was lost. */
 interface Crashed {
   readonly person: Person
   readonly id: string
@@ -26,9 +26,11 @@ interface Crashed {
 }
 
 /**
- * Runs a workflow whose worker dies after GitHub has created an issue, and before the worker gets the answer. A
- * stand-in replaces GitHub, so that nobody needs an account. Returns null, and prints the reason, if everybody has
- * their own connection to GitHub.
+ * Runs a workflow that creates an issue on GitHub. GitHub creates the issue, but its answer never reaches the worker:
+ * the demo kills the worker first. If the stack already ran before the demo, only the connection breaks. A stand-in
+ * replaces GitHub, so nobody needs an account.
+ *
+ * Returns null, and prints the reason, if everybody has their own connection to GitHub.
  */
 export async function createInCrash(stage: Stage, { onUndo }: Changes): Promise<Crashed | null> {
   const { stack, client, tell, atEnd } = stage
@@ -93,8 +95,8 @@ export async function showFound({ client, tell }: Stage, { person, id, run, host
 }
 
 /**
- * A person without a connection to GitHub of their own; null if everybody has one. The demo must not replace such a
- * connection.
+ * Finds a person who has no own connection to GitHub, because the demo must not replace such a connection. Returns null
+ * if everybody has one.
  */
 async function personWithout(stage: Stage): Promise<Person | null> {
   for (const person of people)

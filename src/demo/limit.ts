@@ -1,6 +1,9 @@
 import type { Client, Person } from './client.ts'
 
-/** A limit on the mail of one role, and a workflow of a person with this role. */
+/**
+ * The saved limit on the mail of one role. `workflowId` is a workflow of a person with this role. `line` describes the
+ * limit.
+ */
 export interface MailLimit {
   readonly workflowId: string
   readonly line: string
@@ -20,8 +23,8 @@ const domain = 'larkspur.example'
 
 /**
  * Lets people with the role `limited` send mail only to `domain`. If the organization already has a policy for this
- * tool and role, its restrictions are replaced. `onUndo` gets the step that restores or deletes the policy. The
- * workflow that this function creates is not deleted.
+ * tool and role, replaces the restrictions of that policy. `onUndo` gets the step that restores or deletes the policy.
+ * The workflow that this function creates is not deleted.
  */
 export async function limitMail(
   client: Client,

@@ -12,7 +12,10 @@ export interface Prepared {
   readonly workflowId: string
   readonly subject: string
   readonly denyName: string
-  /** A workflow of the member and the subject of its mail. A tool policy limits the member's mail. */
+  /**
+   * A workflow of the member, and the subject of the mail that this workflow sends. A tool policy limits the mail of
+   * members.
+   */
   readonly limited: { readonly workflowId: string; readonly subject: string }
   /** Makes further changes in the organization and undoes all of them at the end of the show. */
   readonly changes: Changes
@@ -49,7 +52,8 @@ export async function prepare(stage: Stage, as: Person): Promise<Prepared> {
     verdict: 'require_approval',
     side_effects: ['egress'],
     ...confidential,
-    // Limits the rule to the mail of this demo, so that the rule holds no other mail of the organization.
+    // The rule matches only the mail of this demo. So the demo does not make other mail of the organization need an
+    // approval.
     params: [{ param: 'subject', operator: 'equals', value: subject }],
   })
   await save('rules', {

@@ -4,13 +4,13 @@ import { findStack, startOwnStack, type DemoStack } from './stack.ts'
 
 /* Runs a show: a story on a stack, with checks. `npm run demo` and `npm run samples` are shows. */
 
-/** Prints a numbered heading, or a line below it. */
+/** `step` prints a numbered heading. `line` prints a line below the heading. */
 export interface Teller {
   step(title: string): void
   line(text: string): void
 }
 
-/** Fails the show if the condition is false. So exit code 0 means that every check held. */
+/** Throws if the condition is false, and the show then fails. So exit code 0 means that every check passed. */
 export function mustHold(condition: boolean, what: string): asserts condition {
   if (!condition) throw new Error(`this did not hold: ${what}`)
 }
@@ -21,17 +21,22 @@ export interface Stage {
   readonly client: Client
   readonly tell: Teller
   /**
-   * Registers a step that cleans up `what`. The step also runs when the show fails or is interrupted. The step that was
-   * registered last runs first. Call this before the change is made, because a signal can come at any moment.
+   * Registers a step that cleans up `what` at the end of the show. The step also runs when the show fails or is
+   * interrupted, unless the whole stack is removed anyway. The step that was registered last runs first. Call this
+   * before the change is made, because a signal can come at any moment.
    */
   atEnd(what: string, step: () => Promise<unknown>): void
 }
 
-/** Milliseconds that an interrupted show waits: for the story's last request, and then for the steps that clean up. */
+/**
+ * How long an interrupted show waits, in milliseconds. `story`: for the last request of the story. `endings`: for the
+ * steps that clean up.
+ */
 const patience = { story: 10_000, endings: 30_000 }
 
 /**
- * Two signals within this many milliseconds count as one, because a Ctrl-C comes from the terminal and again from npm.
+ * A second signal within this many milliseconds is ignored. The reason is that one Ctrl-C sends two signals: one comes
+ * from the terminal, and one from npm.
  */
 const sameSignal = 1_000
 
@@ -39,8 +44,8 @@ const print = (text: string): void => void process.stdout.write(`${text}\n`)
 const complain = (text: string): void => void process.stderr.write(`\n${text}\n`)
 
 /**
- * Tells a story on the stack that runs on DATA_DIR. If no stack runs there, starts one; `name` then says in the output
- * what the stack is for. Returns the exit code, which is 0 only if every check held.
+ * Tells a story on the stack that runs on DATA_DIR. If no stack runs there, starts one, and prints that it is for
+ * `name`. Returns the exit code, which is 0 only if every check passed.
  */
 export async function show(name: string, story: (stage: Stage) => Promise<void>): Promise<number> {
   const endings: { what: string; run: () => Promise<unknown> }[] = []
@@ -74,7 +79,8 @@ export async function show(name: string, story: (stage: Stage) => Promise<void>)
   // If the show was interrupted on a stack that we started, nothing needs to be cleaned up: a signal from the terminal
   // also ends this stack, and its whole folder is removed.
   if (stack?.isOthers === true || !signal.isInterrupted()) {
-    // The request in progress may still create something, and its answer names what must be removed. So wait for it.
+    // The request in progress may still create something, and only the answer names what must be removed. So wait for
+    // the answer.
     if (signal.isInterrupted())
       await within(
         patience.story,
@@ -101,7 +107,7 @@ async function cleanUp(
   }
 }
 
-/** Whether `work` ends within this time. */
+/** Returns whether `work` ends within this time. */
 async function within(milliseconds: number, work: Promise<unknown>): Promise<boolean> {
   const stop = new AbortController()
   const late = delay(milliseconds, false, { signal: stop.signal }).catch(() => false)
@@ -115,14 +121,14 @@ interface Signal {
   readonly promise: Promise<never>
   readonly interrupted: Error
   isInterrupted(): boolean
-  /** Whether the story must not send further requests. */
+  /** True from the first signal until `allowRequests` is called. The story must then send no requests. */
   isStopped(): boolean
   allowRequests(): void
 }
 
 /**
- * Listens for signals. The first signal interrupts the show. A second signal ends the process, and prints `left()`:
- * what may stay in the organization.
+ * Listens for signals. The first signal interrupts the show. A second signal ends the process, and prints `left()`,
+ * which names the changes that may stay in the organization.
  */
 function listen(left: () => string): Signal {
   const interrupted = new Error('interrupted')
@@ -152,7 +158,10 @@ function listen(left: () => string): Signal {
   }
 }
 
-/** Wraps the client of the story. After a signal, the next request throws, so that the story creates nothing more. */
+/**
+ * Wraps the client of the story. After a signal, every request throws, so that the story creates nothing more.
+ * `allowRequests` lets the steps that clean up send requests again.
+ */
 function stoppable(client: Client, signal: Signal): Client {
   const open = (): void => {
     if (signal.isStopped()) throw signal.interrupted

@@ -17,7 +17,7 @@ export interface DemoStack {
   /** Whether the stack already ran before the demo. */
   readonly isOthers: boolean
   /**
-   * Kills the stack's worker, which the supervisor then starts again. null for a stack that already ran before the
+   * Kills the stack's worker. The supervisor then starts the worker again. Is null if the stack already ran before the
    * demo.
    */
   readonly killWorker: (() => void) | null

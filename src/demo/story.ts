@@ -49,8 +49,8 @@ interface Verified {
 const requester: Person = 'admin'
 
 /**
- * Tells the story of the demo. Throws at the first check that does not hold. With `byPerson`, the story waits until
- * somebody has decided in a browser.
+ * Tells the story of the demo. Throws at the first check that fails. If `byPerson` is true, waits until somebody has
+ * decided in a browser.
  */
 export async function tellStory(stage: Stage, byPerson: boolean): Promise<void> {
   const { stack, client, tell } = stage

@@ -4,7 +4,10 @@ import { mustHold } from './show.ts'
 /** The people who may approve. */
 const voters: readonly Person[] = ['approver', 'owner']
 
-/** Casts as many votes as the organization's threshold needs. Returns the people who voted. */
+/**
+ * Approves as one person after another, until the approval has enough votes. Returns the people who voted. Throws if
+ * the votes of all these people are not enough.
+ */
 export async function voteUntilDecided(client: Client, approvalId: string): Promise<Person[]> {
   for (const [index, person] of voters.entries()) {
     const body = { comment: 'read it, fine' }
@@ -17,7 +20,10 @@ export async function voteUntilDecided(client: Client, approvalId: string): Prom
 
 const hour = 3_600_000
 
-/** Waits until people have decided in a browser. Returns their mail addresses. Throws if they rejected the approval. */
+/**
+ * Waits until people have decided in a browser. Returns their mail addresses. Throws if the approval was not approved,
+ * or after an hour without a decision.
+ */
 export async function decidedByPerson(client: Client, approvalId: string): Promise<string[]> {
   const { status, votes } = await until(
     'a decision in the browser',

@@ -7,9 +7,9 @@ const longest = 10_000
 const queryCancelled = '57014'
 
 /**
- * Reads the rows of one answer from one snapshot, with index scans and without parallel workers. If a statement takes
- * longer than `milliseconds`, cancels it and throws `unavailable`. So no list blocks a connection for long
- * (docs/decisions/0067).
+ * Calls `work`, which reads the rows of one answer. All statements of `work` read from one snapshot, with index scans
+ * and without parallel workers. A statement that takes longer than `milliseconds` is cancelled, and `unavailable` is
+ * thrown. So no list occupies a connection for long (docs/decisions/0067).
  */
 export async function readBounded<T>(
   db: Db,

@@ -20,7 +20,7 @@ import type { RunCaches } from './runs/values/run-caches.ts'
 import type { Sealer } from './sealing/sealer.ts'
 import type { Secrets } from './sealing/secrets-backend.ts'
 
-/** The services that transactions of `governance` use; one object per process. */
+/** The services that transactions of `governance` use. Each process has one such object. */
 export interface Context {
   readonly config: Config
   readonly log: Log
@@ -39,7 +39,7 @@ export interface Context {
   readonly accessTokens: TokenCache
   readonly rates: Rates
   readonly shares: Shares
-  /** Lets event streams of this process that need the same data at the same time share one read (run-events.ts). */
+  /** Event streams of this process that need the same data at the same time share one read (run-events.ts). */
   readonly looks: Joined
   readonly metrics: Metrics
   readonly keys: KeyLookup
@@ -48,8 +48,8 @@ export interface Context {
   /** The memory and the parsers that all uploads of this process share (files/uploads.ts). */
   readonly uploads: { readonly memory: LoadBudget; readonly parsers: LoadBudget }
   /**
-   * The last time when this process found an audit entry that the service did not write, by `performance.now()`; null
-   * if it never found one.
+   * The last time when this process found an audit entry of another program. The value comes from `performance.now()`.
+   * Is null if the process never found such an entry.
    */
   auditAlarmAt: number | null
   /**
@@ -57,8 +57,8 @@ export interface Context {
    */
   isTemporalAway: boolean
   /**
-   * The last time when the database answered but refused to write, e.g. because its disk is full; null if it never did.
-   * `at` is by `performance.now()`.
+   * The last time when the database answered but refused to write, for example because its disk was full. `at` comes
+   * from `performance.now()`. Is null if the database never refused to write.
    */
   writeTrouble: { readonly at: number; readonly reason: WriteRefusal } | null
   /** Called after a commit that wrote outbox rows. The relay sets this function. */

@@ -1,6 +1,4 @@
-/**
- * The code names the reason of a refusal. Only `api/` knows the HTTP status of each code (docs/reference/errors.md).
- */
+/** The reason of a refusal. Only `api/` knows the HTTP status of each code (docs/reference/errors.md). */
 export type DomainErrorCode =
   | 'bad_request'
   | 'unauthenticated'
@@ -32,7 +30,7 @@ export class DomainError extends Error {
   override readonly name = 'DomainError'
   readonly code: DomainErrorCode
   readonly details: readonly ErrorDetail[]
-  /** Seconds after which the caller may try the same call again, if known. */
+  /** The caller may try the same call again after this many seconds. Is undefined if the time is unknown. */
   readonly retryAfter: number | undefined
   constructor(
     code: DomainErrorCode,
@@ -48,8 +46,8 @@ export class DomainError extends Error {
 }
 
 /**
- * The error for an object that does not exist. An object of another organization gets the same error, so that the
- * caller does not learn that it exists.
+ * Returns the error for an unknown id, for example of a run. If the id belongs to another organization, the error is
+ * the same. So the caller does not learn that the id exists.
  */
 export function notFound(what: string, id: string): DomainError {
   return new DomainError('not_found', `no ${what} \`${id}\``)

@@ -7,7 +7,7 @@ import { idempotencyPlace, type IdempotencyUse } from './sealing/places.ts'
 
 /**
  * Identifies one use of an `Idempotency-Key`. The same `Idempotency-Key` with another API key, route or organization is
- * another use. This is so even if both API keys belong to one person, because one of the two may have fewer rights.
+ * another use. Two API keys of one person also make two uses, because one of the keys may have fewer rights.
  */
 export interface KeyUse extends IdempotencyUse {
   /** Hash of the request's body. */
@@ -16,15 +16,15 @@ export interface KeyUse extends IdempotencyUse {
 
 export interface StoredAnswer {
   readonly status: number
-  /** JSON text; null if the answer has no body. */
+  /** The body as JSON text. Is null if the answer has no body. */
   readonly body: string | null
 }
 
 /** Makes sure that an act happens once per key, even if the process dies between the act and its answer. */
 export interface Once {
   /**
-   * True if an earlier call with the key has done the act, but ended before it stored its answer. Then only the answer
-   * is missing.
+   * True if an earlier call with the key has done the act, but has stored no answer. Then this call must only make the
+   * answer.
    */
   readonly acted: boolean
   /** The value that the act saved with `markActed`. */
@@ -38,8 +38,8 @@ export interface Once {
 }
 
 /**
- * Runs `act`, which must call `once.markActed`. But if an earlier call with the key has already done the act, does not
- * run `act` and returns the saved result.
+ * Runs `act`, which must call `once.markActed`. If an earlier call with the key has already done the act, returns the
+ * saved result instead.
  */
 export async function actOnce<Made extends object | void>(
   once: Once | null,
@@ -53,8 +53,9 @@ export type Opening = { readonly replay: StoredAnswer } | { readonly claim: Clai
 
 /**
  * A claim is the right to act under a key. It lasts while this process renews the lock of the key. If the process dies,
- * another call can take over the key after `lockSeconds`. If a slow process loses the key, its `markActed` throws,
- * which undoes the act's transaction. (Starts of runs are also protected by a unique index on the key in `runs`.)
+ * another call can take over the key after `lockSeconds`. If a slow process loses the key, `markActed` throws in that
+ * process. The error undoes the act's transaction. (Starts of runs are also protected by a unique index on the key in
+ * `runs`.)
  */
 export interface Claim extends Once {
   /**
@@ -62,10 +63,7 @@ export interface Claim extends Once {
    * call can build the answer again.
    */
   keep(answer: StoredAnswer): Promise<void>
-  /**
-   * Gives up the key without storing an answer, so that the caller may try again. An act that was marked as done stays
-   * marked.
-   */
+  /** Gives up the key without storing an answer, so that the caller may try again. The mark of `markActed` stays. */
   release(): Promise<void>
 }
 
@@ -111,7 +109,7 @@ const inProgress = (): DomainError =>
     'the first call with this `Idempotency-Key` has not ended: ask again',
   )
 
-/** Deletes keys that are older than `keptHours`. */
+/** Deletes keys that are older than `keptHours`, unless a call still holds the key. */
 export async function forgetOldKeys(db: Db): Promise<void> {
   await sql`delete from idempotency_keys
     where created_at < clock_timestamp() - ${keptFor} and coalesce(locked_until < clock_timestamp(), true)`.execute(
@@ -124,14 +122,14 @@ async function claimOf(
   use: KeyUse,
   row: { readonly token: string; readonly acted: boolean; readonly made: string | null },
 ): Promise<Claim> {
-  // If another call takes over the key, it sets a new `created_at`. So this condition finds the row only while this
-  // call holds the key.
+  // A call that takes over the key sets a new `created_at`. So this condition finds the row only while this call holds
+  // the key.
   const ours = sql`organization_id = ${use.organizationId} and user_id = ${use.userId}
     and api_key_id = ${use.apiKeyId} and route = ${use.route} and key = ${use.key} and created_at = ${row.token}::timestamptz`
   const made = await unseal(context, use, 'made', row.made)
   let isRenewing = false
   const renewal = setInterval(() => {
-    // Sends no second renewal while the database has not answered the first.
+    // Do not send a second renewal while the database has not answered the first.
     if (isRenewing) return
     isRenewing = true
     sql`update idempotency_keys set locked_until = clock_timestamp() + make_interval(secs => ${lockSeconds})
@@ -173,7 +171,7 @@ async function claimOf(
 }
 
 /**
- * Seals a value of an idempotency key for its own row and column. This is needed because answers contain outputs of
+ * Seals a value for one row and one column of `idempotency_keys`. Answers are sealed because they contain outputs of
  * calls, and one kind of answer contains a new API key.
  */
 async function seal(

@@ -6,7 +6,7 @@ import { DomainError } from './errors.ts'
 /** The page of a list that a caller asks for (docs/reference/errors.md, "Lists"). */
 export interface PageRequest {
   readonly limit: number
-  /** The `next_cursor` of the page before; null for the first page. */
+  /** The `next_cursor` of the previous page; null for the first page. */
   readonly cursor: string | null
 }
 
@@ -16,9 +16,9 @@ export interface Page<T> {
 }
 
 /**
- * Decodes a cursor. Returns the position after which the page begins: the text that was given to `writeCursor`; null
- * for the first page. `form` is the pattern of valid positions, by default the pattern of ids. Throws
- * `validation_error` if `cursor` is not a cursor.
+ * Decodes a cursor. Returns the text that was given to `writeCursor`: the page begins after this position. Returns null
+ * for the first page. `form` is the pattern of valid positions. By default it is the pattern of ids. Throws
+ * `validation_error` if `cursor` is not a valid cursor.
  */
 export function readCursor(cursor: string | null, form = /^[\x21-\x7e]{1,200}$/): string | null {
   if (cursor === null) return null
@@ -29,8 +29,8 @@ export function readCursor(cursor: string | null, form = /^[\x21-\x7e]{1,200}$/)
 }
 
 /**
- * Reads one page of the rows of `query`, by `column` in descending order. `column` contains ids, which sort by time.
- * `place` returns the id of a row.
+ * Reads one page of the rows of `query`, sorted by `column` in descending order. `column` contains ids, which sort by
+ * time. `place` returns the id of a row.
  */
 export async function readPage<DB, TB extends keyof DB, Row>(
   db: Db,

@@ -5,10 +5,10 @@ import { otherReadings } from './readers/text-variants.ts'
 import { maybe, no } from './tri.ts'
 
 /**
- * Extends the matcher of a rule that denies or holds. The extended matcher also compares each address in a text, in the
- * form in which mail is delivered. `equals`, `in`, `startswith` and `contains` then treat `Boss <boss@acme.com>` and
- * `x@y.com, boss@ACME.com` like `boss@acme.com`. One matching recipient is enough. The extension only adds matches.
- * `allow` rules and the negative operators compare the text as written.
+ * Extends the matcher of a rule that denies or requires an approval. The extended matcher also compares each mail
+ * address that it finds in a text. Example: `equals`, `in`, `startswith` and `contains` with the value `boss@acme.com`
+ * also match `Boss <boss@acme.com>` and `x@y.com, boss@ACME.com`. One matching address is enough. The extension only
+ * adds matches. `allow` rules and the other operators do not use the extension.
  */
 export function alsoByAddress(matcher: Matcher, operator: ValueOperator, value: unknown): Matcher {
   const values = (Array.isArray(value) ? value : [value]).filter((each) => typeof each === 'string')
@@ -56,7 +56,8 @@ function comparison(
       const parts = partsOf(values)
       if (parts.length === 0) return null
       return (address, _, budget) => {
-        // Most parts differ in their first characters, so eight of them cost as much as one comparison.
+        // Comparing an address with a part mostly ends at the first characters. So eight parts cost as much as one
+        // comparison.
         budget.spend(1 + (parts.length >> 3))
         return parts.some((part) => address.startsWith(part))
       }
@@ -80,7 +81,7 @@ const hasAtSign = /@|\uff20|\ufe6b|=\?/
 
 const isPartOfAddress = (text: string): boolean => !/[\s,;:<>()"'[\]\\/]/.test(text)
 
-/** One bare address in the form used for comparison; null for anything else. */
+/** If the text is exactly one address, returns this address in the form used for comparison. Otherwise returns null. */
 function normalAddress(text: string): string | null {
   const at = text.indexOf('@')
   if (at < 1 || text.includes('@', at + 1) || !isPartOfAddress(text)) return null
@@ -88,8 +89,9 @@ function normalAddress(text: string): string | null {
 }
 
 /**
- * Every address that some program could find in a text: the parts around each `@`, without names, brackets, quotes
- * and spaces. All addresses are in lower case, since mailboxes do not differ by case. Takes linear time.
+ * Returns every address that some program could find in a text. An address is the text around an `@`, without names,
+ * brackets, quotes and spaces. Example: `Boss <boss@ACME.com>` has the address `boss@acme.com`. All addresses are in
+ * lower case, because mailboxes do not differ by case. Takes linear time.
  */
 export function addressesIn(text: string, budget: Budget): string[] {
   return [...new Set([text, ...otherReadings(text)].flatMap((each) => addressesAsWritten(each, budget)))]
@@ -111,10 +113,13 @@ function addressOf(local: string, domain: string): string {
   return `${local.toLowerCase()}@${normalHost(domain) ?? domain.toLowerCase()}`
 }
 
-/** Longest local part (before the `@`) that is read; RFC 5321 allows 64. */
+/** At most this many characters before an `@` are read as the local part of an address. RFC 5321 allows 64. */
 const longestLocal = 256
 const ends = new Set(' \t\n\r,;:<>()"\'[]\\/@')
-/** Characters that end the domain of an address. In a link, the characters from `?` on can follow an address. */
+/**
+ * Characters that end the domain of an address. `ends` is not enough, because in a link other characters can follow the
+ * address. Example: `mailto:boss@acme.com?subject=x`.
+ */
 const domainEnds = new Set([...ends, '?', '#', '&', '=', '%', '|'])
 const isBlank = (char: string | undefined): boolean => char !== undefined && char.trim() === ''
 

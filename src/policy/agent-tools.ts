@@ -3,11 +3,11 @@ import type { Label, SideEffect } from './types.ts'
 /** The effects of a tool of an agent's client, as far as they are known without the call's arguments. */
 export interface AgentTool {
   readonly sideEffect: SideEffect
-  /** Labels of the tool's output. */
+  /** The labels of the tool's output. */
   readonly outputLabels: readonly Label[]
-  /** The language of the code in the tool's arguments; `script` is any other language. */
+  /** The language of the code that the tool's arguments contain. `script` means any other language. */
   readonly code?: 'bash' | 'powershell' | 'script'
-  /** The tool opens files or folders that its arguments name. */
+  /** True if the tool opens files or folders that its arguments name. */
   readonly opensPaths?: true
 }
 
@@ -25,8 +25,8 @@ const bash: AgentTool = { ...change, code: 'bash' }
 const script: AgentTool = { ...change, code: 'script' }
 
 /**
- * The tools of agent clients by the names that their hooks report (docs/decisions/0040). An unknown name counts as a
- * write, never as a read, and rules cannot name it.
+ * The tools of agent clients. The names are those that the hooks of the clients report (docs/decisions/0040). A tool
+ * with an unknown name counts as a write, never as a read, and rules cannot name it.
  */
 const tools: readonly (readonly [AgentTool, string])[] = [
   [
@@ -47,12 +47,13 @@ const tools: readonly (readonly [AgentTool, string])[] = [
     'ProposeGoal ProposeSkills RefreshMcpTools ReportFindings ScheduleWakeup TaskCreate TaskUpdate TodoWrite',
   ],
   [change, 'spawn_agent update_plan invoke_agent save_memory write_todos task write_agent'],
-  // Each tool sends data out: to a phone, to a page for other people, or to a run elsewhere.
+  // These tools send data out: to a phone, to a page for other people, or to a run elsewhere.
   [sending, 'PushNotification SendUserFile Artifact RemoteTrigger'],
   [bash, 'Bash Monitor bash Shell shell exec_command run_shell_command run_in_terminal runTerminalCommand'],
   [{ ...change, code: 'powershell' }, 'PowerShell'],
-  // Each tool runs code: it types into a running program, starts a program that starts agents, runs SQL, or loads a
-  // skill. A skill comes from a repository, and its shell commands run before any hook is asked.
+  // These tools run code. `write_stdin` types into a running program, `Workflow` starts a program that starts agents,
+  // and `sql` runs SQL. The others load a skill. A skill comes from a repository, and its shell commands run before any
+  // hook is asked.
   [script, 'write_stdin Workflow sql Skill activate_skill skill'],
 ]
 
@@ -63,7 +64,7 @@ const byName: ReadonlyMap<string, AgentTool> = new Map(
 /** The names of all known tools of agent clients. */
 export const agentToolNames: readonly string[] = [...byName.keys()]
 
-/** The effects of an agent tool; undefined for an unknown name. */
+/** Returns the effects of an agent's tool; undefined for an unknown name. */
 export function agentTool(name: string): AgentTool | undefined {
   return byName.get(name)
 }
@@ -73,7 +74,10 @@ export interface ToolAnnotations {
   readonly readOnlyHint?: unknown
   readonly destructiveHint?: unknown
   readonly openWorldHint?: unknown
-  /** Set by the gateway: the tool has changed since the agent's session first saw it (docs/decisions/0036). */
+  /**
+   * The gateway sets this to true if the tool has changed since the agent's session first saw the tool
+   * (docs/decisions/0036).
+   */
   readonly definitionChanged?: unknown
 }
 

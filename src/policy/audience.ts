@@ -1,14 +1,15 @@
 import { isOwnedBy, normalHost, ruleDomain } from './readers/hosts.ts'
 
 /**
- * The people who may read the document or folder that a call writes to. Each tool policy that limits them has one list
- * of domains. Everybody who can read the document or folder must belong to a domain of each list.
+ * Limits who may read the document or folder that a call writes to. Each tool policy with such a limit adds one list of
+ * domains. Each reader must belong to a domain of every list. Example: `[['acme.com', 'acme.de'], ['acme.com']]` allows
+ * only readers of `acme.com`.
  */
 export type Audience = readonly (readonly string[])[]
 
 /**
- * A person, group or domain that can read the document or folder, as its service names them. For a group, only its own
- * address is checked, and not the addresses of its members.
+ * A person, group or domain that can read the document or folder, as the service of the document or folder names it.
+ * For a group, only the address of the group itself is checked, and not the addresses of the members.
  */
 export type Reader =
   | { readonly kind: 'address'; readonly address: string }
@@ -17,7 +18,8 @@ export type Reader =
   | { readonly kind: 'anybody' }
 
 /**
- * Whether every reader belongs to a domain of each list. A domain also covers its subdomains that have the same owner.
+ * Returns whether every reader belongs to a domain of each list. A reader in a subdomain belongs to the domain too, if
+ * the subdomain and the domain have the same owner.
  */
 export const isWithinAudience = (audience: Audience, readers: readonly Reader[]): boolean =>
   audience.every((list) => {
@@ -28,7 +30,7 @@ export const isWithinAudience = (audience: Audience, readers: readonly Reader[])
     })
   })
 
-/** The host of a reader's address or domain; null if it cannot be determined with certainty. */
+/** Returns the host of a reader's address or domain. Returns null if the host is not certain. */
 function hostOf(reader: Reader): string | null {
   if (reader.kind === 'anybody') return null
   if (reader.kind === 'domain') return normalHost(reader.domain)

@@ -9,10 +9,10 @@ const prepared = new WeakSet<z.core.$ZodType>()
 
 /**
  * Bounds the time in which a schema and all its parts check a value (docs/decisions/0066).
- * - The check of a list stops at the hundredth issue. Without this, zod makes an issue for each bad entry. 100,000
- *   issues took half a second, and a stack overflow made the request fail with status 500.
- * - A text that is too long gets no other checks. Finding similar tool names for a text of one megabyte also took half
- *   a second.
+ * - The check of a list stops at the hundredth issue. Without this limit, zod makes an issue for each bad entry.
+ *   100,000 issues took half a second, and a stack overflow made the request fail with status 500.
+ * - A text that is too long gets no other checks. Without this rule, finding similar tool names for a text of one
+ *   megabyte also took half a second.
  * The function changes the schema itself. A second call with the same schema does nothing.
  */
 export function boundReading(schema: z.core.$ZodType): void {
@@ -26,7 +26,8 @@ export function boundReading(schema: z.core.$ZodType): void {
   if (internals.def.type !== 'array') return
   const { element } = internals.def as z.core.$ZodArrayDef
   const longest = Math.min(...checks.map(({ _zod }) => (isLongest(_zod.def) ? _zod.def.maximum : Infinity)))
-  // zod replaces a list's parser after its first use. This wrapper stays in front of the old and the new parser.
+  // After the first use of a list schema, zod replaces the parser of the schema. This wrapper stays in front of the old
+  // and the new parser.
   let { parse } = internals
   const ours = parseOf(element, (payload, context) => parse(payload, context), longest)
   const inFront = { get: () => ours, set: (other: Parse) => (parse = other), configurable: true }

@@ -1,11 +1,12 @@
 /**
- * Maximum number of comparisons, including reads of rules and labels, that one evaluation may make. A call that needs
- * more is denied, so that every decision takes bounded time.
+ * One evaluation may make at most this many comparisons. Reads of rules and labels count as comparisons. A call that
+ * needs more is denied, so that every decision takes bounded time.
  */
 export const comparisonBudget = 200_000
 
 /**
- * Maximum number of comparisons for the analysis of a whole plan. Steps beyond this budget are decided during the run.
+ * The analysis of a whole plan may make at most this many comparisons. Steps for which nothing is left are decided
+ * during the run.
  */
 export const planBudget = 1_000_000
 
@@ -27,7 +28,7 @@ export class Budget {
   constructor(comparisons: number = comparisonBudget) {
     this.#left = comparisons
   }
-  /** Throws BudgetExceeded when the budget is overdrawn. */
+  /** Takes comparisons from the budget. Throws BudgetExceeded if the budget is then overdrawn. */
   spend(comparisons: number): void {
     this.#left -= comparisons
     if (this.#left < 0) throw new BudgetExceeded('the call is too large to evaluate')
@@ -46,8 +47,9 @@ export class Budget {
     this.spend(typeof text === 'string' ? 1 + (text.length >> 10) : 1)
   }
   /**
-   * Returns the results of the function `read` for a text. The results are kept, so `read` is called only once for each
-   * text, however many rules and steps need them. `read` spends budget for its own work.
+   * Returns the results of `read` for a text. The results are cached, so `read` is called once for each text, even if
+   * many rules and steps need the results. Each call of `once` spends budget for the text. `read` spends budget for its
+   * own work.
    */
   once<T>(text: string, read: Reader<T>): readonly T[] {
     this.spendOnText(text)
@@ -60,8 +62,8 @@ export class Budget {
     return reading
   }
   /**
-   * Like `once`, for an object in memory. All calls with the same name must have a `make` with the same type of result.
-   * Spends no budget itself.
+   * Like `once`, but for an object instead of a text. All calls with the same `name` must pass a `make` that returns
+   * the same type. Spends no budget itself.
    */
   onceFor<T>(object: object, name: string, make: () => T): T {
     let kept = this.#kept.get(object)

@@ -1,14 +1,18 @@
 /** Template values that are fixed when a run starts. */
 export interface Builtins {
-  /** YYYY-MM-DD in the run's time zone. */
+  /** The date as YYYY-MM-DD in the run's time zone. */
   readonly today: string
   readonly yesterday: string
-  /** ISO 8601 with the zone's offset, `Z` for UTC. */
+  /**
+   * The time in ISO 8601 with the offset of the run's time zone, e.g. `2026-01-31T09:00:00.000+01:00`. `Z` means no
+   * offset.
+   */
   readonly now: string
 }
 
 /**
- * @param timeZone an IANA name such as `Europe/Berlin`; throws RangeError for a zone that does not exist
+ * Returns the template values of a run. Throws RangeError for a time zone that does not exist.
+ * @param timeZone an IANA name such as `Europe/Berlin`
  */
 export function builtins(startedAt: Date, timeZone: string): Builtins {
   const parts = new Map(

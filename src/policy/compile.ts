@@ -39,11 +39,14 @@ export interface CompiledLabelRule extends Conditions {
   readonly covers: (tool: string) => boolean
 }
 
-/** Rules ready for evaluation. A rule that cannot apply to a tool is never evaluated for it. */
+/** Rules that are ready for evaluation. A rule is not evaluated for a tool to which it cannot apply. */
 export interface CompiledPolicy {
   readonly approvalsEnabled: boolean
   readonly frozen: string | null
-  /** Labels in `none_of` of active rules that deny or hold. With such a label, a call can escape the rule. */
+  /**
+   * The labels in `none_of` of active rules that deny or require an approval. Such a rule does not match a call with
+   * such a label.
+   */
   readonly excludedLabels: ReadonlySet<Label>
   /** Active and shadow rules that cover the tool, in the order they were saved. */
   rulesFor(tool: string, sideEffect: SideEffect, source: CallSource): readonly CompiledRule[]
@@ -51,14 +54,14 @@ export interface CompiledPolicy {
 }
 
 /**
- * Maximum number of entries in an index of rules by tool. Agents can send any text as a tool's name, so the index is
+ * An index of rules by tool has at most this many entries. Agents can send any text as a tool's name, so the index is
  * cleared when it is full.
  */
 const indexSize = 4096
 
 /**
- * Compiles the rules, once per organization and policy version. Inactive rules are left out. Never throws: if a part of
- * a restrictive rule cannot be read, this part matches every call. An unknown verdict counts as `deny`.
+ * Compiles the rules, once per organization and policy version. Inactive rules are left out. Never throws. If a part of
+ * a restrictive rule cannot be read, the rule matches more calls, never fewer. An unknown verdict counts as `deny`.
  */
 export function compilePolicy(source: PolicySource): CompiledPolicy {
   return joinRules({
@@ -131,8 +134,9 @@ export function compileLabelRule(rule: StoredLabelRule): CompiledLabelRule | nul
   const coversTool = toolMatcher(rule.tools)
   return {
     addLabels: rule.add_labels,
-    // An added label usually restricts later calls. Only a rule with `none_of` may no longer match because of it. So
-    // label rules are evaluated like restrictive rules: one matching element of a list is enough.
+    // An added label usually restricts later calls, because rules match it. Only a rule with `none_of` can stop
+    // matching because of an added label. So label rules are evaluated like restrictive rules: one matching element of
+    // a list is enough.
     isRestrictive: true,
     labels: readLabels(rule.labels),
     params: compileConditions(rule.params, true),
@@ -142,7 +146,8 @@ export function compileLabelRule(rule: StoredLabelRule): CompiledLabelRule | nul
 
 /**
  * Returns the conditions sorted by cost: `exists` and `from_label` come before comparisons of values. Returns null if
- * one condition cannot be read. A restrictive rule then matches, whatever its other conditions say.
+ * one condition cannot be read. A restrictive rule then matches every call that it covers, and its other conditions do
+ * not count.
  */
 function compileConditions(params: StoredRule['params'], isRestrictive: boolean): CompiledCondition[] | null {
   try {

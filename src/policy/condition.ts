@@ -19,8 +19,8 @@ const number = z.number()
 const text = textField(2000).superRefine(filledIn)
 const possiblyEmptyText = textField(2000, 0).superRefine(filledIn)
 /**
- * Refuses a value that looks like a regular expression. The operators would compare it as plain text, and it would
- * never match.
+ * Refuses a value that looks like a regular expression. The operators would compare the value as plain text, so the
+ * value would never match.
  */
 const notPattern = (value: unknown, context: z.RefinementCtx) => {
   if (typeof value === 'string' && isPattern(value))

@@ -23,7 +23,7 @@ export interface Call {
   readonly tool: string
   readonly sideEffect: SideEffect
   readonly params: JsonObject
-  /** Labels of the call's inputs. */
+  /** The labels of the call's inputs. */
   readonly labels: readonly Label[]
   /**
    * For each parameter (a dotted path), the labels of the sources from which it was built. `from_label` reads them. If
@@ -43,21 +43,27 @@ export interface Decided {
   readonly verdict: Verdict
   readonly ruleId: string | null
   readonly ruleName: string | null
-  /** The rule's name, or `no rule matched`, `organization frozen`, `call too large to evaluate`. */
+  /**
+   * The name of the rule that decided. If no rule decided, a text such as `no rule matched` or `organization frozen`.
+   */
   readonly reason: string
   /** One sentence that explains the verdict. */
   readonly explanation: string
   readonly matchedRules: readonly MatchedRule[]
   readonly approver: 'admin' | 'owner'
   readonly approvalsNeeded: number
-  /** Seconds until the approval of a held call expires. 0: it never expires. null: no rule sets a time. */
+  /**
+   * The approval of a call expires after this many seconds. 0 means that it never expires. Null means that no rule sets
+   * a time.
+   */
   readonly expiresAfterSeconds: number | null
 }
 
 /**
  * Decides one call. The most restrictive matching rule wins. Among equally restrictive rules, the rule saved first
- * gives the reason. Shadow rules are reported and never enforced. Without a matching rule the call is allowed. Pure,
- * and never throws: a rule that cannot be evaluated counts as matching if it restricts.
+ * gives the reason. Shadow rules are reported and never enforced. If no other rule matches, the call is allowed. A call
+ * that is too large to evaluate is denied. A restrictive rule that cannot be evaluated counts as matching. The function
+ * is pure and never throws.
  */
 export function decide(policy: CompiledPolicy, call: Call): Decided {
   if (policy.frozen !== null) return frozen(policy.frozen)
@@ -98,8 +104,8 @@ export function decide(policy: CompiledPolicy, call: Call): Decided {
 }
 
 /**
- * The verdict that a call gets from a matching rule. While approvals are off, nobody can approve a held call. So a rule
- * that would hold the call denies it.
+ * Returns the verdict that a matching rule gives to a call. While approvals are off, nobody can approve a call. So a
+ * rule that requires an approval then denies the call.
  */
 export function effectOf(policy: Pick<CompiledPolicy, 'approvalsEnabled'>, verdict: Verdict): Verdict {
   return verdict === 'require_approval' && !policy.approvalsEnabled ? 'deny' : verdict
@@ -115,9 +121,9 @@ export function addedLabels(policy: CompiledPolicy, call: Call): Label[] {
 }
 
 /**
- * Returns the labels of the rules that match. Once the budget is used up, the labels of this rule and of the following
- * ones are `unsure`. They count as added, because an added label usually restricts. `isTooLargeToLabel` handles
- * the other labels.
+ * Returns the labels of the label rules that match (`added`). If the budget is used up, it is not known whether the
+ * remaining rules match. The labels of these rules are `unsure`. Unsure labels count as added, because an added label
+ * usually restricts later calls. `isTooLargeToLabel` handles labels with which a call could escape a rule.
  */
 function labelsByRules(
   policy: CompiledPolicy,
@@ -139,8 +145,8 @@ function labelsByRules(
 }
 
 /**
- * Whether the call is too large for the label rules, so that it could get a label without reason, and later calls could
- * escape a rule by this label (`none_of`).
+ * Returns whether a rule names an unsure label in `none_of`. The label is unsure because the call is too large for the
+ * label rules. If the call got this label without reason, later calls could escape the rule.
  */
 function isTooLargeToLabel(policy: CompiledPolicy, call: Call): boolean {
   if (policy.excludedLabels.size === 0) return false
@@ -167,8 +173,8 @@ function subjectOf(call: Call): Subject {
 }
 
 /**
- * The terms of approval for a call that one or more rules hold. The strictest of each term applies: an owner as
- * approver rather than an admin, the highest number of votes, the shortest time.
+ * Returns the terms of approval for a call for which one or more rules require an approval. The strictest value of each
+ * term applies: an owner as approver rather than an admin, the highest number of votes, the shortest time.
  */
 export function approvalTerms(rules: readonly CompiledRule[]) {
   const holding = rules.filter((rule) => rule.verdict === 'require_approval')
@@ -189,7 +195,7 @@ function frozen(why: string): Decided {
   return plain('deny', 'organization frozen', explainFrozen(why))
 }
 
-/** One sentence on why a frozen organization denies a call. */
+/** Returns one sentence that says why a frozen organization denies a call. */
 export function explainFrozen(why: string): string {
   const because = why.trim() === '' ? '' : `: ${why.trim()}`
   return `The organization is frozen, so every call is denied${because}`
@@ -206,7 +212,7 @@ function withoutRule(matches: readonly CompiledRule[]): Decided {
   return { ...plain('deny', 'call too large to evaluate', explanation), matchedRules: matches.map(report) }
 }
 
-/** A denial without a rule, e.g. because the caller may not use this tool. */
+/** Returns a denial that comes from no rule, e.g. because the caller may not use the tool. */
 export function refused(reason: string, explanation: string): Decided {
   return plain('deny', reason, explanation)
 }

@@ -14,11 +14,11 @@ import { type Defaults, type Found, type Partial, type Places, find } from './va
 export interface LabelSets {
   readonly definite: ReadonlySet<Label>
   readonly possible: ReadonlySet<Label>
-  /** True if unknown values can also bring labels that are not in `possible`. */
+  /** True if unknown values can bring further labels, which are not in `possible`. */
   readonly isOpen: boolean
 }
 
-/** The labels of a concrete call. */
+/** Returns the labels of a concrete call as sets. */
 export function knownLabels(labels: readonly Label[]): LabelSets {
   const set = new Set(labels)
   return { definite: set, possible: set, isOpen: false }
@@ -27,7 +27,10 @@ export function knownLabels(labels: readonly Label[]): LabelSets {
 /** For each parameter (a dotted path), the labels of the sources from which it was built. */
 export type Origins = ReadonlyMap<string, LabelSets>
 
-/** One call under evaluation. The values at a path are searched once for all rules, so they spend budget only once. */
+/**
+ * One call for which rules are evaluated. The values at a path are searched only once for all rules, so the search
+ * spends budget only once.
+ */
 export interface Subject {
   readonly params: Partial
   /** For each parameter, the kind of place that it names. A place is a repository, a channel, a calendar and so on. */
@@ -36,27 +39,30 @@ export interface Subject {
   readonly defaults: Defaults
   readonly labels: LabelSets
   /**
-   * null: the sources of parameters are not tracked, as in calls of agents. Then each parameter counts as built from
-   * all sources of the call.
+   * Is null if the sources of parameters are not tracked, as in calls of agents. Then each parameter counts as built
+   * from all sources of the call.
    */
   readonly origins: Origins | null
   readonly budget: Budget
-  /** Cached results of label conditions; may be shared by calls with the same labels. */
+  /** The cached results of label conditions. Calls with the same labels may share this map. */
   readonly byLabels: Map<LabelConditions, Tri>
-  /** The cached values at each path, or the error that the search for them threw. */
+  /**
+   * A cache of searches. The key is a path. The value is what the search at this path found. If the search threw an
+   * error, the value is this error.
+   */
   readonly found: Map<string, Found | Error>
 }
 
 /** Conditions of rules and of label rules. */
 export interface Conditions {
   /**
-   * undefined: the rule has no conditions on labels. null: these conditions cannot be read. Then a restrictive rule
-   * matches every call that it covers, and an `allow` rule matches none.
+   * Is undefined if the rule has no conditions on labels. Is null if these conditions cannot be read. Then a
+   * restrictive rule matches every call that it covers, and an `allow` rule matches no call.
    */
   readonly labels: LabelConditions | null | undefined
   /**
-   * null: the conditions on parameters cannot be read. Then a restrictive rule matches every call that it covers, and
-   * an `allow` rule matches none.
+   * Is null if the conditions on parameters cannot be read. Then a restrictive rule matches every call that it covers,
+   * and an `allow` rule matches no call.
    */
   readonly params: readonly CompiledCondition[] | null
   readonly isRestrictive: boolean
@@ -71,9 +77,9 @@ export interface LabelConditions {
 export interface CompiledCondition {
   readonly source: ParamCondition
   readonly path: readonly string[]
-  /** null for `exists` and `from_label`, which compare no values. */
+  /** Is null for `exists` and `from_label`, because these operators compare no values. */
   readonly matcher: Matcher | null
-  /** The labels of `from_label`; null for other operators. */
+  /** The labels of `from_label`. Is null for other operators. */
   readonly wanted: ReadonlySet<Label> | null
 }
 
@@ -104,9 +110,9 @@ export function compileCondition(source: ParamCondition, isRestrictive: boolean)
 }
 
 /**
- * Whether all conditions on labels and parameters hold. If a condition cannot be evaluated, a restrictive rule matches
- * and an `allow` rule does not. Each comparison spends budget. A rule without conditions spends none. Throws only
- * BudgetExceeded.
+ * Returns whether all conditions on labels and parameters are true. If a condition cannot be evaluated, a restrictive
+ * rule matches and an `allow` rule does not match. Each comparison spends budget. A rule without conditions spends no
+ * budget. Throws only BudgetExceeded.
  */
 export function evaluate(conditions: Conditions, subject: Subject): Tri {
   try {
@@ -150,7 +156,7 @@ export function evaluateEach(
   }
 }
 
-/** Whether a rule has no conditions. Such a rule matches every call that it covers, and costs no budget. */
+/** True for a rule without conditions. Such a rule matches every call that it covers, and costs no budget. */
 export function isUnconditional(conditions: Conditions): boolean {
   return conditions.labels === undefined && conditions.params?.length === 0
 }
@@ -194,8 +200,8 @@ function lookUp(condition: CompiledCondition, subject: Subject): Found {
 }
 
 /**
- * Evaluates `exists`. In a list, some elements can have the path and others not. A restrictive rule then matches, and
- * an `allow` rule does not.
+ * Evaluates `exists`. If only some elements of a list have the path, a restrictive rule matches, and an `allow` rule
+ * does not match.
  */
 function presence(found: Found, wanted: boolean, isRestrictive: boolean): Tri {
   const isThere = found.isThere ? yes : found.mayBeThere ? maybe : no
@@ -227,7 +233,10 @@ function origin(
   return isRestrictive ? any : least(any, all)
 }
 
-/** Whether one path is the beginning of the other. The rule's path may omit list positions. */
+/**
+ * Returns whether one of the two paths is the beginning of the other path. The rule's path may omit list positions.
+ * Example: the rule's path `to.email` overlaps the path `to.0.email`.
+ */
 export function overlaps(rule: readonly string[], built: readonly string[]): boolean {
   let r = 0
   let b = 0

@@ -8,8 +8,8 @@ const mostListed = 5
 export type Described = Pick<RuleBody, 'side_effects' | 'tools' | 'labels' | 'params'>
 
 /**
- * A rule's conditions as one clause, e.g. "it sends data out and `to` is outside `acme.com`". Never throws, so that a
- * damaged rule can still restrict.
+ * Describes a rule's conditions in one clause, e.g. "it sends data out and `to` is outside `acme.com`". Never throws,
+ * so that a damaged rule can still restrict.
  */
 export function describeConditions(rule: Described): string {
   try {
@@ -32,7 +32,7 @@ export function joinClauses(clauses: readonly string[]): string {
   return clauses.length === 0 ? 'it covers every call' : list(clauses, 'and', clauses.length)
 }
 
-/** The words for a side effect in a sentence about a call, e.g. "it sends data out". */
+/** Returns the words for a side effect in a sentence about a call, e.g. "sends data out" for `egress`. */
 export const effectWord = (effect: string): string => effectWords[effect] ?? effect
 
 const effectWords: Readonly<Record<string, string>> = {
@@ -41,7 +41,7 @@ const effectWords: Readonly<Record<string, string>> = {
   egress: 'sends data out',
 }
 
-/** Describes the conditions that depend only on the tool, with one clause for each. */
+/** Returns one clause for each condition that depends only on the tool. */
 export function describeScope(rule: Described): string[] {
   return [
     ...(rule.side_effects === undefined ? [] : [`it ${list(rule.side_effects.map(effectWord), 'or')}`]),
@@ -88,7 +88,7 @@ export function describeCondition(condition: ParamCondition): string {
 
 const verbs: Record<Verdict, string> = { allow: 'allows', require_approval: 'holds', deny: 'denies' }
 
-/** One sentence on why a rule decided a call. */
+/** Returns one sentence that says why a rule decided a call. */
 export function explainVerdict(
   rule: { name: string; verdict: Verdict; because: string },
   tool: string,
@@ -97,8 +97,8 @@ export function explainVerdict(
 }
 
 /**
- * The reason of a rule, for a sentence that already names the tool. If the rule names the tool too, the reason says `it
- * names this tool` instead of listing the names in the rule.
+ * Returns the reason of a rule, for a sentence that already names the tool. If the rule names the tool too, the reason
+ * says `it names this tool`, and does not list all names in the rule.
  */
 function becauseFor({ because }: { because: string }, tool: string): string {
   return because.replace(toolsClause, (clause) =>
@@ -108,7 +108,7 @@ function becauseFor({ because }: { because: string }, tool: string): string {
 
 const toolsClause = /the tool matches `[^`]*`(?:, `[^`]*`)*(?: or (?:`[^`]*`|\d+ more))?/
 
-/** One sentence on why a rule that wants an approval denies a call while approvals are off. */
+/** Returns one sentence for a call that is denied because a rule requires an approval and approvals are off. */
 export function explainApprovalsOff(rule: { name: string; because: string }, tool: string): string {
   return `Rule ${quote(rule.name)} wants an approval for ${quote(tool)} because ${becauseFor(rule, tool)}, but approvals are off for this organization, so the call is denied.`
 }
@@ -118,7 +118,7 @@ function value(given: string | number | boolean): string {
   return quote(text.length > 80 ? `${text.slice(0, 79)}…` : text)
 }
 
-/** A name or a value as it is shown in a sentence: on one line, in backticks. */
+/** Returns a name or a value for use in a sentence: on one line and in backticks. */
 export function quote(text: string): string {
   return `\`${inOneLine(text)}\``
 }

@@ -1,11 +1,17 @@
 import type { Category } from './types.ts'
 
-/** Settings that hold whole runs for an approval, depending on the categories of the workflow. */
+/**
+ * Settings that make a whole run wait for an approval. Whether a run must wait depends on the categories of the
+ * workflow.
+ */
 export interface GateSettings {
   readonly require_approval_for_external_comm: boolean
   readonly require_approval_for_public_writes: boolean
   readonly require_approval_for_permission_changes: boolean
-  /** For each category, whether it holds runs. An absent category counts as `false`. */
+  /**
+   * For each category, whether a run of a workflow with this category needs an approval. An absent category counts as
+   * `false`.
+   */
   readonly category_flags: Readonly<Record<string, boolean>>
 }
 
@@ -24,8 +30,8 @@ const flags = [
 export const everyCategory: readonly Category[] = flags.map(([category]) => category)
 
 /**
- * Why the settings hold a run of this workflow, one line per reason; empty if they do not. Every step counts, even
- * one that would be skipped (docs/decisions/0070).
+ * Returns the reasons why a run of this workflow needs an approval, one line for each reason. Returns an empty list if
+ * the run needs no approval. Every step counts, even a step that would be skipped (docs/decisions/0070).
  */
 export function gateReasons(settings: GateSettings, workflow: GatedWorkflow): string[] {
   const reasons = new Set<string>()

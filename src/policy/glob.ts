@@ -1,6 +1,7 @@
 /**
- * Whether a tool's name matches a glob with `*` (any text) and `?` (one character). Each piece between two stars is
- * taken where it fits first. Only pieces with `?` can take |piece|·|name| steps.
+ * Returns whether a tool's name matches a glob. In a glob, `*` stands for any text, and `?` stands for one character.
+ * Each piece between two stars is matched at the first position where it fits. Only the search for a piece with `?` can
+ * take |piece|·|name| steps.
  */
 export function matchesGlob(glob: string, name: string): boolean {
   const first = glob.indexOf('*')
@@ -21,7 +22,7 @@ export function matchesGlob(glob: string, name: string): boolean {
   return true
 }
 
-/** Whether the piece, which has no star, is in the name at this position. */
+/** Returns whether the name has the piece at this position. The piece contains no star. */
 function fits(piece: string, name: string, at: number): boolean {
   for (let i = 0; i < piece.length; i++) {
     const char = piece.charCodeAt(i)
@@ -32,7 +33,7 @@ function fits(piece: string, name: string, at: number): boolean {
 
 const anyOne = '?'.charCodeAt(0)
 
-/** The first position, from `at` on, where the piece is in the name; -1 if there is none. */
+/** Returns the first position, from `at` on, where the piece is in the name. Returns -1 if there is none. */
 function placeOf(piece: string, name: string, at: number): number {
   if (!piece.includes('?')) return name.indexOf(piece, at)
   for (let from = at; from + piece.length <= name.length; from++) if (fits(piece, name, from)) return from

@@ -2,36 +2,39 @@ import type { Budget } from './budget.ts'
 import { couldBecomeGoogleLink } from './readers/google-links.ts'
 import type { PlaceKind } from './readers/places.ts'
 
-/** Stands for an unknown part in `Hole.outline`. No reader takes it for a part of a host or for the end of one. */
+/**
+ * Stands for an unknown part in `Hole.outline`. No function that reads hosts takes this character for a part of a host
+ * or for the end of a host.
+ */
 const gap = '\0'
 
-/** The pieces after an unknown part if the text ends with this part: one empty piece. */
+/** The value of `after` if the text ends with the first unknown part. Contains one empty piece. */
 const noPieces: readonly string[] = ['']
 
 type HoleDetails = Pick<Hole, 'after' | 'from' | 'isWhole' | 'inList' | 'kind'>
 
 /**
- * An unknown part of a parameter. `prefix`: the part is a text that starts with this prefix. Without a prefix, the part
- * can be any value, or be absent.
+ * An unknown part of the parameters. With a `prefix`, it is a text that starts with this prefix. With null as `prefix`,
+ * it can be any value, or be absent. Example: in the text `a{{x}}b{{y}}`, both references can be unknown. Then `prefix`
+ * is `a`, and `after` contains `b` and an empty text.
  */
 export class Hole {
   readonly prefix: string | null
   /**
-   * The known pieces of the text behind its first unknown part, in their order. The last piece is the end of the text.
-   * It is empty if the text ends with an unknown part.
+   * The known pieces after the first unknown part of the text, in the order of the text. The last piece is the end of
+   * the text. This piece is empty if the text ends with an unknown part.
    */
   readonly after: readonly string[]
-  /** The prefix and the later pieces. */
+  /** The prefix, followed by the pieces in `after`. */
   readonly pieces: readonly string[]
-  /** The template references whose values are unknown, without their braces. Explanations show them. */
+  /** The template references with unknown values, without their braces. Explanations show these references. */
   readonly from: readonly string[]
-  /** True if the part is the value of one reference. False if it is a text that contains this value. */
+  /** True if this is the value of one reference. False if this is a text that contains such a value. */
   readonly isWhole: boolean
-  /** Whether the part is an element of a list. */
   readonly inList: boolean
   /**
-   * The kind of place that the parameter names, e.g. a repository. null: the parameter names no place, or the kind is
-   * not known yet.
+   * The kind of place that the parameter names, e.g. a repository. Is null if the parameter names no place, or if the
+   * kind is not known yet.
    */
   readonly kind: PlaceKind | null
   #mayBecomeLink: boolean | null = null
@@ -45,16 +48,19 @@ export class Hole {
     this.inList = more.inList ?? false
     this.kind = more.kind ?? null
   }
-  /** Returns the same unknown part, in a list or in a parameter that names a place of this kind. */
+  /**
+   * Returns a copy of this unknown part with this kind and `inList`. If `kind` is null and `inList` is false, returns
+   * this unknown part itself.
+   */
   in(kind: PlaceKind | null, inList: boolean): Hole {
     return kind === null && !inList ? this : this.with(this.prefix, { kind, inList })
   }
-  /** Returns the same unknown part with another prefix and other details. */
+  /** Returns a copy of this unknown part with this prefix and with the details in `more`. */
   with(prefix: string | null, more: Partial<HoleDetails>): Hole {
     const { after, from, isWhole, inList, kind } = this
     return new Hole(prefix, { after, from, isWhole, inList, kind, ...more })
   }
-  /** The known pieces with a sign for each unknown part between them. */
+  /** The known pieces, with one `gap` for each unknown part between two pieces. */
   get outline(): string {
     return (this.#outline ??= this.pieces.join(gap))
   }
@@ -62,7 +68,7 @@ export class Hole {
   get leastLength(): number {
     return this.pieces.reduce((length, piece) => length + piece.length, 0)
   }
-  /** Whether this part may become the text. The answer may be wrongly true, and never wrongly false. */
+  /** Returns whether the unknown part may turn out to be this text. A wrong answer is always true, never false. */
   mayBecome(text: string, budget: Budget): boolean {
     const { prefix, after } = this
     if (prefix === null) return true

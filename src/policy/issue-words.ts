@@ -5,7 +5,8 @@ type SizeIssue = Extract<RawIssue, { code: 'too_small' | 'too_big' }>
 
 /**
  * Returns the message for a zod issue whose schema has no message of its own. The message says what the value must be.
- * `quotes`: whether a short value may be shown in backticks. It must be false for values that a template filled in.
+ * `quotes` says whether the message may show a short value in backticks. It must be false for values that a template
+ * filled in.
  */
 export const wordsFor =
   (quotes: boolean) =>
@@ -34,10 +35,10 @@ export const wordsFor =
     }
   }
 
-/** Start of the message for a field that its object cannot have. */
+/** The message for an unknown field starts with these words. */
 export const unknownField = 'unknown field'
 
-/** Returns words that name the fields of the object. They end the message for an unknown field. */
+/** Returns the end of the message for an unknown field. It names the fields that the object may have. */
 function insteadOf(schema: RawIssue['inst']): string {
   const { _zod: internals } = schema ?? {}
   if (internals === undefined || !('shape' in internals.def)) return ''
@@ -66,7 +67,10 @@ const formats: Readonly<Record<string, string>> = {
   url: 'must be a URL',
 }
 
-/** The type of a value in words. `typeof` does not distinguish lists and null. */
+/**
+ * Returns the type of a value in words. `typeof` is not enough, because it does not distinguish objects, lists and
+ * null.
+ */
 function kindOf(value: unknown): string {
   if (value === null) return 'null'
   if (typeof value === 'boolean') return `\`${value}\``

@@ -20,9 +20,9 @@ export interface ReadOptions {
 const mostIssues = 100
 
 /**
- * Parses a value from outside with a schema. If it is invalid, lists every wrong field by dotted path and every unknown
- * field by name. Without `quotes`, no issue shows a part of the value. Issues for which `counts` returns false are left
- * out.
+ * Parses a value from outside with a schema. If the value is invalid, returns an issue for every wrong and every
+ * unknown field, up to `mostIssues`. If `quotes` is false, no issue shows a part of the value. Issues for which
+ * `counts` returns false are left out.
  */
 export function readAs<T>(
   schema: z.ZodType<T>,
@@ -37,7 +37,7 @@ export function readAs<T>(
   return { ok: false, issues: issuesOf(first, []).slice(0, mostIssues) }
 }
 
-/** One line for an error: the first issue, and the number of others. */
+/** Returns one line for an error. The line contains the first issue and the number of further issues. */
 export function headline(what: string, issues: readonly FieldIssue[]): string {
   const [first] = issues
   if (first === undefined) return what
@@ -45,7 +45,7 @@ export function headline(what: string, issues: readonly FieldIssue[]): string {
   return `${what}: ${first.message}${rest}`
 }
 
-/** Like `headline`, for issues with messages that do not name their field. Adds the field to each message. */
+/** Like `headline`, but adds the field to each message. Use this function for messages that do not name their field. */
 export function headlineWithField(what: string, issues: readonly FieldIssue[]): string {
   return headline(
     what,
@@ -104,10 +104,10 @@ function closestBranch(
 const isOfAnotherKind = ({ code, path }: z.core.$ZodIssue): boolean =>
   path.length === 0 && (code === 'invalid_type' || code === 'invalid_value' || code === 'invalid_union')
 
-/** Maximum characters of a name in a path, of a whole path, and of a message. Longer ones are cut. */
+/** The longest name in a path, the longest path, and the longest message, in characters. Longer texts are cut. */
 const [longestName, longestPath, longestMessage] = [100, 1_000, 1_000]
 
-/** A dotted path for an issue. Long names and long paths are cut. */
+/** Returns a dotted path for an issue. Cuts long names and long paths. */
 export function shownPath(way: readonly PropertyKey[]): string {
   return cut(way.map((part) => cut(String(part), longestName)).join('.'), longestPath)
 }

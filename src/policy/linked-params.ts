@@ -3,8 +3,8 @@ import type { CallSource } from './types.ts'
 import { Hole, isList, type Partial } from './values.ts'
 
 /**
- * For each of these catalogue tools, the parameters that a link in the parameter `repo` can give, e.g. the `number` in
- * `https://github.com/acme/app/issues/7`.
+ * For each catalogue tool that accepts a link in the parameter `repo`: the parameters that this link can give. Example:
+ * the link `https://github.com/acme/app/issues/7` gives the `number` 7.
  */
 const linkedBy: ReadonlyMap<string, readonly ('number' | 'path' | 'ref')[]> = new Map([
   ['github_get_file', ['path', 'ref']],
@@ -20,8 +20,8 @@ const mayBeLink = (prefix: string): boolean => !/^[^.:/]*\//.test(prefix)
 
 /**
  * Returns the parameters as the tool reads them. If a call leaves out the issue or the file, the tool takes it from the
- * link in `repo`, and rules must see it. While `repo` is unknown, it may be such a link. Then each parameter that the
- * call leaves out counts as unknown.
+ * link in `repo`. Rules must see these parameters too. An unknown `repo` may be such a link. Then each of these
+ * parameters that the call leaves out counts as unknown.
  */
 export function withLinked(tool: string, source: CallSource, params: Partial): Partial {
   const names = source === 'workflows' ? linkedBy.get(tool) : undefined

@@ -6,7 +6,7 @@ import type { Budget } from './budget.ts'
  */
 const longestForEngine = 250
 
-/** Like `text.includes(pattern)`, but takes linear time whatever the texts are. */
+/** Like `text.includes(pattern)`, but always takes linear time. */
 export function includesText(text: string, pattern: string, budget: Budget): boolean {
   if (pattern.length <= longestForEngine) return text.includes(pattern)
   if (text.length < pattern.length) return false
@@ -14,7 +14,7 @@ export function includesText(text: string, pattern: string, budget: Budget): boo
   return isFound(text, pattern)
 }
 
-/** The search of Knuth, Morris and Pratt. */
+/** Searches with the algorithm of Knuth, Morris and Pratt. */
 function isFound(text: string, pattern: string): boolean {
   const overlaps = overlapsOf(pattern)
   let fits = 0
@@ -27,7 +27,10 @@ function isFound(text: string, pattern: string): boolean {
   return false
 }
 
-/** For each beginning of the pattern, how many of its last characters are also the first ones of the pattern. */
+/**
+ * For each beginning of the pattern, returns how many of its last characters are also the first characters of the
+ * pattern. Example: the result for `abab` is 0, 0, 1, 2.
+ */
 function overlapsOf(pattern: string): Uint32Array {
   const overlaps = new Uint32Array(pattern.length)
   let fits = 0

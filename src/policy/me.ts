@@ -7,8 +7,9 @@ const word = 'me'
 export const peopleOf = { mail_send: ['to', 'cc', 'bcc'], calendar_create_event: ['attendees'] } as const
 
 /**
- * Whether a value in a rule's condition is the word `me`. Conditions on parameters that name people (`peopleOf`) may
- * not use this word: in a workflow's call, the requester's address replaces it before rules are evaluated.
+ * Returns whether a value in a rule's condition is the word `me`. Conditions on parameters that name people
+ * (`peopleOf`) may not use this word. The reason is that in a workflow's call, the requester's address replaces the
+ * word before rules are evaluated.
  */
 export function isMe(value: unknown): boolean {
   return typeof value === 'string' && value.trim() === word
@@ -18,16 +19,19 @@ export function isMe(value: unknown): boolean {
 // codes of characters.
 const [quote, comma, semicolon, backslash] = [0x22, 0x2c, 0x3b, 0x5c]
 
-/** Whether a character of the text is white space. A letter, a digit or a sign of ASCII needs no `trim`. */
+/**
+ * Returns whether a character of the text is white space. Letters, digits and signs of ASCII are recognized without the
+ * slow `trim`.
+ */
 function isBlank(text: string, at: number): boolean {
   const char = text.charCodeAt(at)
   return char <= 0x20 || char > 0x7e ? text.charAt(at).trim() === '' : false
 }
 
 /**
- * The positions of the items in a list of addresses. Commas and semicolons outside quotes separate items. White space
- * around an item is left out. After an unclosed quote, the rest of the text belongs to the last item. The mail tool
- * splits its recipients with this function too.
+ * Returns the positions of the items in a list of addresses. Commas and semicolons outside quotes separate items. White
+ * space around an item is left out. After an unclosed quote, the rest of the text belongs to the last item. The mail
+ * tool splits its recipients with this function too.
  */
 export function addressItems(text: string): { readonly start: number; readonly end: number }[] {
   const items: { start: number; end: number }[] = []
@@ -54,9 +58,8 @@ export function addressItems(text: string): { readonly start: number; readonly e
 }
 
 /**
- * Replaces each `me` in parameters that name people with the requester's address, so that rules and the tool see the
- * same values. With an `email`, a value that is wholly known stays known. If `email` is null, the text from the first
- * `me` on becomes unknown.
+ * Replaces each `me` in parameters that name people with the requester's address. So rules and the tool see the same
+ * values. If `email` is null, the address is not known, and the text from the first `me` on becomes unknown.
  * @param people names of the tool's parameters that name people; each is a text or a list of texts
  */
 export function fillInMe(params: Partial, people: readonly string[], email: string | null): Partial {
@@ -96,9 +99,9 @@ function inText(text: string, email: string | null): string | Hole {
 }
 
 /**
- * Replaces each `me` in the known beginning of a text. If the last item could still become `me` together with the
- * unknown rest, only the text before this item counts as known. In the later pieces, all that could be a `me` or a part
- * of one counts as unknown.
+ * Replaces each `me` in the known beginning of a text. If the last item of this beginning could become `me` together
+ * with the unknown rest, only the text before this item counts as known. Example: of `a@b.com, m`, only `a@b.com, `
+ * counts as known. In the later pieces, all that could be a `me` or a part of a `me` counts as unknown.
  */
 function inPieces(hole: Hole, prefix: string, email: string | null): Hole {
   const item = addressItems(prefix).at(-1) ?? { start: 0, end: 0 }
@@ -110,7 +113,7 @@ function inPieces(hole: Hole, prefix: string, email: string | null): Hole {
   return new Hole(filled.prefix, { after, from: [...filled.from, ...hole.from] })
 }
 
-/** Finds what could be a `me` or a part of one in a piece of a text, where other text may stand around the piece. */
+/** Finds what could be a `me`, or the beginning or end of a `me`. Other text may stand before and after the piece. */
 const meInside = /(?:(?<=^|[\s,;])me|^e)(?=$|[\s,;])|(?<=^|[\s,;])m$/
-/** The same for a piece at the end of a text. */
+/** Like `meInside`, but for the last piece of a text. No other text stands after this piece. */
 const meAtEnd = /(?:(?<=^|[\s,;])me|^e)(?=$|[\s,;])/

@@ -11,8 +11,9 @@ import { type Found, type Hole, type Leaf, placeOfLeaf, spellingsOfLeaf } from '
 type Scalar = string | number | boolean
 
 /**
- * The bits in the result for one leaf (a single value in the parameters). `matched`: an element of the leaf matches.
- * `failed`: an element does not match. A text with several addresses can set both bits. Blank text sets neither.
+ * The bits in the result for one leaf (a single value in the parameters). `matched` is set if an element of the leaf
+ * matches. `failed` is set if an element does not match. A text with several addresses can set both bits. With the
+ * operators for domains, blank text sets neither bit.
  */
 export const matched = 1
 export const failed = 2
@@ -25,8 +26,8 @@ export interface Matcher {
   readonly isNegative: boolean
   leaf(leaf: Leaf, budget: Budget): number
   /**
-   * Like `leaf`, for a text of which only the prefix and later pieces (`hole.after`) are known. Returns whether at
-   * least one element of the whole text will match: yes, no or maybe.
+   * Compares a text of which some parts are unknown. Only the prefix and the pieces in `hole.after` are known. Returns
+   * whether at least one element of the whole text will match: yes, no or maybe.
    */
   prefix(prefix: string, hole: Hole, budget: Budget): Tri
 }
@@ -38,10 +39,10 @@ export interface Matcher {
 export type ValueOperator = Exclude<RuleOperator, 'exists' | 'from_label'>
 
 /**
- * Compiles a comparison. Unclear values match a rule that restricts, and no rule that allows. A value is unclear if its
- * parameter names a place, such as a repository, and the value cannot be read as one. A subdomain is unclear if it may
- * have another owner than its domain (`evil.s3.amazonaws.com`).
- * @param isRestrictive whether the rule denies or holds
+ * Compiles a comparison. Unclear values match a restrictive rule, and never match an `allow` rule. There are two kinds
+ * of unclear values. The first kind: the parameter names a place, such as a repository, but the value cannot be read as
+ * a place. The second kind: a subdomain may have another owner than the domain, e.g. `evil.s3.amazonaws.com`.
+ * @param isRestrictive whether the rule denies or requires an approval
  */
 export function compileMatcher(operator: ValueOperator, value: unknown, isRestrictive: boolean): Matcher {
   const values: unknown[] = Array.isArray(value) ? value : [value]
@@ -120,7 +121,7 @@ function containment(values: readonly Scalar[], isRestrictive: boolean): Matcher
       return byPlace(leaf, leaf.kind, leaf.inList ? equal : includes, places, isRestrictive, budget)
     },
     prefix(_, hole, budget) {
-      // In a list, `contains` means equality, which the known pieces alone cannot decide.
+      // In a list, `contains` means equality. The known pieces cannot decide whether a whole text is equal.
       if (hole.inList) return maybe
       for (const piece of hole.pieces) {
         for (const each of wanted) {
@@ -158,8 +159,8 @@ const includes: Comparison = includesText
 const starts: Comparison = (spelling, part) => spelling.startsWith(part)
 
 /**
- * Compares the place that a leaf names, such as a repository, with the rule's texts. This function is called only if
- * the text of the leaf itself does not match.
+ * Compares the place that a leaf names, such as a repository, with the rule's texts. Call this function only if the
+ * text of the leaf itself does not match.
  */
 function byPlace(
   leaf: Leaf,
@@ -203,7 +204,7 @@ function domains(
       budget.spend(4)
       let result = 0
       for (const host of hosts) {
-        // Each part of the host's name costs one lookup. A part counts as 8 characters long.
+        // Each part of the host's name costs one lookup. The cost assumes that a part has 8 characters.
         budget.spend(1 + (host.host.length >> 3))
         result |= one(matches(host))
       }
@@ -242,8 +243,9 @@ function withDomains(host: Host): ReadHost {
 
 /**
  * Combines the results of all elements. A restrictive rule matches if any element matches. An `allow` rule matches only
- * if all elements match. If the value is absent, an `allow` rule does not match. In a restrictive rule, a negative
- * operator then matches, and any other operator is tried on the tool's default value, if there is one.
+ * if all elements match. If the value is absent, an `allow` rule does not match, and a negative operator in a
+ * restrictive rule matches. With any other operator, a restrictive rule then compares the tool's default value, if
+ * there is one.
  */
 export function quantify(matcher: Matcher, found: Found, isRestrictive: boolean, budget: Budget): Tri {
   let bits = 0

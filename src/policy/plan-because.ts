@@ -20,8 +20,8 @@ import type { Label } from './types.ts'
 import { Hole, type Partial, find } from './values.ts'
 
 /*
- * Explains why a rule matches or may match a step, with one clause for each condition. If it is unknown whether a
- * condition holds, its clause names the unknown value that decides.
+ * Explains why a rule matches or may match a step. Each condition of the rule becomes one clause of the explanation. If
+ * an unknown value decides whether the condition is true, the clause names this value.
  */
 
 /** The budgets for the explanations. `textBudget` limits the texts that are filled in. */
@@ -30,13 +30,14 @@ export interface ExplainingBudget {
   readonly textBudget: TextBudget
 }
 
-/** Maximum number of values that the clause of one condition names. */
+/** Maximum number of values or sources that one clause names. */
 const mostNames = 3
 
 /**
- * Returns one explanation for each of these rules of the step, e.g. "`to` is outside `acme.com` if `input.to` is". The
- * explanations spend `budget`. The analysis of the plan has another budget, so explanations change no verdict. Once
- * `budget` is used up, an explanation only states the conditions of its rule. All steps of a preview share the budgets.
+ * Returns one explanation for each of the given rules, which all belong to the step. Example: "`to` is outside
+ * `acme.com` if `input.to` is". All steps of a preview share `budget` and `textBudget`. The analysis of the plan has
+ * its own budget, so explanations change no verdict. Once `budget` is used up, an explanation states only the
+ * conditions of its rule.
  */
 export function explainMatches(
   step: StepAnalysis,
@@ -86,8 +87,8 @@ function clausesOf(planned: Planned, { rule }: PlannedRule, subject: Subject, bu
 }
 
 /**
- * Returns the words of a clause from "if" on, such as "if `input.to` is" in "`to` is outside `acme.com` if `input.to`
- * is". These words name the unknown value that decides whether the condition holds.
+ * Returns the end of a clause, from the word "if" on. It names the unknown value that decides whether the condition is
+ * true. Example: in "`to` is outside `acme.com` if `input.to` is", the end is "if `input.to` is".
  */
 function openPart(planned: Planned, { source, path }: CompiledCondition, { params }: Subject): string {
   if (source.operator === 'from_label') {
@@ -100,8 +101,9 @@ function openPart(planned: Planned, { source, path }: CompiledCondition, { param
   const { leaves, holes, mayBeMissing } = find(params, path)
   const names = unknownNames(holes)
   const [only] = holes
-  // The clause says e.g. "if `input.to` is" only if the condition compares this one unknown value and nothing else. If
-  // the condition also compares other text or values, or reads a path in the value, the clause says "makes it so".
+  // If the condition compares exactly one unknown value and nothing else, the clause ends with words such as "if
+  // `input.to` is". If the condition also compares known text or other values, or reads a path in the unknown value,
+  // the clause ends with "if `input.to` makes it so".
   const isWhole = holes.length === 1 && leaves.length === 0 && only?.isWhole === true && !mayBeMissing
   return isWhole ? deciding(names, verbOf(source), 'any_of') : deciding(names, 'makes it so', 'any_of')
 }
@@ -126,7 +128,7 @@ const unknownNames = (holes: readonly Hole[]): string[] => [
 const labelDeciders = (planned: Planned, wanted: ReadonlySet<Label>): string[] =>
   namesOf(planned, planned.sources, wanted)
 
-/** Names the sources that may bring one of the labels, but do not certainly bring it. */
+/** Returns the names of the sources that possibly, but not certainly, bring one of the `wanted` labels. */
 function namesOf({ outputs }: Planned, sources: readonly string[], wanted: ReadonlySet<Label>): string[] {
   const decides = (id: string): boolean => {
     const labels: LabelSets | undefined = outputs.get(id)
@@ -165,13 +167,16 @@ function holesIn(value: Partial): Hole[] {
 }
 
 /**
- * The sources of a step that can bring any label: steps that read values from the memory, and inputs that are not known
- * yet.
+ * Returns the sources of a step that can bring any label. Examples are a step that reads the memory, a step that uses
+ * the output of such a step, and an input that is not known yet.
  */
 export function openSources({ planned: { sources, outputs } }: StepAnalysis): string[] {
   return [...new Set(sources)].filter((id) => outputs.get(id)?.isOpen ?? true)
 }
 
-/** Names the sources that decide whether the step's inputs may have this label when the run starts. */
+/**
+ * Returns a text with the names of the sources that decide whether the step's inputs may have this label when the run
+ * starts.
+ */
 export const namesOfDeciders = ({ planned }: StepAnalysis, label: Label): string =>
   list(planned.atStart.deciders(planned, label).map(nameOfSource), 'or', mostNames)

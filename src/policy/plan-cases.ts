@@ -16,13 +16,16 @@ import { holds } from './when.ts'
 export interface Planned {
   readonly step: PlanStep
   readonly plan: Plan
-  /** The ids of the steps that this step waits for, and the inputs with labels to which the step refers. */
+  /**
+   * The ids of the sources. A source is a step that this step waits for, or an input that this step uses and that can
+   * have labels (`input.NAME`).
+   */
   readonly sources: readonly string[]
-  /** The sources of each parameter (dotted path). */
+  /** The sources of each parameter. The key is the dotted path of the parameter. */
   readonly paramSources: ReadonlyMap<string, readonly string[]>
-  /** Labels of inputs and of the outputs of earlier steps, by source. */
+  /** The labels of each source. A source is an input, or the output of an earlier step. */
   readonly outputs: ReadonlyMap<string, LabelSets>
-  /** Labels of the step's inputs. */
+  /** The labels of the step's inputs. */
   readonly labels: LabelSets
   readonly origins: Origins
   /** Bounds of the labels that the step's inputs may have when the run starts. */
@@ -43,7 +46,10 @@ export interface Case {
 /** Maximum number of known items that are analysed one by one. The rest of a longer list counts as one unknown item. */
 const mostItems = 100
 
-/** The calls of a step: one call, or one call for each item. Empty if the step is certainly skipped. */
+/**
+ * Returns the calls of a step: one call, or one call for each item of `for_each`. Returns an empty list if the step is
+ * certainly skipped.
+ */
 export function casesOf(planned: Planned): Case[] {
   const { step, plan, skipped, textBudget } = planned
   const scope: PlanScope = { ...plan, skipped, textBudget }
@@ -72,7 +78,10 @@ function itemsOf(step: PlanStep, scope: PlanScope): Item[] {
   return list.length > mostItems ? [...items, unknownItem] : items
 }
 
-/** Returns whether the step's `when` holds for an item. Parts that are the same for all items are filled in once. */
+/**
+ * Returns a function that tells whether the step's `when` is true for an item. If a side of the `when` is the same for
+ * all items, this side is filled in only once.
+ */
 function whenOf({ step, budget }: Planned, scope: PlanScope): (within: PlanScope) => Tri {
   if (step.when === undefined) return () => yes
   const { operator } = step.when
@@ -94,7 +103,10 @@ function whenOf({ step, budget }: Planned, scope: PlanScope): (within: PlanScope
 /** Stands for a side of a `when` that has an unknown part. */
 const unclear = Symbol('unclear')
 
-/** Returns one side of a `when` for an item, if this side is completely known. */
+/**
+ * Returns a function that gives one side of a `when` for an item. If this side has an unknown part, the function
+ * returns `unclear`.
+ */
 function sideOf(written: Json, scope: PlanScope): (within: PlanScope) => Json | typeof unclear {
   const read = (within: PlanScope): Json | typeof unclear => {
     const value = fillIn(written, within)
@@ -112,8 +124,8 @@ const isOfItem = (reference: Reference): boolean =>
   ('path' in reference && reference.path.includes(placeOfItem))
 
 /**
- * The sources of each parameter (dotted path): steps, and inputs that can have labels. The sources follow from the
- * templates alone, so they are known even if the values are not.
+ * Returns the sources of each parameter: steps, and inputs that can have labels. The key is the dotted path of the
+ * parameter. The sources depend only on the templates. So they are known even while the values are unknown.
  */
 export function sourcesOf(step: PlanStep, plan: Plan): ReadonlyMap<string, readonly string[]> {
   const itemSources = sourcesIn(step.forEach ?? null, [], plan)
@@ -130,7 +142,7 @@ export function sourcesOf(step: PlanStep, plan: Plan): ReadonlyMap<string, reado
   return sources
 }
 
-/** The inputs that a step refers to and that can have labels. */
+/** Returns the inputs that a step uses and that can have labels, as `input.NAME`. */
 export function labelledInputsOf(step: PlanStep, plan: Plan): string[] {
   if (plan.areInputsComplete && (plan.inputLabels === undefined || plan.inputLabels.size === 0)) return []
   const places = [step.params, step.when?.value ?? null, step.when?.compare ?? null, step.forEach ?? null]

@@ -5,8 +5,8 @@ import type { LabelSets, Origins } from './evaluate.ts'
 const anything: LabelSets = { definite: new Set(), possible: new Set(), isOpen: true }
 
 /**
- * The labels of a value made from several sources. Each copied label costs budget. Once the budget is used up, any
- * label is possible.
+ * Returns the labels of a value that is made from these sources. Each copied label costs one comparison. Once the
+ * budget is used up, the value counts as possibly having any label.
  */
 export function unite(
   ids: readonly string[],
@@ -23,7 +23,7 @@ export function unite(
   }
 }
 
-/** The labels of each parameter (dotted path), from its sources. */
+/** Returns the labels of each parameter, from its sources. The key is the dotted path of the parameter. */
 export function originsOf(
   sources: ReadonlyMap<string, readonly string[]>,
   outputs: ReadonlyMap<string, LabelSets>,

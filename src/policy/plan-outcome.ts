@@ -19,8 +19,8 @@ export interface PlannedCall {
 }
 
 /**
- * Prepares the calls of a step for evaluation. They have the same labels, so they share the results of label
- * conditions. Only their parameters differ.
+ * Prepares the calls of a step for evaluation. The calls of one step differ only in their parameters. All of them have
+ * the same labels, so they share the results of label conditions.
  */
 export function callsOf({ step, labels, origins, budget }: Planned, cases: readonly Case[]): PlannedCall[] {
   const byLabels: Subject['byLabels'] = new Map()
@@ -82,8 +82,8 @@ export function outcomeOf(rule: Conditions, calls: readonly PlannedCall[]): Outc
 }
 
 /**
- * Returns null once the budget is used up. This is tested before the evaluation, because an error for each rule and
- * step would take longer than the evaluation itself.
+ * Evaluates a rule. Returns null once the budget is used up. This is tested before the evaluation, because it takes
+ * longer to throw an error for each rule and step than to evaluate the rule.
  */
 function matchesWithin(rule: Conditions, subject: Subject): Tri | null {
   if (subject.budget.isUsedUp && !isUnconditional(rule)) return null

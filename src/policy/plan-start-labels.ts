@@ -7,11 +7,12 @@ import { type Tri, yes } from './tri.ts'
 import type { Json, Label } from './types.ts'
 
 /**
- * When a run starts, its plan is analysed once more, with all inputs and dates. A preview may lack inputs and dates. So
- * a preview knows only these bounds of the labels that the later analysis counts as possible.
+ * Bounds of the labels of a value at the start of the run. The start analyses the plan again, with all inputs and
+ * dates. A preview may lack some of them. So the preview knows only bounds of the labels that the later analysis will
+ * count as possible.
  */
 export interface StartLabels {
-  /** Labels that the later analysis certainly counts as possible. */
+  /** The labels that the later analysis certainly counts as possible. */
   readonly certain: ReadonlySet<Label>
   /**
    * Whether the later analysis may count any label as possible, because an input is unknown or the budget of this
@@ -32,15 +33,15 @@ interface Analyzed {
 const open: StartLabels = { certain: new Set(), isOpen: true }
 
 /**
- * Computes `StartLabels` for each step of a plan. The caller must give each step after the steps on which it depends.
- * The caller also gives the definite and possible labels, which `analyzePlan` computes.
+ * Computes `StartLabels` for each step of a plan. The caller must pass a step after all steps on which it depends. The
+ * caller also passes the labels that `analyzePlan` has computed for the step.
  */
 export class AtStart {
   readonly #plan: Plan
   /** True if this is the plan of a starting run: all inputs and dates are known. */
   readonly #isSettled: boolean
   /**
-   * Steps whose `when` or `for_each` reads something that is unknown in this plan, but becomes known when the run
+   * The steps whose `when` or `for_each` reads something that is unknown in this plan, but becomes known when the run
    * starts.
    */
   readonly #undecided = new Set<string>()
@@ -71,7 +72,8 @@ export class AtStart {
 
   /**
    * Records the bounds for the output of a step.
-   * @param made labels that the tool or a label rule adds in a call of the step, and whether this call occurs
+   * @param made lists of labels that the tool or a label rule adds in a call. `occurs` tells how certainly the call
+   * occurs.
    */
   add(
     { step, budget, start }: Pick<Analyzed, 'step' | 'budget'> & { readonly start: StartLabels },
@@ -89,7 +91,7 @@ export class AtStart {
     this.#outputs.set(step.id, { certain: new Set([...start.certain, ...counted]), isOpen })
   }
 
-  /** The sources of a step that bring the label in some runs of the plan and not in others. */
+  /** Returns the sources of a step that bring the label in some runs of the plan, and not in others. */
   deciders({ sources, outputs }: Pick<Analyzed, 'sources' | 'outputs'>, label: Label): string[] {
     return [...new Set(sources)].filter((id) => {
       const { certain, isOpen } = this.#outputs.get(id) ?? open
@@ -97,7 +99,10 @@ export class AtStart {
     })
   }
 
-  /** Whether `when` or `for_each` of the step reads something that becomes known when the run starts. */
+  /**
+   * Returns whether the `when` or `for_each` of the step depends on an input or a date that is unknown until the run
+   * starts. Also returns true if `when` or `for_each` reads the output of another such step.
+   */
   #isDecidedAtStart(step: PlanStep): boolean {
     return references(conditionsOf(step)).some((reference) => {
       if (reference.kind === 'input') return isUnknownInput(this.#plan, reference.name)

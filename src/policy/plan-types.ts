@@ -6,7 +6,7 @@ export interface PlanStep {
   readonly id: string
   readonly tool: string
   readonly sideEffect: SideEffect
-  /** Labels that the tool declares for its output. */
+  /** The labels that the tool declares for its output. */
   readonly outputLabels: readonly Label[]
   /**
    * Whether the output can have labels that no tool and no rule declares, such as the labels stored with a value of the
@@ -15,9 +15,9 @@ export interface PlanStep {
   readonly bringsOwnLabels?: boolean | undefined
   /** The parameters as the definition has them, with their templates. */
   readonly params: JsonObject
-  /** Names of parameters in which `me` stands for the requester. */
+  /** The names of the parameters in which `me` stands for the requester. */
   readonly people?: readonly string[] | undefined
-  /** Ids of all steps that this step waits for. Its `depends_on` names them, or its templates refer to them. */
+  /** Ids of all steps that this step waits for, because its `depends_on` or one of its templates names them. */
   readonly dependsOn: readonly string[]
   readonly when?:
     | {
@@ -36,13 +36,14 @@ export interface Plan {
   /** Known inputs, with defaults filled in. */
   readonly inputs: JsonObject
   /**
-   * True if inputs that are not given are absent, as in a run about to start. False if they are unknown, as in a
-   * preview.
+   * Says what it means if `inputs` lacks an input. True: the input has no value, as in a run that is about to start.
+   * False: the value is not known yet, as in a preview that was not given all inputs.
    */
   readonly areInputsComplete: boolean
   /**
-   * The labels of inputs, by name. A step that refers to an input has the labels of this input. A known input that is
-   * not in this map has no labels. An unknown input can bring any label, because it can be the output of another run.
+   * The labels of each input, by the input's name. A step has the labels of each input to which it refers. A known
+   * input that is not in this map has no labels. An unknown input can bring any label, because its value may later be
+   * the output of another run.
    */
   readonly inputLabels?: ReadonlyMap<string, readonly Label[]> | undefined
   readonly builtins?: Builtins | undefined

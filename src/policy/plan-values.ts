@@ -9,10 +9,10 @@ import { Hole, type Partial, isList } from './values.ts'
 /** The values for the references of a plan, as far as they are known before the run. */
 export interface PlanScope {
   readonly inputs: JsonObject
-  /** Whether inputs that are not given are absent (true) or unknown (false). */
+  /** See `Plan.areInputsComplete`. */
   readonly areInputsComplete: boolean
   readonly builtins?: Builtins | undefined
-  /** Steps that are certainly skipped; their output is null. */
+  /** The steps that are certainly skipped. The output of such a step is null. */
   readonly skipped: ReadonlySet<string>
   /** Characters that templates in the whole plan may still produce. */
   readonly textBudget: TextBudget
@@ -20,7 +20,7 @@ export interface PlanScope {
   readonly index?: number | undefined
 }
 
-/** A value with its known templates filled in. Unknown parts become holes. Never throws. */
+/** Returns a value in which all known templates are filled in. Unknown parts become holes. Never throws. */
 export function fillIn(value: Json, scope: PlanScope): Partial {
   if (typeof value === 'string') return isTemplate(value) ? fillInText(value, scope) : value
   if (typeof value !== 'object' || value === null) return value
@@ -28,7 +28,7 @@ export function fillIn(value: Json, scope: PlanScope): Partial {
   return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, fillIn(each, scope)]))
 }
 
-/** Whether the value has no unknown part. */
+/** Returns true if every part of the value is known. */
 export function isKnown(value: Partial): value is Json {
   if (value instanceof Hole) return false
   return typeof value !== 'object' || value === null || Object.values(value).every(isKnown)
@@ -40,8 +40,8 @@ function fillInText(text: string, scope: PlanScope): Partial {
   if (parts.length === 1 && only !== undefined && typeof only !== 'string') return lookUp(only, scope)
   const filled = new TextPieces()
   for (const part of parts) {
-    // If the text budget is used up, the text is too long to analyse. The run resolves it, or fails before any
-    // decision.
+    // Once the text budget is used up, the rest of the text counts as unknown. The run resolves the whole text later,
+    // or fails before any decision.
     const piece = scope.textBudget.isUsedUp ? null : pieceOf(part, scope)
     const length = piece instanceof Hole ? piece.leastLength : (piece ?? '').length
     if (piece === null || !scope.textBudget.take(1 + length)) {
@@ -62,7 +62,7 @@ function pieceOf(part: Part, scope: PlanScope): string | Hole {
   return isKnown(value) ? textFor(part, value) : unknown(part)
 }
 
-/** Maximum number of references that a text with unknown parts names. */
+/** Maximum number of references that explanations can name for one text with unknown parts. */
 const mostNames = 100
 
 /** Joins the pieces of a text in which some parts are unknown. */
@@ -116,8 +116,8 @@ const nameOf = ({ text }: Reference): string => text.slice(2, -2).trim()
 const unknown = (reference: Reference): Hole => new Hole(null, { from: [nameOf(reference)], isWhole: true })
 
 /**
- * Follows a path into a known value. If the path is missing, the step fails before any decision. So the result may be
- * any value, and an unknown value is safe.
+ * Follows a path into a known value. Returns an unknown value if the path is missing. This is safe, because the step
+ * then fails before any decision.
  */
 function followKnown(value: Json, reference: WithPath, { index }: PlanScope): Partial {
   const path = pathAt(reference.path, index)

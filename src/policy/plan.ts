@@ -32,19 +32,22 @@ export interface StepAnalysis extends Pick<PlanStep, 'tool' | 'sideEffect'> {
   readonly certainty: Certainty
   /** The least strict possible verdict. A skipped step counts as allowed. */
   readonly definiteVerdict: Verdict
-  /** Whether the step runs. With `for_each`: whether it runs for at least one item. */
+  /** Whether the step runs. A step with `for_each` runs if it runs for at least one item. */
   readonly runs: Tri
-  /** Labels of the step's inputs. */
+  /** The labels of the step's inputs. */
   readonly labels: { readonly definite: readonly Label[]; readonly possible: readonly Label[] }
   /**
-   * Enforced rules that match or may match a call of the step, in the order in which they were saved. They are not
-   * evaluated for a call that a freeze or a tool policy certainly denies. For a preview, preview-rules.ts evaluates
-   * them for such calls too.
+   * Enforced rules that match or may match a call of the step, in the order in which they were saved. Calls that a
+   * freeze or a tool policy certainly denies are left out. For such calls, a preview evaluates the rules in
+   * preview-rules.ts.
    */
   readonly rules: readonly PlannedRule[]
   /** Bounds of the labels that the step's inputs may have when the run starts, e.g. for the risk of the run. */
   readonly start: StartLabels
-  /** Why tool policies deny the step's call to the requester, or may deny it; null if they do not. */
+  /**
+   * Why tool policies deny a call of the step, or may deny one. Is null if they certainly deny no call. The requester's
+   * role counts.
+   */
   readonly blocked: (Blocked & { readonly certainty: Certainty }) | null
   /** The explanations of plan-because.ts need this. */
   readonly planned: Planned
@@ -52,12 +55,15 @@ export interface StepAnalysis extends Pick<PlanStep, 'tool' | 'sideEffect'> {
 
 export interface PlanAnalysis {
   readonly verdict: Verdict
-  /** Whether the run is refused: the organization is frozen, or a step is denied whatever the unknown parts are. */
+  /**
+   * Whether the run is refused. A run is refused if the organization is frozen, or if a step is denied for all possible
+   * values of its unknown parts.
+   */
   readonly definitelyDenied: boolean
   /**
-   * If the run is refused, the error message names this step. `isBlocked`: a tool policy denies the step, not a rule.
-   * `lacksApprovals`: a rule would hold the step, but approvals are off. `isTolerated`: the step has `on_error:
-   * continue`.
+   * The step that the error message names; null if the run is not refused. `isBlocked`: a tool policy denies the step,
+   * and not a rule. `lacksApprovals`: a rule requires an approval for the step, but approvals are off. `isTolerated`:
+   * the step has `on_error: continue`.
    */
   readonly deniedBy: {
     readonly stepId: string
@@ -72,13 +78,13 @@ export interface PlanAnalysis {
 }
 
 /**
- * Analyses a whole plan before the run. The plan knows all of a value, only its beginning, or nothing about it. Each
- * step passes labels to the steps after it, as definite or as possible. A rule matches, does not match, or may match.
- * Guarantee: whatever the unknown parts are, each step's verdict lies between `definiteVerdict` and `verdict` (for
- * calls within the comparison budget).
+ * Analyses a whole plan before the run. A value may be known, known in part, or unknown. Each step passes labels to the
+ * steps after it, as definite or as possible. A rule matches, does not match, or may match.
+ * Guarantee: for all possible values of the unknown parts, the verdict of each step lies between `definiteVerdict` and
+ * `verdict`. The guarantee covers only calls within the comparison budget.
  * All steps share one budget. Once it is used up, every rule with conditions counts as "may match". Text beyond
- * `mostResolvedText` is unknown. `refuses` says why tool policies deny a call. Steps are returned in the plan's order.
- * Never throws.
+ * `mostResolvedText` is unknown. `refuses` says why tool policies deny a call. The result has the steps in the order of
+ * the plan. Never throws.
  */
 export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses = () => null): PlanAnalysis {
   // The labels of each source. The key is the id of a step, or the `inputSource` of an input.
@@ -129,7 +135,10 @@ export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses
   }
 }
 
-/** The step that is named when a freeze refuses a run. A freeze refuses every run (docs/decisions/0207). */
+/**
+ * Returns the step that the error message names if a freeze refuses the run. A freeze refuses every run
+ * (docs/decisions/0207).
+ */
 const firstFrozen = (steps: readonly StepAnalysis[]): StepAnalysis | undefined =>
   steps.find((step) => step.verdict === 'deny') ?? steps[0]
 
@@ -152,7 +161,10 @@ function deniedBy(denied: StepAnalysis, policy: CompiledPolicy, plan: Plan): Pla
   }
 }
 
-/** Returns why tool policies refuse a call of the requester, or null. `budget` is the budget of the whole plan. */
+/**
+ * Returns why tool policies refuse a call of the requester. Returns null if they do not. `budget` is the budget of the
+ * whole plan.
+ */
 export type Refuses = (call: Omit<CallOfTool, 'role'>, budget: Budget) => Refusal | null
 
 interface Bounds {
@@ -194,7 +206,10 @@ function analyzeStep(
   }
 }
 
-/** The reason why tool policies deny a step, and the calls that remain for the rules. */
+/**
+ * Returns in `blocked` why tool policies deny a call of the step, and in `open` the calls that they do not certainly
+ * deny. Rules are evaluated only for the calls in `open`.
+ */
 function refusalsOf(
   { tool, sideEffect }: PlanStep,
   calls: readonly PlannedCall[],
@@ -213,7 +228,7 @@ function refusalsOf(
   return { blocked, open }
 }
 
-/** Returns the rules that match or may match. Makes `bounds` stricter by the verdicts of these rules. */
+/** Returns the rules that match or may match. Also makes `bounds` at least as strict as the verdicts of these rules. */
 function matchingRules(
   policy: CompiledPolicy,
   { step }: Planned,
@@ -225,7 +240,7 @@ function matchingRules(
   for (const rule of policy.rulesFor(step.tool, step.sideEffect, 'workflows')) {
     if (rule.isShadow) continue
     const outcome = outcomeOf(rule, calls)
-    // If the analysis lacks budget, the call in the run may lack it too. Such a call is denied.
+    // If the analysis runs out of budget, the call in the run may run out of budget too. Such a call is denied.
     if (outcome.isCut) bounds.possible = 'deny'
     if (outcome.matches === no) continue
     const effect = effectOf(policy, rule.verdict)
@@ -236,15 +251,14 @@ function matchingRules(
   return rules
 }
 
-/** Returns the rule together with its outcome for a step. */
 export function plannedRule(rule: CompiledRule, outcome: Outcome): PlannedRule {
   const certainty = isDefinite(outcome) ? 'definite' : 'possible'
   return { ruleId: rule.id, name: rule.name, verdict: rule.verdict, certainty, rule, outcome }
 }
 
 /**
- * Labels of a step's output. If the step may be skipped, may run for no item, or may fail with `on_error: continue`,
- * no label is definite.
+ * Returns the labels of a step's output, and records their bounds in `atStart`. No label is definite if the step may be
+ * skipped, may run for no item, or may fail with `on_error: continue`.
  */
 function outputLabels(policy: CompiledPolicy, planned: Planned, calls: readonly PlannedCall[]): LabelSets {
   const { step, labels, budget, atStart } = planned

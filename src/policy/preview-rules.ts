@@ -21,9 +21,9 @@ export interface ShowingBudget {
 }
 
 /**
- * Every rule that matches or may match a call of the step, in the order in which they were saved. Besides the rules
- * that the analysis found, these are shadow rules, and rules for calls that a freeze or a tool policy denies. The
- * analysis does not evaluate rules for such calls.
+ * Returns every rule that matches or may match a call of the step. The rules keep the order in which they were saved.
+ * The result includes rules that the analysis of the plan does not evaluate: shadow rules, and all rules for calls that
+ * a freeze or a tool policy denies.
  */
 export function shownRules(policy: CompiledPolicy, step: StepAnalysis, within: ShowingBudget): ShownRule[] {
   const found = new Map(step.rules.map((rule) => [rule.ruleId, rule]))

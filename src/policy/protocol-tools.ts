@@ -1,6 +1,6 @@
 /**
- * The effect of a protocol tool (a tool of an MCP server), judged by its name alone. `web`: the tool reads the web, so
- * its answer is `untrusted`.
+ * The effect of a protocol tool (a tool of an MCP server). Only the tool's name decides. `web` means that the tool
+ * reads the web, so its output is `untrusted`.
  */
 export type ProtocolToolKind = 'egress' | 'write' | 'web' | 'read'
 
@@ -11,17 +11,18 @@ const words: readonly (readonly [ProtocolToolKind, ReadonlySet<string>])[] = [
   ['read', new Set(['get', 'list', 'read', 'search'])],
 ]
 /**
- * A name with several `__` can be split in several ways into a server and a tool. At most this many ways are judged. If
- * a name has more ways, `write` counts as one of its possible effects.
+ * A name with several `__` can be split in several ways: `mcp__a__b__c` is the tool `b__c` of the server `a`, or the
+ * tool `c` of the server `a__b`. At most this many ways are judged. If a name has more ways, `write` counts as one of
+ * its possible effects.
  */
 const mostParts = 20
 const strictest: readonly ProtocolToolKind[] = ['egress', 'write', 'web', 'read']
 
 /**
- * The effect of a protocol tool `mcp__<server>__<tool>`, from the words of the tool's own name, split at `_`, `-` and
- * camelCase. The server's name does not count. If it is unclear where the tool's own name begins, the strictest effect
- * counts. A name without a known word is a write. Some clients write such names in another form. The caller converts
- * these names first.
+ * Returns the effect of a protocol tool `mcp__<server>__<tool>`. The words in the tool's own name decide. These words
+ * are separated by `_`, `-` and camelCase. The server's name does not count. If it is unclear where the tool's own name
+ * begins, the strictest effect counts. A name without a known word is a write. Some clients write a name in another
+ * form, e.g. `MCP:<tool>`. The caller must convert such a name first.
  */
 export function protocolToolKind(name: string): ProtocolToolKind {
   const tools = toolParts(name)
@@ -30,7 +31,7 @@ export function protocolToolKind(name: string): ProtocolToolKind {
   return strictest.find((kind) => kinds.has(kind)) ?? 'write'
 }
 
-/** The tool's side effect, and the label of its answer. */
+/** Returns the tool's side effect and the label of its output. The label is null if the output gets no label. */
 export function protocolToolSideEffect(name: string): {
   readonly sideEffect: 'egress' | 'write' | 'read'
   readonly label: 'internal' | 'untrusted' | null
@@ -56,8 +57,8 @@ function toolParts(name: string): string[] {
 function kindOf(tool: string): ProtocolToolKind {
   if (tool === 'fetch') return 'web'
   const found = words.find(([kind, set]) => {
-    // For egress, words are also split at every other character that is no letter or digit. So more words are found,
-    // which is stricter.
+    // For egress, every character that is no letter or digit also separates words. This finds more words, which is
+    // stricter.
     const tokens = kind === 'egress' ? toolTokens(tool.replaceAll(/[^A-Za-z0-9]+/g, '_')) : toolTokens(tool)
     return tokens.some((token) => set.has(token))
   })

@@ -6,28 +6,28 @@ export const sensitive: readonly Label[] = ['confidential', 'pii']
 
 /** One use of a tool in a workflow, or one agent call. */
 export interface RiskyTool {
-  /** The name of the tool. Two uses of a tool with the same name count as one reason. */
+  /** The name of the tool. Tools with the same name count as one reason. */
   readonly name?: string
   readonly sideEffect: SideEffect
   readonly risk: Exclude<RiskLevel, 'critical'>
-  /** Labels of the inputs. */
+  /** The labels of the inputs. */
   readonly labels: readonly Label[]
 }
 
 export interface Risk {
   readonly level: RiskLevel
-  /** One line per reason, without repeats; empty at `low`. */
+  /** One line for each reason, without repeats. Is empty if the level is `low`. */
   readonly reasons: readonly string[]
 }
 
-/** Whether a level is at or above another, e.g. the setting `approval_required_from`. */
+/** Returns whether `level` is at least as high as `threshold`, such as the setting `approval_required_from`. */
 export function isAtLeast(level: RiskLevel, threshold: RiskLevel): boolean {
   return order.indexOf(level) >= order.indexOf(threshold)
 }
 
 /**
- * Scores a workflow by the highest risk of its tools. `critical` needs two high reasons, or `confidential` or `pii`
- * data that is sent out.
+ * Scores a workflow by the highest risk of its tools. The level is `critical` if there are two different reasons for
+ * `high`, or if a tool sends out data with the label `confidential` or `pii`.
  */
 export function assessRisk(tools: readonly RiskyTool[]): Risk {
   const high = new Set<string>()

@@ -31,7 +31,7 @@ interface Fields {
 const isForWorkflowsAlone = ({ applies_to: sources }: Fields): boolean =>
   sources !== undefined && !sources.includes('agents')
 
-/** The contradictions in a rule or label rule; each issue names the field to change. */
+/** Returns the contradictions in a rule or label rule. Each issue names the field to change. */
 export function contradictions(rule: Fields): readonly Issue[] {
   const found = [foreignTools(rule), otherSideEffects(rule), absentAndThere(rule), differentValues(rule)]
   return [...found.filter((issue) => issue !== null), ...noPlaces(rule)]
@@ -50,8 +50,8 @@ function foreignTools(rule: Fields): Issue | null {
 
 /**
  * Returns an issue if a rule applies only to workflows, and names side effects that none of its tools has. Rules for
- * agents are not checked, because the effects of their tools are not certain. An agent's tool may have the name of a
- * catalogue tool, and an organization may declare the effect of this tool.
+ * agents are not checked, because the effect of an agent's tool is not certain. Such a tool may have the name of a
+ * catalogue tool, and an organization may declare another effect for it.
  */
 function otherSideEffects(rule: Fields): Issue | null {
   const { tools, side_effects: wanted } = rule
@@ -68,8 +68,8 @@ function otherSideEffects(rule: Fields): Issue | null {
 }
 
 /**
- * Whether a condition can hold only if the parameter has a value. For `exists`, an empty text is no value. Other
- * operators can compare an empty text. So a condition that lists the empty text needs no value.
+ * Returns whether a condition can be true only if the parameter has a value. For `exists`, an empty text is no value.
+ * `equals` and `in` can match an empty text. So if they list the empty text, they need no value.
  */
 const needsValue = ({ operator, value }: ParamCondition): boolean => {
   if (operator === 'exists') return value
@@ -96,8 +96,8 @@ function mayFitDefault(
 
 /**
  * Returns an issue if a parameter must be absent and must also have a value. Only whole parameters are checked, because
- * a path of several parts may lead through a list whose elements differ. For a rule that restricts, a parameter with a
- * default can be both: the call leaves it out, and the default fits.
+ * a path of several parts may lead through a list whose elements differ. In a rule that restricts, both conditions can
+ * be true for a parameter with a default: the call leaves out the parameter, and the default fits.
  */
 function absentAndThere(rule: Fields): Issue | null {
   const { params = [] } = rule
@@ -147,8 +147,9 @@ const adviceFor = (condition: Comparison | undefined): string =>
     : 'take one of them out, or list all values in one `in` (a text such as `"1"` never equals a number)'
 
 /**
- * The index of the first condition that no value fits, together with the conditions before it; -1 if some value fits
- * all conditions. For an `allow` rule, the values are also compared as places, because two texts can name one place.
+ * Checks the conditions in their order. Returns the index of the first condition at which no value fits this condition
+ * and all earlier conditions together. Returns -1 if some value fits all conditions. For an `allow` rule, the values
+ * are also compared as places, because two texts can name one place.
  */
 function firstUnfit({ verdict }: Fields, param: string, conditions: readonly Comparison[]): number {
   const texts = firstEmpty(conditions, (values) => values.map(folded))
@@ -160,9 +161,9 @@ function firstUnfit({ verdict }: Fields, param: string, conditions: readonly Com
 const mostIssues = 100
 
 /**
- * Returns an issue for each value of `equals` and `in` that cannot be a place, such as the repository `acme/*`, if
- * every tool of the rule reads a place there. The tools refuse such a value, so no call has it. An address is accepted,
- * because it is compared with each address in a text.
+ * Returns an issue for each value of `equals` and `in` that cannot be a place, such as the repository `acme/*`. Checks
+ * only parameters that name a place in every tool of the rule. The tools refuse such a value, so no call has it. A text
+ * with `@` is accepted, because an address is compared with each address in a text.
  */
 function noPlaces({ tools = [], params = [] }: Fields): Issue[] {
   const found: Issue[] = []
@@ -188,8 +189,8 @@ type Read = (values: readonly Value[], isNegative: boolean) => Iterable<Value>
 
 /**
  * Goes through the conditions, and keeps the values that each `equals` and `in` lists and no `not_in` lists. Returns
- * the index of the first condition after which no value is left. -1: a value is left, or no condition is an `equals` or
- * `in`.
+ * the index of the first condition after which no value is left. Returns -1 if a value is left, or if there is no
+ * `equals` and no `in`.
  */
 function firstEmpty(conditions: readonly Comparison[], read: Read): number {
   let left: Set<Value> | null = null
@@ -220,9 +221,10 @@ const placesAs =
     new WantedPlaces(values, false, isNegative).wholes(kind)
 
 /**
- * Whether all conditions on a parameter compare the same single value. An `allow` rule matches only if every value of
- * the parameter fits every condition, so the answer is true (except for `*`, which means all parameters). In any other
- * rule, a different element of a list may fit each condition. The answer is then true only if all of this holds:
+ * Returns whether all conditions on a parameter compare the same single value. An `allow` rule matches only if every
+ * value of the parameter fits every condition. So the result is true, except for the path `*`, which means all
+ * parameters. In any other rule, a different element of a list may fit each condition. The result is then true only if
+ * all these statements are true:
  * - The path is a whole parameter that holds one value in each tool of the rule.
  * - The parameter names no place in any of these tools, because a place that cannot be read fits every condition.
  * - No condition compares with an address, because a text can have several addresses.

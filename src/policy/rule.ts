@@ -62,7 +62,7 @@ export const ruleShape = {
   match_all: z.boolean().optional(),
   approver: z.enum(['admin', 'owner']).optional(),
   approvals_needed: z.int().min(1).max(20).optional(),
-  /** 0 = the approval never expires. */
+  /** 0 means that the approval never expires. */
   expires_after_seconds: z
     .int()
     .min(0)

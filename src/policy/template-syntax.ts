@@ -34,7 +34,7 @@ export type Reference =
 
 export type WithPath = Extract<Reference, { readonly path: readonly Segment[] }>
 
-/** Reserved in templates, so no step can have these ids. */
+/** Words that are reserved in templates, so no step can have such an id. */
 export const reservedWords: ReadonlySet<string> = new Set([
   'input',
   'steps',
@@ -87,8 +87,8 @@ export function parseText(text: string): Part[] {
 }
 
 /**
- * Every reference in the texts of a value, also in lists and objects. Names of fields are never templates. A definition
- * with `{{` in the name of a field is refused when it is saved.
+ * Returns every reference in the texts of a value, also in lists and objects. Names of fields are never templates. A
+ * definition with `{{` in the name of a field is refused when it is saved.
  */
 export function references(value: Json): Reference[] {
   const found: Reference[] = []
@@ -162,7 +162,10 @@ function step(stepId: string, path: readonly Segment[], text: string): Reference
   return { kind: 'step', stepId, path: rest, text }
 }
 
-/** A path with `[index]` replaced by the item's position; null if the path has `[index]` and there is no item. */
+/**
+ * Returns the path with the item's position in place of `[index]`. Returns null if the path has `[index]` and there is
+ * no item.
+ */
 export function pathAt(path: readonly Segment[], index: number | undefined): readonly string[] | null {
   if (index === undefined) return path.every((each) => typeof each === 'string') ? path : null
   return path.map((each) => (typeof each === 'string' ? each : String(index)))

@@ -31,19 +31,22 @@ export interface Scope {
 export interface Resolved {
   readonly value: Json
   /**
-   * The sources of each dotted path in the value (the empty path is the value itself): steps, and inputs with labels.
+   * The sources of each part of the value: steps, and inputs with labels. The key is the dotted path of the part. The
+   * empty path is the value itself.
    */
   readonly sources: ReadonlyMap<string, readonly string[]>
 }
 
 /**
- * Fills in every `{{...}}` of a value, also in lists and objects. A text that consists of one reference alone gets the
- * value with its type. Inside a longer text, null becomes empty, and lists and objects become JSON. Filled-in text is
- * not parsed for templates again. A path into null, such as a skipped step's output, gives null.
+ * Fills in every `{{...}}` of a value, also in lists and objects. If a text is exactly one reference, the result is the
+ * value of this reference, with its type. Inside a longer text, null becomes empty, and lists and objects become JSON.
+ * Filled-in text is not parsed for templates again. A reference into an absent input, a null item or the output of a
+ * skipped step gives null.
  * Throws TemplateError in these cases:
- * - a reference is malformed, its path is missing, or its step has no output.
- * - a longer text needs an input that was not given (docs/decisions/0087).
- * - the filled-in texts have more than `mostText` characters together. If `value` itself is one reference, it may have
+ * - A reference is malformed, its path is missing, or its step has no output.
+ * - A reference needs an item, and the step has no `for_each`.
+ * - A longer text needs an input that was not given (docs/decisions/0087).
+ * - The filled-in texts have more than `mostText` characters together. If `value` itself is one reference, it may have
  *   any size.
  */
 export function resolve(value: Json, scope: Scope, mostText: number = mostResolvedText): Resolved {
@@ -115,7 +118,10 @@ function givenOf(reference: Reference, scope: Scope): Json {
   return lookUp(reference, scope)
 }
 
-/** The name of an optional input that was not given and has no default; null for every other reference. */
+/**
+ * Returns the name of the input if the reference reads an optional input that was not given and has no default. Returns
+ * null for every other reference.
+ */
 export function missingInput(reference: Reference, inputs: JsonObject): string | null {
   return reference.kind === 'input' && (givenInput(inputs, reference.name) ?? null) === null
     ? reference.name
@@ -132,7 +138,7 @@ export function asText(value: Json): string {
   return typeof value === 'object' ? JSON.stringify(value) : String(value)
 }
 
-/** The text that stands for the value of a reference inside a longer text. */
+/** Like `asText`, but a reference to all uploaded files becomes the texts of these files. */
 export function textFor(reference: Reference, value: Json): string {
   const isFiles = reference.kind === 'input' && reference.name === filesInput && reference.path.length === 0
   return isFiles ? textOfFiles(value) : asText(value)
@@ -182,8 +188,9 @@ function pathOf({ path, text }: WithPath, { index }: Scope): readonly string[] {
 }
 
 /**
- * Whether a path leads into null. A step that was skipped or failed with `on_error: continue` has the output null. If
- * an item of a `for_each` step was skipped or failed in this manner, it is null in the list.
+ * Returns whether the output is null, or the first part of the path is the position of a null in a list. The output is
+ * null if the step was skipped, or failed with `on_error: continue`. In the list of a `for_each` step, null stands for
+ * an item that was skipped or failed in this way.
  */
 function isNothing(output: Json, [first]: readonly string[]): boolean {
   if (output === null) return true
@@ -221,7 +228,9 @@ export function valueAt(value: Json, path: readonly string[]): Json | undefined 
 const hintOn = (value: Json, segment: string): string =>
   own(value, `${segment}_problem`) === undefined ? '' : `: its \`${segment}_problem\` says why`
 
-/** An own property or a list position. Prototype properties and lengths are not readable. */
+/**
+ * Returns an own property or the element at a list position. Properties of the prototype and `length` are not readable.
+ */
 export function own(value: Json, key: string): Json | undefined {
   if (typeof value !== 'object' || value === null) return undefined
   if (Array.isArray(value)) return /^\d{1,9}$/.test(key) ? (value as readonly Json[])[Number(key)] : undefined

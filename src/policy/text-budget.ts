@@ -14,12 +14,12 @@ export class TextBudget {
   get isUsedUp(): boolean {
     return this.#left < 0
   }
-  /** Returns false once more characters have been taken than allowed. */
+  /** Takes characters from the budget. Returns false once more characters have been taken than allowed. */
   take(characters: number): boolean {
     this.#left -= characters
     return !this.isUsedUp
   }
-  /** Takes about the length of the value's JSON. Stops once the budget is used up. */
+  /** Takes about the length of the value's JSON. Stops and returns false once the budget is used up. */
   takeValue(value: Json): boolean {
     const waiting: Json[] = [value]
     for (let each = waiting.pop(); each !== undefined && !this.isUsedUp; each = waiting.pop()) {

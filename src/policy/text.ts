@@ -1,11 +1,14 @@
 import { z } from 'zod'
 
-/** Whether PostgreSQL can store the text and every parser reads it alike: no NUL, no broken surrogate pair. */
+/**
+ * Returns whether PostgreSQL can store the text and every parser reads the text in the same way. Such a text has no NUL
+ * and no broken surrogate pair.
+ */
 export function isStorable(text: string): boolean {
   return !text.includes('\u0000') && text.isWellFormed()
 }
 
-/** A text field of at most `max` characters. With `min` 1, text of only white space is refused too. */
+/** A text field of at most `max` characters. With `min` 1, empty text and text of only white space are refused. */
 export function textField(max: number, min: 0 | 1 = 1) {
   const field = z
     .string()
@@ -27,8 +30,8 @@ export const nameField = (max: number) =>
 export const isOneLine = (text: string): boolean => !unseen.test(text)
 
 /**
- * The text in one line, without characters that `nameField` refuses. Names that were saved before this check may have
- * such characters.
+ * Returns the text in one line. A space replaces the characters that `nameField` refuses. Names that were saved before
+ * this check may have such characters.
  */
 export function inOneLine(text: string): string {
   return isOneLine(text) ? text : text.replaceAll(new RegExp(`${unseen.source}+`, 'gu'), ' ')
@@ -57,15 +60,15 @@ export function placeholderMessage(text: string): string {
 }
 
 /**
- * Parts of regular expressions that other texts hardly have: `.*` before something, `[a-z]+`, `\d+`, and `/^`. Each
- * part is short, so that the search takes linear time.
+ * Parts of regular expressions that other texts hardly have: `.*` at the start of a longer text, `/^` at the start, and
+ * `[a-z]+` and `\d+` anywhere. Each part is short, so that the search takes linear time.
  */
 const rareElsewhere = /^\.[*+][^*.]|\[(?:\w-\w){1,3}\][*+{]|\\[dw][*+]|^\/\^/
 
 /**
- * Whether the text is clearly a regular expression. It has both anchors (`^` and `$`), or one anchor and a part such as
- * `.*`, or a part that is very rare in other texts. Prices such as `5$` and network shares such as `\\server\d$` are no
- * regular expressions.
+ * Returns whether the text is clearly a regular expression. Such a text has both anchors (`^` and `$`), or one anchor
+ * and a part such as `.*`, or a part that is very rare in other texts. Prices such as `5$` and network shares such as
+ * `\\server\d$` are no regular expressions.
  */
 export function isPattern(text: string): boolean {
   if (rareElsewhere.test(text)) return true

@@ -46,7 +46,7 @@ export interface CallOfTool {
 export interface Refusal extends Blocked {
   /**
    * Whether the refusal is certain. False if it depends on unknown values, or if the check exceeded the budget. A call
-   * that is about to run is refused in both cases.
+   * that is about to run is refused even if this is false.
    */
   readonly isCertain: boolean
 }
@@ -54,19 +54,20 @@ export interface Refusal extends Blocked {
 /** Compiled tool policies. */
 export interface ToolAccess {
   /**
-   * Why a call may not be made; null if the policies let it continue to the rules. Plans, previews, runs and calls of
-   * agents all use this function. Policies only restrict: they never allow a call that a rule denies.
-   * @param budget the budget of a whole plan; a single call has its own
+   * Returns why a call may not be made. Returns null if the policies let the call continue to the rules. Plans,
+   * previews, runs and calls of agents all use this function. Policies only restrict: they never allow a call that a
+   * rule denies.
+   * @param budget the budget of a whole plan. Without it, the call gets a budget of its own.
    */
   refusal(call: CallOfTool, budget?: Budget): Refusal | null
   /**
-   * Maximum size of the tool's output in KiB; null if no policy sets it. Without a role, only the organization's policy
-   * counts.
+   * Returns the maximum size of the tool's output in KiB. Returns null if no policy sets a maximum. If `role` is
+   * undefined, only the organization's policy counts.
    */
   largestOutput(tool: string, role: Role | undefined): number | null
   /**
-   * Returns one list of domains for each policy that limits who may read the document or folder that the call writes
-   * to. Everybody who can read it must belong to a domain of each list. Only the tool's service knows these people.
+   * Returns who may read the document or folder that the call writes to: one list of domains for each policy that
+   * limits this. Every reader must belong to a domain of each list. Only the tool's service knows the readers.
    */
   audience(tool: string, role: Role): Audience
 }
@@ -127,8 +128,8 @@ export function compileToolAccess(
 }
 
 /**
- * Checks the limits of the organization's policy and of the role's policy. Returns the first certain refusal, or else
- * the first possible one.
+ * Checks the limits of the organization's policy and of the role's policy. Returns the first refusal that is certain.
+ * If none is certain, returns the first possible refusal.
  */
 function beyondEither(
   tool: string,

@@ -27,7 +27,7 @@ export type LimitName = (typeof limitNames)[number]
 export type Reading =
   'recipients' | 'calendar' | 'audience' | 'message' | 'repository' | 'search' | 'path' | 'channel'
 
-/** The limits of a tool, each with the parameters that it reads. */
+/** The limits that a tool supports. Each limit has the parameters that it reads. */
 export type LimitedParams = {
   readonly [Name in LimitName]?: { readonly [param: string]: Reading }
 }
@@ -42,7 +42,7 @@ export interface Restrictions {
   readonly allowed_repos?: readonly string[] | undefined
   /** The channel must be one of these: `#name`, an id, or `@me`. */
   readonly allowed_channels?: readonly string[] | undefined
-  /** Maximum characters of a message's text, and of its HTML. */
+  /** Maximum number of characters in each parameter that has the text of a message, e.g. `text`, `html` or `title`. */
   readonly max_message_length?: number | undefined
   /** Maximum size of the output as JSON, in KiB. */
   readonly max_response_size_kb?: number | undefined
@@ -59,7 +59,10 @@ export interface Excess {
   readonly issue: string
 }
 
-/** Returns the first certain excess, or else the first possible one. null: the parameters keep all limits. */
+/**
+ * Returns the first limit that is certainly broken. If there is none, returns the first limit that may be broken.
+ * Returns null if the parameters keep all limits.
+ */
 export type LimitCheck = (params: Partial, budget: Budget) => Excess | null
 
 /** Checks one limit. `broken` says how certainly the parameters break it, and may throw BudgetExceeded. */
@@ -98,8 +101,8 @@ function within(broken: () => Tri): Tri {
 }
 
 /**
- * Names the first values of a list. The list is cut, because a policy may list 1,000 values and each refusal is stored
- * with its sentence.
+ * Returns a text with the first values of a list. The list is cut, because a policy may list 1,000 values and each
+ * refusal is stored with its sentence.
  */
 const listed = (values: readonly string[]): string => list(values.map(quote), 'and')
 
@@ -164,8 +167,8 @@ function domainChecks({ allowed_domains: read = {} }: LimitedParams, domains?: r
 }
 
 /**
- * Whether the value is the main calendar of the account. Every other calendar has the address of a person or a group
- * who see its events, so this address must be in one of the domains.
+ * Returns whether the value is the main calendar of the account. The id of any other calendar is the address of a
+ * person or a group. These people see its events, so the address must be in one of the domains.
  */
 const isOwnCalendar = (value: Partial): boolean =>
   typeof value === 'string' && calendarIdOf(value) === 'primary'
@@ -198,7 +201,10 @@ function repositoryChecks({ allowed_repos: read = {} }: LimitedParams, repos?: r
     name !== null && (allowed.has(name) || allowed.has(`${name.split('/', 1)[0]}/*`))
   const only = `only the repositories ${listed(repos)} (\`allowed_repos\`)`
   const params = Object.entries(read)
-  /** How certainly one parameter names something outside the list, and how certainly it names a repository at all. */
+  /**
+   * Returns how certainly a parameter names something outside the list (`outside`), and how certainly it names a
+   * repository at all (`named`).
+   */
   const names = (reading: Reading, value: Partial, budget: Budget): { outside: Tri; named: Tri } => {
     if (value === null || value === '') return { outside: no, named: no }
     if (value instanceof Hole) return { outside: maybe, named: maybe }

@@ -36,7 +36,9 @@ export const catalogueNames = [
 ] as const
 export type CatalogueName = (typeof catalogueNames)[number]
 
-/** Whether only agents have a tool with this name: a known client's tool, or a protocol tool. */
+/**
+ * Returns whether only agents have a tool with this name. Such a tool belongs to a known client, or is a protocol tool.
+ */
 export function isAgentsTool(name: string): boolean {
   return agentTool(name) !== undefined || name.startsWith('mcp__')
 }
@@ -44,9 +46,9 @@ export function isAgentsTool(name: string): boolean {
 const knownNames: readonly string[] = [...new Set<string>([...catalogueNames, ...agentToolNames])]
 
 /**
- * Whether a tool's name has no invisible characters, no compatibility characters (such as full-width letters), and no
- * white space at its ends. A name that has them would escape the rules for the real name, and mislead the person who
- * approves the call. Letters of other alphabets are allowed, although some look like Latin letters.
+ * Returns false if a tool's name has invisible characters, compatibility characters (such as full-width letters), or
+ * white space at its ends. Such a name would escape the rules for the real name, and mislead the person who approves
+ * the call. Letters of other alphabets are allowed, although some look like Latin letters.
  */
 export function isPlainName(name: string): boolean {
   return name === name.trim() && name === normalized(name, 'NFKC') && !/[\p{C}\p{Zl}\p{Zp}]/u.test(name)
@@ -54,7 +56,7 @@ export function isPlainName(name: string): boolean {
 
 const longestName = Math.max(...knownNames.map((name) => name.length))
 
-/** A glob that matches the name of every protocol tool. Names of resources and prompts have the same form. */
+/** A glob that matches the name of every protocol tool. The names of resources and prompts match this glob too. */
 const protocolNames = 'mcp__?*__?*'
 
 const notPlain = 'a tool’s name must not have invisible or look-alike characters, or white space at its ends'
@@ -108,8 +110,8 @@ const fold = (name: string): string => name.toLowerCase().replaceAll(/[^a-z0-9]/
 const knownByFold = Map.groupBy(knownNames, fold)
 
 /**
- * The number of letters to add, remove or change. If only the order of the words differs (`send_mail` for `mail_send`),
- * this counts as one change.
+ * Returns the number of letters to add, remove or change. Two parts of a name in the wrong order (`send_mail` for
+ * `mail_send`) count as one change.
  */
 function distanceTo(wanted: string, name: string): number {
   const turned = wanted.length === name.length && (name + name).includes(wanted)

@@ -71,8 +71,9 @@ export function mayHoldSeveral(tool: string, param: string): boolean {
 }
 
 /**
- * The problem with a condition's path in a rule for these tools, or null. The first segment of the path must be a
- * parameter of at least one of the tools. A glob or an agent tool may have any parameter, so it accepts every path.
+ * Returns the problem with a condition's path in a rule for these tools, or null. The first segment of the path must be
+ * a parameter of at least one of the tools, or `*`. If one of the tools is a glob or an agent tool, every path is
+ * accepted, because such a tool may have any parameter.
  */
 export function paramIssue(tools: readonly string[], path: string): string | null {
   const [param = ''] = path.split('.')

@@ -1,6 +1,6 @@
 /**
- * The answer to a question about a call of which some values may be unknown. `no` and `yes` hold for all possible
- * values. With `maybe`, the unknown values decide.
+ * The answer to a question about a call that may have unknown values. `no` and `yes` are true for all possible values.
+ * With `maybe`, the unknown values decide.
  */
 export type Tri = 0 | 1 | 2
 

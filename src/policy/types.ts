@@ -22,7 +22,7 @@ export type Category = 'external_comm' | 'public_writes' | 'permission_changes'
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [key: string]: Json }
 export type JsonObject = { readonly [key: string]: Json }
 
-/** Verdicts by severity. */
+/** The severity of each verdict. A higher number is more restrictive. */
 export const rank = { allow: 0, require_approval: 1, deny: 2 } as const satisfies Record<Verdict, number>
 
 /** The more restrictive of two verdicts. */

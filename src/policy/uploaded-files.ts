@@ -25,7 +25,9 @@ export function givenInput(inputs: JsonObject, name: string): Json | undefined {
   return name === filesInput ? [] : undefined
 }
 
-/** The text that stands for the files inside a longer text: the text of each file below its name. */
+/**
+ * Returns the text that stands for all files inside a longer text. Each file's name comes first, and its text follows.
+ */
 export function textOfFiles(files: Json): string {
   if (!Array.isArray(files)) return ''
   return (files as unknown as readonly UploadedFile[])
@@ -34,7 +36,7 @@ export function textOfFiles(files: Json): string {
 }
 
 /**
- * Returns why a path has no value, if it leads to a file that does not exist, or to the rows of a file without rows.
+ * Returns why a path has no value: it leads to a file that does not exist, or to the rows of a file without rows.
  * Returns null for every other path.
  */
 export function missingOfFiles(files: Json, [position, field]: readonly string[]): string | null {

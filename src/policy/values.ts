@@ -17,18 +17,21 @@ export interface Leaf {
   /** Whether the value is an element of a list. For such a value, `contains` means equality. */
   readonly inList: boolean
   /**
-   * Whether the value stands beside a recipient's address in the same object, as a person's name stands beside `email`.
-   * Such a value counts as a recipient only if it contains `@` or `://`. `maybe`: an unknown value may be the address.
+   * Whether another field of the same object has a recipient's address. Example: true for a person's name beside
+   * `email`. Such a value counts as a recipient only if it contains `@` or `://`. Is `maybe` if an unknown value may be
+   * the address.
    */
   readonly isIncidental: boolean | 'maybe'
   /** The kind of place that the text names. null: the value is no text, or its parameter names no place. */
   readonly kind: PlaceKind | null
-  /** The kept results of `placeOfLeaf` and `spellingsOfLeaf`. undefined: no rule has needed them yet. */
+  /** Cached results of `placeOfLeaf` and `spellingsOfLeaf`. Both are undefined until a rule needs them. */
   place: string | null | undefined
   spellings: readonly string[] | undefined
 }
 
-/** Returns the place that the text names, read as the tool reads it. null: it cannot be read as a place. */
+/**
+ * Returns the place that the text names, read as the tool reads it. Returns null if the text cannot be read as a place.
+ */
 export function placeOfLeaf(leaf: Leaf, kind: PlaceKind, budget: Budget): string | null {
   if (leaf.place === undefined) leaf.place = placeWithin(kind, String(leaf.raw), budget)
   return leaf.place
@@ -40,12 +43,12 @@ export function spellingsOfLeaf(leaf: Leaf, kind: PlaceKind, place: string): rea
   return leaf.spellings
 }
 
-/** For each parameter of a tool, the kind of place that it names. null: none are declared, as for agents' tools. */
+/** The kind of place that each parameter of a tool names. Is null if no kinds are declared. Example: agents' tools. */
 export type Places = ReadonlyMap<string, PlaceKind> | null
 
 /**
- * The values that a tool uses for parameters that a call leaves out. null: the tool has no such values, or they are not
- * known, as for tools of agents.
+ * The values that a tool uses for parameters that a call leaves out. Is null if the tool has no such values, or if they
+ * are not known. For tools of agents, they are not known.
  */
 export type Defaults = ReadonlyMap<string, string | number | boolean> | null
 
@@ -55,7 +58,7 @@ export interface Found {
   readonly holes: Hole[]
   /** The values that the tool uses because the call gives none. They count only for rules that restrict. */
   defaults: readonly Leaf[]
-  /** Whether the path is missing. If the path passes through a list: whether it is missing in at least one element. */
+  /** Whether the path is missing. In a list, it is enough that the path is missing in one element. */
   isMissing: boolean
   /**
    * Whether the path leads into an unknown part, where the rest of the path may be missing. This part is also in
@@ -68,8 +71,8 @@ export interface Found {
 }
 
 /**
- * Maximum number of nested levels in parameters. All entry points refuse deeper parameters. If they came here all the
- * same, no condition on them could be evaluated.
+ * Maximum number of nested levels in parameters. All entry points refuse deeper parameters. A search that meets a
+ * deeper level throws RangeError, so the condition cannot be evaluated.
  */
 export const deepest = 64
 
@@ -82,8 +85,9 @@ export function isList(value: Partial): value is readonly Partial[] {
 
 /**
  * Finds all values at a dotted path. Only own properties are read. In a list, a segment of the path may be an index or
- * `*`; any other segment is looked up in all elements. Keys that contain dots are found too.
- * @param budget pays for the search; null: the search costs nothing
+ * `*`. Any other segment is looked up in all elements. Keys that contain dots are found too: the path `a.b` also finds
+ * the key `a.b`.
+ * @param budget pays for the search. With null, the search costs nothing.
  */
 export function find(
   params: Partial,
@@ -107,11 +111,11 @@ export function find(
 
 interface Search {
   readonly path: readonly string[]
-  /** For each position in the path, the keys that may stand there. They are made when an object needs them. */
+  /** The results of `keysAt` for each position in the path. They are computed when the search first needs them. */
   readonly keys: (readonly string[] | undefined)[]
   readonly found: Found
   readonly budget: Budget | null
-  /** Steps of the search that are counted, but not yet taken from the budget. */
+  /** The number of steps of the search that are counted, but not yet taken from the budget. */
   steps: number
 }
 
@@ -123,7 +127,10 @@ function step(search: Search, steps = 1): void {
   search.steps = 0
 }
 
-/** The next segment of the path, the next two segments with a dot between them, and so on. */
+/**
+ * Returns the keys with which the rest of the path can begin. Example: for the rest `a.b.c`, the keys are `a`, `a.b`
+ * and `a.b.c`.
+ */
 function keysAt(at: number, { path, keys }: Search): readonly string[] {
   let known = keys[at]
   if (known === undefined) {
@@ -138,8 +145,8 @@ function keysAt(at: number, { path, keys }: Search): readonly string[] {
 const noLeaves: readonly Leaf[] = []
 
 /**
- * If the call leaves out a parameter at this path, the tool uses a default. This function returns these defaults. The
- * parameter still counts as missing, because `exists` must be true only for parameters that the call itself gives.
+ * Returns the defaults that the tool uses if the call leaves out the parameter at this path. The parameter still counts
+ * as missing, because `exists` must be true only for parameters that the call itself gives.
  */
 function defaultsAt(
   params: Partial,
@@ -165,7 +172,10 @@ function defaultsAt(
   })
 }
 
-/** @param places at the top level, the kinds of all parameters; inside a parameter, the kind of this parameter alone */
+/**
+ * Follows the path into a value, and adds what it finds to `search.found`.
+ * @param places the kinds of all parameters at the top level. Inside a parameter, this is the kind of that parameter.
+ */
 function walk(value: Partial, at: number, depth: number, places: Places | PlaceKind, search: Search): void {
   const { path, found } = search
   if (depth > deepest) throw new RangeError('parameters are nested too deeply')
@@ -234,7 +244,7 @@ function flatten(
 ): void {
   const { found } = search
   if (depth > deepest) throw new RangeError('parameters are nested too deeply')
-  // `evaluate` pays for the leaves.
+  // The leaves cost nothing here, because `evaluate` pays for them.
   if (value === null || typeof value === 'object') step(search)
   if (value === null) return
   if (value instanceof Hole) found.holes.push(value.in(kind, inList))
@@ -269,8 +279,9 @@ function flatten(
 }
 
 /**
- * Finds the key of an object that has a recipient's address, such as `email`. Returns null if the object has no such
- * key. `isSure` is false if an unknown value decides which key has the address, or whether one has it.
+ * Finds the key under which an object has a recipient's address, such as `email`. Returns null if the object has no
+ * such key. If an unknown value decides whether there is such a key or which key it is, `isSure` is false and `key` is
+ * null.
  */
 function addressKey(object: {
   readonly [key: string]: Partial

@@ -12,9 +12,9 @@ export type WhenOperator = Exclude<ParamCondition['operator'], 'from_label'> | '
 const negations = { not_equals: 'equals', not_in: 'in', domain_not_in: 'domain_in' } as const
 
 /**
- * Whether a step's `when` holds for a resolved value. Positive operators hold if any element of a list matches.
- * Negative operators are the negation of positive ones, so they hold for absent values (null). Throws TypeError for a
- * comparison that the operator cannot make, and BudgetExceeded for a value too large to compare.
+ * Returns whether a step's `when` is true for a resolved value. Positive operators are true if any element of a list
+ * matches. Negative operators are the negation of positive ones. So `not_in` is true for an absent value (null). Throws
+ * TypeError for a comparison that the operator cannot make, and BudgetExceeded for a value too large to compare.
  */
 export function holds(
   operator: WhenOperator,

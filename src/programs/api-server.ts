@@ -23,16 +23,17 @@ import { createMailer } from './mailer.ts'
 import { createTemporalClient } from '../shared/temporal-connection.ts'
 
 /*
- * The API process. It is stateless, and any number of API processes may run. It stops in this order: it accepts no new
- * connections; waiting calls and streams send their present state; requests finish; the database connections close.
+ * The API process. It is stateless, and any number of API processes may run. On a stop, the process first refuses new
+ * connections. Waiting calls and streams then send their present state, and all requests finish. Last, the process
+ * closes its database connections.
  */
 
 const cleaningSeconds = 3_600
 const recordingSeconds = 10
 /**
- * Seconds between two saves of the default task queue's name in the database. Workers read the name there, because only
- * the API processes have it in their configuration. It is saved again and again, because the database may have been
- * unreachable before.
+ * Seconds between two saves of the default task queue's name in the database. Workers read the name there, because
+ * their own TEMPORAL_TASK_QUEUE may be the queue of one organization. The name is saved again and again, because the
+ * database may have been unreachable before.
  */
 const keepingSeconds = 60
 

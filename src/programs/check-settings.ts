@@ -10,15 +10,15 @@ import { readStackSettings, withStandIns } from '../stack/settings.ts'
 
 /** The result of `checkSettings`. Each line says what to change. */
 export interface CheckedSettings {
-  /** Problems that prevent a start. */
+  /** The problems that prevent a start. */
   readonly wrong: readonly string[]
   readonly warnings: readonly string[]
 }
 
 /**
  * Checks all settings, and the files and folders that they name, without starting anything. If DATABASE_URL is not set,
- * DATA_ENCRYPTION_KEY may be missing as well, because `npm start` then creates both. SESSION_SECRET_KEY may be missing
- * outside production.
+ * DATA_ENCRYPTION_KEY may be missing as well, because `npm start` then creates a database and a key. SESSION_SECRET_KEY
+ * may be missing outside production.
  */
 export function checkSettings(env: NodeJS.ProcessEnv): CheckedSettings {
   const wrong = [
@@ -101,7 +101,8 @@ function wrongTemporalCertificate({
 
 /**
  * Returns a line for each port that the processes of `npm start` would open twice. If DATABASE_URL is set without
- * DATA_DIR, the processes may be on different machines. Then only `readConfig` compares ports: those of the API.
+ * DATA_DIR, the processes may be on different machines. Then only `readConfig` compares ports, and only those of the
+ * API.
  */
 function wrongPorts(env: NodeJS.ProcessEnv): readonly string[] {
   if (!withDataFolder(env)['DATA_DIR']) return []

@@ -3,9 +3,9 @@ import { setConnection } from '../governance/tools/connections.ts'
 import { runOperatorProgram } from './operator-program.ts'
 
 /*
- * `npm run connect-installation -- ORGANIZATION TOOL [--remove]`: lets an organization use the installation's folder
- * (`file_read`) or mail server (`mail_send`). `--remove` takes this right away. The change applies at once in every
- * process.
+ * `npm run connect-installation -- ORGANIZATION TOOL [--remove]` lets an organization use a tool of the installation.
+ * TOOL is `file_read` (for the installation's folder) or `mail_send` (for its mail server). `--remove` takes this right
+ * from the organization. The change applies at once in every process.
  */
 
 const usage = 'usage: npm run connect-installation -- ORGANIZATION file_read|mail_send [--remove]\n'

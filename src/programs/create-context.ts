@@ -27,7 +27,10 @@ import { createTokenCache } from '../shared/outgoing/token-cache.ts'
 
 export type ProcessKind = 'api' | 'worker' | 'tool'
 
-/** Creates the context of a process. A process has one log: if it logs before this call, it must pass that log here. */
+/**
+ * Creates the context of a process. A process must have only one log. So a caller that has already made a log passes it
+ * as `log`.
+ */
 export function createContext(
   config: Config,
   kind: ProcessKind,
@@ -51,8 +54,8 @@ export function createContext(
   const notifier = createNotifier({ config, pool, log })
   const close = async (): Promise<void> => {
     await notifier.close()
-    // This process has leased requests of rate limits from the database in advance (rates.ts). `close` gives the unused
-    // ones back. If the database cannot be reached, they are lost, as they are when a process dies.
+    // This process has taken requests of rate limits from the database in advance (rates.ts). `close` gives the unused
+    // requests back. If the database cannot be reached, the unused requests are lost, as after a crash.
     await context.rates.close().catch(() => undefined)
     await context.outgoing.close()
     context.secrets.close()
@@ -100,8 +103,8 @@ function countLostLines(metrics: Metrics): void {
 
 /**
  * Creates the combiner of a process. After a commit, the combiner tells all processes which runs and approvals have
- * changed. It counts and logs audit entries. It also notes failed batches, refused writes, and audit entries that this
- * service did not write.
+ * changed. It counts and logs audit entries. It also records failed batches, refused writes, and audit entries that
+ * this service did not write.
  */
 function processCombiner(pool: pg.Pool, config: Config, context: () => Context): Combiner {
   return createCombiner({

@@ -3,8 +3,8 @@ import { createOwner } from '../governance/people/create-owner.ts'
 import { runOperatorProgram } from './operator-program.ts'
 
 /*
- * `npm run create-owner -- EMAIL [ORGANIZATION]`: creates the first owner of an installation without bootstrap.json.
- * Prints the ids, the password and the API key once, as JSON. The password and the key are stored nowhere else.
+ * `npm run create-owner -- EMAIL [ORGANIZATION]` creates the first owner of an installation that has no bootstrap.json.
+ * It prints the ids, the password and the API key once, as JSON. The password and the key are stored nowhere else.
  */
 
 const [email, organizationName = 'Countersign'] = process.argv.slice(2)

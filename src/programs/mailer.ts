@@ -8,10 +8,10 @@ import type { Config } from '../shared/config.ts'
 const patienceMilliseconds = 60_000
 
 /**
- * Returns a function that sends the service's own mails like `mail_send`, from `MAIL_FROM` through `SMTP_URL`. The
- * function resolves only if the mail server has certainly accepted the mail, and else rejects. After a rejection, the
- * person can ask for the mail again; a repeated mail does no harm. A final dot ends the mail, and the mail server may
- * deliver the mail once it has the dot. So the function awaits `beforeDot` before it sends the dot.
+ * Returns a function that sends a mail of the service itself, with the code of the tool `mail_send`. The mail goes from
+ * `MAIL_FROM` through `SMTP_URL`. The function resolves if the mail server has certainly accepted the mail. Otherwise
+ * it rejects. The person can then ask for the mail again, and a second copy does no harm. A mail ends with a final dot.
+ * After this dot, the mail server may deliver the mail. So the function awaits `beforeDot` before it sends the dot.
  */
 export function createMailer({
   tools,

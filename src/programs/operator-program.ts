@@ -8,8 +8,8 @@ import { toolEnvironment } from './tool-environment.ts'
 export type Say = (line: string) => void
 
 /**
- * Runs an operator's command in the environment of `toolEnvironment`, and prints the result of `work` as JSON. Any
- * error, also an unreachable database, becomes one line on standard error and exit code 1.
+ * Runs an operator's command in the environment of `toolEnvironment`, and prints the result of `work` as JSON. If an
+ * error is thrown or the database cannot be reached, prints one line to standard error and sets exit code 1.
  */
 export async function runOperatorProgram(
   work: (context: Context, say: Say) => Promise<unknown>,

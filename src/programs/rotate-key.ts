@@ -3,9 +3,9 @@ import { rotateKey } from '../governance/sealing/rotate.ts'
 import { runOperatorProgram } from './operator-program.ts'
 
 /*
- * `npm run rotate-key`: makes a new data key and seals every value with it, while the service runs
- * (docs/encryption.md). `npm run rotate-key -- --installation-key`: wraps the data keys with the new
- * DATA_ENCRYPTION_KEY after this variable was changed.
+ * `npm run rotate-key` makes a new data key and seals every value with this key, while the service runs
+ * (docs/encryption.md). With `--installation-key`, it makes no new data key, but wraps the existing data keys with the
+ * new DATA_ENCRYPTION_KEY. The operator runs this after a change of DATA_ENCRYPTION_KEY.
  */
 
 const usage = 'usage: npm run rotate-key [-- [--installation-key] [--settle SECONDS]]\n'

@@ -4,7 +4,7 @@ import { headlineWithField, readAs } from '../policy/issues.ts'
 import { runOperatorProgram } from './operator-program.ts'
 
 /*
- * `npm run set-plan -- ORGANIZATION PLAN [LIMIT=NUMBER ...]`: moves an organization to the plan `free`, `pro` or
+ * `npm run set-plan -- ORGANIZATION PLAN [LIMIT=NUMBER ...]` moves an organization to the plan `free`, `pro` or
  * `enterprise`. `LIMIT=NUMBER` overrides a limit of the plan, and `LIMIT=plan` removes the override. The change applies
  * at once in every process.
  */
@@ -20,7 +20,7 @@ if (organizationId === undefined || plan === undefined || typeof overrides === '
 }
 await runOperatorProgram((context) => setPlan(context.combiner, organizationId, plan, overrides))
 
-/** The overrides, or an error message. */
+/** Returns the overrides, or an error message if an argument is wrong. */
 function overridesOf(texts: readonly string[]): LimitChanges | string {
   const named: [string, number | null][] = []
   for (const text of texts) {

@@ -3,7 +3,7 @@ import { runOperatorProgram } from './operator-program.ts'
 import { createTemporalClient } from '../shared/temporal-connection.ts'
 
 /*
- * `npm run set-queue -- ORGANIZATION QUEUE|--default`: sets the task queue on which new runs of an organization start.
+ * `npm run set-queue -- ORGANIZATION QUEUE|--default` sets the task queue on which new runs of an organization start.
  * The workers of this queue then execute these runs. `--default` means the queue of the shared workers.
  */
 

@@ -8,9 +8,10 @@ import { orFail, failStart } from './fail.ts'
 import { toolEnvironment } from './tool-environment.ts'
 
 /*
- * `npm run shell -- ORGANIZATION [--write]`: a Node prompt with `context`, `db`, `sql` and `organizationId`, for
- * developers of Countersign. Its transactions are read-only unless `--write` is given. The prompt opens only with
- * ENABLE_DEVELOPER_ROUTES, and only after the organization's audit log has an entry about the opening.
+ * `npm run shell -- ORGANIZATION [--write]` opens a Node prompt for developers of Countersign. The prompt has the
+ * variables `context`, `db`, `sql` and `organizationId`. Its transactions are read-only unless `--write` is given. The
+ * prompt opens only if ENABLE_DEVELOPER_ROUTES is set, and only after the organization's audit log has an entry about
+ * the opening.
  */
 
 const say = (line: string): void => void process.stderr.write(`${line}\n`)
@@ -33,7 +34,10 @@ const prompt = start({ prompt: `${organizationId}${mayWrite ? ' (write)' : ''}> 
 Object.assign(prompt.context, { context, db: context.db, sql, organizationId })
 prompt.once('exit', () => void context.close())
 
-/** Audits the opening of the shell, in a context that may write. Throws `not_found` for an unknown organization. */
+/**
+ * Writes an audit entry about the opening of the shell. Uses a context of its own, because the context of the prompt
+ * may be read-only. Throws `not_found` for an unknown organization.
+ */
 async function recordOpening(): Promise<void> {
   const recording = createContext(config, 'tool')
   try {

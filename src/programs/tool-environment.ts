@@ -10,12 +10,12 @@ const addresses = z.object({
 })
 
 /**
- * The environment of an operator's program.
- * - If `env` names a database, `env` is returned unchanged.
- * - Otherwise the values come from the data folder of `npm start` (`DATA_DIR`, default `.data`): the database, the
- *   Temporal server, the keys and the log folder. `say` gets a line with the database, without its password.
- * - If there is no bootstrap.json in this folder either, `env` is returned unchanged, and a later check reports the
- *   missing variables.
+ * Returns the environment for an operator's program.
+ * - If DATABASE_URL is set, returns `env` unchanged.
+ * - Otherwise adds the database, the Temporal server, the keys and the log folder of `npm start`. These values come
+ *   from its data folder (`DATA_DIR`, default `.data`). `say` gets a line that names the database, without its
+ *   password.
+ * - If the data folder has no bootstrap.json, returns `env` unchanged. A later check reports the missing variables.
  * Throws if the folder's files cannot be read.
  */
 export function toolEnvironment(env: NodeJS.ProcessEnv, say: (line: string) => void): NodeJS.ProcessEnv {

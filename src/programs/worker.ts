@@ -54,12 +54,12 @@ export const workerTuning = {
   maxConcurrentWorkflowTaskExecutions: 120,
   workflowTaskPollerBehavior: { type: 'autoscaling' },
   activityTaskPollerBehavior: { type: 'autoscaling' },
-  // A cached workflow takes about 45 KiB of the heaps, also while it waits for a person. With 400, waiting runs take at
-  // most 18 MiB. A workflow that is not cached is replayed when it wakes. By default the SDK would derive this number
-  // from V8's heap limit.
+  // A cached workflow takes about 45 KiB of the heaps, also while it waits for a person. So 400 cached workflows take
+  // at most 18 MiB. A workflow that is not cached is replayed when it wakes. Without this setting, the SDK would derive
+  // the number from V8's heap limit.
   maxCachedWorkflows: 400,
-  // A run waits this long for its dead worker before another worker takes the run. The SDKs for Go and Java use the
-  // same value. The default of this SDK is ten seconds.
+  // If the worker of a run is dead, the run waits this long until another worker takes the run. The SDKs for Go and
+  // Java use five seconds too. The default of this SDK is ten seconds.
   stickyQueueScheduleToStartTimeout: '5s',
 } as const
 
@@ -146,8 +146,8 @@ async function connectUntilThere(context: Context): Promise<NativeConnection> {
 }
 
 /**
- * Writes the SDK's warnings and errors to our log. A line has the SDK's message and the error as `loggedError` converts
- * it, but no arguments.
+ * Writes the SDK's warnings and errors to our log. A line has the SDK's message up to the first quoted value, the error
+ * as `loggedError` converts it, ids, and the activity's type. A line has no arguments of workflows or activities.
  */
 export function temporalLogger(log: Log): DefaultLogger {
   return new DefaultLogger('WARN', ({ level, message, meta = {} }) => {
@@ -181,7 +181,8 @@ async function main(): Promise<void> {
     },
   })
   let worker: RunningWorker | undefined
-  // Called before the start, because a worker that waits for Temporal or the database must end with its supervisor.
+  // This call comes before the start. A worker that waits for Temporal or the database must also end with its
+  // supervisor.
   exitWithParent(() => worker?.stop())
   worker = await startWorker(config, log).catch(failStart)
   signalReady()

@@ -7,13 +7,13 @@ import { bundleWorkflowCode, type Logger } from '@temporalio/worker'
 
 /** The folder `src`, or the build's copy of it. */
 const here = join(dirname(fileURLToPath(import.meta.url)), '..')
-/** `workflows` and the only folders that it imports. All code of the bundle comes from these folders. */
+/** All code of the bundle comes from these folders: `workflows`, and the folders from which `workflows` imports. */
 const sources = ['workflows', 'contract', 'policy', 'catalog']
 
 /**
  * Returns the path of the bundled workflow code. The build (dist) contains a bundle. Without a build, the sources are
- * bundled here, and this bundle is cached until the sources or the SDK change. Both bundles are made by
- * `bundleWorkflows`, the one of the build from compiled files.
+ * bundled here, and this bundle is cached until the sources or the SDK change. `bundleWorkflows` makes both bundles.
+ * For the build, it bundles compiled files.
  */
 export async function workflowBundlePath(): Promise<string> {
   const built = join(here, 'workflows.bundle.js')

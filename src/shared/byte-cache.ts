@@ -1,6 +1,8 @@
 import { LRUCache } from 'lru-cache'
 
-/** Estimated bytes that an entry takes in addition to its value: its key, and the cache's own data about the entry. */
+/**
+ * Estimated bytes of an entry in addition to its value. They cover the key, and the cache's own data about the entry.
+ */
 const entryBytes = 512
 
 /**
@@ -9,16 +11,16 @@ const entryBytes = 512
  */
 export type ByteCache<Value extends {}> = LRUCache<string, Value>
 
-/** A cache of at most `maxBytes`. A value larger than a quarter of `maxBytes` is not stored. */
+/** Creates a cache of at most `maxBytes`. A value larger than a quarter of `maxBytes` is not stored. */
 export const byteCache = <Value extends {}>(maxBytes: number): ByteCache<Value> =>
   new LRUCache({ maxSize: maxBytes, maxEntrySize: Math.floor(maxBytes / 4) })
 
-/** The size of an entry in bytes, as the cache expects it. `valueBytes` is a result of `heapBytes`. */
+/** Returns the size of an entry in the form that the cache expects. `valueBytes` is the estimated size of the value. */
 export const counted = (valueBytes: number): { readonly size: number } => ({ size: entryBytes + valueBytes })
 
 /**
- * An estimate of the memory that a JSON value takes, in bytes. The estimate is deliberately too high. The length of the
- * JSON text would be too low: a text of mostly brackets takes many times its length in memory. The function is not
+ * Estimates the memory that a JSON value takes, in bytes. The estimate is deliberately too high. The length of the JSON
+ * text would be too low: a text of mostly brackets takes many times its length in memory. The function is not
  * recursive, because an output may be nested deeper than the stack allows.
  */
 export function heapBytes(json: unknown): number {

@@ -5,8 +5,8 @@ import { configure } from 'safe-stable-stringify'
 const stringify = configure({ strict: true })
 
 /**
- * The RFC 8785 text of a JSON value. Throws for values that JSON does not have: NaN, `undefined` as the whole value,
- * half a surrogate pair.
+ * Returns the RFC 8785 text of a JSON value. Throws for a value that JSON does not have. Examples: NaN, half a
+ * surrogate pair, and `undefined` as the whole value.
  */
 export function canonicalJson(value: unknown): string {
   const text = stringify(value)
@@ -28,12 +28,14 @@ function hasLoneSurrogate(text: string): boolean {
   return false
 }
 
-/** Lower-case hex SHA-256 of the text in UTF-8. */
+/** Returns the SHA-256 hash of the text in UTF-8, as lower-case hex. */
 export function sha256(text: string): string {
   return hash('sha256', text)
 }
 
-/** The hash of a JSON value in the audit log: lower-case hex SHA-256 of its RFC 8785 text. */
+/**
+ * Returns the hash of a JSON value for the audit log. This is the SHA-256 hash of the RFC 8785 text, as lower-case hex.
+ */
 export function hashOf(value: unknown): string {
   return sha256(canonicalJson(value))
 }

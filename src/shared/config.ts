@@ -15,7 +15,7 @@ export interface Config extends SessionSecrets {
    * prevent a start in production.
    */
   readonly warnings: readonly string[]
-  /** Names this process in logs and heartbeats. */
+  /** The name of this process in logs and heartbeats. */
   readonly processId: string
   readonly database: { readonly url: string; readonly appRole: string; readonly prepare: boolean }
   readonly temporal: {
@@ -31,7 +31,7 @@ export interface Config extends SessionSecrets {
     readonly host: string
     readonly port: number
     readonly publicUrl: string | null
-    /** The files for TLS. null: the API serves HTTP without TLS, for loopback or behind a proxy that does TLS. */
+    /** The files for TLS. Is null if the API serves HTTP without TLS, for loopback or behind a proxy that does TLS. */
     readonly tls: { readonly certFile: string; readonly keyFile: string } | null
     readonly docs: boolean
     /** True if `npm run shell` may open the developer shell. */
@@ -39,21 +39,27 @@ export interface Config extends SessionSecrets {
     /** Addresses and CIDR ranges of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted. */
     readonly trustedProxies: readonly string[]
   }
-  /** Where the API's metrics are served; null: nowhere. */
+  /** The address of the API's metrics. Is null if the API serves no metrics. */
   readonly metrics: { readonly host: string; readonly port: number } | null
-  /** Where the worker's metrics are served; null: nowhere. */
+  /** The address of the worker's metrics. Is null if the worker serves no metrics. */
   readonly workerMetrics: { readonly host: string; readonly port: number } | null
-  /** The encryption key of the installation, then its previous keys. Each key has 32 bytes. */
+  /**
+   * The first key is the present encryption key of the installation. The others are its previous keys. A key has 32
+   * bytes.
+   */
   readonly encryptionKeys: readonly [Buffer, ...Buffer[]]
   readonly tools: {
     readonly fileRoot: string
     readonly smtpUrl: string | null
     readonly mailFrom: string
-    /** Which organizations may use `fileRoot` and `smtpUrl`: all, or those that an operator names. */
+    /**
+     * Says which organizations may use `fileRoot` and `smtpUrl`. `named` means only the organizations that an operator
+     * names with `npm run connect-installation`.
+     */
     readonly installationTools: 'all' | 'named'
     readonly modelPrices: readonly ModelPrice[]
   }
-  /** Where credentials of connections are kept. */
+  /** The store for the credentials of connections. */
   readonly secrets:
     | { readonly backend: 'db' }
     | {
@@ -63,48 +69,55 @@ export interface Config extends SessionSecrets {
         readonly prefix: string
       }
   readonly connections: {
-    /** Connections may reach these hosts although they are private or have no TLS. */
+    /** Connections may reach these hosts even if a host is private or has no TLS. */
     readonly hosts: readonly NamedHost[]
     /**
-     * The address of the ticket tracker, without a closing slash; null: not set. Credentials of the tracker are sent
-     * only to this address.
+     * The address of the ticket tracker, without a closing slash. Is null if it is not set. Credentials of the tracker
+     * are sent only to this address.
      */
     readonly trackerBaseUrl: string | null
     readonly google: {
-      /** The id and secret with which this installation is registered at Google as an OAuth client; null: not set. */
+      /**
+       * This installation is registered at Google as an OAuth client with this id and secret. Is null if they are not
+       * set.
+       */
       readonly client: { readonly id: string; readonly secret: string } | null
-      /** Base address of Google, without a closing slash; null: Google's own addresses. */
+      /** The base address for requests to Google, without a closing slash. Is null for Google's own addresses. */
       readonly baseUrl: string | null
     }
   }
   readonly people: {
     readonly signUp: SignUp
-    /** Maximum number of organizations that one person may create, without the personal one; null: no maximum. */
+    /**
+     * Maximum number of organizations that one person may create. Personal organizations do not count. Is null if there
+     * is no maximum.
+     */
     readonly organizationsPerPerson: number | null
     /** True if a person must confirm their mail address before they run workflows or use agents. */
     readonly mustBeConfirmed: boolean
   }
-  /** Who may set an organization's limits: its owners, or only the operator with `npm run set-plan`. */
+  /** Says who may set an organization's limits. `operator` means only the operator, with `npm run set-plan`. */
   readonly quotaOverrides: 'owner' | 'operator'
-  /** Folder of the full logs; null: stderr. */
+  /** The folder of the full logs. Is null if the logs go to stderr. */
   readonly logFolder: string | null
   /**
    * The data folder of `npm start`. The folder need not exist, for example if this process runs without `npm start`.
    */
   readonly dataFolder: string
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent'
-  /** Seconds until the approval of a step or run expires, unless its rule says otherwise; 0: it never expires. */
+  /**
+   * Seconds until the approval of a step or run expires. 0 means never. A rule can set another time for its approvals.
+   */
   readonly runApprovalSeconds: number
-  /** Days that the data of an ended run is kept; 0: forever. */
+  /** Days after which the data of an ended run is deleted. 0 means never. */
   readonly retentionDays: number
   readonly heartbeatTimeoutSeconds: number
   readonly reconcileSeconds: number
 }
 
 /**
- * Reads the settings from environment variables. An empty variable counts as not set. Throws `WrongSettings`, with a
- * line for every missing or invalid variable. In production, the error also has a line for every setting that is not
- * allowed there.
+ * Reads the settings from environment variables. An empty variable counts as not set. Throws `WrongSettings` with a
+ * line for every missing or invalid variable. In production, a setting that is not allowed there adds a line too.
  */
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const { values: e, wrong } = readEnvironment(env)
@@ -195,7 +208,7 @@ function keyIn(name: string, text: string, wrong: string[]): Buffer {
   return key
 }
 
-/** The parts of a list with commas, without white space around them. */
+/** Splits a list at its commas. Removes white space around the parts, and leaves out empty parts. */
 const listOf = (text = ''): string[] =>
   text
     .split(',')
@@ -203,8 +216,8 @@ const listOf = (text = ''): string[] =>
     .filter((part) => part !== '')
 
 /**
- * The address with which links to this service begin: `PUBLIC_URL`, else the listening address. It has no closing
- * slash.
+ * Returns the address with which links to this service begin, without a closing slash. This is `PUBLIC_URL`. If
+ * `PUBLIC_URL` is not set, it is the address on which the API listens.
  */
 export function publicBase({ http }: Pick<Config, 'http'>): string {
   const own = `${http.tls === null ? 'http' : 'https'}://${http.host}:${http.port}`

@@ -36,7 +36,7 @@ const fields = {
   DATA_DIR: z.string().default('.data'),
   /** The port of the embedded PostgreSQL; 0 means any free port. */
   POSTGRES_PORT: port.default(0),
-  /** The address with the role that owns the tables. Only migrations use this role. */
+  /** This address names the role that owns the tables. Only migrations use this role. */
   DATABASE_OWNER_URL: databaseUrl.optional(),
   DATABASE_URL: databaseUrl,
   DATABASE_APP_ROLE: z.string().min(1).default('countersign_app'),
@@ -105,8 +105,8 @@ const fields = {
 export type Environment = { readonly [Name in keyof typeof fields]: z.output<(typeof fields)[Name]> }
 
 /**
- * Reads each variable; an empty one counts as not set. `wrong` has a sentence for each missing or wrong variable. In
- * `values` such a variable has its default, or an empty text if it has none.
+ * Reads each variable. An empty variable counts as not set. `wrong` has a sentence for each missing or wrong variable.
+ * In `values`, a missing or wrong variable has its default, or an empty text if the variable has no default.
  */
 export function readEnvironment(env: NodeJS.ProcessEnv): { values: Environment; wrong: string[] } {
   const wrong: string[] = []
@@ -142,7 +142,10 @@ function number(form: RegExp, least: number, most: number, what: string): z.ZodT
   })
 }
 
-/** A text from Google without spaces. The error message does not repeat the value. */
+/**
+ * Returns the schema for an id or a secret from Google, which has no spaces. The error message does not repeat the
+ * value.
+ */
 function clientText(what: string): z.ZodType<string, string> {
   return z
     .string()
@@ -150,8 +153,8 @@ function clientText(what: string): z.ZodType<string, string> {
 }
 
 /**
- * An address with one of these schemes. The error message does not repeat the address, because it may contain a
- * password.
+ * Returns the schema for an address with one of these schemes. The error message does not repeat the address, because
+ * the address may contain a password.
  */
 function address(schemes: readonly string[], example: string): z.ZodType<string, string> {
   return z.string().refine((text) => schemes.some((scheme) => text.startsWith(`${scheme}/`)), {
@@ -173,7 +176,7 @@ function hasRealPort(text: string): boolean {
   return number === '' || (/^\d{1,5}$/.test(number) && Number(number) >= 1 && Number(number) <= 65_535)
 }
 
-/** Like `address`, for addresses that this service parses itself. */
+/** Like `address`, but also requires a readable host and port, because this service parses the address itself. */
 function readableAddress(schemes: readonly string[], example: string): z.ZodType<string, string> {
   return address(schemes, example).refine((text) => URL.canParse(text) && new URL(text).hostname !== '', {
     error: `its host or port cannot be read: write it such as \`${example}\``,
@@ -187,8 +190,8 @@ function isLoopback(address: string): boolean {
 }
 
 /**
- * An address or a name of this machine. A name with a number as its last part is refused: it is probably an IP address
- * with a mistake.
+ * Returns the schema for an IP address or a name of this machine. A name whose last part is a number is refused. It is
+ * probably an IP address with a mistake, such as `127.0.0.300`.
  */
 function listenHost(): z.ZodType<string, string> {
   const name = /^(?=.{1,253}$)[a-z\d](?:[a-z\d_-]*[a-z\d])?(?:\.[a-z\d](?:[a-z\d_-]*[a-z\d])?)*$/i

@@ -1,10 +1,10 @@
 /** Lets callers who need the same result at the same time share one execution. */
 export interface Joined {
   /**
-   * Returns the result of `work`. If an execution with the same key is under way and has not called `begins` yet, the
-   * caller shares this execution. Otherwise a new one starts. `work` calls `begins` immediately before it reads. So
-   * every caller gets a result that was read after its call of `join`. If `work` throws, all callers that share the
-   * execution get the error. Use a key for one kind of result only.
+   * Returns the result of `work`. `work` must call `begins` immediately before it reads data. Until then, all calls of
+   * `join` with the same key share one execution. A later call starts a new execution. So every caller gets data that
+   * was read after its own call of `join`. If `work` throws, all callers that share the execution get the error. Use
+   * each key for only one kind of result.
    */
   join<T>(key: string, work: (begins: () => void) => Promise<T>): Promise<T>
 }

@@ -13,7 +13,6 @@ export class JsonParts implements AsyncIterable<string> {
     return this.#parts()
   }
 
-  /** The whole text. */
   async text(): Promise<string> {
     let text = ''
     for await (const part of this) text += part
@@ -21,7 +20,6 @@ export class JsonParts implements AsyncIterable<string> {
   }
 }
 
-/** An object in parts. */
 export class ObjectParts extends JsonParts {
   readonly #fields: Readonly<Record<string, unknown>>
 
@@ -30,7 +28,7 @@ export class ObjectParts extends JsonParts {
     this.#fields = fields
   }
 
-  /** The same object with only these fields. The values of the other fields are never read. */
+  /** Returns the object with only these fields. The values of the other fields are never read. */
   only(names: readonly string[]): ObjectParts {
     return new ObjectParts(
       Object.fromEntries(Object.entries(this.#fields).filter(([name]) => names.includes(name))),
@@ -39,8 +37,8 @@ export class ObjectParts extends JsonParts {
 }
 
 /**
- * An object in parts, with these fields in this order, as `JSON.stringify` writes it. A field may itself consist of
- * parts.
+ * Makes an object in parts. The text is the same as from `JSON.stringify(fields)`. The value of a field may itself be
+ * in parts.
  */
 export const objectInParts = (fields: Readonly<Record<string, unknown>>): ObjectParts =>
   new ObjectParts(fields)
@@ -59,7 +57,7 @@ async function* fieldsInParts(fields: Readonly<Record<string, unknown>>): AsyncG
   yield before === '{' ? '{}' : '}'
 }
 
-/** An object in parts. Its fields are made one after the other. */
+/** Makes an object in parts. `entries` yields one field at a time, and the value of a field may itself be in parts. */
 export function entriesInParts(entries: () => AsyncIterable<readonly [string, unknown]>): JsonParts {
   return new JsonParts(async function* () {
     let before = '{'
@@ -73,7 +71,7 @@ export function entriesInParts(entries: () => AsyncIterable<readonly [string, un
   })
 }
 
-/** A list in parts. Its values are made one after the other, and each value may itself consist of parts. */
+/** Makes a list in parts. `values` yields one value at a time, and a value may itself be in parts. */
 export function listInParts(values: () => AsyncIterable<unknown>): JsonParts {
   return new JsonParts(async function* () {
     let before = '['

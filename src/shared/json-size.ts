@@ -1,13 +1,19 @@
 const [quote, backslash, comma, colon, list, object] = [0x22, 0x5c, 0x2c, 0x3a, 0x5b, 0x7b]
 
-/** One output, input or value of the memory may contain at most this many JSON values. */
+/**
+ * An output, an input, an answer of a service, and a value of `memory_get` may each contain at most this many JSON
+ * values.
+ */
 export const mostValues = 200_000
-/** One output, input or value of the memory may take at most this many bytes of the process's memory. */
+/**
+ * An output, an input, an answer of a service, and a value of `memory_get` may each take at most this many bytes of the
+ * process's memory.
+ */
 export const mostHeapBytes = 64 * 1024 * 1024
 
 /**
- * Estimated memory, in bytes, for a value and for a field, in addition to its text. The estimate is deliberately too
- * high.
+ * Estimated bytes of memory for each value, and for each field of an object. The text is counted separately. Both
+ * estimates are deliberately too high.
  */
 const [valueBytes, fieldBytes] = [72, 48]
 
@@ -32,8 +38,8 @@ export class JsonSize {
 }
 
 /**
- * The number of values (lists, objects, and values separated by commas), and the estimated memory of all of them in
- * bytes. Stops counting above `most` values.
+ * Returns the number of values and their estimated memory in bytes. The number is one, plus one for each list, object
+ * and comma. Stops counting above `most` values.
  */
 function costOf(text: string, most: number): { values: number; bytes: number } {
   let [values, fields] = [1, 0]
@@ -55,8 +61,8 @@ function closingQuote(text: string, start: number): number {
 }
 
 /**
- * The maximum memory, in bytes, for parsing a JSON text and keeping its value. It covers the text, its strings, and up
- * to `mostValues` values. `octets` is the length of the text in bytes, as PostgreSQL counts them.
+ * Returns the maximum memory, in bytes, for a JSON text and its parsed value together. The value counts with its
+ * strings and with at most `mostValues` values. `octets` is the length of the text in bytes, as PostgreSQL counts them.
  */
 export function mostCostOf(octets: number): number {
   return 4 * octets + Math.min(octets * 20, mostValues * (valueBytes + fieldBytes))

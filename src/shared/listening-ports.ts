@@ -8,8 +8,8 @@ type PortName = 'PORT' | 'METRICS_PORT' | 'WORKER_METRICS_PORT' | 'POSTGRES_PORT
 export const apiPorts: readonly PortName[] = ['PORT', 'METRICS_PORT']
 
 /**
- * Returns an error message for each of `names` whose port an earlier one of `names` takes. The port 0 means any free
- * port, so it is not compared. A port that `wrong` reports as wrong is not compared either.
+ * Returns an error message for each of `names` that has the same port as an earlier one, on an overlapping address.
+ * Port 0 is not compared, because it means any free port. A port that `wrong` reports as wrong is not compared either.
  */
 export function clashingPorts(
   { values, wrong }: { readonly values: Environment; readonly wrong: readonly string[] },
@@ -35,8 +35,9 @@ function hostOf(name: PortName, { HOST, METRICS_HOST }: Environment): string {
 }
 
 /**
- * True if a port that is open on one of these addresses cannot be opened on the other one. `::` stands for all
- * addresses of this machine, and `0.0.0.0` for all of IPv4. Names are not looked up, but `localhost` is known.
+ * True if the same port cannot be open on both addresses. Example: `0.0.0.0` and `127.0.0.1`. `::` stands for all
+ * addresses of this machine, and `0.0.0.0` for all IPv4 addresses. Names are not looked up, and only `localhost` is
+ * known.
  */
 function overlap(one: string, other: string): boolean {
   const covers = (wide: string, host: string): boolean =>

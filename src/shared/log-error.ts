@@ -12,9 +12,9 @@ export interface LoggedError {
   readonly type?: string
   readonly table?: string
   readonly constraint?: string
-  /** The codes of a schema's issues, never their paths or values. */
+  /** The codes of a schema's issues. Paths and values of the issues are never logged. */
   readonly issues?: readonly string[]
-  /** Stack frames without the message before them. */
+  /** The stack frames. The message at the beginning of the stack is removed. */
   readonly stack?: string
   readonly cause?: LoggedError
   readonly errors?: readonly LoggedError[]
@@ -43,7 +43,10 @@ export function loggedError(error: unknown, depth = 0): LoggedError {
   }
 }
 
-/** The start of a message, up to the first value that it quotes or appends. */
+/**
+ * Returns the start of a message, up to the first value that the message quotes or appends. Example: the message
+ * `relation "runs" does not exist` becomes `relation …`.
+ */
 export function wordsOf(text: string): string {
   const cut = /["`“„«<@\n:]|(?:^|[\s([])'/.exec(text)
   const words = (cut === null ? text : text.slice(0, cut.index)).slice(0, 300).trimEnd()
@@ -97,8 +100,8 @@ const isDatabaseError = (error: Error): boolean => {
 }
 
 /**
- * Names of errors of Temporal's client and of this service. Their messages put input in backticks, and `wordsOf` cuts a
- * message there.
+ * The names of errors of Temporal's client and of this service. Their messages put input in backticks, and `wordsOf`
+ * cuts a message there.
  */
 const known = new Set([
   'DomainError',
@@ -140,8 +143,8 @@ const kindsOf = (issues: readonly unknown[]): string[] =>
 const frame = /^at (?:[^()]{1,200} \()?(?:file:\/\/|node:|\/|<anonymous>|native)[^()]{0,300}\)?$/
 
 /**
- * The lines of the stack that name a position in a program. The search begins after the message, because the message
- * may have similar lines.
+ * Returns the lines of the stack that name a position in a program. The search begins after the message, because the
+ * message may have similar lines.
  */
 function framesOf({ stack, message }: Error): string {
   if (typeof stack !== 'string') return ''

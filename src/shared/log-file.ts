@@ -1,7 +1,7 @@
 import { closeSync, mkdirSync, openSync, fstatSync, renameSync, statSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** In bytes. A larger log is renamed to `FILE.1`, which replaces an older `FILE.1`. */
+/** Maximum bytes of a log. A larger log is renamed to `FILE.1`. An older `FILE.1` is then replaced. */
 const largest = 16 * 1024 * 1024
 
 /** A destination of log lines. Each line is JSON, as pino writes it. */
@@ -48,8 +48,8 @@ function isAt(path: string, file: number): boolean {
 }
 
 /**
- * If a pipe is full, `terminal` waits for the program that reads the pipe: at most this many times, and this many
- * milliseconds each time. The whole process stands still during a wait.
+ * If a pipe is full, `terminal` waits until another program has read from the pipe. For one line, it waits at most
+ * `mostWaits` times, and `wait` milliseconds each time. The whole process stands still during a wait.
  */
 const [mostWaits, wait] = [50, 20]
 

@@ -10,14 +10,15 @@ export interface LogOptions {
   /** The name of the program, and of its log file. */
   readonly process: string
   readonly processId: string
-  /** Folder of the full log; null: stderr. */
+  /** The folder of the full log. Is null if the full log goes to stderr. */
   readonly folder: string | null
 }
 
 /**
- * Writes JSON lines to stderr. If `folder` is not null, writes them to a file in this folder, and only warnings and
- * errors, in a readable form, to stderr. Stdout is for `ready` and progress. Callers never log the parameters of calls,
- * but errors may contain parameters. Therefore an error is always converted by `loggedError`, in every field.
+ * Creates a log of JSON lines. If `folder` is null, all lines go to stderr. Otherwise all lines go to a file in this
+ * folder, and stderr gets only warnings and errors, in a readable form. Stdout is for `ready` and progress. Callers
+ * never log the parameters of calls, but an error may contain parameters. So `loggedError` converts errors in all
+ * fields.
  */
 export function createLog({ level, process, processId, folder }: LogOptions): Log {
   return pino(

@@ -7,7 +7,7 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom
  */
 export type Metrics = ReturnType<typeof createMetrics>
 
-/** Seconds. */
+/** The limits of the buckets, in seconds. */
 const requestBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 const toolBuckets = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300]
 const lockBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5]
@@ -15,7 +15,7 @@ const batchBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 
 type Makers = ReturnType<typeof makersOf>
 
-/** Functions that make a metric of this registry. */
+/** Returns functions that make a metric of this registry. */
 function makersOf(registry: Registry) {
   const named = <Label extends string>(name: string, help: string, labelNames: readonly Label[]) => ({
     name: `countersign_${name}`,
@@ -68,7 +68,7 @@ const workMetrics = ({ counter, gauge, histogram }: Makers) => ({
   lostLines: counter('log_lines_lost_total', 'Lines of the log that could not be written', 'to'),
 })
 
-/** Metrics of the state of the database and of disks, which is read for each scrape. */
+/** Metrics of the state of the database and of disks. This state is read for each scrape. */
 const stateMetrics = ({ gauge }: Makers) => ({
   databaseUp: gauge('database_up', 'Whether the state below could be read: 1 or 0'),
   openRuns: gauge('open_runs', 'Runs that have not ended, up to 10,000', 'status'),
@@ -98,7 +98,7 @@ export function createMetrics(kind: string) {
     ...stateMetrics(makers),
     /** Registers a function that sets gauges before each scrape. It must be cheap and must not throw. */
     beforeScrape: (read: () => Promise<void>) => void readers.push(read),
-    /** Prometheus' text format. */
+    /** Returns all metrics in Prometheus' text format. */
     text: async (): Promise<string> => {
       // The metrics of the process itself observe the garbage collector. A process that nobody scrapes does not need
       // them, so they start only with the first scrape.

@@ -8,7 +8,9 @@ export interface TokenPrice {
 }
 
 export interface ModelPrice extends TokenPrice {
-  /** `provider/model`; a star at the end stands for any further characters. */
+  /**
+   * Has the form `provider/model`. A star at the end stands for any further characters. Example: `anthropic/claude-*`.
+   */
   readonly models: string
 }
 
@@ -49,8 +51,8 @@ export interface PricedModel {
 }
 
 /**
- * The first price that names the model; null if none does. Anybody can host Ollama and charge for it. So Ollama is free
- * only on this machine and on `ownHosts`, which the operator has named.
+ * Returns the first price that matches the model; null if no price matches. Anybody can host Ollama and charge for it.
+ * So a price of 0 for Ollama applies only on this machine and on `ownHosts`, which the operator has named.
  */
 export function priceOf(
   prices: readonly ModelPrice[],

@@ -2,8 +2,8 @@ import { BlockList, isIP } from 'node:net'
 import type { z } from 'zod'
 
 /**
- * The shortest allowed prefix of a trusted range, by the length of an address in bits. A range with a shorter prefix
- * would also include clients.
+ * The shortest prefix that a trusted range may have. It is 8 for IPv4 (addresses of 32 bits) and 16 for IPv6 (128
+ * bits). A range with a shorter prefix would also include clients.
  */
 const shortestPrefix: Readonly<Record<number, number>> = { 32: 8, 128: 16 }
 

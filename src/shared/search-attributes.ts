@@ -7,12 +7,15 @@ const types = { Keyword: 2, Int: 3, KeywordList: 7 } as const
 const typeOf = (name: string): keyof typeof types =>
   name === searchAttributes.version ? 'Int' : name === searchAttributes.waitingOn ? 'KeywordList' : 'Keyword'
 
-/** Results of `hasSearchAttributes`, by client. A failed request is not remembered, so the next call asks again. */
+/**
+ * The result of `hasSearchAttributes` for each client. A failed request is not remembered, so the next call asks again.
+ */
 const known = new WeakMap<Client, boolean>()
 
 /**
- * Whether the namespace has our search attributes; registers them if this client may. Without the attributes, runs
- * work, but operators cannot search by them. Throws if Temporal cannot be reached, and the run is then started later.
+ * Returns whether the namespace has our search attributes. Registers missing attributes, if this client has the right.
+ * Without the attributes, runs work, but operators cannot search by them. Throws if Temporal cannot be reached. The run
+ * is then started later.
  */
 export async function hasSearchAttributes(client: Client, log: Log): Promise<boolean> {
   const before = known.get(client)

@@ -2,8 +2,8 @@ import { hkdfSync } from 'node:crypto'
 
 export interface SessionSecrets {
   /**
-   * Signs cookies and mailed tokens and encrypts the secrets of second factors. This value must be the same in every
-   * process.
+   * The service signs cookies and mailed tokens with this value, and encrypts the secrets of second factors with it.
+   * All processes must have the same value.
    */
   readonly sessionSecret: string
   /** Earlier values of `sessionSecret`, newest first. They only decrypt the secrets of second factors. */

@@ -2,14 +2,17 @@ import { domainToASCII } from 'node:url'
 import { z } from 'zod'
 
 /**
- * Who may create an account: everybody (`open`), people with an open invitation (`invited`), nobody (`closed`), or
- * people whose mail address has one of these domains (`domain`).
+ * Says who may create an account:
+ * - `open`: everybody.
+ * - `invited`: people with an open invitation.
+ * - `closed`: nobody.
+ * - `domain`: people whose mail address has one of these domains.
  */
 export type SignUp =
   | { readonly mode: 'open' | 'invited' | 'closed' }
   | {
       readonly mode: 'domain'
-      /** ASCII and lower case. Their subdomains do not count. */ readonly domains: readonly string[]
+      /** Are in ASCII and lower case. Subdomains do not count. */ readonly domains: readonly string[]
     }
 
 const hint = 'write `open`, `invited`, `closed`, or `domain:acme.com` (several with commas)'
@@ -35,7 +38,9 @@ export function isOfDomain(email: string, domains: readonly string[]): boolean {
   return domain !== null && domains.includes(domain)
 }
 
-/** The domain in ASCII (punycode) and lower case; null if it is not a domain name with at least two parts. */
+/**
+ * Returns the domain in ASCII (punycode) and lower case; null if the text is not a domain name with at least two parts.
+ */
 function asciiDomain(text: string): string | null {
   const ascii = domainToASCII(text).toLowerCase()
   const isName = /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/.test(

@@ -3,8 +3,8 @@ import { Client, Connection } from '@temporalio/client'
 import type { Config } from './config.ts'
 
 /**
- * Options of the connection to Temporal. It has no TLS, or TLS, or TLS with a client certificate, or an API key
- * (Temporal Cloud).
+ * Returns the options of the connection to Temporal. TLS, a client certificate for TLS, and an API key (for Temporal
+ * Cloud) are optional.
  */
 export function connectionOptions(config: Config['temporal']) {
   const { tlsCertFile, tlsKeyFile } = config

@@ -4,11 +4,11 @@ const budget = 1
 const waiting: (() => void)[] = []
 
 /**
- * Queues `work`, which must not throw. Queued functions run in the order of the calls. Each one starts when the
- * microtasks of the previous one have run. If a hundred requests of agents arrive together, only a few start before the
- * thread handles other events. Otherwise the thread would read the database's answer to the current batch
- * (governance/audit/lane.ts) only after all requests. Until then, this batch holds the chain lock
- * (docs/performance.md#turns-and-cheaper-appends).
+ * Puts `work` into a queue. `work` must not throw. Queued functions run in the order of the calls. Each function starts
+ * when the microtasks of the function before it have run. After each millisecond of queued work, the thread handles
+ * other events. This matters if a hundred requests of agents arrive together. Without the queue, all of them would
+ * start before the thread reads the database's answer to the current batch (governance/audit/lane.ts). During this
+ * time, the batch would hold the chain lock (docs/performance.md#turns-and-cheaper-appends).
  */
 export function runInTurn(work: () => void): void {
   waiting.push(work)

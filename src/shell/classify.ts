@@ -76,8 +76,8 @@ export function classifyCommand(command: string): ShellReading {
 }
 
 /**
- * Defines a variable that `collect` has not found, because the text does not show the builtin or its operands. An
- * example is `$x name` with `x=read`.
+ * Defines a variable that `collect` has not found, because the text does not show the builtin or its operands. Example:
+ * in `x=read; $x name`, the text does not show that `read` sets `name`.
  */
 function setByBuiltin(target: string, value: string, state: State): void {
   const [name = '', ...index] = target.split(/(?=\[|\uFFF3$)/)
@@ -125,8 +125,9 @@ function onlyTangledInHeredocs(code: string): boolean {
 }
 
 /**
- * Searches a text that was not read completely for names of programs that send data out. If the text without its quoted
- * heredocs is harmless, the heredocs are only written to files, and names in them do not count.
+ * Searches a text that was not read completely for names of programs that send data out. If the text is harmless
+ * without its quoted heredocs, the command only writes these heredocs to files. Names in the heredocs then do not
+ * count.
  */
 function searchRest(code: string, state: State): void {
   const shorter = code.length > longest && code.length <= longestScan ? withoutHeredocs(code) : undefined

@@ -1,7 +1,7 @@
 /*
- * Above these limits, a command counts as too long or too tangled to read. The parser reads 10,000 characters in about
- * a millisecond, but it reads a nested part again for every level. `npm run bench shell` measures the time that the
- * limits allow.
+ * A command that exceeds these limits counts as too long or too tangled to read. The parser reads 10,000 characters in
+ * about a millisecond. But it reads a nested part again for every level. `npm run bench shell` measures the time that a
+ * command can take within the limits.
  */
 /** Maximum characters of a text that is parsed. */
 export const longest = 10_000
@@ -16,15 +16,22 @@ export const mostParts = 1_500
 export const mostHeredocs = 24
 /** Maximum depth of nested syntax. */
 export const deepest = 120
-/** Maximum depth of commands that run commands. */
+/** Maximum depth of commands that run commands, such as `bash -c 'bash -c ls'`. */
 export const deepestRuns = 10
-/** Maximum steps of work for one command. Each character of a nested part is a step, counted again at every level. */
+/**
+ * Maximum steps of work for the whole classification. A nested part costs a step for each character, again at every
+ * level.
+ */
 export const fuel = 10_000
-/** Steps of work for each text that is read as code, in addition to one for each character. */
+/**
+ * The number of steps of work for each nested text that is read as code, in addition to one step for each character.
+ */
 export const perCode = 150
-/** Steps of work for each command, in addition to one for each of its words. */
+/** The number of steps of work for each command, in addition to one for each of its words. */
 export const perCommand = 20
-/** Maximum number of readings of one word or command. Several readings exist if a variable can have several values. */
+/**
+ * Maximum number of readings of one word or command. If a variable can have several values, each value gives a reading.
+ */
 export const mostAlternatives = 12
 /**
  * An unreadable text is searched for programs that send data out, up to this many characters. Linux accepts no argument
@@ -36,7 +43,10 @@ export const longestWord = 20_000
 
 const openers = /\$[({[]|`|[<>]\(|\(\(/g
 
-/** `length`: how many characters of a text can be read. `because`: why the rest cannot be read. */
+/**
+ * Returns as `length` how many characters of a text can be read, and as `because` why the rest cannot be read. If the
+ * whole text can be read, `because` is undefined.
+ */
 export function readable(text: string): { readonly length: number; readonly because: string | undefined } {
   let length = text.length
   let because: string | undefined

@@ -1,7 +1,7 @@
 import { scanForSenders } from './scan.ts'
 import type { ShellReading } from './types.ts'
 
-/** Cmdlets, aliases, classes and Windows programs with which PowerShell sends data out, in lower case. */
+/** Cmdlets, aliases, classes and Windows programs that send data out. All names are in lower case. */
 const senders: ReadonlySet<string> = new Set(
   `invoke-webrequest iwr invoke-restmethod irm invoke-rest start-bitstransfer send-mailmessage new-pssession
   enter-pssession invoke-command icm connect-pssession test-netconnection tnc resolve-dnsname publish-module publish-script
@@ -17,9 +17,10 @@ const senders: ReadonlySet<string> = new Set(
 )
 
 /**
- * Classifies a PowerShell command. The language is not parsed: every command counts as a script, or as egress if it
- * contains the name of a sender, a program that sends data out. The case of letters is ignored, and so are back-ticks,
- * carets and quotes inside a name.
+ * Classifies a PowerShell command. The language is not parsed. A command counts as egress if it contains the name of a
+ * sender (a program that sends data out), a path to another machine, or a `certutil` that fetches. Every other command
+ * counts as a script. Upper and lower case are not distinguished. Back-ticks, carets and quotes inside a name are
+ * ignored.
  */
 export function classifyPowerShell(command: string): ShellReading {
   const bare = command.slice(0, 1_000_000).replaceAll(/[`^'"]|\0/g, '')
@@ -30,7 +31,7 @@ export function classifyPowerShell(command: string): ShellReading {
   }
   const sender = scanForSenders(bare.replaceAll(/\.exe\b/gi, ''))
   if (sender !== undefined) return { kind: 'egress', because: `\`${sender}\` sends data out` }
-  // With a path such as `\\host\share\file`, a program reads or writes a file on another machine.
+  // A path such as `\\host\share\file` names a file on another machine.
   if (/(^|[\s=(,;])\\\\[\w.${}()-]+\\[\w${]/.test(bare))
     return { kind: 'egress', because: 'a path leads to another machine' }
   // `certutil -urlcache` fetches an address.
@@ -40,8 +41,8 @@ export function classifyPowerShell(command: string): ShellReading {
 }
 
 /**
- * Whether a line names certutil and then one of these options. Searches for the two in turn, because one expression for
- * both would take quadratic time in a line that repeats `certutil`.
+ * Whether a line names certutil, and after it an option with which certutil fetches an address. Searches for the two
+ * one after the other. One expression for both would take quadratic time in a line that repeats `certutil`.
  */
 function asksCertutil(line: string): boolean {
   const at = line.search(/\bcertutil\b/i)

@@ -48,8 +48,8 @@ export function scanForSenders(text: string): string | undefined {
 }
 
 /**
- * Whether a character can be part of the name of a program or subcommand: letters, digits and `_.+:-`. False for NaN,
- * the code after the end of the text.
+ * Whether a character can be part of the name of a program or subcommand: letters, digits and `_.+:-`. After the end of
+ * the text, the code is NaN, and the result is false.
  */
 function inWord(code: number): boolean {
   if (code >= 97 && code <= 122) return true

@@ -13,14 +13,14 @@ export interface ShellReading {
   readonly because: string
 }
 
-/** The input of a command that the text shows: its standard input, and files made by `<(...)`. */
+/** The input of a command, as far as the text of the command shows it: standard input, and the output of `<(...)`. */
 export interface Call {
   readonly input: string | undefined
   readonly files: readonly string[]
 }
 
 /**
- * The functions that a reader (`Program`) calls for what it finds in a program's arguments. Words contain the marks of
+ * A `Program` calls these functions for what it finds in the arguments of a program. Words contain the marks of
  * `marks.ts`.
  */
 export interface Shell {
@@ -28,22 +28,25 @@ export interface Shell {
   note(kind: 'script' | 'egress', because: string): void
   /** Reads words as a command, e.g. the command that a wrapper runs. */
   run(words: readonly string[], call?: Call): void
-  /** Reads a text as shell code, e.g. the text of `sh -c`, with `$0`, `$1` and so on if they are known. */
+  /**
+   * Reads a text as shell code, e.g. the text of `sh -c`. `words` are the values of `$0`, `$1` and so on, if they are
+   * known.
+   */
   code(text: string, words?: readonly string[]): void
-  /** Sets a variable in the environment of later programs. */
+  /** Judges a variable that is set in the environment of later programs. */
   environment(name: string, value: string): void
   /**
-   * Sets a variable or an element, for a builtin such as `read`, `printf -v` or `export "x=y"`. Without `value`, the
-   * value is unknown.
+   * Records that a builtin such as `read`, `printf -v` or `export "x=y"` sets a variable or an element. If `value` is
+   * missing, the value is unknown.
    */
   sets(name: string, value?: string): void
   /** Whether the command defines a function of this name. */
   isFunction(name: string): boolean
-  /** Runs `act` and returns the worst effect that it notes. This effect does not count for the command. */
+  /** Runs `act` and returns the worst effect that `act` records. This effect does not count for the command. */
   attempt(act: () => void): ShellKind
 }
 
-/** A reader: reads the arguments of one program. `args` does not contain the name of the program. */
+/** A function that reads the arguments of one program. `args` does not contain the name of the program. */
 export type Program = (args: readonly string[], shell: Shell, call: Call, name: string) => void
 
 export const noInput: Call = { input: undefined, files: [] }

@@ -9,18 +9,18 @@ const user = z.object({ user_id: z.string(), email: z.string(), password: z.stri
 const identities = z.object({
   organization_id: z.string(),
   users: z.object({ owner: user, admin: user, approver: user, member: user, viewer: user }),
-  /** An API key of `member` with the scope `agents:authorize` only. */
+  /** An API key of `member`. Its only scope is `agents:authorize`. */
   agent_key: z.string(),
 })
 
 /** The people of the first organization. They are created once, at the first start of an embedded database. */
 export type Identities = z.infer<typeof identities>
 
-/** Values that can change with every start. */
+/** The values that can change with every start. */
 export interface Addresses {
   readonly base_url: string
   readonly console_url: string
-  /** null if the Temporal server was not started by this stack. */
+  /** Is null if this stack has not started the Temporal server. */
   readonly temporal_ui_url: string | null
   /** The API's metrics, for Prometheus. */
   readonly metrics_url: string
@@ -34,9 +34,10 @@ export interface Addresses {
 }
 
 /**
- * Writes `DATA_DIR/bootstrap.json` atomically, readable only by its owner. `made` are the identities of a first start.
- * If `made` is null, the identities in the existing file stay. Returns false and logs a line if the file then has no
- * identities. The database stores passwords and keys only as hashes, so lost ones cannot be recovered.
+ * Writes `DATA_DIR/bootstrap.json` atomically. Only the owner of the file can read it. `made` are the identities of a
+ * first start. If `made` is null, the identities in the existing file stay. Returns false and logs a line if the file
+ * then has no identities. The database stores passwords and keys only as hashes, so lost passwords and keys cannot be
+ * recovered.
  */
 export function writeBootstrap(
   dataDir: string,
@@ -52,7 +53,7 @@ export function writeBootstrap(
   return false
 }
 
-/** The identities in an existing file; null if the file is missing or has no valid identities. */
+/** Reads the identities in an existing file. Returns null if the file is missing or has no valid identities. */
 export function readIdentities(path: string): Identities | null {
   if (!existsSync(path)) return null
   try {

@@ -16,8 +16,8 @@ export interface Running {
 }
 
 /**
- * Signals that end a process, in order. The number says how many milliseconds to wait after the signal. The last signal
- * should be SIGKILL.
+ * The signals that end a process, in this order. Each number is the time to wait after the signal, in milliseconds. The
+ * last signal should be SIGKILL.
  */
 export type Ending = readonly (readonly [NodeJS.Signals, number])[]
 

@@ -31,7 +31,8 @@ export function privateFolder(path: string): string {
 }
 
 /**
- * Runs `work`, which must be synchronous. Only this account can read files that `work` or its child processes create.
+ * Runs `work`, which must be synchronous. Files that `work` or its child processes create can only be read by this
+ * account.
  */
 export function creatingPrivately<T>(work: () => T): T {
   const mask = process.umask(0o077)
@@ -42,7 +43,7 @@ export function creatingPrivately<T>(work: () => T): T {
   }
 }
 
-/** Bytes. */
+/** The maximum size of a log, in bytes. */
 const largestLog = 16 * 1024 * 1024
 /** Milliseconds between two checks of the size of a log. */
 const boundMilliseconds = 10_000
@@ -52,7 +53,7 @@ export interface ServerLog {
   readonly path: string
   /** File descriptor for the server's output. The caller closes it after the start. */
   readonly file: number
-  /** Bytes that earlier starts have written to the file. */
+  /** The size of the file at this start, in bytes. Earlier starts have written these bytes. */
   readonly from: number
   /** Call this when the server has ended. */
   stop(): void
@@ -60,8 +61,8 @@ export interface ServerLog {
 
 /**
  * Opens `folder/NAME.log` for the output of a server. While the server runs, a log of more than `limit` bytes is copied
- * to `NAME.log.1` and then emptied. Lines that the server writes during the copy can be lost. The log is not a pipe to
- * another program, because the pipe would break if that program ended first.
+ * to `NAME.log.1` and then emptied. Lines that the server writes during the copy can be lost. The server writes to a
+ * file and not to a pipe, because a pipe breaks if the program at its other end ends first.
  */
 export function serverLog(
   folder: string,
@@ -87,8 +88,8 @@ export function serverLog(
 }
 
 /**
- * The path of a program file. `name` is relative to the module at `base`, and has no extension: it is `.ts` in the
- * sources and `.js` in the build.
+ * Returns the path of a program file. `name` is relative to the module at `base`, and has no extension. The extension
+ * is `.ts` in the sources and `.js` in the build.
  */
 export function programFile(name: string, base: string): string {
   return fileURLToPath(new URL(`${name}${base.endsWith('.ts') ? '.ts' : '.js'}`, base))

@@ -3,8 +3,8 @@ import { readIdentities } from './bootstrap.ts'
 import type { StackSettings } from './settings.ts'
 
 /**
- * Returns lines for a person who has just started the service: where the console is, and who can sign in. They contain
- * no password and no key.
+ * Returns lines for a person who has just started the service. The lines contain the address of the console and say how
+ * to sign in. The lines contain no password and no key.
  */
 export function firstSteps(
   { publicUrl, database, production }: Pick<StackSettings, 'publicUrl' | 'database' | 'production'>,

@@ -1,8 +1,8 @@
 /*
  * The guard is started as `node guard-process.ts DATA_DIR [--remove]`. It waits until the pipe on its standard input
- * closes, which also happens if the parent is killed. Then it ends all processes that are recorded in the data folder.
- * After a clean stop, no such process is left. With `--remove` (demo and tests), the guard also deletes the folder,
- * which may contain folders with their own guards.
+ * closes. The pipe also closes if the parent is killed. Then the guard ends all processes that are recorded in the data
+ * folder. After a clean stop, no such process is left. With `--remove` (demo and tests), the guard also deletes the
+ * folder. The folder may contain other data folders, which have their own guards.
  */
 import { existsSync } from 'node:fs'
 import { endOrphans } from './guard.ts'

@@ -10,20 +10,20 @@ import { identify, isRunning, type ProcessIdentity } from './process-identity.ts
  * - The API and the worker end when the channel to their parent closes (parent.ts).
  * - A guard process (guard-process.ts) ends all recorded processes when its pipe to the parent closes. The pipe also
  *   closes if the parent is killed. The guard has its own session, so that Ctrl-C does not reach it.
- * - The next start first ends the processes that are left if the guard was killed too (endOrphans).
- * A record identifies a process by pid, start time and boot. A process gets a signal only if all three match *and* its
- * command line names the data folder. So no other process ever gets a signal.
+ * - If the guard was killed too, the next start first ends the remaining processes (endOrphans).
+ * A record identifies a process by pid, start time and boot. A process gets a signal only if all three values match
+ * *and* the command line of the process names the data folder. So no other process ever gets a signal.
  */
 
-/** The order in which processes are ended: the users of a service before the service. */
+/** The order in which processes are ended. A process that uses a service is ended before the service. */
 const endings: readonly { role: Role; signals: Ending }[] = [
   { role: 'stack', signals: [['SIGTERM', 40_000], ['SIGKILL', 5_000]] }, // prettier-ignore
   { role: 'guard', signals: [['SIGKILL', 2_000]] },
   { role: 'api', signals: [['SIGTERM', 8_000], ['SIGKILL', 5_000]] }, // prettier-ignore
   { role: 'worker', signals: [['SIGTERM', 8_000], ['SIGKILL', 5_000]] }, // prettier-ignore
   { role: 'temporal', signals: [['SIGTERM', 5_000], ['SIGKILL', 5_000]] }, // prettier-ignore
-  // SIGINT asks PostgreSQL for a fast shutdown. SIGQUIT asks for an immediate shutdown: like after a crash, the next
-  // start must then recover the data.
+  // SIGINT asks PostgreSQL for a fast shutdown. SIGQUIT asks for an immediate shutdown. After an immediate shutdown,
+  // the next start must recover the data, as after a crash.
   { role: 'postgres', signals: [['SIGINT', 15_000], ['SIGQUIT', 5_000], ['SIGKILL', 5_000]] }, // prettier-ignore
 ]
 
@@ -80,20 +80,24 @@ export function isOurs(dataDir: string, record: ProcessIdentity): boolean {
   return new RegExp(`(^|[\\s=])${folder}(/|\\s|$)`).test(identify(record.pid)?.command ?? '')
 }
 
-/** The path of the data folder in command lines. The folder may be removed already, but its processes still name it. */
+/**
+ * Returns the path of the data folder in command lines. The processes of the folder name this path even after the
+ * folder was removed.
+ */
 function trueName(dataDir: string): string {
   return existsSync(dataDir) ? realpathSync(dataDir) : resolve(dataDir)
 }
 
 export interface EndOptions {
   readonly log?: (line: string) => void
-  /** Roles to skip (the guard does not end itself). */
+  /** Roles to skip. The guard skips its own role. */
   readonly except?: readonly Role[]
 }
 
 /**
- * Ends every recorded process that still runs and is certainly ours, in the order of `endings`, and deletes the
- * records. Resolves when these processes have ended. Throws an error with the pid if a process survives SIGKILL.
+ * Ends the recorded processes in the order of `endings`, and deletes their records. Ends a process only if it still
+ * runs and is certainly ours. Resolves when these processes have ended. Throws an error with the pid if a process
+ * survives SIGKILL.
  */
 export async function endOrphans(dataDir: string, options: EndOptions = {}): Promise<void> {
   const records = recordedProcesses(dataDir)
@@ -110,8 +114,8 @@ export async function endOrphans(dataDir: string, options: EndOptions = {}): Pro
 
 async function endProcess(dataDir: string, record: RecordedProcess, signals: Ending): Promise<void> {
   for (const [signal, patience] of signals) {
-    // Checks the process again right before each signal. It may have ended, and its pid may belong to another process
-    // now.
+    // Checks the process again right before each signal. The process may have ended, and another process may have its
+    // pid now.
     if (!isOurs(dataDir, record)) return
     try {
       process.kill(record.pid, signal)

@@ -11,8 +11,8 @@ const patience = 90_000
 
 /**
  * Removes a folder after all processes that are recorded below it have ended. First waits (up to `patience`) for the
- * guards of inner folders to end their processes, then ends the processes that still run. The folder must be removed
- * last: without its records, it is unknown which processes to end.
+ * guards of inner folders to end their processes. Then ends the processes that still run. The folder must be removed
+ * last, because its records say which processes to end.
  */
 export async function removeWhenUnused(folder: string): Promise<void> {
   const deadline = Date.now() + patience
@@ -21,7 +21,7 @@ export async function removeWhenUnused(folder: string): Promise<void> {
   for (let tries = 0; tries < 10 && !isGone(folder); tries += 1) await delay(200)
 }
 
-/** The data folders below this one whose processes still run. The longest path comes first. */
+/** Returns the data folders below `folder` that have a running process. The longest path comes first. */
 function inUse(folder: string): string[] {
   const records = globSync('{*,*/*,*/*/*}/run/*.json', { cwd: folder })
   const folders = [...new Set(records.map((record) => join(folder, dirname(dirname(record)))))]
@@ -30,7 +30,7 @@ function inUse(folder: string): string[] {
       try {
         return recordedProcesses(each).some((record) => isOurs(each, record))
       } catch {
-        return false // the folder's own guard has removed it meanwhile
+        return false // the guard of this folder has just removed the folder
       }
     })
     .toSorted((a, b) => b.length - a.length)

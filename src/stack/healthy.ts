@@ -27,9 +27,9 @@ async function statusOf(url: URL): Promise<number> {
 }
 
 /**
- * Returns the HTTP status of an answer over TLS. `fetch` would refuse the certificate, because it is for a public name
- * and not for this local address. So this function opens its own connection and does not check the certificate. The
- * request contains no data, and only the status is read.
+ * Returns the HTTP status of an answer over TLS. `fetch` would refuse the certificate, because the certificate is for a
+ * public name and not for this local address. So this function opens its own connection and does not check the
+ * certificate. The request contains no data, and the function reads only the status.
  */
 async function statusOverTls({ hostname, port, pathname, host }: URL): Promise<number> {
   const socket = connect({ host: hostname, port: Number(port || 443), rejectUnauthorized: false })

@@ -17,8 +17,8 @@ const schema = z.object({
 export type LastPorts = z.infer<typeof schema>
 
 /**
- * Returns a free port of `host`. If the port of the last start is free, returns this port, so that bookmarks stay
- * valid.
+ * Returns the port of the last start if this port of `host` is free, so that bookmarks stay valid. Otherwise returns
+ * another port that is free on the loopback address.
  */
 export async function portLike(dataDir: string, name: keyof LastPorts, host?: string): Promise<number> {
   const last = lastPorts(dataDir)[name]
@@ -30,7 +30,7 @@ export function rememberPorts(dataDir: string, ports: LastPorts): void {
   writeFileAtomic(file(dataDir), `${JSON.stringify({ ...lastPorts(dataDir), ...ports })}\n`, 0o600)
 }
 
-/** The ports of the last start; none if the file is missing or damaged. */
+/** Returns the ports of the last start. Returns an empty object if the file is missing or damaged. */
 function lastPorts(dataDir: string): LastPorts {
   try {
     return schema.parse(JSON.parse(readFileSync(file(dataDir), 'utf8')))

@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { writeFileAtomic } from './files.ts'
 import { runFolder } from './guard.ts'
 
-/** Thrown at the start if another running process already holds the data folder. */
+/** Thrown at the start if another running process already uses the data folder. */
 export class DataFolderInUse extends Error {
   override readonly name = 'DataFolderInUse'
 }
@@ -12,7 +12,7 @@ export class DataFolderInUse extends Error {
 /**
  * Locks the data folder for this process until `release` or the end of the process. The lock belongs to the operating
  * system, so a crash never leaves a lock. SQLite takes the lock, because Node has no function for such locks. If
- * another process holds the lock, throws `DataFolderInUse` with the pid of that process.
+ * another process has the lock, throws `DataFolderInUse` with the pid of that process.
  */
 export function lockDataFolder(dataDir: string): { release(): void } {
   const folder = runFolder(dataDir)

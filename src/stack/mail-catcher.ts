@@ -23,9 +23,9 @@ export interface LocalMailServer {
 const maxMessageSize = 50 * 1024 * 1024
 
 /**
- * Starts a mail server on the loopback address, without TLS and login. It calls `receive` with each whole message. When
- * `receive` resolves, the sender gets 250. When it rejects, the sender gets the `responseCode` of the error, or 450 if
- * the error has none.
+ * Starts a mail server on the loopback address, without TLS and login. The server calls `receive` with each whole
+ * message. When `receive` resolves, the sender gets 250. When `receive` rejects, the sender gets the `responseCode` of
+ * the error. If the error has none, the sender gets 450.
  */
 export async function listenForMail(
   receive: (mail: ReceivedMail) => Promise<void>,
@@ -95,9 +95,9 @@ function envelopeOf(session: SMTPServerSession): Pick<ReceivedMail, 'from' | 're
 }
 
 /**
- * Stores the mail of a stack without `SMTP_URL` (`npm start` on a laptop). Each message becomes `<time>-<n>.eml` in
- * `dir`, readable only by its owner. The file begins with `X-Envelope-*` headers, because only the envelope contains
- * bcc recipients. The file is on disk before the sender gets 250.
+ * Stores the mail of a stack without `SMTP_URL` (`npm start` on a laptop). Each message becomes the file
+ * `<time>-<n>.eml` in `dir`. Only the owner of the file can read it. The file begins with `X-Envelope-*` headers,
+ * because only the envelope contains bcc recipients. The file is on disk before the sender gets 250.
  */
 export async function startMailCatcher(options: { dir: string; port?: number }): Promise<LocalMailServer> {
   const { dir, ...listen } = options
@@ -111,8 +111,8 @@ export async function startMailCatcher(options: { dir: string; port?: number }):
 }
 
 /**
- * Writes a file so that, after a power cut, the file is complete or does not exist. To ensure this, it first saves the
- * content to disk, then renames the file, and then saves the folder.
+ * Writes a file so that, after a power cut, the file is complete or does not exist. To ensure this, the function saves
+ * the content to disk, then renames the file, and then saves the folder.
  */
 async function writeDurably(dir: string, name: string, bytes: Buffer): Promise<void> {
   const temporary = join(dir, `.${name}.tmp`)

@@ -6,14 +6,13 @@ import { drainTime } from './parent.ts'
 
 export interface ProgramOptions {
   readonly role: Extract<Role, 'api' | 'worker'>
-  /** The program's file. */
   readonly file: string
   readonly dataDir: string
   readonly env: NodeJS.ProcessEnv
 }
 
 export interface RunningProgram extends Running {
-  /** The port that the program reported, or null. */
+  /** Is null if the program reported no port. */
   readonly port: number | null
 }
 
@@ -21,9 +20,10 @@ const readyTime = 60_000
 
 /**
  * V8 flags of our processes. `npm run api` and `npm run worker` use the same flags.
- * - The young generation is limited to 16 MiB per thread. By default it grows to 64 MiB and never shrinks.
+ * - The young generation is limited to 16 MiB per thread. By default, the young generation grows to 64 MiB and never
+ *   shrinks.
  * - Pretenuring is off. With pretenuring, V8 guesses which new objects will live long. A wrongly guessed object keeps
- *   everything that it refers to alive until a full collection, which makes young collections three times slower.
+ *   everything that it refers to alive until a full collection. This makes young collections three times slower.
  * - The API uses one extra thread for collections. With the four threads of V8's default, each full collection takes
  *   two cores from other work (docs/performance.md#v8).
  */
@@ -31,8 +31,8 @@ const everywhere = ['--max-semi-space-size=16', '--no-allocation-site-pretenurin
 export const v8Flags = { api: [...everywhere, '--v8-pool-size=1'], worker: everywhere } as const
 
 /**
- * Starts one of our programs and resolves once the program has called `signalReady` (parent.ts). Throws if the program
- * ends before that, or is not ready within a minute. The output of the program goes to standard error, because our
+ * Starts one of our programs. Resolves once the program has called `signalReady` (parent.ts). Throws if the program
+ * ends before this call, or is not ready within a minute. The output of the program goes to standard error, because our
  * standard output is for progress.
  */
 export async function startProgram({ role, file, dataDir, env }: ProgramOptions): Promise<RunningProgram> {

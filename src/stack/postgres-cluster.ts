@@ -10,7 +10,7 @@ import type { Secrets } from './secrets.ts'
 
 const run = promisify(execFile)
 
-/** The programs of the PostgreSQL that npm installed for this system. */
+/** The paths of PostgreSQL's programs. npm has installed them for this system. */
 export interface Binaries {
   readonly initdb: string
   readonly postgres: string
@@ -33,10 +33,11 @@ export async function findBinaries(): Promise<Binaries> {
 }
 
 /**
- * Creates the cluster at `dataDir/postgres` and returns true; returns false if the cluster exists. The cluster has the
- * encoding UTF-8 and asks for a password at every connection. It uses PostgreSQL's built-in locale C.UTF-8, because the
- * locales of systems differ and change. It is created in another folder and then moved, so that a crash never leaves a
- * folder that looks like a cluster.
+ * Creates the cluster at `dataDir/postgres` and returns true. If the cluster already exists, returns false.
+ *
+ * The cluster has the encoding UTF-8 and asks for a password at every connection. It uses PostgreSQL's built-in locale
+ * C.UTF-8, because the locales of systems differ and change. The cluster is created in another folder and then moved.
+ * So a crash never leaves a folder that looks like a cluster.
  */
 export async function createCluster(
   dataDir: string,
@@ -87,8 +88,8 @@ function initdbError(error: Error & { stderr?: string }): string {
 }
 
 /**
- * Creates the login roles and the database if they are missing. Always sets the passwords of the roles from
- * secrets.json.
+ * Creates the login roles and the database if they are missing. Sets the passwords of new and existing roles to those
+ * in secrets.json.
  */
 export async function createRoles(adminUrl: string, secrets: Secrets): Promise<void> {
   const client = new Client({ connectionString: adminUrl })
@@ -111,9 +112,9 @@ export async function createRoles(adminUrl: string, secrets: Secrets): Promise<v
 }
 
 /**
- * Corrects an old postmaster.pid whose pid now belongs to another program. PostgreSQL would take that program for a
- * running server and refuse to start. PostgreSQL ignores the pid of its own parent, so our pid is written into the
- * file. The rest of the file stays, because PostgreSQL uses it to detect live backends.
+ * Corrects an old postmaster.pid if its pid now belongs to another program. Otherwise PostgreSQL would take that
+ * program for a running server and refuse to start. The function writes our own pid into the file, because PostgreSQL
+ * ignores the pid of its parent process. The other lines stay, because PostgreSQL uses them to detect live backends.
  */
 export function disownStalePid(cluster: string, log?: Log): void {
   const path = join(cluster, 'postmaster.pid')

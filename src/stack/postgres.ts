@@ -23,9 +23,12 @@ export interface PostgresOptions {
   readonly dataDir: string
   /** The folder of `postgres.log`; default: `dataDir`. */
   readonly logFolder?: string | undefined
-  /** 0 or undefined means the port of the last start, or any free port. */
+  /**
+   * If this is 0 or undefined, the server uses the port of the last start. If that port is not free, it uses any free
+   * port.
+   */
   readonly port?: number
-  /** If false, the server does not use fsync. Only for tests that do not test crashes. Default: true. */
+  /** If this is false, the server does not use fsync. Only tests without crashes may use false. Default: true. */
   readonly durable?: boolean
   readonly log?: Log
 }
@@ -40,7 +43,10 @@ export interface PostgresServer extends Running {
   readonly appUrl: string
 }
 
-/** Milliseconds. After a crash, the backends of the old server must end, and the recovery must finish in this time. */
+/**
+ * The maximum time of a start, in milliseconds. After a crash, this time includes the end of the old backends and the
+ * recovery.
+ */
 const startTime = 60_000
 
 /**

@@ -2,14 +2,17 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 
 /**
- * Distinguishes a process from a later process with the same pid. The system reuses pids: on a small machine within
- * minutes, in a restarted container always. So the pid alone does not tell which process would get a signal.
+ * Distinguishes a process from a later process with the same pid. A small machine reuses a pid within minutes, and a
+ * restarted container always reuses its pids. So a signal to a bare pid could reach the wrong process.
  */
 export interface ProcessIdentity {
   readonly pid: number
   /** Start time in the system's own units, used only for comparison. */
   readonly startedAt: string
-  /** An id that changes with every boot. It is needed because start times count from the boot. */
+  /**
+   * An id that changes with every boot. It is needed on Linux, where start times count from the boot. Elsewhere it is
+   * empty.
+   */
   readonly boot: string
 }
 
@@ -18,12 +21,15 @@ export interface RunningProcess extends ProcessIdentity {
   readonly command: string
 }
 
-/** The process that has this pid now; null if there is none, if it is a zombie, or if this cannot be determined. */
+/**
+ * Returns the process that has this pid now. Returns null if there is no such process, if the process is a zombie, or
+ * if this cannot be determined.
+ */
 export function identify(pid: number): RunningProcess | null {
   return process.platform === 'linux' ? fromProc(pid) : fromPs(pid)
 }
 
-/** Whether the recorded process still runs and its pid was not reused. */
+/** Returns whether the recorded process still runs. A later process with the same pid does not count. */
 export function isRunning(recorded: ProcessIdentity): boolean {
   const now = identify(recorded.pid)
   return now !== null && now.startedAt === recorded.startedAt && now.boot === recorded.boot
@@ -54,7 +60,7 @@ function fromPs(pid: number): RunningProcess | null {
     }).trim()
     const found = /^(\S+)\s+(\S+\s+\S+\s+\S+\s+\S+\s+\S+)\s+(.*)$/s.exec(line)
     if (found === null || found[1]?.startsWith('Z')) return null
-    // `ps` prints the start time with a date, so it does not count from the boot, and no boot id is needed.
+    // `ps` prints the date of the start, and not the time from the boot to the start. So no boot id is needed.
     return { pid, startedAt: found[2] ?? '', boot: '', command: found[3] ?? '' }
   } catch {
     return null

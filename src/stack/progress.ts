@@ -1,8 +1,8 @@
 import type { Log } from './files.ts'
 
 /**
- * Runs one step of the start. Logs a line if the step becomes slow, the same line again while it stays slow, and a line
- * with the duration when the step is done.
+ * Runs one step of the start. If the step becomes slow, logs a line with the duration so far, and repeats this line
+ * while the step runs. When the step is done, logs a line with the whole duration.
  */
 export type Step = <T>(what: string, work: () => Promise<T>) => Promise<T>
 

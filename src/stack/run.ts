@@ -9,13 +9,14 @@ import { readStackSettings } from './settings.ts'
 import { startStack, type StackParts } from './start.ts'
 import { createSupervisor } from './supervise.ts'
 
-/** The order in which services are stopped: the users of a service before the service. */
+/** The order in which services are stopped. A service is stopped after the services that use it. */
 const stopOrder: readonly (readonly Role[])[] = [['api', 'worker'], ['temporal'], ['postgres']]
 
 /**
- * `npm start`: runs everything until SIGINT, SIGTERM or SIGHUP, or until a service keeps failing. Then stops everything
- * in order. A second signal makes the stop faster. Prints progress, the first steps, and then `ready URL` to standard
- * output. Returns the exit code: 0 after a signal, else 1 with the reason on standard error.
+ * Runs everything for `npm start` until SIGINT, SIGTERM or SIGHUP arrives, or until a service keeps failing. Then stops
+ * everything in order. A second signal makes the stop faster. Prints progress, the first steps for the user, and then
+ * `ready URL` to standard output. Returns the exit code. It is 0 after a signal. Otherwise it is 1, and the reason is
+ * on standard error.
  */
 export async function runStack(parts: StackParts, env: NodeJS.ProcessEnv = process.env): Promise<number> {
   const ending = new AbortController()
@@ -30,7 +31,8 @@ export async function runStack(parts: StackParts, env: NodeJS.ProcessEnv = proce
   }
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal)
   const npm = watchNpm(env, onSignal)
-  // The program that reads our output may exit first (`npm start | head`).
+  // The program that reads our output may exit first, as in `npm start | head`. Later writes then fail without an
+  // effect.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
   try {
     await hold(parts, env, ending.signal, hurry.signal)
@@ -45,8 +47,9 @@ export async function runStack(parts: StackParts, env: NodeJS.ProcessEnv = proce
 }
 
 /**
- * Calls `onGone` if npm started this process and npm has ended. On `kill`, npm passes SIGTERM only to the shell that
- * runs between npm and this process. So the end of npm is the only sign that `npm start` was killed.
+ * Calls `onGone` when the parent process has ended, if npm started this process. The parent is npm, or a shell between
+ * npm and this process. A signal that ends the parent may not reach this process. So this process must notice the end
+ * itself.
  */
 function watchNpm(env: NodeJS.ProcessEnv, onGone: () => void): NodeJS.Timeout | undefined {
   if (env['npm_lifecycle_event'] === undefined) return undefined

@@ -12,15 +12,15 @@ export interface StackSettings {
   readonly postgresPort: number
   /** An absolute path. */
   readonly dataDir: string
-  /** null if the embedded PostgreSQL is used. */
+  /** Is null if the embedded PostgreSQL is used. */
   readonly database: { readonly url: string; readonly ownerUrl: string } | null
   readonly encryptionKey: string | null
-  /** null if the development server of Temporal is used. */
+  /** Is null if the development server of Temporal is used. */
   readonly temporalAddress: string | null
   readonly namespace: string | null
   readonly smtpUrl: string | null
   readonly fileRoot: string
-  /** An absolute path. null in production without LOG_DIR: API and worker then log to standard error. */
+  /** An absolute path. Is null in production without LOG_DIR. The API and the worker then log to standard error. */
   readonly logDir: string | null
   readonly publicUrl: string | null
   readonly tls: boolean
@@ -57,8 +57,8 @@ function logDirOf(e: Environment): string | null {
 }
 
 /**
- * Returns the environment with placeholders for the database and the encryption key, if no database is set. `npm start`
- * creates the real ones later, so these two variables may be missing.
+ * Returns the environment. If DATABASE_URL is not set, adds a placeholder for it, and one for DATA_ENCRYPTION_KEY if
+ * that is missing too. Both may be missing, because `npm start` creates the database and the key later.
  */
 export function withStandIns(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   if (env['DATABASE_URL']) return env

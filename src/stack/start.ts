@@ -14,15 +14,15 @@ import type { StackSettings } from './settings.ts'
 import type { Supervisor } from './supervise.ts'
 import { startTemporal } from './temporal.ts'
 
-/** The programs and functions that src/programs/main.ts passes to the stack. Tests pass others. */
+/** src/programs/main.ts passes these programs and functions to the stack. Tests pass other programs and functions. */
 export interface StackParts {
   readonly programs: { readonly api: string; readonly worker: string }
   /** Migrates the database to this version. `url` connects as the role that owns the tables. */
   migrate(options: { url: string; log: Log }): Promise<unknown>
   /**
-   * Creates the first organization and its people. Does nothing if an organization with people exists. Calls `save`
-   * with their passwords and keys before the commit. In the reverse order, a crash between the two would lose passwords
-   * and keys that are already valid.
+   * Creates the first organization and its people. Does nothing if an organization with people exists. First calls
+   * `save` with the passwords and keys of the people, and commits afterwards. If the commit came first, a crash before
+   * `save` would lose passwords and keys that are already valid.
    */
   bootstrapIdentities(env: NodeJS.ProcessEnv, save: (made: Identities) => Promise<void>): Promise<unknown>
   /** Throws an error that says what to change, if the service cannot work with the database of this environment. */
@@ -37,7 +37,7 @@ export interface StartOptions extends StackParts {
   readonly log: Log
   readonly step: Step
   readonly supervisor: Supervisor<Role>
-  /** Functions that the caller calls after all processes have ended. `startStack` adds to them. */
+  /** `startStack` adds functions to this list. The caller calls these functions after all processes have ended. */
   readonly closers: (() => Promise<void>)[]
   /** Aborted when the start is no longer wanted. */
   readonly ending: AbortSignal
@@ -46,7 +46,7 @@ export interface StartOptions extends StackParts {
 interface DatabaseUrls {
   readonly app: string
   readonly owner: string
-  /** null if the database is external, and not started by this stack. */
+  /** Is null if the database is external, so that this stack does not start it. */
   readonly admin: string | null
 }
 
@@ -99,8 +99,8 @@ async function requirePort({ port, host }: StackSettings): Promise<void> {
 }
 
 /**
- * Starts a service under the supervisor. When the supervisor starts it again, `start` gets the result of the last
- * start, so that it can use the same ports.
+ * Starts a service under the supervisor. At each later start of this service, `start` gets the result of the last
+ * start. So the service can use the same ports again.
  */
 async function keep<R extends Running>(
   { supervisor }: StartOptions,
@@ -155,7 +155,6 @@ async function temporal(options: StartOptions): Promise<TemporalPlace> {
   })
 }
 
-/** The addresses of the services of this stack. */
 interface Addresses {
   readonly urls: DatabaseUrls
   readonly place: TemporalPlace
@@ -201,7 +200,7 @@ async function childEnvironment(
   { settings, dataDir, env, closers, startMailCatcher }: StartOptions,
   { urls, place, baseUrl, port, metricsPort, workerMetricsPort }: Addresses,
 ): Promise<NodeJS.ProcessEnv> {
-  // API and worker do not get DATABASE_OWNER_URL. It is for the role that owns the tables, which could remove the
+  // The API and the worker do not get DATABASE_OWNER_URL. The role of this URL owns the tables and could remove the
   // triggers of the audit log. Only migrations need this role.
   const { DATABASE_OWNER_URL: _, ...inherited } = env
   const children: NodeJS.ProcessEnv = {
@@ -221,7 +220,8 @@ async function childEnvironment(
     const secrets = loadSecrets(dataDir)
     children['DATA_ENCRYPTION_KEY'] = settings.encryptionKey ?? secrets.data_encryption_key
     children['SESSION_SECRET_KEY'] = env['SESSION_SECRET_KEY'] || secrets.session_secret_key
-    // The key of the data folder may have sealed second factors before SESSION_SECRET_KEY was set.
+    // Before SESSION_SECRET_KEY was set, the key of the data folder may have sealed second factors. So this key stays
+    // valid as an old key.
     children['SESSION_SECRET_KEY_OLD'] = [env['SESSION_SECRET_KEY_OLD'], secrets.session_secret_key]
       .filter(Boolean)
       .join(',')

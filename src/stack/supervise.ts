@@ -3,10 +3,12 @@ import type { Running } from './child.ts'
 import type { Log } from './files.ts'
 
 /*
- * A service is *starting*, *up*, *down* (it ended unexpectedly and waits for its next start) or *stopped*. A service
- * that is down starts again after a pause, once every service that it needs is up. The pause doubles with each
- * immediate failure. After more than `limit` immediate failures in a row, the supervisor gives up. Its caller then
- * stops the other services.
+ * A service is *starting*, *up*, *down* or *stopped*. It is down if it has ended unexpectedly and waits for its next
+ * start. A service that is down starts again after a pause, once every service that it needs is up.
+ *
+ * The supervisor counts failures in a row. The first failure is an unexpected end. Each further failure in the row is
+ * an immediate failure (`settled`), and doubles the pause. After more than `limit` failures in a row, the supervisor
+ * gives up. Its caller then stops the other services.
  */
 
 /** A service that the supervisor keeps running. */
@@ -35,9 +37,11 @@ export interface SupervisorOptions {
   /** Milliseconds before a service is started again. The pause doubles up to `longestPause`. */
   readonly pause?: number
   readonly longestPause?: number
-  /** An immediate failure: the service ends within this many milliseconds after it was up, or cannot start again. */
+  /**
+   * A failure is immediate if a service ends within this many milliseconds after it was up, or if its restart fails.
+   */
   readonly settled?: number
-  /** The maximum number of immediate failures in a row. */
+  /** The maximum number of failures in a row. */
   readonly limit?: number
 }
 
@@ -46,7 +50,6 @@ interface Kept {
   up: boolean
 }
 
-/** The options and the state that the services of one supervisor share. */
 interface Shared<Name extends string> {
   readonly options: Required<SupervisorOptions>
   readonly kept: Map<Name, Kept>
@@ -72,8 +75,7 @@ export function createSupervisor<Name extends string>(options: SupervisorOptions
       const entry = { current: await service.start(), up: true }
       kept.set(service.name, entry)
       loops.set(service.name, keepRunning(service, entry, shared))
-      // If a stop was requested during the start, `stop` has missed this service, because the supervisor did not know
-      // it yet.
+      // If a stop was requested during the start, `stop` did not know this service yet. So the service is stopped here.
       if (stopping.signal.aborted) await entry.current.stop(stopping.signal)
     },
     stop: async (names, hurry) => {
@@ -82,7 +84,8 @@ export function createSupervisor<Name extends string>(options: SupervisorOptions
         names.map(async (name) => {
           const entry = kept.get(name)
           if (entry === undefined) return
-          // If the loop is starting the service again, wait for it, and then stop the new instance.
+          // The loop may be starting the service again. In this case, waits for the start, and then stops the new
+          // process.
           const started = entry.current
           await started.stop(hurry)
           await loops.get(name)

@@ -15,8 +15,8 @@ import { temporalCli } from './temporal-pins.ts'
 const run = promisify(execFile)
 
 /**
- * A source from which the program may come, such as a folder or a download. `find` returns the path of the program, or
- * null if the source does not have it. Throws if the program cannot be used or installed from this source.
+ * A possible source of the program, such as a folder or a download. `find` returns the path of the program. It returns
+ * null if the source does not have the program. It throws if the program cannot be used or installed from this source.
  */
 export interface Source {
   readonly name: string
@@ -72,8 +72,8 @@ export function ensureTemporal(dataDir: string, options: InstallOptions = {}): P
 }
 
 /**
- * The first `temporal` in the folders of `path`; null if there is none. If this program is too old, throws an error
- * with its version. Logs the path and the version, because this program is not pinned.
+ * Returns the first `temporal` in the folders of `path`, or null if there is none. If this program is too old, throws
+ * an error with its version. Logs the path and the version, because this program is not pinned.
  */
 export async function findOnPath(path: string, log?: Log): Promise<string | null> {
   const candidates = path.split(delimiter).filter((folder) => folder !== '')
@@ -88,7 +88,9 @@ export async function findOnPath(path: string, log?: Log): Promise<string | null
   throw new Error(`\`${program}\` is \`${version}\`, but 1.9 or newer is needed: not used`)
 }
 
-/** Whether the output of `temporal --version` names version 1.9 or a newer version 1. */
+/**
+ * Returns whether the output of `temporal --version` names version 1.9 or a newer version 1. A version 2 is refused.
+ */
 export function isNewEnough(version: string): boolean {
   const found = /^temporal version (\d+)\.(\d+)\./.exec(version)
   return found !== null && Number(found[1]) === 1 && Number(found[2]) >= 9
@@ -108,7 +110,8 @@ async function downloadWithSdk(folder: string, log?: Log): Promise<string | null
     downloadDir: folder,
     version: `v${temporalCli.version}`,
   } as const
-  // The SDK downloads the program only when it starts a server. So start one, and find the new file.
+  // The SDK downloads the program only when it starts a server. So a server is started and stopped. The new file is the
+  // program.
   const environment = await TestWorkflowEnvironment.createLocal({ server: { executable } })
   await environment.teardown()
   const name = readdirSync(folder).find((entry) => !before.has(entry) && isExecutable(join(folder, entry)))

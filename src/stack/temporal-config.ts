@@ -33,13 +33,13 @@ export function readTemporalConfig(path = join(projectRoot(), 'temporal-dev.yml'
 export interface TemporalPlaces {
   readonly port: number
   readonly uiPort: number
-  /** The file of the database; null if the server stores nothing. */
+  /** The file of the database. Is null if the server stores nothing. */
   readonly database: string | null
   /** If false, the server has no web interface. Default: true. */
   readonly ui?: boolean
 }
 
-/** The arguments of the `temporal` program that start a development server with this configuration. */
+/** Returns the arguments with which `temporal` starts a development server with this configuration. */
 export function temporalArguments(config: TemporalConfig, places: TemporalPlaces): string[] {
   const each = (
     flag: string,

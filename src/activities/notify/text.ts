@@ -12,8 +12,8 @@ const mostNamed = 10
 type Shown = Pick<SentMessage, 'event' | 'subjects' | 'claim' | 'person' | 'settings'>
 
 /**
- * Returns the text of a message for the present state of its subjects, in Slack's markup. The text never contains a
- * parameter of a call. `base` is the address of the console.
+ * Returns the text of a message in Slack's markup. The text shows the present state of the message's subjects, and
+ * never a parameter of a call. `base` is the address of the console.
  */
 export function textOf(message: Shown, base: string): string {
   if (message.claim !== null) return codeText(message.claim, base)
@@ -34,7 +34,7 @@ function oneThing(message: Shown, subject: Subject, base: string): readonly stri
   ]
 }
 
-/** Whether the person who reads the message has voted on the subject. */
+/** Returns whether the person who reads the message has voted on the subject. */
 const isVoter = ({ person }: Shown, subject: Subject): boolean => person !== null && hasVoted(person, subject)
 
 const claimEnds = {
@@ -43,7 +43,10 @@ const claimEnds = {
   expired: '*This code has expired*',
 } as const
 
-/** Names the person who asked for the code, so that the recipient does not pass the code on to a stranger. */
+/**
+ * Returns the text of a message about the code of a claim. The text names the person who asked for the code, so that
+ * the recipient does not pass the code on to a stranger.
+ */
 function codeText(claim: SentClaim, base: string): string {
   const { email, organizationName, state } = claim
   const who = `${code(email)} in ${code(organizationName)}`
@@ -140,7 +143,7 @@ const countWords: Readonly<Partial<Record<SubjectState, string>>> = {
   dropped: 'not settled before the run ended',
 }
 
-/** Returns the lines that say why these approvals or calls wait, and who asked for them. */
+/** Returns the lines about the rules, the labels, the risk and the requester of these approvals or calls. */
 function about(subjects: readonly Subject[]): readonly string[] {
   const [first] = subjects
   const rules = named(subjects.flatMap(({ ruleName }) => (ruleName === null ? [] : [ruleName])))

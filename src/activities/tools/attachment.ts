@@ -8,7 +8,8 @@ export interface Attached {
 }
 
 /**
- * Returns the file that a call attaches to its comment; null if it attaches none. Throws ToolError `invalid_params`.
+ * Returns the file that a call attaches to its comment. Returns null if the call attaches no file. Throws ToolError
+ * `invalid_params` if the name or the content is missing, or if the name is not valid.
  */
 export function attachedOf(params: {
   readonly attachment_name?: string | undefined

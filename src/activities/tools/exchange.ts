@@ -3,14 +3,17 @@ import { OutcomeUnknown, ToolError, type ServiceConnection } from './executor.ts
 
 /* Rules for all services: the bounds of a request, and the meaning of its failures. */
 
-/** `again`: the request may be sent again. `once`: the request has an effect that must not happen twice. */
+/**
+ * `again` means that the request may be sent again. `once` means that the request has an effect that must not happen
+ * twice.
+ */
 export type Sending = 'again' | 'once'
 
 /** The largest answer, in bytes after decompression. */
 export const mostAnswerBytes = 32 * 1024 * 1024
 
 /**
- * The maximum time of one request in milliseconds; then the request is ended. Other code assumes that a service does
+ * The maximum time of one request in milliseconds. Then the request is ended. Other code assumes that a service does
  * not begin to carry out a request after this time.
  */
 export const mostRequestMilliseconds = 30_000
@@ -22,8 +25,8 @@ export const mostRequestMilliseconds = 30_000
 export const mostWaitMilliseconds = 10_000
 
 /**
- * The bounds of one request: its longest time and its largest answer. `signal` can end the request before its longest
- * time; null: no signal does.
+ * Returns the bounds of one request: its longest time and its largest answer. `signal` can end the request before its
+ * longest time. `signal` is null if no signal can end the request.
  */
 export const boundsWith = (signal: AbortSignal | null): Omit<Bounds, 'addresses' | 'reserve'> => ({
   milliseconds: mostRequestMilliseconds,
@@ -57,26 +60,29 @@ export function jsonOf(text: unknown): unknown {
 export type Said = readonly [code: string, message: string]
 
 export interface Service {
-  /** The beginning of the error codes for this service. */
+  /** The beginning of the error codes for this service. Example: `github` for `github_forbidden`. */
   readonly prefix: string
   /** The service's name as the first word of a sentence. */
   readonly title: string
-  /** Names the setting to check if an answer does not come from the service. */
+  /**
+   * The name of the setting that may be wrong if an answer does not come from the service. Example: `TRACKER_BASE_URL`.
+   */
   readonly address?: string
-  /** Advice for the error of a request that the service redirects to another address. */
+  /** The advice in the error of a request that the service redirects to another address. */
   readonly redirected?: string
 }
 
 /**
- * Functions that make the errors for failed requests to one service. The messages do not quote the service, because its
- * texts may repeat values of parameters.
+ * Functions that make the errors for failed requests to one service. The messages do not quote answers of the service,
+ * because the answers may repeat values of parameters.
  */
 export type Failures = ReturnType<typeof failuresOf>
 
 /**
- * Makes the functions of `Failures`. A request that must not be sent twice gives `OutcomeUnknown` if the service may
- * have carried it out. This is so if the answer was lost, or if the answer cannot be read. It is also so for a 5xx
- * status, because services sometimes send such a status for requests that they have carried out.
+ * Makes the functions of `Failures`. For a request that must not be sent twice (`once`), the error is `OutcomeUnknown`
+ * if the service may have carried out the request. This is so if the answer was lost, or if the answer cannot be read.
+ * It is also so for a 5xx status, because services sometimes send such a status for requests that they have carried
+ * out.
  */
 export function failuresOf({
   prefix,
@@ -87,15 +93,15 @@ export function failuresOf({
   const failed = ([code, message]: Said, cause: unknown, retryable: boolean, seconds: number | null = null) =>
     new ToolError(code, message, { retryable, cause, retryAfterSeconds: seconds })
   const unknown = () => new OutcomeUnknown(`${title} did not say whether it carried out the request`)
-  /** A redirect asks for a request to another address, so the service has not carried out this one. */
+  /** A redirect asks for a request to another address. So the service has not carried out the redirected request. */
   const redirected = (cause: Error) =>
     failed([`${prefix}_redirected`, `${cause.message}: ${advice}`], cause, false)
   return {
-    /** The error of a request that the service would refuse again. */
+    /** Returns the error of a request that the service would refuse again. */
     refused: (said: Said, cause: unknown) => failed(said, cause, false),
     redirected,
     unknown,
-    /** `seconds`: how long the service asks to wait; null: it does not say. */
+    /** `seconds` is the time that the service asks to wait. It is null if the service names no time. */
     limited: (cause: unknown, seconds: number | null) =>
       failed(
         [`${prefix}_rate_limited`, `${title} takes no more requests of this account now`],
@@ -103,12 +109,12 @@ export function failuresOf({
         true,
         seconds,
       ),
-    /** The error for an answer which says that the service failed. `why`: the end of the message. */
+    /** Returns the error for an answer which says that the service failed. `why` is the end of the error's message. */
     broken: (sending: Sending, why: string, cause: unknown, seconds: number | null) =>
       sending === 'once'
         ? unknown()
         : failed([`${prefix}_unavailable`, `${title} ${why}`], cause, true, seconds),
-    /** The error of a request without an answer. */
+    /** Returns the error of a request without an answer. */
     unanswered(cause: OutgoingError, sending: Sending): ToolError | OutcomeUnknown {
       const { problem, mayHaveArrived, message } = cause
       if (problem === 'redirect_refused') return redirected(cause)
@@ -118,7 +124,7 @@ export function failuresOf({
         return failed(['response_too_large', `${message}: ask for less`], cause, false)
       return failed([`${prefix}_unavailable`, message], cause, true)
     },
-    /** The error for an answer that does not have the form which the service documents. */
+    /** Returns the error for an answer whose fields are not as the service documents them. */
     unreadable: (sending: Sending): ToolError | OutcomeUnknown =>
       sending === 'once'
         ? unknown()
@@ -133,5 +139,5 @@ export function failuresOf({
   }
 }
 
-/** Whether the status says that the server failed, or stopped waiting for the request. */
+/** Returns whether the status says that the server failed, or stopped waiting for the request. */
 export const isBroken = (status: number): boolean => status >= 500 || status === 408

@@ -20,7 +20,7 @@ export interface ToolCall<Params> {
   readonly organizationId: string
   readonly runId: string
   readonly stepId: string
-  /** null for a step without `for_each`. */
+  /** Is null for a step without `for_each`. */
   readonly itemIndex: number | null
   readonly requester: { readonly userId: string }
   /** A key made from run, step and item. It is the same for all attempts of this call. */
@@ -28,8 +28,9 @@ export interface ToolCall<Params> {
   /** The input labels that the call had when it was decided. */
   readonly labels: readonly Label[]
   /**
-   * The revision that the approvers saw of the thing that the call changes. null: the call needed no approval, or
-   * the thing could not be read. A tool acts only on this revision, unless its precondition's `check` is `before`.
+   * The revision of the thing that the call changes, as the approvers saw it. Is null if the call needed no approval,
+   * or if the thing could not be read. A tool acts only on this revision. But if `check` of the tool's precondition is
+   * `before`, `requireRevision` compares the revision, and the tool does not.
    */
   readonly revision: string | null
 }
@@ -39,15 +40,16 @@ export interface ToolContext {
   readonly signal: AbortSignal
   /**
    * Commits that bytes may leave from now on (commit point `effect.sent`). A `findable` or `unsafe` tool awaits this
-   * right before its effect. Throws if the attempt was superseded or the run was cancelled; then nothing may be sent.
-   * `isKeyed`: the service of the connection knows the call by a key, so the call can be sent again.
+   * function right before its effect. Throws if the call may not act any more, for example because the run was
+   * cancelled. Then nothing may be sent. `isKeyed` is true if the connection's service knows the call by a key. Such a
+   * call can be sent again.
    */
   pointOfNoReturn(isKeyed?: boolean): Promise<void>
   /**
-   * Adds `most`, the highest possible cost of the next request, to the organization's spend of the month (commit point
-   * `effect.spend`). A tool that costs money awaits this before it spends. The outcome later replaces `most` by the
-   * real cost. Throws ToolError `quota_exceeded` if the month's spend would exceed its limit; then nothing may be
-   * spent.
+   * Adds `most` to the organization's spend of the month (commit point `effect.spend`). `most` is the highest possible
+   * cost of the next request. A tool that costs money awaits this function before it spends. The outcome later replaces
+   * `most` by the real cost. Throws ToolError `quota_exceeded` if the month's spend would exceed its limit. Then
+   * nothing may be spent.
    */
   reserve(most: number): Promise<void>
   readonly tools: ToolServices
@@ -60,7 +62,8 @@ export interface ToolServices {
    * - OtherAccount if an earlier attempt may have acted with another account.
    * - StateChanged if the approvers of the call saw another connection.
    * - ToolError `tool_not_available` if there is no connection, and `connection_expired` if the connection has expired.
-   * - A retryable ToolError, such as `secrets_unavailable`, if the credential cannot be had now. No byte has left then.
+   * - A retryable ToolError, such as `secrets_unavailable`, if the credential is not available now. No byte has left
+   *   then.
    */
   connection<Name extends Connectable>(
     call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,
@@ -76,9 +79,9 @@ export interface ToolServices {
     tool: ToolName,
     integration: Name,
   ): Promise<ServiceConnection<Name> | null>
-  /** The price of a language model; null: the operator has set no price for it. */
+  /** Returns the price of a language model. Returns null if the operator has set no price for the model. */
   priceOf(model: PricedModel): TokenPrice | null
-  /** The Slack account of the person who runs the workflow; null: none is linked. */
+  /** Returns the Slack account of the person who runs the workflow. Returns null if no account is linked. */
   slackAccount(call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>): Promise<LinkedAccount | null>
   readonly fileRoot: string
   readonly smtpUrl: string | null
@@ -86,8 +89,8 @@ export interface ToolServices {
   readonly memory: {
     get(organizationId: string, key: string): Promise<{ value: Json; labels: readonly Label[] } | null>
     /**
-     * Returns the JSON text of a stored value. `text` is null if the key has no stored value, or if the value cannot be
-     * opened (`isBroken`).
+     * Returns a stored value as JSON text, with the labels and the revision of its key. `text` is null if the key has
+     * no stored value. `text` is also null if the value cannot be opened, and then `isBroken` is true.
      */
     state(
       organizationId: string,
@@ -102,11 +105,11 @@ export interface ToolServices {
 export interface ServiceConnection<Name extends Connectable> {
   readonly credential: CredentialOf<Name>
   /**
-   * The id of the connection and the address of its service. This name also stands for the account, because the
-   * credential of a connection belongs to one account.
+   * Contains the id of the connection and the address of the connection's service. So `name` also identifies the
+   * account, because the credential of a connection belongs to one account.
    */
   readonly name: string
-  /** The name that the service gives the account; null if it gives none. */
+  /** The name that the service gives the account. Is null if the service names no account. */
   readonly account: string | null
   /** The address of the service's API, without a slash at its end. */
   readonly base: string
@@ -115,28 +118,31 @@ export interface ServiceConnection<Name extends Connectable> {
   /** A `fetch` that goes only to the addresses of this connection. */
   fetchWithin(bounds: Omit<Bounds, 'addresses' | 'reserve'>): Fetch
   /**
-   * A request with an effect calls this right before its bytes leave. Throws if another attempt may have made the call
-   * meanwhile; then nothing may be sent.
+   * Call this immediately before you send a request that has an effect. Throws if another attempt may have made the
+   * call meanwhile. In this case, do not send the request.
    */
   requireFresh(): void
   /**
-   * Call this if an answer refuses the credential. Marks the connection as expired, or drops an access token that ended
-   * early. Returns the error of the call.
+   * Call this if an answer refuses the credential. Marks the connection as expired. If the service has only ended an
+   * access token early, drops this token instead. Returns the error of the call.
    */
   expired(): Promise<ToolError>
 }
 
 export interface ToolResult<Output = Json> {
   readonly output: Output
-  /** Labels of this value, in addition to the labels that the tool declares (e.g. the labels of a memory value). */
+  /**
+   * The labels of the output, in addition to the labels that the tool declares. Example: the labels of a value in the
+   * memory.
+   */
   readonly labels?: readonly Label[]
   /**
    * Performs the write of a `transactional` tool in the transaction that commits the outcome. Returns null after the
-   * write. If the write would exceed a limit, writes nothing and returns the limit or an error. Returns `outdated` if
-   * the present revision is not the one that the approvers of the call saw.
+   * write. If the write would exceed a limit, writes nothing and returns the limit or an error. If the approvers of the
+   * call saw another revision than the present one, writes nothing and returns `outdated`.
    */
   readonly commit?: (write: OwnWrite) => Promise<Exceeded | StepError | Outdated | null>
-  /** Cost of the call in currency units, at most the reserved cost. It replaces the reserved cost. */
+  /** The cost of the call in currency units. It is at most the reserved cost, and replaces the reserved cost. */
   readonly cost?: number
 }
 
@@ -149,7 +155,7 @@ export type Executor<Params, Output = Json> = (
 export interface State {
   /** A text that differs after each change of the thing. */
   readonly revision: string
-  /** Values that approvers see besides the parameters. */
+  /** The values that approvers see besides the parameters. */
   readonly fields?: Readonly<Record<string, unknown>>
   /** The present text, and the text after the call. */
   readonly diff?: { readonly before: string | null; readonly after: string }
@@ -167,8 +173,8 @@ export type StateReader<Params> = (
 ) => Promise<State>
 
 /**
- * Returns who can read the place that a call writes to, besides the account that makes the call. Changes nothing.
- * Throws ToolError if the service does not tell who can read the place.
+ * Returns who can read the document or folder that a call writes to. Leaves out the account that makes the call.
+ * Changes nothing. Throws ToolError if the service does not tell who can read the document or folder.
  */
 export type AudienceReader<Params> = (
   call: ToolCall<Params>,
@@ -176,12 +182,15 @@ export type AudienceReader<Params> = (
 ) => Promise<readonly Reader[]>
 
 /**
- * A thing that the call changes or uses is no longer as the approvers of the call saw it. The tool knows that nothing
- * was done.
+ * A tool throws this error if something has changed since the approvers of the call saw it. The call would change or
+ * use this thing. The tool knows that nothing was done.
  */
 export class StateChanged extends Error {
   override readonly name = 'StateChanged'
-  /** Names the changed thing in a sentence; null: the thing that the tool's precondition names. */
+  /**
+   * Words for the changed thing, as a part of a sentence. Is null if the changed thing is the one that the tool's
+   * precondition names.
+   */
   readonly what: string | null
   constructor(what: string | null = null) {
     super(`${what ?? 'what the call changes'} has changed`)
@@ -200,10 +209,10 @@ export interface Look {
 
 /**
  * The result of a finder:
- * - `done`: the call was made. `output` is its output.
+ * - `done`: the call was made. `output` is the output of the call.
  * - `absent`: the thing that the call makes is not there now. The tool's `findableAfterSeconds` says until when the
  *   thing can still appear.
- * - `unclear`: the service shows too little to decide between the two.
+ * - `unclear`: the service shows too little to tell whether the call was made.
  */
 export type Found<Output = Json> =
   | { readonly kind: 'done'; readonly output: Output }
@@ -211,9 +220,9 @@ export type Found<Output = Json> =
   | { readonly kind: 'unclear' }
 
 /**
- * Looks for a call of a `findable` tool, or sends a call again with its key. A look changes nothing, with one
- * exception: if only a part of the call was made, it may complete the call with requests that can be repeated. Throws
- * ToolError if it could not look.
+ * A finder looks for a call of a `findable` tool, or sends a call again with its key. While a finder looks for a call,
+ * the finder changes nothing. There is one exception. If only a part of the call was made, the finder may complete the
+ * call with requests that can be repeated. Throws ToolError if the finder could not look.
  */
 export type Finder<Params, Output = Json> = (
   call: ToolCall<Params>,
@@ -228,15 +237,15 @@ export type Finder<Params, Output = Json> = (
 export class ToolError extends Error {
   override readonly name = 'ToolError'
   readonly code: string
-  /** Names who caused the error. The error's code decides this. It is null if the code is unknown. */
+  /** Says who caused the error, according to the error's code. Is null if the code is unknown. */
   readonly fault: Fault | null
   /** Whether the same call could succeed later. The call is retried only if this is true. */
   readonly retryable: boolean
-  /** Seconds that the service asks to wait before a retry; null: it does not say. */
+  /** Seconds that the service asks to wait before a retry. Is null if the service names no time. */
   readonly retryAfterSeconds: number | null
   /** The cost of the failed call, in currency units. It replaces the reserved cost. */
   readonly cost: number
-  /** Private, so that no logger writes it. */
+  /** This field is private, so that no logger writes it. */
   readonly #detail: JsonObject | undefined
   constructor(
     code: string,
@@ -270,21 +279,21 @@ export class ToolError extends Error {
   }
 }
 
-/** The error of a call with a parameter that its tool cannot use. The message says what to write. */
+/** Returns the error for a parameter that the tool cannot use. The message says what to write. */
 export const invalidParams = (message: string): ToolError =>
   new ToolError('invalid_params', message, { retryable: false })
 
 /**
- * An earlier attempt may have acted with an account that this attempt does not have. So a person must decide the
- * outcome.
+ * Thrown if an earlier attempt may have acted with an account that this attempt does not have. So a person must decide
+ * the outcome.
  */
 export class OtherAccount extends Error {
   override readonly name = 'OtherAccount'
 }
 
 /**
- * Bytes have left, and no answer tells the outcome. The call is looked for or sent again if possible; otherwise a
- * person decides.
+ * Thrown if bytes have left, and no answer tells the outcome. The call is looked for or sent again if possible.
+ * Otherwise a person decides.
  */
 export class OutcomeUnknown extends Error {
   override readonly name = 'OutcomeUnknown'

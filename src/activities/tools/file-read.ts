@@ -8,7 +8,7 @@ import { openBelow, unreadable } from './sandbox.ts'
 /** The maximum size of a file in bytes. */
 export const maxFileSize = 10 * 1024 * 1024
 
-/** Media types by extension. All other text files are `text/plain`. */
+/** The media types of the known file extensions. All other text files are `text/plain`. */
 const mediaTypes: Readonly<Record<string, string>> = {
   '.csv': 'text/csv',
   '.htm': 'text/html',
@@ -24,8 +24,8 @@ const mediaTypes: Readonly<Record<string, string>> = {
 
 /**
  * Returns `{path, text, media_type, size}` of a UTF-8 file below `fileRoot`. `size` is in bytes. A byte order mark at
- * the start is not part of `text`. A CSV or TSV file also has `rows`. If the file is no table or the table is too
- * large, it has `rows_problem` in place of `rows`; `text` is returned even then.
+ * the start is not part of `text`. A CSV or TSV file also has `rows`. If no table can be read from the file, or if the
+ * table is too large, the output has `rows_problem` in place of `rows`, and still has `text`.
  * @throws ToolError `file_not_found`, `file_outside_root`, `file_not_readable`, `file_too_large`, `file_not_text`
  */
 export const readFileTool: ToolBody<'file_read'> = async (call, context) => {

@@ -27,7 +27,7 @@ import { findCard } from './trello/find-card.ts'
 import { comment as commentInTrello, createCard, findComment as findTrelloComment } from './trello/writes.ts'
 import type { AudienceReaderOf, FinderOf, StateReaderOf, ToolBody } from './params.ts'
 
-/** The body of each tool. A call of a tool of the catalogue without a body fails with `tool_not_available`. */
+/** The body of each tool. If a tool of the catalogue has no body, calls of this tool fail with `tool_not_available`. */
 export const executors = {
   file_read: readFileTool,
   memory_get: getMemory,
@@ -66,7 +66,7 @@ type Findable = {
     : never
 }[ToolName]
 
-/** One finder for each `findable` tool, and for each tool with a service that knows its calls by a key. */
+/** One finder for each `findable` tool. Also one finder for each tool with a service that knows its calls by a key. */
 export const finders: { readonly [Name in Findable]: FinderOf<Name> } = {
   mail_send: sendMailAgain,
   calendar_create_event: findEvent,
@@ -82,7 +82,7 @@ export const finders: { readonly [Name in Findable]: FinderOf<Name> } = {
   trello_comment: findTrelloComment,
 }
 
-/** For each tool with a precondition, the function that reads the thing that its calls change. */
+/** The function that reads the thing that a call changes, for each tool with a precondition. */
 export const stateReaders = {
   memory_set: readMemoryState,
   github_comment: readIssueState,
@@ -98,8 +98,8 @@ export const stateReaders = {
 } satisfies { [Name in ToolName]?: StateReaderOf<Name> }
 
 /**
- * For each tool whose policies limit who can read the place that it writes to, the function that asks who can read this
- * place.
+ * The function that asks who can read the document or folder that a call writes to. There is one for each tool whose
+ * policies can limit these readers.
  */
 export const audienceReaders = {
   docs_create: audienceOfFolder,

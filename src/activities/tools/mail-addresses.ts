@@ -13,9 +13,9 @@ export interface Mailbox {
 type RecipientsParam = string | readonly string[] | undefined
 
 /*
- * Rules read the same text when they decide on recipients. So text that two programs could understand differently is
- * refused: groups, comments, routes, quoted local parts, local parts that start like a path, and some display names. A
- * display name is refused if it shows another address, a link or an encoded word (RFC 2047).
+ * Rules decide on recipients by the same text that this file reads. So a text is refused if two programs could
+ * understand it differently. Such texts contain groups, comments, routes, quoted local parts, or local parts that start
+ * like a path. A display name is refused if it shows another address, a link or an encoded word (RFC 2047).
  */
 const atom = String.raw`[\p{L}\p{N}!#$%&'*+/=?^_\x60{|}~-]+`
 const addressForm = new RegExp(String.raw`^(${atom}(?:\.${atom})*)@([\p{L}\p{M}\p{N}.-]+)$`, 'u')
@@ -28,7 +28,7 @@ const breaksHeader = /[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]/u
 
 /**
  * Refuses header injection in text that becomes part of a header.
- * @throws ToolError `mail_header_invalid`, naming the field but not its value
+ * @throws ToolError `mail_header_invalid`. The message names the field and does not repeat its value.
  */
 export function refuseHeaderBreaks(field: string, text: string): void {
   if (!breaksHeader.test(text)) return
@@ -41,7 +41,10 @@ export function refuseHeaderBreaks(field: string, text: string): void {
   )
 }
 
-/** An encoded word (RFC 2047). Mail programs decode it and show other text than rules and approvers have seen. */
+/**
+ * An encoded word (RFC 2047). Mail programs decode such a word. So readers would see another text than rules and
+ * approvers have seen.
+ */
 const encodedWord = /=\?[^?\s]*\?[bq]\?/i
 
 /** @throws ToolError `mail_header_invalid` */
@@ -65,7 +68,7 @@ export function parseRecipients(field: string, value: RecipientsParam): Mailbox[
   for (const text of texts) {
     refuseHeaderBreaks(field, text)
     for (const { start, end } of addressItems(text)) {
-      // An item is empty after a trailing comma, for example.
+      // Example of an empty item: the end of a text after a trailing comma.
       if (start === end) continue
       const mailbox = parseMailbox(field, text.slice(start, end))
       if (!found.has(mailbox.address)) found.set(mailbox.address, mailbox)

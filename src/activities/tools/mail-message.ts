@@ -11,7 +11,10 @@ import {
 } from './mail-addresses.ts'
 import type { ToolParams } from './params.ts'
 
-/** A message that is ready to be sent: its envelope and its bytes (RFC 5322, lines end with CRLF). */
+/**
+ * A message that is ready to be sent. `raw` has the bytes of the message (RFC 5322). The lines of the message end with
+ * CRLF.
+ */
 export interface Mail {
   readonly messageId: string
   readonly from: string
@@ -29,7 +32,7 @@ export interface Addressed {
 }
 
 /**
- * Reads the headers that a mail's parameters name.
+ * Checks a mail's subject, and reads its recipients.
  * @throws ToolError `mail_header_invalid`, `mail_address_invalid`, `mail_too_many_recipients`
  */
 export function addressed(params: ToolParams<'mail_send'>): Addressed {
@@ -43,7 +46,7 @@ export function addressed(params: ToolParams<'mail_send'>): Addressed {
 
 /**
  * Builds the message of one call. The same call always gets the same Message-ID. If a person retries an unknown
- * outcome, the mail may arrive twice. Mail programs that compare these ids then show it once.
+ * outcome, the mail may arrive twice. A mail program that compares Message-IDs then shows the mail only once.
  * @throws ToolError `mail_header_invalid`, `mail_address_invalid`, `mail_too_many_recipients`, and
  *   `mail_not_configured` if MAIL_FROM cannot be read
  */

@@ -7,10 +7,10 @@ import { parseSmtpUrl } from './smtp-url.ts'
 import { deliver } from './smtp.ts'
 
 /**
- * Sends one mail and returns `{message_id, accepted}`. `accepted` has every recipient, because the server takes the
- * mail for all or for none. The mail goes through the connection of the requester or the organization. Without a
- * connection it goes over SMTP. Over SMTP, the final dot of DATA leaves only after `pointOfNoReturn` has resolved,
- * because SMTP has no idempotency key.
+ * Sends one mail and returns `{message_id, accepted}`. `accepted` has every recipient, because a mail goes to all its
+ * recipients or to none. The mail goes through the connection of the requester or the organization. Without a
+ * connection, the mail goes over SMTP. SMTP has no idempotency key. So over SMTP, the final dot of DATA leaves only
+ * after `pointOfNoReturn` has resolved.
  * @throws ToolError `mail_not_configured`, `mail_header_invalid`, `mail_address_invalid`, `mail_too_many_recipients`,
  *   `mail_recipients_refused`, `mail_refused`, `mail_too_large`, `mail_login_failed`, `mail_tls_failed`,
  *   `mail_timeout`, `mail_unreachable`, or an error of resend.ts. After each of these errors, the mail was certainly
@@ -37,9 +37,9 @@ async function overSmtp(call: ToolCall<ToolParams<'mail_send'>>, context: ToolCo
 }
 
 /**
- * Sends a mail again after its answer was lost. The request has the key of its call, so Resend sends the mail at most
- * once. If Resend refuses the content, it has refused the first request too, because both requests have the same
- * content. Every other refusal says nothing about the first request.
+ * Sends a mail again after the answer to the first request was lost. Both requests have the same key, so Resend sends
+ * the mail at most once. Both requests also have the same content. So if Resend refuses the content, Resend has refused
+ * the first request too. Every other refusal says nothing about the first request.
  */
 export const sendMailAgain: FinderOf<'mail_send'> = async (call, context) => {
   const connection = await context.tools.connection(call, 'mail_send', 'mail')

@@ -4,27 +4,30 @@ import type { Look, ToolCall } from './executor.ts'
 type Marked = Pick<ToolCall<unknown>, 'idempotencyKey'>
 
 /*
- * The marker of a findable call. It names the call (run, step, item) by a hash. So it shows no name of the workflow,
- * and cannot be guessed before the call is made. The marker is no secret. In a text, the marker is an HTML comment,
- * which the service does not show.
+ * The marker of a findable call names the call (run, step, item) by a hash. So the marker shows no name of the
+ * workflow, and nobody can guess it before the call is made. The marker is no secret. In a text for GitHub, the marker
+ * is an HTML comment, which GitHub does not show.
  */
 
-// At most two line breaks are matched, as `withMarker` writes them. With `\n*` a text of nothing but line breaks would
-// take seconds.
+// The expression allows at most two line breaks before a marker, because `withMarker` writes two. With `\n*`, searching
+// a text of nothing but line breaks would take seconds.
 const anyMarker = /\n{0,2}<!-- countersign:call:[\da-f]{32} -->/g
 
-/** Names the call: 32 characters of `0-9` and `a-f`. */
+/** Returns the hash that names the call: 32 characters of `0-9` and `a-f`. */
 export const digestOf = ({ idempotencyKey }: Marked): string =>
   createHash('sha256').update(idempotencyKey).digest('hex').slice(0, 32)
 
 export const markOf = (call: Marked): string => `countersign:call:${digestOf(call)}`
 
-/** Whether a text holds the mark of any call. */
+/** Returns whether a text contains the mark of any call. */
 export const hasMark = (text: string): boolean => /countersign:call:[\da-f]{32}/.test(text)
 
 export const markerOf = (call: Marked): string => `<!-- ${markOf(call)} -->`
 
-/** Returns the text with the call's own marker and no other. A copied text may carry the marker of another call. */
+/**
+ * Returns the text with the call's own marker. Removes all other markers, because a copied text may carry the marker of
+ * another call.
+ */
 export function withMarker(text: string, call: Marked): string {
   const bare = withoutMarkers(text)
   return bare === '' ? markerOf(call) : `${bare}\n\n${markerOf(call)}`

@@ -10,9 +10,9 @@ import type { StateReaderOf, ToolBody } from './params.ts'
 /**
  * The body itself writes nothing. `commit` replaces the value in the transaction that also commits the outcome. So a
  * crash before the commit leaves nothing, and a repeated attempt writes only once. The value gets the input labels that
- * the call had when it was decided. The key also keeps its earlier labels, even labels of a deleted value. Only a run
- * that an admin started drops the earlier labels (docs/decisions/0071). If two calls set the same key, the later one
- * wins. But an approved call writes only if the key is still as its approvers saw it.
+ * the call had when it was decided. The key also keeps its earlier labels, even labels of a deleted value. The earlier
+ * labels are dropped only if an admin started the run (docs/decisions/0071). If two calls write the same key, the value
+ * of the later call stays. But an approved call writes only if the key is unchanged since the approvers saw it.
  */
 export const setMemory: ToolBody<'memory_set'> = async (call, context) => {
   const { organizationId } = call
@@ -75,7 +75,8 @@ const readable = (value: unknown): string =>
   typeof value === 'string' && value.includes('\n') ? value : JSON.stringify(value, null, 2)
 
 /**
- * If a value's JSON has more characters than this, approvers compare the present and the new value as JSON in one line.
+ * If the JSON of the present or the new value has more characters than this, approvers see each of the two values as
+ * JSON in one line.
  */
 const mostInLines = 50_000
 
@@ -94,6 +95,6 @@ async function presentOf(
   return { labels: row?.labels ?? [], revision: memoryRevision(row) }
 }
 
-/** Compares two lists without repeats, ignoring their order. */
+/** Returns whether two lists have the same labels in any order. No label may be repeated in a list. */
 const isSame = (one: readonly Label[], other: readonly Label[]): boolean =>
   one.length === other.length && unionLabels(one, other).length === one.length

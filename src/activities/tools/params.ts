@@ -5,13 +5,13 @@ import type { AudienceReader, Executor, Finder, StateReader } from './executor.t
 /** A tool's parameters after its schema has parsed them. */
 export type ToolParams<Name extends ToolName> = z.output<(typeof catalog)[Name]['params']>
 
-/** The body of a tool: gets its parsed parameters and returns the output that its declaration shows. */
+/** The body of a tool. It gets the parsed parameters, and returns the output that the tool's declaration describes. */
 export type ToolBody<Name extends ToolName> = Executor<
   ToolParams<Name>,
   z.output<(typeof catalog)[Name]['output']>
 >
 
-/** Finds a call of a `findable` tool. */
+/** Looks for a call of this tool, or sends the call again with its key. */
 export type FinderOf<Name extends ToolName> = Finder<
   ToolParams<Name>,
   z.output<(typeof catalog)[Name]['output']>

@@ -5,24 +5,29 @@ import { ToolError } from './executor.ts'
 
 /** The error table of a service whose requests have no effect. */
 export interface ReadErrors extends Service {
-  /** Codes and messages by HTTP status. The service would refuse the same request again. */
+  /**
+   * Our error codes and messages by HTTP status. After such a status, the service would refuse the same request again.
+   */
   readonly refusals: Readonly<Record<number, Said>>
-  /** Answers whose status alone does not say what happened. They are recognized by words that the service documents. */
+  /**
+   * Meanings of answers whose status does not say enough. The service documents words by which such an answer is
+   * recognized.
+   */
   readonly byWords?: readonly { readonly status: number; readonly words: RegExp; readonly means: Meaning }[]
 }
 
-/** `expired`: the service does not accept the credential. */
+/** Is `expired` if the service does not accept the credential. */
 type Meaning = Said | 'expired'
 
-/** A `fetch` for one call. It remembers its last request, which explains an error of the call. */
+/** A `fetch` for one call. It remembers its last request. If the call fails, this request explains the error. */
 export interface Watched {
   readonly fetch: Fetch
   /**
    * Returns the error of the call, made from the last request. If that request was answered with a success status, the
-   * error says that the answer does not have the documented form.
+   * error says that the answer is not as the service documents it.
    */
   errorOf(error: unknown, signal: AbortSignal): Promise<unknown>
-  /** Whether the service may have done the work of the last request. */
+  /** Returns whether the service may have done the work of the last request. */
   mayHaveWorked(): boolean
 }
 
@@ -66,7 +71,7 @@ export function watch(send: Fetch, errors: ReadErrors, expired: () => Promise<To
   }
 }
 
-/** `words` are looked for only in the first characters of a refusal, at most this many. */
+/** Only this many characters at the beginning of a refusal are searched for `words`. */
 const mostWords = 10_000
 
 async function answered(
@@ -79,7 +84,7 @@ async function answered(
   if (ok) return failures.unreadable('again')
   const told = byWords.find((each) => each.status === status && each.words.test(text))?.means
   if (status === 401 || told === 'expired') return expired()
-  /** The status alone, for the operator's log. */
+  /** Contains the status and no text of the answer, for the operator's log. */
   const cause = new Error(`${prefix}: ${status}`)
   const said = told ?? refusals[status]
   if (said !== undefined) return failures.refused(said, cause)

@@ -18,9 +18,9 @@ type Output = { readonly message_id: string; readonly accepted: string[] }
 
 /**
  * Resend's answer to one request:
- * - `refused`: this request sent nothing. `isOfContent`: the reason is the content, so an earlier request with the same
- *   content was refused too.
- * - `unclear`: no answer says whether the mail was sent, or a request with this key is still under way.
+ * - `refused`: this request sent nothing. If `isOfContent` is true, the content is the reason. In this case, an earlier
+ *   request with the same content was refused too.
+ * - `unclear`: no answer says whether the mail was sent, or Resend is still working on a request with this key.
  * - `taken`: Resend has already taken a request with this key and other content.
  */
 export type ResendAnswer =
@@ -34,14 +34,14 @@ const mostBytes = 64 * 1024
 /** Resend takes at most this many recipients for a mail. */
 const mostRecipients = 50
 
-/** A mail that is ready to be sent. */
 export interface Prepared {
   /** Sends the mail. A cancellation of the run does not stop the request. */
   send(): Promise<ResendAnswer>
 }
 
 /**
- * Prepares the request of a call. The same call through the same connection has the same bytes and the same key.
+ * Prepares the request of a call. All requests of the same call through the same connection have the same bytes and the
+ * same key.
  * @throws ToolError `mail_header_invalid`, `mail_address_invalid`, `mail_too_many_recipients`
  */
 export function prepareForResend(
@@ -69,7 +69,8 @@ export function prepareForResend(
 }
 
 /**
- * Only a display name of this form is sent. No program that parses addresses can find another address in such a name.
+ * A display name is sent only if it matches this expression. No program that parses addresses can find another address
+ * in such a name.
  */
 const plainName = /^[\p{L}\p{N}][\p{L}\p{M}\p{N} '._-]*$/u
 
@@ -109,7 +110,9 @@ const named = z.object({ name: z.string() })
 
 const failures = failuresOf({ prefix: 'mail', title: 'Resend' })
 
-/** Makes the answer for a refusal. Its message does not quote Resend, because Resend's texts repeat addresses. */
+/**
+ * Makes the answer for a refusal. The error's message does not quote Resend, because Resend's texts repeat addresses.
+ */
 function refusal(
   connection: ServiceConnection<'mail'>,
   { status, headers }: Response,
@@ -127,7 +130,7 @@ function refusal(
   return { ...refused(failures.refused(said, cause)), isOfContent: contentStatuses.has(status) }
 }
 
-/** Statuses that depend on the request's content alone. */
+/** With these statuses, the reason of a refusal is always the request's content. */
 const contentStatuses: ReadonlySet<number> = new Set([400, 413, 422])
 
 const refusals: Readonly<Record<number, Said>> = {

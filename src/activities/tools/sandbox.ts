@@ -4,13 +4,13 @@ import { join } from 'node:path'
 import { ToolError } from './executor.ts'
 
 /*
- * Opens files below one folder only, even while somebody replaces folders with links.
+ * Opens only files below one folder, even while somebody replaces folders with links.
  *
- * Node has no openat(2). On Linux `/proc/self/fd/N/name` does the same: the kernel goes from the open folder N to
- * `name` without resolving a path again, and O_NOFOLLOW refuses a link there. Each component is opened relative to the
- * descriptor before it, so there is no time between check and use. On other systems the file is opened, and the
- * descriptor is then compared with the file at the expected path. This detects links. It also detects a swap, unless
- * the swap is undone and repeated at exactly the right moments.
+ * Node has no openat(2). On Linux, opening `/proc/self/fd/N/name` has the same effect. The kernel goes from the open
+ * folder N to `name` without resolving a path again, and O_NOFOLLOW refuses a link there. Each part of a path is opened
+ * from the descriptor of its folder, so there is no time between check and use. On other systems the file is opened
+ * first. Then the descriptor is compared with the file at the expected path. This comparison detects links. It also
+ * detects a swap of folders, unless the swap is undone and repeated at exactly the right moments.
  *
  * Hard links and mounts inside the folder are followed, because the operator makes them.
  */
@@ -20,14 +20,17 @@ const directoryFlags = O_RDONLY | O_DIRECTORY | O_NONBLOCK
 // Without O_NONBLOCK, opening a FIFO that has no writer would block the worker. The FIFO is refused after fstat.
 const fileFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY
 
-/** How to open a file. The default depends on the system; tests choose a method. */
+/** The method to open a file. The default depends on the system. Tests choose a method. */
 export type OpenMethod = 'descriptors' | 'compare'
 
 /**
  * Opens the regular file `path` (parts separated by `/`) below `root`. The caller closes the handle.
  *
- * @throws ToolError `file_outside_root` (absolute, `..`, not in its plain form, through a link), `file_not_found`,
- *   `file_not_readable` (a folder, a device, no permission; retryable only for I/O errors)
+ * @throws ToolError `file_outside_root` if the path is absolute, contains `..`, is not in its plain form, or goes
+ *   through a link
+ * @throws ToolError `file_not_found`
+ * @throws ToolError `file_not_readable` for a folder, a device, a missing permission, or an I/O error. Only the I/O
+ *   error is retryable.
  */
 export async function openBelow(root: string, path: string, method?: OpenMethod): Promise<FileHandle> {
   const parts = splitPath(path)
@@ -107,8 +110,8 @@ async function openRoot(root: string): Promise<FileHandle> {
 }
 
 /**
- * Refuses devices before they are opened, because even opening a device can have effects. Refuses a link with a clear
- * message. This check does not protect against swaps; O_NOFOLLOW, O_DIRECTORY and fstat do.
+ * Refuses a device before it is opened, because even opening a device can have effects. Also refuses a link, with a
+ * clear message. This check does not protect against swaps. O_NOFOLLOW, O_DIRECTORY and fstat protect against them.
  */
 async function refuseSpecial(path: string, last: boolean): Promise<void> {
   const found = await lstat(path)
@@ -154,7 +157,7 @@ function explain(error: unknown): unknown {
   }
 }
 
-/** An I/O error that can pass, such as too many open files or a failing disk. */
+/** Makes the error for an I/O error that can pass, such as too many open files or a failing disk. */
 export function unreadable(cause: unknown): ToolError {
   return new ToolError('file_not_readable', 'the file cannot be read at the moment; try again', {
     retryable: true,
@@ -170,7 +173,7 @@ function rootUnusable(cause: unknown): never {
   )
 }
 
-/** An error with only the code of `error`, because the file system's message repeats the path. */
+/** Makes an error that contains only the code of `error`, because the file system's message repeats the path. */
 function bare(error: unknown): Error {
   return new Error((error as NodeJS.ErrnoException).code ?? 'no code')
 }

@@ -15,7 +15,7 @@ import {
 } from '../../governance/tools/connections.ts'
 import { ToolError, type ServiceConnection } from './executor.ts'
 
-/** The caller. `userId` is null if the organization itself calls; then no person's own connection is used. */
+/** The caller. If the organization itself calls, `userId` is null, and no person's own connection is used. */
 interface Calling {
   readonly organizationId: string
   readonly requester: { readonly userId: string | null }
@@ -25,7 +25,7 @@ const onlyReads = (): never => {
   throw new Error('this connection sends no request with an effect')
 }
 
-/** See `ToolServices.connection`. Without `requireFresh`, only requests without an effect can be sent. */
+/** See `ToolServices.connection`. Without `requireFresh`, the connection sends only requests without an effect. */
 export async function connectionOfCall<Name extends Connectable>(
   context: Context,
   call: Calling,
@@ -70,8 +70,8 @@ export async function connectionIfAny<Name extends Connectable>(
     fetchWithin: (bounds) => context.outgoing.fetchWithin({ ...bounds, addresses, reserve }),
     requireFresh,
     async expired() {
-      // The service may have ended this access token early. So the next try gets a new token. If the service refuses
-      // even a new token, the connection has expired.
+      // The service may have ended this access token early. So the token is dropped, and the next try gets a new token.
+      // If the service refuses even a new token, the connection has expired.
       if (access !== null && !access.isNew) {
         await access.drop()
         return new ToolError(

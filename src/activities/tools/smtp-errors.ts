@@ -15,8 +15,8 @@ const certificate = /CERT|SELF_SIGNED|UNABLE_TO|ALTNAME|^ERR_(?:TLS|SSL)|^ETLS$/
 
 /**
  * Converts an error that came before the final dot of the message. Nothing was delivered, so temporary errors are
- * retryable. The message and the cause do not quote the server, because its text often repeats addresses. The server's
- * code is enough.
+ * retryable. The message and the cause contain the server's code, but not the server's text, because this text often
+ * repeats addresses.
  */
 export function failureBeforeDot(error: unknown, recipients = 0): ToolError {
   const failure = error as SmtpFailure
@@ -53,7 +53,10 @@ export function failureBeforeDot(error: unknown, recipients = 0): ToolError {
   return passing('mail_unreachable', 'the connection to the mail server failed; nothing was sent')
 }
 
-/** Some recipients were refused, so the mail is sent to none. The error is retryable if every refusal is temporary. */
+/**
+ * Makes the error of a mail for which the server refused some recipients. Such a mail is sent to no recipient. The
+ * error is retryable if every refusal is temporary.
+ */
 export function recipientsRefused(refusals: readonly SmtpFailure[], recipients: number): ToolError {
   const codes = [...new Set(refusals.map((refusal) => refusal.responseCode ?? 0))].sort((a, b) => a - b)
   return new ToolError(
@@ -72,11 +75,14 @@ export function recipientsRefused(refusals: readonly SmtpFailure[], recipients: 
   )
 }
 
-/** Returns an error if the server's answer to the final dot certainly refuses the message; otherwise undefined. */
+/**
+ * Returns an error if the server's answer to the final dot certainly refuses the message. Otherwise returns undefined.
+ */
 export function definiteRefusal(error: unknown): ToolError | undefined {
   const failure = error as SmtpFailure
   const { code, responseCode = 0 } = failure
-  // EMESSAGE marks a complete answer to the message. A fragment before a lost connection proves nothing.
+  // EMESSAGE marks a complete answer to the message. If the connection broke during the answer, the received part
+  // proves nothing.
   if (code !== 'EMESSAGE' || responseCode < 400 || responseCode > 599) return undefined
   return refused('mail_refused', 'did not take the message; nothing was sent', failure)
 }
@@ -95,7 +101,7 @@ function isTransient(responseCode: number): boolean {
   return responseCode >= 400 && responseCode < 500
 }
 
-/** An error with codes only, for the operator's log. */
+/** Makes an error that contains only codes, for the operator's log. */
 function bare({ code, originalCode, command, responseCode }: SmtpFailure): Error {
   const words = [code, originalCode, command?.split(' ')[0], responseCode].filter(
     (word) => word !== undefined,

@@ -18,7 +18,7 @@ export const defaultTimeouts: SmtpTimeouts = { connect: 20_000, idle: 60_000, an
 
 export interface SmtpHooks {
   readonly signal: AbortSignal
-  /** Awaited when everything except the final dot has been sent. */
+  /** Is awaited before the final dot is sent. Everything before the final dot has been sent already. */
   pointOfNoReturn(): Promise<void>
 }
 
@@ -26,21 +26,22 @@ export interface SmtpHooks {
  * The phases of one delivery. A delivery settles once.
  *
  * - `before`: nothing can have been delivered, because the server discards a message without its end. An error closes
- *   the connection. Then the message stream never ends, so no dot can follow.
+ *   the connection. After an error, the message stream never ends, so no dot can follow.
  * - `marking`: `pointOfNoReturn` is committing.
- * - `after`: starts in the same event loop turn that ends the stream. Now only the server's answer tells the outcome. A
- *   lost or late answer is OutcomeUnknown. Cancelling has no effect any more.
+ * - `after`: begins immediately before the stream ends, in the same turn of the event loop. From now on, only the
+ *   server's answer tells the outcome. If the answer is lost or late, the result is OutcomeUnknown. Cancelling has no
+ *   effect any more.
  *
- * The final dot ends a message in SMTP. nodemailer writes the dot only when the message stream ends, so this code
- * delays that end.
+ * In SMTP, the final dot ends a message. nodemailer writes the dot only when the message stream ends, so this code
+ * delays the end of the stream.
  */
 
 /**
  * Sends one message over its own connection, to all recipients or none.
  * @returns the recipients that the server accepted
- * @throws ToolError if the message was certainly not accepted; `retryable` if a later try may succeed
+ * @throws ToolError if the message was certainly not accepted. The error is retryable if a later try may succeed.
  * @throws OutcomeUnknown if the dot may have left and no answer came
- * @throws the error of `pointOfNoReturn` or the signal's reason, unchanged, if no dot has left
+ * @throws the unchanged error of `pointOfNoReturn`, or the signal's reason. In both cases no dot has left.
  */
 export async function deliver(
   server: SmtpServer,
@@ -110,21 +111,26 @@ async function step(
   }
 }
 
-/** Sends the message of one delivery: first all of its bytes, and its end after the point of no return. */
+/**
+ * Sends the message of one delivery. All bytes of the message are sent before the point of no return, and the final dot
+ * is sent after it.
+ */
 class Transmission {
   readonly #connection: SMTPConnection
   readonly #recipients: number
   readonly #hooks: SmtpHooks
   readonly #answerMilliseconds: number
   /**
-   * nodemailer writes into this object which recipients the server has accepted or refused. It does so before it reads
-   * the message.
+   * nodemailer writes into this object which recipients the server has accepted or refused. nodemailer does this before
+   * it reads the message.
    */
   readonly #envelope: SMTPEnvelope & { accepted?: string[]; rejectedErrors?: SmtpFailure[] }
   readonly #message: Readable
   readonly #settled = Promise.withResolvers<string[]>()
   #phase: 'before' | 'marking' | 'after' | 'settled' = 'before'
-  /** The error of a delivery that broke while its point of no return was being saved; null: none. */
+  /**
+   * The error that broke the delivery while the point of no return was being saved. Is null if there was no such error.
+   */
   #brokenWhileMarking: { readonly error: unknown } | null = null
   #answerTimer: NodeJS.Timeout | undefined
 
@@ -138,7 +144,7 @@ class Transmission {
     this.#message = new Readable({ read: () => this.#give(whole.shift()) })
   }
 
-  /** Returns the recipients that the server accepted. */
+  /** Sends the message, and returns the recipients that the server accepted. */
   async run(): Promise<string[]> {
     const cancelled = (reason: unknown): void => {
       if (this.#phase === 'before') this.#fail(reason)
@@ -159,8 +165,8 @@ class Transmission {
   }
 
   /**
-   * Gives nodemailer the whole message. `whole` is undefined if nodemailer has got the whole message already and waits
-   * for the end of the stream.
+   * Gives nodemailer the whole message. If `whole` is undefined, nodemailer has already got the whole message, and
+   * waits for the end of the stream.
    */
   #give(whole: Buffer | undefined): void {
     if (whole === undefined) {
@@ -199,7 +205,8 @@ class Transmission {
   #fail(error: unknown): void {
     if (this.#phase === 'settled') return
     this.#connection.close()
-    // The commit that stores the point of no return is in progress and may still succeed. So the error waits for it.
+    // The commit that stores the point of no return is in progress and may still succeed. So the error is reported
+    // after this commit has ended.
     if (this.#phase === 'marking') {
       this.#brokenWhileMarking ??= { error }
       return
@@ -216,8 +223,8 @@ function watch(
   lost: (cause: unknown) => void,
   cancelled: (reason: unknown) => void,
 ): () => void {
-  // The report is delayed by a microtask. So nodemailer's reason comes first, even if nodemailer closes the connection
-  // before it gives the reason.
+  // A closed connection is reported one microtask later. nodemailer may close the connection before it gives its
+  // reason. With this delay, the reason is reported first.
   const ended = () => queueMicrotask(() => lost(new Error('closed')))
   const aborted = () => cancelled(signal.reason)
   connection.on('error', lost)

@@ -5,7 +5,10 @@ import { requireSameOrigin } from '../auth.ts'
 import { readBytes } from '../body-bytes.ts'
 import { ApiError } from '../errors.ts'
 
-/** Maximum size of a form, in bytes. The largest field is a comment; a bulk decision names up to 200 approvals. */
+/**
+ * Maximum size of a form, in bytes. The largest forms contain a long comment, or name up to 200 approvals for one
+ * decision.
+ */
 const formLimit = 64 * 1024
 
 /**
@@ -30,7 +33,9 @@ export async function readForm(config: Config, request: Request): Promise<URLSea
 const tooLarge = (): ApiError =>
   new ApiError('too_large', `the form is larger than ${formLimit} bytes: send less`)
 
-/** The token in the forms of a page. It binds the forms to the sign-in session that loaded the page. */
+/**
+ * Returns the token for the forms of a page. The token binds these forms to the sign-in session that loaded the page.
+ */
 export function formToken(config: Config, sessionId: string): string {
   return createHmac('sha256', config.sessionSecret)
     .update(JSON.stringify(['form', sessionId]))

@@ -12,9 +12,9 @@ import type { Answer, Mounted, Route } from '../route.ts'
 import { routes } from '../routes/index.ts'
 
 /*
- * Lets pages of the console call the routes of the public API without HTTP. Such a call uses the same routes, checks of
- * rights, shares (request-shares.ts), audit and idempotency as a request over HTTP. It does not count for the rate
- * limits, because the request for the page was counted.
+ * Lets pages of the console call the routes of the public API without HTTP. Such a call gets the same checks of rights,
+ * shares (request-shares.ts), audit and idempotency as an HTTP request to the same route. The call does not count for
+ * the rate limits, because the request for the page was counted.
  */
 
 export interface Sender {
@@ -26,8 +26,8 @@ export interface Sender {
 }
 
 /**
- * If a person taps a button twice, the second request waits for the answer to the first and shows it. The second
- * request looks for this answer at most `mostLooks` times.
+ * If a person taps a button twice, two requests are sent. The second request shows the answer to the first request. The
+ * second request looks for this answer at most `mostLooks` times.
  */
 const mostLooks = 50
 const lookMilliseconds = 100
@@ -45,7 +45,7 @@ export function apiFor(context: Context, services: Mounted, sender: Sender): Api
           }
         } catch (thrown) {
           const error = toApiError(thrown)
-          // The application's error handler logs an internal error and sends the page for it.
+          // The application's error handler logs an internal error and answers the request.
           if (error.code === 'internal') throw thrown
           const refused = { status: statusOf[error.code], code: error.code, message: error.message }
           if (error.code !== 'idempotency_in_progress' || looks >= mostLooks) return { ok: false, ...refused }
@@ -83,14 +83,15 @@ async function call(
 
 type TextAnswer = Answer & { readonly text?: string | null }
 
-/** The body of the answer, as a client of the HTTP API would parse it. */
+/** Returns the body of the answer, as a client of the HTTP API would parse it. */
 async function bodyOf(
   { status, body, text }: TextAnswer,
   { only, mostCharacters }: ApiRequest,
 ): Promise<unknown> {
   if (text !== undefined && text !== null) {
     const read = JSON.parse(text) as { error?: { code: string; message: string } }
-    // The stored answer to an earlier request with this key was an error, so this call throws the same error.
+    // An earlier request with this key ended with an error, and its stored answer was found. So this call throws the
+    // same error.
     if (status >= 400 && read.error !== undefined)
       throw new ApiError(read.error.code as ApiError['code'], read.error.message)
     return read

@@ -6,7 +6,7 @@ import { mailedToken, type OpenPages, type OpenVisit } from './open-pages.ts'
 import { sendTo } from './show.ts'
 import { apiOf, organizationCookie, personOf, signedIn } from './visits.ts'
 
-/** The page that the mail of an invitation links to. Opening the page does not accept the invitation. */
+/** Adds the page to which the mail of an invitation links. Opening the page does not accept the invitation. */
 export function invitationPages(pages: OpenPages): void {
   const { context, services, get, post } = pages
   get(invitationPath, async ({ request, show }) => {

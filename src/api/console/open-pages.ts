@@ -14,7 +14,7 @@ export interface OpenPages {
   readonly services: Mounted
   get(path: string, work: (visit: OpenVisit) => Promise<void>): void
   /**
-   * Adds a handler for a form, and reads the form before `work`. A form that another site sends is refused with
+   * Adds a handler for a form. The form is read before `work` runs. If another site sends the form, it is refused with
    * `unauthenticated`.
    */
   post(path: string, work: (visit: OpenVisit, sent: URLSearchParams) => Promise<void>): void
@@ -54,7 +54,7 @@ export function openPages(
   }
 }
 
-/** The sign-in library's message for a refusal; null if the library accepted the request. */
+/** Returns the refusal with the sign-in library's message. Returns null if the library accepted the request. */
 export async function refusalOf(
   { answer }: AuthAnswer,
   response: Response,
@@ -74,7 +74,8 @@ export async function refusalOf(
 }
 
 /**
- * Returns the token of a mailed link. `given` comes from an address or a form; null if it does not look like a token.
+ * Returns the token of a mailed link. `given` comes from the URL of a page or from a submitted form. Returns null if
+ * `given` does not look like a token.
  */
 export const mailedToken = (given: string | null): string | null =>
   given !== null && /^[\w.-]{16,2000}$/.test(given) ? given : null

@@ -26,9 +26,10 @@ import { apiOf, signedIn, type Signed } from './visits.ts'
 
 /**
  * The state of the person's second factor:
- * - `unconfirmed`: the mail address is not confirmed, so no factor can be enrolled yet;
- * - `none`: there is no factor;
- * - `unproven`, `proven`: there is a factor, and this session was opened without it or with it.
+ * - `unconfirmed`: the mail address is not confirmed, so no factor can be enrolled yet.
+ * - `none`: there is no factor.
+ * - `unproven`: there is a factor, but this session was opened without it.
+ * - `proven`: there is a factor, and this session was opened with it.
  */
 type FactorState = 'unconfirmed' | 'none' | 'unproven' | 'proven'
 
@@ -55,7 +56,7 @@ export function secondFactorPages(pages: OpenPages): void {
   })
 }
 
-/** Returns null if nobody is signed in; the browser is then sent to the sign-in. */
+/** Returns null if nobody is signed in. In this case, the browser is redirected to the sign-in. */
 async function visitOf(
   { context, services }: OpenPages,
   open: OpenVisit,
@@ -107,7 +108,10 @@ async function pageOf(pages: OpenPages, visit: Visit, problem: Refusal | null): 
   return page(shown)
 }
 
-/** The person's API keys, in the organization of this visit, that still need a confirmation with a second factor. */
+/**
+ * Returns the person's API keys that must still be confirmed with a second factor. Only keys in the organization of
+ * this visit are listed.
+ */
 async function keysOf({ api, signed }: Visit): Promise<KeyToConfirm[]> {
   const listed = await api.call<{
     readonly data: readonly (KeyToConfirm & {
@@ -159,7 +163,7 @@ const actions: Readonly<Record<string, Action>> = {
   },
 }
 
-/** Checks the code from the form. If the code is right, the browser gets a new session and is sent to the next page. */
+/** Checks the code from the form. If the code is right, the browser gets a new session and is redirected to `place`. */
 async function proven(
   pages: OpenPages,
   visit: Visit,

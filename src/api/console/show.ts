@@ -24,8 +24,8 @@ const policy = [
 /** Headers of every answer below `/console`. */
 export const consoleHeaders: RequestHandler = (_request, response, next) => {
   response.setHeader('Content-Security-Policy', policy)
-  // The API's answers have the policy `no-referrer`. With it, a browser would not say which origin a form comes from,
-  // and `readForm` needs this origin.
+  // The API's answers have the policy `no-referrer`. With this policy, a browser would not send the origin of a form,
+  // which `readForm` needs.
   response.setHeader('Referrer-Policy', 'same-origin')
   next()
 }

@@ -14,13 +14,13 @@ import { apiFor } from './in-process.ts'
 export interface Signed {
   readonly identity: Identity
   readonly sessionId: string
-  /** True if the session should be renewed: a day has passed since it began or was last renewed. */
+  /** True if a day has passed since the session began or was last renewed. The session should be renewed then. */
   readonly isDue: boolean
 }
 
 /**
- * Renews the session if it is due and the person opens a page. A page that stays open sends requests by itself. Such
- * requests do not renew the session. So an open page does not keep the session alive after its person has left.
+ * Renews the session if it is due and the person opens a page. An open page also sends requests by itself. These
+ * requests do not renew the session. So the session can end after the person has left, even if a page stays open.
  */
 export async function renewed(
   { auth }: Pick<Mounted, 'auth'>,
@@ -45,7 +45,7 @@ export async function signedIn(
   return session && identity && { identity, sessionId: session.sessionId, isDue: session.isDue }
 }
 
-/** The public API with the rights of this session. */
+/** Returns the public API with the rights of this session. */
 export function apiOf(
   context: Context,
   services: Mounted,
@@ -67,8 +67,8 @@ export function apiOf(
 const cookie = 'countersign.organization'
 
 /**
- * The `Set-Cookie` line of a cookie that names the organization whose lists the person wants to see. The cookie gives
- * no access.
+ * Returns the `Set-Cookie` line of a cookie that names an organization. The person wants to see the lists of this
+ * organization. The cookie gives no access.
  */
 export function organizationCookie(config: Config, id: string): string {
   const secure = publicBase(config).startsWith('https:') ? '; Secure' : ''
@@ -85,8 +85,8 @@ export async function personOf(api: Api, request: Request): Promise<Person> {
 }
 
 /**
- * Returns the organization that the cookie names, if the person is in it. Otherwise returns the first organization that
- * is not personal. If there is none, returns the personal one; null if the person is in no organization.
+ * Returns the organization that the cookie names, if the person is a member of it. Otherwise returns the first
+ * organization that is not personal, or else the personal one. Returns null if the person is in no organization.
  */
 function chosen(organizations: readonly Organization[], request: Request): Organization | null {
   const wanted = wantedBy(request)

@@ -72,7 +72,9 @@ export const getApproval = route({
   },
 })
 
-/** True if the id names a call with an unknown outcome. Only such ids contain `/`, and ids of approvals do not. */
+/**
+ * True if the id names a call with an unknown outcome, such as `RUN/STEP/ITEM`. The id of an approval contains no `/`.
+ */
 const isResolution = (id: string): boolean => id.includes('/')
 
 async function notByVote(...read: Parameters<typeof readResolution>): Promise<DomainError> {

@@ -14,8 +14,7 @@ import { preToolUse } from '../schemas/agents.ts'
 import { waitForApproval } from '../wait.ts'
 
 /**
- * A held call waits this many seconds for a person, unless the request has `?wait`. This is shorter than the timeout of
- * every client.
+ * A held call waits this many seconds for a person, unless the request has `?wait`. Every client has a longer timeout.
  */
 const defaultWait = 55
 const longestWait = 570
@@ -56,7 +55,7 @@ export const postClaudeCode = askRoute({
     let wait = 0
     let organization: string | undefined
     const first = await decideQuestion(question, async (admit) => {
-      // The query is read here, so that an error in it also becomes a denial. After an HTTP error, a client would make
+      // The query is read here, so that a wrong query also becomes a denial. After an HTTP error, a client would make
       // the call.
       const named = readQuery(request)
       refuseUnknown(named)
@@ -76,13 +75,13 @@ export const postClaudeCode = askRoute({
         return ok(verdictView(first, 'cancelled'))
       }
       // Ask again only if the approval was decided and the client still waits. Otherwise a new question could reopen an
-      // agent's session that has ended, or use up the approval although the client has disconnected.
+      // ended session of the agent, or use up the approval of a client that has disconnected.
       const isDecided = status === 'approved' || status === 'rejected'
       if (!isDecided || signal.aborted) return ok(verdictView(first, status))
       return ok(verdictView(await decideQuestion(question, async () => questionOf(body, organization))))
     } catch (error) {
-      // `not_found`: the person has left the organization, which cancelled the approval. `approval_already_decided`:
-      // somebody decided the approval just before it was withdrawn.
+      // The code is `not_found` if the person has left the organization. This has cancelled the approval. The code is
+      // `approval_already_decided` if somebody decided the approval just before it was withdrawn.
       if (error instanceof DomainError && ['not_found', 'approval_already_decided'].includes(error.code))
         return ok(verdictView(first, 'cancelled'))
       // The call stays held. The failed wait must not become an HTTP error, because after an error a client would make
@@ -93,7 +92,7 @@ export const postClaudeCode = askRoute({
   },
 })
 
-/** Converts the hook's body to a question. Throws an ApiError if it is not a PreToolUse event. */
+/** Converts the hook's body to a question. Throws an ApiError if the body is not a PreToolUse event. */
 function questionOf(body: unknown, organization: string | undefined): unknown {
   const read = preToolUse.safeParse(body)
   if (!read.success)
@@ -149,8 +148,8 @@ function verdictView(decision: AgentDecision, status: ApprovalStatus = 'pending'
 }
 
 /**
- * The text that the language model reads: the rule, the reason, and the next step. The client cuts the text at 10,000
- * characters.
+ * Returns the text that the language model reads. It contains the reason (for example, the name of a rule), an
+ * explanation and, for a held call, the next step. The client cuts the text at 10,000 characters.
  */
 function reasonFor(
   { decision, reason, explanation, approval_id }: AgentDecision,

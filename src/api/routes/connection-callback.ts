@@ -7,7 +7,7 @@ import { streamRoute } from '../route.ts'
 
 const path = '/connections/callback/{integration}'
 
-/** True if a browser has opened the callback address. The person in front of it then gets a page instead of JSON. */
+/** True if a browser has opened the callback address. A browser gets an error as a page, and not as JSON. */
 export const showsPage = (request: Request, route: unknown): boolean =>
   route === path && request.accepts(['json', 'html']) === 'html'
 
@@ -21,7 +21,10 @@ export function refusalPage(error: ApiError): string {
   return htmlPage('The service is not connected', words)
 }
 
-/** Parameters that an authorization server adds to the callback address. Servers may add others, which are ignored. */
+/**
+ * Parameters that an authorization server adds to the callback address. The server may add other parameters too. These
+ * are ignored.
+ */
 const text = z.string().max(8192).optional()
 const answer = z.looseObject({
   state: text,

@@ -5,7 +5,10 @@ import { ApiError } from '../errors.ts'
 import { openApiDocument } from '../openapi.ts'
 import { publicRoute, type Route } from '../route.ts'
 
-/** The two routes that describe all routes of the API, and also themselves. `ENABLE_DOCS=false` turns both off. */
+/**
+ * Returns the two routes that describe the API. The description includes these two routes. `ENABLE_DOCS=false` turns
+ * both routes off.
+ */
 export function docsRoutes(all: () => readonly Route[]): Route[] {
   let document: object | undefined
   return [

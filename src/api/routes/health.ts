@@ -35,13 +35,13 @@ const health = z
 const patienceMilliseconds = 2_000
 const alarmMilliseconds = 5 * 60_000
 /**
- * A heartbeat writes to the database every five seconds, and notes if the database refuses this. So if the last noted
- * refusal is older than this many milliseconds, the database accepts writes again.
+ * Every five seconds, a heartbeat writes to the database. If the database refuses to write, the process notes the time.
+ * If the noted time is more than this many milliseconds ago, the database accepts writes again.
  */
 const troubleMilliseconds = 30_000
-/** A disk counts as full below this many free bytes. */
+/** A disk with fewer free bytes than this counts as full. */
 const leastFree = 32 * 1024 * 1024
-/** A worker that was last seen longer ago than this counts as down. */
+/** A worker counts as down if it was last seen more than this many seconds ago. */
 const workerSeenWithinSeconds = 20
 
 export const getHealth = publicRoute({
@@ -80,16 +80,17 @@ async function databaseState(db: Db): Promise<{ worker: boolean }> {
 }
 
 /**
- * `auditAlarmAt` is set when the service finds an audit entry that it did not write. While somebody tries to add
- * entries to that audit log, this happens again every minute. So the alarm ends five minutes after the last time.
+ * `auditAlarmAt` is set when the service finds an audit entry that it did not write. Every later attempt to add to that
+ * audit log finds the entry again, and sets `auditAlarmAt` again at most once a minute. So the alarm ends about five
+ * minutes after the last attempt.
  */
 function isAlarmed({ auditAlarmAt }: Pick<Context, 'auditAlarmAt'>): boolean {
   return auditAlarmAt !== null && performance.now() - auditAlarmAt < alarmMilliseconds
 }
 
 /**
- * Returns `unknown` if no worker was seen and the database is down or refuses to write. The heartbeats of living
- * workers are then missing too.
+ * Returns `unknown` if the database is down. Also returns `unknown` if the database refuses to write and no worker was
+ * seen. In both cases, the heartbeats of living workers can be missing.
  */
 function workerState(
   database: { worker: boolean } | null,
@@ -108,7 +109,7 @@ async function freeBytes({ config }: Pick<Context, 'config'>): Promise<number> {
   return Math.min(...(await freeSpace(config)).map(({ bytes }) => bytes))
 }
 
-/** The result of the check, or `otherwise` if it fails or takes too long. */
+/** Returns the result of `check`. Returns `otherwise` if the check fails or takes too long. */
 async function within<T>(check: () => Promise<T>, otherwise: T): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const patience = new Promise<T>((resolve) => {

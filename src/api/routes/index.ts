@@ -88,7 +88,7 @@ export const routes: readonly Route[] = [
   ...runRoutes,
   ...runDetailRoutes,
   ...approvalRoutes,
-  // Must come before `ruleRoutes`, where `/rules/test` would mean a rule called `test`.
+  // This route must come before `ruleRoutes`. Otherwise `/rules/test` would mean a rule with the id `test`.
   postRuleTrial,
   ...ruleRoutes,
   getRuleTemplates,

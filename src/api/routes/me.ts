@@ -33,11 +33,14 @@ const me = z
     organizations: z.array(myOrganization),
     organization_id: id,
     key_id: id.nullable(),
-    /** How the sign-in session was opened; null if the request has an API key. */
+    /** How the person opened the sign-in session. Is null if the request has an API key. */
     session_opened_with: z
       .enum(['unrecorded', 'password', 'password+totp', 'password+backup_code'])
       .nullable(),
-    /** True if the API key or the sign-in session was made with a second factor. */
+    /**
+     * True if a second factor was used for the API key or the sign-in session, and the person still has a second
+     * factor.
+     */
     has_second_factor: z.boolean(),
     scopes: scopeMap,
   })

@@ -64,9 +64,10 @@ type EventsCall = Call<'GET /runs/{id}/events'>
 type Look = <T>(key: readonly unknown[], work: (place: Pick<Place, 'works'>) => Promise<T>) => Promise<T>
 
 /**
- * Returns a function that reads for a stream. Streams that wake together read the same, so calls with the same key
- * share one read (shared/joined.ts). Each read takes a place in the share of its organization (request-shares.ts).
- * Without these two limits, hundreds of streams of one run would block the database for other organizations.
+ * Returns a function that reads for a stream. Streams that wake at the same time need the same data. So calls with the
+ * same key share one read (shared/joined.ts). Each read takes a place in the share of the organization
+ * (request-shares.ts). Without these two limits, hundreds of streams of one run would block the database for other
+ * organizations.
  */
 function createLook({ context, identity }: EventsCall): Look {
   const { holderId } = identity.charged
@@ -89,7 +90,10 @@ const callerOf = ({ identity, caller, params }: EventsCall): readonly unknown[] 
   params.id,
 ]
 
-/** Returns 0 if the header is missing or not a number. The client then gets every event, so nothing is lost. */
+/**
+ * Returns the number of the last event that the client has got. Returns 0 if the header is missing or not a number. The
+ * client then gets every event, so nothing is lost.
+ */
 function lastEventId(header: string | string[] | undefined): number {
   return typeof header === 'string' && /^\d{1,9}$/.test(header) ? Number(header) : 0
 }

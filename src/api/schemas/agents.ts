@@ -23,7 +23,7 @@ const call = {
     .describe('A protocol tool’s hints: they can only make the decision stricter.'),
 }
 
-/** An agent's question before each tool call. */
+/** The body of the question that an agent asks before each tool call. */
 export const authorizeBody = z
   .strictObject({
     agent: z.strictObject({ name: text(100), kind: text(100) }),

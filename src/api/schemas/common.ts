@@ -24,7 +24,7 @@ export const errorAnswer = z
   })
   .meta({ id: 'Error' })
 
-/** One page of a list, newest first. */
+/** One page of a list. On the last page, `next_cursor` is null. */
 export const listOf = <T extends z.ZodType>(item: T) =>
   z.strictObject({ data: z.array(item), next_cursor: z.string().nullable() })
 

@@ -14,7 +14,8 @@ export const connectBody = z.strictObject({
     .describe(
       'What the service needs, in the form of its integration (docs/connections.md). It is never shown again. Absent: you authorize the connection in a browser.',
     ),
-  // `personal`: for runs of the caller. `organization`: for all runs, and only an admin can choose it.
+  // A `personal` connection is used for runs of the caller. An `organization` connection is used for all runs, and only
+  // an admin can choose it.
   scope: connectionScope,
   name: name.optional().describe('Default: the service, and the account that it names.'),
 })

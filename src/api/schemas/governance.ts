@@ -79,5 +79,5 @@ export const roleName = z
   )
 export const roleOverrideBody = z.strictObject({ tool_name: toolName, role: roleName, allowed: z.boolean() })
 
-/** The body of freezing and of unfreezing. */
+/** The body of a request that freezes or unfreezes the organization. */
 export const freezeBody = z.strictObject({ reason: textField(500, 1) })

@@ -34,7 +34,7 @@ const decision = z.strictObject({
   decided_at: time,
 })
 
-/** Every decision of a run with its rule and labels. */
+/** The receipt of a run. It has every decision of the run, with the rule and the labels of the decision. */
 export const receipt = z
   .strictObject({
     run_id: id,

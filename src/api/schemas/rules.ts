@@ -3,7 +3,7 @@ import { labelRuleInput, labelRuleShape, ruleInput, ruleShape } from '../../poli
 import { labelSlug } from '../../policy/text.ts'
 import { anyJson, role, side } from './common.ts'
 
-/** Body of a PATCH of a rule: any of the rule's fields; null removes an optional field. */
+/** The body of a PATCH of a rule. It may contain any of the rule's fields. The value null removes an optional field. */
 const ruleChanges = z.strictObject({
   name: ruleShape.name.optional(),
   description: ruleShape.description.nullable(),
@@ -29,7 +29,7 @@ const labelRuleChanges = z.strictObject({
   add_labels: labelRuleShape.add_labels.optional(),
 })
 
-/** The bodies that save and change a rule of each kind. */
+/** For each kind of rule: `body` saves a rule, and `changes` changes a rule. */
 export const ruleBodies = {
   rule: { body: ruleInput, changes: ruleChanges },
   label_rule: { body: labelRuleInput, changes: labelRuleChanges },

@@ -9,7 +9,7 @@ import {
   type IntegrationSettings,
 } from './integration.ts'
 
-/** Google's token endpoints, as its key files name them. */
+/** The addresses of Google's token endpoint, as Google's key files name them. */
 const tokenUris: ReadonlySet<string> = new Set([
   'https://oauth2.googleapis.com/token',
   'https://accounts.google.com/o/oauth2/token',
@@ -79,7 +79,7 @@ const ownBase = apis[0]
 
 export type GoogleApi = 'calendar' | 'drive' | 'docs' | 'sheets'
 
-/** The address of one API, without a closing slash. `base`: the base address of the connection. */
+/** Returns the address of one API, without a slash at the end. `base` is the base address of the connection. */
 export function apiAddress(base: string, api: GoogleApi): string {
   return base === ownBase && (api === 'docs' || api === 'sheets') ? `https://${api}.googleapis.com` : base
 }
@@ -93,17 +93,17 @@ const scopes: Readonly<Record<string, readonly string[]>> = {
   docs_create: [scope('drive')],
   sheets_read: [scope('spreadsheets.readonly')],
   sheets_append: [scope('spreadsheets')],
-  // A scope for names alone is not enough, because the search also reads the text of files.
+  // A scope that reaches only the names of files is not enough, because the search also reads the text of files.
   drive_search: [scope('drive.readonly')],
 }
 /**
- * Read-only scopes that `spreadsheets` and `drive` include. An authorization asks for `spreadsheets` and `drive`, so it
- * does not ask for these.
+ * The scopes `spreadsheets` and `drive` include these read-only scopes. An authorization asks for `spreadsheets` and
+ * `drive`, so it need not ask for the read-only scopes.
  */
 const included = [scope('spreadsheets.readonly'), scope('drive.readonly')]
 const allScopes = [...new Set(Object.values(scopes).flat())].filter((each) => !included.includes(each))
 
-/** For each scope, the wider scopes that include it. Refresh tokens that people bring may have wider scopes. */
+/** For each scope, the wider scopes that include it. A refresh token that a person enters may have wider scopes. */
 const wider: Readonly<Record<string, readonly string[]>> = {
   'calendar.events': ['calendar'],
   'calendar.settings.readonly': ['calendar', 'calendar.readonly'],
@@ -143,8 +143,8 @@ function serverAt(at: string | undefined): TokenServer {
 }
 
 /**
- * The base address of all Google APIs; undefined: Google's own addresses. If the key file names a token endpoint on
- * another server, the requests to the APIs also go to that server.
+ * Returns the base address of all Google APIs, or undefined for Google's own addresses. If the key file names a token
+ * endpoint on another server, the requests to the APIs also go to that server.
  */
 function baseOf(given: Credential): string | undefined {
   if (given.base_url !== undefined || !('service_account' in given)) return given.base_url
@@ -202,8 +202,8 @@ const grant: GrantDeclaration<Credential> = {
       client,
       // The first two scopes let this service read the account's name.
       scopes: ['openid', 'email', ...allScopes],
-      // Google gives a refresh token only for `offline`. `consent` makes Google ask the person again, because otherwise
-      // it gives no second refresh token.
+      // Google gives a refresh token only for `offline`. With `consent`, Google asks the person at every authorization.
+      // Otherwise Google gives no refresh token at the second authorization.
       parameters: { access_type: 'offline', prompt: 'consent' },
     }
   },

@@ -5,7 +5,7 @@ export interface TokenServer {
   readonly tokenEndpoint: string
   readonly revocationEndpoint: string
   /**
-   * Whether the server may publish its own list of endpoints. Each endpoint in this list replaces the one above, and
+   * True if the server may publish a list of its endpoints. An endpoint in this list replaces the endpoint above. It
    * must have the same origin as the issuer.
    */
   readonly isDescribed: boolean
@@ -19,20 +19,20 @@ export interface OAuthClient {
 
 /**
  * How a credential is exchanged for an access token:
- * - `refresh_token`: with a refresh token. All processes share one stored access token, since the server may take each
- *   refresh token only once.
- * - `service_account`: with a signed statement. Each process can sign a new statement at any time.
+ * - `refresh_token`: the service sends a refresh token. The server may take each refresh token only once, so all
+ *   processes share one stored access token.
+ * - `service_account`: the service sends a signed statement. Each process can sign a new statement at any time.
  */
 export type Grant =
   | {
       readonly kind: 'refresh_token'
       readonly server: TokenServer
-      /** null: the operator has removed or replaced the client. */
+      /** Is null if the operator has removed or replaced the client. */
       readonly client: OAuthClient | null
       readonly refreshToken: string
       /**
-       * Whether the refresh token came from an authorization for this connection. If so, and if no other connection has
-       * the same account, Countersign revokes the token together with the connection.
+       * True if the refresh token came from an authorization in the browser for this connection. When such a connection
+       * is revoked, Countersign also revokes the token, unless another connection has the same account.
        */
       readonly isOurs: boolean
     }

@@ -20,8 +20,8 @@ export type CredentialOf<Name extends Connectable> =
   (typeof integrations)[Name] extends IntegrationDeclaration<infer Credential> ? Credential : never
 
 /**
- * Returns the declaration with the type that all integrations share; undefined for an integration that cannot be
- * connected yet.
+ * Returns the declaration of an integration, with the type that all integrations share. Returns undefined if the
+ * integration cannot be connected yet.
  */
 export function integrationNamed(name: Integration): IntegrationDeclaration | undefined {
   return byName.get(name)

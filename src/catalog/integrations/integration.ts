@@ -4,12 +4,12 @@ import type { Authorization, Grant } from './grant.ts'
 
 /** Settings of the operator. */
 export interface IntegrationSettings {
-  /** `TRACKER_BASE_URL`; null: not set. */
+  /** The value of `TRACKER_BASE_URL`. Is null if it is not set. */
   readonly trackerBaseUrl: string | null
   readonly google: {
-    /** The OAuth client of this installation at Google; null: not set. */
+    /** The OAuth client of this installation at Google. Is null if it is not set. */
     readonly client: { readonly id: string; readonly secret: string } | null
-    /** `GOOGLE_BASE_URL`; null: Google's own addresses. */
+    /** The value of `GOOGLE_BASE_URL`. Is null if Google's own addresses are used. */
     readonly baseUrl: string | null
   }
 }
@@ -26,7 +26,7 @@ export interface CheckRequest {
 
 export interface CheckAnswer {
   readonly status: number
-  /** The body as JSON; undefined if it is not JSON. */
+  /** The parsed body. Is undefined if the body is not JSON. */
   readonly json: unknown
 }
 
@@ -34,9 +34,10 @@ export interface CheckAnswer {
 export type Ask = (request: CheckRequest) => Promise<CheckAnswer>
 
 /**
+ * The result of a check:
  * - `account`: the service knows the credential. `account` is null if the service does not name the credential's owner.
  * - `refused`: the service does not accept the credential. `why` is one clause for the person who gave the credential.
- * - `unclear`: the answer says nothing about the credential. `isBusy`: true if the check may succeed later, although
+ * - `unclear`: the answer says nothing about the credential. `isBusy` is true if the check may succeed later, although
  *   the status does not say so.
  */
 export type Checked =
@@ -51,32 +52,34 @@ export interface IntegrationDeclaration<Credential = unknown> {
   readonly title: string
   readonly credential: z.ZodType<Credential>
   /**
-   * The schema of the stored credential, if stored credentials can have forms that people cannot enter. Default:
-   * `credential`.
+   * The schema of the stored credential. It is needed if a stored credential can have a format that people cannot
+   * enter. Example: a credential that an authorization in the browser has made. The default is `credential`.
    */
   readonly kept?: z.ZodType<Credential>
   /**
-   * The addresses to which a credential may be sent, without a closing slash. The first is the base of the API. An
-   * empty list means that the operator has not set the address.
+   * Returns the addresses to which a credential may be sent, without a slash at the end. The first address is the base
+   * of the API. An empty list means that the operator has not set the address.
    */
   addresses(credential: Credential, settings: IntegrationSettings): readonly string[]
-  /** Names the setting that is missing if there is no address. */
+  /** Says which setting is missing if there is no address. */
   readonly missingAddress?: string
-  /** The operator's setting that has the address of the service. Absent: the credential has the address. */
+  /** The operator's setting that has the address of the service. Is absent if no setting has the address. */
   readonly addressSetting?: string
   /**
-   * If the credential names an address that does not belong to the service itself, returns this address and the path of
-   * the field that contains it. The operator must have named the host of this address. Returns null if there is no such
-   * address.
+   * Returns an address in the credential that does not belong to the service itself, and the path of its field. Returns
+   * null if there is no such address. The operator must have named the host of such an address.
    */
   foreignAddress?(credential: Credential): { readonly path: string; readonly address: string } | null
-  /** How a credential is exchanged for an access token. Absent: the credential itself is sent with each request. */
+  /**
+   * How a credential is exchanged for an access token. Is absent if the credential itself is sent with each request.
+   */
   readonly grant?: GrantDeclaration<Credential>
   /**
-   * Headers of a request that is made with the credential. With `grant`, `accessToken` is the token from the exchange.
+   * Returns the headers of a request that is made with the credential. If the integration has a `grant`, `accessToken`
+   * is the token from the exchange.
    */
   headers(credential: Credential, accessToken?: string): Readonly<Record<string, string>>
-  /** Makes a harmless call with the credential. */
+  /** Checks the credential with a harmless call to the service. */
   check(credential: Credential, ask: Ask): Promise<Checked>
 }
 
@@ -85,21 +88,20 @@ export interface GrantDeclaration<Credential> {
   /** Returns the same credential with the new refresh token that the server gave in exchange for the old one. */
   renewed(credential: Credential, refreshToken: string): Credential
   /**
-   * If the credential names a token endpoint that does not belong to the service itself, returns its address and the
-   * path of the field that contains the address. The operator must have named the host of this address. Returns null if
-   * there is no such address.
+   * Returns a token endpoint in the credential that does not belong to the service itself, and the path of its field.
+   * Returns null if there is no such address. The operator must have named the host of such an address.
    */
   foreignAddress(credential: Credential): { readonly path: string; readonly address: string } | null
-  /** The smallest set of scopes with which the tool works. */
+  /** Returns the smallest set of scopes with which the tool works. */
   scopesOf(tool: string): readonly string[]
   /**
    * Returns the scopes that the tool needs and that `granted` does not include. A wide scope in `granted` includes
-   * narrower scopes.
+   * narrower scopes. Example: Google's `drive` includes `drive.readonly`.
    */
   missingScopes(tool: string, granted: readonly string[]): readonly string[]
-  /** How a person authorizes Countersign in the browser; null: the operator has not set this up. */
+  /** Returns how a person authorizes Countersign in the browser. Returns null if the operator has not set this up. */
   authorization(settings: IntegrationSettings): Authorization | null
-  /** Names the settings that are missing if there is no authorization. */
+  /** Says which settings are missing if there is no authorization. */
   readonly missingAuthorization: string
   /** Makes the credential from the refresh token of an authorization. */
   authorized(refreshToken: string, settings: IntegrationSettings): Credential
@@ -111,7 +113,7 @@ export function defineIntegration<Credential>(
   return declaration
 }
 
-/** A secret that goes into a header: no spaces, no line breaks. */
+/** A secret that is sent in a header. It has no spaces and no line breaks. */
 export const secret = z
   .string()
   .min(1)
@@ -136,7 +138,7 @@ export const baseUrl = z
     return z.NEVER
   })
 
-/** The text at `path` in an answer; null if there is none. */
+/** Returns the text at `path` in an answer, cut to 200 characters. Returns null if there is no text. */
 export function textIn(json: unknown, ...path: readonly string[]): string | null {
   let value = json
   for (const name of path) {
@@ -147,8 +149,8 @@ export function textIn(json: unknown, ...path: readonly string[]): string | null
 }
 
 /**
- * Reads the answer of a service that tells by its status whether a credential is valid. 2xx with JSON: it is valid.
- * 401: it is refused. Other answers say nothing.
+ * Reads the answer of a service whose status shows whether a credential is valid. An answer of 2xx with JSON means that
+ * the credential is valid. An answer of 401 means that the service refuses the credential. Other answers say nothing.
  */
 export function byStatus({ status, json }: CheckAnswer, account: (json: unknown) => string | null): Checked {
   if (status === 401)
@@ -160,8 +162,9 @@ export function byStatus({ status, json }: CheckAnswer, account: (json: unknown)
 const lacksTheCall: ReadonlySet<number> = new Set([404, 405, 501])
 
 /**
- * Reads the answer of an API that several products offer, e.g. products for language models. Some of these products do
- * not have the call that checks a credential. If the answer says so, the credential counts as checked.
+ * Reads the answer of an API that several products offer, for example products for language models. Some of these
+ * products lack the call that checks a credential, and answer 404, 405 or 501. After such an answer, the credential
+ * counts as valid.
  */
 export function ifItHasTheCall(answer: CheckAnswer, account: (json: unknown) => string | null): Checked {
   if (answer.status === 403)

@@ -30,7 +30,8 @@ export const mail = defineIntegration<z.output<typeof credential>>({
   async check({ from }, ask) {
     const answer = await ask({ method: 'GET', path: '/domains' })
     const said = textIn(answer.json, 'name')
-    // A key that may only send mails cannot list domains. Resend gives this answer only for a key that it knows.
+    // A key that may only send mails cannot list domains. Resend gives the answer `restricted_api_key` only for a key
+    // that it knows.
     if (answer.status === 401 && said === 'restricted_api_key') return { kind: 'account', account: from }
     if (keyIsWrong(answer.status, answer.json))
       return { kind: 'refused', why: `it answered ${answer.status}: the key is wrong or was deleted` }

@@ -8,7 +8,10 @@
 /** Selects the parts of the page that can change while the page is open. Each part has a name and a version. */
 const part = '[data-live][data-version]'
 
-/** Milliseconds between two checks, if there is no event stream. `longPause` applies after several failures. */
+/**
+ * Without an event stream, the page is loaded again after this many milliseconds. After several failures, `longPause`
+ * applies.
+ */
 const pause = 4_000
 const longPause = 30_000
 
@@ -79,8 +82,8 @@ function keep(old, found) {
 }
 
 /**
- * Returns the `details` element of the new part that corresponds to one of the old part. Both have the same id or,
- * without an id, the same position.
+ * Returns the `details` element of the new part that corresponds to `each` in the old part. Both elements have the same
+ * id. If `each` has no id, both have the same position.
  * @param {Element} each
  * @param {Element} old
  * @param {Element} found
@@ -91,7 +94,7 @@ function sameFold(each, old, found) {
   return found.querySelectorAll(nameless)[[...old.querySelectorAll(nameless)].indexOf(each)]
 }
 
-/** Events of a run that may change its pages. */
+/** Events of a run that may change the pages of the run. */
 const events = [
   ...['queued', 'awaiting_approval', 'started', 'paused', 'resumed', 'completed', 'failed', 'denied'].map(
     (each) => `run.${each}`,
@@ -104,7 +107,7 @@ const events = [
   ...['created', 'voted', 'decided', 'reopened'].map((each) => `approval.${each}`),
 ]
 
-/** All events within this many milliseconds together cause one reload. */
+/** If several events arrive within this many milliseconds, the page is loaded again only once. */
 const gathering = 300
 
 /** @returns {EventSource | null} */
@@ -125,7 +128,7 @@ function openStream() {
   return stream
 }
 
-/** Removes the result of a form from the address, so that later loads of the page do not read it again. */
+/** Removes the result of a form from the address, so that later loads of the page do not show the result again. */
 function forgetResult() {
   const address = new URL(location.href)
   if (!address.searchParams.has('decided')) return
@@ -133,7 +136,10 @@ function forgetResult() {
   history.replaceState(null, '', address)
 }
 
-/** Follows the page's event stream, or else loads the page at intervals. A hidden page waits until it is visible. */
+/**
+ * Follows the page's event stream. Without a stream, loads the page at intervals. A hidden page waits until it is
+ * visible.
+ */
 function follow() {
   if (document.querySelector('[data-poll]') === null) return
   let stream = openStream()
@@ -190,7 +196,7 @@ function showChosen() {
   form.querySelector('[value=approve]')?.toggleAttribute('disabled', isMixed)
 }
 
-/** When the first row is chosen, the form unfolds. A phone keeps it folded, because the form would hide the rows. */
+/** When the first row is chosen, the form unfolds. On a phone the form stays folded, because it would hide the rows. */
 document.addEventListener('change', ({ target }) => {
   if (!(target instanceof HTMLInputElement) || target.closest('.choose') === null) return
   const isFirst = target.checked && document.querySelectorAll('.choose input:checked').length === 1
@@ -199,7 +205,7 @@ document.addEventListener('change', ({ target }) => {
   showChosen()
 })
 
-/** The format of dates. It is the same as on the server (parts/time.ts), except for the time zone. */
+/** The format of dates. The server uses the same format (parts/time.ts), but another time zone. */
 const dates = new Intl.DateTimeFormat('en-GB', {
   day: 'numeric',
   month: 'short',
@@ -219,7 +225,8 @@ const units = [
 ]
 
 /**
- * Returns a number of seconds as a count of the largest suitable unit. The server has the same rule (parts/time.ts).
+ * Returns a number of seconds as a count of the largest suitable unit. Example: 7,200 seconds are 2 hours, and 5,400
+ * seconds are 90 minutes. The server has the same rule (parts/time.ts).
  * @param {number} seconds
  * @returns {readonly [number, Intl.RelativeTimeFormatUnit]}
  */
@@ -270,7 +277,10 @@ function showTimes() {
 /** Milliseconds between two updates of the times. */
 const tick = 5_000
 
-/** Scrolls a picture to the box that needs attention first: one that waits, has an unknown outcome, runs or failed. */
+/**
+ * Scrolls each picture to the box that needs attention first. Boxes that wait come first. Next are boxes with an
+ * unknown outcome, boxes that run, and boxes that failed.
+ */
 function showOpenBox() {
   for (const picture of document.querySelectorAll('.picture')) {
     const box = ['hold', 'warn', 'go', 'bad']

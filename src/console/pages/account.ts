@@ -14,7 +14,7 @@ interface Me {
   readonly organizations: readonly (SlackState & { readonly id: string })[]
 }
 
-/** `GET /console/account`: the signed-in person, their Slack account, and their mail settings. */
+/** `GET /console/account`: shows the signed-in person, with the person's Slack account and mail settings. */
 export async function accountPage(
   visit: PersonsVisit,
   refused: Problem | null = null,
@@ -51,7 +51,10 @@ export async function accountPage(
   }
 }
 
-/** Reads the mail settings of a person who can decide approvals. Returns null for everybody else. */
+/**
+ * Reads the mail settings of a person who can decide approvals. Returns null for everybody else, and if the settings
+ * cannot be read.
+ */
 async function mailsIn({ api }: PersonsVisit, organization: Organization | null): Promise<MailState | null> {
   if (organization === null || !hasRole(organization.role, 'admin')) return null
   const query = { organization_id: organization.id }
@@ -96,7 +99,7 @@ export async function changeAccount(visit: PersonsVisit, form: Form): Promise<Sh
   return accountPage(visit, { ...done, message }, action === 'link' ? account.slice(0, 40) : '')
 }
 
-/** The message for a wrong entry, by the value of the pressed button. */
+/** The messages for wrong entries. The key is the value of the pressed button. */
 const mistakes: Readonly<Record<string, string>> = {
   link: 'That is no member id: it looks like U012ABCDEF.',
   prove: 'That is not the code. After five wrong ones, have a new one sent.',
@@ -123,7 +126,7 @@ function changeOf(
     case 'mails': {
       const delay = form.get('delay')
       const isOff = delay === noMails
-      // If mails are turned off, the previous delay is kept. It applies again when mails are turned on.
+      // A person who turns mails off keeps the previous delay. This delay applies again when the mails are turned on.
       const body = { mail: !isOff, delay_seconds: Number(isOff ? form.get('before') : delay) }
       return api.call('PUT /me/notifications', { query: { organization_id: id }, body })
     }

@@ -25,8 +25,8 @@ export async function approvalPage(
     runOf(visit, approval),
     callOf(visit, approval),
   ])
-  // If the run cannot be read, the page cannot show its steps and inputs. Nobody may approve the run without seeing
-  // them.
+  // If the run cannot be read, the page cannot show the run's steps and inputs. Nobody may approve a run without seeing
+  // its steps and inputs.
   if (run?.ok === false && approval.status === 'pending') return problemPage(run, visit.place)
   const known = run?.ok === true ? run.body : null
   return {
@@ -82,7 +82,10 @@ function inWords(problem: Problem): Problem {
   return { ...problem, message: `Your vote came too late and does not count. ${capital(problem.message)}` }
 }
 
-/** Returns why the person has not seen everything that the approval covers; null if the person has seen it. */
+/**
+ * Checks that the person has seen everything that the approval covers. Returns a message if not, or else null.
+ * `hasRead` is true if the person has confirmed that they have read the downloaded file.
+ */
 async function hiddenFrom(visit: PersonsVisit, hasRead: boolean): Promise<string | null> {
   const found = await readApproval(visit)
   if (!found.ok) return 'Nothing was decided, because the approval could not be read. Load the page again.'
@@ -103,8 +106,8 @@ async function ruleOf({ api }: PersonsVisit, approval: ApprovalView): Promise<Ru
 }
 
 /**
- * Reads the run if the approval covers a whole run, or if it covers a call of a run and is no longer pending. Returns
- * null for every other approval.
+ * Reads the run of the approval in two cases: the approval covers a whole run, or the approval covers a call of a run
+ * and is no longer pending. Returns null in every other case.
  */
 function runOf(visit: PersonsVisit, approval: ApprovalView): Promise<Result<RunSummary>> | null {
   const { kind, run_id: id, status } = approval
@@ -118,8 +121,8 @@ interface CallShown {
 }
 
 /**
- * Returns the state of the call that used this approval. Returns null for an agent's call, because the service does not
- * make such a call itself.
+ * Returns the state of the call that used this approval. Returns null if no call has used the approval. Also returns
+ * null for an agent's call, because the service does not make such a call itself.
  */
 async function callOf({ api }: PersonsVisit, approval: ApprovalView): Promise<string | null> {
   const { id, kind, run_id: run, step_id: step, item_index: item, used_at: usedAt } = approval
@@ -132,5 +135,5 @@ async function callOf({ api }: PersonsVisit, approval: ApprovalView): Promise<st
   return call?.approval_id === id ? call.status : null
 }
 
-/** The cursor for a list of calls that begins with this item. */
+/** Returns the cursor with which a list of calls begins at this item. */
 const before = (item: number): string => Buffer.from(String(item - 1)).toString('base64url')

@@ -6,8 +6,8 @@ import type { Page } from '../visit.ts'
 import { plainPage, type Refusal } from './plain.ts'
 
 /**
- * The page that a mailed link opens. Opening it confirms nothing, because programs that scan mail also open links. A
- * person must press the button.
+ * The page that a mailed link opens. Opening the page confirms nothing, because programs that scan mail also open
+ * links. A person must press the button.
  */
 export const confirmAddressPage = (token: string): Page =>
   plainPage('Confirm your address', [
@@ -24,7 +24,7 @@ export const addressConfirmedPage = (): Page =>
     h('p', null, h('a', { class: 'button', href: homePath }, 'Continue')),
   ])
 
-/** Offers to send a mail with a link to a person who has no valid link. */
+/** The page for a person who has no valid link. The person can request a mail with a new link. */
 export const askConfirmPage = ({
   email,
   problem,

@@ -18,7 +18,10 @@ const perPage = '50'
  * the approvals down.
  */
 const unknownPerPage = '10'
-/** Query parameters of the page: filters of the API's list, and the cursors of both lists. */
+/**
+ * Query parameters of the page: the filters of the API's list, the cursor of the approvals (`cursor`), and the cursor
+ * of the unknown outcomes (`unknown`).
+ */
 const parameters = ['kind', 'rule_id', 'requested_by', 'risk', 'cursor', 'unknown'] as const
 
 type Chosen = Readonly<Record<string, string>>
@@ -87,8 +90,8 @@ async function unknownOf(
 }
 
 /**
- * The decision of a form, and the ids of the approvals for which a vote was sent. Both are in the address of the page
- * that shows the result.
+ * The decision of a form, and the ids of the approvals for which a vote was sent. The address of the page with the
+ * result contains both the decision and the ids.
  */
 interface Decided {
   readonly decision: 'approve' | 'reject'
@@ -99,9 +102,8 @@ const isDecision = (given: string | null): given is Decided['decision'] =>
   given === 'approve' || given === 'reject'
 
 /**
- * `POST /console/approvals`: decides several approvals at once, with one vote for each. If at least one vote counted,
- * the browser is redirected to the page with the result. So a person who loads that page again does not send the form
- * again.
+ * `POST /console/approvals`: sends one vote for each selected approval. If at least one vote counted, the browser is
+ * redirected to the page with the result. So the form is not sent again if the person loads that page again.
  */
 export async function decideMany(visit: PersonsVisit, form: Form): Promise<Shown> {
   const ids = [...new Set(form.getAll('id'))].slice(0, Number(perPage))
@@ -134,7 +136,7 @@ export async function decideMany(visit: PersonsVisit, form: Form): Promise<Shown
   return { redirect: addressOf(inboxPath, query) }
 }
 
-/** Returns the result of the decisions that the page's address contains; null if the address contains none. */
+/** Returns the result of the decisions in the page's address, or null if the address contains no decisions. */
 async function resultOf(visit: PersonsVisit): Promise<Done | null> {
   const decision = visit.query.get('decision')
   const ids = (visit.query.get('decided') ?? '').split(' ').filter((id) => /^apr_\w{1,40}$/.test(id))
@@ -163,7 +165,7 @@ async function readResult({ api, person }: PersonsVisit, { decision, ids }: Deci
   }
 }
 
-/** Returns the calls that cannot be approved together with the first call, each with its difference from the first. */
+/** Returns each call that cannot be approved together with the first call, and the reason. */
 async function unlikeOnes(visit: PersonsVisit, ids: readonly string[]): Promise<Done['failed']> {
   const unlike: { id: string; message: string }[] = []
   let first: Traits | null = null
@@ -175,7 +177,7 @@ async function unlikeOnes(visit: PersonsVisit, ids: readonly string[]): Promise<
   return unlike
 }
 
-/** Returns why a call cannot be approved together with a call that has the traits `first`; null if it can. */
+/** Returns why this call and a call with the traits `first` cannot be approved together. Returns null if they can. */
 function whyApart(visit: PersonsVisit, approval: ApprovalView, first: Traits): string | null {
   if (approval.kind === 'run') return 'whole runs are approved one by one: open it'
   if (isTooLong(coveredBy(visit, approval, null))) return 'it is too long for a page: open it'

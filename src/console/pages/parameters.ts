@@ -9,7 +9,7 @@ import { problemPage } from './problem.ts'
 
 /**
  * Returns what an approval covers: a call with its parameters, or a run with its inputs. Returns null if the reader may
- * not see this.
+ * not see this, or if the approval covers a run and `run` is null.
  */
 export function coveredBy(
   visit: PersonsVisit,
@@ -21,11 +21,11 @@ export function coveredBy(
   return { workflow_id, inputs: run.inputs }
 }
 
-/** Whether this value is too long for the approval's page. The page then shows only the beginning. */
+/** Returns whether this value is too long for the approval's page. In this case, the page shows only the beginning. */
 export const isTooLong = (covered: JsonObject | null): boolean =>
   covered !== null && lengthOf(covered) > mostShown
 
-/** Reads the run of an approval: the whole run that it covers, or the run to which its call belongs. */
+/** Reads the run of an approval. The approval covers either this whole run or one of its calls. */
 export const readRun = (
   { api }: PersonsVisit,
   { run_id: id }: Pick<ApprovalView, 'run_id'>,
@@ -39,8 +39,8 @@ const refused: Problem = {
 }
 
 /**
- * `GET /console/approvals/{id}/parameters`: a file with exactly what the approval covers, for people who may decide.
- * For a call, the SHA-256 of the file is the approval's `params_hash`.
+ * `GET /console/approvals/{id}/parameters`: returns a file with exactly what the approval covers. Only people who may
+ * decide get the file. For a call, the SHA-256 of the file is the approval's `params_hash`.
  */
 export async function parametersFile(visit: PersonsVisit): Promise<Shown> {
   const id = visit.params['id'] ?? ''

@@ -8,7 +8,7 @@ export interface Refusal {
   readonly message: string
 }
 
-/** A narrow page with one heading and one form or message. */
+/** Returns a narrow page with one heading, and below it one form or one message. */
 export function plainPage(title: string, contents: ComponentChild, problem: Refusal | null = null): Page {
   return {
     status: problem?.status ?? 200,

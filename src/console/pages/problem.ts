@@ -17,11 +17,11 @@ const helps: Readonly<Record<number, string>> = {
   503: 'Nothing was changed. Load the page again in a moment.',
 }
 
-/** The page for a refusal or failure at `place`. */
+/** Returns the page for a refusal or a failure. `place` is the address that the person has opened. */
 export function problemPage({ status, code, message }: Problem, place: string): Page {
   const title =
     code === 'mfa_required' ? 'A second factor is needed' : (titles[status] ?? 'This did not work')
-  // A 403 can also mean that a form came from another site. Advice about roles would then be wrong.
+  // A 403 can also mean that a form came from another site. In this case, advice about roles would be wrong.
   const help = status === 403 && code !== 'insufficient_role' ? undefined : helps[status]
   const words = status === 404 ? null : message
   return {

@@ -5,8 +5,8 @@ import type { PersonsVisit } from '../visit.ts'
 const perPage = '20'
 
 /**
- * Reads one page of a run's receipt (the list of its decisions). The query of the page's address says which page to
- * read.
+ * Reads one page of a run's receipt (the list of its decisions). The parameter `receipts` in the page's address is the
+ * cursor.
  */
 export async function receiptOf(
   visit: PersonsVisit,

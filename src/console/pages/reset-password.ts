@@ -5,7 +5,7 @@ import { Words } from '../parts/words.ts'
 import type { Page } from '../visit.ts'
 import { plainPage, type Refusal } from './plain.ts'
 
-/** On this page, a person asks for a mail with a link that sets a new password. */
+/** The page on which a person requests a mail. The link in the mail leads to the page for a new password. */
 export function askResetPage({
   email,
   problem,
@@ -38,7 +38,7 @@ export const resetSentPage = (email: string): Page =>
     h('p', null, h('a', { href: signInPath }, 'Back to the sign-in')),
   ])
 
-/** On this page, a person sets a new password. The token comes from the mail. */
+/** The page on which a person sets a new password. The token comes from the mail. */
 export const newPasswordPage = (token: string, problem: Refusal | null): Page =>
   plainPage(
     'A new password',

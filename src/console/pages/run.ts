@@ -10,7 +10,10 @@ import { problemPage } from './problem.ts'
 import { receiptOf } from './receipt.ts'
 import { sentencesOf } from './sentences.ts'
 
-/** `GET /console/runs/{id}`. */
+/**
+ * `GET /console/runs/{id}`: shows a run. If the run is the record of an agent's session, an admin or owner is
+ * redirected to the page of the session.
+ */
 export async function runPage(visit: PersonsVisit, refused: Problem | null = null): Promise<Shown> {
   const id = visit.params['id'] ?? ''
   const [found, receipt] = await Promise.all([

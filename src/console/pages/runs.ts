@@ -36,7 +36,10 @@ export async function runsPage(visit: PersonsVisit): Promise<Shown> {
   }
 }
 
-/** The day after `day`, so that a search includes its last day. A text that is not a day is returned unchanged. */
+/**
+ * Returns the day after `day`. The API's search ends at the beginning of the returned day, so the results include
+ * `day`. A text that is not a day is returned unchanged.
+ */
 function dayAfter(day: string): string {
   const time = Date.parse(`${day}T00:00:00Z`)
   return /^\d{4}-\d\d-\d\d$/.test(day) && !Number.isNaN(time)

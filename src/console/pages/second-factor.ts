@@ -32,7 +32,7 @@ function ActionForm({
   ])
 }
 
-/** Leads back to the page that the person came from. */
+/** Shows a link back to the page that the person came from. */
 const Back = ({ visit }: { readonly visit: FactorVisit }): ComponentChild =>
   h('p', { class: 'links' }, h('a', { href: visit.place }, 'Back'))
 
@@ -82,7 +82,7 @@ export const mailSentPage = (): Page =>
     h('p', null, h('a', { href: secondFactorPath }, 'Then come back here')),
   ])
 
-/** Shows the key for the authenticator app and the backup codes. Only this page shows them. */
+/** Shows the backup codes, and the key for the authenticator app. No later page shows these codes or this key again. */
 export function enrolPage(visit: FactorVisit, uri: string, codes: readonly string[]): Page {
   const key = new URL(uri).searchParams.get('secret') ?? ''
   return plainPage(
@@ -130,7 +130,7 @@ const Codes = ({ codes }: { readonly codes: readonly string[] }): ComponentChild
     codes.map((code) => h('li', null, h('code', null, code))),
   )
 
-/** Shown after a wrong first code. The app already has the key, which is not shown again. */
+/** The page after a wrong first code. The app already has the key, so the page does not show the key again. */
 export const enrolAgainPage = (visit: FactorVisit): Page =>
   plainPage(
     'Add a second factor',
@@ -148,7 +148,7 @@ export const enrolAgainPage = (visit: FactorVisit): Page =>
     visit.problem,
   )
 
-/** Asks for the second factor of a person who has one, but who signed in without it. */
+/** Asks a person for the second factor. The person has a second factor, but signed in without this factor. */
 export const proveFactorPage = (visit: FactorVisit): Page =>
   plainPage(
     'Second factor',
@@ -169,10 +169,7 @@ export interface KeyToConfirm {
   readonly last4: string
 }
 
-/**
- * The page for a sign-in session with the second factor. The person can confirm API keys, get new backup codes, or turn
- * the factor off.
- */
+/** The page for a sign-in session with the second factor. The person can confirm API keys, or get new backup codes. */
 export function factorOnPage(visit: FactorVisit, keys: readonly KeyToConfirm[]): Page {
   return plainPage(
     'Second factor',

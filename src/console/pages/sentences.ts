@@ -2,12 +2,15 @@ import type { ApprovalView } from '../../governance/approvals/read.ts'
 import { sentenceOf } from '../parts/approval.ts'
 import type { PersonsVisit } from '../visit.ts'
 
-/** Maximum number of waiting calls whose sentences are read. Other waiting calls are named by their step or tool. */
+/**
+ * The sentences of at most this many waiting approvals are read. For each further approval, the page names the step,
+ * the tool or the run.
+ */
 const most = '50'
 
 /**
- * Returns one sentence for each waiting approval, by the approval's id. The sentence says what the approval would do,
- * as in the list of approvals. `query` filters the approvals.
+ * Returns a sentence for each waiting approval. The key is the id of the approval. The sentence says what the request
+ * would do, and the list of approvals shows the same sentence. `query` filters the approvals.
  */
 export async function sentencesOf(
   { api }: PersonsVisit,

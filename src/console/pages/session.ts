@@ -39,8 +39,8 @@ export async function sessionPage(visit: PersonsVisit, refused: Problem | null =
 const mostEntries = '200'
 
 /**
- * Returns the newest calls of the session that ran although no decision had allowed them. Only the audit log records
- * these calls.
+ * Returns the newest unapproved calls of the session. Such a call ran although no decision had allowed it. Only the
+ * audit log records these calls.
  */
 async function unapprovedOf(
   visit: PersonsVisit,

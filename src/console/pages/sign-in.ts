@@ -38,7 +38,7 @@ export function signInPage({ place, email, signUp, problem }: SignIn): Page {
   )
 }
 
-/** The second step of a sign-in: a code of the authenticator app, or a backup code. */
+/** The page for the second step of a sign-in. The person enters a code of the authenticator app, or a backup code. */
 export function codePage({ place, problem }: Pick<SignIn, 'place' | 'problem'>): Page {
   return plainPage(
     'Second factor',

@@ -33,11 +33,13 @@ export interface ApprovalProps {
   readonly approval: ApprovalView
   readonly rule: RuleBody | null
   readonly run: RunSummary | null
-  /** The state of the call that used this approval; null if no call has used it, and for an agent's call. */
+  /**
+   * The state of the call that used this approval. Is null if no call has used the approval, and for an agent's call.
+   */
   readonly call: string | null
   readonly visit: PersonsVisit
   readonly refused: Problem | null
-  /** The comment of a form that was refused. */
+  /** The comment from the previous form, if this form was refused. */
   readonly comment: string
   /** Whether the page shows only the beginning of what the approval covers. */
   readonly isCut: boolean
@@ -100,13 +102,16 @@ export function Approval(props: ApprovalProps): ComponentChild {
   )
 }
 
-/** Whether the agent's client has reported that it made the call. */
+/** Returns whether the agent's client has reported that the call was made. */
 function isReportedDone({ detail }: ApprovalView): boolean {
   const observed = detail?.observed ?? null
   return observed !== null && observed.outcome !== 'error'
 }
 
-/** A text that changes when a shown part changes: the approval, its votes, or the state of its call and run. */
+/**
+ * Returns the version of the page's content. The version changes when the approval, its votes, its call or its run
+ * changes.
+ */
 const versionOf = ({ approval, call, run }: ApprovalProps): string =>
   [
     approval.status,
@@ -120,16 +125,19 @@ const versionOf = ({ approval, call, run }: ApprovalProps): string =>
     run === null ? '' : [run.status, ...run.steps.map(({ status }) => status)].join(' '),
   ].join('/')
 
-/** States of steps that can still change. */
+/** The states of steps that can still change. */
 const moving = new Set(['pending', 'running', 'held', 'unknown_outcome'])
 
 /**
- * The page waits this many milliseconds for the report of the agent's client. The time begins when the approval is
- * used. While the approval is not used yet, the time since the decision counts.
+ * The page waits at most this many milliseconds for the report of the agent's client. The time begins when the agent
+ * uses the approval. If the approval is not used yet, the time begins at the decision.
  */
 const reportWithin = 3_600_000
 
-/** Whether an agent may still use an approval, or its client may still report that the call was made. */
+/**
+ * Returns whether the page still waits for news of an agent's call. The agent may still use the approval, or the
+ * agent's client may still report the call.
+ */
 function mayBeReported({ kind, status, used_at, decided_at, detail }: ApprovalView, now: Date): boolean {
   if (kind !== 'agent_call' || status !== 'approved' || (detail?.observed ?? null) !== null) return false
   return now.getTime() - Date.parse(used_at ?? decided_at ?? '') < reportWithin

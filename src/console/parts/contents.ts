@@ -10,7 +10,7 @@ import { LongText, visible, Words } from './words.ts'
 
 const past: Readonly<Record<string, string>> = { read: 'read', write: 'changed', egress: 'sent' }
 
-/** Returns the heading. It claims only what is known: whether the call was approved, or whether it was made. */
+/** Returns the heading. The heading claims only what is known: that the call was asked for, approved or made. */
 function headingOf({ kind, status, side_effect }: ApprovalView, isDone: boolean): string {
   const what = past[side_effect ?? 'write'] ?? 'done'
   if (kind === 'run') return status === 'pending' ? 'What would run' : 'What was asked for'
@@ -32,7 +32,7 @@ function exactTitle({ kind, status }: ApprovalView, isDone: boolean): string {
 
 interface ContentsProps {
   readonly approval: ApprovalView
-  /** The run, if the approval is for a whole run; null if the run could not be read. */
+  /** The run of the approval. It is needed only for an approval of a whole run. Is null if the run was not read. */
   readonly run: RunSummary | null
   /** Whether the reader's role may decide the approval. */
   readonly mayDecide: boolean
@@ -40,9 +40,7 @@ interface ContentsProps {
   readonly isDone: boolean
 }
 
-/**
- * Shows exactly what the approval covers. For a call, these are its parameters; for a whole run, its steps and inputs.
- */
+/** Shows exactly what the approval covers: the parameters of a call, or the steps and inputs of a whole run. */
 export function Contents(props: ContentsProps): ComponentChild {
   return h('section', { 'aria-labelledby': 'contents' }, [
     h('h2', { id: 'contents' }, headingOf(props.approval, props.isDone)),
@@ -51,8 +49,8 @@ export function Contents(props: ContentsProps): ComponentChild {
 }
 
 /**
- * Maximum number of steps that are unfolded at first. All other steps are on the page too, because an approval covers
- * all steps, but they are folded.
+ * At most this many steps are unfolded at first. All other steps are folded, but they are on the page too, because an
+ * approval covers all steps.
  */
 const mostOpen = 100
 
@@ -78,7 +76,7 @@ function WholeRun({ run, mayDecide }: ContentsProps): ComponentChild {
 
 interface StepRowsProps {
   readonly steps: RunSummary['steps']
-  /** The number of the first of these steps. */
+  /** The number of the first of these steps in the run, counted from 1. */
   readonly start: number
 }
 
@@ -102,8 +100,8 @@ const StepRows = ({ steps, start }: StepRowsProps): ComponentChild =>
 function OneCall({ approval, isDone }: ContentsProps): ComponentChild {
   const { params, params_hash, tool, summary, preview } = approval
   const note = preview?.note === undefined ? null : h(Words, { text: preview.note, most: 1_000 })
-  // If an agent's call changes an old text, the note explains the difference, so it stands below the difference. Any
-  // other note is a warning, so it stands above.
+  // If an agent's call changes an old text, the note explains the difference. So the note stands below the difference.
+  // Any other note is a warning, and stands above the difference.
   const isDrawn = approval.kind === 'agent_call' && (preview?.diff?.before ?? null) !== null
   return [
     summary === null
@@ -158,7 +156,7 @@ function Parameters({
   ]
 }
 
-/** The parameters in the order of the tool's preview. */
+/** Returns the parameters in the order of the tool's preview. All other parameters follow. */
 function inOrder({ preview }: ApprovalView, params: JsonObject): JsonObject {
   const names = (preview?.fields ?? []).map(({ name }) => name).filter((name) => Object.hasOwn(params, name))
   return Object.fromEntries(

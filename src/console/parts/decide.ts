@@ -7,7 +7,7 @@ import { Message } from './words.ts'
 /** The error code for a form that needs a comment and has none. */
 export const commentMissing = 'comment_missing'
 
-/** The form for a vote, or the reason why the person cannot vote. */
+/** Shows the form for a vote, or the reason why the person cannot vote. */
 export function Decide({
   approval,
   visit,
@@ -21,7 +21,7 @@ export function Decide({
   readonly comment: string
   /** Whether the page shows only the beginning of what the approval covers. */
   readonly isCut: boolean
-  /** The reason why the comment of the previous form was refused; null if no comment was refused. */
+  /** The reason why the comment of the previous form was refused. Is null if no comment was refused. */
   readonly problem: string | null
 }): ComponentChild {
   const refused = approval.detail?.vote_refused ?? null
@@ -73,7 +73,10 @@ const EndsRun = (): ComponentChild =>
     '.',
   ])
 
-/** If the page cannot show everything, a person must set this check mark to approve. */
+/**
+ * Asks the person to download and read everything, and to confirm this with a check mark. If the page shows only the
+ * beginning, nobody can approve without this check mark.
+ */
 const HaveRead = ({ id }: { readonly id: string }): ComponentChild =>
   h('div', { class: 'stack' }, [
     h('p', null, [

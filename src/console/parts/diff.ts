@@ -5,27 +5,33 @@ import { capital, LongText, Plain } from './words.ts'
 
 type PreviewDiff = NonNullable<NonNullable<ApprovalView['preview']>['diff']>
 
-/** If two texts differ by more edits than this, they are not compared, but shown one below the other. */
+/**
+ * If two texts differ by more added and removed lines than this, they are not compared, but shown one below the other.
+ * The same limit applies to the added and removed words of two lines.
+ */
 const mostEdits = 400
-/** The number of equal lines that are shown before and after a difference. */
+/** The number of equal lines that are shown above and below a difference. */
 const around = 3
 
 /**
- * Returns words for the old text: its name, and a sentence for the case that there is no old text. The old text of an
- * agent's call comes from the agent. Any other old text was read when the call was held, so it may be out of date.
+ * Returns the name of the old text (`before`), and a sentence for a call that has no old text (`nothing`). The old text
+ * of an agent's call comes from the agent. Any other old text was read when the call was held, so it may be out of
+ * date.
  */
 const sidesOf = (isAgents: boolean) =>
   isAgents
     ? { before: 'the old text', nothing: '' }
     : { before: 'as it was when the call was held', nothing: 'There was nothing when the call was held. ' }
 
-/** The changes of the call, line by line. */
+/** Shows the changes of the call, line by line. */
 export function Diff({
   diff: { before, after, skipped },
   isAgents,
 }: {
   readonly diff: PreviewDiff
-  /** Whether the texts come from an agent. The service then does not know if the file really has the old text. */
+  /**
+   * Whether the texts come from an agent. In this case, the service does not know if the file really has the old text.
+   */
   readonly isAgents: boolean
 }): ComponentChild {
   const sides = sidesOf(isAgents)
@@ -91,7 +97,10 @@ function rowsOf(parts: readonly Change[]): ComponentChild[] {
 
 const plain = (text: string): ComponentChild => h(Plain, { text })
 
-/** Shows lines that replace other lines. If both sides have the same number of lines, the changed words are marked. */
+/**
+ * Shows removed lines, and the added lines that replace them. If both have the same number of lines, the changed words
+ * are marked.
+ */
 function changedLines(before: readonly string[], after: readonly string[]): ComponentChild[] {
   const pairs =
     before.length === after.length ? before.map((line, at) => wordsOf(line, after[at] ?? '')) : null

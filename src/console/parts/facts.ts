@@ -1,6 +1,6 @@
 import { h, type ComponentChild } from 'preact'
 
-/** A list of facts, each with a name and a value. A fact whose value is null is left out. */
+/** Shows a list of facts, each with a name and a value. Leaves out a fact whose value is null. */
 export function Facts({
   facts,
 }: {

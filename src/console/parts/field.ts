@@ -11,7 +11,7 @@ export interface FieldProps {
   readonly help?: string
 }
 
-/** A required field, with its label and a help text. */
+/** Shows a required field with its label. The help text is optional. */
 export function Field({
   name,
   label,
@@ -40,7 +40,7 @@ export function Field({
   ])
 }
 
-/** A password that the person chooses now. */
+/** The field for a new password. */
 export const NewPassword = (): ComponentChild =>
   h(Field, {
     name: 'password',
@@ -62,7 +62,7 @@ export const Email = ({ value }: { readonly value: string }): ComponentChild =>
     value,
   })
 
-/** A code of an authenticator app, or a backup code. */
+/** The field for a code of an authenticator app, or for a backup code. */
 export const Code = (): ComponentChild =>
   h(Field, {
     name: 'code',
@@ -71,6 +71,6 @@ export const Code = (): ComponentChild =>
     most: 40,
   })
 
-/** The first code of an authenticator app that has a new key. */
+/** The field for the first code of an authenticator app that has a new key. */
 export const FirstCode = (): ComponentChild =>
   h(Field, { name: 'code', label: 'Code', autocomplete: 'one-time-code', most: 40 })

@@ -4,7 +4,10 @@ import { visible } from './words.ts'
 
 type Chosen = Readonly<Record<string, string>>
 
-/** A form that filters a list, sent by GET. The form is unfolded while a filter is set. */
+/**
+ * Shows a form that filters a list. The browser sends the form by GET. The form is unfolded if at least one filter is
+ * in use.
+ */
 export function Filters({
   path,
   chosen,
@@ -57,7 +60,10 @@ export function Field({
   ])
 }
 
-/** A choice of one value, or of `any`. If the address has a value that is not an option, this value stays selected. */
+/**
+ * Lets a person choose one option, or `any`. If the address has a value that is not an option, this value is added to
+ * the options and stays selected.
+ */
 export function Choice({
   name,
   label,
@@ -67,7 +73,10 @@ export function Choice({
   readonly name: string
   readonly label: string
   readonly chosen: Chosen
-  /** Each option has a value and a text. A long text is cut. An optional second text follows, which is never cut. */
+  /**
+   * Each option has a value and a text. A long text is cut. After this text, an option can have a second text, which is
+   * never cut.
+   */
   readonly options: readonly (readonly [string, string, string?])[]
 }): ComponentChild {
   const value = chosen[name] ?? ''
@@ -85,7 +94,8 @@ export function Choice({
 }
 
 /**
- * Returns the beginning of a text. Invisible characters and marks that change the writing direction are written out.
+ * Returns the beginning of a text. Invisible characters, and marks that change the writing direction, are shown as
+ * numbers such as `U+202E`.
  */
 const beginning = (text: string, characters: number): string =>
   visible(text.slice(0, characters).toWellFormed())

@@ -3,7 +3,10 @@ import type { WaitingSummary } from '../../governance/approvals/summary.ts'
 import { inboxPath } from '../../contract/pages.ts'
 import { Choice, Filters } from './filters.ts'
 
-/** Filters of the list of approvals. Each choice shows how many approvals wait. */
+/**
+ * Shows the filters of the list of approvals. Each option shows how many approvals wait. Only the option for unknown
+ * outcomes has no number.
+ */
 export function InboxFilters({
   chosen,
   waiting,

@@ -13,15 +13,17 @@ import { effectTitle, Icon, Risk } from './state.ts'
 import { Time } from './time.ts'
 import { visible, Words } from './words.ts'
 
-/** The chosen rows and the comment of a form, if some of its decisions were not accepted. The page shows them again. */
+/**
+ * The rows and the comment that the page shows again, because some decisions of the previous form were not accepted.
+ */
 export interface Kept {
   readonly ids: readonly string[]
   readonly comment: string
 }
 
 /**
- * Shows the waiting approvals, with the form that decides several of them. The element is on the page even if no
- * approval waits, so that the script can replace it.
+ * Shows the waiting approvals, and the form that decides several approvals at once. The element is on the page even if
+ * no approval waits, so that the script can replace the element.
  */
 export function Waiting(props: WaitingProps): ComponentChild {
   const { chosen, next } = props
@@ -56,7 +58,7 @@ interface WaitingProps {
   /** The filters from the page's address. */
   readonly chosen: Readonly<Record<string, string>>
   readonly items: readonly ApprovalView[]
-  /** The cursor of the next page; null on the last page. */
+  /** The cursor of the next page. Is null on the last page. */
   readonly next: string | null
   readonly kept: Kept | null
 }
@@ -92,7 +94,7 @@ function Form({ chooser, chosen, items, next, kept }: WaitingProps): ComponentCh
   ])
 }
 
-/** The fields and buttons for one decision on all chosen rows. */
+/** Shows the comment field and the buttons for one decision on all chosen rows. */
 function Together({
   kept,
   hasSteps,
@@ -131,13 +133,13 @@ function Together({
   ])
 }
 
-/** Names the step of the run, and the rule that holds the call. */
+/** Shows the step of the run, and the rule that requires the approval. */
 function Place({
   approval: { kind, step_id, item_index, rule_name, workflow_name: workflow },
 }: {
   readonly approval: ApprovalView
 }): ComponentChild {
-  // The title of a whole run names its workflow, and no rule holds whole runs.
+  // For a whole run, the title already names the workflow. The approval is required by a setting, and not by a rule.
   if (kind === 'run') return h('span', null, 'A setting holds such runs')
   const step = [
     workflow === null ? null : h(Words, { text: workflow, most: 120 }),
@@ -163,7 +165,7 @@ function Item({
   now,
 }: {
   readonly approval: ApprovalView
-  /** A text that says who decides; null if the person may choose this approval. */
+  /** A text that says who decides. Is null if the person may choose this approval. */
   readonly instead: string | null
   readonly isChosen: boolean
   readonly now: Date

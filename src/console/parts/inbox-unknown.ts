@@ -20,7 +20,7 @@ export interface UnknownProps {
 
 /**
  * Shows a page of the calls whose outcome is unknown. The element is on the page even if there are no such calls, so
- * that the script can replace it.
+ * that the script can replace the element.
  */
 export function Unknown(props: UnknownProps): ComponentChild {
   const { data, next_cursor: next } = props.unknown

@@ -13,9 +13,9 @@ import { Message, Words } from './words.ts'
 /** The result of a form that decides several approvals. */
 export interface Done {
   readonly words: string
-  /** The approvals whose votes were refused. If no vote was sent, the approvals that prevented this. */
+  /** The approvals whose votes were refused. If no vote was sent, these are the approvals that prevented the votes. */
   readonly failed: readonly { readonly id: string; readonly message: string }[]
-  /** The person's selection and comment; null if every decision was accepted. */
+  /** The selection and the comment that the page shows again. Is null if every decision was accepted. */
   readonly kept: Kept | null
 }
 
@@ -24,12 +24,15 @@ export interface InboxProps {
   /** The filters from the page's address. */
   readonly chosen: Readonly<Record<string, string>>
   readonly items: readonly ApprovalView[]
-  /** The waiting approvals of the whole organization; null if they are not known. */
+  /** The numbers of waiting approvals in the whole organization. Is null if these numbers are not known. */
   readonly waiting: WaitingSummary | null
   readonly next: string | null
-  /** Calls whose outcome is unknown; null if the filters leave all of them out. */
+  /**
+   * The calls whose outcome is unknown. Is null if the filters leave out such calls, on later pages of approvals, and
+   * if the calls could not be read.
+   */
   readonly unknown: Page<ApprovalView> | null
-  /** The result of the previous form. */
+  /** The result of the previous form. Is null if there is no result to show. */
   readonly done: Done | null
 }
 
@@ -53,13 +56,13 @@ export function Inbox({ chooser, chosen, items, waiting, next, unknown, done }: 
   ])
 }
 
-/** The number of approvals that wait in the whole organization, without the filters. */
+/** Shows how many approvals wait in the whole organization. The filters do not change this number. */
 const Count = ({
   total,
   isAfter,
 }: {
   readonly total: number
-  /** Whether a name stands before the count. */
+  /** True if the count follows a name. */
   readonly isAfter: boolean
 }): ComponentChild =>
   h('span', { 'data-live': 'count', 'data-version': String(total) }, [
@@ -68,7 +71,7 @@ const Count = ({
   ])
 
 /**
- * Shows the result of the previous form. If a decision was not accepted, the result is an alert that names the
+ * Shows the result of the previous form. If a decision was not accepted, the result is an alert, which names the failed
  * approvals.
  */
 function Told({

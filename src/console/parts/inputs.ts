@@ -4,13 +4,15 @@ import { Badge } from './state.ts'
 import { Values } from './values.ts'
 import { Words } from './words.ts'
 
-/** A run's inputs with the labels of each. */
+/** The inputs of a run, and the labels of each input. */
 export type InputsShown = Pick<RunView, 'inputs' | 'input_labels'>
 
 /** If only names are shown, at most this many inputs are listed. */
 const mostNames = 50
 
-/** Shows the inputs of a run with their labels. If the reader may not see values, shows only the names. */
+/**
+ * Shows the inputs of a run with their labels. If the reader may not see values, shows only the names and the labels.
+ */
 export function Inputs({
   run: { inputs, input_labels },
   areShown,

@@ -1,7 +1,10 @@
 import type { StepView } from '../../governance/runs/read/read.ts'
 import { wordOf } from './state.ts'
 
-/** The progress of a `for_each` step as a short and a full text; null for a step without items. */
+/**
+ * Returns the progress of a `for_each` step as a short text and as a full text. Returns null for any other step, and
+ * for a `for_each` step whose items are not counted yet.
+ */
 export function itemWords({
   items,
 }: Pick<StepView, 'items'>): { readonly short: string; readonly whole: string } | null {
@@ -22,13 +25,16 @@ export function itemWords({
   }
 }
 
-/** The number of an item on a page. Pages count items from 1, the API from 0. */
+/** Returns the number of an item as a page shows it. Pages count items from 1, and the API counts from 0. */
 export const itemNumber = (index: number): string => (index + 1).toLocaleString('en')
 
 /** Matches item numbers in the sentences of the API: `item 0 of step`, and `at item 0 of 6 (counted from 0)`. */
 const apiItem = /\bitem (\d+) of (?:step $|\d+ \(counted from 0\))/g
 
-/** Returns a sentence of the API about a run, with items counted from 1. Names in backticks stay as they are. */
+/**
+ * Returns a sentence of the API about a run, with items counted from 1. Example: `at item 0 of 6 (counted from 0)`
+ * becomes `at item 1 of 6`. Names in backticks stay as they are.
+ */
 export const countedFromOne = (text: string): string =>
   text
     .split('`')

@@ -1,6 +1,6 @@
 import { h, type ComponentChild } from 'preact'
 
-/** The labels of data in one line. */
+/** Shows the labels of data in one line. */
 export function Labels({
   labels,
   most = 12,

@@ -15,7 +15,7 @@ export interface Frame {
   readonly place: string
 }
 
-/** The whole HTML document of a page. */
+/** Returns the whole HTML document of a page. */
 export function document(page: Page, frame: Frame): string {
   const { assets } = frame
   return `<!doctype html>${renderToString(
@@ -115,11 +115,11 @@ function OrganizationSwitch({
   ])
 }
 
-/** A form with this field takes effect only once, even if a second tap sends it again. */
+/** A hidden field. A form with this field takes effect only once, even if a second tap sends the form again. */
 export const OnceField = (): ComponentChild =>
   h('input', { type: 'hidden', name: 'once', value: crypto.randomUUID() })
 
-/** A form that changes something. It is sent by POST, with the token of the sign-in session. */
+/** Shows a form that changes something. The browser sends the form by POST, with the token of the sign-in session. */
 export function PostForm({
   action,
   token,

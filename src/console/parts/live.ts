@@ -1,8 +1,9 @@
 import { h, type ComponentChild, type ComponentChildren } from 'preact'
 
 /**
- * A part of a page that the script replaces when its version has changed. The version must change with everything that
- * the part shows. An empty part still has its element, because the script replaces only elements that exist.
+ * Shows a part of a page. The script replaces the part when the part's version has changed. So the version must change
+ * with everything that the part shows. An empty part still has its element, because the script replaces only elements
+ * that exist.
  */
 export function Live({
   name,
@@ -13,7 +14,10 @@ export function Live({
   readonly name: string
   readonly version: string
   readonly children?: ComponentChildren
-  /** If set, the script checks the page for changes as long as this part is on it. */
+  /**
+   * If this attribute is present, the script checks the page for changes. The script stops when no part on the page has
+   * the attribute.
+   */
   readonly 'data-poll'?: string | undefined
   /** The address of the event stream that announces changes. */
   readonly 'data-events'?: string | undefined

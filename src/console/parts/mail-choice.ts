@@ -15,7 +15,10 @@ export interface MailState {
 export const noMails = 'none'
 const delays = [0, 300, 600, 1_800, 3_600, 14_400, 86_400]
 
-/** The form in which a person who can decide chooses the delay of mails about waiting approvals. */
+/**
+ * Shows the form in which a person chooses the delay of mails about waiting approvals. Only people who can decide
+ * approvals get this form.
+ */
 export function MailChoice({
   organization,
   mails,

@@ -1,14 +1,20 @@
 import { h, type ComponentChild } from 'preact'
 import { OnceField, PostForm } from './layout.ts'
 
-/** The choices for a call whose outcome is unknown: value, text of the button, and its class. */
+/**
+ * The choices for a call whose outcome is unknown. Each choice has a value, the text of its button, and the class of
+ * its button.
+ */
 export const outcomeChoices = [
   ['done', 'It happened: go on', ''],
   ['retry', 'It did not: make it again', ''],
   ['fail', 'Count it as failed', 'danger'],
 ] as const
 
-/** The form with the buttons of `outcomeChoices`. It is sent to the run's page, which then shows the run. */
+/**
+ * Shows the form with the buttons of `outcomeChoices`. The browser sends the form to the run's page, so the person sees
+ * the run afterwards.
+ */
 export function OutcomeChoices({
   runId,
   token,
@@ -21,7 +27,7 @@ export function OutcomeChoices({
   /** Names and values of the fields that identify the calls. */
   readonly fields: readonly (readonly [string, string])[]
   readonly question?: string
-  /** A text for screen readers that distinguishes the buttons of several forms. */
+  /** This text distinguishes the buttons of several forms. Only screen readers read the text. */
   readonly of?: string
 }): ComponentChild {
   return h(PostForm, { action: `/console/runs/${runId}`, token, class: 'stack' }, [
@@ -42,7 +48,7 @@ export function OutcomeChoices({
   ])
 }
 
-/** The fields that name one call, and the attempt whose outcome is unknown. */
+/** Returns the form fields that name a call and its attempt. The outcome of this attempt is unknown. */
 export const callFields = ({
   attempt,
   step_id,

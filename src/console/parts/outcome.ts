@@ -9,7 +9,10 @@ import { Badge, RunState } from './state.ts'
 import { Time } from './time.ts'
 import { Words } from './words.ts'
 
-/** The fields of a run that show the result of an approved call, or what a whole run would do. */
+/**
+ * The fields of a run that the page of an approval needs. They show the result of an approved call, or what a whole run
+ * would do.
+ */
 export const summaryFields = ['id', 'status', 'status_reason', 'steps', 'inputs', 'input_labels'] as const
 
 export type RunSummary = Pick<RunView, (typeof summaryFields)[number]>
@@ -20,7 +23,7 @@ const ends: Readonly<Record<string, string>> = {
   expired: 'Nobody decided in time. It will not happen.',
 }
 
-/** Says who decided and what their decision means, or why the call will not happen. */
+/** Says who decided and what the decision means. If nobody decided, says why the call will not happen. */
 function endOf({ status, votes }: ApprovalView): ComponentChild {
   if (status === 'rejected') {
     const vote = votes.find(({ decision }) => decision === 'reject')
@@ -40,7 +43,7 @@ function endOf({ status, votes }: ApprovalView): ComponentChild {
 interface OutcomeProps {
   readonly approval: ApprovalView
   readonly run: RunSummary | null
-  /** The state of the approved call; null if no call has used the approval, and for an agent's call. */
+  /** The state of the approved call. Is null if no call has used the approval, and for an agent's call. */
   readonly call: string | null
   readonly now: Date
 }
@@ -67,7 +70,7 @@ export function Outcome({ approval, run, call, now }: OutcomeProps): ComponentCh
   ])
 }
 
-/** The states of the call and of its run. */
+/** Shows the states of the call and of its run. */
 function InRun({
   approval,
   run,
@@ -100,7 +103,9 @@ function InRun({
   ])
 }
 
-/** Whether the agent has asked again after the approval, and what its client reported about the call. */
+/**
+ * Shows whether the agent has asked again after the approval, and what the agent's client has reported about the call.
+ */
 function AgentsCall({
   approval: { used_at, detail },
   now,

@@ -1,12 +1,12 @@
 import { h, type ComponentChild } from 'preact'
 
-/** The address of a page with these query parameters. Empty parameters are left out. */
+/** Returns the address of a page with these query parameters. Leaves out empty parameters. */
 export function addressOf(path: string, query: Readonly<Record<string, string>>): string {
   const given = Object.entries(query).filter(([, value]) => value !== '')
   return given.length === 0 ? path : `${path}?${new URLSearchParams(given).toString()}`
 }
 
-/** The values of these query parameters in the address. Empty values are left out. */
+/** Returns the values of these query parameters in the address. Leaves out empty values. */
 export function chosenOf(query: URLSearchParams, names: readonly string[]): Record<string, string> {
   return Object.fromEntries(
     names.flatMap((name) => {
@@ -16,7 +16,7 @@ export function chosenOf(query: URLSearchParams, names: readonly string[]): Reco
   )
 }
 
-/** Links to the first and to the next page of a list with cursors. */
+/** Shows links to the first page and to the next page of a list. */
 export function Pager({
   path,
   chosen,

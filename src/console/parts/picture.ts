@@ -6,7 +6,10 @@ import { itemWords } from './items.ts'
 import { RunState, toneOf } from './state.ts'
 import { Words } from './words.ts'
 
-/** Units of the picture per `rem`, so that the picture grows with the reader's font size. */
+/**
+ * One `rem` is this many units of the picture. The size of the picture is in `rem`, so the picture grows with the
+ * reader's font size.
+ */
 const unitsOfRem = 16
 
 interface PictureProps {
@@ -72,7 +75,7 @@ function Narrow({ rail, steps, addressOf }: Drawn & { readonly rail: Rail }): Co
   ])
 }
 
-/** The SVG with the lines. A line is solid once the step at which it begins has ended. */
+/** Shows the SVG with the lines. A line is solid if the step at its beginning has ended. */
 function Drawing({
   width,
   height,
@@ -83,8 +86,8 @@ function Drawing({
 }: Pick<Layout | Rail, 'width' | 'height' | 'lines'> & {
   readonly steps: readonly StepView[]
   /**
-   * The id of the arrowhead. Each picture has its own arrowhead, because browsers do not draw one that belongs to a
-   * hidden picture.
+   * The id of the arrowhead. Each picture has its own arrowhead, because browsers do not draw an arrowhead that belongs
+   * to a hidden picture.
    */
   readonly arrow: string
   readonly children?: ComponentChild

@@ -4,7 +4,9 @@ import { encode } from 'uqr'
 /** Width of the empty border around the code, in modules. Programs that read QR codes need this border. */
 const quiet = 4
 
-/** A QR code of a text. It is dark on light in every theme, because many QR readers accept no other colours. */
+/**
+ * Shows a text as a QR code. The code is dark on light in every theme, because many QR readers accept no other colours.
+ */
 export function QrCode({ text, label }: { readonly text: string; readonly label: string }): ComponentChild {
   const { data, size } = encode(text, { border: 0 })
   const path = data.flatMap((row, y) =>

@@ -110,7 +110,10 @@ function Decision({
   ])
 }
 
-/** The explanation without the id of the approval, because a link to the approval stands below it. */
+/**
+ * Returns the explanation without the id of the approval. The id is not needed, because a link to the approval stands
+ * below.
+ */
 const withoutId = (explanation: string): string =>
   explanation.replace(
     / Its approval `apr_\w+` lets this one call through\.$/,

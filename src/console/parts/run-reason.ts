@@ -10,8 +10,8 @@ type Run = Pick<RunView, 'status' | 'status_reason' | 'steps'>
 const mostNamed = 3
 
 /**
- * For a run that ended badly, returns which items completed before: `3 of 6 items of step x completed.` Returns an
- * empty text for other runs.
+ * Returns which items of a run completed before the run ended badly. Example: `3 of 6 items of step x completed.`
+ * Returns an empty text for other runs.
  */
 export function partlyDone({ status, steps }: Run): string {
   if (!runEnded(status) || status === 'completed') return ''
@@ -26,7 +26,7 @@ export function partlyDone({ status, steps }: Run): string {
   return parts.slice(0, mostNamed).join(' ')
 }
 
-/** The reason for the run's state, and what completed before a bad end. */
+/** Shows the reason for the run's state. If the run ended badly, also shows which items completed before. */
 export function RunReason({ run, most }: { readonly run: Run; readonly most?: number }): ComponentChild {
   const done = partlyDone(run)
   return [

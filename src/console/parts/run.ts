@@ -26,9 +26,9 @@ export interface RunProps {
   readonly role: Role | null
   /** The index of the shown part of the list of steps. */
   readonly part: number
-  /** A page of the receipt, or the reason why the reader cannot see it. */
+  /** A page of the receipt, or the reason why the receipt cannot be shown. */
   readonly receipt: ReceiptsProps['receipt']
-  /** The sentences that say what the waiting calls would do, by the id of the approval. */
+  /** Each sentence says what a waiting call would do. The key is the id of the approval. */
   readonly sentences: ReadonlyMap<string, string>
   readonly visit: PersonsVisit
   readonly refused: Problem | null
@@ -89,7 +89,10 @@ export function Run({ run, role, part, receipt, sentences, visit, refused }: Run
   ])
 }
 
-/** The waiting calls and approvals, in the order of the steps and their items. */
+/**
+ * Returns the waiting calls and approvals in the order of the steps. The items of a step are in the order of their
+ * numbers.
+ */
 function inOrder({ waiting_for: waiting, steps }: RunShown): RunShown['waiting_for'] {
   const places = new Map(steps.map(({ id }, place) => [id, place]))
   const placeOf = (step: string | null): number => places.get(step ?? '') ?? -1
@@ -142,8 +145,8 @@ function Head({
 }
 
 /**
- * Shows the result of the run, if there is one. The workflow's definition says in its field `result` what the result
- * is.
+ * Shows the result of the run, if there is one. The field `result` of the workflow's definition says what the result
+ * contains.
  */
 function Result({ run }: { readonly run: RunShown }): ComponentChild {
   return h(Live, { name: 'run-result', version: run.status }, [

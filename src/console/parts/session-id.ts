@@ -2,7 +2,7 @@ import { h, type ComponentChild } from 'preact'
 import { Words } from './words.ts'
 
 /**
- * Maximum number of characters of an id that is shown whole. For a longer id, only the first and the last `end`
+ * An id of at most this many characters is shown whole. For a longer id, only the first `end` and the last `end`
  * characters are shown.
  */
 const most = 20

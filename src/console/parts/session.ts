@@ -27,11 +27,11 @@ export interface UnapprovedCall {
 
 export interface SessionProps {
   readonly session: AgentSessionView
-  /** The run that records the calls of this session. It lists the waiting approvals. */
+  /** The run that records the calls of this session. The run also lists the waiting approvals. */
   readonly record: Pick<RunView, 'id' | 'waiting_for'>
   readonly receipt: ReceiptsProps['receipt']
   readonly unapproved: readonly UnapprovedCall[]
-  /** The sentences that say what the waiting calls would do, by the id of the approval. */
+  /** Each sentence says what a waiting call would do. The key is the id of the approval. */
   readonly sentences: ReadonlyMap<string, string>
   readonly visit: PersonsVisit
   readonly refused: Problem | null
@@ -124,7 +124,7 @@ function Head({ session, now }: { readonly session: AgentSessionView; readonly n
 /** Maximum number of unapproved calls on one page. */
 const mostUnapproved = 20
 
-/** Calls that ran although no decision had allowed them. */
+/** Shows the calls that ran although no decision had allowed them. */
 function Unapproved({
   session: { unapproved_calls: count },
   unapproved,

@@ -25,8 +25,8 @@ export function SessionState({ status }: Pick<AgentSessionView, 'status'>): Comp
 }
 
 /**
- * Whether the session calls itself a check by `doctor`, which tests an installed hook
- * (adapters/src/hook/doctor_tries.py). Any agent can choose such a name and id.
+ * Returns whether the session calls itself a check by `doctor`. The command `doctor` tests an installed hook
+ * (adapters/src/hook/doctor_tries.py). But any agent can choose such a name and id.
  */
 const isCheck = ({ agent, session_id }: AgentSessionView): boolean =>
   agent.name === 'doctor' && session_id.startsWith('doctor-')

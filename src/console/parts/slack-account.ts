@@ -9,13 +9,13 @@ import { Words } from './words.ts'
 /** A person's Slack account in an organization, as `GET /me` shows it. */
 export interface SlackState {
   readonly slack_account: string | null
-  /** The account that a code was sent to. */
+  /** The account to which a code was sent. Is null if no code waits for its entry. */
   readonly slack_claim: { readonly external_id: string; readonly expires_at: string } | null
 }
 
 /**
- * The form with which a person links their own Slack account. An admin's account is linked at once. Other members must
- * enter a code from a Slack message.
+ * Shows the form with which a person links their own Slack account. The account of an admin or owner is linked at once.
+ * Other members must enter a code from a Slack message.
  */
 export function SlackAccount(props: {
   readonly organization: Organization

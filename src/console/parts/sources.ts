@@ -4,7 +4,10 @@ import { Words } from './words.ts'
 /** Maximum number of sources that one label names. */
 const most = 5
 
-/** Shows where a label comes from: tools that an agent has used, or steps, inputs and files of runs. */
+/**
+ * Shows where a label comes from. For an agent, the sources are tools that the agent has used. For a run, the sources
+ * are steps, inputs and files.
+ */
 export function Sources({
   from,
   isAgents,
@@ -28,8 +31,8 @@ type Named = readonly [string, string, string?]
 const toolNamed = (tool: string): Named => ['tool', tool]
 
 /**
- * Returns a source in words: a file, an input or a step. The API writes inputs as `input.NAME`, and steps of other runs
- * as `RUN/STEP`.
+ * Returns the words for a source: a file, an input or a step. In the API, an input is `input.NAME`, and a step of
+ * another run is `RUN/STEP`.
  */
 function named(source: string): Named {
   if (/^file_[0-9A-Z]{26}$/.test(source)) return ['file', source]

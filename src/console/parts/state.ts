@@ -88,12 +88,12 @@ const runStates: Readonly<Record<string, readonly [Tone, string]>> = {
   superseded: ['off', 'Ended without an outcome'],
 }
 
-/** The word of a state of a run or step. */
+/** Returns the word for the state of a run, a step or a call. */
 export const wordOf = (status: string): string => runStates[status]?.[1] ?? status
 
 export const toneOf = (status: string): Tone => runStates[status]?.[0] ?? 'off'
 
-/** The state of a run, or of one of its steps or calls. */
+/** Shows the state of a run, or of one of its steps or calls. */
 export function RunState({ status }: { readonly status: string }): ComponentChild {
   return h(Badge, { tone: toneOf(status), word: wordOf(status) })
 }

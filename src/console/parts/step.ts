@@ -20,7 +20,7 @@ import { Message, Words } from './words.ts'
 export interface StepProps {
   readonly run: RunShown
   readonly step: StepView
-  /** Position of the step in the definition, from 1. */
+  /** The position of the step in the definition, counted from 1. */
   readonly place: number
   readonly calls: Result<ListPage<CallView>>
   readonly output: Result<Json>

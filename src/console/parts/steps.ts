@@ -21,7 +21,7 @@ export function Steps({
   version,
 }: {
   readonly run: Pick<RunShown, 'steps'>
-  /** The shown part of a long list; the first part is 0. */
+  /** The index of the shown part of a long list. The first part has the index 0. */
   readonly part: number
   /** The path of the run's page. */
   readonly path: string
@@ -73,7 +73,10 @@ function Step({ step, address }: { readonly step: StepView; readonly address: st
 /** The row of a step names at most this many steps after the word "after". */
 const mostNamed = 8
 
-/** Names the steps that this step waits for. The picture shows them as lines, without lines that follow from others. */
+/**
+ * Shows the ids of the steps that this step waits for, but at most `mostNamed` ids. The picture shows lines from these
+ * steps, but leaves out lines that follow from other lines.
+ */
 export function After({ step: { depends_on: needed } }: { readonly step: StepView }): ComponentChild {
   if (needed.length === 0) return null
   return h('span', null, [

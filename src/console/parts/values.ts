@@ -3,32 +3,33 @@ import type { Json, JsonObject } from '../../policy/types.ts'
 import { LongText, mostShown, Words } from './words.ts'
 
 /*
- * Shows values in a readable form. A value is shown whole if its JSON has at most `mostShown` characters, because a
- * person who approves must not miss a part of it. A longer value is cut, and the page of the approval says so
- * (pages/parameters.ts).
+ * Shows values so that people can read them easily. A person who approves must not miss a part of a value. So a value
+ * is shown whole if its JSON has at most `mostShown` characters. A longer value is cut, and the page of the approval
+ * says so (pages/parameters.ts).
  */
 
 /**
- * A list or object is shown as JSON if it is nested deeper than `deepest`, or comes after the first `mostValues`
- * values. If it has more entries than are left of `mostValues`, its last entries are shown as JSON.
+ * A list or object is shown as JSON in two cases: it is nested deeper than `deepest`, or `mostValues` values are
+ * already shown. If there is room for only some of its entries, the other entries are shown as JSON.
  */
 const deepest = 5
 const mostValues = 300
 
 /**
- * If a value must be cut, at most `mostOfShort` characters of its short texts are shown. A text is short if it has at
- * most `shortText` characters. Long texts have a limit of their own (`mostShown`). So they leave room for short texts.
+ * These limits apply to a value that must be cut. A text is short if it has at most `shortText` characters. The page
+ * shows at most `mostOfShort` characters of short texts. Long texts have a limit of their own (`mostShown`), so they do
+ * not use up the room for short texts.
  */
 const shortText = 2_000
 const mostOfShort = 500_000
 
-/** A name with more characters is folded. */
+/** A name with more characters is shown like a text: folded if it is long, and cut if there is no room. */
 const mostOfName = 300
 
 /** Returns the length that decides whether a value fits on a page. */
 export const lengthOf = (value: Json): number => JSON.stringify(value, null, 2).length
 
-/** A readable view of parameters: each name with its value. */
+/** Shows parameters: each name with its value. */
 export function Values({
   values,
   beside,
@@ -42,7 +43,7 @@ export function Values({
 
 type Beside = (name: string) => ComponentChild
 
-/** A readable view of any value. */
+/** Shows any value so that people can read it easily. */
 export function Value({ value }: { readonly value: Json }): ComponentChild {
   return isObject(value)
     ? h(Values, { values: value })

@@ -4,7 +4,7 @@ import { Badge } from './state.ts'
 import { Time } from './time.ts'
 import { LongText, Words } from './words.ts'
 
-/** The votes so far, and the number of missing votes. */
+/** Shows the votes so far, and the number of missing votes. */
 export function Votes({
   approval,
   now,

@@ -16,7 +16,7 @@ const most = 20
 
 /**
  * Shows the calls and approvals that wait for a person. The row of an approval says who can decide. The row of a call
- * with an unknown outcome has the choices, or says who can decide if the reader may not.
+ * with an unknown outcome offers the choices. If the reader may not choose, the row says who can.
  */
 export function Waiting({
   run,
@@ -27,7 +27,7 @@ export function Waiting({
   readonly run: Pick<RunShown, 'id' | 'waiting_for'>
   readonly role: Role | null
   readonly visit: PersonsVisit
-  /** The sentences that say what the waiting calls would do, by the id of the approval. */
+  /** Each sentence says what a waiting call would do. The key is the id of the approval. */
   readonly sentences: ReadonlyMap<string, string>
 }): ComponentChild {
   const { waiting_for } = run
@@ -67,7 +67,7 @@ export function Waiting({
   ])
 }
 
-/** Names what waits: `step send, item 3` (counted from 1), a call of a tool, or the whole run. */
+/** Shows what waits. This is a step (`step send, item 3`, counted from 1), a call of a tool, or the whole run. */
 function Place({
   waiting: { step_id, item_index, tool },
 }: {
@@ -85,8 +85,8 @@ function Place({
 }
 
 /**
- * The title of a waiting approval: the sentence that says what its call would do. Without a sentence, the title names
- * the step, the tool or the run.
+ * Shows the title of a waiting approval. The title is the sentence that says what the call would do. If there is no
+ * sentence, the title names the step, the tool or the run.
  */
 function Title({ waiting, sentence, role }: Omit<HeldProps, 'now'>): ComponentChild {
   const words =
@@ -106,7 +106,7 @@ interface HeldProps {
 
 function Held({ now, ...props }: HeldProps): ComponentChild {
   const { approver, expires_at, rule_name, since, step_id } = props.waiting
-  // Without a sentence, the title already names the step. So the line below the title does not repeat it.
+  // If there is no sentence, the title already names the step. So the line below the title does not repeat the step.
   const place = props.sentence === undefined || step_id === null ? null : h(Place, props)
   return h('li', { class: 'plain-item stack' }, [
     h('p', { class: 'split' }, [
@@ -163,7 +163,10 @@ function Unknown({
   ])
 }
 
-/** One form for all items of a step whose outcome is unknown after the same attempt. */
+/**
+ * Shows one form for each group of items whose outcome is unknown. All items of a group belong to one step and have the
+ * same attempt number. A group has at least two items.
+ */
 function ManyUnknown({
   run,
   role,

@@ -5,7 +5,7 @@ import { describeConditions } from '../../policy/explain.ts'
 import { Sources } from './sources.ts'
 import { Message, Sentence, Words } from './words.ts'
 
-/** Shows why a call is held: the rules that hold it, its risk, and the labels of its data. */
+/** Shows why a call is held: the rules that require the approval, the risk of the call, and the labels of its data. */
 export function Why({
   approval,
   rule,
@@ -48,7 +48,10 @@ export function Why({
   ])
 }
 
-/** Names the rule, and the conditions that the call met. The rule may have changed since then. */
+/**
+ * Shows the explanation of the decision. If there is no explanation, shows the rule and its present conditions. The
+ * rule may have changed since the decision. For a whole run, names the organization's settings instead of a rule.
+ */
 function Held({
   approval,
   rule,
@@ -69,7 +72,7 @@ function Held({
   ])
 }
 
-/** Names the other rules that hold the call too. */
+/** Shows the names of the other rules that also require the approval. */
 function Others({ approval }: { readonly approval: ApprovalView }): ComponentChild {
   const others = (approval.detail?.held_by ?? []).filter((name) => name !== approval.rule_name)
   if (others.length === 0) return null

@@ -2,31 +2,32 @@ import { h, type ComponentChild } from 'preact'
 
 /*
  * Shows text from outside the service, always as plain text. Such a text cannot change how the rest of the page looks.
- * Characters that are invisible or change the writing direction are shown by their numbers.
+ * Characters that are invisible or change the writing direction are shown as numbers, such as `U+202E`.
  */
 
 /**
- * Matches one emoji that can be joined with others. A selector for the coloured form (U+FE0F) and a skin tone may
- * follow it.
+ * Matches one emoji that can be joined with others. A selector for the coloured variant (U+FE0F) and a skin tone may
+ * follow the emoji.
  */
 const joined = '\\p{Extended_Pictographic}\\ufe0f?\\p{Emoji_Modifier}?'
 
 /**
- * Matches emoji that contain invisible characters: joined emoji, and flags of regions. It matches only flags that every
- * browser draws. With any other flag, a browser may draw nothing for the invisible letters, and they could hide a text.
+ * Matches emoji that contain invisible characters: joined emoji, and flags of regions. Only flags that every browser
+ * draws are matched. For any other flag, a browser may draw nothing. Then the flag's invisible letters could hide a
+ * text.
  */
 const emoji = `${joined}(?:\\u200d${joined})+|\\p{RGI_Emoji_Tag_Sequence}`
 
 /**
- * Matches invisible characters, and marks that change the writing direction. Line breaks and tabs are not included
- * because they are visible as layout. U+FE0F is not included because it only chooses the coloured form of an emoji.
+ * Matches invisible characters, and marks that change the writing direction. Line breaks and tabs are visible as
+ * layout, so they are not included. U+FE0F only chooses the coloured variant of an emoji, so it is not included.
  */
 const invisible =
   '(?!\\n|\\t|\\ufe0f)(?:\\p{Cc}|\\p{Cf}|\\p{Cs}|\\p{Zl}|\\p{Zp}|\\p{Default_Ignorable_Code_Point})'
 
 /**
- * Finds emoji, which stay as they are, and hidden characters outside of emoji. The group `hidden` contains a hidden
- * character.
+ * Finds emoji and hidden characters. Emoji stay as they are. A hidden character outside of an emoji is in the group
+ * `hidden`.
  */
 const special = new RegExp(`${emoji}|(?<hidden>${invisible})`, 'gv')
 
@@ -54,7 +55,7 @@ const numberOf = (character: string): string =>
   `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}`
 
 /**
- * Returns the text with hidden characters as numbers, for places where no elements are allowed, such as a page's title.
+ * Returns the text with hidden characters as numbers. Use it where no elements are allowed, such as in a page's title.
  */
 export const visible = (text: string): string =>
   text.replaceAll(special, (found: string, hidden?: string) =>
@@ -94,7 +95,7 @@ export function Words({
 export const Plain = ({ text }: { readonly text: string }): ComponentChild =>
   h('bdi', { class: 'words' }, marked(text, false))
 
-/** Shows a sentence that the service has written. Names and values in it stand in backticks. */
+/** Shows a sentence that the service has written. Names and values in the sentence stand in backticks. */
 export function Sentence({ text }: { readonly text: string }): ComponentChild {
   const parts = text.slice(0, 4_000).toWellFormed().split('`')
   const isPaired = parts.length % 2 === 1
@@ -109,10 +110,10 @@ export function Sentence({ text }: { readonly text: string }): ComponentChild {
   )
 }
 
-/** The text with a capital letter at its beginning. */
+/** Returns the text with a capital letter at its beginning. */
 export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
 
-/** A message of the service as a whole sentence: with a capital letter and a full stop. */
+/** Shows a message of the service as a whole sentence, with a capital letter and a full stop. */
 export function Message({
   text,
   most = 4_000,
@@ -136,12 +137,14 @@ const beginning = { characters: 500, lines: 10 } as const
 export const mostShown = 1_500_000
 
 /**
- * Matches a text that looks like a table: it has a tab, a line between bars, or a gap of at least three spaces. A table
- * needs a font with characters of equal width.
+ * Matches a text that looks like a table. Such a text has a tab, a line that begins and ends with `|`, or a gap of at
+ * least three spaces. A table needs a font with characters of equal width.
  */
 const table = /\t|^\|.*\|$|\S {3,}\S/m
 
-/** An exact text with its line breaks. Only the beginning of a long text is shown until the reader unfolds it. */
+/**
+ * Shows an exact text with its line breaks. Shows only the beginning of a long text until the reader unfolds the text.
+ */
 export function LongText({
   text,
   most = mostShown,

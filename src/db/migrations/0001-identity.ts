@@ -1,4 +1,4 @@
-/** Organizations, people, keys. */
+/** Tables for organizations, people and API keys. */
 export const identity = `
 create table organizations (
   id text primary key,

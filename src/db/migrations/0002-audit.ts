@@ -1,8 +1,8 @@
 /**
- * The audit chain. `canonical` contains the hashed bytes of an entry. PostgreSQL generates all other columns except
- * `hash` from `canonical`, so they cannot disagree with the hashed bytes. The application's role may only select and
- * insert (see grants.ts). The triggers refuse updates and deletes of every role, and also during replication (ENABLE
- * ALWAYS).
+ * The audit chain. `canonical` contains the bytes of an entry from which `hash` is computed. PostgreSQL generates all
+ * other columns from `canonical`. So these columns cannot disagree with the hashed bytes. The application's role may
+ * only select and insert (see grants.ts). Triggers refuse updates and deletes of every role. ENABLE ALWAYS makes the
+ * triggers run even during replication.
  */
 export const audit = `
 create table chain_head (

@@ -1,5 +1,6 @@
 /**
- * `position` is the order in which rules were saved. Among equally strict rules, the rule that was saved first decides.
+ * `position` is the order in which rules were created. Among equally strict rules, the rule that was created first
+ * decides.
  */
 export const policy = `
 create table rules (

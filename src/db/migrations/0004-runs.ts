@@ -1,6 +1,6 @@
 /**
- * Workflows, frozen versions, runs, effects, decisions, approvals. Inputs, outputs and definitions are stored as JSON
- * text: the bytes stay exact, and NUL characters in a document's text survive as \\u0000.
+ * Tables for workflows, frozen versions, runs, effects, decisions and approvals. Inputs, outputs and definitions are
+ * stored as JSON text. So their bytes stay exact. A NUL character in a value is stored as `\u0000`.
  */
 export const runs = `
 create table workflows (

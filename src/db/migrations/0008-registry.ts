@@ -1,7 +1,7 @@
 /**
- * Templates. Each workflow that was ever approved as a template has one row. The state of a template only moves
- * forward, and the checks keep the other columns consistent with the state. If a rollback created a version, the
- * version records this rollback.
+ * Templates. Each workflow that was ever approved as a template has one row in `registry_entries`. The state of a
+ * template moves only forward: `active`, `deprecated`, `archived`. Checks keep the other columns consistent with the
+ * state. A workflow version that a rollback created records this rollback.
  */
 export const registry = `
 create table registry_entries (

@@ -1,6 +1,7 @@
 /**
- * People who sign in: tables of the sign-in library (src/api/auth-options.ts maps their column names), invitations,
- * and account events until they are in the audit log.
+ * Tables for people who sign in. Most of them are tables of the sign-in library, and src/api/auth-options.ts maps their
+ * column names. `invitations` has the invitations. `account_events` has the account events that are not in the audit
+ * log yet.
  */
 export const people = `
 alter table users

@@ -1,7 +1,7 @@
 /**
- * Quotas. A column of `runs` says whether a run has a slot, and the taken slots are counted from the rows of `runs`.
- * Requests are leased in blocks, and each organization has one row for each kind of request. A trigger counts the bytes
- * of `memory` in the transaction that writes them.
+ * Quotas. `runs.slot` says whether a run has a slot. The taken slots are counted from the rows of `runs`. Requests are
+ * leased in blocks. In `request_windows`, each organization has one row for each kind of request. A trigger counts the
+ * bytes of `memory` in the transaction that writes these bytes.
  */
 export const quotas = `
 alter table organizations add column quota_overrides jsonb not null default '{}';

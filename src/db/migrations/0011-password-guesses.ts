@@ -1,6 +1,6 @@
 /**
- * Counts wrong passwords. The count is a level, which each wrong password raises and which falls with time. A key is
- * stored as a hash, because strangers choose its text.
+ * Counts wrong passwords. Each wrong password raises `level` by 1, and `level` falls with time. `key` is a hash,
+ * because strangers choose the text that is hashed.
  */
 export const passwordGuesses = `
 create table password_guesses (

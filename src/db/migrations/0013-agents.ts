@@ -1,7 +1,7 @@
 /**
- * Agents. A session belongs to one person and one session id of the client. Its decisions are in the same table as the
- * decisions on runs. `decisions.session_id` and `approvals.session_id` are ids of agent_sessions. Two more tables store
- * reports of finished calls, and tool policies.
+ * Agents. An agent session belongs to one person, and to one session id of the client. The decisions of agent sessions
+ * are in the same table as the decisions of runs. `decisions.session_id` and `approvals.session_id` are ids of
+ * `agent_sessions`. `agent_observations` stores reports of finished calls. `tool_policies` stores the tool policies.
  */
 export const agents = `
 create table agent_sessions (

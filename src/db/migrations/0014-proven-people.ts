@@ -1,7 +1,7 @@
 /**
- * When a person proves a mail address, their API keys and sign-in sessions end. The audit log records this like all
- * account events. Idempotency keys of requests about the caller alone have no organization (src/api/idempotent.ts), so
- * their foreign key is dropped.
+ * If a person proves a mail address, the API keys and sign-in sessions of this person end. The audit log records this
+ * like all account events. A request that is only about the caller belongs to no organization (src/api/idempotent.ts).
+ * So the idempotency keys lose their foreign key to the organization.
  */
 export const provenPeople = `
 alter table account_events add column api_key_id text;

@@ -1,12 +1,12 @@
 /**
- * Makes inserting entries and decisions under the chain lock cheaper, with the same guarantees
- * (docs/performance.md#turns-and-cheaper-appends):
+ * Entries and decisions are inserted under the chain lock. This migration makes the inserts cheaper, with the same
+ * guarantees (docs/performance.md#turns-and-cheaper-appends):
  *
  * - `hash` is checked without a regular expression.
- * - `organization_id` and `seq` are read with `json`, which finds a field without building the whole value.
+ * - `organization_id` and `seq` are read with `json`, because `json` finds a field without building the whole value.
  *   `event_type` is still read with `jsonb`, because `jsonb` refuses an entry that could not be listed later.
- * - A decision needs no foreign key to its organization, because its writer has locked the row of `chain_head`, and
- *   that row has such a foreign key.
+ * - A decision has no foreign key to its organization. The writer of a decision has locked the organization's row of
+ *   `chain_head`, and this row has such a foreign key.
  */
 export const cheaperAppends = `
 alter table audit_events

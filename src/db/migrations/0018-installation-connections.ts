@@ -1,11 +1,11 @@
 /**
- * `installation_connections` names the organizations that may use the installation's folder of files and its mail
- * server. An existing organization gets both if an operator made it (at the first start, or with `create-owner`). An
- * organization that a person made gets none, because nobody has allowed it.
+ * A row of `installation_connections` allows an organization to use the installation's folder of files (`file_read`) or
+ * its mail server (`mail_send`). An existing organization gets both rows if an operator created it, at the first start
+ * or with `create-owner`. An organization that a person created gets no row, because no operator has allowed this.
  *
- * `created_by` is the person who made an organization; null for personal organizations and those of an operator. It is
- * used to count the organizations that a person has made. The index on invitations serves sign-ups, which look for
- * invitations to an address.
+ * `created_by` is the person who created an organization. It is null for personal organizations and for organizations
+ * of an operator. With this column, the service counts the organizations that a person has created. The index on
+ * invitations is for sign-ups: it finds the invitations to an address.
  */
 export const installationConnections = `
 create table installation_connections (

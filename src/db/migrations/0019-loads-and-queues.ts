@@ -1,6 +1,6 @@
 /**
  * `call_starts` counts how often a worker began to load the values of a call. An index finds the runs that are being
- * cancelled. An organization can have a task queue of its own. `default_task_queue` has one row: the queue for all
+ * cancelled. An organization can have its own task queue. `default_task_queue` has one row with the task queue of all
  * other organizations.
  */
 export const loadsAndQueues = `

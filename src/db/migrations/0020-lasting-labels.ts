@@ -1,6 +1,6 @@
 /**
- * Labels stay when their value is deleted (docs/decisions/0071): the row of a deleted value with labels stays, without
- * the value. Labels count towards the bytes of the organization's memory. A run stores the labels of its inputs.
+ * If a value of the memory is deleted, its labels stay (docs/decisions/0071). The row then has labels but no value.
+ * Labels count towards the bytes of the organization's memory. A run stores the labels of its inputs.
  */
 export const lastingLabels = `
 alter table memory add column deleted_at timestamptz;

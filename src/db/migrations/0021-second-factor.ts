@@ -1,6 +1,6 @@
 /**
- * Stores how a sign-in session was opened, and when an API key was confirmed with a second factor. Older sessions and
- * keys count as made without a second factor.
+ * Stores how a sign-in session was opened, and when an API key was confirmed with a second factor. An older session
+ * counts as opened without a second factor. An older key counts as not confirmed.
  */
 export const secondFactor = `
 alter table auth_sessions add column opened_with text not null default 'unrecorded'

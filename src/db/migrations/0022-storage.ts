@@ -1,8 +1,9 @@
 import { countRows, recountOf, type CountedTable } from './count-rows.ts'
 
 /**
- * The tables that triggers count: all tables that an organization can make grow, except those of `countedByWriter`.
- * `bytes` are the bytes of the values before compression, plus a fixed number for the row and its indexes.
+ * Triggers count the rows of these tables. The list has all tables that an organization can make grow, except the
+ * tables of `countedByWriter`. `bytes` is the size of the values before compression, plus a fixed number for the row
+ * and its indexes.
  */
 export const counted: readonly CountedTable[] = [
   {
@@ -59,9 +60,9 @@ export const counted: readonly CountedTable[] = [
 ]
 
 /**
- * No trigger counts these tables, because their rows are written many times a second. The transaction that writes the
- * rows counts them itself, in the update of `chain_head` that it makes anyway. The bytes of a decision also cover what
- * is recorded later about its call.
+ * Returns SQL that counts the tables without a trigger. The rows of these tables are inserted many times a second. So
+ * the transaction that inserts rows also counts them, in an update of `chain_head` that it makes anyway. The bytes of a
+ * decision include what is stored later about its call.
  */
 const countedByWriter = (sessionBytes: string): string => `
   select coalesce(sum(octet_length(canonical) + 192), 0) as bytes, 0 as pending
@@ -89,10 +90,11 @@ $$;`
 }
 
 /**
- * Counters of the stored bytes and pending approvals of each organization (docs/decisions/0074). A transaction that
- * holds the row of `chain_head` updates the counters there. Other transactions (retention, answers of idempotent
- * requests) must not wait for that row, and must not lock it after other rows. They insert a row into `storage_moves`,
- * and housekeeping adds these rows to the counters.
+ * Counts the stored bytes and the pending approvals of each organization (docs/decisions/0074). The counters are in
+ * `chain_head`. A transaction that has locked an organization's row of `chain_head` updates the counters directly. Some
+ * other transactions, such as retention and answers of idempotent requests, must not wait for this row, and must not
+ * lock it after other rows. These transactions insert a row into `storage_moves`. Housekeeping adds these rows to the
+ * counters.
  */
 export const storage = `
 alter table chain_head

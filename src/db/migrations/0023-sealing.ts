@@ -1,7 +1,10 @@
 import { counted, recountFunction } from './0022-storage.ts'
 import { countRows, type CountedTable } from './count-rows.ts'
 
-/** The tables with sealed columns, as triggers count them from this version on. A sealed value counts like its text. */
+/**
+ * The tables with sealed columns. From this version on, triggers count them like this. A sealed value counts as many
+ * bytes as its plain text.
+ */
 const recounted: readonly CountedTable[] = [
   {
     name: 'effects',
@@ -22,9 +25,9 @@ export const countedSealed = counted.map(
 
 /**
  * Adds data keys, and sealed columns for inputs, results, outputs and memory values. A row of an older version keeps
- * its plain text until `npm run rotate-key` seals it. This migration rewrites no row, so that no table is locked for
- * long. Sealed columns have the storage `external`, which does not compress: sealed bytes do not get smaller, and
- * without compression their header can be read alone.
+ * its plain text until `npm run rotate-key` seals the row. This migration rewrites no row, so that no table is locked
+ * for long. Sealed columns have the storage `external`, which does not compress. Compression would not make sealed
+ * bytes smaller. Without compression, PostgreSQL can read the header of a value without the rest.
  */
 export const sealing = `
 create table data_keys (

@@ -1,7 +1,7 @@
 /**
- * Adds an index for the audit log of one person (docs/decisions/0067). Its last column is `event_type || ''` and not
- * `event_type`. A query with this expression uses this index, and not the index by event type
- * (src/governance/audit/list.ts). An owner's quota changes get their own request bucket (src/api/rate.ts).
+ * Adds an index for the audit log of one person (docs/decisions/0067). The last column of this index is the expression
+ * `event_type || ''`. A query with this expression cannot use the index by event type, so PostgreSQL chooses this index
+ * (src/governance/audit/list.ts). Also, an owner's quota changes get their own request bucket (src/api/rate.ts).
  */
 export const auditByPerson = `
 create index audit_events_person on audit_events

@@ -4,7 +4,7 @@ import { countRows, type CountedTable } from './count-rows.ts'
 
 const bytesOf = (column: string): string => `coalesce(octet_length(array_to_string(t.${column}, ' ')), 0)`
 
-/** The columns with labels that older versions did not count, by table. */
+/** Columns with labels. Older versions did not count these columns. Each key is the name of a table. */
 const labelsOf: Readonly<Record<string, readonly string[]>> = {
   effects: ['labels', 'output_labels'],
   run_steps: ['labels'],
@@ -17,15 +17,15 @@ const recounted: readonly CountedTable[] = countedSealed.flatMap((table) => {
     : [{ ...table, bytes: [table.bytes, ...columns.map(bytesOf)].join(' + ') }]
 })
 
-/** The tables that triggers count from this version on. */
+/** From this version on, triggers count the stored bytes of these tables. */
 export const countedWithLabels = countedSealed.map(
   (table) => recounted.find(({ name }) => name === table.name) ?? table,
 )
 
 /**
  * From this version on, labels count towards `storage_mb`. The transaction that writes an agent session counts the
- * labels of the session and their sources. The last statement makes a full recount due at once. This recount corrects
- * the counters for older rows.
+ * labels and the label sources of the session. The last statement makes a full recount due immediately. The recount
+ * adds the labels of older rows to the counters.
  */
 export const countedLabels = `
 -- As they were counted: labels and their sources.

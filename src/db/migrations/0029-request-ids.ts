@@ -1,6 +1,6 @@
 /**
- * Stores the id of the request that started a run, because lines of the log about the run contain this id. The indexes
- * serve the metrics of approvals and unknown outcomes that wait for a person (upkeep/state-metrics.ts).
+ * Stores the id of the request that started a run. Log lines about the run contain this id. The indexes are for
+ * metrics: they find the approvals and the unknown outcomes that wait for a person (upkeep/state-metrics.ts).
  */
 export const requestIds = `
 alter table runs add column request_id text;

@@ -1,5 +1,5 @@
 /**
- * Adds the summary of a step and the reason of a cancellation. The index serves the list of an organization's unknown
+ * Adds the summary of a step and the reason of a cancellation. The index is for the list of an organization's unknown
  * outcomes.
  */
 export const whatWaits = `

@@ -5,14 +5,14 @@ import { countRows } from './count-rows.ts'
 const bytes =
   "coalesce(octet_length(t.error_detail_sealed), 0) + octet_length(t.past_outcomes::text) - octet_length('[]')"
 
-/** The tables that triggers count from this version on. */
+/** From this version on, triggers count the stored bytes of these tables. */
 export const countedWithDetails = countedWithLabels.map((table) =>
   table.name === 'effects' ? { ...table, bytes: `${table.bytes} + ${bytes}` } : table,
 )
 
 /**
- * Adds values that belong to a call's error, such as the recipients that a mail server refused. Also adds the outcomes
- * of earlier attempts, which receipts show.
+ * Adds values that belong to a call's error. Example: the recipients that a mail server refused. Also adds the outcomes
+ * of earlier attempts. Receipts show these outcomes.
  */
 export const errorDetails = `
 alter table effects

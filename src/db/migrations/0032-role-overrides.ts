@@ -6,12 +6,12 @@ const overrides: CountedTable = {
   name: 'role_policy_overrides',
   bytes: '512 + octet_length(t.tool_name) + octet_length(t.role)',
 }
-/** The tables that triggers count from this version on. */
+/** From this version on, triggers count the stored bytes of these tables. */
 export const countedWithOverrides: readonly CountedTable[] = [...countedWithDetails, overrides]
 
 /**
- * A row allows or blocks one tool for one role. The role can be a name that no member has, so the table does not check
- * it.
+ * A row allows or blocks one tool for one role. The table does not check the role, because the role may be a name that
+ * no member has.
  */
 export const roleOverrides = `
 create table role_policy_overrides (

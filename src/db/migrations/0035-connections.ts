@@ -8,13 +8,13 @@ const connectionRows: CountedTable = {
     + coalesce(octet_length(t.credential_sealed), 0)`,
 }
 
-/** The tables that triggers count from this version on. */
+/** From this version on, triggers count the stored bytes of these tables. */
 export const countedWithConnections: readonly CountedTable[] = [...countedWithOverrides, connectionRows]
 
 /**
- * Connections of organizations and people to outside services. A unique index ensures that an organization itself, and
- * each person in it, has at most one live connection for each integration. A revoked connection loses its credential.
- * Its row stays, because lists show it.
+ * Connections of organizations and people to outside services. For each integration, an organization can have one
+ * connection that is not revoked, and so can each of its people. A unique index ensures this. A revoked connection
+ * loses its credential. The row of a revoked connection stays, because lists show it.
  */
 export const connections = `
 create table connections (

@@ -1,7 +1,7 @@
 /**
- * Secrets that the service removes later from a backend outside the database. A row is inserted before a secret is
- * made, and deleted in the transaction that saves the connection of the secret. So after a crash in between, the row
- * remains and the secret is removed. Revoking a connection inserts a row too.
+ * Each row names a secret outside the database that the service removes later. The row is inserted before the secret is
+ * made. The transaction that saves the connection of the secret deletes the row. If the service crashes between these
+ * steps, the row remains, and the secret is removed. A row is also inserted if a connection is revoked.
  */
 export const secretRemovals = `
 create table secret_removals (

@@ -1,6 +1,6 @@
 /**
- * This index contains the columns of approvals that governance reports use. So the reports need not read the rows
- * themselves. Names of rules are left out, because an index has no room for long names.
+ * Governance reports count and rank approvals with these columns. With this index, the reports need not read the rows
+ * of the table for this. The index does not contain the names of rules, because it has no room for long names.
  */
 export const reports = `
 create index approvals_reported on approvals (organization_id, created_at)

@@ -1,7 +1,8 @@
 /**
- * The number of entries of each kind in a closed segment of a chain. With these numbers, lists and reports do not count
- * a whole chain. '' means any event type, any person or any status. The row with '' in all three columns is written
- * together with all other rows of its segment. Decisions are also counted by status.
+ * Stores how many entries of each kind a complete segment of a chain has. Lists and reports use these numbers, so they
+ * need not count a whole chain. '' means any event type, any person or any status. Only decisions are also counted by
+ * status. All rows of a segment are inserted together. So if a segment has the row with '' in all three columns, it has
+ * all its rows.
  */
 export const auditCounts = `
 create table audit_counts (

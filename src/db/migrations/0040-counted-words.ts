@@ -2,7 +2,9 @@ import { recountFunction } from './0022-storage.ts'
 import { countedWithConnections } from './0035-connections.ts'
 import { countRows, type CountedTable } from './count-rows.ts'
 
-/** The columns with texts of people that older versions did not count, by table. */
+/**
+ * Columns with texts that people wrote. Older versions did not count these columns. Each key is the name of a table.
+ */
 const words: Readonly<Record<string, string>> = { runs: 'cancel_reason', run_steps: 'summary' }
 
 const recounted: readonly CountedTable[] = countedWithConnections.flatMap((table) => {

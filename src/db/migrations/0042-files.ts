@@ -9,10 +9,13 @@ const fileRows: CountedTable = {
     + coalesce(octet_length(t.rows_sealed), 0)`,
 }
 
-/** The tables that triggers count from this version on. */
+/** From this version on, triggers count the stored bytes of these tables. */
 export const countedWithFiles: readonly CountedTable[] = [...countedWithWords, fileRows]
 
-/** Uploaded files. The service stores their text and table rows, but not the file itself (docs/decisions/0105). */
+/**
+ * Uploaded files. The service stores the text and the table rows of a file, but not the file itself
+ * (docs/decisions/0105).
+ */
 export const files = `
 create table files (
   id text primary key,

@@ -1,8 +1,8 @@
 /**
- * Connections that people authorize in their browser, with access tokens that expire.
+ * Connections that people authorize in their browser. The access tokens of these connections expire.
  *
- * `connection_attempts` has a row from the beginning of an authorization until its answer. The row has only a hash of
- * the OAuth `state`. So somebody who has a copy of the table cannot send a valid answer.
+ * `connection_attempts` has a row for each authorization that has begun and has no answer yet. The row has only a hash
+ * of the OAuth `state`. So somebody who has a copy of the table cannot send a valid answer.
  */
 export const authorizations = `
 alter table connections

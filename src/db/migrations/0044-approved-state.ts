@@ -9,14 +9,15 @@ const recounted: readonly CountedTable[] = countedWithFiles
     bytes: `${table.bytes} + coalesce(octet_length(t.state_sealed), 0) + coalesce(octet_length(t.held_again), 0)`,
   }))
 
-/** The tables that triggers count from this version on. */
+/** From this version on, triggers count the stored bytes of these tables. */
 export const countedWithStates = countedWithFiles.map(
   (table) => recounted.find(({ name }) => name === table.name) ?? table,
 )
 
 /**
- * An approval covers the state that its approvers saw. So it stores this state with its revision. Each write to a key
- * of the memory gets a new revision, even if the key was deleted before. Encrypting a value again is not a write.
+ * An approval is valid only for the state that its approvers saw. So the approval stores this state and its revision.
+ * Each write to a key of the memory gets a new revision, even if the key was deleted before. If a stored value is
+ * sealed again, this does not count as a write.
  */
 export const approvedState = `
 alter table approvals

@@ -1,4 +1,4 @@
-/** The Slack account of a member. It is deleted together with the membership. */
+/** Stores the Slack account of a member in the row of the membership. So both are deleted together. */
 export const slackAccounts = `
 alter table memberships
   add column slack_account text check (slack_account ~ '^[UW][A-Z0-9]{7,20}$'),

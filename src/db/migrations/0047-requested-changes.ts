@@ -1,6 +1,6 @@
 /**
- * A rejection can ask for changes. The index finds the decision that held the call of an approval, for the page of this
- * approval. Most decisions have no approval, so the index does not contain them.
+ * A rejection can ask for changes. For the page of an approval, the index finds the decision that required this
+ * approval. Most decisions have no approval. The index leaves these decisions out.
  */
 export const requestedChanges = `
 alter table approval_votes add column changes_requested boolean not null default false;

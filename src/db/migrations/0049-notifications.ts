@@ -1,5 +1,5 @@
 /**
- * Messages to people and programs. They say that something waits for a decision, or that the wait has ended.
+ * Messages to people and programs. A message says that something waits for a decision, or that it no longer waits.
  *
  * The transaction that makes a change inserts a row into `notices`. This row exists until the rows of `notifications`
  * reflect the change. `notification_lanes` says which process sends an organization's messages.

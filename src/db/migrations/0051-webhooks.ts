@@ -17,12 +17,13 @@ const webhookRows: readonly CountedTable[] = [
   { name: 'webhook_deliveries', bytes: '1024' },
 ]
 
-/** The tables that triggers count from this version on. */
+/** From this version on, triggers count the stored bytes of these tables. */
 export const countedWithWebhooks: readonly CountedTable[] = [...countedWithStates, ...webhookRows]
 
 /**
- * Webhooks of organizations. The transaction that makes an event inserts one row into `webhook_events`. A worker then
- * writes the message of the event, and one row of `webhook_deliveries` for each webhook.
+ * Webhooks of organizations. The transaction that makes an event inserts one row into `webhook_events`. Later, a worker
+ * writes the message of the event. The worker also inserts one row into `webhook_deliveries` for each webhook that gets
+ * the event.
  */
 export const webhooks = `
 create table webhooks (

@@ -1,4 +1,4 @@
-/** The choices of members about the mails of an organization. A member without a row has the default choices. */
+/** The mail settings of an organization's members. A member without a row has the default settings. */
 export const mailPreferences = `
 create table mail_preferences (
   organization_id text not null references organizations,

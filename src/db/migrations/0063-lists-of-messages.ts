@@ -1,5 +1,5 @@
 /**
- * Adds indexes for two lists. The list of messages now shows deliveries of webhooks too, and finds them by their
+ * Adds indexes for two lists. The list of messages now also shows deliveries of webhooks, and finds a delivery by its
  * approval or run. The list of waiting approvals no longer reads approvals that have ended.
  */
 export const listsOfMessages = `

@@ -1,7 +1,7 @@
 /**
  * Describes a table whose rows count towards `storage_mb`. The SQL of released migrations is made from these objects,
- * so do not change an existing object. To count a table differently, make a new object for it in a new migration, and
- * call `countRows` with it there.
+ * so do not change an existing object. To count a table differently, make a new object in a new migration, and call
+ * `countRows` with the new object.
  */
 export interface CountedTable {
   readonly name: string
@@ -9,11 +9,15 @@ export interface CountedTable {
   readonly bytes: string
   /** A SQL expression that is 1 if the row `t` is a pending approval, else 0. The default is 0. */
   readonly pending?: string
-  /** For a table without `organization_id`: a SQL join with a table `o` that has this column. */
+  /**
+   * A SQL join with a table `o` that has the column `organization_id`. It is needed if the table itself lacks this
+   * column.
+   */
   readonly join?: string
   /**
-   * For a table that has `organization_id`, but no index that finds all rows of an organization: a SQL join with a
-   * table `o` that has one. `recountOf` uses this join.
+   * A SQL join with a table `o` that has an index on `organization_id`. It is needed if the table itself has this
+   * column, but has no index that finds all rows of an organization. Only `recountOf` uses this join. Example:
+   * `effects` joins `runs`.
    */
   readonly ofOrganization?: string
 }
@@ -48,8 +52,8 @@ create or replace trigger ${name}_removed after delete on ${name}
 }
 
 /**
- * Returns a query for the sums over an organization's rows, for use in a SQL function with the parameter
- * `organization`.
+ * Returns a query that adds up the bytes and the pending approvals of an organization's rows. The query is for a SQL
+ * function that has the parameter `organization`.
  */
 export function recountOf(table: CountedTable): string {
   const { name, bytes, pending = '0', join = '', ofOrganization = join } = table

@@ -1,7 +1,7 @@
 /**
- * The rights of the application's role on each table. They are set each time the migrations have run. Evidence can only
- * be added: the service never updates or deletes audit entries, decisions, frozen versions and votes. Run events are
- * never updated either, but retention deletes them with the rest of a run's data.
+ * The rights of the application's role on each table. `migrate` sets these rights each time it runs. The role may add
+ * evidence, but may not update or delete it. Evidence is: audit entries, decisions, frozen versions and votes. The role
+ * may not update run events, but may delete them, because retention removes them with the other data of a run.
  */
 const appendOnly = [
   'installation',
@@ -100,7 +100,7 @@ const deletable = [
   'slack_claims',
 ]
 
-/** Statements that give `role` exactly these rights. The role name must be a quoted identifier. */
+/** Returns statements that give `role` exactly these rights. `role` must be a quoted identifier. */
 export function grantStatements(role: string): string[] {
   return [
     `revoke all on all tables in schema public from ${role}`,

@@ -12,7 +12,7 @@ export interface AgentSessionsTable {
   user_id: string
   /** The client's own id for the session, unique per person. */
   session_id: string
-  /** The id that the session's decisions, receipts and events have in place of a run's id. */
+  /** The decisions, receipts and events of the session contain this id in place of a run's id. */
   run_id: string
   agent_name: string
   agent_kind: string
@@ -25,7 +25,7 @@ export interface AgentSessionsTable {
   allowed: Generated<number>
   held: Generated<number>
   denied: Generated<number>
-  /** Finished calls that no decision had allowed. */
+  /** The number of finished calls that no decision had allowed. */
   unapproved: Generated<number>
   started_at: Date
   last_seen_at: Date

@@ -19,8 +19,8 @@ export interface ChainHeadTable {
 }
 
 /**
- * Changes of `stored_bytes` and `pending_approvals` by transactions that have not locked the row of `chain_head`.
- * Housekeeping adds them to the two counters.
+ * The changes of the counters `stored_bytes` and `pending_approvals`. A transaction inserts a row if it has not locked
+ * the row of `chain_head`. Housekeeping adds these changes to the counters.
  */
 export interface StorageMovesTable {
   id: GeneratedAlways<number>
@@ -29,7 +29,10 @@ export interface StorageMovesTable {
   pending: number
 }
 
-/** The number of entries in a segment of an audit chain, by type, person and status. An empty text means any value. */
+/**
+ * The number of entries with this type, this person and this status in a segment of an audit chain. An empty text means
+ * any value.
+ */
 export interface AuditCountsTable {
   organization_id: string
   event_type: string

@@ -24,9 +24,9 @@ export interface ConnectionsTable {
   secret_version: Generated<string | null>
   /** The stored access token may be used until this time; null if no token is stored. */
   access_fresh_until: Generated<Date | null>
-  /** Tools that lack a right, because the authorization server did not grant it in its last answer. */
+  /** Tools that need a right which the authorization server did not grant in its last answer. */
   lacking: Generated<string[]>
-  /** Until this time, only the process that set it may ask for a new access token. */
+  /** Until this time, only one process may ask for a new access token: the process that set this time. */
   refreshing_until: Generated<Date | null>
   created_at: Generated<Date>
   created_by: string
@@ -34,7 +34,7 @@ export interface ConnectionsTable {
   revoked_at: Generated<Date | null>
 }
 
-/** Authorizations that people have begun in their browser and that the authorization server has not answered yet. */
+/** Authorizations that people have begun in their browser. The authorization server has not answered them yet. */
 export interface ConnectionAttemptsTable {
   /** SHA-256 of the OAuth parameter `state`. */
   state_hash: string

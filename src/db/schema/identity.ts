@@ -17,7 +17,7 @@ export interface OrganizationsTable {
   quota_overrides: JSONColumnType<Record<string, number>, string | undefined>
   /** The task queue of the organization's own workers; null if the organization has no workers of its own. */
   task_queue: string | null
-  /** The person who created the organization; null if it is personal or an operator created it. */
+  /** The person who created the organization; null if the organization is personal or an operator created it. */
   created_by: Generated<string | null>
   created_at: Generated<Date>
 }
@@ -104,7 +104,10 @@ export interface SlackClaimsTable {
   wrong_codes: Generated<number>
   created_at: Date
   expires_at: Date
-  /** null while the member may still type in the code. */
+  /**
+   * Says whether the account was linked, or another claim replaced this one. Is null for an open claim, and also for a
+   * claim that has expired.
+   */
   ended: Generated<'linked' | 'replaced' | null>
 }
 
@@ -121,11 +124,11 @@ export interface ApiKeysTable {
   created_by: string | null
   expires_at: Date | null
   revoked_at: Date | null
-  /** When the key was deleted. `revoked_at` is then set too. A deleted key cannot be made active again. */
+  /** When the key was deleted. `revoked_at` is set too. A deleted key cannot be made active again. */
   deleted_at: Generated<Date | null>
   last_used_at: Date | null
   /**
-   * When the key was confirmed with a second factor, at its creation or later. null if the rights that the key has now
+   * When the key was confirmed with a second factor, at its creation or later. Is null if the current rights of the key
    * are not confirmed.
    */
   factor_confirmed_at: Generated<Date | null>

@@ -98,5 +98,5 @@ export interface Database {
   webhook_deliveries: WebhookDeliveriesTable
 }
 
-/** The database parameter of functions: a pool or an open transaction. */
+/** The type of a database parameter. Its value is a pool or an open transaction. */
 export type Db = Kysely<Database>

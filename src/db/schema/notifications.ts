@@ -1,6 +1,6 @@
 import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
 
-/** The subject of a notice: an approval, a call whose outcome is unknown, or a run. */
+/** Says what a notice is about. `call` means a call with an unknown outcome. */
 export type NoticeKind = 'approval' | 'call' | 'run'
 /**
  * A claim says that a Slack account belongs to a member. The message of a claim contains a code. The member types in
@@ -15,7 +15,7 @@ export interface NoticesTable {
   id: GeneratedAlways<number>
   organization_id: string
   kind: NoticeKind
-  /** The id of an approval, `RUN/STEP/ITEM` for a call, or the id of a run. */
+  /** Is the id of an approval or of a run. For a call it is `RUN/STEP/ITEM`. */
   subject: string
   created_at: Generated<Date>
 }
@@ -31,26 +31,26 @@ export interface NotificationsTable {
   event: string
   kind: MessageKind
   subject: string
-  /** For a call: the number of the attempt whose outcome is unknown. For approvals and runs: 0. */
+  /** Is the number of the attempt whose outcome is unknown. Is 0 if the message is not about a call. */
   round: Generated<number>
   /** The id of a person or of a webhook. */
   recipient: string
   /**
-   * The id of the row that stands for the message. Several rows can share a message, and only that row's `state`,
-   * attempts, `place` and errors count.
+   * Several rows can share one message. `message_id` is the id of the row that stands for the message. Only the
+   * `state`, attempts, `place` and errors of this row count.
    */
   message_id: string
-  /** `RUN/STEP` if one message may be about several items of a step, else null. */
+  /** Is `RUN/STEP` if one message may be about several items of a step. Otherwise it is null. */
   group_key: Generated<string | null>
   state: Generated<NotificationState>
-  /** Counts the changes that the message must show. The message is sent or edited until `shown` equals `wanted`. */
+  /** The number of changes that the message must show. The message is sent or edited until `shown` equals `wanted`. */
   wanted: Generated<number>
   shown: Generated<number>
   shown_hash: Generated<string | null>
   attempts: Generated<number>
-  /** Failed reads and updates of the message since the last success. */
+  /** The number of failed attempts to read or update the message since the last success. */
   failures: Generated<number>
-  /** Set before a message is sent, and cleared if the message was certainly not sent. */
+  /** Is set before a message is sent. Is cleared if the message was certainly not sent. */
   intent_at: Generated<Date | null>
   next_attempt_at: Generated<Date>
   place: ColumnType<NotificationPlace | null, string | null | undefined, string | null>

@@ -17,8 +17,8 @@ export interface IdempotencyKeysTable {
   /** The API key of the request. Another API key of the same person may have fewer scopes (docs/decisions/0013). */
   api_key_id: string
   /**
-   * The route's key and its decoded path parameters, not the path itself. So a closing slash or a prefix makes no
-   * difference.
+   * The key of the route and the decoded path parameters as text, or a hash of a long text. The path itself is not
+   * used. So a closing slash or a prefix makes no difference.
    */
   route: string
   key: string
@@ -40,8 +40,8 @@ export interface ProcessHeartbeatsTable {
 }
 
 /**
- * Counts the requests in the time window that began at `started_at`. A process leases a block of requests before it
- * uses them, and `taken` includes the whole block from then on.
+ * Each row counts the requests of one organization in the time window that began at `started_at`. A process leases a
+ * block of requests before it uses the requests. `taken` includes the whole block from the lease on.
  */
 export interface RequestWindowsTable {
   organization_id: string
@@ -62,8 +62,8 @@ export interface MemoryUsageTable {
 }
 
 /**
- * Counts how often a worker began to load the values of a call. The row is deleted when a load ends. So a high count
- * means that loads did not end, probably because they crashed their workers.
+ * Each row counts how often workers began to load the values of one call. The row is deleted when a load ends. So a
+ * high count means that several loads did not end. Probably these loads crashed their workers.
  */
 export interface CallStartsTable {
   run_id: string
@@ -74,8 +74,8 @@ export interface CallStartsTable {
 }
 
 /**
- * The task queue of all organizations that have no workers of their own. The table has one row, which each API process
- * writes when it starts.
+ * The table has one row: the task queue of all organizations that have no workers of their own. Each API process writes
+ * this row when it starts.
  */
 export interface DefaultTaskQueueTable {
   single: Generated<boolean>
@@ -94,9 +94,9 @@ export interface InstallationTable {
 export interface MemoryTable {
   organization_id: string
   key: string
-  /** JSON text written by an older version; null once it is sealed. */
+  /** The value as JSON text, if an older version wrote it. Is null once the value is sealed. */
   value: string | null
-  /** Sealed JSON text. */
+  /** The value as sealed JSON text. */
   value_sealed: Buffer | null
   labels: Generated<string[]>
   updated_at: Generated<Date>

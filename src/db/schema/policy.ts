@@ -15,7 +15,7 @@ export interface RulesTable {
 export interface RolePolicyOverridesTable {
   organization_id: string
   tool_name: string
-  /** A role of members. Any other name is allowed too, but applies to no member. */
+  /** The name of a role. Another name is allowed too, but the row then applies to no member. */
   role: string
   allowed: boolean
   created_by: string

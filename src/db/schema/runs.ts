@@ -24,8 +24,8 @@ export interface StepError {
   /** Whether the same call could succeed later. */
   retryable?: boolean
   /**
-   * Set if an output did not fit in memory: this many bytes must be free before the output is read again. It is not
-   * shown to people.
+   * Is set if an output did not fit in memory. This many bytes must be free before the output is read again. People do
+   * not see this number.
    */
   bytes?: number
 }
@@ -59,14 +59,14 @@ export interface RunsTable {
   /** The id of the HTTP request that started the run; null for runs accepted by an older version. */
   request_id: string | null
   idempotency_key: string | null
-  /** The inputs as JSON text, written by an older version; null once they are sealed or removed. */
+  /** The inputs as JSON text, if an older version wrote them. Is null once the inputs are sealed or removed. */
   inputs: string | null
-  /** The inputs as sealed JSON text; null once they are removed. */
+  /** The inputs as sealed JSON text. Is null once the inputs are removed. */
   inputs_sealed: Buffer | null
   input_labels: DefaultJson<InputLabels>
   input_hash: string
   time_zone: string
-  /** The resolved `result` of the definition as JSON text, written by an older version. */
+  /** The resolved `result` of the definition as JSON text, if an older version wrote it. */
   result: string | null
   /** The resolved `result` as sealed JSON text. */
   result_sealed: Buffer | null
@@ -94,7 +94,7 @@ export interface RunsTable {
    * has a slot and may make calls. null: the run needs no slot.
    */
   slot: 'queued' | 'waits' | 'taken' | null
-  /** In units of the currency; a PostgreSQL `numeric`. */
+  /** The cost in units of the currency. Reading it returns the text of a PostgreSQL `numeric`. */
   cost: ColumnType<string, number | undefined, number>
 }
 
@@ -108,9 +108,9 @@ export interface RunStepsTable {
   status: Generated<StepStatus>
   verdict: Verdict | null
   attempts: Generated<number>
-  /** Number of items of a `for_each` step once it is expanded, else null. */
+  /** Number of items of a `for_each` step. Is null until the step is expanded, and for a step without `for_each`. */
   item_count: number | null
-  /** Labels of the step's output; empty until the step has completed. */
+  /** The labels of the step's output. Is empty until the step has completed. */
   labels: Generated<string[]>
   error: ColumnType<StepError | null, string | null | undefined, string | null>
   started_at: Date | null
@@ -120,7 +120,7 @@ export interface RunStepsTable {
 export interface EffectsTable {
   run_id: string
   step_id: string
-  /** -1 for a step without `for_each`. */
+  /** Is -1 for a step without `for_each`. */
   item_index: number
   organization_id: string
   tool: string
@@ -130,9 +130,12 @@ export interface EffectsTable {
    * numbers.
    */
   attempt: Generated<number>
-  /** Failures of the tool itself. Dead processes and database outages do not count. */
+  /** The number of attempts that failed in the tool. Dead processes and database outages do not count. */
   failures: Generated<number>
-  /** A person's decision about an unknown outcome, until this decision is used. Only `retry` is ever stored. */
+  /**
+   * Is `retry` if a person decided to repeat a call with an unknown outcome. Is null again when the next attempt
+   * begins.
+   */
   resolved_outcome: 'retry' | null
   /** The resolved parameters, sealed. The approval and every attempt use exactly these parameters. */
   params_sealed: Buffer | null
@@ -141,21 +144,24 @@ export interface EffectsTable {
   label_sources: DefaultJson<LabelSource[]>
   decision_id: string | null
   approval_id: string | null
-  /** The output as JSON text, written by an older version. */
+  /** The output as JSON text, if an older version wrote it. */
   output: string | null
   /** The output as sealed JSON text. */
   output_sealed: Buffer | null
   output_labels: Generated<string[]>
   error: ColumnType<StepError | null, string | null | undefined, string | null>
-  /** Values that belong to the error, as sealed JSON text. */
+  /** The values that belong to the error, as sealed JSON text. Example: the recipients that a mail server refused. */
   error_detail_sealed: Buffer | null
-  /** Outcomes of earlier attempts, with the decisions that allowed them. Only the newest outcomes are stored. */
+  /**
+   * The outcomes of earlier attempts. Each outcome has the id of the decision that allowed the attempt. Only the newest
+   * outcomes are stored.
+   */
   past_outcomes: DefaultJson<readonly PastOutcome[]>
   intent_at: Date | null
   sent_at: Date | null
   /**
-   * The connection through which the call was sent, and the connection's address; null if they are unknown or nothing
-   * was sent.
+   * The id and address of the connection through which the call was sent. Is null if the connection is unknown or
+   * nothing was sent.
    */
   sent_with: Generated<string | null>
   finished_at: Date | null
@@ -195,7 +201,10 @@ export interface DecisionsTable {
   approval_id: string | null
   policy_version: number
   decided_at: Date
-  /** Only for an agent's call: the agent session (ses_...), the client's id of the call, and the requester. */
+  /**
+   * These three fields are only set for an agent's call. `session_id` is the agent session (ses_...), and `tool_use_id`
+   * is the client's id of the call.
+   */
   session_id: string | null
   tool_use_id: string | null
   requested_by: string | null
@@ -229,19 +238,19 @@ export interface ApprovalsTable {
   decided_at: Date | null
   used_at: Date | null
   /**
-   * What used the approval: a call of a run (`run/step/item`), a call of an agent (`session/tool use`) or the id of a
-   * run.
+   * Says what used the approval. For a call of a run, it is `run/step/item`. For a call of an agent, it is
+   * `session/tool use`, or `session/call N` if the client gave no id. For a run, it is the id of the run.
    */
   used_by: string | null
-  /** The newer approval that replaced this one, because this one did not cover its call any more. */
+  /** The newer approval that replaced this one. This approval did not cover its call any more. */
   superseded_by: string | null
-  /** The state that the call would change, as it was when the approval was created: JSON text, sealed. */
+  /** The state that the call would change, as sealed JSON text. It was read before the approval was created. */
   state_sealed: Buffer | null
   /** The earlier approval that this one replaced. `held_again` is the reason for the replacement. */
   supersedes_id: string | null
   held_again: string | null
   /**
-   * How many times the call was held again, because the state that its approvers saw was no longer the same. Each new
+   * How many times the call was held again because the state was no longer the state that its approvers saw. Each new
    * approval of the call continues the count.
    */
   state_changes: Generated<number>

@@ -12,26 +12,26 @@ export interface WorkflowsTable {
   deleted_at: Date | null
 }
 
-/** A frozen version: the application may insert and read it, never change it. */
+/** A version of a workflow. The application may insert and read versions, but never changes them. */
 export interface WorkflowVersionsTable {
   workflow_id: string
   version: number
   /** JSON text of the accepted definition. */
   definition: string
-  /** SHA-256 over the RFC 8785 form of the definition. */
+  /** The SHA-256 of the canonical JSON (RFC 8785) of the definition. */
   digest: string
   message: Generated<string>
   deployed_by: string
   deployed_at: Generated<Date>
   /**
-   * If a rollback made this version: the version that was current before. `rolled_back_to` is the older version that
-   * was deployed again.
+   * The version that was current before the rollback. `rolled_back_to` is the older version that the rollback deployed
+   * again. Both fields are null if no rollback made this version.
    */
   rolled_back_from: Generated<number | null>
   rolled_back_to: Generated<number | null>
 }
 
-/** States of a template. A workflow without an entry here is a draft. */
+/** The states of a template. A workflow without a registry entry is a draft. */
 export type RegistryState = 'active' | 'deprecated' | 'archived'
 
 /** A workflow that was approved as a template. `version` is the approved version and never changes. */

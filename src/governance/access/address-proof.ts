@@ -6,10 +6,9 @@ import { DomainError } from '../errors.ts'
 import type { PresentCaller } from './recheck.ts'
 
 /**
- * Records that the acting person receives the mail of the account's address. In the same transaction, the first proof
- * ends everything that was made with the account before: sign-in sessions, second factors, unfinished sign-ins and API
- * keys. The reason is that another person may have signed up with this address (docs/decisions/0045). Only the session
- * with `keptToken` stays.
+ * Records that the acting person receives the mail of the account's address. Before that, another person may have
+ * signed up with this address (docs/decisions/0045). So the first proof also ends all sign-in sessions, second factors,
+ * unfinished sign-ins and API keys of the account, in the same transaction. Only the session with `keptToken` stays.
  */
 export async function proveAddress(db: Db, userId: string, keptToken: string | null): Promise<void> {
   await db.transaction().execute(async (trx) => {
@@ -36,15 +35,15 @@ async function endWhatWasBefore(
   await revokeKeysOf(userId).execute(trx)
 }
 
-/** Ends sign-ins that still wait for a second factor, and makes mailed tokens invalid. */
+/** Ends the person's sign-ins that still wait for a second factor. Also makes the person's mailed tokens invalid. */
 export async function endHalfSignIns(db: Db, userId: string): Promise<void> {
   await sql`delete from auth_verifications where value = ${userId}`.execute(db)
 }
 
 /**
  * Throws `conflict` if the person's address is not confirmed. Call this function under the chain's lock, or in a
- * transaction that has locked the person's row. The function locks the person's row. So a concurrent `proveAddress` has
- * ended before this check, or waits until the caller's transaction has ended.
+ * transaction that has locked the person's row. The function itself locks this row. So a concurrent `proveAddress` has
+ * ended before the check, or waits until the caller's transaction has ended.
  */
 export async function requireProvenAddress(tx: Pick<ChainTx, 'trx'>, userId: string): Promise<void> {
   const row = await tx.trx

@@ -20,10 +20,10 @@ export interface Sender {
 }
 
 /**
- * The organization whose rate limits apply to a request. If the person is a member of the requested organization, it is
- * that organization. Otherwise it is another organization of the person. So a former member uses up no requests of the
- * organization that they left. For a person without an organization, `holderId` is the person's id, and the limits are
- * those of the smallest plan.
+ * The organization whose rate limits apply to a request. This is the requested organization, or the organization of the
+ * key, if the person is a member of it. Otherwise it is the person's first organization. So a former member uses up no
+ * requests of the organization that they left. If the person has no organization, `holderId` is the person's id, and
+ * the limits are those of the smallest plan.
  */
 export interface Charged {
   readonly holderId: string
@@ -34,25 +34,27 @@ export interface Charged {
 export const senderOf = ({ keyId, sessionId }: Sender): string => keyId ?? sessionId ?? ''
 
 /**
- * Describes the authenticated sender of a request. The role is not part of it, because each call looks up the role in
- * its organization.
+ * The authenticated sender of a request. It contains no role: each call looks up the sender's role in the organization
+ * of the call.
  */
 export interface Identity extends Sender {
   readonly user: { readonly id: string; readonly email: string; readonly name: string }
   /**
    * The organization for requests that name no organization. For a key, it is the organization in which the key was
-   * made. For a sign-in session, it is one of the person's organizations, or empty if the person has none.
+   * made. For a sign-in session, it is one of the person's organizations. Is empty if a signed-in person has no
+   * organization.
    */
   readonly organizationId: string
   /**
-   * The organization that a signed-in person asks for; null for a key. It is unchecked: the person may not be a member.
+   * The organization that the request of a signed-in person names. The person may not be a member of this organization.
+   * Is null for a key, or if the request names none.
    */
   readonly wanted: string | null
   /** null if the sender is a sign-in session. */
   readonly keyName: string | null
   /**
-   * For a sign-in session, these are all scopes. When the person acts in an organization, `Caller.scopes` contains only
-   * the scopes that their role can use.
+   * The scopes of the key. A sign-in session has all scopes. When a signed-in person acts in an organization,
+   * `Caller.scopes` contains only the scopes that the person's role can use.
    */
   readonly scopes: readonly string[]
   /** The organization whose rate limits apply to the request, with its present limits. */
@@ -65,7 +67,7 @@ export interface Caller extends Sender {
   readonly organizationId: string
   readonly role: Role
   readonly scopes: readonly string[]
-  /** The call needs at least these rights (api/access.ts). They are checked again under the lock (recheck.ts). */
+  /** The rights that the call needs (api/access.ts). The service checks them again under the lock (recheck.ts). */
   readonly needs: { readonly scope: string | null; readonly role: Role; readonly factor?: boolean }
   readonly ip: string | null
   /** Id of the HTTP request, for the log. */
@@ -78,17 +80,20 @@ export function actorOf({ userId, keyId, ip, requestId }: Caller): Actor {
 }
 
 /**
- * Returns the sender of this `Authorization` header. Returns null if there is no header or it has another scheme, if
- * the key's checksum is wrong (checked without the database), or if the key is unknown, revoked or expired. Reads the
- * database every time, so a revocation holds at once in every process. Records the key's use at most once a minute,
- * without delaying the request.
+ * Returns the sender of this `Authorization` header. Returns null if the header contains no API key, or if the key's
+ * checksum is wrong (the database is not read then). Also returns null if the key is unknown, revoked or expired. Reads
+ * the database for every other key, so a revocation takes effect at once in every process. Records the key's use at
+ * most once a minute, without delaying the request.
  */
 export async function authenticate(keys: KeyLookup, header: string | undefined): Promise<Identity | null> {
   const hash = keyHashOf(header)
   return hash === null ? null : identityOfKey(keys, hash)
 }
 
-/** After this many lookups of a key within one second, the key's identity is remembered for the rest of the second. */
+/**
+ * In one second, this many lookups of a key read the database. Further lookups in this second use the remembered
+ * identity.
+ */
 const oftenEnough = 20
 const second = 1_000
 const mostRemembered = 10_000
@@ -118,8 +123,9 @@ export function createKeyLookup(db: Db): KeyLookup {
 }
 
 /**
- * Does the same as `authenticate`. But if a key asks often, its identity may be a second old (`isRemembered`). Use this
- * function only if you check key, scope and role again under the chain lock (docs/decisions/0049).
+ * Does the same as `authenticate`, with one difference: if a key asks often, its identity may be a second old, and
+ * `isRemembered` is true. Use this function only if you check key, scope and role again under the chain lock
+ * (docs/decisions/0049).
  */
 export async function recall(
   keys: KeyLookup,
@@ -142,8 +148,7 @@ export function forget({ remembered }: KeyLookup, header: string | undefined): v
 }
 
 /**
- * Returns the entry of a key, which is used for one second. Makes an empty entry if the key has none, or if the second
- * is over.
+ * Returns the entry of a key. If the key has no entry, or if the entry is older than a second, makes an empty entry.
  */
 function memoryOf({ remembered }: KeyLookup, hash: string): Remembered {
   const now = performance.now()
@@ -155,7 +160,10 @@ function memoryOf({ remembered }: KeyLookup, hash: string): Remembered {
   return made
 }
 
-/** The hash of a bearer key; null for any other header or a wrong checksum. */
+/**
+ * Returns the hash of the API key in the header. Returns null if the header contains no API key, or if the key's
+ * checksum is wrong.
+ */
 function keyHashOf(header: string | undefined): string | null {
   const secret = /^Bearer +([^\s]+) *$/i.exec(header ?? '')?.[1]
   return secret === undefined || !isApiKey(secret) ? null : hashApiKey(secret)
@@ -188,9 +196,9 @@ async function loadKeys(db: Db, hashes: readonly string[]): Promise<(KeyRow | nu
 }
 
 /**
- * Returns a signed-in person as the sender of a request. The sender has every scope, limited by the person's role in
- * each organization. If `wanted` is null, the person's first organization is used. Returns null if the person no longer
- * exists.
+ * Returns a signed-in person as the sender of a request. Returns null if the person no longer exists. The sender has
+ * every scope. In each organization, the person's role limits these scopes. If `wanted` is null, the person's first
+ * organization is used.
  */
 export async function identityOfSession(
   db: Db,
@@ -214,8 +222,8 @@ export async function identityOfSession(
 }
 
 /**
- * Reads a person and the wanted organization. If the person is not a member of it, reads the person's first
- * organization, if there is one.
+ * Reads a person and the wanted organization. If the person is not a member of this organization, reads the person's
+ * first organization instead, if there is one.
  */
 function homeOf(db: Db, userId: string, wanted: string | null) {
   return db
@@ -246,8 +254,8 @@ function chargedOf(
 }
 
 /**
- * Records the present time as the key's last use. If several calls do this at the same time, only the first one writes.
- * A failed write does no harm.
+ * Records the present time as the key's last use. Writes nothing if a use in the last minute is recorded already. So if
+ * several calls come at the same time, only the first one writes. A failed write does no harm.
  */
 function noteUse(db: Db, keyId: string): void {
   db.updateTable('api_keys')
@@ -258,7 +266,7 @@ function noteUse(db: Db, keyId: string): void {
     .catch(() => {})
 }
 
-/** The person's role in an organization; null if they are not a member. */
+/** Returns the person's role in an organization; null if the person is not a member. */
 export async function roleIn(db: Db, userId: string, organizationId: string): Promise<Role | null> {
   const row = await db
     .selectFrom('memberships')

@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import { endHalfSignIns } from './address-proof.ts'
 
-/** A stored password at one moment. */
+/** The stored password of a person, read at one moment. */
 export interface PasswordThen {
   readonly userId: string
   readonly hash: string | null
@@ -20,8 +20,8 @@ export async function passwordOfAddress(db: Db, email: string): Promise<readonly
 }
 
 /**
- * Returns the stored passwords of two people: the person of a sign-in session, and the person of a sign-in that waits
- * for its second factor. If the session or the sign-in has ended, its person is left out.
+ * Returns the stored passwords of two people: the person of a sign-in session, and the person of an unfinished sign-in
+ * that waits for a second factor. A person is missing in the result if their session or sign-in has ended.
  */
 export async function passwordsBehind(
   db: Db,
@@ -37,9 +37,9 @@ export async function passwordsBehind(
 }
 
 /**
- * Ends a new sign-in session, and all sign-ins of the person that wait for a second factor, if the stored password is
- * no longer `hash`. Returns whether it has ended them. Waits for a change of the password that is under way. A later
- * change ends the session itself (migration 0069).
+ * Checks that the stored password is still `hash`. If not, ends the new sign-in session `token` and all sign-ins of
+ * this person that wait for a second factor, and returns true. If a change of the password is in progress, waits for
+ * its end. A later change ends the session itself (migration 0069).
  */
 export async function endIfPasswordChanged(
   db: Db,
@@ -47,8 +47,8 @@ export async function endIfPasswordChanged(
   hash: string | null | undefined,
   token: string | null,
 ): Promise<boolean> {
-  // The lock ends with this statement. If it lasted until the deletion below, that could deadlock with a change of the
-  // password, which deletes sessions before it takes the lock.
+  // The lock ends with this statement. A lock that lasts until the deletion below could cause a deadlock: a change of
+  // the password deletes sessions before it takes the lock.
   const now = await db
     .selectFrom('auth_accounts')
     .select('password')

@@ -16,7 +16,7 @@ import {
 } from './second-factor.ts'
 import { covers, hasRole, isAgentsOnly, scopesOfRole } from './scopes.ts'
 
-/** Parts of the context that an act of a caller needs. */
+/** The parts of the context that an operation of a caller needs. */
 export interface Acting {
   readonly combiner: Combiner
   readonly config: Config
@@ -27,8 +27,8 @@ export interface PresentCaller extends Caller {
   /** The time when the caller's key ends. null if the key never ends, or if the person is signed in and uses no key. */
   readonly keyExpiresAt: Date | null
   /**
-   * True if the sign-in session was opened, or the key was confirmed, with a second factor, and the person still has
-   * one.
+   * True if the person used a second factor to open the sign-in session or to confirm the key, and still has a second
+   * factor.
    */
   readonly hasFactor: boolean
   /** Whether the organization requires a second factor. */
@@ -39,10 +39,12 @@ export interface PresentCaller extends Caller {
 
 /**
  * Runs one operation of a caller under the lock of the organization's chain. Every operation that needs a role must go
- * through this function. The caller may have lost the role, key or sign-in session since the request arrived. So the
- * transaction checks the caller's rights again. Once the chain has the entry that takes a role or key away, the former
- * holder can change nothing. The check is sent with the first statement of `work`, and its result is awaited before the
- * commit. If `work` needs the result for its own decision, it calls `now`.
+ * through this function. The caller may have lost the role, key or sign-in session since the request arrived, so the
+ * transaction checks the caller's rights again. So if the chain has the entry that takes a role or key away, the former
+ * holder can change nothing.
+ *
+ * The check is sent with the first statement of `work`, and its result is awaited before the commit. If `work` needs
+ * the result for its own decision, `work` calls `now`.
  *
  * Throws `unauthenticated` if the key or sign-in session has ended, and `not_found` if the person is no longer a
  * member. Throws `missing_scope`, `mfa_required` or `insufficient_role` if the caller lacks a scope, second factor or
@@ -62,8 +64,8 @@ export function runAs<R>(
       await present
       return result
     } catch (error) {
-      // If the check has failed too, throws the error of the check. So an unauthorized caller learns nothing about the
-      // data.
+      // If the check has failed too, the error of the check is thrown. So an unauthorized caller learns nothing about
+      // the data.
       await present
       throw error
     }
@@ -71,8 +73,8 @@ export function runAs<R>(
 }
 
 /**
- * Checks the sender of an act that needs no role. Throws `unauthenticated` if the sender's key or sign-in session has
- * ended. Throws `mfa_required` if the organization of the key requires a second factor that the sender lacks.
+ * Checks the sender of an operation that needs no role. Throws `unauthenticated` if the sender's key or sign-in session
+ * has ended. Throws `mfa_required` if the organization of the key requires a second factor that the sender lacks.
  */
 export async function requireStillValid(
   { config }: Pick<Acting, 'config'>,
@@ -176,7 +178,10 @@ async function presentCaller(
   return { ...caller, role, scopes: held, keyExpiresAt, hasFactor, factorRequired, isConfirmed }
 }
 
-/** SQL: whether the sender's key or sign-in session has not ended. False for a sender that has neither. */
+/**
+ * SQL: true if the sender's key or sign-in session is still valid. Is false if the sender has neither a key nor a
+ * session.
+ */
 const validity = ({ keyId, sessionId, userId }: Sender) => sql<boolean>`(
   exists (select from api_keys where id = ${keyId} and user_id = ${userId}
           and revoked_at is null and coalesce(expires_at > clock_timestamp(), true))

@@ -1,7 +1,7 @@
 import type { Role } from '../../policy/types.ts'
 
 /**
- * Every scope, with the lowest role that can use it. A key has some of these scopes, or all scopes of an area
+ * Every scope, with the lowest role that can use the scope. A key has some of these scopes, or all scopes of an area
  * (`runs:*`). A call needs both the scope and the role.
  */
 export const scopes = {
@@ -45,22 +45,26 @@ export function hasRole(role: Role, minimum: Role): boolean {
   return ranks[role] >= ranks[minimum]
 }
 
-/** Whether a key may have this scope: a known scope, or all scopes of a known area (`runs:*`). */
+/**
+ * Whether a key may have this scope. The text must be a known scope, or a known area with `:*`, for example `runs:*`.
+ */
 export function isScope(text: string): boolean {
   return Object.hasOwn(scopes, text) || (text.endsWith(':*') && areas.has(text.slice(0, -2)))
 }
 
-/** Whether `held` contains the scope; `x:*` covers `x:y`. */
+/** Whether `held` contains the wanted scope, or all scopes of its area. Example: `runs:*` covers `runs:read`. */
 export function covers(held: readonly string[], wanted: string): boolean {
   return held.includes(wanted) || held.includes(`${wanted.slice(0, wanted.indexOf(':'))}:*`)
 }
 
-/** Every scope that this role can use. */
 export function scopesOfRole(role: Role): Scope[] {
   return names.filter((scope) => hasRole(role, scopes[scope]))
 }
 
-/** The lowest role that can use this scope. For `area:*`, the lowest role that can use every scope of the area. */
+/**
+ * Returns the lowest role that can use this scope. For `AREA:*`, returns the lowest role that can use every scope of
+ * the area.
+ */
 export function roleOfScope(scope: string): Role {
   if (Object.hasOwn(scopes, scope)) return scopes[scope as Scope]
   const area = scope.slice(0, scope.indexOf(':') + 1)

@@ -6,8 +6,8 @@ import { DomainError } from '../errors.ts'
 import type { Sender } from './identity.ts'
 
 /**
- * The way in which the person signed in to the session. `unrecorded`: an older version opened the session and did not
- * record the way.
+ * The way in which the person signed in to the session. `unrecorded` means that an older version opened the session and
+ * did not record the way.
  */
 export type OpenedWith = 'unrecorded' | 'password' | 'password+totp' | 'password+backup_code'
 
@@ -15,7 +15,7 @@ export type OpenedWith = 'unrecorded' | 'password' | 'password+totp' | 'password
 export const isWithFactor = (openedWith: unknown): boolean =>
   openedWith === 'password+totp' || openedWith === 'password+backup_code'
 
-/** SQL: whether the sign-in session was opened, or the key was confirmed, with a second factor. */
+/** SQL: whether the person used a second factor to open the sign-in session or to confirm the key. */
 export const isBackedByFactor = ({ keyId, sessionId }: Pick<Sender, 'keyId' | 'sessionId'>) => sql<boolean>`(
   exists (select from api_keys where id = ${keyId} and factor_confirmed_at is not null)
   or exists (select from auth_sessions where id = ${sessionId}
@@ -25,15 +25,15 @@ export const isBackedByFactor = ({ keyId, sessionId }: Pick<Sender, 'keyId' | 's
 export const requiresFactor = sql<boolean>`coalesce((o.settings->>'require_mfa')::boolean, false)`
 
 /**
- * Who lacks a required second factor. `person`: the person has enrolled no second factor. `sender`: the person has one,
- * but did not use it for the sign-in session or to confirm the key.
+ * Who lacks a required second factor. `person` means that the person has enrolled no second factor. `sender` means that
+ * the person has one, but did not use it for the sign-in session or to confirm the key.
  */
 export type MissingFactor = 'person' | 'sender'
 
 /**
  * SQL: who lacks a required second factor; null if nobody lacks one. In the statement, `o` is the row of the
- * organization and `u` the row of the person. `always`: the call requires a second factor even if the organization does
- * not.
+ * organization and `u` the row of the person. If `always` is true, the call requires a second factor, even if the
+ * organization does not require one.
  */
 export const missingFactor = (sender: Pick<Sender, 'keyId' | 'sessionId'>, always = false) =>
   sql<MissingFactor | null>`case
@@ -75,9 +75,9 @@ const refusal = (config: Config, message: string): DomainError =>
   ])
 
 /**
- * Ends a sign-in session that was opened with a password alone, if its person has enrolled a second factor meanwhile.
- * Returns whether it has ended the session. If an enrolment is in progress, waits for its end. A later enrolment ends
- * the session itself.
+ * Call this for a sign-in session that was opened with a password and without a second factor. Ends the session if its
+ * person has enrolled a second factor meanwhile. Returns whether the session was ended. If an enrolment is in progress,
+ * waits for its end. A later enrolment ends the session itself.
  */
 export async function endIfEnrolled(db: Db, userId: string, token: string): Promise<boolean> {
   return db.transaction().execute(async (trx) => {

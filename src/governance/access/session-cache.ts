@@ -4,13 +4,13 @@ import { byteCache, type ByteCache } from '../../shared/byte-cache.ts'
 /** A process's caches of agents' sessions. */
 export interface SessionCache {
   /**
-   * The organization of each agent session, by person and the client's session id. A session never changes its
-   * organization.
+   * The organization of each agent session. The key consists of the person's id and the client's session id. A session
+   * never changes its organization.
    */
   readonly organizations: ByteCache<string>
   /**
-   * The last time when this process wrote to the audit log that an organization is over its storage limit, in epoch
-   * milliseconds.
+   * The time when this process last wrote an audit entry about an organization's storage limit, in epoch milliseconds.
+   * The key is the id of the organization.
    */
   readonly limitNotedAt: LRUCache<string, number>
 }

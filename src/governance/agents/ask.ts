@@ -56,7 +56,10 @@ export function callerIn({ identity, ip, requestId }: Asker, organizationId: str
   }
 }
 
-/** The approval of an agent's call expires after an hour, unless its rule says otherwise. */
+/**
+ * An approval of an agent's call expires after this many seconds, unless the rule that required the approval sets
+ * another time.
+ */
 export const approvalSeconds = 3_600
 
 /**
@@ -117,9 +120,9 @@ export async function authorize(
 }
 
 /**
- * Counts the question against the rate limit of the organization that decides it. Returns the denial if the limit is
- * reached, else null. Does nothing if the request was already counted for this organization, or if the person is not a
- * member. So only members use up an organization's rate.
+ * Counts the question against the rate limit of the organization that decides the question. Returns the denial if the
+ * limit is reached, else null. Does nothing if the question was already counted for this organization. Also does
+ * nothing if the person is not a member, so that only members use up an organization's rate.
  */
 async function limitedElsewhere(
   context: Pick<Context, 'db' | 'metrics' | 'rates' | 'sparseLog'>,
@@ -153,8 +156,8 @@ const sessionName = (identity: Identity, sessionId: string): string => `${identi
 
 /**
  * Returns the organization of an agent session. A new session belongs to the organization that the request names, if
- * the person is a member there, else to `identity.organizationId`. This is '' if the asker uses no key and belongs to
- * no organization.
+ * the person is a member there. Otherwise the session belongs to `identity.organizationId`. This id is '' if the asker
+ * uses no key and belongs to no organization.
  */
 export async function organizationOf(
   { db, agentSessions: { organizations } }: Pick<Context, 'agentSessions' | 'db'>,
@@ -189,9 +192,10 @@ const nowhere = (): AgentDecision =>
   unrecorded('no organization', 'The person this agent acts for belongs to no organization.')
 
 /**
- * Denies a request that cannot be parsed. Such a request belongs to no agent session, so the denial is written to the
- * audit log of the key's organization. It is written only if the person may ask in this organization and storage is
- * left, so that a person without this right cannot fill the audit log. `why` never quotes the request.
+ * Denies a request that cannot be parsed. Such a request belongs to no agent session, so the denial goes to the audit
+ * log of the asker's organization (`Identity.organizationId`). The denial is written only if storage is left and the
+ * person may ask in this organization. Otherwise a person without this right could fill the audit log. `why` must not
+ * quote the request.
  */
 export async function denyUnreadable(
   context: Pick<Context, 'combiner'>,

@@ -18,8 +18,8 @@ import { priorOf, sharedCall, mayRepeat } from './same-call.ts'
 export const keyEnded = 'key ended'
 
 /**
- * Decides agents' calls in order, under the chain lock; commit point `agent.decide`. If a call adds labels, the next
- * call of the batch sees them.
+ * Decides agents' calls in order, under the chain lock (commit point `agent.decide`). If a call adds labels to a
+ * session, the next calls of this session in the batch carry these labels.
  */
 export const authorizeCalls: BatchKind<AuthorizeOp, AgentLedger, AgentDecision> = {
   point: 'agent.decide',
@@ -45,7 +45,7 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
   const refusal = refusalOf(tx, ledger, [session, asking], op)
   const answered = priorOf(ledger, session, op)
   // The hook and the gateway may ask about one call in two agent sessions. The call's result reaches both sessions, so
-  // both sessions get its labels.
+  // both sessions get the labels of this call.
   const carry = (labels: readonly Label[]): void => {
     addLabels(tx, session, labels, op.call.tool)
     if (shared !== null && labels.length > 0)
@@ -65,9 +65,9 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
 
   const earlier = answered?.verdict === 'allow' ? answered : (shared?.prior ?? answered)
   const held = earlier?.verdict === 'allow' ? earlier.labels : session.labels
-  // If the hook and the gateway ask about one call in two sessions, `asking` is the gateway's session. This session has
-  // labels from earlier calls through the gateway. The call goes through the gateway too, so it carries these labels in
-  // addition to those of the hook's session.
+  // If the hook and the gateway ask about one call in two sessions, `asking` is the gateway's session. It has labels
+  // from earlier calls through the gateway. This call goes through the gateway too. So the call carries the labels of
+  // both sessions.
   const labels = asking === session ? held : unionLabels(held, asking.labels)
   const { sideEffect, outputLabels, words } = classifyIn(op.call, labels, tx.policy.settings)
   const question: Question = {
@@ -160,20 +160,20 @@ function blockedBy({ tx, ledger, op, sideEffect }: Question): Decided | null {
 
 function judge(question: Question, decided: Decided): Judged {
   if (decided.verdict === 'require_approval') return useHeldCall(question, decided)
-  // No rule holds the call now, so nobody has to decide its approval any more.
+  // No rule requires an approval of the call now, so nobody has to decide its approval any more.
   if (decided.verdict === 'allow') withdrawHeld(question)
   return { ...decided, approvalId: null, expiresAt: null }
 }
 
 /**
- * Adds `words` to the explanation of a denial or hold. `words` says why the command counts as egress; it is empty for
- * other calls.
+ * Adds `words` to the explanation of a denial or hold. `words` says why the command counts as egress. For other calls,
+ * `words` is empty.
  */
 function explained(judged: Judged, words: string): Judged {
   return judged.verdict === 'allow' ? judged : { ...judged, explanation: `${judged.explanation}${words}` }
 }
 
-/** Writes the decision and its audit entry. */
+/** Writes the decision and its audit entry. Also counts the decision in the session. */
 function recordDecision(question: Question, judged: Judged): AgentDecision {
   const { tx, ledger, op, session, sideEffect, decisionId: id } = question
   const labels = [...question.labels]
@@ -234,7 +234,6 @@ function recordDecision(question: Question, judged: Judged): AgentDecision {
   }
 }
 
-/** Appends the audit entry of a decision. */
 function appendDecided({ tx, op, session, sideEffect, labels }: Question, judged: Judged, id: string): void {
   tx.append({
     eventType: 'agent_call.decided',

@@ -8,8 +8,8 @@ import type { Json, JsonObject, Label, SideEffect } from '../../policy/types.ts'
 import type { GovernanceSettings } from '../../policy/settings.ts'
 
 /**
- * The parts of a call that do not depend on its agent session. Finding them is expensive, so it is done before the
- * chain lock is taken.
+ * The properties of a call that do not depend on its agent session. `readCall` finds them before the chain lock is
+ * taken, because the work is expensive.
  */
 export interface ReadCall {
   readonly tool: string
@@ -20,12 +20,12 @@ export interface ReadCall {
    * than `untrusted`.
    */
   readonly isScript: boolean
-  /** For a tool that runs code: the reason for the call's side effect. null for any other tool. */
+  /** The reason for the call's side effect, if the tool runs code. Is null for any other tool. */
   readonly because: string | null
   readonly annotations: ToolAnnotations
   /**
-   * The arguments as rules see them; null if a path climbs above the root or contains a NUL character. The call's hash
-   * and its approval use the original arguments.
+   * The arguments as rules see them. Is null if a path climbs above the root or contains a NUL character. The call's
+   * hash and the call's approval use the original arguments.
    */
   readonly params: JsonObject | null
 }
@@ -56,9 +56,9 @@ export function readCall(tool: string, input: JsonObject, annotations: ToolAnnot
 }
 
 /**
- * Classifies a tool whose name is unknown. The tool counts as write, never as read. There is one exception: some
- * clients write a protocol tool as `mcp_<server>_<tool>` or `MCP:<tool>`, and it is unclear which part is the server's
- * name. If such a name contains a verb of sending, the tool counts as egress.
+ * Classifies a tool whose name is unknown. The tool counts as write, with one exception. Some clients write a protocol
+ * tool as `mcp_<server>_<tool>` or `MCP:<tool>`, and it is unclear which part is the server's name. If such a name
+ * contains a verb of sending, the tool counts as egress. Example: `mcp_tracker_create_issue`.
  */
 function unknownTool(name: string): AgentTool {
   const own = /^mcp[_:](.+)$/is.exec(name)?.[1]
@@ -92,8 +92,8 @@ function readCommand(code: 'bash' | 'powershell', given: Json | undefined) {
 }
 
 /**
- * Returns a command as text; null if it is neither text nor an array of words. The words of an array are quoted, so
- * that each word stays one word.
+ * Returns a command as text. Quotes the words of an array, so that each word stays one word: `["ls", "a b"]` becomes
+ * `'ls' 'a b'`. Returns null if the command is neither text nor an array of words.
  */
 function textOf(command: Json | undefined): string | null {
   if (typeof command === 'string') return command
@@ -106,7 +106,7 @@ function textOf(command: Json | undefined): string | null {
 export interface Classified {
   readonly sideEffect: SideEffect
   readonly outputLabels: readonly Label[]
-  /** A sentence that says why a command counts as egress; empty for any other call. */
+  /** A sentence that says why a command counts as egress. Is empty for any other call. */
   readonly words: string
 }
 

@@ -12,10 +12,10 @@ export interface EndedSession {
 }
 
 /**
- * Ends one of the caller's own agent sessions, and withdraws its approvals that are pending or unused (commit point
- * `agent.session`). The labels stay: the next call opens the session again with its labels. A session that is not live
- * does not change. Throws `not_found` if the caller has no such session or has left the organization, and
- * `insufficient_role` if their role may no longer use agents.
+ * Ends one of the caller's own agent sessions (commit point `agent.session`). Withdraws the session's pending
+ * approvals, and its approved approvals that are not used yet. The session keeps its labels, and the next call opens
+ * the session again. A session that is not live does not change. Throws `not_found` if the caller has no such session
+ * or has left the organization, and `insufficient_role` if their role may no longer use agents.
  */
 export async function endSession(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,
@@ -39,8 +39,8 @@ export async function endSession(
       .where('status', '=', 'live')
       .returning('id')
       .executeTakeFirst()
-    // Only a live session can have pending or unused approvals. So if the session was not live, there is nothing to
-    // withdraw.
+    // Only a live session can have pending or unused approvals. So there is nothing to withdraw if the session was not
+    // live.
     const cancelled = live === undefined ? 0 : await withdrawAll(tx, known.id)
     if (live !== undefined)
       tx.append({
@@ -58,8 +58,8 @@ export async function endSession(
 }
 
 /**
- * Revokes an agent session for ever: every process denies the session's next call, and its approvals are withdrawn. A
- * second revocation changes nothing.
+ * Revokes an agent session for ever. Every process then denies the session's next call. Withdraws the session's pending
+ * approvals, and its approved approvals that are not used yet. A second revocation changes nothing.
  */
 export async function revokeSession(
   context: Acting,

@@ -17,15 +17,16 @@ import type { Judged, Question } from './question.ts'
 import { limitExplanation } from './unrecorded.ts'
 
 /**
- * Decides a call that a rule holds. Calls with the same person, session, tool and whole input share an approval:
+ * Decides a call for which a rule requires an approval. Calls with the same person, session, tool and whole input share
+ * an approval:
  *
  * - If the approval is pending, the call stays held.
  * - If the approval was given, it allows the call once and is then used up.
  * - If the approval was rejected, the call is denied.
- * - If the approval has expired or was withdrawn or used, the call is held again.
+ * - If the approval has expired or was withdrawn or used, the call is held again with a new approval.
  *
  * An approval allows a call only if its votes satisfy the strictest rule that matches now, and if the approvers saw
- * every label of the session. This also applies to an approval that has let this same call through before.
+ * every label of the call. These conditions also apply to an approval that has let this same call through before.
  */
 export function useHeldCall(question: Question, decided: Decided): Judged {
   const { ledger, op, session, labels } = question
@@ -66,7 +67,7 @@ export function useHeldCall(question: Question, decided: Decided): Judged {
   return letThrough(decided, approval)
 }
 
-/** Withdraws a pending approval of this call. */
+/** Withdraws the approval of this call, if the approval is pending. */
 export function withdrawHeld(question: Question): void {
   const { ledger, session, op } = question
   const approval = ledger.approvalOf(session, op.key.paramsHash)
@@ -74,8 +75,9 @@ export function withdrawHeld(question: Question): void {
 }
 
 /**
- * Returns the approval that has already let this same call through; null if there is none. There is one, for example,
- * if the client lost the answer and asks again, or if the hook asked before the gateway.
+ * Returns the approval that has already let this same call through; null if there is none. First example: the client
+ * lost the answer and asks again. Second example: the agent's hook asked first, and now the gateway asks about the same
+ * call.
  */
 function earlierApproval({ ledger, earlier }: Question): ApprovalRecord | null {
   if (earlier?.verdict !== 'allow' || earlier.approval_id === null) return null

@@ -15,8 +15,8 @@ import {
 } from '../approvals/records.ts'
 
 /**
- * Identifies a call by the person, the client's session id, the hash of tool and parameters, and the client's id of the
- * call.
+ * Identifies a call by four values: the person, the client's session id, the hash of tool and parameters, and the
+ * client's id of the call.
  */
 export interface CallKey {
   readonly userId: string
@@ -46,8 +46,8 @@ export interface SessionRecord extends Pick<
 }
 
 /**
- * An earlier decision on a call to which the client gave an id. If the client asks again with this id, e.g. because the
- * answer was lost, it may get the same answer again.
+ * An earlier decision on a call to which the client gave an id. The client may ask again with this id, for example
+ * because the answer was lost. Then the client may get the same answer again.
  */
 export interface PriorDecision {
   readonly id: string
@@ -110,7 +110,10 @@ export class AgentLedger {
     this.#dirty.add(record)
   }
 
-  /** The decisions in the person's sessions on calls to which the client gave the id `toolUseId`, the newest first. */
+  /**
+   * Returns the decisions on calls to which the client gave the id `toolUseId`, the newest first. Only decisions in
+   * sessions of this person are returned.
+   */
   priors(userId: string, toolUseId: string): readonly PriorDecision[] {
     return (this.#priors.get(toolUseId) ?? []).filter(
       (prior) => this.#byId.get(prior.session_id)?.user_id === userId,
@@ -121,7 +124,7 @@ export class AgentLedger {
     this.#priors.set(prior.tool_use_id, [prior, ...(this.#priors.get(prior.tool_use_id) ?? [])])
   }
 
-  /** The newest approval of an identical call in the session. */
+  /** Returns the newest approval of a call with the same tool and parameters in the session. */
   approvalOf(session: SessionRecord, paramsHash: string): ApprovalRecord | undefined {
     return this.#ofCall.get(callOf(session.id, paramsHash))
   }
@@ -153,12 +156,13 @@ export class AgentLedger {
 
 /** An earlier answer can be returned again for this many minutes. */
 export const replayMinutes = 10
-/** For one call, at most this many earlier decisions are read, the newest first. */
+/** At most this many earlier decisions are read for one call. These are the newest ones. */
 const mostPriors = 32
 
 /**
- * Reads the agent sessions, earlier decisions on the same calls, their approvals, and the current roles of askers and
- * voters. Also reads which keys and sign-in sessions of the askers are still valid.
+ * Reads everything that the decisions on these calls need. This includes the agent sessions, earlier decisions on the
+ * same calls, and the approvals of the calls. It also includes the current roles of askers and voters, and which keys
+ * and sign-in sessions of the askers are still valid.
  */
 export async function loadAgentLedger(reader: ChainReader, keys: readonly CallKey[]): Promise<AgentLedger> {
   const rows = await reader.send(

@@ -31,16 +31,16 @@ export interface Finished {
 export interface Observed {
   readonly session_run_id: string
   readonly labels: readonly string[]
-  /** Whether no decision had allowed the call. */
+  /** True if no decision allowed the call. */
   readonly unapproved: boolean
 }
 
 type Observing = Acting & Pick<Context, 'agentSessions' | 'db' | 'metrics'>
 
 /**
- * Matches a finished call with the decision that allowed it. A call that no decision allowed is recorded as
- * `agent.unapproved_call` in the audit log and counted in the session. The session gets the labels of the data that the
- * call may have read. Throws `not_found` or `insufficient_role` if the person may not ask in the session's
+ * Matches a finished call with the decision that allowed it. If no decision allowed the call, counts the call in its
+ * session and records it in the audit log as `agent.unapproved_call`. The session then gets the labels of the data that
+ * the call may have read. Throws `not_found` or `insufficient_role` if the person may not ask in the session's
  * organization. Throws `quota_exceeded`, and writes nothing, if a new session would exceed `storage_mb`.
  */
 export async function observe(context: Observing, asker: Asker, finished: Finished): Promise<Observed> {
@@ -55,11 +55,12 @@ export async function observe(context: Observing, asker: Asker, finished: Finish
 }
 
 /**
- * Finds the decision that allowed a finished call, if the client gave the call an id; null if there is none. The newest
- * decision on the call in the call's own session counts. If this session has none, the newest decision in the person's
- * other sessions counts, e.g. in the hook's session. Each report marks all decisions that allowed the call as observed.
- * So a later question with this id is about a new call. Without such a question, a second report is about the same
- * call.
+ * Finds the decision that allowed a finished call to which the client gave an id. The newest decision on the call in
+ * the call's own session counts. If this session has none, the newest decision in the person's other sessions counts,
+ * e.g. in the hook's session. Returns null if there is no decision, or if this decision did not allow the call.
+ *
+ * Each report marks all decisions that allowed the call as observed. So a later question with this id is about a new
+ * call. Without such a question, a second report is about the same call.
  */
 async function lastAnswered(
   db: Db,
@@ -77,8 +78,8 @@ async function lastAnswered(
 }
 
 /**
- * Finds a decision that allowed a finished call without an id; null if there is none. Each decision allows one finished
- * call. The oldest unused decision is taken.
+ * Finds a decision that allowed a finished call to which the client gave no id; null if there is none. Each decision
+ * allows one finished call. So the function takes the oldest decision that no report has used yet.
  */
 async function someAllowed(
   db: Db,
@@ -121,8 +122,8 @@ async function raise(
     }
     const ledger = await loadAgentLedger(tx, [key])
     const over = storageOver(tx)
-    // If the organization is over its storage limit, no session is opened and no audit entry is written. If the session
-    // exists already, the call is still counted in it, and the session gets the labels.
+    // If the organization is over its storage limit, no session is opened and no audit entry is written. But if the
+    // session exists already, the session still counts the call and gets its labels.
     if (over !== null && ledger.session(key.userId, key.sessionId) === undefined) return quotaExceeded(over)
     const session = openSession(tx, ledger, { ...key, agent: { name: 'unknown', kind: 'unknown' } })
     const { sideEffect, outputLabels } = classifyIn(read, session.labels, tx.policy.settings)

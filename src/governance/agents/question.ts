@@ -21,7 +21,10 @@ export interface AuthorizeOp {
   readonly seal: (approvalId: string) => Buffer
   /** Whether a person with an unconfirmed address is refused. */
   readonly mustBeConfirmed: boolean
-  /** Seconds until an approval expires unless its rule says otherwise; 0 means that it never expires. */
+  /**
+   * An approval expires after this many seconds, unless the rule that required the approval sets another time. 0 means
+   * that the approval never expires.
+   */
   readonly approvalSeconds: number
   readonly limitNotedAt: SessionCache['limitNotedAt']
 }
@@ -32,20 +35,23 @@ export interface Question {
   readonly ledger: AgentLedger
   readonly op: AuthorizeOp
   readonly session: SessionRecord
-  /** An earlier decision on the same call, if the call has not finished. */
+  /** An earlier decision on the same call. Is null if there is none, or if the call has finished. */
   readonly earlier: PriorDecision | null
   readonly sideEffect: SideEffect
   /**
-   * The labels that the decision uses. If the call was allowed earlier, these are the labels of that moment, because
-   * the call cannot contain data that the session got later. If the gateway asks about a call of the hook's session,
-   * the labels of the gateway's session are added (authorize.ts).
+   * The labels that the decision uses. These are the session's present labels. But if the call was allowed earlier,
+   * these are the labels of that earlier decision, because the call cannot contain data that the session got later. If
+   * the gateway asks about a call of the hook's session, the labels of the gateway's session are added (authorize.ts).
    */
   readonly labels: readonly Label[]
   /** The id of the decision on this call. If the call is held, the log line about its approval contains this id. */
   readonly decisionId: string
 }
 
-/** A decision, with the id and expiry of the call's approval. Both are null if there is no approval. */
+/**
+ * A decision with the approval of its call. `approvalId` is null if there is no approval. `expiresAt` is null if the
+ * approval is not pending or never expires.
+ */
 export interface Judged extends Decided {
   readonly approvalId: string | null
   readonly expiresAt: string | null

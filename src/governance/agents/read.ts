@@ -38,7 +38,7 @@ export interface SessionFilters {
   readonly session_id?: string | undefined
 }
 
-/** The organization's agent sessions, newest first. */
+/** Returns a page of the organization's agent sessions, the newest first. */
 export async function listSessions(
   db: Db,
   organizationId: string,

@@ -5,11 +5,12 @@ import type { AgentLedger, PriorDecision, SessionRecord } from './ledger.ts'
 import type { AuthorizeOp } from './question.ts'
 
 /*
- * Decides whether two questions are about one call. A client gives each call an id (`tool_use_id`). A question with the
- * same id and input is about the same call for ten minutes, unless the call finishes earlier.
+ * Decides whether two questions are about one call. A client gives each call an id (`tool_use_id`). Two questions with
+ * the same id and input within ten minutes are about the same call. But if the call finishes before the second
+ * question, this question is about a new call.
  */
 
-/** The hash of a call's content: lower-case hex SHA-256 over `{tool, params}`. */
+/** Returns the hash of a call's content. This is the lower-case hex SHA-256 over `{tool, params}`. */
 export function callHash(tool: string, params: unknown): string {
   return hashOfCall(tool, canonicalJson(params))
 }
@@ -20,9 +21,12 @@ export function hashOfCall(tool: string, canonicalParams: string): string {
 }
 
 /**
- * Whether an earlier answer may be returned again. A held call is always decided again, and so is every call after a
- * change of a rule, policy or setting. An allowed call is also decided again if its side effect is now another one, or
- * if its adapter reports that the tool's definition has changed.
+ * Whether an earlier answer may be returned again. If not, the call is decided again:
+ *
+ * - A held call is always decided again.
+ * - After a change of a rule, policy or setting, every call is decided again.
+ * - An allowed call is decided again if its side effect is now another one, or if its adapter reports that the tool's
+ *   definition has changed.
  */
 export function mayRepeat(tx: ChainTx, prior: PriorDecision, { call }: AuthorizeOp): boolean {
   if (prior.verdict === 'require_approval' || prior.policy_version !== tx.policy.version) return false
@@ -31,7 +35,9 @@ export function mayRepeat(tx: ChainTx, prior: PriorDecision, { call }: Authorize
   return call.annotations.definitionChanged !== true && sideEffect === prior.side_effect
 }
 
-/** The newest decision on this call in this session, if the call has not finished. */
+/**
+ * Returns the newest decision on this call in this session. Returns null if there is none, or if the call has finished.
+ */
 export function priorOf(ledger: AgentLedger, session: SessionRecord, op: AuthorizeOp): PriorDecision | null {
   if (op.key.toolUseId === null) return null
   const prior = ledger
@@ -53,10 +59,12 @@ export interface SharedCall {
 
 /**
  * Finds the hook's decision that allowed the gateway's call; null if there is none. The hook names a protocol call
- * `mcp__<gateway>__<server>__<tool>`. The gateway names the same call `mcp__<server>__<tool>`, and asks in its own
- * session or in the hook's session. If two such questions have the same input and the same id from the client, they are
- * about one call. This call is decided in the hook's session, whatever the session's status. If an approval allowed the
- * call in the hook's session, the gateway's question needs no new approval.
+ * `mcp__<gateway>__<server>__<tool>`. The gateway names the same call `mcp__<server>__<tool>`. The gateway asks in its
+ * own session or in the hook's session. A question of the hook and a question of the gateway are about one call if they
+ * have the same input and the same id from the client.
+ *
+ * Such a call is decided in the hook's session, even if this session has ended or was revoked. If an approval allowed
+ * the call in the hook's session, the gateway's question needs no new approval.
  */
 export function sharedCall(ledger: AgentLedger, op: AuthorizeOp): SharedCall | null {
   if (op.key.toolUseId === null) return null
@@ -72,8 +80,8 @@ export function sharedCall(ledger: AgentLedger, op: AuthorizeOp): SharedCall | n
 }
 
 /**
- * Returns a function that computes `callHash` for a tool and these parameters. The parameters may be long: they are
- * serialized only once, and hashed only once for each tool.
+ * Returns a function that computes `callHash` for a tool and these parameters. The parameters may be long. So the
+ * function serializes them only once, and hashes them only once for each tool.
  */
 function hasherOf(params: unknown): (tool: string) => string {
   const hashes = new Map<string, string>()
@@ -86,7 +94,7 @@ function hasherOf(params: unknown): (tool: string) => string {
   }
 }
 
-/** The longest tool name that clients accept has this many characters. The gateway cuts longer names. */
+/** Clients accept tool names with at most this many characters. The gateway cuts longer names. */
 const longestName = 64
 
 /**

@@ -12,8 +12,8 @@ export interface SessionKey {
 }
 
 /**
- * Returns the session of a call; makes it if there is none. An ended session becomes live again with its labels. A
- * revoked session stays revoked. A new session belongs to the organization of the transaction.
+ * Returns the session of a call. If there is none, makes a session in the organization of the transaction. An ended
+ * session becomes live again with its labels. A revoked session stays revoked.
  */
 export function openSession(tx: ChainTx, ledger: AgentLedger, key: SessionKey): SessionRecord {
   const now = tx.now.toISOString()
@@ -86,7 +86,7 @@ export function addLabels(
   session.label_bytes = bytes
 }
 
-/** Whether a session with `labels` would have more than `mostLabels` labels after adding `added`. */
+/** Whether a session with these labels would have more than `mostLabels` labels if it also got the labels `added`. */
 export function wouldExceedLabels(labels: readonly Label[], added: readonly Label[]): boolean {
   if (labels.length + added.length <= mostLabels) return false
   return unionLabels(labels, added).length > mostLabels

@@ -35,15 +35,15 @@ export function unrecorded(reason: string, explanation: string): AgentDecision {
 }
 
 /**
- * Milliseconds. For an organization over its storage limit, a process writes at most one audit entry about the limit in
- * this time.
+ * While an organization is over its storage limit, a process waits this many milliseconds between two audit entries
+ * about the limit.
  */
 const noteEveryMilliseconds = 3_600_000
 
 /**
- * The denial of every question while the organization stores more than `storage_mb`. Decisions would stay in the
- * database for ever, so these denials are not stored. But each process writes an audit entry about the limit at most
- * once an hour.
+ * Returns the denial of a question. The organization stores more than `storage_mb`, so every question is denied.
+ * Decisions would stay in the database for ever, so these denials are not stored. But each process writes an audit
+ * entry about the limit at most once an hour.
  */
 export function denyOverStorageLimit(tx: ChainTx, over: Exceeded, op: AuthorizeOp): AgentDecision {
   const now = tx.now.getTime()
@@ -55,7 +55,7 @@ export function denyOverStorageLimit(tx: ChainTx, over: Exceeded, op: AuthorizeO
   return unrecorded('storage limit', limitExplanation(over))
 }
 
-/** The explanation that an agent gets for a denial over a limit. */
+/** Returns the explanation of a denial for the agent, if the organization has reached a limit. */
 export const limitExplanation = ({ limit, value }: Exceeded): string =>
   limit === 'pending_approvals'
     ? `The organization is at its limit of ${value} approvals that wait for a person (\`pending_approvals\`): decide on some, or ask an owner to raise the limit.`

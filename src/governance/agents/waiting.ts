@@ -49,7 +49,8 @@ export async function readAgentApproval(
 }
 
 /**
- * Withdraws a pending approval of one of the asker's own calls. Throws `approval_already_decided` if it is not pending.
+ * Withdraws a pending approval of one of the asker's own calls. Throws `approval_already_decided` if the approval is
+ * not pending.
  */
 export async function withdrawOwn(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,

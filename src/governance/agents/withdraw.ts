@@ -11,10 +11,7 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 export const withdrawAll = (tx: ChainTx, sessionId: string): Promise<number> =>
   withdraw(tx, sql`session_id = ${sessionId}`)
 
-/**
- * Withdraws the pending approvals, and the approved approvals that are not used yet, in all agent sessions of a person,
- * because the person has left the organization.
- */
+/** Does the same as `withdrawAll` for all agent sessions of a person, because the person has left the organization. */
 export const withdrawAllOf = (tx: ChainTx, userId: string): Promise<number> =>
   withdraw(
     tx,

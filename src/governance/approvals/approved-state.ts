@@ -4,18 +4,19 @@ import { statePlace } from '../sealing/places.ts'
 import type { Sealer } from '../sealing/sealer.ts'
 
 /**
- * The state that a call would change and the connection that it would use, as the approvers saw them. The approval's
- * row contains this object sealed.
+ * What the approvers saw in addition to the parameters: the state that the call would change, and the connection that
+ * the call would use. The approval's row contains this data sealed.
  */
 export interface ApprovedState {
   /**
-   * Id of the connection that the call would use; null if there was none. Absent if the tool needs no connection, and
-   * in approvals that an older version of Countersign stored.
+   * The id of the connection that the call would use; null if there was none. Is absent if the tool needs no
+   * connection, or if an older version of Countersign stored the approval.
    */
   readonly connection?: string | null
   /**
-   * The revision of the thing that the call changes, as the approvers saw it (`Precondition` in catalog/tool.ts). null
-   * if the tool has no precondition, or if the revision could not be read: any revision is then accepted.
+   * The revision of the thing that the call changes, as the approvers saw it (`Precondition` in catalog/tool.ts). Is
+   * null if the tool has no precondition, or if the revision could not be read. If it is null, any revision is
+   * accepted.
    */
   readonly revision: string | null
   readonly fields: readonly PreviewField[]

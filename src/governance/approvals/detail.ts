@@ -60,7 +60,7 @@ export async function readDetail(
   }
 }
 
-/** The names of the rules that hold the call, the deciding rule first. Shadow rules hold nothing. */
+/** Returns the names of the enforced rules that require an approval of the call. The deciding rule comes first. */
 function holding({ rule_name, matched_rules }: Pick<Row, 'rule_name' | 'matched_rules'>): string[] {
   const others = (matched_rules ?? []).flatMap(({ name, verdict, shadow }) =>
     verdict === 'require_approval' && !shadow ? [name] : [],

@@ -17,10 +17,10 @@ export function expireNow(tx: ChainTx, approval: ApprovalRecord): void {
 const mostExpired = 100
 
 /**
- * Expires approvals whose time is over (commit point `approval.expire`), so that each pending approval in the list
- * can still be approved. A waiting run has a timer in Temporal that does the same, but the timer does not help while
- * Temporal is away or no worker runs. Agents' calls have no timer. Organizations take turns. Returns the number of
- * approvals that were due.
+ * Expires pending approvals whose time is over (commit point `approval.expire`). So each pending approval in the list
+ * can still be approved. A waiting run also has a timer in Temporal for this, but the timer does not help while
+ * Temporal is away. Agents' calls have no timer. Organizations take turns. Returns the number of approvals that were
+ * due.
  */
 export async function expireDue(context: Pick<Context, 'combiner' | 'db' | 'sparseLog'>): Promise<number> {
   const { rows: due } = await readDueApprovals(isOverSql(sql`clock_timestamp()`), mostExpired).execute(

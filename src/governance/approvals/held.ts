@@ -6,9 +6,9 @@ import { withRoles, type ApprovalRecord } from './records.ts'
 import type { Requirement } from './requirement.ts'
 import { approvalState, type ApprovalState } from './state.ts'
 
-/* Functions for a call that a rule holds. Runs and agents share them. */
+/* Functions for calls that need an approval. Calls of runs and calls of agents use these functions. */
 
-/** The approvers and the number of votes that the rules and settings require at this moment. */
+/** Returns the role of the approvers and the number of votes that the rules and settings require at this moment. */
 export function requirementNow(tx: ChainTx, decided: Decided): Requirement {
   const { approval_threshold, allow_self_approval } = tx.policy.settings
   return {
@@ -19,9 +19,9 @@ export function requirementNow(tx: ChainTx, decided: Decided): Requirement {
 }
 
 /**
- * The state of an approval at the moment when a call or run wants to use it. `user` identifies this call or run,
- * written as in `used_by`. The votes must satisfy the rules of this moment. An approval that was requested from owners
- * still needs the votes of owners if the rules now ask for admins only.
+ * Returns the state of an approval at the moment when a call or run wants to use it. `user` identifies this call or run
+ * in the format of `used_by`. The votes must satisfy the rules of this moment. An approval that was requested from
+ * owners still needs the votes of owners, even if the rules now require only admins.
  */
 export function stateAtUse(
   { tx, ledger }: { readonly tx: ChainTx; readonly ledger: { readonly roles: ReadonlyMap<string, Role> } },

@@ -22,7 +22,9 @@ export interface ApprovalWriter {
   readonly ledger: { readonly dirtyApprovals: { add(approval: ApprovalRecord): unknown } }
 }
 
-/** A writer for a transaction without a ledger: it sends each changed approval to the database at once. */
+/**
+ * Returns a writer for a transaction without a ledger. The writer sends each changed approval to the database at once.
+ */
 export const writeAtOnce = (tx: ChainTx): ApprovalWriter => ({
   tx,
   ledger: {
@@ -30,7 +32,10 @@ export const writeAtOnce = (tx: ChainTx): ApprovalWriter => ({
   },
 })
 
-/** The person or program that causes a change. `runId` is the id of the run or agent session for the audit entry. */
+/**
+ * The person or program that causes a change. The audit entry contains `runId`: the id of the run, or the run id of the
+ * agent session.
+ */
 interface Cause {
   readonly actor: Actor
   readonly runId: string | null
@@ -40,8 +45,8 @@ interface Cause {
 export const approvalsActor: Actor = { type: 'system', id: 'approvals' }
 
 /**
- * Appends the audit entry of a new approval, and sends its event to the run, to people and to webhooks. The caller's
- * transaction inserts the row.
+ * Appends the audit entry of a new approval, and announces the approval to its run, to people and to webhooks. Does not
+ * insert the approval's row: the caller's transaction does this.
  */
 export function announceRequest(
   tx: ChainTx,
@@ -72,7 +77,7 @@ export function announceRequest(
   tx.publish('approval.created', { approval_id: id })
 }
 
-/** The fields that name the item of a step, or the agent session, to which an approval belongs. */
+/** Returns the fields that name the step's item or the agent session of an approval. */
 const placeOf = ({
   item_index,
   session_id,
@@ -82,8 +87,8 @@ const placeOf = ({
 })
 
 /**
- * The id of the decision that held the call. It is only logged. The audit entry of the approval does not need it,
- * because the audit entry of the decision names the approval.
+ * Returns the id of the decision that held the call, for the log. The audit entry of the approval does not need this
+ * id, because the audit entry of the decision names the approval.
  */
 const decisionOf = ({ decision_id }: ApprovalRecord): { decision_id?: string } =>
   decision_id === null ? {} : { decision_id }
@@ -94,7 +99,10 @@ const voteEvents = {
   pending: 'approval.voted',
 } as const
 
-/** Applies one vote. `counting`: how many votes count now, including this vote. `needed`: how many votes are needed. */
+/**
+ * Applies one vote. `counting` is the number of approving votes that count now, including this vote. `needed` is the
+ * number of votes that the approval needs. For a rejection, `counting` is 0.
+ */
 export function decideByVote(
   { tx, ledger }: ApprovalWriter,
   approval: ApprovalRecord,
@@ -162,7 +170,7 @@ export function withdrawApproval(writer: ApprovalWriter, approval: ApprovalRecor
   close(writer, approval, 'cancelled')
 }
 
-/** Withdraws a pending approval because its requester asks for it. */
+/** Withdraws a pending approval because the requester asks for it. */
 export function withdrawByRequester(writer: ApprovalWriter, approval: ApprovalRecord, actor: Actor): void {
   withdrawApproval(writer, approval)
   writer.tx.append({
@@ -177,7 +185,7 @@ export function withdrawByRequester(writer: ApprovalWriter, approval: ApprovalRe
 
 /**
  * Replaces an approval that no longer covers its call. `by` is the id of the new approval. If the former approval is
- * pending, it is withdrawn.
+ * pending, withdraws the former approval.
  */
 export function supersedeApproval(writer: ApprovalWriter, former: ApprovalRecord, by: string): void {
   if (former.status === 'pending') withdrawApproval(writer, former)
@@ -187,8 +195,8 @@ export function supersedeApproval(writer: ApprovalWriter, former: ApprovalRecord
 }
 
 /**
- * Marks an approval as used. `user` identifies the call or run that uses it: `run/step/item`, `session/tool use`, or
- * the run's id.
+ * Marks an approval as used. `user` identifies the call or run that uses the approval. For a call of a run it is
+ * `RUN/STEP/ITEM`. For an agent's call it is `SESSION/TOOL_USE`. For a whole run it is the run's id.
  */
 export function markUsed({ tx, ledger }: ApprovalWriter, approval: ApprovalRecord, user: string): void {
   approval.used_at = tx.now.toISOString()
@@ -235,7 +243,7 @@ export function announceWithdrawn(tx: ChainTx, withdrawn: readonly Named[]): voi
 
 /**
  * Wakes the run, or the call of a run, that waits for a decided approval. Does nothing for an agent's call, because the
- * agent's client polls for the decision. `by` is the id of the person who decided; operators see the id in Temporal.
+ * agent's client polls for the decision. `by` is the id of the person who decided. Operators see this id in Temporal.
  */
 export function wakeRun(
   tx: ChainTx,
@@ -262,7 +270,7 @@ function close(
   announceDecided(tx, approval, status, by)
 }
 
-/** Adds an event about the approval to its run's stream. */
+/** Adds an event about the approval to the stream of its run, if the approval belongs to a run. */
 function tellRun(tx: ChainTx, { id, run_id }: Named, type: string, data: Record<string, unknown>): void {
   if (run_id !== null) tx.event(run_id, type, { approval_id: id, ...data })
 }

@@ -6,7 +6,10 @@ import type { Json, JsonObject } from '../../policy/types.ts'
 import type { ApprovedState } from './approved-state.ts'
 import { effectiveParams } from '../runs/values/sealed-params.ts'
 
-/** The preview of a run's call for its approvers: the resolved parameters, and the state that the call would change. */
+/**
+ * Returns the preview of a run's call for its approvers. The preview shows the resolved parameters and the state that
+ * the call would change.
+ */
 export function previewOf(
   tool: ToolDeclaration,
   params: JsonObject,
@@ -25,8 +28,8 @@ export function previewOf(
 }
 
 /**
- * Returns the parameters in the order of the tool's preview, then all others. Stored parameters are in alphabetical
- * order, which does not help a person who reads them.
+ * Returns the same parameters in another order: first those in the tool's preview, in its order, then all others.
+ * Stored parameters are in alphabetical order, which does not help a person who reads them.
  */
 export function inPreviewOrder(tool: ToolDeclaration | undefined, params: JsonObject): JsonObject {
   const names = tool === undefined ? [] : Object.keys(draftOf(tool, params).fields ?? {})
@@ -36,13 +39,16 @@ export function inPreviewOrder(tool: ToolDeclaration | undefined, params: JsonOb
   )
 }
 
-/** The parameters of agents' tools that describe a call best, in this order. */
+/** The parameters of agents' tools that describe a call best, the best one first. */
 const telling = ['command', 'file_path', 'path', 'notebook_path', 'url', 'query', 'to', 'subject', 'title']
 
-/** A tool has the path of a file in a parameter with one of these names. */
+/** In agents' tools, parameters with these names usually contain the path of a file. */
 const pathNames = ['file_path', 'filePath', 'path', 'notebook_path', 'notebookPath']
 
-/** For these common tools of agents' clients, the title of a call is a verb and the text of one parameter. */
+/**
+ * For these common tools of agents' clients, the title of a call is a verb and the text of one parameter. Example:
+ * `Read “a.txt”`.
+ */
 const titles: ReadonlyMap<string, readonly [verb: string, param: string]> = new Map([
   ['Bash', ['Run', 'command']],
   ['Edit', ['Edit', 'file_path']],
@@ -54,17 +60,17 @@ const titles: ReadonlyMap<string, readonly [verb: string, param: string]> = new 
   ['Write', ['Write', 'file_path']],
 ])
 
-/** Names of the parameters with the old and the new text of an edit. Clients spell them in two ways. */
+/** The names of the parameters with the old and the new text of an edit. Clients spell them in two ways. */
 const edits = [
   ['old_string', 'new_string'],
   ['oldString', 'newString'],
 ] as const
 
 /**
- * The preview of an agent's call for its approvers. Agents' tools are not in the catalogue, so they have no preview of
- * their own. The title comes from `titles`. For other tools, the title is the tool's name and the first text parameter,
- * in the order of `telling`. The fields begin with the parameters in `telling` and `edits`, whatever order the agent
- * chose.
+ * Returns the preview of an agent's call for its approvers. Agents' tools are not in the catalogue, so they have no
+ * preview of their own. The title comes from `titles`. For other tools, the title contains the tool's name and the
+ * first text parameter, in the order of `telling`. The fields begin with the parameters in `telling` and `edits`. The
+ * other parameters follow in the agent's order.
  */
 export function agentPreviewOf(tool: string | null, params: JsonObject): Preview {
   const names = [
@@ -96,16 +102,21 @@ function agentTitle(tool: string | null, params: JsonObject): string {
   return first === undefined ? `Call ${name}` : `Call ${name} with ${first} ${quoted(textOf(first))}`
 }
 
-/** Names of agents' tools that replace a part of a file, in lower case. */
+/** The names of agents' tools that replace a part of a file. The names are in lower case. */
 const editors = new Set(['edit', 'replace', 'replace_string_in_file'])
-/** Names of agents' tools that replace a whole file by the parameter `content`, in lower case. */
+/**
+ * The names of agents' tools that replace a whole file with the text in the parameter `content`. The names are in lower
+ * case.
+ */
 const writers = new Set(['write', 'write_file', 'create_file'])
 
 /**
- * The preview of a change that an agent's client makes to a file. The service sees only the texts that the client
- * sends. A tool ignores parameters that it does not know. So an agent could add parameters that describe a harmless
- * change. Therefore the tool's name decides which parameters are shown as the change. Our hook sends an edit in both
- * spellings (`edits`). If the two spellings have different texts, no change is shown.
+ * Returns the preview of a change that an agent's client makes to a file. The service sees only the texts that the
+ * client sends.
+ *
+ * The tool's name decides which parameters are shown as the change. The reason: a tool ignores parameters that it does
+ * not know, so an agent could add parameters that describe a harmless change. Our hook sends an edit in both spellings
+ * (`edits`). If the two spellings have different texts, no change is shown.
  */
 function changeOf(tool: string | null, params: JsonObject): Pick<Preview, 'diff' | 'note'> {
   const name = tool?.toLowerCase() ?? ''
@@ -129,7 +140,7 @@ function editOf(params: JsonObject): Pick<Preview, 'diff' | 'note'> {
   }
 }
 
-/** The line above each change, if a call makes several. */
+/** Returns the line above each change, if a call makes several changes. */
 const headOf = (index: number, every: boolean): string =>
   `── change ${index + 1}${every ? ', every place' : ''} ──`
 /** Puts the number of the change before each line. So the diff never matches the lines of two different changes. */
@@ -140,12 +151,16 @@ const numbered = (index: number, text: string): string =>
     .join('\n')
 const mostEdits = 50
 
-/** Several edits of one file, one below the other. If they are too long to show all of them, no change is shown. */
+/**
+ * Returns the diff of several edits of one file, one below the other. Returns no diff if the edits are too many or too
+ * long to show all of them.
+ */
 function editsOf(list: Json | undefined): Pick<Preview, 'diff' | 'note'> {
   if (!Array.isArray(list) || list.length === 0 || list.length > mostEdits) return {}
   const texts = list.map((edit) => (isObject(edit) ? editTexts(edit) : null))
   if (texts.includes(null)) return {}
-  // Numbers make the texts longer, so texts that are too long without numbers are not numbered at all.
+  // Numbers make the texts longer. So if the texts are too long already without numbers, return before the numbers are
+  // added.
   const isTooLong = (name: 'before' | 'after'): boolean =>
     texts.reduce((sum, each) => sum + (each?.[name].length ?? 0), 0) > mostOfPreview.side
   if (isTooLong('before') || isTooLong('after')) return {}
@@ -161,7 +176,10 @@ function editsOf(list: Json | undefined): Pick<Preview, 'diff' | 'note'> {
   }
 }
 
-/** The old and the new text of one edit; null if they are missing, or differ between the two spellings. */
+/**
+ * Returns the old and the new text of one edit. Returns null if a text is missing, or if the two spellings have
+ * different texts.
+ */
 function editTexts(params: JsonObject): { before: string; after: string; every: boolean } | null {
   const given = edits.filter((names) => names.some((name) => Object.hasOwn(params, name)))
   const [[before, after] = [], ...others] = given.map(([from, to]) => [params[from], params[to]] as const)
@@ -171,8 +189,8 @@ function editTexts(params: JsonObject): { before: string; after: string; every: 
 }
 
 /**
- * Returns the tool's own preview. If the tool has none, or does not accept parameters that an older version stored,
- * returns the first sentence of the tool's description.
+ * Returns the tool's own preview. Some tools have no preview, and a tool may not accept parameters that an older
+ * version stored. In these cases, returns the first sentence of the tool's description as the title.
  */
 function draftOf(tool: ToolDeclaration, given: JsonObject) {
   const parsed = tool.preview === undefined ? null : parseParams(tool, given)

@@ -43,13 +43,13 @@ export interface ApprovalView {
   readonly side_effect: SideEffect | null
   /** Whether the call can be undone; null for a whole run and for a call of an agent. */
   readonly reversible: Reversible | null
-  /** Only shown to people who may decide the approval. */
+  /** The parameters of the call. Is absent if the viewer may not decide the approval. */
   readonly params?: JsonObject
-  /** A readable view of the parameters. Only shown to people who may decide the approval. */
+  /** A readable view of the parameters. Is absent if the viewer may not decide the approval. */
   readonly preview?: Preview
   /**
-   * `superseded_by`: the approval that replaced this approval. `supersedes_id`: the former approval that this approval
-   * replaced. `held_again`: the reason why this approval replaced the former one.
+   * `superseded_by` is the id of the approval that replaced this approval. `supersedes_id` is the id of the former
+   * approval that this approval replaced. `held_again` is the reason for that replacement.
    */
   readonly superseded_by: string | null
   readonly supersedes_id: string | null
@@ -61,7 +61,8 @@ export interface ApprovalView {
   readonly risk: Risk
   readonly requested_by: string
   /**
-   * The email address that replaces `me` in a run's parameters. For an agent's call: the address of the key's person.
+   * For a run, the email address that replaces `me` in the parameters. For an agent's call, the address of the person
+   * for whom the agent asks.
    */
   readonly requester_email: string | null
   readonly approver: 'admin' | 'owner'
@@ -71,28 +72,31 @@ export interface ApprovalView {
   readonly created_at: string
   readonly expires_at: string | null
   readonly decided_at: string | null
-  /** Only for an unknown outcome: the route that resolves it. */
+  /** The route that resolves an unknown outcome. Is null for an approval. */
   readonly resolve_with: string | null
-  /** Only for an unknown outcome: the attempt whose outcome is unknown. */
+  /** The attempt whose outcome is unknown. Is null for an approval. */
   readonly attempt: number | null
-  /** Only present when a single approval is read. */
+  /** Is present only if a single approval is read. Lists and unknown outcomes have no details. */
   readonly detail?: ApprovalDetail
   readonly console_url: string
 }
 
-/** The fields that a single approval shows in addition to the fields of a list. */
+/** The additional fields of a single approval. Lists do not contain these fields. */
 export interface ApprovalDetail {
   readonly agent: { readonly name: string; readonly kind: string } | null
   /** The explanation of the decision that held the call; null for a whole run. */
   readonly explanation: string | null
-  /** Names of all enforced rules that hold the call, the deciding one first. */
+  /** The names of all enforced rules that require an approval of the call. The deciding rule comes first. */
   readonly held_by: readonly string[]
   readonly label_sources: readonly LabelSource[]
   /** The number of approving votes that are missing now. */
   readonly votes_missing: number
   /** The reason why the viewer's vote would be refused now; null if the vote would count. */
   readonly vote_refused: string | null
-  /** Only for an agent's call that was made: `ok`, `error` or `finished`, as the agent's client reported it. */
+  /**
+   * The outcome of an agent's call, as the agent's client reported it: `ok`, `error`, or `finished` if the client did
+   * not say. Is null if no outcome was reported, and for a call of a run.
+   */
   readonly observed: { readonly outcome: string; readonly at: string } | null
 }
 

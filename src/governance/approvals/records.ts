@@ -28,7 +28,7 @@ export interface ApprovalRecord {
   readonly workflow_id: string | null
   readonly step_id: string | null
   readonly item_index: number | null
-  /** Only for an agent's call: the id of its agent session (`ses_...`). */
+  /** The id of the agent session (`ses_...`). Is null if the approval is not for an agent's call. */
   readonly session_id: string | null
   readonly requested_by: string
   readonly params_hash: string | null
@@ -36,7 +36,7 @@ export interface ApprovalRecord {
   readonly rule_name: string | null
   /**
    * Id of the former approval that this approval replaces; null for the first approval of a call. `held_again` is the
-   * reason why it was replaced.
+   * reason for the replacement.
    */
   readonly supersedes_id: string | null
   readonly held_again: string | null
@@ -58,7 +58,7 @@ export interface ApprovalRecord {
 export interface NewApproval {
   record: ApprovalRecord
   sealed: Buffer | null
-  /** The sealed `ApprovedState`; null if none was read. */
+  /** The sealed `ApprovedState`; null if no state was read. */
   state: Buffer | null
   tool: string | null
   side_effect: SideEffect | null
@@ -76,13 +76,13 @@ export type NewDecision = Omit<DecisionsTable, 'matched_rules' | 'label_sources'
 export const isoTime = (time: string | null): string | null =>
   time === null ? null : new Date(time).toISOString()
 
-/** An approval's votes with the current roles of the voters. */
+/** Returns an approval's votes with the current roles of the voters. */
 export const withRoles = (approval: ApprovalRecord, roles: ReadonlyMap<string, Role>): VoteWithRole[] =>
   approval.votes.map((vote) => ({ ...vote, role: roles.get(vote.user_id) ?? null }))
 
 /**
- * Reads the newest approval that matches `where`, with its tool and with its votes and the voters' roles. Call this
- * function under the chain lock.
+ * Reads the newest approval that matches `where`. The result also contains the approval's tool, and its votes with the
+ * current roles of the voters. Call this function under the chain lock.
  */
 export async function loadApproval(
   tx: ChainTx,
@@ -112,7 +112,10 @@ export function insertApprovals(tx: ChainTx, approvals: readonly NewApproval[]):
 /** Bytes that a decision takes in addition to its JSON: indexes, and what is later recorded about its call. */
 const decisionBytes = 256
 
-/** Returns the part of an SQL statement that inserts decisions. Also adds their bytes to the organization's counter. */
+/**
+ * Returns the part of an SQL statement that inserts decisions. Also adds the decisions' bytes to the organization's
+ * counter.
+ */
 export function insertDecisions(tx: ChainTx, decisions: readonly NewDecision[]): RawBuilder<unknown> {
   const rows = decisions.map((decision) => {
     const text = JSON.stringify(decision)

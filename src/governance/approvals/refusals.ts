@@ -8,11 +8,13 @@ export interface Votable {
   readonly kind: ApprovalKind
   readonly status: ApprovalStatus
   readonly requested_by: string
-  /** Whether the approval's time is over, by the database's clock. */
+  /** Whether the approval is still pending although its time is over, by the database's clock. */
   readonly isDue: boolean
 }
 
-/** The error for a vote on an approval that is decided or expired; null while the approval is pending. */
+/**
+ * Returns the error for a vote on an approval that is decided or expired; null if the approval can still be decided.
+ */
 export function endedRefusal({ kind, status, isDue }: Omit<Votable, 'requested_by'>): DomainError | null {
   if (status === 'expired' || isDue)
     return new DomainError(
@@ -23,7 +25,10 @@ export function endedRefusal({ kind, status, isDue }: Omit<Votable, 'requested_b
   return new DomainError('approval_already_decided', `the approval is already \`${status}\``)
 }
 
-/** The error for a vote of this person; null if the vote would count. `voted`: ids of the people who have voted. */
+/**
+ * Returns the error for a vote of this person; null if the vote would count. `voted` contains the ids of the people who
+ * have voted.
+ */
 export async function voterRefusal(
   db: Db,
   organizationId: string,
@@ -51,7 +56,7 @@ export async function voterRefusal(
 /** A refusal names at most this many people. */
 const mostNamed = 3
 
-/** The message for a person who votes on their own request. It names people who can decide. */
+/** Returns the message for a person who votes on their own request. The message names people who can decide. */
 async function selfApprovalMessage(
   db: Db,
   {

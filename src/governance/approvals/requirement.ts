@@ -4,7 +4,7 @@ import type { GovernanceSettings } from '../../policy/settings.ts'
 /** The role that may vote, the number of votes needed, and whether the requester's own vote counts. */
 export interface Requirement {
   readonly approver: 'admin' | 'owner'
-  /** The threshold of the organization or the number of votes that the rule asks for, whichever is larger. */
+  /** The larger of two numbers: the organization's threshold, and the number of votes that the rule requires. */
   readonly needed: number
   readonly allowSelfApproval: boolean
 }
@@ -20,7 +20,7 @@ export interface VoteWithRole {
 }
 
 /**
- * Returns the requirement that an approval must satisfy now. The number of votes is the stored number or the
+ * Returns the requirement that an approval must satisfy now. The number of votes is the approval's stored number or the
  * organization's current threshold, whichever is larger. The current setting decides whether the requester's own vote
  * counts.
  */
@@ -41,7 +41,7 @@ export function mayDecide(role: Role | null | undefined, approver: 'admin' | 'ow
 /**
  * Returns the reason why a person's vote does not count; null if the vote counts. The service checks this when the
  * person votes, and again when a call uses the approval. Between these two moments, the voter's role or the setting on
- * self-approval may have changed. Then the vote no longer counts.
+ * self-approval may have changed. So a vote that counted first may not count later.
  */
 export function voteRefusal(
   voter: Pick<VoteWithRole, 'user_id' | 'role'>,

@@ -12,11 +12,12 @@ import { previewOf } from './preview.ts'
 import { mayDecide } from './requirement.ts'
 
 /*
- * The list of approvals also shows calls of open runs whose outcome is unknown. These calls are rows of `effects` and
- * have no row in `approvals`. A person resolves them with a route of the run.
+ * The list of approvals also shows calls with an unknown outcome, until a person has resolved the outcome or the run
+ * has ended. These calls are rows of `effects` and have no row in `approvals`. A person resolves an unknown outcome
+ * with a route of the run.
  */
 
-/** The route with which a person resolves unknown outcomes of a step. */
+/** Returns the route with which a person resolves the unknown outcomes of a step. */
 export const resolveRoute = (runId: string, stepId: string): string =>
   `POST /api/v1/runs/${runId}/steps/${encodeURIComponent(stepId)}/resolve`
 
@@ -26,8 +27,8 @@ const pageSize = 500
 export type UnresolvedRow = Awaited<ReturnType<typeof unresolvedPage>>[number]
 
 /**
- * Reads a page of a run's unknown outcomes that nobody has resolved: those after `stepId` and `item`, ordered by step
- * and item. Returns none for an ended run.
+ * Reads a page of a run's unknown outcomes that nobody has resolved, ordered by step and item. The page begins after
+ * `stepId` and `item`. For an ended run, the page is empty.
  */
 export const unresolvedPage = (db: Db, runId: string, stepId = '', item = -2) =>
   unresolved(db)
@@ -39,7 +40,8 @@ export const unresolvedPage = (db: Db, runId: string, stepId = '', item = -2) =>
     .execute()
 
 /**
- * All unknown outcomes of a run that nobody has resolved. `first` is the first page, if the caller has read it already.
+ * Reads all unknown outcomes of a run that nobody has resolved. `first` is the first page, if the caller has read it
+ * already.
  */
 export async function* unresolvedOf(
   db: Db,
@@ -66,7 +68,10 @@ const unresolved = (db: Db) =>
     .where('e.resolved_outcome', 'is', null)
     .where('r.finished_at', 'is', null)
 
-/** Returns a page of unknown outcomes for the list: ordered by run, the newest first, then by step and item. */
+/**
+ * Returns a page of unknown outcomes for the list of approvals. The newest run comes first. The outcomes of one run are
+ * ordered by step and item.
+ */
 export async function listResolutions(
   context: Pick<Context, 'config' | 'db' | 'sealer'>,
   viewer: Viewer,
@@ -102,7 +107,10 @@ export async function listResolutions(
   return { ...page, data: await Promise.all(page.data.map((row) => resolutionView(context, viewer, row))) }
 }
 
-/** Reads one unknown outcome by its id. Throws `not_found`, also if a person has resolved the outcome already. */
+/**
+ * Reads one unknown outcome by its id. Throws `not_found` if there is no such outcome, if a person has resolved it
+ * already, or if its run has ended.
+ */
 export async function readResolution(
   context: Pick<Context, 'config' | 'db' | 'sealer'>,
   viewer: Viewer,

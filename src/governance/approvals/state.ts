@@ -5,12 +5,11 @@ import { countingVotes, type Requirement, type VoteWithRole } from './requiremen
 /**
  * The state of an approval for a call or run at one moment:
  *
- * - `pending`: the approval needs votes. This is also the state of an approved approval whose votes are no longer
- *   enough;
+ * - `pending`: the approval needs votes. An approved approval also has this state if its votes are no longer enough;
  * - `usable`: the call or run may go on;
  * - `rejected`: a person rejected the approval;
- * - `expired`: its time is over. The stored status can still be `pending` (the expiry is not recorded yet), or
- *   `approved` (the approval was not used in time);
+ * - `expired`: the approval's time is over. The stored status can still be `pending` (the expiry is not recorded yet),
+ *   or `approved` (the approval was not used in time);
  * - `withdrawn`: the stored status is `cancelled`;
  * - `used`: another call has used the approval.
  */
@@ -22,8 +21,8 @@ interface Expiring {
 }
 
 /**
- * Decides an approval's state. `now` is the database's clock, read under the chain lock. `user` identifies the call or
- * run that asks, written as in `used_by`. If this call or run has used the approval before, the approval also covers
+ * Returns an approval's state. `now` is the database's clock, read under the chain lock. `user` identifies the call or
+ * run that asks, in the format of `used_by`. If this call or run has used the approval before, the approval also covers
  * its retries, even after `expires_at`.
  */
 export function approvalState(

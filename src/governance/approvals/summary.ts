@@ -5,8 +5,8 @@ import type { Risk } from '../../db/schema/runs.ts'
 import { readBounded } from '../bounded-read.ts'
 
 /**
- * The total number of waiting approvals, and the number for each value of the fields that filter the list. The largest
- * counts come first.
+ * The total number of waiting approvals, and the number for each kind, rule, requester and risk level. In each list,
+ * the largest number comes first.
  */
 export interface WaitingSummary {
   readonly total: number
@@ -27,7 +27,6 @@ export interface WaitingSummary {
 /** Each list has at most this many entries. */
 const mostEntries = 100
 
-/** Counts the waiting approvals of an organization. */
 export async function readWaitingSummary(db: Db, organizationId: string): Promise<WaitingSummary> {
   const { rows } = await readBounded(db, (trx) =>
     countWaitingApprovals({ organizationId, mostEntries }).execute(trx),

@@ -16,7 +16,7 @@ export interface VoteRequest {
   readonly approvalId: string
   readonly decision: 'approve' | 'reject'
   readonly comment: string
-  /** Only with `reject`: the voter asks the requester to change something and ask again. */
+  /** True if the voter rejects, and asks the requester to change something and ask again. */
   readonly changesRequested?: boolean
   readonly once?: Once | null
 }
@@ -39,7 +39,7 @@ export async function vote(context: Acting, request: VoteRequest): Promise<void>
     const ended = endedRefusal({ ...approval, isDue: due })
     if (due) {
       expireNow(tx, approval)
-      // Return the error and do not throw it: the expiry must commit although the vote is refused.
+      // The error is returned and not thrown. If it were thrown, the expiry would not be committed.
       return ended
     }
     if (ended !== null) throw ended

@@ -12,7 +12,8 @@ export interface VoteView {
 }
 
 /**
- * Reads the votes on these approvals. The result has the votes of each approval under its id, the earliest vote first.
+ * Reads the votes on these approvals. The result is a map from the id of an approval to its votes, the earliest vote
+ * first.
  */
 export async function readVotes(
   context: Pick<Context, 'db'>,
@@ -51,7 +52,7 @@ const longestQuote = 300
 
 /**
  * Returns a part of a sentence that names the rejecting person and quotes their comment. `what` names the rejected
- * thing.
+ * thing. Example: "`ann@example.com` rejected the call with the comment `too early`".
  */
 export function rejectionBy(
   votes: readonly {
@@ -69,7 +70,10 @@ export function rejectionBy(
   return vote.comment.trim() === '' ? by : `${by} with the comment ${quoted(vote.comment)}`
 }
 
-/** A person's text as part of a sentence: in one line, in backticks, cut after `longestQuote` characters. */
+/**
+ * Returns a person's text as part of a sentence. The text is in one line, in backticks, and cut after `longestQuote`
+ * characters.
+ */
 export function quoted(words: string): string {
   const line = words.replaceAll(/\s+/g, ' ').trim()
   return `\`${line.length > longestQuote ? `${line.slice(0, longestQuote).toWellFormed()}…` : line}\``

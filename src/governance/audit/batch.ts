@@ -2,14 +2,19 @@ import { sql } from 'kysely'
 import type { ChainReader, ChainTx } from './chain-tx.ts'
 import type { CommitPoint } from './commit-points.ts'
 
-/** A kind of operation. Operations of one kind can share a transaction, with one read and one write for all of them. */
+/**
+ * A kind of operation. Operations of one kind can share a transaction. One read and one write then serve all of them.
+ */
 export interface BatchKind<Op, Shared, R> {
   readonly point: CommitPoint
-  /** Kinds of one family have the same `load` and `write`. Their operations are read and written together. */
+  /**
+   * Kinds with the same family have the same `load` and `write`. The operations of one family are read and written
+   * together.
+   */
   readonly family?: object
   /**
-   * Estimates how many characters the operation writes. The sum limits how many operations share a transaction. Default
-   * 0.
+   * Estimates how many characters the operation writes; 0 if the kind has no estimate. The sum over the operations
+   * limits how many of them share a transaction.
    */
   weight?(op: Op): number
   /**
@@ -18,7 +23,8 @@ export interface BatchKind<Op, Shared, R> {
    */
   load(reader: ChainReader, ops: readonly Op[]): Promise<Shared>
   /**
-   * Decides one operation. It is called for the operations in order. It changes only `shared` and the buffers of `tx`.
+   * Decides one operation. The transaction decides its operations in order. `apply` changes only `shared` and the
+   * buffers of `tx`.
    */
   apply(tx: ChainTx, shared: Shared, op: Op): R
   /**
@@ -75,9 +81,7 @@ export async function runBatch(
 export const planningOf = (operation: Operation | undefined): 'force_generic_plan' | 'auto' =>
   operation?.kind == null ? 'auto' : 'force_generic_plan'
 
-/**
- * Neighbouring operations of one family. `shared` resolves to the data that they share, once this data has been read.
- */
+/** Neighbouring operations of one family. `shared` resolves to the data that these operations share. */
 export interface Segment {
   readonly kind: NonNullable<Operation['kind']>
   readonly entries: readonly Operation[]
@@ -85,8 +89,8 @@ export interface Segment {
 }
 
 /**
- * Starts to read the shared data of the operations from `start` on. Returns null if the operation at `start` sends its
- * own statements.
+ * Returns the neighbouring operations of one family from `start` on, and starts to read their shared data. Returns null
+ * if the operation at `start` sends its own statements.
  */
 export function loadSegment(reader: ChainReader, batch: readonly Operation[], start: number): Segment | null {
   const kind = batch[start]?.kind ?? null
@@ -99,8 +103,8 @@ export function loadSegment(reader: ChainReader, batch: readonly Operation[], st
     reader,
     entries.map((entry) => entry.op),
   )
-  // `runBatch` awaits this promise. If the transaction fails first, nobody awaits it. This line prevents an unhandled
-  // rejection then.
+  // `runBatch` awaits this promise. If the transaction fails earlier, nobody awaits the promise. This line prevents an
+  // unhandled rejection in that case.
   shared.catch(() => undefined)
   return { kind, entries, shared }
 }

@@ -47,11 +47,11 @@ export class ChainTx implements ChainReader {
   readonly policy: LoadedPolicy
   readonly now: Date
   /**
-   * Ids of changed approvals, and of runs whose events, status or approvals changed. After the commit, requests that
-   * wait for these runs and approvals are woken.
+   * Ids of approvals that have changed. Also ids of runs, if events, the status or approvals of the run have changed.
+   * After the commit, requests that wait for these runs and approvals are woken.
    */
   readonly touched = new Set<string>()
-  /** Runs to which this transaction gave a slot. After the commit, the log gets a line for each run. */
+  /** The runs to which this transaction gave a slot. After the commit, the log gets a line for each run. */
   readonly granted: GrantedRun[] = []
   /** Whether outbox rows were written. If so, the relay runs right after the commit. */
   outboxWritten = false
@@ -69,8 +69,8 @@ export class ChainTx implements ChainReader {
   /** Bytes that this transaction writes and that no trigger counts. `flush` adds them to the stored counter. */
   #stored = 0
   /**
-   * Bytes that this transaction writes and that a trigger counts. The stored counter in `#before` does not contain them
-   * yet.
+   * Bytes that this transaction writes and that a trigger counts. The stored counter in `#before` does not contain
+   * these bytes yet.
    */
   #expected = 0
   #expectedApprovals = 0
@@ -90,7 +90,10 @@ export class ChainTx implements ChainReader {
     this.#before = { bytes: head.stored_bytes, pending: head.pending_approvals }
   }
 
-  /** Bytes stored for the organization, with the writes of this transaction as far as they are known. */
+  /**
+   * Bytes stored for the organization. Includes the bytes that `append`, `stores` and `expects` have added in this
+   * transaction.
+   */
   get storedBytes(): number {
     return this.#before.bytes + this.#stored + this.#expected
   }
@@ -99,7 +102,7 @@ export class ChainTx implements ChainReader {
     return this.#before.pending + this.#expectedApprovals
   }
 
-  /** Adds bytes of rows that no trigger counts (migration 0022): decisions and agents' sessions. */
+  /** Adds the bytes of decisions and agents' sessions. No trigger counts these rows (migration 0022). */
   stores(bytes: number): void {
     this.#stored += bytes
   }
@@ -114,14 +117,14 @@ export class ChainTx implements ChainReader {
   }
 
   /**
-   * Sends a statement. If the statement only writes, the caller need not await the result: if the statement fails, the
-   * commit fails.
+   * Sends a statement. If the statement fails, the commit fails. So the caller need not await a statement that only
+   * writes.
    */
   send<T>(statement: Statement<T>): Promise<readonly T[]> {
     return this.#pipe.send(statement)
   }
 
-  /** Position and hash of the newest entry, including entries of this transaction. */
+  /** Position and hash of the chain's newest entry. This can be an entry of this transaction. */
   get head(): ChainPosition {
     return this.#position
   }
@@ -141,8 +144,8 @@ export class ChainTx implements ChainReader {
   }
 
   /**
-   * Call this before `append` when a rule, policy or setting was saved. From the next decision on, every process
-   * decides by the saved state.
+   * Call this after a rule, policy or setting was saved, and before `append`. Every process uses the saved state from
+   * the next decision on.
    */
   policyChanged(): void {
     this.#policyVersion += 1
@@ -167,16 +170,16 @@ export class ChainTx implements ChainReader {
   }
 
   /**
-   * Records a change about which people get messages. `subject`: the id of an approval or run, or `RUN/STEP/ITEM` of a
-   * call.
+   * Records a change that may cause messages to people. `subject` is the id of an approval or of a run. For a call it
+   * is `RUN/STEP/ITEM`.
    */
   notice(kind: NoticeKind, subject: string): void {
     this.#notices.set(subject, kind)
   }
 
   /**
-   * Sends an event to `webhookIds` after the commit. By default, these are the organization's webhooks that subscribe
-   * to this event. Returns the id of the message; null if there is no webhook to send to.
+   * Sends an event to the webhooks in `webhookIds` after the commit. By default, the event goes to the organization's
+   * webhooks that subscribe to it. Returns the id of the message; null if there is no webhook to send to.
    */
   publish(
     type: WebhookEvent,
@@ -198,8 +201,8 @@ export class ChainTx implements ChainReader {
   }
 
   /**
-   * Writes events, outbox rows, notices, entries and the new head to the database. The combiner calls it once, before
-   * the commit.
+   * Writes events, outbox rows, notices, messages to webhooks, entries and the new head to the database. Throws if
+   * there is no audit entry but something else to write. The combiner calls this function once, before the commit.
    */
   flush(): void {
     if (this.#entries.length === 0) {
@@ -225,7 +228,7 @@ export class ChainTx implements ChainReader {
       where organization_id = ${this.organizationId}`)
   }
 
-  /** Advances each run's event counter and inserts its events in order. */
+  /** Returns the SQL that advances each run's event counter and inserts the run's events in order. */
   #eventParts(): RawBuilder<unknown>[] {
     const rows = [...this.#events].flatMap(([runId, events]) =>
       events.map((event, index) => ({ runId, place: index + 1, ...event })),

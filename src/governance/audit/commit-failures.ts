@@ -1,21 +1,21 @@
 import { isConnectionError, writeRefusal, type WriteRefusal } from '../../db/errors.ts'
 import { DomainError } from '../errors.ts'
 
-/** The transaction may have committed, so its operations must not run again. */
+/** It is unknown whether the transaction has committed. So its operations must not run again. */
 export class UnknownCommit extends Error {}
 
-/** The database ended the transaction and its connection, because it took too long. Nothing was saved. */
+/** The transaction took too long, so the database ended the transaction and its connection. Nothing was saved. */
 export class TookTooLong extends Error {}
 
 /**
- * An entry that this service did not write has the next position of the chain. Nothing can be saved until a person has
+ * Another program has written an entry at the next position of the chain. Nothing can be saved until a person has
  * verified the log.
  */
 export class ForeignEntry extends Error {}
 
 /**
- * The error that callers get for `TookTooLong`. Callers must not treat it as an outage, because the same work may take
- * too long each time.
+ * The error that callers get for `TookTooLong`. Callers must not treat this error as an outage, because the same work
+ * may take too long each time.
  */
 export class TransactionTooLong extends DomainError {
   constructor() {
@@ -23,13 +23,13 @@ export class TransactionTooLong extends DomainError {
   }
 }
 
-/** Whether it can help to run the failed operations again in smaller batches. */
+/** Returns whether the failed operations may succeed in smaller batches. */
 export function isRetryableAlone(error: unknown): boolean {
   const isSettled = error instanceof UnknownCommit || error instanceof ForeignEntry
   return !isSettled && !isConnectionError(error) && writeRefusal(error) === null
 }
 
-/** The error that the callers of a failed operation get. */
+/** Returns the error that the callers of a failed operation get. */
 export function answerTo(error: unknown): unknown {
   if (error instanceof UnknownCommit)
     return new DomainError(
@@ -52,7 +52,7 @@ export function answerTo(error: unknown): unknown {
   return error
 }
 
-/** The reason of a failure, for the metrics. Errors that come from an operation itself count as `operation`. */
+/** Returns the reason of a failure, for the metrics. Errors that come from an operation itself count as `operation`. */
 export function reasonOf(error: unknown): 'database' | 'foreign_entry' | 'operation' | WriteRefusal {
   if (error instanceof ForeignEntry) return 'foreign_entry'
   const refusal = writeRefusal(error)

@@ -1,9 +1,9 @@
 import { readFileSync, renameSync } from 'node:fs'
 
 /**
- * Each durable write has a name, and a line that says what a crash just before or just after the write means. Tests
- * kill the process at each point (`<name>:before`, `<name>:after`): they name the point in `faultFile`. In production
- * the process never reads this file.
+ * The name of each durable write, with the meaning of a crash just before the write and just after it. Tests kill the
+ * process at each of these points. To do so, a test writes the point into `faultFile`, for example `run.accept:before`.
+ * In production, the process never reads this file.
  */
 export const commitPoints = {
   'run.accept': 'before: the caller gets no answer and no run exists; after: the outbox starts the run',
@@ -51,12 +51,15 @@ export const commitPoints = {
 } as const
 export type CommitPoint = keyof typeof commitPoints
 
-/** Path of a file that names the point at which a process must die, e.g. `effect.decide:after`. Only tests set it. */
+/**
+ * The path of a file. The file names the point at which a process must die, for example `effect.decide:after`. Only
+ * tests set this path.
+ */
 const faultFile = process.env.APP_ENV === 'production' ? undefined : process.env.COUNTERSIGN_FAULT_FILE
 
 /**
  * Kills this process with SIGKILL if the fault file names this point. Several processes may read the file, but only the
- * process that renames it dies.
+ * process that renames the file dies.
  */
 export function faultSwitch(point: `${CommitPoint}:${'before' | 'after'}`): void {
   if (faultFile === undefined) return
@@ -69,7 +72,7 @@ export function faultSwitch(point: `${CommitPoint}:${'before' | 'after'}`): void
   process.kill(process.pid, 'SIGKILL')
 }
 
-/** Runs a commit. Tests can kill the process just before or just after it. */
+/** Runs a commit. Tests can kill the process just before or just after the commit. */
 export async function atCommitPoint<T>(point: CommitPoint, commit: () => Promise<T>): Promise<T> {
   faultSwitch(`${point}:before`)
   const result = await commit()

@@ -1,12 +1,12 @@
 import { heapBytes } from '../../shared/byte-cache.ts'
 
-/** A saved rule: its id, and its body as JSON text. */
+/** A saved rule. `text` is its body as JSON. */
 export interface SavedRow {
   readonly id: string
   readonly text: string
 }
 
-/** A rule and the text that it was compiled from; `compiled` is null for a rule that is not active. */
+/** A rule in compiled form. `text` is the saved body. `compiled` is null if the rule is not active. */
 interface CompiledRow<Compiled> {
   readonly text: string
   readonly compiled: Compiled | null
@@ -14,7 +14,7 @@ interface CompiledRow<Compiled> {
   readonly bytes: number
 }
 
-/** Compiled rules by id, in the order in which they were saved. */
+/** Maps the id of each rule to its compiled rule. The order is the order of the saved rules. */
 export type CompiledRows<Compiled> = ReadonlyMap<string, CompiledRow<Compiled>>
 
 /** A saved rule and its compiled rule together take about this many times the memory of the saved rule. */

@@ -1,12 +1,12 @@
 import type { Integration } from '../../catalog/tool.ts'
 
-/** The status of a connection that was not revoked. `expired`: the service no longer accepts its credential. */
+/** The status of a connection that was not revoked. It is `expired` if the service no longer accepts the credential. */
 export type LiveStatus = 'active' | 'expired'
 
 /** A connection that was not revoked. */
 export interface LiveConnection {
   readonly status: LiveStatus
-  /** Tools that cannot use this connection, because the authorization server did not grant a right that they need. */
+  /** Tools that cannot use this connection. Each of them needs a right that the authorization server did not grant. */
   readonly lacking: readonly string[]
 }
 
@@ -20,9 +20,9 @@ export type LiveRow = readonly [
 
 /** The connections that an organization and its members can use. */
 export interface Connected {
-  /** Tools for which the organization may use the connection of the whole installation. */
+  /** Tools that the organization may call with the connection of the whole installation. */
   readonly installation: ReadonlySet<string>
-  /** Live connections of the organization and its members, by `keyOf`. */
+  /** Live connections of the organization and its members. `keyOf` makes the keys. */
   readonly live: ReadonlyMap<string, LiveConnection>
 }
 
@@ -41,9 +41,9 @@ export function connectedOf(installation: readonly string[], live: readonly Live
 const keyOf = (ownerId: string | null, integration: string): string => `${ownerId ?? ''} ${integration}`
 
 /**
- * Returns the connection that a person's call uses: the person's own connection, else the organization's; null if there
- * is neither. The organization's connection does not replace an expired connection of the person, because the call
- * would then act as another account.
+ * Returns the connection that a person's call uses. This is the person's own connection, even if it has expired.
+ * Without an own connection, it is the organization's connection. Returns null if both are missing. The organization's
+ * connection does not replace an expired own connection, because the call would then act as another account.
  */
 export function liveConnection(
   { live }: Connected,

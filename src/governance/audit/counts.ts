@@ -11,30 +11,33 @@ import type { Database, Db } from '../../db/schema/index.ts'
 /** The number of entries of a segment. Segment `n` begins at position `n * segmentLength + 1`. */
 export const segmentLength = 2_048
 
-/** Positions of a chain: `from` is included, `to` is not. */
+/** A range of positions in a chain. `from` is included, `to` is not included. */
 export type Stretch = readonly [from: number, to: number]
 
 /**
- * Selects entries of one type (`eventType`), entries of one person (`userId`), entries of this type and person, or all
- * entries.
+ * Selects entries of a chain. With `eventType`, selects entries of this type. With `userId`, selects entries of this
+ * person. With both, selects entries of this type and this person. With neither, selects all entries.
  */
 export interface Kind {
   readonly eventType?: string | undefined
   readonly userId?: string | undefined
 }
 
-/** The event types of decisions. Decisions are also counted by their status, which is the verdict. */
+/** The event types of decisions. The status of a decision is its verdict. Decisions are also counted by status. */
 const decisionTypes = ['agent_call.decided', 'tool_call.decided'] as const
 const verdicts = ['allow', 'require_approval', 'deny'] as const
 
-/** One round counts at most `mostSegments` segments, of at most `mostChains` chains. */
+/** One round counts at most `mostSegments` segments, in at most `mostChains` chains. */
 const mostChains = 1_000
 const mostSegments = 500
 
-/** Counts the segments that have become full since the last round. Several processes may do this at the same time. */
+/**
+ * Counts the entries of segments that have become full since the last round. Several processes may do this at the same
+ * time.
+ */
 export async function countSegments(db: Db): Promise<void> {
   const { rows } = await chainsToCount(segmentLength, mostChains).execute(db)
-  // In each turn, one segment of each chain is counted, so that a long chain does not delay the other chains.
+  // Each turn counts one segment of each chain, so that a long chain does not delay the other chains.
   let left = mostSegments
   for (let turn = 0; left > 0; turn += 1) {
     const due = rows.filter(({ next, end }) => next + turn < end).slice(0, left)
@@ -44,7 +47,7 @@ export async function countSegments(db: Db): Promise<void> {
   }
 }
 
-/** Counts with one statement, so a segment is counted completely or not at all. */
+/** Counts the entries of a segment with one statement. So a segment is counted completely or not at all. */
 async function countSegment(db: Db, organizationId: string, segment: number): Promise<void> {
   const [from, to] = placesOf(segment)
   await countSegmentEntries({ organizationId, segment, from, to, decisionTypes }).execute(db)
@@ -55,7 +58,7 @@ const placesOf = (segment: number): Stretch => [
   (segment + 1) * segmentLength + 1,
 ]
 
-/** A part of a stretch, and the number of its entries that belong to a `Kind`. */
+/** A part of a stretch. `entries` is the number of entries of one `Kind` in this part. */
 export interface Part {
   readonly from: number
   readonly to: number
@@ -63,9 +66,9 @@ export interface Part {
 }
 
 /**
- * Returns the parts of a stretch of the chain that have entries of this kind, the newest first. For whole segments,
- * reads the stored counts in `audit_counts`. At each end of the stretch there may be entries outside the counted
- * segments: `count` counts these.
+ * Divides a stretch of the chain into parts. Returns the parts that contain entries of this kind, the newest part
+ * first. For whole segments, reads the stored counts in `audit_counts`. The two ends of the stretch may lie outside the
+ * counted segments. `count` counts the entries there.
  */
 export async function partsOf(
   trx: Transaction<Database>,
@@ -91,7 +94,7 @@ async function partAt([from, to]: Stretch, count: (part: Stretch) => Promise<num
   return { from, to, entries: from < to ? await count([from, to]) : 0 }
 }
 
-/** The number of decisions on calls between two positions of the chain, by verdict. */
+/** Counts the decisions on calls in a stretch of the chain. Returns one number for each verdict. */
 export async function countVerdicts(
   trx: Transaction<Database>,
   organizationId: string,
@@ -119,7 +122,10 @@ export async function countVerdicts(
 const countedIn = (organizationId: string, [first, end]: Stretch): RawBuilder<unknown> =>
   sql`organization_id = ${organizationId} and segment >= ${first} and segment < ${end}`
 
-/** Returns the counted segments that are inside a stretch, and the positions before and after these segments. */
+/**
+ * Splits a stretch. `inside` has the numbers of the counted segments that lie completely in the stretch. `ends` has the
+ * positions of the stretch before and after these segments.
+ */
 async function split(
   trx: Transaction<Database>,
   organizationId: string,

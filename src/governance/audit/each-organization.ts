@@ -5,11 +5,13 @@ interface OfOrganization {
 }
 
 /**
- * Groups the rows by organization and calls `work` once for each organization. These calls run at the same time.
- * An organization's rows stay together, because their transactions wait for the same chain. If `work` fails for some
- * organizations, the errors are only logged, so that one broken chain does not stop the work for other organizations.
- * If `work` fails for all organizations, throws the first error, because the cause is then probably an outage. `task`
- * names the work in the log.
+ * Groups the rows by organization and calls `work` once for each organization. These calls run at the same time. An
+ * organization's rows stay together, because their transactions wait for the same chain. `task` names the work in the
+ * log.
+ *
+ * If `work` fails for some organizations, the errors are only logged. So one broken chain does not stop the work for
+ * other organizations. If `work` fails for all organizations, throws the first error, because the cause is probably an
+ * outage.
  */
 export async function eachOrganization<Row extends OfOrganization>(
   sparseLog: SparseLog,

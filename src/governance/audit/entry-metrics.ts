@@ -28,7 +28,7 @@ function countCall(
   { toolCalls, toolSeconds }: Metrics,
   { action: tool, status, durationMs }: EntryDraft,
 ): void {
-  // Count only tools of the catalogue: a metric's label must not have an unlimited number of values.
+  // Count only calls of tools in the catalogue, because a metric's label must not have an unlimited number of values.
   if (getTool(tool) === undefined) return
   toolCalls.inc({ tool, outcome: status })
   if (typeof durationMs === 'number') toolSeconds.observe({ tool }, durationMs / 1_000)

@@ -9,12 +9,12 @@ export type Actor =
       readonly id: string
       readonly apiKeyId?: string | null
       readonly ip?: string | null
-      /** Id of the HTTP request. Only the log contains it, not the chain. */
+      /** The id of the HTTP request. The log contains this id, but the chain does not. */
       readonly requestId?: string | undefined
     }
   | { readonly type: 'system'; readonly id: string }
 
-/** The fields of an audit entry before it gets its position in the chain. */
+/** An audit entry that has no position in the chain yet. */
 export interface EntryDraft {
   readonly eventType: string
   readonly action: string
@@ -24,12 +24,14 @@ export interface EntryDraft {
   readonly runId?: string | null
   readonly durationMs?: number | null
   readonly metadata?: Readonly<Partial<Record<string, Json>>>
-  /** Further fields for the entry's line in the log: ids and codes that the chain does not contain. */
+  /** More fields for the entry's line in the log. They are ids and codes that the chain does not contain. */
   readonly logged?: LoggedFields
 }
 
 export interface LoggedFields {
-  /** Id of the request that started the run. By default, the log shows the id of the actor's request. */
+  /**
+   * The id of the request that started the run. If this field is missing, the log shows the id of the actor's request.
+   */
   readonly request_id?: string | null
   /** The tool that a person's action is about. */
   readonly tool?: string | null
@@ -55,7 +57,7 @@ export interface ChainPosition {
 }
 
 export interface SealedEntry {
-  /** RFC 8785 text of the entry without `hash`. */
+  /** The entry as RFC 8785 text, without the field `hash`. */
   readonly canonical: string
   readonly hash: string
 }
@@ -64,9 +66,9 @@ export interface SealedEntry {
 export const chainStart: ChainPosition = { seq: 0, hash: '0'.repeat(64) }
 
 /**
- * Makes the entry that follows `head`. Its `seq` is one more than that of `head`, its `prev_hash` is the hash of
- * `head`, and its `hash` is the SHA-256 of its canonical bytes. The metadata contains the policy version in force. So
- * the check of the chain (verify-entry.ts) can detect a decision that was made by outdated rules.
+ * Makes the entry that follows `head`. The new entry's `prev_hash` is the hash of `head`. The new entry's `hash` is the
+ * SHA-256 of its canonical bytes. The metadata contains the present policy version. So the check of the chain
+ * (verify-entry.ts) can detect a decision that was made by outdated rules.
  */
 export function sealEntry(
   organizationId: string,

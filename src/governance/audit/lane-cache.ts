@@ -1,19 +1,19 @@
 /** The state that this process keeps for one organization. */
 export interface CachedLane {
-  /** True if no operation is in progress. Only an idle lane can be dropped. */
+  /** True if no operation waits or runs. Only an idle lane can be dropped. */
   readonly idle: boolean
   /** Estimated bytes in memory. */
   readonly bytes: number
 }
 
 /**
- * Keeps the lanes of organizations. If there are more than `count` lanes, drops idle lanes, the least recently used
- * first. If all lanes together take more than `bytes`, drops idle lanes, the largest first.
+ * Keeps the lanes of organizations. If there are more than `count` lanes, drops idle lanes. The least recently used
+ * lanes are dropped first. If all lanes together take more than `bytes`, drops idle lanes, the largest first.
  */
 export class LaneCache<Lane extends CachedLane> {
   readonly #limits: { readonly count: number; readonly bytes: number }
   readonly #lanes = new Map<string, Lane>()
-  /** Large lanes that should be dropped when they are idle. They were busy when the lanes were measured. */
+  /** Large lanes that could not be dropped because they were busy. When one of them becomes idle, `trim` runs again. */
   readonly #tooLarge = new Set<Lane>()
 
   constructor(limits: { readonly count: number; readonly bytes: number }) {
@@ -28,7 +28,7 @@ export class LaneCache<Lane extends CachedLane> {
     return this.#lanes.values()
   }
 
-  /** Returns the organization's lane. Calls `make` if there is none. */
+  /** Returns the organization's lane. If there is no lane, makes one with `make`. */
   laneOf(organizationId: string, make: () => Lane): Lane {
     const known = this.#lanes.get(organizationId)
     if (known === undefined) this.#trim(this.#limits.count - 1)
@@ -38,12 +38,12 @@ export class LaneCache<Lane extends CachedLane> {
     return lane
   }
 
-  /** Drops idle lanes above the limits. Call it when a lane has grown. */
+  /** Drops idle lanes until both limits are met, as far as possible. Call this method when a lane has grown. */
   trim(): void {
     this.#trim(this.#limits.count)
   }
 
-  /** Call this when a lane has nothing more to do. If the lane is too large, it can be dropped now. */
+  /** Call this method when a lane has nothing more to do. If the lane was too large before, it may be dropped now. */
   becameIdle(lane: Lane): void {
     if (this.#tooLarge.delete(lane)) this.trim()
   }

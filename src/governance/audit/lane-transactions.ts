@@ -12,17 +12,17 @@ import { loadPolicy, type LoadedPolicy } from './policy-cache.ts'
 export interface TransactionOptions {
   readonly pipeline: Pipeline
   /**
-   * Called if another program has appended an entry, but at most once a minute. `seq` is the entry's position; null if
-   * it is unknown.
+   * Called when another program has appended an entry, but at most once a minute. `seq` is the position of that entry.
+   * It is null if the position is unknown.
    */
   readonly onForeignEntry?: (organizationId: string, seq: number | null) => void
-  /** Called after each commit with the number of operations and the milliseconds under the lock. */
+  /** Called after each commit. `lockedMilliseconds` is how long the transaction of these operations held the lock. */
   readonly onTransaction?: (operations: number, lockedMilliseconds: number) => void
-  /** A transaction may take at most this long after it has the lock. Default 5 s. */
+  /** The longest time, in milliseconds, that a transaction may take after it has got the lock. The default is 5 s. */
   readonly transactionMilliseconds?: number
   /**
-   * If the answer to a COMMIT is lost, the lane looks for the commit for at most this long. After that, the callers get
-   * `unavailable`, and the outcome is unknown to them. Default 20 s.
+   * If the answer to a COMMIT is lost, the lane tries for at most this long to find out whether the batch was saved.
+   * After that, the callers get `unavailable` and do not know the outcome. The default is 20 s.
    */
   readonly settleMilliseconds?: number
 }
@@ -61,17 +61,20 @@ export class LaneTransactions {
     return this.#policy?.bytes ?? 0
   }
 
-  /** The policy in memory if it has that version, else null. */
+  /** Returns the policy in memory if it has this version, and null otherwise. */
   policyOf({ policy_version, frozen }: PolicyVersion): LoadedPolicy | null {
     return this.#policy?.version === policy_version && this.#policy.frozen === frozen ? this.#policy : null
   }
 
-  /** The policy in memory, of any version; null if there is none. */
+  /** The policy in memory. It can have any version. Is null if there is no policy in memory. */
   get policy(): LoadedPolicy | null {
     return this.#policy
   }
 
-  /** Keeps a policy in memory. If a transaction finds another version under the lock, it loads that version. */
+  /**
+   * Keeps a policy in memory. If a transaction finds another version under the lock, the transaction loads that
+   * version.
+   */
   keep(policy: LoadedPolicy): LoadedPolicy {
     this.#policy = policy
     this.#onLoaded()
@@ -118,8 +121,8 @@ export class LaneTransactions {
   }
 
   /**
-   * Reports the foreign entry that already has the next position. Combiners append entries only while they hold the
-   * lock, and this lane had the lock. So no combiner has written that entry.
+   * Reports the foreign entry that already has the next position. Combiners append entries only under the lock, and
+   * this lane had the lock. So no combiner has written that entry.
    */
   #alarm(cause: unknown): ForeignEntry {
     const seq = /, (\d+)\) already exists/.exec((cause as { detail?: string }).detail ?? '')?.[1]
@@ -149,8 +152,8 @@ export class LaneTransactions {
   }
 
   /**
-   * Returns whether the transaction has committed although its COMMIT failed. Throws `UnknownCommit` if this cannot be
-   * found out in time.
+   * Returns whether the transaction has committed although its COMMIT failed. Throws `UnknownCommit` if the database
+   * does not answer this question in time.
    */
   async #settled(tx: ChainTx, cause: unknown): Promise<boolean> {
     if (tx.entries === 0) return false
@@ -168,8 +171,8 @@ export class LaneTransactions {
   async #isStored(tx: ChainTx): Promise<boolean> {
     const pipe = await this.#options.pipeline.open()
     try {
-      // The lost transaction holds this lock while it lives. So when we have the lock, that transaction has committed
-      // or is gone.
+      // The lost transaction holds this lock until it ends. So after this statement, the lost transaction has committed
+      // or was rolled back.
       await this.#lock(pipe)
       const [found] = await pipe.send(sql<{ hash: string }>`
         select hash from audit_events where organization_id = ${this.#organizationId} and seq = ${tx.head.seq}`)

@@ -20,14 +20,14 @@ export interface LaneOptions extends TransactionOptions {
   readonly onEntries?: (organizationId: string, drafts: readonly EntryDraft[]) => void
   /** Called when a transaction fails. */
   readonly onFailed?: (reason: ReturnType<typeof reasonOf>) => void
-  /** A batch has at most this many operations. If it is 1, each operation locks, appends and commits alone. */
+  /** A batch has at most this many operations. With 1, each operation has its own transaction. */
   readonly maxBatch?: number
 }
 
 export interface LaneEvents {
   /** Called after the lane has loaded another policy, because the lane may use more memory now. */
   onLoaded(): void
-  /** Called when no operation waits in the lane. */
+  /** Called when the lane has no more operations to run. */
   onIdle(lane: Lane): void
 }
 
@@ -40,7 +40,7 @@ export interface WaitingOperation extends Operation {
 const defaultMaxBatch = 256
 /**
  * A transaction runs at most this many operations that send their own statements. Such operations take longer than
- * others.
+ * other operations.
  */
 const maxAlone = 24
 /** The operations of one transaction write at most about this many characters. */
@@ -85,8 +85,8 @@ export class Lane {
   async #drain(): Promise<void> {
     this.#draining = true
     while (this.#queue.length > 0) {
-      // Wait until callbacks of this turn of the event loop have run, so that operations which they submit join the
-      // batch.
+      // Other callbacks of this turn of the event loop may submit operations too. Let these callbacks run first, so
+      // that their operations join the batch.
       await new Promise((resolve) => setImmediate(resolve))
       await this.#execute(this.#take())
     }
@@ -122,8 +122,8 @@ export class Lane {
       for (const entry of batch) entry.reject(answerTo(error))
       return
     }
-    // The batch has committed. Nothing below may throw: an error would end `#drain`, and because `#draining` would stay
-    // true, the lane would run no more operations.
+    // The batch has committed. Nothing below may throw. An error would end `#drain` and leave `#draining` true, and the
+    // lane would never run another operation.
     const { results } = committed
     batch.slice(0, results.length).forEach((entry, index) => runInTurn(() => entry.resolve(results[index])))
     this.#queue.unshift(...batch.slice(results.length))
@@ -132,7 +132,7 @@ export class Lane {
       this.#options.onCommitted(tx)
       this.#options.onEntries?.(tx.organizationId, tx.drafts)
     } catch (error) {
-      // Waiting requests and the relay also poll. If they were not notified, they only notice the commit later.
+      // Waiting requests and the relay also poll. So they notice the commit even without the notification, but later.
       process.emitWarning(error instanceof Error ? error : String(error))
     }
   }

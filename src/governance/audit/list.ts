@@ -13,9 +13,9 @@ export interface AuditFilters {
 }
 
 /**
- * Returns one page of entries, the newest first. `page` counts from 1. `since` is inclusive, `until` is exclusive.
- * Reads the text of this page's entries only. A binary search finds entries by time; indexes find entries by person and
- * type (docs/decisions/0067).
+ * Returns one page of entries, the newest first. The first page has the number 1. Entries at `since` are included,
+ * entries at `until` are not. Reads only the text of this page's entries. Entries are found by time with a binary
+ * search, and by person and type with indexes (docs/decisions/0067).
  */
 export async function listAudit(
   db: Db,
@@ -31,8 +31,9 @@ export async function listAudit(
     const { eventType, userId } = filters
     const isWhole = eventType === undefined && userId === undefined
     const ofPerson = userId === undefined ? sql`` : sql`and user_id = ${userId}`
-    // With a condition on the person, `event_type || ''` makes PostgreSQL use the index by person. With the index by
-    // type, PostgreSQL would read the text of every entry of the type.
+    // For one person, PostgreSQL must use the index by person (db/migrations/0025-audit-by-person.ts). With the index
+    // by type, it would read the text of every entry of the type. The index by person contains the expression
+    // `event_type || ''`, and the index by type does not.
     const type = userId === undefined ? sql`event_type` : sql`event_type || ''`
     const ofType = eventType === undefined ? sql`` : sql`and ${type} = ${eventType}`
     const matching = ([first, end]: Stretch) =>
@@ -41,7 +42,8 @@ export async function listAudit(
       ? [{ from, to, entries: to - from }]
       : await partsOf(trx, organizationId, [from, to], filters, (part) => count(trx, matching(part)))
     const total = parts.reduce((sum, { entries }) => sum + entries, 0)
-    // A chain has an entry at every position. So without a filter, the positions of a page can be computed.
+    // A chain has an entry at every position. So if no type and no person is given, the positions of a page can be
+    // computed.
     const shown = isWhole
       ? sql`select generate_series(${Math.max(from, to - skipped - perPage)}::bigint, ${to - skipped - 1}::bigint)`
       : placesOfPage(parts, skipped, perPage, matching)
@@ -57,9 +59,7 @@ export async function listAudit(
   })
 }
 
-/**
- * Selects the positions of one page's entries. Does not read parts that contain only entries of earlier or later pages.
- */
+/** Selects the positions of one page's entries. Skips the parts whose entries are all on other pages. */
 function placesOfPage(
   parts: readonly Part[],
   skipped: number,
@@ -85,16 +85,16 @@ async function count(trx: Transaction<Database>, matching: RawBuilder<unknown>):
 }
 
 /**
- * Returns the positions of the entries at or after `since` and before `until`. Also makes later statements of this
- * transaction prefer indexes.
+ * Returns the range of positions of the entries at or after `since` and before `until`. Also makes PostgreSQL prefer
+ * indexes in later statements of this transaction.
  */
 export async function stretchOf(
   trx: Transaction<Database>,
   organizationId: string,
   { since, until }: Pick<AuditFilters, 'since' | 'until'>,
 ): Promise<Stretch> {
-  // PostgreSQL's planner assumes that reading an entry's text for a condition costs nothing. So it would scan a whole
-  // chain instead of fetching a few entries. A low `random_page_cost` makes the planner fetch the entries.
+  // For its plans, PostgreSQL assumes that it costs nothing to read an entry's text for a condition. So it would scan a
+  // whole chain instead of fetching a few entries. With a low `random_page_cost`, PostgreSQL fetches the entries.
   const { rows } = await sql<{ seq: number | null }>`
     select (select max(seq) from audit_events where organization_id = ${organizationId}) as seq,
            set_config('random_page_cost', '0.01', true)`.execute(trx)
@@ -105,9 +105,9 @@ export async function stretchOf(
 }
 
 /**
- * Returns the position of the first entry at or after this time; `end` if there is none. Entries get their times under
- * the chain's lock. So entries are in order of time, unless a clock was set back. In a chain of a million entries, the
- * search reads about twenty entries.
+ * Returns the position of the first entry at or after this time. Returns `end` if there is no such entry. Entries get
+ * their times under the chain's lock. So the entries are in order of time, unless a clock was set back. In a chain of a
+ * million entries, the search reads about twenty entries.
  */
 async function firstFrom(
   trx: Transaction<Database>,

@@ -7,8 +7,8 @@ import type { EntryDraft } from './entry.ts'
 type Level = 'debug' | 'info' | 'warn'
 
 /**
- * Log levels by event type. Types that are not in this list have the level `info`. Events of single calls have `debug`,
- * because there are very many of them.
+ * The log level of each event type. Types that are not in this list have the level `info`. Frequent events have the
+ * level `debug`, for example the decision on a single call.
  */
 const levels: Partial<Record<string, Level>> = {
   'tool_call.decided': 'debug',
@@ -29,8 +29,8 @@ const levels: Partial<Record<string, Level>> = {
 } satisfies Partial<Record<AuditEventType, Level>>
 
 /**
- * Events that end a call. If the call belongs to one item of a `for_each` step, its line has the level `debug`, because
- * the step gets a line too.
+ * The events that end a call. If the call belongs to one item of a `for_each` step, the event's line has the level
+ * `debug`. The whole step gets its own line.
  */
 const endsOfItems = new Set([
   'tool_call.failed',
@@ -40,8 +40,8 @@ const endsOfItems = new Set([
 ])
 
 /**
- * The log shows these fields of an entry's metadata: ids, counts and fixed terms of the service. Names, reasons, labels
- * and hashes stay in the audit log.
+ * The fields of an entry's metadata that the log shows. They contain ids, counts and fixed terms of the service. Names,
+ * reasons, labels and hashes are only in the audit log.
  */
 const loggedFields = [
   'step_id',
@@ -68,8 +68,9 @@ const loggedFields = [
 ]
 
 /**
- * Writes one line for each audit entry, after its commit. So every line reports something that has really happened.
- * Only the process that committed the entry writes the line, once. `requestOf` finds the request that started a run.
+ * Writes one line for each audit entry, after the commit of the entry. So every line reports something that has really
+ * happened. Only the process that committed the entry writes this line. `requestOf` returns the id of the request that
+ * started a run.
  */
 export function logEntries(
   log: Log,

@@ -22,7 +22,7 @@ export interface LoadedPolicy {
   readonly limits: Limits
   /** The active webhooks. */
   readonly webhooks: readonly SubscribedWebhook[]
-  /** The reason of the freeze; null if the organization is not frozen. */
+  /** The reason of the freeze. Is null if the organization is not frozen. */
   readonly frozen: string | null
   /**
    * The compiled rules with their texts. When a later version is loaded, rules with the same text are not compiled
@@ -34,22 +34,20 @@ export interface LoadedPolicy {
   readonly bytes: number
 }
 
-/** A webhook, and the events that it subscribes to. */
 export interface SubscribedWebhook {
   readonly id: string
   readonly events: readonly string[]
 }
 
 /**
- * Reads a policy. `former` is the policy of an earlier version, if one is in memory. Its unchanged rules are not
- * compiled again.
+ * Reads a policy. `former` is the policy in memory, or null if there is none. Rules that are unchanged since `former`
+ * are not compiled again.
  */
 export type LoadPolicy = (former: LoadedPolicy | null) => Promise<LoadedPolicy>
 
 /** Saved and compiled tool policies together take about this many times the memory of the saved tool policies. */
 const compiledFactor = 3
 
-/** Reads the organization's row, connections, webhooks, rules, label rules, tool policies and role overrides. */
 async function readRows(trx: Transaction<Database>, organizationId: string) {
   const organization = await trx
     .selectFrom('organizations')
@@ -98,9 +96,9 @@ async function readRows(trx: Transaction<Database>, organizationId: string) {
 }
 
 /**
- * Reads rules, label rules, tool policies, overrides, connections, webhooks and settings. The caller holds the chain
- * lock or reads from one snapshot, so all rows belong to the given version. `former` is the policy of an earlier
- * version, if one is in memory.
+ * Reads everything that belongs to a policy: rules, label rules, tool policies, overrides, connections, webhooks and
+ * settings. The caller holds the chain's lock or reads from one snapshot. So all rows belong to the given version. For
+ * `former`, see `LoadPolicy`.
  */
 export async function loadPolicy(
   trx: Transaction<Database>,
@@ -113,8 +111,8 @@ export async function loadPolicy(
     organizationId,
   )
   const settings = readSettings(organization.settings)
-  // The service validates rules before it saves them. If a saved rule that restricts calls cannot be evaluated
-  // nevertheless, it counts as matching.
+  // The service validates rules before it saves them. A saved rule that restricts calls can fail in its evaluation
+  // nevertheless. Such a rule counts as matching.
   const rules = compileRows(savedRules, former?.rules, (id, body) =>
     compileRule({ ...(body as RuleBody), id }),
   )

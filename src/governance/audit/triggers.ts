@@ -6,11 +6,12 @@ import type { Log } from '../../shared/log.ts'
 const needed = ['audit_events_no_edit', 'audit_events_no_truncate'] as const
 
 /**
- * Checks that both triggers exist and are set to ENABLE ALWAYS. If a trigger is missing or has another setting, logs an
- * error that says how to repair it. A trigger loses ENABLE ALWAYS if a superuser disables it and then enables it: a
- * database session with `session_replication_role = replica` can then bypass it. Returns the names of the missing
- * triggers and of those with another setting. Never throws, because `/health` already reports a database that does not
- * answer.
+ * Checks that both triggers exist and are set to ENABLE ALWAYS. Returns the names of the other triggers, and logs an
+ * error for each of them. The error says how to repair the trigger. Never throws, because `/health` already reports a
+ * database that does not answer.
+ *
+ * A trigger loses ENABLE ALWAYS if a superuser disables the trigger and then enables it again. After that, a database
+ * session with `session_replication_role = replica` can bypass the trigger.
  */
 export async function checkAuditTriggers(db: Db, log: Log): Promise<string[]> {
   try {

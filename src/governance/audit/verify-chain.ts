@@ -5,9 +5,13 @@ import { ChainChecker, type Mismatch, type StoredHead } from './verify-entry.ts'
 /** The answer of the verify operation. */
 export interface Verification {
   readonly valid: boolean
-  /** The number of valid entries before the first mismatch; all entries if the chain is valid. */
+  /**
+   * The number of valid entries before the first mismatch. If the chain is valid, this is the number of all entries.
+   */
   readonly entries: number
-  /** The end of the chain according to its head row, read in the same snapshot as the entries. */
+  /**
+   * The end of the chain according to its row in `chain_head`. This row comes from the same snapshot as the entries.
+   */
   readonly head: { readonly seq: number; readonly hash: string }
   readonly first_mismatch: Mismatch | null
   readonly duration_ms: number

@@ -4,7 +4,7 @@ import { chainStart } from './entry.ts'
 /** The first position at which a chain fails verification, and the reason. */
 export interface Mismatch {
   readonly seq: number
-  /** null if no entry exists at that position. */
+  /** Is null if no entry exists at that position, or if the entry has no readable id. */
   readonly id: string | null
   readonly reason: 'hash' | 'link' | 'gap' | 'truncated' | 'checkpoint'
   readonly expected: string
@@ -23,8 +23,8 @@ export interface StoredHead {
 }
 
 /**
- * Checks one organization's chain from its first entry. Pass the stored entries to `next` in order of `seq`, then the
- * head to `end`. The first result other than null ends the check. Never throws, whatever an entry contains.
+ * Checks one organization's chain from its first entry. Pass the stored entries to `next` in order of `seq`, then pass
+ * the head to `end`. The first result that is not null ends the check. No content of an entry makes the checker throw.
  */
 export class ChainChecker {
   readonly #organizationId: string
@@ -33,8 +33,8 @@ export class ChainChecker {
   #hash = chainStart.hash
   #policyVersion = 0
   #last: StoredEntry | null = null
-  // Where `metadataText` and the other parts were found in the text of the previous entry. An entry of the same kind
-  // has them at the same positions, so these positions are tried first.
+  // The positions of `metadataText` and of the two other parts in the previous entry's text. An entry of the same kind
+  // has its parts at the same positions. So these positions are tried first.
   #metadata = -1
   #policy = -1
   #owner = -1
@@ -94,17 +94,17 @@ export class ChainChecker {
   }
 
   /**
-   * Reads the policy version from the entry's text without parsing it. Returns null if the text differs from what
+   * Reads the policy version from the entry's text without parsing the text. Returns null if the text differs from what
    * `sealEntry` writes, or if the entry is not linked as expected. The caller then parses the entry.
    *
-   * Searches for three parts: `metadata`, the policy version, and `organization_id` with `prev_hash` (the owner).
-   * Strings and nested objects of an entry may contain similar texts. These are not mistaken for the parts, for three
-   * reasons:
+   * Searches for three parts: `metadata`, the policy version, and the owner. The owner is `organization_id` followed by
+   * `prev_hash`. Strings and nested objects of an entry may contain similar texts. The search never takes such a text
+   * for a part, for three reasons:
    *
-   * - A part cannot be inside a string: it contains quotes, and quotes inside a string are escaped.
-   * - No object opens between `metadata` and the version, so the version is not in an object inside `metadata`.
-   * - After the start of the owner, the only closing brace is the last character, so the owner is directly in the
-   *   entry.
+   * - A part contains quotes. Quotes inside a string are escaped, so no part can be inside a string.
+   * - No object opens between `metadata` and the version. So the version is not in an object inside `metadata`.
+   * - After the start of the owner, the only closing brace is the last character. So the owner is not in a nested
+   *   object.
    */
   #readSealed(canonical: string): number | null {
     const metadata = (this.#metadata = place(canonical, metadataText, this.#metadata, 0))
@@ -154,8 +154,8 @@ const policyText = '"policy_version":'
 const wholeNumber = /(\d{1,15})[,}]/y
 
 /**
- * Returns the position of `part`: `guess` if `part` is there, else its first position from `from` on; -1 if there is
- * none.
+ * Returns the position of `part`. Tries the position `guess` first, then searches from `from` on. Returns -1 if `part`
+ * is not found.
  */
 function place(text: string, part: string, guess: number, from: number): number {
   return guess >= from && text.startsWith(part, guess) ? guess : text.indexOf(part, from)

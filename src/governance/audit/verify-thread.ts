@@ -3,26 +3,31 @@ import { DomainError } from '../errors.ts'
 import type { Verification } from './verify-chain.ts'
 import type { VerifyAnswer, VerifyRequest } from './verify-worker.ts'
 
-/** Node runs TypeScript from `src` and JavaScript from `dist`. The thread's file has the extension of this file. */
+/**
+ * Node runs TypeScript from `src` and JavaScript from `dist`. So the thread's file has the same extension as this file.
+ */
 const threadFile = new URL(
   `./verify-worker${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`,
   import.meta.url,
 )
 
 /**
- * Memory limits of the thread. They are higher than a verification needs. The process that contains the thread also
- * decides calls, and the limits keep this process from running out of memory. Rows are short-lived, so a larger young
+ * Memory limits of the thread. A verification needs less memory than these limits allow. The thread's process also
+ * decides calls, so the limits protect this process from running out of memory. Rows are short-lived, so a larger young
  * generation would only contain more garbage.
  */
 const memory = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 16 }
 
-/** An idle thread ends after this many milliseconds. Starting a thread takes most of a second of processor time. */
+/**
+ * An idle thread ends after this many milliseconds. It does not end at once, because starting a thread takes most of a
+ * second of processor time.
+ */
 const keptFor = 30_000
 
 /**
- * A thread that verifies one chain at a time. The thread starts with the first verification, and ends after it was idle
- * for `keptFor` milliseconds. After a failure, the next verification starts a new thread. An idle thread does not keep
- * the process running.
+ * A thread that verifies one chain at a time. The thread starts with the first verification. It ends after it has been
+ * idle for `keptFor` milliseconds. After a failure, the next verification starts a new thread. An idle thread does not
+ * keep the process running.
  */
 export class VerifyThread {
   private readonly file: URL

@@ -6,8 +6,8 @@ import { DomainError } from '../errors.ts'
 import { verifyOver, type Verification } from './verify-chain.ts'
 
 /*
- * This file runs in a worker thread. It verifies one chain after another, each over its own database connection, and
- * posts one answer for each chain.
+ * This file runs in a worker thread. The thread verifies one chain after another. For each chain, it opens a database
+ * connection and posts one answer.
  */
 
 export interface VerifyRequest {
@@ -47,8 +47,8 @@ async function answer(request: VerifyRequest): Promise<VerifyAnswer> {
 }
 
 /**
- * Lowers the priority of this thread, on Linux only. On other systems, this would slow the whole process, which also
- * answers agents.
+ * Lowers the priority of this thread, on Linux only. On other systems, the call would slow down the whole process,
+ * which also answers agents.
  */
 function lowerPriority(): void {
   if (process.platform !== 'linux') return

@@ -4,7 +4,7 @@ import type { VerifyRequest } from './verify-worker.ts'
 
 export type { Verification } from './verify-chain.ts'
 
-/** A verification that has not started. All callers that ask for the same chain before the start share its answer. */
+/** A verification that has not started. Callers that ask for the same chain before the start get the same answer. */
 interface QueuedVerification {
   readonly request: VerifyRequest
   readonly isContended: () => boolean
@@ -12,36 +12,38 @@ interface QueuedVerification {
 }
 
 /**
- * While the process serves other organizations, a chain rests after its verification. During the rest, it is not
- * verified again. The rest takes `restFactor` times as long as the verification, but at most `longestRest`
- * milliseconds. A verification uses one processor core. So repeated requests for one chain use at most a fifth of a
- * core, unless a verification takes longer than 7.5 s.
+ * While the process serves other organizations, a chain rests after its verification. A resting chain is not verified
+ * again. The rest takes `restFactor` times as long as the verification, but at most `longestRest` milliseconds. A
+ * verification uses one processor core. So repeated requests for one chain use at most a fifth of a core, unless a
+ * verification takes longer than 7.5 s.
  */
 const restFactor = 4
 const longestRest = 30_000
 
 /**
- * Verifies chains, one at a time per process, in a worker thread with its own connection. The chain whose last
- * verification is the oldest comes next. All requests that wait for one chain share an answer (docs/decisions/0067).
+ * Verifies chains in a worker thread, one at a time per process. The chain whose last verification is the oldest comes
+ * next. All requests that wait for one chain share an answer (docs/decisions/0067).
  */
 export class Verifier {
-  /** Waiting verifications by database and organization, at most one for each chain. */
+  /** Waiting verifications, at most one for each chain. The key consists of the database and the organization. */
   readonly #waiting = new Map<string, QueuedVerification>()
   /**
-   * Each verification gets the next number. The map has the number of the last verification of each chain that waits or
-   * rests. The chain with the lowest number comes next.
+   * Verifications are numbered in the order of their starts. For each chain that waits or rests, the map has the number
+   * of its last verification. The chain with the lowest number comes next.
    */
   readonly #served = new Map<string, number>()
-  /** Chains that rest: they are not verified again before their rest ends. */
+  /** Chains that rest. They are not verified again before their rest ends. */
   readonly #resting = new Set<string>()
   readonly #thread = new VerifyThread()
   #isRunning = false
   #turns = 0
 
   /**
-   * Recomputes an organization's chain from its stored bytes and reports the first invalid entry. While the process
-   * serves other organizations (`isContended`), a chain rests after its verification. Entries that are appended during
-   * the verification are not checked. A tampered chain is a result, not an error. Throws `not_found` for an unknown
+   * Recomputes an organization's chain from its stored bytes and reports the first invalid entry. Entries that are
+   * appended during the verification are not checked. While the process serves other organizations (`isContended`), a
+   * chain rests after its verification.
+   *
+   * If somebody has changed the chain, the result says so, and no error is thrown. Throws `not_found` for an unknown
    * organization, and `unavailable` if the database cannot be reached.
    */
   verify(request: VerifyRequest, isContended: () => boolean = () => false): Promise<Verification> {
@@ -77,8 +79,8 @@ export class Verifier {
   }
 
   /**
-   * Takes the next of the chains that wait and do not rest. Chains without a number in `#served` come first;
-   * among these, the chain that has waited longest. Then comes the chain with the lowest number.
+   * Takes the next of the chains that wait and do not rest. Chains without a number in `#served` come first, in the
+   * order in which they began to wait. The other chains follow, the lowest number first.
    */
   #takeNext(): QueuedVerification | undefined {
     const lastOf = (chain: string): number => this.#served.get(chain) ?? 0

@@ -22,9 +22,10 @@ import {
 } from './token-server.ts'
 
 /*
- * A server may accept each refresh token only once, so exactly one process asks for a new access token. This process
- * claims the connection's row for a limited time (the lease). So it holds no lock and no database connection while the
- * server answers. The other processes wait and read the row again. The new tokens are committed before they are used.
+ * A server may accept each refresh token only once. So exactly one process asks for a new access token. This process
+ * claims the connection's row for a limited time (the lease). While the server answers, the process needs no lock and
+ * no database connection. The other processes wait and read the row again. The new tokens are committed before they are
+ * used.
  */
 
 export interface Refreshing {
@@ -36,32 +37,38 @@ export interface Refreshing {
   readonly accessTokens: TokenCache
 }
 
-/** An access token as one call uses it. */
+/** An access token for one call. */
 export interface Access {
   readonly token: string
   /** Whether the token was made for this call. */
   readonly isNew: boolean
-  /** Forgets the token after the service has refused it, so that the next call gets another one. */
+  /**
+   * Forgets the token, so that the next call gets another token. Call this method after the service has refused the
+   * token.
+   */
   drop(): Promise<void>
 }
 
-/** The reason why a call has no access token. */
+/** The reason why a call has no access token. `gone` means that the connection was revoked. */
 export type NoAccess = 'gone' | 'expired'
 
 /**
- * The length of the lease. After it, another process may ask the server for a token. The requests to the server and to
- * the secrets backend take less time.
+ * The length of the lease. After this time, another process may ask the server for a token. The requests to the server
+ * and to the secrets backend take less time.
  */
 const leaseSeconds = 45
-/** A request to the server begins within this many milliseconds of the claim. A later one could outlast the lease. */
+/**
+ * A request to the server begins at most this many milliseconds after the claim. A later request could outlast the
+ * lease.
+ */
 const mostBeforeSending = 20_000
 /** A call waits at most this long for a token that another process has requested. */
 const patienceMilliseconds = 20_000
 const [firstPause, longestPause] = [50, 500]
 
 /**
- * A token is used for this many seconds: its whole life except the last minute. If its life is shorter than four
- * minutes, only the last quarter is left out.
+ * Returns for how many seconds a token is used. The last minute of the token's life is not used. If the life is shorter
+ * than four minutes, its last quarter is not used. Example: a token that lives for 100 seconds is used for 75 seconds.
  */
 export const freshSecondsOf = ({ expiresInSeconds }: Tokens): number =>
   expiresInSeconds - Math.min(60, expiresInSeconds / 4)
@@ -70,18 +77,18 @@ export const freshSecondsOf = ({ expiresInSeconds }: Tokens): number =>
 export interface FirstAccess {
   readonly credential: unknown
   /**
-   * null for an integration without a grant. Also null for a service account, because each process requests its own
-   * access tokens for a service account.
+   * Is null for an integration without a grant. Is also null for a service account, because each process requests its
+   * own access tokens for a service account.
    */
   readonly accessToken: string | null
   readonly freshSeconds: number
-  /** The rights that the server has named; null: the server named no rights. */
+  /** The rights that the server has named. Is null if the server named no rights. */
   readonly scopes: readonly string[] | null
 }
 
 /** A connection's row as a call reads it. */
 export type LiveRow = ConnectionRow & { readonly is_fresh: boolean }
-/** Whether the stored access token may be used, by the database's clock. */
+/** Whether the stored access token may still be used, according to the database's clock. */
 export const isFresh = sql<boolean>`coalesce(access_fresh_until > clock_timestamp(), false)`.as('is_fresh')
 
 type RefreshGrant = Extract<Grant, { kind: 'refresh_token' }>
@@ -95,7 +102,7 @@ export function withClient(grant: RefreshGrant): RefreshGrant & { readonly clien
 
 /**
  * Returns an access token for one call of `tool`, or the reason why there is none. Throws RightsMissing,
- * TokenServerAway, SecretsUnavailable. Throws GrantRefused if the server refuses for a reason other than the
+ * TokenServerAway, SecretsUnavailable. Throws GrantRefused if the server refuses for another reason than the
  * credential.
  */
 export async function accessFor(
@@ -126,8 +133,8 @@ export async function accessFor(
 }
 
 /**
- * Returns the row's access token if it is fresh. Otherwise, returns a new one, which one process requests for all
- * processes.
+ * Returns the row's access token if the token is fresh. Otherwise, returns a new token. One process requests the new
+ * token for all processes.
  */
 async function sharedAccess(
   context: Refreshing,
@@ -167,8 +174,8 @@ async function sharedAccess(
 }
 
 /**
- * Claims the right to ask for a new access token. Returns the end of the lease; null if another process has this right,
- * or if the row has changed. The end is text, because a Date of JavaScript has no microseconds.
+ * Claims the right to ask for a new access token. Returns the end of the lease. Returns null if another process has
+ * this right, or if the row has changed. The end is text, because a Date of JavaScript has no microseconds.
  */
 async function claim(db: Db, { id, generation }: ConnectionRow): Promise<string | null> {
   const claimed = await db
@@ -185,8 +192,8 @@ async function claim(db: Db, { id, generation }: ConnectionRow): Promise<string 
 }
 
 /**
- * Returns an Outgoing whose requests throw if too much time has passed since the claim. Otherwise, a process that stood
- * still could send a refresh token that another process has used meanwhile.
+ * Returns an Outgoing whose requests throw if too much time has passed since the claim. Without this check, a process
+ * that stood still could send a refresh token that another process has used meanwhile.
  */
 const soonAfter = (asked: Moment, outgoing: Outgoing): Outgoing => ({
   ...outgoing,
@@ -243,9 +250,9 @@ async function refresh(
 }
 
 /**
- * Ends the lease, so that the next call can ask the server at once. If this process stood still until its lease was
- * over, another process may have a lease now: that lease stays. If the database does not answer, the lease expires by
- * itself.
+ * Ends the lease, so that the next call can ask the server at once. This process may have stood still until its lease
+ * was over. Another process may then have a lease, and that lease stays. If the database does not answer, the lease
+ * expires by itself.
  */
 async function release(
   db: Db,
@@ -260,7 +267,10 @@ async function release(
     .catch(() => undefined)
 }
 
-/** Marks the connection as expired if the server no longer accepts its credential. Throws every other error. */
+/**
+ * If the server no longer accepts the credential, marks the connection as expired and returns the reason. Throws every
+ * other error.
+ */
 async function expiredOr(context: Refreshing, row: ConnectionRow, error: unknown): Promise<NoAccess> {
   if (!(error instanceof GrantRefused) || !endsCredential.has(error.code)) throw error
   await expireConnection(context, row, row.generation)
@@ -268,9 +278,9 @@ async function expiredOr(context: Refreshing, row: ConnectionRow, error: unknown
 }
 
 /**
- * Returns why a call gets no access token: the connection was revoked (`gone`), or its credential has expired. If the
- * connection is still active, its credential was replaced meanwhile. Then throws TokenServerAway, because the call may
- * work later.
+ * Returns why a call gets no access token. Returns `gone` if the connection was revoked, and `expired` if its
+ * credential has expired. Throws TokenServerAway if the connection is still active. In this case its credential was
+ * replaced meanwhile, so the call may work later.
  */
 async function changedMeanwhile(db: Db, { id }: ConnectionRow): Promise<NoAccess> {
   const row = await db.selectFrom('connections').select('status').where('id', '=', id).executeTakeFirst()
@@ -279,7 +289,10 @@ async function changedMeanwhile(db: Db, { id }: ConnectionRow): Promise<NoAccess
   throw new TokenServerAway('the credential was replaced meanwhile')
 }
 
-/** Error codes which mean that the person or the service has ended the grant or the key. */
+/**
+ * Error codes after which the credential can never work again. `invalid_grant` means that the person or the service has
+ * ended the grant or the key. `invalid_key` means that the private key cannot be read.
+ */
 const endsCredential: ReadonlySet<string> = new Set(['invalid_grant', 'invalid_key'])
 
 function sharedToken(db: Db, { id, generation }: ConnectionRow, token: string, isNew: boolean): Access {

@@ -19,26 +19,29 @@ import { authorizationUrl, findServer } from './token-server.ts'
 
 export type Authorizing = Saving & Checking & { readonly sealer: Pick<Sealer, 'seal' | 'open'> }
 
-/** The page at which the person continues in the browser. */
+/** A begun authorization. The person continues at `authorization_url` in the browser. */
 export interface BegunView {
   readonly authorization_url: string
   readonly expires_at: string
 }
 
-/** Seconds after which a waiting authorization expires. */
+/** An authorization that waits for its answer expires after this many seconds. */
 const lifeSeconds = 600
-/** A person has at most this many waiting authorizations in one organization. A further one replaces the oldest. */
+/**
+ * A person has at most this many waiting authorizations in one organization. A new authorization then replaces the
+ * oldest.
+ */
 const mostAttempts = 10
 
 /**
- * Returns the hash of a `state`, the random text that identifies an authorization and that the server sends back. The
- * database stores only this hash, never the `state` itself.
+ * Returns the hash of a `state`. A `state` is a random text that identifies an authorization. The server sends it back.
+ * The database stores only the hash, never the `state` itself.
  */
 export const hashOfState = (state: string): string => createHash('sha256').update(state).digest('hex')
 
 /**
  * Returns how a person authorizes an integration in the browser. Throws `validation_error` if the integration does not
- * support such an authorization, or if the operator has not set it up.
+ * support such an authorization, or if the operator has not configured it.
  */
 export function authorizationOf(
   { grant, title }: IntegrationDeclaration,
@@ -54,10 +57,13 @@ export function authorizationOf(
 }
 
 /**
- * Begins an authorization in the browser (OAuth 2.1: code with PKCE). Throws `not_found` for an unknown tool,
- * `bad_request` for a tool without an integration, and `unavailable` if the server does not answer. Throws
- * `insufficient_role` if a member connects for the organization, and `conflict` while the caller's address is not
- * confirmed. Also throws the errors of `authorizationOf` and `growAs`.
+ * Begins an authorization in the browser (OAuth 2.1: code with PKCE). Errors:
+ * - `not_found` for an unknown tool.
+ * - `bad_request` for a tool without an integration.
+ * - `validation_error` if the server refuses, and `unavailable` if the server does not answer.
+ * - `insufficient_role` if a member connects for the organization.
+ * - `conflict` while the caller's email address is not confirmed.
+ * - The errors of `authorizationOf` and `growAs`.
  */
 export async function beginAuthorization(
   context: Authorizing,
@@ -116,12 +122,12 @@ export async function beginAuthorization(
   })
 }
 
-/** 256 random bits, in the alphabet of PKCE. */
+/** Returns 256 random bits as text. The text contains only characters that PKCE allows. */
 const randomText = (): string => randomBytes(32).toString('base64url')
 
 /**
- * The address to which the server sends the browser back. Each integration has its own address, so the answer of one
- * server is never mistaken for the answer of another.
+ * Returns the address to which the server sends the browser back. Each integration has its own address. So the answer
+ * of one server is never mistaken for the answer of another server.
  */
 const redirectUriOf = ({ config }: Authorizing, { name }: IntegrationDeclaration): string =>
   `${publicBase(config)}/api/v1/connections/callback/${name}`

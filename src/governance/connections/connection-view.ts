@@ -11,7 +11,7 @@ export interface ConnectionView {
   readonly organization_id: string
   readonly integration: Integration
   readonly scope: ConnectionScope
-  /** The person who owns a personal connection; null for a connection of the organization. */
+  /** The person who owns a personal connection. Is null for a connection of the organization. */
   readonly owner_id: string | null
   readonly name: string
   readonly account: string | null

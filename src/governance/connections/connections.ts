@@ -24,7 +24,7 @@ import { abandonSecrets } from './secret-removals.ts'
 import { tellService, type Telling } from './tell-service.ts'
 
 export interface NewConnection {
-  /** The name of a tool. It selects the integration that is connected. */
+  /** The name of a tool. The connection is made to the tool's integration. */
   readonly tool: string
   readonly credential: unknown
   readonly scope: ConnectionScope
@@ -34,12 +34,13 @@ export interface NewConnection {
 type Connecting = Saving & Checking
 
 /**
- * Makes a connection to the service that a tool calls. First, the service must accept the credential. If the person or
- * organization that will own the connection already has one to the same integration, the new connection replaces it.
+ * Makes a connection to the service that a tool calls. First, the service must accept the credential. The connection
+ * belongs to a person or to the organization. If this owner already has a connection to the same integration, the new
+ * connection replaces it.
  *
- * Throws `not_found` for an unknown tool, `bad_request` for a tool that cannot be connected, and `insufficient_role` if
- * a member connects for the organization. Also throws the errors of `readCredential`, `firstAccess`, `checkCredential`
- * and `saveConnection`.
+ * Throws `not_found` for an unknown tool, and `bad_request` for a tool that cannot be connected. Throws
+ * `insufficient_role` if a member connects for the organization. Also throws the errors of `readCredential`,
+ * `firstAccess`, `checkCredential` and `saveConnection`.
  */
 export async function connect(
   context: Connecting,
@@ -97,8 +98,9 @@ export async function listConnections(
 }
 
 /**
- * Renames a connection. Members may rename their own connections, and admins may rename any. Throws `not_found` for a
- * connection that the caller does not see, `insufficient_role`, and `conflict` for a revoked connection.
+ * Renames a connection. Members may rename their own connections, and admins may rename any. Throws `not_found` if the
+ * caller may not see the connection, and `insufficient_role` if the caller may not rename it. Throws `conflict` if the
+ * connection was revoked.
  */
 export async function renameConnection(
   context: Acting,
@@ -120,9 +122,9 @@ export async function renameConnection(
 }
 
 /**
- * Revokes a connection and deletes its credential. After the commit, no call uses the connection. Members may revoke
- * their own connections, and admins may revoke any. Nothing changes if the connection is already revoked. After the
- * commit, `tellService` also asks the service to revoke the token. Throws `not_found`, `insufficient_role`.
+ * Revokes a connection and deletes its credential. Members may revoke their own connections, and admins may revoke any.
+ * After the commit, no call uses the connection, and `tellService` asks the service to revoke the token. Does nothing
+ * if the connection is already revoked. Throws `not_found` and `insufficient_role`.
  */
 export async function revokeConnection(context: Telling & Acting, caller: Caller, id: string): Promise<void> {
   const ended = await runAs(context, caller, 'org.change', async (tx, now) => {
@@ -136,7 +138,10 @@ export async function revokeConnection(context: Telling & Acting, caller: Caller
   if (ended !== null) await tellService(context, ended)
 }
 
-/** Revokes all connections of a person in the organization, when the person leaves it. */
+/**
+ * Revokes all connections that a person owns in the organization. Call this function when the person leaves the
+ * organization.
+ */
 export async function revokeAllOf(tx: ChainTx, userId: string, actor: Actor): Promise<void> {
   const rows = await tx.trx
     .selectFrom('connections')

@@ -29,12 +29,12 @@ export const invalid = (path: string, message: string): DomainError =>
   ])
 
 /**
- * Checks a credential against the fields that the integration declares, and returns it with the addresses of the
+ * Checks a credential against the fields that the integration declares. Returns the credential and the addresses of the
  * service.
  *
- * - Throws `validation_error` for wrong or unknown fields. The error names each of them.
+ * - Throws `validation_error` for wrong or unknown fields. The error names each of these fields.
  * - Throws `validation_error` if the credential contains an address that may not be reached.
- * - Throws `bad_request` if the operator has set no address for the service, or one that may not be reached.
+ * - Throws `bad_request` if the operator has set no address for the service, or an address that may not be reached.
  */
 export function readCredential(
   { config, outgoing }: Checking,
@@ -69,7 +69,7 @@ export function readCredential(
 }
 
 /**
- * Checks an address that a credential contains and that is not an address of the service itself. Throws
+ * Checks an address that a credential contains, if it is not an address of the service itself. Throws
  * `validation_error` if the operator has not named this address in CONNECTION_HOSTS.
  */
 function requireNamed(
@@ -85,9 +85,9 @@ function requireNamed(
 }
 
 /**
- * Asks the service for the credential's account, with a harmless call. Throws `validation_error` if the service refuses
- * the credential, if its address is not allowed, or if its answer is not understood. Throws `unavailable` if the
- * service is busy or cannot be reached.
+ * Checks a credential with a harmless call to the service. Returns the credential's account. Throws `validation_error`
+ * if the service refuses the credential, if the service's address is not allowed, or if the answer is not understood.
+ * Throws `unavailable` if the service is busy or cannot be reached.
  */
 export async function checkCredential(
   { outgoing }: Checking,

@@ -17,10 +17,9 @@ import { readKept, type KeptCredential } from './kept-credential.ts'
 
 export interface CredentialAsk<Name extends Connectable> {
   readonly organizationId: string
-  /** The person who started the run. null: the call uses only the organization's connection. */
+  /** The person who started the run. If this is null, the call uses only the organization's connection. */
   readonly requesterId: string | null
   readonly integration: Name
-  /** The tool that is called. */
   readonly tool: string
 }
 
@@ -33,9 +32,9 @@ export interface CallCredential<Name extends Connectable> {
   readonly credential: CredentialOf<Name>
   /** Headers of requests to the service's API. */
   readonly headers: Readonly<Record<string, string>>
-  /** The credential may be sent only to these addresses. The first is the base of the API. */
+  /** The credential may be sent only to these addresses. The first address is the base of the API. */
   readonly addresses: readonly [string, ...string[]]
-  /** The access token in `headers`; null if `headers` contain the credential itself. */
+  /** The access token in `headers`. Is null if `headers` contain the credential itself. */
   readonly access: Access | null
 }
 
@@ -43,10 +42,10 @@ export interface CallCredential<Name extends Connectable> {
 export type NoCredential = 'not_connected' | 'expired'
 
 /**
- * Returns the credential for one call of a run: the requester's own, else the organization's. Each call reads the
- * connection's row anew, so a revoked connection is not used again. Rules, policies and roles have already allowed the
- * call; the credential only selects the account. Throws SecretsUnavailable if the secrets backend does not answer, and
- * the errors of `accessFor`.
+ * Returns the credential for one call of a run. Uses the requester's own connection. If there is none, uses the
+ * organization's connection. Each call reads the connection's row anew, so a revoked connection is not used again.
+ * Rules, policies and roles have already allowed the call. The credential only selects the account. Throws
+ * SecretsUnavailable if the secrets backend does not answer, and the errors of `accessFor`.
  */
 export async function credentialFor<Name extends Connectable>(
   context: Refreshing,
@@ -87,8 +86,9 @@ async function accessOf(
 }
 
 /**
- * Returns the row of the requester's own connection, else of the organization's connection. Revoked connections do not
- * count, so the requester and the organization each have at most one row here (unique index in migration 0035).
+ * Returns the row of the requester's own connection. If there is none, returns the row of the organization's
+ * connection. Revoked connections do not count. So the requester and the organization each have at most one row here
+ * (unique index in migration 0035).
  */
 export function liveRow(
   db: Db,
@@ -112,8 +112,8 @@ export function liveRow(
 }
 
 /**
- * Reads a connection's secret. If the secret is gone, or if this version of Countersign cannot use it, marks the
- * connection as expired and returns null.
+ * Reads a connection's secret. Marks the connection as expired and returns null if the secret is gone, or if this
+ * version of Countersign cannot use the secret.
  */
 async function readCredentialOf<Credential>(
   context: Refreshing,
@@ -131,7 +131,7 @@ async function readCredentialOf<Credential>(
   return null
 }
 
-/** Records the connection's use at most once a minute. The call does not wait for this. */
+/** Records the connection's use at most once a minute. The call does not wait for this record. */
 function noteUse(db: Db, { id, last_used_at: last }: ConnectionRow): void {
   if (last !== null && Date.now() - last.getTime() < 60_000) return
   db.updateTable('connections')

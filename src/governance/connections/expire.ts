@@ -3,10 +3,10 @@ import { appendConnectionEvent } from './connection-event.ts'
 import type { ConnectionRow } from './connection-view.ts'
 
 /**
- * Marks a connection as expired, because the service no longer accepts its credential. Calls with this connection fail
- * with `connection_expired` until somebody connects again. `generation` identifies the refused credential: each new
- * credential of the connection has a higher number. Changes nothing if the connection was replaced or revoked
- * meanwhile, or has another generation. If `generation` is null, the generation is not compared.
+ * Marks a connection as expired, because its credential no longer works. Calls with this connection fail with
+ * `connection_expired` until somebody connects again. `generation` is the generation of the credential that failed.
+ * Each refresh of the tokens gives the connection a higher generation. If the connection has another generation now, or
+ * is no longer active, changes nothing. If `generation` is null, the generation is not compared.
  */
 export async function expireConnection(
   context: Pick<Acting, 'combiner'>,

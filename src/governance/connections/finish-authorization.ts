@@ -16,7 +16,7 @@ import { AuthorizationDenied, exchangeCode } from './token-server.ts'
 
 type Attempt = Selectable<ConnectionAttemptsTable>
 
-/** The result of an authorization: a connection, or the error code of the authorization server. */
+/** The result of an authorization. If it was refused, `code` is the error code of the authorization server. */
 export type Finished =
   | { readonly kind: 'connected'; readonly title: string; readonly connection: ConnectionView }
   | { readonly kind: 'refused'; readonly title: string; readonly code: string }
@@ -63,8 +63,8 @@ export async function finishAuthorization(
 }
 
 /**
- * Deletes the row of a waiting authorization and returns it, so that a second answer with the same `state` finds no
- * row. Returns null if there is no row, or if it has expired.
+ * Deletes the row of a waiting authorization and returns the row. So a second answer with the same `state` finds no
+ * row. Returns null if there is no row, or if the authorization has expired.
  */
 async function takeAttempt({ db }: Authorizing, state: string): Promise<Attempt | null> {
   const row = await db

@@ -6,7 +6,7 @@ import { GrantRefused, refreshTokens, serviceAccountToken, TokenServerAway } fro
 
 /**
  * Exchanges a new credential for its first access token, if the integration works with access tokens. Throws
- * `validation_error` if the authorization server refuses, and `unavailable` if it gives no usable answer.
+ * `validation_error` if the authorization server refuses, and `unavailable` if the server gives no usable answer.
  */
 export async function firstAccess(
   { config, outgoing }: Checking,
@@ -39,7 +39,8 @@ const advice: Readonly<Record<string, string>> = {
 }
 
 /**
- * Runs requests to an authorization server, and turns their errors into errors of the API. `title` names the service.
+ * Runs `work`, which sends requests to an authorization server. Turns errors of these requests into errors of the API.
+ * `title` names the service.
  */
 export async function asDomainErrors<T>(title: string, work: () => Promise<T>): Promise<T> {
   try {

@@ -4,9 +4,9 @@ import type { IntegrationDeclaration } from '../../catalog/integrations/integrat
 /** The content of a connection's secret. */
 export interface KeptCredential<Credential> {
   readonly credential: Credential
-  /** The access token of the latest refresh; null: there is no access token. */
+  /** The access token of the latest refresh. Is null if there is no access token. */
   readonly accessToken: string | null
-  /** The rights that the authorization server has named; null: the server named no rights. */
+  /** The rights that the authorization server has named. Is null if the server named no rights. */
   readonly scopes: readonly string[] | null
 }
 

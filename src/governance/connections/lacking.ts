@@ -5,8 +5,8 @@ import type { ToolDeclaration } from '../../catalog/tool.ts'
 const tools: readonly ToolDeclaration[] = Object.values(catalog)
 
 /**
- * Returns the tools of an integration that need more than the granted rights. `granted` is null if the server named no
- * rights: then no tool is returned.
+ * Returns the tools of an integration that need more rights than `granted` contains. `granted` is null if the server
+ * named no rights. In this case, returns no tools.
  */
 export function lackingTools(
   { name, grant }: Pick<IntegrationDeclaration, 'name' | 'grant'>,

@@ -37,11 +37,13 @@ export interface CheckedConnection extends FirstAccess {
 export type Saving = Acting & { readonly db: Db; readonly secrets: Secrets }
 
 /**
- * Saves a connection after the service has accepted its credential. If the person or organization that owns the
- * connection already has one to the same integration, the new connection replaces it. Throws `insufficient_role`,
- * `validation_error` if the organization already has `mostConnections` connections, and the errors of `growAs`. Throws
- * `conflict` while the caller's address is not confirmed: the person who really has this address must not use a
- * stranger's connection later.
+ * Saves a connection after the service has accepted its credential. The connection belongs to a person or to the
+ * organization. If this owner already has a connection to the same integration, the new connection replaces it.
+ *
+ * Throws `insufficient_role` if a member connects for the organization. Throws `validation_error` if the organization
+ * already has `mostConnections` connections. Throws `unavailable` if the secrets backend does not answer, and the
+ * errors of `growAs`. Throws `conflict` while the caller's email address is not confirmed. The reason is that the
+ * caller may be a stranger. The person who really has this address must not use the stranger's connection later.
  */
 export async function saveConnection(
   context: Saving,
@@ -107,8 +109,8 @@ async function keep(context: Saving, owner: SecretOwner, text: string): Promise<
 }
 
 /**
- * Revokes the connection that the person `ownerId`, or the organization if `ownerId` is null, has to an integration.
- * Returns its id, or null if there is no such connection.
+ * Revokes the live connection of an owner to an integration. The owner is the person `ownerId`, or the organization if
+ * `ownerId` is null. Returns the id of the revoked connection. Returns null if there was none.
  */
 async function replaceLive(tx: ChainTx, integration: string, ownerId: string | null): Promise<string | null> {
   const row = await tx.trx

@@ -9,10 +9,10 @@ import {
 } from '../sealing/secrets-backend.ts'
 
 /*
- * A secret outside the database cannot change in one transaction with its connection's row. So a row in
- * `secret_removals` says that a secret must be removed. The row is inserted before the secret is made, deleted when the
- * connection is saved, and inserted again when the connection is revoked. If the process crashes before the connection
- * is saved, the row remains, and the secret is removed later.
+ * A secret outside the database and its connection's row cannot change in one transaction. So a row in
+ * `secret_removals` says that a secret must be removed. This row is inserted before the secret is made. It is deleted
+ * when the connection is saved, and inserted again when the connection is revoked. If the process crashes before the
+ * connection is saved, the row remains, and the secret is removed later.
  */
 
 /**
@@ -24,7 +24,10 @@ const retryPause = sql`interval '5 minutes'`
 /** One round removes at most this many secrets. */
 const batch = 50
 
-/** Stores a credential for a connection that is not saved yet. Call `adoptSecret` in the transaction that saves it. */
+/**
+ * Stores a credential for a connection that is not saved yet. Call `adoptSecret` in the transaction that saves the
+ * connection.
+ */
 export async function keepSecret(
   { db, secrets }: { readonly db: Db; readonly secrets: Secrets },
   owner: SecretOwner,
@@ -60,7 +63,8 @@ export async function abandonSecrets(
 
 /**
  * Removes the secrets that no connection needs. If a secret cannot be removed now, a later round tries again. Returns
- * the number of removed secrets. Concurrent processes do no harm, because removing a secret twice is no error.
+ * the number of removed secrets. Several processes may do this at the same time, because removing a secret twice is no
+ * error.
  */
 export async function removeSecrets({
   db,

@@ -20,9 +20,11 @@ export interface Telling {
 
 /**
  * Asks the service once to revoke the token of a revoked connection. Asks only if the token came from an authorization
- * for this connection. `row` is the connection's row before the revocation. When Google revokes a token, it also
- * revokes all other tokens that the same account has given to this installation. So nothing is sent while another live
- * connection has the same account. Never throws, because the connection is already revoked in the database.
+ * for this connection. `row` is the connection's row before the revocation. Never throws, because the connection is
+ * already revoked in the database.
+ *
+ * When Google revokes a token, Google also revokes all other tokens that the same account has given to this
+ * installation. So nothing is sent while another live connection has the same account.
  */
 export async function tellService(context: Telling, row: ConnectionRow): Promise<void> {
   try {

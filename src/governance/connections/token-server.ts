@@ -8,15 +8,15 @@ import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
 export interface Tokens {
   readonly accessToken: string
   readonly expiresInSeconds: number
-  /** null: the server gave no refresh token. */
+  /** Is null if the server gave no refresh token. */
   readonly refreshToken: string | null
-  /** The rights that the server names; null: the server names no rights. */
+  /** The rights that the server names. Is null if the server names no rights. */
   readonly scopes: readonly string[] | null
 }
 
 /**
- * The authorization server refuses. `code` is its error code, such as `invalid_grant`, or a code of our own. The error
- * contains nothing else of the server's answer, because the answer may repeat secrets.
+ * The authorization server refuses. `code` is the server's error code, such as `invalid_grant`, or a text of our own.
+ * The error contains nothing else of the server's answer, because the answer may repeat secrets.
  */
 export class GrantRefused extends Error {
   override readonly name = 'GrantRefused'
@@ -57,7 +57,7 @@ export class RightsMissing extends Error {
   }
 }
 
-/** Milliseconds that one request to a server may take. */
+/** One request to a server may take at most this many milliseconds. */
 const exchangeMilliseconds = 10_000
 const largestAnswer = 256 * 1024
 /** At most this many rights are stored from one answer. */
@@ -70,7 +70,7 @@ const statementLife = '5m'
 
 type RefreshGrant = Extract<Grant, { kind: 'refresh_token' }>
 type ServiceAccountGrant = Extract<Grant, { kind: 'service_account' }>
-/** A server as the OAuth library describes it, with the addresses to which secrets may go. */
+/** An authorization server. `as` describes it for the OAuth library. Secrets may be sent only to `endpoints`. */
 export interface KnownServer {
   readonly as: oauth.AuthorizationServer
   readonly endpoints: Pick<TokenServer, 'authorizationEndpoint' | 'tokenEndpoint' | 'revocationEndpoint'>
@@ -118,8 +118,8 @@ export async function findServer(outgoing: Outgoing, server: TokenServer): Promi
 }
 
 /**
- * Exchanges a refresh token. The server may have used up the token even if its answer is lost. Throws GrantRefused,
- * TokenServerAway.
+ * Exchanges a refresh token for new tokens. Even if the server's answer is lost, the refresh token may be used up.
+ * Throws GrantRefused, TokenServerAway.
  */
 export async function refreshTokens(
   outgoing: Outgoing,
@@ -139,7 +139,10 @@ export async function refreshTokens(
   })
 }
 
-/** Returns the address at which the person authorizes in the browser. */
+/**
+ * Returns the address at which the person authorizes in the browser. Throws GrantRefused if the server does not support
+ * PKCE with S256.
+ */
 export async function authorizationUrl(
   { as, endpoints }: KnownServer,
   { client, scopes, parameters }: Authorization,
@@ -163,8 +166,8 @@ export async function authorizationUrl(
 }
 
 /**
- * Checks the answer that the browser brought (`state`, `iss`, `error`), and exchanges its code for tokens. Throws
- * AuthorizationDenied, GrantRefused, TokenServerAway.
+ * Checks the answer that the browser brought (`state`, `iss`, `error`), and exchanges the answer's code for tokens.
+ * Throws AuthorizationDenied, GrantRefused, TokenServerAway.
  */
 export async function exchangeCode(
   outgoing: Outgoing,
@@ -193,7 +196,10 @@ export async function exchangeCode(
   })
 }
 
-/** Signs a statement with the key, and exchanges it for tokens (RFC 7523). Throws GrantRefused, TokenServerAway. */
+/**
+ * Signs a statement with the account's key, and exchanges the statement for tokens (RFC 7523). Throws GrantRefused,
+ * TokenServerAway.
+ */
 export async function serviceAccountToken(
   outgoing: Outgoing,
   { tokenEndpoint, email, keyId, privateKey }: ServiceAccountGrant,
@@ -274,7 +280,7 @@ function tokensOf({ access_token, expires_in, refresh_token, scope }: oauth.Toke
   }
 }
 
-/** Throws TokenServerAway for status 429 or 5xx, because the server has then not judged the request. */
+/** Throws TokenServerAway for status 429 or 5xx, because these statuses are no judgement of the request. */
 function requireServing({ status, headers }: Response): void {
   if (status < 500 && status !== 429) return
   throw new TokenServerAway(`the authorization server answered with status ${status}`, retryAfterOf(headers))
@@ -295,5 +301,8 @@ async function answered<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Returns the server's error code. A text of another form is replaced, because it may repeat a secret. */
+/**
+ * Returns the server's error code if the code consists of lower-case letters and `_`. Replaces any other text, because
+ * it may repeat a secret.
+ */
 const wordOf = (code: string): string => (/^[a-z_]{1,60}$/.test(code) ? code : 'an unknown error')

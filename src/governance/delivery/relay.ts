@@ -10,10 +10,12 @@ import { queueOf } from './task-queue.ts'
 import { readVersion } from '../runs/values/version-cache.ts'
 
 /**
- * Delivers outbox rows to Temporal. The relay leases a row by setting its next attempt ten seconds ahead, sends it to
- * Temporal, and deletes it (commit point `outbox.deliver`). If the process dies, the lease expires and the row is sent
- * again. Receivers ignore repetitions. Each process sends its own rows at once. Every second, it also looks for due
- * rows of other processes.
+ * Delivers outbox rows to Temporal. The relay leases a row: it sets the row's next attempt ten seconds ahead. Then it
+ * sends the row to Temporal and deletes the row (commit point `outbox.deliver`). If the process dies, the lease expires
+ * and the row is sent again. Receivers ignore repetitions.
+ *
+ * After each commit that writes outbox rows, the relay of the same process starts at once. Every second, each relay
+ * also looks for due rows of other processes.
  */
 export interface Relay {
   /** Starts to send the due rows and returns at once. */
@@ -91,8 +93,8 @@ export function startRelay(
 }
 
 /**
- * Leases due rows. The commit does not wait for the disk: if PostgreSQL forgets a lease in a crash, the row is sent
- * again.
+ * Takes a lease on each row that is due. The commit does not wait for the disk. If PostgreSQL forgets a lease in a
+ * crash, the row is sent again.
  */
 async function lease(db: Db): Promise<Row[]> {
   const { rows } = await sql<Row>`
@@ -138,7 +140,10 @@ async function deleteRows(db: Db, rows: readonly Row[]): Promise<void> {
   )
 }
 
-/** Returns false if the run has not ended but its workflow is not running: the workflow must be started first. */
+/**
+ * Sends a row to Temporal. Returns false if the run has not ended but its workflow is not running. In this case the
+ * workflow must be started first.
+ */
 async function tellTemporal(
   context: Pick<Context, 'config' | 'db' | 'runCaches'>,
   engine: WorkflowEngine,
@@ -199,8 +204,8 @@ export async function startRun(
 }
 
 /**
- * Postpones the next attempt: by half a second at first, by half a minute at most. The first delay is short, because a
- * wake-up often only waits until its workflow has started.
+ * Postpones the next attempt. The first delay is half a second, the longest is half a minute. The first delay is short,
+ * because a wake-up often arrives while its workflow is just starting.
  */
 async function postpone(db: Db, row: Row, reason: string): Promise<void> {
   const seconds = Math.min(0.25 * 2 ** Math.min(row.attempts, 10), 30)

@@ -5,15 +5,20 @@ import type { SkeletonStep } from '../../contract/messages.ts'
 import type { FrozenVersion } from '../runs/values/version-cache.ts'
 
 const defaultTimeoutSeconds = 60
-/** A call is quick only if its time limit is at most this long. Other calls are ordinary activities. */
+/**
+ * A call is quick only if its time limit is at most this many seconds. Calls that are not quick are ordinary
+ * activities.
+ */
 const mostQuickSeconds = 10
 
 /**
- * A run works on at most this many items of a step at the same time if the step's calls are short (`isShort`). Such a
- * call takes milliseconds, so a larger number would save no time. It would only have a cost. A worker that also serves
- * other organizations runs only two such calls of one organization at once (call-places.ts). Each call that waits takes
- * an activity in Temporal. The number is stored in the run's input. So runs in progress replay with the same number
- * after a later version has changed it.
+ * If the calls of a step are short (`isShort`), a run works on at most this many items of the step at the same time. A
+ * short call takes milliseconds, so a larger number would save no time. But it would have a cost, because each call
+ * that waits takes an activity in Temporal. A worker that also serves other organizations runs only two such calls of
+ * one organization at once (call-places.ts).
+ *
+ * The number is stored in the run's input. So a run in progress replays with the same number, even if a later version
+ * of Countersign has another number.
  */
 const shortItemsAtOnce = 10
 
@@ -24,8 +29,8 @@ const shortItemsAtOnce = 10
 const mostSummaryBytes = 256
 
 /**
- * Returns the parts of a version that the Temporal workflow gets: ids, summaries, tools, dependencies and time limits,
- * but never a parameter.
+ * Returns what the Temporal workflow gets of a version: ids, summaries, tools, dependencies and time limits, but never
+ * a parameter.
  */
 export function skeletonOf(version: FrozenVersion): SkeletonStep[] {
   return version.definition.steps.map((step) => {
@@ -47,8 +52,8 @@ const secondsOf = (step: WorkflowStep): number =>
   step.timeout_seconds ?? getTool(step.tool)?.timeoutSeconds ?? defaultTimeoutSeconds
 
 /**
- * Whether a call may run as a local activity. Such a call is made again if its worker dies, so the tool must allow
- * repetition. A workflow task waits for the call's end, so the call must be short.
+ * Returns whether the step's call may run as a local activity. A local activity runs again if its worker dies, so the
+ * tool must allow repetition. A workflow task waits for the end of the call, so the call must be short.
  */
 export function isQuickStep(step: WorkflowStep): boolean {
   const repeat = getTool(step.tool)?.repeat
@@ -56,7 +61,10 @@ export function isQuickStep(step: WorkflowStep): boolean {
   return mayRepeat && secondsOf(step) <= mostQuickSeconds
 }
 
-/** Whether a call of the step usually takes milliseconds: it is quick, or stays on this machine and its database. */
+/**
+ * Returns whether the step's call usually takes milliseconds. For this, the call must be quick, or its tool must use no
+ * connection to a service.
+ */
 function isShort(step: WorkflowStep): boolean {
   const tool = getTool(step.tool)
   return isQuickStep(step) || (tool !== undefined && serviceOf(tool) === null)

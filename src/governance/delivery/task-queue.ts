@@ -19,7 +19,7 @@ export async function keepDefaultQueue(context: Pick<Context, 'config' | 'db'>):
     .execute()
 }
 
-/** The queue on which a new workflow starts: the organization's own, or the default. */
+/** Returns the queue on which a new workflow starts. This is the organization's own queue, or else the default. */
 export const queueOf = (
   config: Config,
   known: { readonly task_queue: string | null; readonly queue: string | null },
@@ -36,16 +36,16 @@ const kinds = { workflows: 1, activities: 2 } as const
 
 export interface QueueView {
   readonly organization_id: string
-  /** null if the organization uses the default queue. */
+  /** Is null if the organization uses the default queue. */
   readonly task_queue: string | null
-  /** The number of open runs. Those that have started stay on the queue on which they started. */
+  /** The number of open runs. A run that has started stays on the queue on which it started. */
   readonly runs_in_flight: number
 }
 
 /**
- * Sets the queue for future runs of the organization (commit point `org.change`); null means the default queue. Throws
- * `not_found` for an unknown organization, and `unavailable` if Temporal does not answer. Throws `conflict` if the
- * queue has no workers, because runs on this queue would not start.
+ * Sets the queue for future runs of the organization (commit point `org.change`). If `queue` is null, these runs use
+ * the default queue. Throws `not_found` for an unknown organization, and `unavailable` if Temporal does not answer.
+ * Throws `conflict` if the queue has no workers, because runs on this queue would not start.
  */
 export async function setQueue(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,

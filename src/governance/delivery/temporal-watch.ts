@@ -1,8 +1,8 @@
 import type { Context } from '../context.ts'
 
 /**
- * Checks whether Temporal answers, and stores the result in `isTemporalAway`, which the status texts of runs use. Logs
- * each change. `check` resolves to false, or throws, if Temporal does not answer.
+ * Checks whether Temporal answers. Stores the result in `isTemporalAway`, which the status texts of runs use. Logs each
+ * change of the result. If Temporal does not answer, `check` resolves to false or throws.
  */
 export async function watchTemporal(
   context: Pick<Context, 'isTemporalAway' | 'log'>,

@@ -26,8 +26,8 @@ export interface StartRequest {
 }
 
 /**
- * The state of a run in Temporal; `missing` if Temporal does not know the run, because it never started or ended long
- * ago.
+ * The state of a run in Temporal. It is `missing` if Temporal does not know the run. Such a run never started, or it
+ * ended long ago.
  */
 export type EngineState = 'missing' | 'running' | 'completed' | 'failed' | 'cancelled' | 'terminated'
 
@@ -37,7 +37,7 @@ export interface WorkflowEngine {
   /** Returns false if the run has no running workflow. */
   wake(runId: string, wake: Wake): Promise<boolean>
   /**
-   * Returns false if the run has no running workflow. `by` is the id of the person who cancels; operators see this id
+   * Returns false if the run has no running workflow. `by` is the id of the person who cancels. Operators see this id
    * in Temporal.
    */
   cancel(runId: string, by: string | null): Promise<boolean>

@@ -26,15 +26,16 @@ export interface SentFile {
   readonly mediaType: string | null
   readonly bytes: Buffer
   readonly sha256: string
-  /** Labels in addition to `internal`. */
+  /** The labels in addition to `internal`. */
   readonly labels: readonly Label[]
 }
 
 type Storing = Pick<Context, 'combiner' | 'config' | 'sealer' | 'uploads'>
 
 /**
- * Reads text and rows from a file and stores both sealed. The file itself is not stored. Throws `validation_error` for
- * a file that cannot be read, `quota_exceeded` if no storage is left. The bytes of `file` are empty afterwards.
+ * Reads text and rows from a file and stores both sealed. The file itself is not stored. Afterwards, the bytes of
+ * `file` are empty. Throws `validation_error` for a file that cannot be read, and `quota_exceeded` if no storage is
+ * left. Throws `unavailable` if too many files are uploaded at once, or if `signal` is aborted.
  */
 export async function addFile(
   context: Storing,

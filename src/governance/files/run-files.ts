@@ -14,15 +14,19 @@ export const mostFileBytes = 8 * 1024 ** 2
 /** The files of a run. `value` becomes an input of the run. */
 interface RunFiles {
   readonly value: Json
-  /** Id and hash of each file, for the hash of the run's inputs. */
+  /** The id and the hash of each file. The hash of the run's inputs is computed from them. */
   readonly given: Json
   readonly labels: LabelSource[]
 }
 
 /**
- * Opens the files that a run names, in their order. Returns null if the run names none. Throws `validation_error` if
- * the organization does not have a file, if the run names a file twice, or if the files have too much text or too many
- * values. Throws `conflict` if a file is deleted meanwhile.
+ * Opens the files that a run names, in the order of `ids`. Returns null if the run names no files. Throws
+ * `validation_error` in these cases:
+ * - The organization does not have a file.
+ * - The run names a file twice.
+ * - The files together have too much text or too many values.
+ *
+ * Throws `conflict` if a file is deleted meanwhile.
  */
 export async function readRunFiles(
   context: Pick<Context, 'db' | 'sealer'>,

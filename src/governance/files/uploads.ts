@@ -2,17 +2,20 @@ import { DomainError } from '../errors.ts'
 import { LoadBudget, type Permit } from '../runs/values/load-budget.ts'
 
 /**
- * The uploads of a process share these resources. One organization gets at most half of each resource, and
- * organizations take turns.
+ * Resources that all uploads of a process share. One organization gets at most half of each resource, and organizations
+ * take turns.
  */
 export interface Uploads {
-  /** Bytes of memory for files that arrive and are read. */
+  /** The bytes of memory for files that arrive or are being read. */
   readonly memory: LoadBudget
-  /** Processes that read files. */
+  /** The number of processes that may read files at the same time. */
   readonly parsers: LoadBudget
 }
 
-/** While a file is read, it takes this many times its size in memory: for its pieces, the whole file, and its text. */
+/**
+ * While a file is read, it takes this many times its size in memory. The memory contains the arrived pieces, the whole
+ * file, and the file's text.
+ */
 const copies = 4
 const mebibyte = 1024 ** 2
 
@@ -22,12 +25,12 @@ export const createUploads = (): Uploads => ({
 })
 
 /**
- * An upload waits at most this many milliseconds for memory, and then at most as long for a parser. A form must arrive
- * in less time (`mostArrivalSeconds`), so one slow upload cannot make others fail.
+ * An upload waits at most this many milliseconds for memory, and later at most this many for a parser. The body of an
+ * upload must arrive in less time (`mostArrivalSeconds`). So one slow upload cannot make other uploads fail.
  */
 const patience = 150_000
 
-/** Reserves memory for a file of this size. Throws `unavailable` if none becomes free in time. */
+/** Reserves memory for a file of this size. Throws `unavailable` if not enough memory becomes free in time. */
 export const reserveMemory = (
   { memory }: Uploads,
   organizationId: string,

@@ -28,7 +28,7 @@ export interface QuotaView {
   readonly limits: Limits
   readonly overrides: Overrides
   readonly effective: Limits
-  /** Only in the answer to a request that reads the quota, not in the answer to a change. */
+  /** Is present only in the answer to a request that reads the quota. Is missing in the answer to a change. */
   readonly usage?: StorageUsage
 }
 
@@ -51,10 +51,10 @@ export async function readQuota(db: Db, organizationId: string): Promise<QuotaVi
 }
 
 /**
- * Sets the named overrides (commit point `org.change`). A null value removes its override. Overrides that `patch` does
- * not name stay. The new limits hold for everything that any process accepts after the commit. Runs in progress go on.
- * Throws `validation_error` if an override is above the plan's ceiling. Throws `insufficient_role` if only the operator
- * may set limits.
+ * Sets the overrides that `patch` names (commit point `org.change`). A null value removes the override of that limit.
+ * Other overrides stay. The new limits apply to everything that any process accepts after the commit. Runs in progress
+ * go on. Throws `validation_error` if an override is above the plan's ceiling. Throws `insufficient_role` if only the
+ * operator may set limits.
  */
 export async function changeQuota(context: Acting, caller: Caller, patch: LimitChanges): Promise<QuotaView> {
   if (context.config.quotaOverrides === 'operator') throw operatorOnly(caller.organizationId)
@@ -67,9 +67,9 @@ export async function changeQuota(context: Acting, caller: Caller, patch: LimitC
 }
 
 /**
- * Implements `npm run set-plan`: sets the plan and the named overrides. A null value removes its override. Overrides
- * that `patch` does not name stay. Throws `not_found` for an unknown organization, `bad_request` for an unknown plan,
- * and `validation_error` if an override is above the plan's ceiling.
+ * Implements `npm run set-plan`. Sets the plan, and the overrides that `patch` names. A null value removes the override
+ * of that limit. Other overrides stay. Throws `not_found` for an unknown organization, and `bad_request` for an unknown
+ * plan. Throws `validation_error` if an override in `patch` is above the plan's ceiling.
  */
 export async function setPlan(
   combiner: Combiner,

@@ -15,8 +15,8 @@ const units: Readonly<Record<Bucket, 'minute' | 'day'>> = {
 }
 /**
  * The size of a block is the number of the window's remaining requests divided by this number. So blocks get smaller
- * towards the limit, and a process holds few unused requests. If a process is killed, the rest of its block of the day
- * is lost until midnight (UTC).
+ * towards the limit, and a process has few unused requests. If a process is killed, the unused requests of its day's
+ * block are lost until midnight (UTC).
  */
 const parts: Readonly<Record<'minute' | 'day', number>> = { minute: 8, day: 64 }
 const largestBlock = 1_000
@@ -26,7 +26,7 @@ export interface Lease {
   /** The start of the window. It identifies the window. */
   readonly startedAt: string
   readonly granted: number
-  /** Requests leased to all processes, this lease included. */
+  /** The number of this window's requests that all processes have leased, including this lease. */
   readonly taken: number
   readonly millisecondsLeft: number
   /** The end of the window, in epoch seconds. */

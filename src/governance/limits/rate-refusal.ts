@@ -3,8 +3,9 @@ import type { SparseLog } from '../../shared/sparse-log.ts'
 import type { Taken } from './rates.ts'
 
 /**
- * Counts and logs a request that was refused because of a rate limit. A refused client may go on asking. So this
- * function logs only a few lines a minute for each `holderId`: an organization, or a person without an organization.
+ * Counts and logs a request that was refused because of a rate limit. `holderId` is the id of an organization, or of a
+ * person without an organization. A refused client may go on asking. So this function logs only a few lines a minute
+ * for each `holderId`.
  */
 export function noteRefusal(
   { metrics, sparseLog }: { readonly metrics: Metrics; readonly sparseLog: SparseLog },

@@ -7,10 +7,10 @@ export type Kind = 'requests' | 'authorize' | 'reports' | 'quota'
 /** The rate limit's answer to one request. */
 export interface Taken {
   readonly allowed: boolean
-  /** The bucket with the fewest requests left; for a refused request, the bucket that refused it. */
+  /** The bucket with the fewest requests left. For a refused request, this is the bucket that refused the request. */
   readonly bucket: Bucket
   readonly limit: number
-  /** Requests left, as far as this process knows: blocks of other processes count as used. */
+  /** Requests left, as far as this process knows. Unused requests in blocks of other processes count as used. */
   readonly remaining: number
   /** The end of the window, in epoch seconds. */
   readonly resetAt: number
@@ -21,14 +21,15 @@ export interface Taken {
 /**
  * Counts the requests of organizations. A process leases a block of a window's requests from the database
  * (rate-lease.ts), and counts the requests of the block in memory. Callers pass the present limits. A block that was
- * leased under another limit is not used any more. So a changed limit holds in every process from the next request on.
- * There is one exception: an agent's key that asks often may keep the old limit for a second (docs/decisions/0049).
+ * leased under another limit is not used any more. So a changed limit applies in every process from the next request
+ * on. There is one exception: an agent's key that asks often may keep the old limit for up to a second
+ * (docs/decisions/0049).
  */
 export interface Rates {
   /**
    * Counts one request. Questions of agents (`authorize`) and other requests of agents (`reports`) have separate
-   * buckets with the same limit. Changes of the quota (`quota`) have a separate bucket of 30 a minute, so an owner can
-   * always raise a limit that is too low. A refused request is not counted.
+   * buckets with the same limit. Changes of the quota (`quota`) have a separate bucket with 30 requests a minute. So an
+   * owner can always raise a limit that is too low. A refused request is not counted.
    */
   take(organizationId: string, limits: Limits, kind: Kind): Promise<Taken>
   /** Gives unused requests back to the database. So the requests are not lost when the process stops. */
@@ -39,11 +40,11 @@ interface Block {
   readonly limit: number
   readonly startedAt: string
   readonly resetAt: number
-  /** Requests of the window that were still not leased to any process right after this block was leased. */
+  /** The number of requests that the window had left for further leases, right after this block was leased. */
   readonly free: number
   /**
-   * The block can be used until this time, by `performance.now()`. It is a little before the window's end, never after
-   * it.
+   * The block can be used until this time, by `performance.now()`. This time is the end of the window, or a little
+   * earlier.
    */
   readonly until: number
   left: number
@@ -60,7 +61,7 @@ function limitOf(limits: Limits, bucket: Bucket): number {
   if (bucket === 'quota_changes_per_minute') return quotaChangesPerMinute
   return limits[bucket === 'agent_reports_per_minute' ? 'authorize_per_minute' : bucket]
 }
-/** A process that holds more blocks than this drops the blocks of past windows. */
+/** If a process has more blocks than this, it drops the blocks of past windows. */
 const keptBlocks = 10_000
 
 /** The blocks that this process has leased, by organization and bucket. */
@@ -71,7 +72,8 @@ function createBlocks(db: Db) {
   const lease = async (key: string, organizationId: string, bucket: Bucket, limit: number): Promise<void> => {
     const sentAt = performance.now()
     const old = blocks.get(key)
-    // `leaseBlock` gives the unused requests of the old block back, so they must not be used from here on.
+    // `leaseBlock` gives the unused requests of the old block back. So this process must not use the old block any
+    // more.
     const unused = old === undefined ? null : { startedAt: old.startedAt, count: old.left }
     blocks.delete(key)
     const got = await leaseBlock(db, organizationId, bucket, limit, unused)
@@ -87,8 +89,9 @@ function createBlocks(db: Db) {
       for (const [each, { until }] of blocks) if (until < performance.now()) blocks.delete(each)
   }
   /**
-   * Returns the block for this window and limit; null if a new block must be leased. If the whole window has no free
-   * requests left, returns the used-up block, because a new lease would get nothing.
+   * Returns the block for this key if it has this limit and its window has not ended. Returns null if a new block must
+   * be leased. If the block is used up and the window has no more requests, returns the block, because a new lease
+   * would get nothing.
    */
   const current = (key: string, limit: number): Block | null => {
     const block = blocks.get(key)

@@ -4,8 +4,8 @@ import { createThreadLoad, createUse, type ThreadLoad } from './thread-use.ts'
 
 /**
  * The kinds of requests. For each kind, an organization has a *share*: the number of its requests that a process works
- * on at the same time. Further requests wait until an earlier request of the same organization has ended. So they do
- * not delay other organizations, although one thread answers all organizations.
+ * on at the same time. Further requests wait until an earlier request of the same organization has ended. All
+ * organizations share one thread, but waiting requests of one organization do not delay the other organizations.
  */
 export type Size =
   /** A question of an agent. It is short, and decided together with other questions. */
@@ -19,9 +19,9 @@ export type Size =
   /** A request over its rate limit. Its only answer is an error. */
   | 'refusal'
 
-/** How many requests of each kind a process works on for one organization while it serves no other organization. */
+/** The share of an organization while the process serves no other organization, for each kind of request. */
 const alone: Readonly<Record<Size, number>> = { question: 512, small: 64, large: 2, look: 32, refusal: 64 }
-/** The same numbers while the process also serves other organizations. */
+/** The share of an organization while the process also serves other organizations, for each kind of request. */
 export const shared: Readonly<Record<Size, number>> = {
   question: 32,
   small: 4,
@@ -33,14 +33,16 @@ export const shared: Readonly<Record<Size, number>> = {
 export const mostWaiting = 1_000
 
 /**
- * While the thread is busy, an organization that uses more than its part of the thread (thread-use.ts) must pause after
- * each request. The pause is this many times as long as the request took. So an organization that sends all the time
- * leaves most of the thread to others.
+ * While the thread is busy and other organizations are served, an organization that uses more than its part of the
+ * thread (thread-use.ts) must pause after each request. After a large request, it must pause even if the thread is not
+ * busy. The pause is this many times as long as the request took, and longer under strain (thread-use.ts). So an
+ * organization that sends all the time leaves most of the thread to other organizations.
  */
 const restFactor = 8
 /**
- * The pause depends on the duration of the request, up to this many times the thread's work for the request. In the
- * rest of the duration, the thread worked for other requests, which must not make the pause longer.
+ * A request's duration counts for the pause only up to this many times the thread's work for the request. In the rest
+ * of the duration, the thread worked for other requests, which must not make the pause longer. Example: a request took
+ * 100 ms, and the thread worked 1 ms for it. Only 8 ms count.
  */
 const mostWaited = 8
 /** The longest pause, in milliseconds. */
@@ -78,12 +80,12 @@ export async function withShare<T>(
 
 export interface Place {
   /**
-   * From now on, the thread's work counts for this request, until the request waits or the thread works for another
-   * request. Call it before work that may take long. If this work were not counted, the organization would not have to
-   * pause after it, and could delay the other organizations.
+   * From now on, the thread's work counts for this request. This ends when the request waits, or when the thread works
+   * for another request. Call this method before work that may take long. Otherwise, the organization would not have to
+   * pause after the work, and could delay the other organizations.
    */
   works(): void
-  /** Counts work that the thread did for this request before, in milliseconds. */
+  /** Adds work that the thread has already done for this request, in milliseconds. */
   adds(milliseconds: number): void
   /**
    * Ends the work on the request, so that another request of the organization can begin. A second call does nothing.
@@ -98,13 +100,14 @@ export interface Place {
 export interface Entry {
   /**
    * Resolves when the request may be worked on. Throws the errors of `Shares.enter`. Only the first call waits.
-   * `worked`: how many milliseconds the thread has worked for the request before, such as to read its body.
+   * `worked` is the number of milliseconds that the thread has already worked for the request, for example to read its
+   * body.
    */
   admit(size: Size, worked?: number): Promise<void>
   works(): void
   /**
-   * Ends the work on the request, so that another request of the organization can begin. Call it also before the
-   * request waits for something else, such as the end of a run.
+   * Ends the work on the request, so that another request of the organization can begin. Call this method also if the
+   * request will wait for something else, such as the end of a run.
    */
   leave(): void
 }
@@ -138,8 +141,8 @@ interface Work {
 }
 
 /**
- * Measures for which request the thread works. A measurement ends when the thread works for another request, or when
- * the request waits.
+ * Measures for which request the thread works. The measurement for a request ends when the thread works for another
+ * request, or when the measured request waits.
  */
 function createWorkClock(clock: () => number) {
   let present: { readonly work: Work; readonly since: number } | null = null
@@ -182,15 +185,15 @@ export function createShares(
   const mostOf = (size: Size): number => (isContended() ? shared : alone)[size]
 
   /**
-   * Returns how many milliseconds the organization must pause. `took`: how long the request took. `worked`: how long
-   * the thread worked for the request.
+   * Returns how many milliseconds the organization must pause. `took` is the duration of the request in milliseconds.
+   * `worked` is the part in which the thread worked for the request.
    */
   const restAfter = (organizationId: string, size: Size, took: number, worked: number): number => {
     const isUnfair = usesTooMuch(organizationId, worked)
     if (!isContended()) return 0
     if (size === 'refusal') return refusalRest
     if (!isUnfair || (size !== 'large' && !load.isBusy())) return 0
-    // The database does most of the work of a `look`, and the thread does little. So the whole time of the `look`
+    // The database does most of the work of a `look`, and the thread does little. So the whole duration of a `look`
     // counts.
     const counted = size === 'look' ? took : Math.min(Math.max(took, worked), worked * mostWaited)
     return Math.min(counted * restFactor * load.strain(), longestRest)

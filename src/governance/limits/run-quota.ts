@@ -4,7 +4,7 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError } from '../errors.ts'
 import type { LimitName } from '../../contract/plan-limits.ts'
 
-/** A limit that would be exceeded. `limit` is the limit's name, `value` its present value. */
+/** A limit that would be exceeded. `limit` is the name of the limit, and `value` is its present value. */
 export interface Exceeded {
   readonly limit: LimitName
   readonly value: number
@@ -14,13 +14,16 @@ export interface Exceeded {
 
 export interface RunCapacity {
   /**
-   * The limit that refuses the new run; null if no limit does. It refuses every new run, even a run that first waits
-   * for its approval and so needs no slot yet.
+   * The limit that refuses every new run. It refuses even a run that first waits for its approval and so needs no slot
+   * yet. Is null if no limit refuses the run.
    */
   readonly refused: Exceeded | null
   /** `taken` if the run may start now; `queued` if it must wait for a slot. */
   readonly slot: 'taken' | 'queued'
-  /** If the queue is full: the limit that refuses a run which needs a slot now. null if the queue has room. */
+  /**
+   * The limit of the queue, if the queue is full. In this case, a run that needs a slot now is refused. Is null if the
+   * queue has room.
+   */
   readonly queueIsFull: Exceeded | null
 }
 
@@ -40,7 +43,7 @@ const words: Readonly<Partial<Record<LimitName, string>>> = {
   rules: 'rules and label rules',
 }
 
-/** What frees room below a limit that time alone does not free. */
+/** What frees room below a limit. Time alone frees nothing below these limits. */
 const remedies: Readonly<Partial<Record<LimitName, string>>> = {
   memory_mb: 'delete values',
   storage_mb: 'delete files or memory values',
@@ -48,7 +51,7 @@ const remedies: Readonly<Partial<Record<LimitName, string>>> = {
   rules: 'delete rules',
 }
 
-/** The error for the caller. Its details contain the limit's name and value. */
+/** Returns the error for the caller. The details of the error contain the limit's name and value. */
 export function quotaExceeded({ limit, value, retryAfter }: Exceeded): DomainError {
   const message = `the organization is at its limit of ${value} ${words[limit] ?? ''}`.trimEnd()
   return new DomainError(
@@ -59,7 +62,7 @@ export function quotaExceeded({ limit, value, retryAfter }: Exceeded): DomainErr
   )
 }
 
-/** The audit entry of a refusal. */
+/** Returns the audit entry of a refusal. */
 export const exceededEntry = (
   { limit, value }: Exceeded,
   action: string,

@@ -6,7 +6,8 @@ import type { Db } from '../../db/schema/index.ts'
 import type { Log } from '../../shared/log.ts'
 
 /*
- * This file maintains the counters of stored data, outside the transactions that store the data (docs/decisions/0074).
+ * Keeps the counters of stored data correct. These functions run outside the transactions that store the data
+ * (docs/decisions/0074).
  */
 
 /**
@@ -38,9 +39,9 @@ const mostOrganizations = 1_000
 const mostMoves = 10_000
 
 /**
- * Adds the rows of `storage_moves` to the counters, and deletes the rows, in one transaction for each organization.
- * Database triggers write these rows if they cannot change a counter directly. The transaction locks the organization's
- * row of `chain_head` first, like every other transaction.
+ * Adds the rows of `storage_moves` to the counters, and deletes these rows. A database trigger writes such a row if a
+ * transaction changes stored data without the lock of the organization. Example: old data is pruned. Here, each
+ * organization gets its own transaction, which first locks the organization's row of `chain_head`.
  */
 export async function gatherMoves(db: Db): Promise<void> {
   const { rows } = await sql<{ organization_id: string }>`
@@ -52,7 +53,10 @@ export async function gatherMoves(db: Db): Promise<void> {
     })
 }
 
-/** Returns how much higher an organization's counters are than the sum of its rows. Reads both from one snapshot. */
+/**
+ * Returns how much higher an organization's counters are than a new count of its rows. The numbers are negative if the
+ * counters are too low. The counters and the rows are read from one snapshot.
+ */
 export async function readDrift(
   db: Db,
   organizationId: string,
@@ -64,16 +68,16 @@ export async function readDrift(
 /** One round recounts the rows of at most this many organizations. */
 const mostRecounted = 100
 
-/** Recounts the rows of organizations that were not recounted for a day. */
+/** Recounts the rows of each organization if its last recount is more than a day old. */
 export async function recount(db: Db, log: Log): Promise<void> {
   for (let done = 0; done < mostRecounted && (await recountOne(db, log));) done += 1
 }
 
 /**
- * Recounts the organization with the oldest count, if this count is older than a day. Adds the difference to the
- * counters (through `storage_moves`) and does not overwrite them, so that concurrent changes still count. Returns
- * whether there was such an organization. Logs a difference, because it comes from a bug, or from a process of an older
- * version that wrote at the same time.
+ * Recounts the organization with the oldest count, if this count is more than a day old. Returns false if there is no
+ * such organization. Does not overwrite the counters, but writes the difference to `storage_moves`. So changes at the
+ * same time still count. A difference is logged as an error: it comes from a bug, or from a process of an older version
+ * that wrote at the same time.
  */
 async function recountOne(db: Db, log: Log): Promise<boolean> {
   const { rows } = await sql<{ organization_id: string }>`

@@ -6,13 +6,13 @@ import { runAs, type Acting, type PresentCaller } from '../access/recheck.ts'
 import { exceededEntry, quotaExceeded, type Exceeded } from './run-quota.ts'
 
 /*
- * Checks the limits of an organization's stored data. The counters are columns of `chain_head`, which are read with the
- * lock (docs/decisions/0074).
+ * Checks the limits of an organization's stored data. The counters are columns of `chain_head`. The statement that
+ * takes the chain's lock also reads them (docs/decisions/0074).
  */
 
 /**
- * Refused callers are told to wait this many seconds. It is a guess: nobody knows when data is deleted or a limit is
- * raised.
+ * Refused callers are told to wait this many seconds. The number is a guess, because nobody knows when data is deleted
+ * or a limit is raised.
  */
 const retryAfter = 60
 
@@ -23,8 +23,8 @@ export function storageOver(tx: ChainTx, more = 0): Exceeded | null {
 }
 
 /**
- * Returns the storage limit if a replacement would exceed it, else null. `more`: how many bytes longer the new value is
- * than the old value.
+ * Returns the storage limit if replacing a value would exceed the limit, else null. `more` is the number of bytes that
+ * the replacement adds. Returns null if the new value is not larger than the old value.
  */
 const storageOverBy = (tx: ChainTx, more: number): Exceeded | null =>
   more <= 0 ? null : storageOver(tx, more)
@@ -48,9 +48,9 @@ export async function rulesOver(tx: ChainTx): Promise<Exceeded | null> {
 const smallEntry = 16 * 1024
 
 /**
- * Returns `Growth.bytes` for a change whose audit entry contains the changed value: 0 for a small entry, else the
- * entry's characters. Audit entries stay for ever. So if large entries did not count, many changes of one value could
- * fill the disk.
+ * Returns `Growth.bytes` for a change that writes the changed value into its audit entry. The result is 0 for a small
+ * entry. For a larger entry, it is the number of the entry's characters. Audit entries stay for ever. So if large
+ * entries did not count, many changes of one value could fill the disk.
  */
 export const grownEntry = (characters: number): number => (characters <= smallEntry ? 0 : characters)
 
@@ -58,9 +58,9 @@ export interface Growth<R> {
   /** `action` of the audit entry that records a refusal, e.g. `create`. */
   readonly action: string
   /**
-   * The number of bytes that the operation stores; for JSON, the number of characters is enough. For a replacement,
-   * pass a function that returns how many bytes more are stored than before. If it returns 0 or less, the replacement
-   * is accepted even over the limit.
+   * The number of bytes that the operation stores. For JSON, the number of characters is exact enough. If the operation
+   * replaces a value, pass a function that returns how many bytes the replacement adds. If the function returns 0 or
+   * less, the replacement is accepted even if the limit is already exceeded.
    */
   readonly bytes?: number | ((tx: ChainTx) => Promise<number>)
   /** Checks further limits. Returns the limit that would be exceeded, else null. */
@@ -69,9 +69,9 @@ export interface Growth<R> {
 }
 
 /**
- * Calls `runAs` for an operation that stores more than before. If a limit is exceeded, nothing is done, the refusal is
- * audited, and `quota_exceeded` with the limit's name is thrown. Operations that free storage or raise a limit use
- * `runAs` directly.
+ * Calls `runAs` for an operation that stores more than before. If a limit would be exceeded, does not call `work`,
+ * audits the refusal, and throws `quota_exceeded` with the limit's name. Operations that free storage or raise a limit
+ * use `runAs` directly.
  */
 export async function growAs<R>(
   context: Acting,

@@ -6,7 +6,10 @@ const rememberedMilliseconds = 10_000
 const busyWindow = 100
 /** After this many milliseconds, the thread's work for a request counts only half. */
 const halfLife = 2_000
-/** An organization uses more than its part of the thread if it uses more than this multiple of the mean use. */
+/**
+ * An organization uses more than its part of the thread if its use is more than this multiple of the mean use. Example:
+ * with two organizations, the limit is 1.3 / 2 = 65 % of the thread's work.
+ */
 const unfair = 1.3
 /**
  * An organization that uses less than this part of the thread's work never counts as using too much, however many
@@ -39,27 +42,31 @@ export interface ThreadLoad {
 }
 
 const mostStrain = 16
-/** A measurement multiplies the strain by `rise`, or by `fall` once for each of its `windows`. */
+/**
+ * A measurement that finds an overload multiplies the strain by `rise`. Any other measurement multiplies the strain by
+ * `fall` once for each window. Example: a measurement with three windows multiplies the strain by 0.87 three times.
+ */
 const rise = 1.2
 const fall = 0.87
 /** A thread that works for more than this part of the time is overloaded. */
 const overloaded = 0.8
-/** The processors are overloaded if the thread waits for one during more than this part of its work. */
+/** The processors are overloaded if the thread waits for a processor during more than this part of its work. */
 const mostWaiting = 0.35
-/** A thread that works for less than this part of the time says little about the processors. */
+/**
+ * If the thread works for at most this part of the time, its waiting does not show that the processors are overloaded.
+ */
 const leastWork = 0.1
 
 /** One measurement of a thread. */
 export interface Measured {
   /** The part of the time in which the thread worked, 0 to 1. */
   readonly utilization: number
-  /** The part of its work in which the thread waited for a processor, 0 to 1. */
+  /** The part of the thread's work in which the thread waited for a processor, 0 to 1. */
   readonly waited: number
   /** The length of the measurement, in whole multiples of `busyWindow`. */
   readonly windows: number
 }
 
-/** Returns the strain after a measurement. */
 export function strainAfter(strain: number, { utilization, waited, windows }: Measured): number {
   const isStrained = utilization > overloaded || (utilization > leastWork && waited > mostWaiting)
   return isStrained ? Math.min(strain * rise, mostStrain) : Math.max(strain * fall ** windows, 1)
@@ -103,7 +110,7 @@ export function createThreadLoad(share: number): ThreadLoad {
 
 /** Measures how much of the thread each recently served organization has used. */
 export function createUse(clock: () => number) {
-  /** Organizations that were served recently, the latest last. */
+  /** The recently served organizations, in the order of their last requests. */
   const served = new Map<string, Used & { servedAt: number }>()
   const usedByAll: Used = { amount: 0, at: 0 }
 

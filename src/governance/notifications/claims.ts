@@ -15,7 +15,7 @@ export const codeEvent = 'account.code'
 export const codeMinutes = 30
 /** After this many wrong codes, a new code is needed. */
 export const mostWrong = 5
-/** A member can have at most this many codes sent in an hour. */
+/** In an hour, a member can request at most this many codes. */
 export const mostCodes = 5
 /**
  * One account gets at most this many codes in an hour, for all members together. The limit protects the owner of the
@@ -36,7 +36,10 @@ export interface OpenClaim {
   readonly expiresAt: Date
 }
 
-/** The result of typing in a code. `no_code`: there is no code for this account that may be typed in now. */
+/**
+ * The result of typing in a code. `no_code` means that the member has no valid code for this account: no code was sent,
+ * or the code has ended or expired.
+ */
 export type CodeOutcome = 'right' | 'wrong' | 'no_code'
 
 const isOpenSql = (now: Date) =>
@@ -47,7 +50,8 @@ export type TooMany = 'of_member' | 'to_account'
 
 /**
  * Sends a code to the account and ends the member's earlier code. If an hourly limit is reached, changes nothing and
- * returns the limit. A repeated request within a minute sends nothing, and `isNew` is false.
+ * returns the limit. If the member asks for the same account again within a minute, sends nothing, and `isNew` is
+ * false.
  */
 export async function claimAccount(
   tx: ChainTx,
@@ -163,7 +167,10 @@ export async function endClaims(
     .execute()
 }
 
-/** Returns the person's open claims by organization. The person has at most one open claim in an organization. */
+/**
+ * Returns a person's open claims. The keys are ids of organizations. In each organization, the person has at most one
+ * open claim.
+ */
 export async function openClaimsOf(db: Db, userId: string): Promise<ReadonlyMap<string, OpenClaim>> {
   const rows = await db
     .selectFrom('slack_claims')
@@ -178,7 +185,7 @@ export async function openClaimsOf(db: Db, userId: string): Promise<ReadonlyMap<
   )
 }
 
-/** The present state of a claim, as the Slack message with its code shows it. */
+/** The present state of a claim. The Slack message with the claim's code shows this state. */
 export interface SentClaim {
   readonly account: string
   readonly code: string

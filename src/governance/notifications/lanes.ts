@@ -3,16 +3,16 @@ import { takeDueLanes } from '../../db/queries/notifications/take-lanes.ts'
 import type { Db } from '../../db/schema/index.ts'
 
 /*
- * Each organization has a lane: the right to send its messages in Slack. Only one process has a lane at a time. So this
- * process can keep Slack's limits for the organization, and no two processes send one message. Slow answers from Slack
- * to one organization delay no other organization.
- * `turn` identifies one use of a lane. A turn that is not renewed ends by itself.
+ * Each organization has a lane: the right to send the organization's messages in Slack. Only one process has a lane at
+ * a time. So this process can keep Slack's limits for the organization, and a message is never sent by two processes.
+ * Slow answers from Slack to one organization delay no other organization. `turn` identifies one use of a lane. A turn
+ * that is not renewed ends by itself.
  */
 
 /**
- * A turn lasts this long unless it is renewed. Sending a message takes less time, from the record of the intent to the
- * end of the request. If a process dies, the next turn looks in Slack for its last message. By then, a message that was
- * sent has arrived.
+ * A turn lasts this long unless it is renewed. Sending one message takes less time, from the record of the intent to
+ * the end of the request. If a process dies, the next turn looks in Slack for the last messages of the dead process. If
+ * such a message was sent, it has arrived by then.
  */
 export const leaseSeconds = 45
 
@@ -23,8 +23,8 @@ export interface Turn {
 }
 
 /**
- * Takes the lanes of organizations with due messages. `own` names the organizations whose lanes this process already
- * has; these are not taken. All turns that this call begins get the id `turn`.
+ * Takes lanes of organizations that have due messages. Does not take the lanes of the organizations in `own`, because
+ * this process already has these lanes. All turns that this call begins get the id `turn`.
  */
 export async function takeLanes(
   db: Db,

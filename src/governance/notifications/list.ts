@@ -13,7 +13,9 @@ export interface NotificationView {
   readonly event: string
   /** The id of a person or of a webhook. */
   readonly recipient: string
-  /** The id in the list of approvals; null if the message is about a run or an account. */
+  /**
+   * The id of the approval or call, as in the list of approvals. Is null if the message is about a run or an account.
+   */
   readonly approval_id: string | null
   readonly run_id: string | null
   readonly state: NotificationState
@@ -30,8 +32,8 @@ export interface NotificationFilters {
 }
 
 /**
- * Lists messages of an organization, newest first: messages to people, and deliveries to webhooks. Several rows can
- * share one message. They all have the state of this message.
+ * Lists an organization's messages to people and its deliveries to webhooks, newest first. Several rows can belong to
+ * one message. All of these rows show the state of the message.
  */
 export async function listNotifications(
   db: Db,
@@ -55,7 +57,9 @@ export async function listNotifications(
   return pageOf(both, limit, timePart, (row) => row)
 }
 
-/** Returns the part of an id after its prefix. Ids of messages and deliveries sort together by this part. */
+/**
+ * Returns an id without its prefix. This part begins with the time, so messages and deliveries can be sorted together.
+ */
 const timePart = ({ id }: Pick<NotificationView, 'id'>): string => id.slice(id.indexOf('_') + 1)
 
 /** Asks for one row more than the page shows. If this row exists, another page follows. */
@@ -131,7 +135,7 @@ async function deliveriesOf(
   }))
 }
 
-/** Whether the event is about this approval or call. */
+/** Returns an SQL condition: the event is about this approval or call. */
 function isAbout(approvalId: string): RawBuilder<boolean> {
   const call = readCallId(approvalId)
   const subject = sql`coalesce(e.data->>'approval_id', e.data->>'run_id')`

@@ -11,10 +11,9 @@ export interface ServiceText {
 }
 
 /**
- * Makes a mail about an approval or call that waits for a person. The mail has the tool, requester, reason, expiry and
- * link, but never a parameter. If the mail is about several items of a step, `count` is their number, and the link
- * leads to their run. Each name is shortened to one line, so that a name cannot look like a line of the service or like
- * a mail header.
+ * Makes a mail about an approval or call that waits for a person. The mail never contains a parameter of a call.
+ * `count` is the number of items that the mail is about. If it is more than 1, the link leads to the run of the items.
+ * Each name is shortened to one line. So a name cannot look like another line of the mail or like a mail header.
  */
 export function mailAbout(subject: Subject, { count, isReminder, base, settings }: MailOptions): ServiceText {
   const isUnknown = subject.kind === 'call'

@@ -6,15 +6,15 @@ import { codeEvent, readClaim, type SentClaim } from './claims.ts'
 import { canDecide, type Person } from './recipients.ts'
 import { readApprovalSubjects, readCallSubjects, type Subject } from './subjects.ts'
 
-/** A message with all its subjects, as they were at one moment. */
+/** A message with all its subjects, as they were when the message was read. */
 export interface SentMessage {
   readonly id: string
   readonly organizationId: string
   readonly event: string
   readonly state: NotificationState
   /**
-   * Counts the changes to the message's content, up to the moment when the row was read. A message that is sent or
-   * edited from this row shows all of these changes.
+   * The number of changes to the message's content, up to the moment when the row was read. A text that is made from
+   * the subjects below shows all of these changes.
    */
   readonly wanted: number
   readonly attempts: number
@@ -26,9 +26,9 @@ export interface SentMessage {
   /** The recipient with the present role and Slack account; null if the recipient has left. */
   readonly person: Person | null
   readonly settings: GovernanceSettings
-  /** The message's subjects, waiting ones first; empty for a message with a code. */
+  /** The subjects of the message. Subjects that wait come first. The list is empty for a message with a code. */
   readonly subjects: readonly Subject[]
-  /** The claim whose code the message contains. null for other messages, and if the claim was deleted. */
+  /** The claim whose code the message contains. Is null for other messages, and if the claim was deleted. */
   readonly claim: SentClaim | null
 }
 
@@ -90,7 +90,7 @@ export async function readSentMessage(db: Db, id: string): Promise<SentMessage |
   }
 }
 
-/** Whether a message that was not sent yet is still of use to its recipient. */
+/** Returns whether an unsent message is still of use to its recipient. */
 export function isOfUse({ event, person, settings, subjects, claim }: SentMessage): boolean {
   if (person === null) return false
   if (event === codeEvent) return claim?.state === 'open'

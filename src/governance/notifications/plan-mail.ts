@@ -35,8 +35,9 @@ export async function readReaders(db: Db, organizationId: string): Promise<reado
 }
 
 /**
- * The time of the reminder in milliseconds: when a quarter of the subject's life is left, but at most an hour before
- * the expiry. null for a subject that does not expire.
+ * Returns the time of the reminder in milliseconds; null for a subject that does not expire. The reminder is due when a
+ * quarter of the subject's life is left, but never earlier than one hour before the expiry. Example: if an approval
+ * expires two hours after its creation, the reminder is due 30 minutes before the expiry.
  */
 const reminderAt = ({ createdAt, expiresAt }: Subject): number | null =>
   expiresAt === null
@@ -45,7 +46,7 @@ const reminderAt = ({ createdAt, expiresAt }: Subject): number | null =>
 
 /**
  * Plans mails to each person who can decide: a first mail after the delay that the person has chosen, and a reminder
- * before the expiry. No mails are planned without a mail server, or while `mail_approval_notifications` is off. A due
+ * before the expiry. No mails are planned if there is no mail server, or if `mail_approval_notifications` is off. A due
  * mail is sent only if its subject still waits (send-mail.ts).
  */
 export const planMail =
@@ -73,13 +74,14 @@ function mailsTo({ userId, delaySeconds }: Reader, subject: Subject, now: number
     subject: subject.id,
     round: subject.round,
     recipient: userId,
-    // All items of one step share a mail. In Slack, only many items share a message (plan-slack.ts).
+    // All items of one step share a mail. In Slack, items share a message only if the step has many items
+    // (plan-slack.ts).
     groupKey: subject.itemIndex === null ? null : `${subject.runId}/${subject.stepId}`,
     afterSeconds: Math.max(0, (at - now) / 1_000),
   })
   const news = row(subject.kind === 'call' ? 'outcome.unknown' : 'approval.created', first)
   if (reminder === null) return [news]
   const last = row('approval.reminder', reminder)
-  // If the chosen delay ends only at the time of the reminder or later, the person gets only the reminder.
+  // If the reminder is due before the chosen delay ends, or at the same time, there is no first mail.
   return first < reminder ? [news, last] : [last]
 }

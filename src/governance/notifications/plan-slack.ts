@@ -8,8 +8,8 @@ import type { Subject, SubjectState } from './subjects.ts'
 export const mostSingleItems = 5
 
 /**
- * The requester gets a message if an approval ends in one of these states. The other ends need no message: the
- * requester has withdrawn the call, or a new approval has replaced the old one.
+ * The requester gets a message if an approval ends in one of these states. The requester needs no message if the
+ * approval was withdrawn, or if a new approval has replaced it.
  */
 const toldEnds: ReadonlySet<SubjectState> = new Set(['approved', 'rejected', 'expired'])
 
@@ -52,13 +52,13 @@ const rowOf = (event: string, subject: Subject, { userId }: Person): NewNotifica
   afterSeconds: 0,
 })
 
-/** Names the step whose items share a message. null: the subject has a message of its own. */
+/** Returns the step whose items share one message. Returns null if the subject has its own message. */
 const groupOf = ({ runId, stepId, itemIndex, itemCount }: Subject): string | null =>
   itemIndex !== null && (itemCount ?? 0) > mostSingleItems ? `${runId}/${stepId}` : null
 
 /**
- * Returns whether the organization has a connection for Slack. An expired connection counts too. Messages are then
- * planned and fail, and the list of messages shows the failures.
+ * Returns whether the organization has a connection for Slack. Connections of persons do not count. An expired
+ * connection counts. Then messages are planned and fail, and the list of messages shows the failures.
  */
 export async function hasSlack(trx: Transaction<Database>, organizationId: string): Promise<boolean> {
   const row = await trx

@@ -12,8 +12,9 @@ import { readApprovalSubjects, readCallSubjects, type Subject } from './subjects
 
 /*
  * Turns notices into messages. A transaction that changes an approval, an unknown outcome or a run inserts a notice.
- * One later transaction deletes the notices and inserts the missing rows of `notifications`. So even after a crash,
- * each recipient has one row for each channel, subject and event (and for each attempt of a call).
+ * One later transaction deletes the notices and inserts the missing rows of `notifications`. So even after a crash, no
+ * row is missing and no row exists twice. Each recipient has one row for each channel, subject and event. If the
+ * subject is a call, each attempt of the call has its own row.
  */
 
 /** One pass handles at most `mostOrganizations` organizations, and at most `mostNotices` notices of each. */
@@ -23,8 +24,8 @@ const mostNotices = 200
 const rowsAtOnce = 1_000
 
 /**
- * Turns the notices into rows of `notifications` (commit point `notification.plan`). Returns the number of notices. If
- * this fails for one organization, the notices of the other organizations are still planned.
+ * Turns the notices into rows of `notifications` (commit point `notification.plan`). Returns the number of notices. A
+ * failure for one organization does not stop the planning for other organizations.
  */
 export async function planNotifications(
   context: { readonly db: Db; readonly sparseLog: SparseLog },

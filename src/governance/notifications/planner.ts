@@ -14,7 +14,7 @@ export interface NewNotification {
   readonly round: number
   /** The id of the person who gets the message. */
   readonly recipient: string
-  /** Rows of one channel, event, recipient and group share a message. null: the row has a message of its own. */
+  /** Rows with the same channel, event, recipient and group share a message. Is null if the row has its own message. */
   readonly groupKey: string | null
   /** The message is not sent before this many seconds from now. */
   readonly afterSeconds: number

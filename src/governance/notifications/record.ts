@@ -11,7 +11,7 @@ import { leaseSeconds, type Turn } from './lanes.ts'
  * row in `notifications`.
  */
 
-/** A message, with the value of `wanted` (its counter of changes) when its row was read. */
+/** A message. `wanted` is the counter of the message's changes at the moment when the message's row was read. */
 interface Named {
   readonly id: string
   readonly wanted: number
@@ -40,7 +40,7 @@ export async function markIntent(
 
 /**
  * Records that the message was sent (commit point `notification.sent`). `text` is null if an earlier attempt had
- * already sent the message, because its text is then not known.
+ * already sent the message. The sent text is then unknown, so the message will be edited.
  */
 export async function markSent(
   db: Db,
@@ -95,8 +95,8 @@ export async function markDone(db: Db, { id, wanted }: Named): Promise<void> {
 }
 
 /**
- * SQL: whether the turn still has its organization's lane. A process that lost its lane must not overwrite the records
- * of other processes.
+ * Returns an SQL condition: the turn still has its organization's lane. A process that lost its lane must not overwrite
+ * the records of other processes.
  */
 const isTurn = ({ organizationId, turn }: Turn) =>
   sql<boolean>`exists (select from notification_lanes
@@ -118,7 +118,7 @@ export async function markFailed(
     .execute()
 }
 
-/** Postpones the next attempt by `seconds`. `isUnsent`: the message was certainly not sent. */
+/** Postpones the next attempt by `seconds`. `isUnsent` is true if the message was certainly not sent. */
 export async function markRetry(
   db: Db,
   turn: Turn,

@@ -12,8 +12,8 @@ import { readReaders } from './plan-mail.ts'
 import { readApprovalSubjects, readCallSubjects, type Subject } from './subjects.ts'
 
 /**
- * Sends one mail. Awaits `beforeDot` before it sends the final dot of SMTP, because the mail may arrive once the dot is
- * sent. Resolves only if the mail server has certainly accepted the mail, and rejects otherwise.
+ * Sends one mail. Awaits `beforeDot` before it sends the final dot of SMTP, because the mail may arrive as soon as the
+ * dot is sent. Resolves only if the mail server has certainly accepted the mail, and rejects otherwise.
  */
 export type SendReminder = (
   mail: ServiceText & { readonly to: string },
@@ -26,24 +26,31 @@ interface Sending {
   readonly sparseLog: SparseLog
 }
 
-/** The maximum numbers of mails: per round, per organization in a round, and per organization in an hour. */
+/**
+ * A round sends at most `mostOfRound` mails, and at most `mostOfOrganization` mails of one organization. One
+ * organization sends at most `mostOfHour` mails in an hour.
+ */
 const mostOfRound = 20
 const mostOfOrganization = 5
 export const mostOfHour = 300
 /**
- * Seconds for which one worker has a mail. Sending takes less time. If the worker dies before the final dot of SMTP,
- * another worker sends the mail after this time.
+ * For this many seconds, only one worker may send a mail. Sending takes less time. If the worker dies before the final
+ * dot of SMTP, another worker sends the mail after this time.
  */
 const leaseSeconds = 300
-/** Each mail gets at most this many attempts. It is tried again only if the last attempt certainly did not send it. */
+/**
+ * Each mail gets at most this many attempts. There is another attempt only if the last attempt certainly did not send
+ * the mail.
+ */
 export const mostAttempts = 5
 
 /**
- * Sends the due mails. A mail is removed if its approval has ended, or if its recipient has voted, may no longer
- * decide, or wants no mails.
+ * Sends the due mails. Removes a mail if none of its subjects still waits, or if the recipient can decide about none of
+ * them (for example after a vote). Also removes a mail if the recipient or the organization has turned mails off.
  *
- * `intent_at` is committed before the final dot of SMTP, and a mail with `intent_at` is never sent again. So each mail
- * arrives at most once. If the server's answer is lost, the mail becomes `failed` with `mail_outcome_unknown`.
+ * `intent_at` is committed before the final dot of SMTP. A mail with `intent_at` is sent again only if the server has
+ * certainly refused it. So each mail arrives at most once. If the server's answer is lost, the mail becomes `failed`
+ * with `mail_outcome_unknown`.
  */
 export async function sendMails(context: Sending, send: SendReminder): Promise<void> {
   const due = await leaseMails(context.db)

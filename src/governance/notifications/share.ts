@@ -7,9 +7,9 @@ type Unplaced = NewNotification & { readonly id: string }
 type Group = Pick<NewNotification, 'channel' | 'event' | 'kind' | 'groupKey'>
 
 /**
- * Gives each new row a message: a new message, or the newest message of its group. A message that asks people to decide
- * takes further items while at least one of its items waits. After that, the next item starts a new message, so that
- * people notice it.
+ * Gives each new row a message: a new message, or the newest message of the row's group. If a message asks people to
+ * decide, further items are added while at least one item of the message waits. After that, the next item starts a new
+ * message, so that people notice this item.
  *
  * An item also starts a new message if the newest message can no longer be extended:
  * - The newest message is a mail that is being sent or was sent.

@@ -14,8 +14,9 @@ import type { VoteWithRole } from '../approvals/requirement.ts'
 import { isOverSql } from '../approvals/state.ts'
 
 /**
- * Says whether a subject waits or how it ended. `settled` and `retried` mean that a person has decided about an unknown
- * outcome. `dropped` means that the run of the call has ended.
+ * Says whether a subject waits or how it ended. `settled`, `retried` and `dropped` are states of a call. `settled`
+ * means that a person has chosen the call's outcome, or that the outcome was reported late. `retried` means that a
+ * person has chosen to make the call again. `dropped` means that the run ended before a person decided.
  */
 export type SubjectState =
   | 'waits'
@@ -29,11 +30,12 @@ export type SubjectState =
   | 'dropped'
 
 /**
- * The subject of a message: an approval or a call with an unknown outcome, as it was at one moment, without parameters.
+ * The subject of a message: an approval, or a call with an unknown outcome. The fields show how the subject was at the
+ * moment when it was read. They contain no parameters.
  */
 export interface Subject {
   readonly kind: 'approval' | 'call'
-  /** The id in the list of approvals. */
+  /** The id in the list of approvals. For a call it is `RUN/STEP/ITEM`. */
   readonly id: string
   /** The number of the attempt whose outcome is unknown; 0 for an approval. */
   readonly round: number
@@ -44,7 +46,7 @@ export interface Subject {
   readonly runId: string | null
   readonly stepId: string | null
   readonly itemIndex: number | null
-  /** Number of items of the `for_each` step; null for another step. */
+  /** The number of items of a `for_each` step. Is null for any other step. */
   readonly itemCount: number | null
   readonly sessionId: string | null
   readonly tool: string | null
@@ -124,7 +126,7 @@ function approvalSubject(row: ApprovalRow): Subject {
   }
 }
 
-/** A replaced approval is always `superseded`, whatever its status was before. */
+/** A replaced approval is always `superseded`, even if its status is `approved`. */
 function stateOf(row: Pick<ApprovalRow, 'status' | 'is_over' | 'superseded_by'>): SubjectState {
   if (row.superseded_by !== null) return 'superseded'
   if (row.status === 'pending') return row.is_over ? 'expired' : 'waits'
@@ -132,8 +134,8 @@ function stateOf(row: Pick<ApprovalRow, 'status' | 'is_over' | 'superseded_by'>)
 }
 
 /**
- * Reads calls by their ids (`callId`), with the present state of the attempt `round`. If `round` is null, the newest
- * attempt is read.
+ * Reads calls by their ids (`callId`). `round` is the number of the attempt whose present state is read. If `round` is
+ * null, the state of the newest attempt is read.
  */
 export async function readCallSubjects(
   db: Db,

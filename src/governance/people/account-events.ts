@@ -10,9 +10,9 @@ import { forgetUsedCodes } from './used-codes.ts'
 const atOnce = 200
 
 /**
- * Appends account events (sign-ins, passwords, second factors) to the audit chains of the organizations that they
- * concern. Database triggers store each event in the transaction of the change. The event's row is deleted in the
- * transaction of its audit entry, so each event is recorded exactly once.
+ * Appends account events to the audit chains of their organizations. Account events are about sign-ins, passwords and
+ * second factors. A database trigger stores each event in the transaction of the change. The transaction that appends
+ * the audit entry deletes the event's row, so each event is recorded exactly once.
  */
 export async function recordAccountEvents(
   context: Pick<Context, 'combiner' | 'db' | 'sparseLog'>,

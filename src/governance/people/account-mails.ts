@@ -3,9 +3,9 @@ import type { Context } from '../context.ts'
 import { takeGuess } from './guesses.ts'
 
 /**
- * Counts a mail of this kind to an address, and returns whether it may be sent. The limit is needed because strangers
- * can trigger such mails. An address gets ten mails at once, then one every five minutes (see `takeGuess`). Each kind
- * of mail has its own count, so a stranger who uses up one kind cannot block the others.
+ * Counts a mail of this kind to an address, and returns whether the mail may be sent. The limit is needed because
+ * strangers can trigger such mails. An address gets ten mails at once, then one every five minutes (see `takeGuess`).
+ * Each kind of mail has its own count, so a stranger who uses up one kind cannot block other kinds of mail.
  */
 export async function takeAccountMail(
   { config, db }: Pick<Context, 'config' | 'db'>,

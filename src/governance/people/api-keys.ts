@@ -17,19 +17,19 @@ import { keyView, type KeyView } from './key-view.ts'
 export interface KeyChange {
   readonly name?: string | undefined
   readonly scopes?: readonly string[] | undefined
-  /** null: the key never expires. */
+  /** null means that the key never expires. */
   readonly expiresAt?: Date | null | undefined
   /** false revokes the key, true restores it. */
   readonly active?: boolean | undefined
-  /** Together with `active: false`: the key can never be made active again. */
+  /** Deletes the key, so that it can never be made active again. Needs `active: false`. */
   readonly isDeletion?: true
 }
 
 /**
  * Creates a key for the caller in the organization.
  *
- * - Throws `missing_scope` or `insufficient_role`, with a detail for each scope, if the new key's scopes exceed the
- *   caller's scopes or role.
+ * - Throws `missing_scope` if the new key's scopes exceed the caller's scopes, and `insufficient_role` if they exceed
+ *   the caller's role. The error has a detail for each such scope.
  * - Throws `insufficient_role` if the new key expires later than the key that the caller uses.
  * - Throws `validation_error` if the new key expires in the past.
  * - Throws `conflict` while the caller's address is not confirmed. The person who really has this address may take over
@@ -64,7 +64,7 @@ export async function createApiKey(
         revoked_at: null,
         deleted_at: null,
         last_used_at: null,
-        // The new key is confirmed if the session or key that makes it is backed by a second factor.
+        // The new key is confirmed if the caller's session or key is backed by a second factor.
         factor_confirmed_at: present.hasFactor ? tx.now : null,
       }
       await tx.trx.insertInto('api_keys').values(row).execute()
@@ -95,11 +95,16 @@ export async function listApiKeys(db: Db, caller: Caller, page: PageRequest): Pr
 }
 
 /**
- * Changes one of the caller's keys. An owner may change any key of the organization. Throws `not_found` for other keys.
- * The scopes of the changed key must not exceed the caller's scopes or role, but a change that only revokes the key is
- * always allowed. If the change adds rights, the key may not expire later than the key that the caller uses. An owner
- * may only reduce the rights of another person's key, and gets `insufficient_role` for more rights. Throws `conflict`
- * for a deleted key. Throws `validation_error` for a new time of expiry in the past.
+ * Changes one of the caller's keys. An owner may also change the keys of other people, but may not add rights to these
+ * keys.
+ *
+ * - Throws `not_found` if there is no such key, or if the caller may not change the key.
+ * - Throws `conflict` for a deleted key.
+ * - Throws `validation_error` for a new time of expiry in the past.
+ * - Throws `missing_scope` or `insufficient_role` if the scopes of the changed key exceed the caller's scopes or role.
+ *   A change that only revokes the key is always allowed.
+ * - Throws `insufficient_role` if the change adds rights to another person's key.
+ * - Throws `insufficient_role` if the change adds rights and the key expires later than the key that the caller uses.
  */
 export async function changeApiKey(
   context: Acting,
@@ -214,8 +219,8 @@ function requireWithin(caller: Caller, scopes: readonly string[]): void {
 }
 
 /**
- * If the caller uses a key, a key that the caller makes or changes may not expire later than the caller's own key.
- * Throws `insufficient_role` for a later time.
+ * Throws `insufficient_role` if a key would expire later than the key that the caller uses. If the caller is signed in
+ * and uses no key, any time is allowed.
  */
 function requireNotAfter({ keyExpiresAt }: PresentCaller, expiresAt: Date | null): void {
   if (!lastsLonger(expiresAt, keyExpiresAt)) return
@@ -234,9 +239,9 @@ function requireAhead(now: Date, expiresAt: Date | null): void {
 }
 
 /**
- * Returns the rights that a change adds to a key. A key acts for its person in all of the person's organizations. So an
- * owner of one organization may only reduce or rename the key, and only the person may add rights
- * (docs/decisions/0012).
+ * Returns a detail for each right that a change adds to a key. A key acts for its person in all of the person's
+ * organizations. So an owner of one organization may reduce the key's rights or rename the key, but only the key's
+ * person may add rights (docs/decisions/0012).
  */
 function moreIn(row: Selectable<ApiKeysTable>, change: KeyChange): ErrorDetail[] {
   const details: ErrorDetail[] = []
@@ -251,8 +256,8 @@ function moreIn(row: Selectable<ApiKeysTable>, change: KeyChange): ErrorDetail[]
 }
 
 /**
- * Returns whether a key that expires at `next` lasts longer than a key that expires at `before`. null: the key never
- * expires.
+ * Returns whether a key that expires at `next` lasts longer than a key that expires at `before`. null means that the
+ * key never expires.
  */
 const lastsLonger = (next: Date | null, before: Date | null): boolean =>
   before !== null && (next === null || next > before)

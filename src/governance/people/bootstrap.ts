@@ -27,9 +27,7 @@ export interface BootstrapUser {
   readonly api_key: string
 }
 
-/**
- * The new identities with their passwords and keys. They are shown only once, because the database stores only hashes.
- */
+/** The new identities. Passwords and keys are shown only once, because the database stores only hashes. */
 export interface BootstrapIdentities {
   readonly organization_id: string
   readonly users: Readonly<Record<BootstrapName, BootstrapUser>>

@@ -2,15 +2,15 @@ import { sql } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 
 /**
- * This many wrong passwords are allowed at once. Then one more is allowed every `secondsForOneMore` seconds
- * (docs/decisions/0033).
+ * This many wrong passwords are allowed within a short time. After that, one more is allowed every `secondsForOneMore`
+ * seconds (docs/decisions/0033).
  */
 export const mostGuesses = 10
 export const secondsForOneMore = 300
 
 /**
- * Uses one of the guesses left under `key`, before the password is checked. Returns null if a guess was left, else the
- * seconds until the next guess. The row is locked, so concurrent guesses in any process cannot exceed the limit.
+ * Uses up one guess of `key`. Call this function before the password is checked. Returns null if a guess was left, else
+ * the seconds until the next guess. The row is locked, so concurrent guesses in any process cannot exceed the limit.
  */
 export async function takeGuess(db: Db, key: string): Promise<number | null> {
   const level = sql`greatest(0, g.level - extract(epoch from clock_timestamp() - g.at) / ${secondsForOneMore})`
@@ -30,7 +30,7 @@ export async function returnGuess(db: Db, key: string): Promise<void> {
   await sql`update password_guesses set level = greatest(0, level - 1) where key = ${key}`.execute(db)
 }
 
-/** Deletes the rows of keys that have all their guesses again, because their last guess was long ago. */
+/** Deletes the row of a key if the last guess is so long ago that the key has all its guesses again. */
 export async function forgetGuesses(db: Db): Promise<void> {
   await sql`delete from password_guesses
     where at < clock_timestamp() - make_interval(secs => ${mostGuesses * secondsForOneMore})`.execute(db)

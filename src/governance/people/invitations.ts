@@ -31,8 +31,8 @@ export interface InvitationView {
 }
 
 /**
- * Invites the person with this address. An open invitation of the same person is revoked. Only this call returns the
- * new invitation's token.
+ * Invites the person with this address to the organization. An open invitation of the organization to this address is
+ * revoked. Only this call returns the new invitation's token.
  *
  * - Throws `insufficient_role` if the caller is not an owner.
  * - Throws `conflict` if the organization is personal, if the person is already a member, or if the caller's own
@@ -159,8 +159,8 @@ export async function acceptInvitation(
       .where('id', '=', found.id)
       .executeTakeFirstOrThrow()
     const made = { organization_id: tx.organizationId, role: row.role }
-    // Another request with this idempotency key may have accepted the invitation meanwhile. `markActed` then throws. It
-    // is called before the checks below, because they would throw a wrong error in this case.
+    // Another request with this idempotency key may have accepted the invitation meanwhile. `markActed` then throws. So
+    // `markActed` is called first: in this case, the checks below would throw a wrong error.
     await once?.markActed(tx.trx, made)
     const inviter = await roleUnderLock(tx, row.invited_by)
     if (statusOf(row, tx.now) !== 'pending' || inviter !== 'owner') throw noInvitation()
@@ -201,7 +201,8 @@ async function requireShared(tx: ChainTx): Promise<string> {
 }
 
 /**
- * The invitations of one person cause at most this many mails per hour: to one address, and to all addresses together.
+ * The invitations of one person may cause at most this many mails per hour. `address` is the limit for mails to one
+ * address. `all` is the limit for mails to all addresses together.
  */
 export const mailsAnHour = { address: 5, all: 100 }
 

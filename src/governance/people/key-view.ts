@@ -17,7 +17,7 @@ export interface KeyView {
   readonly expires_at: string | null
   readonly revoked_at: string | null
   readonly last_used_at: string | null
-  /** Time when the key's person confirmed the key with a second factor; null: the key is not confirmed. */
+  /** The time when the key's person confirmed the key with a second factor. Is null if the key is not confirmed. */
   readonly factor_confirmed_at: string | null
   /** Whether the organization refuses this key until the key's person confirms it with a second factor. */
   readonly needs_confirmation: boolean

@@ -37,8 +37,9 @@ export async function listMembers(db: Db, caller: Caller, page: PageRequest): Pr
 }
 
 /**
- * Changes a member's role. Throws `conflict` for the last owner, `not_found` for a non-member. Every change of members
- * runs under the chain's lock. So if two owners demote each other at the same time, only one succeeds.
+ * Changes a member's role. Throws `insufficient_role` if the caller is not an owner, `conflict` if the last owner would
+ * get another role, and `not_found` if the person is not a member. All changes of members run under the chain's lock.
+ * So if two owners demote each other at the same time, only one of them succeeds.
  */
 export async function changeRole(
   context: Acting,
@@ -64,10 +65,12 @@ export async function changeRole(
 }
 
 /**
- * Removes a member. Members may remove themselves, and owners may remove anybody. Throws the errors of `changeRole`,
- * and `insufficient_role` if the caller is not an owner and names another person. The member's keys stay, but have no
- * access to this organization (docs/decisions/0012). Approvals of the member's agents are withdrawn if they are
- * pending, or approved and not used yet. The member's personal connections are revoked.
+ * Removes a member. Members may remove themselves, and owners may remove anybody. Throws `insufficient_role` if another
+ * caller tries to remove a member. Throws `conflict` for the last owner, and `not_found` if the person is not a member.
+ *
+ * The member's keys stay, but have no access to this organization (docs/decisions/0012). The member's personal
+ * connections are revoked. An approval of the member's agents is withdrawn if it is pending, or if it is approved and
+ * not used yet.
  */
 export async function removeMember(context: Acting, caller: Caller, userId: string): Promise<void> {
   await runAs(context, caller, 'org.change', async (tx, now) => {

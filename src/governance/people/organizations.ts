@@ -94,8 +94,8 @@ async function reserve(
 }
 
 /**
- * An organization without members that is older than this may be taken over. No request takes so long, so no running
- * request still creates it.
+ * A row of an organization without members may be used again after this time. No request takes so long, so no running
+ * request still needs the row.
  */
 const unusedAfter = sql`interval '1 hour'`
 
@@ -169,7 +169,7 @@ async function addOwner(
     readonly name: string
     readonly personal: boolean
     readonly userId: string
-    /** The caller, whose rights are checked again. null: Countersign creates the organization by itself. */
+    /** The caller, whose rights are checked again. Is null if Countersign creates the organization by itself. */
     readonly sender: Sender | null
     readonly actor: Actor
     readonly once: Once | null
@@ -177,7 +177,8 @@ async function addOwner(
 ): Promise<OrganizationView> {
   return context.combiner.run(id, 'org.change', async (tx) => {
     // This check comes first, because it locks the person's row. The first `proveAddress` of a person ends sessions and
-    // keys. If it runs at the same time, it has committed before the next check, or it waits for this transaction.
+    // keys. A `proveAddress` that runs at the same time has committed before the next check, or waits for this
+    // transaction.
     if (!personal && context.config.people.mustBeConfirmed) await requireProvenAddress(tx, userId)
     if (sender !== null) await requireStillValid(context, tx, sender)
     const { numInsertedOrUpdatedRows } = await tx.trx

@@ -23,7 +23,9 @@ export async function hashPassword(password: string): Promise<string> {
   return `${salt}:${key.toString('hex')}`
 }
 
-/** Returns an account row with a password, with the values that the sign-in library expects. */
+/**
+ * Returns an account row with the values that the sign-in library expects. `password` is the result of `hashPassword`.
+ */
 export function passwordAccount(userId: string, password: string): Insertable<AuthAccountsTable> {
   return { id: userId, account_id: userId, provider_id: 'credential', user_id: userId, password }
 }

@@ -13,7 +13,7 @@ export async function maySignUp(db: Db, signUp: SignUp, email: string): Promise<
   return signUp.mode === 'invited' && (await isInvited(db, email))
 }
 
-/** Whether people must confirm their address before they sign in: true if only some addresses may have accounts. */
+/** Whether people must confirm their address before they sign in. Is true unless everybody may create an account. */
 export const mustConfirmFirst = ({ mode }: SignUp): boolean => mode !== 'open'
 
 /**

@@ -51,7 +51,7 @@ export interface LinkAnswer {
   readonly code_expires_at: string | null
 }
 
-/** A Slack account, and the code that was sent to this account. */
+/** A Slack account, and the code that the member has typed in. */
 export interface Account {
   readonly external_id: string
   readonly code?: string | undefined
@@ -62,9 +62,11 @@ export interface Account {
  * member. An admin needs no code. Other members first get a code in Slack, and then link the account with this code.
  * Linking the same account again changes nothing.
  *
- * Throws `insufficient_role`, `not_found` for a non-member, `validation_error` for a wrong code, and `rate_limited`
- * after too many codes. Throws `conflict` if the account is linked to another member, if the code cannot be sent, or
- * while the caller's address is not confirmed.
+ * - Throws `insufficient_role` if the caller is not an admin and names another member.
+ * - Throws `not_found` if the person is not a member.
+ * - Throws `validation_error` for a wrong code, and `rate_limited` after too many codes.
+ * - Throws `conflict` if the account is linked to another member, if the code cannot be sent, or while the caller's
+ *   address is not confirmed.
  */
 export async function linkSlackAccount(
   context: Acting,
@@ -94,8 +96,8 @@ export async function linkSlackAccount(
 }
 
 /**
- * Unlinks a member's Slack account. Changes nothing if no account is linked. Throws `insufficient_role`, and
- * `not_found` for a non-member.
+ * Unlinks a member's Slack account. Changes nothing if no account is linked. Throws `insufficient_role` if the caller
+ * is not an admin and names another member. Throws `not_found` if the person is not a member.
  */
 export const unlinkSlackAccount = (context: Acting, caller: Caller, userId: string): Promise<void> =>
   runAs(context, caller, 'org.change', async (tx, now) => {

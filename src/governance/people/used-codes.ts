@@ -3,14 +3,15 @@ import type { Db } from '../../db/schema/index.ts'
 import { sha256 } from '../../shared/canonical-json.ts'
 
 /**
- * Seconds for which a used code is remembered. A code of an authenticator is accepted for a shorter time: in its own
- * half minute, in the one before, and in the one after.
+ * Used codes are remembered for this many seconds. A code of an authenticator is accepted for a shorter time: in its
+ * own half minute, in the half minute before, and in the half minute after.
  */
 const livesSeconds = 180
 
 /**
- * Uses a code of the person's authenticator; each code is valid once (RFC 6238 section 5.2). Returns false if the code
- * was used before. If several requests use a code at the same time, in any processes, only one gets true.
+ * Uses a code of the person's authenticator. Each code is valid once (RFC 6238 section 5.2). Returns false if the code
+ * was used before. If several requests use a code at the same time, even in different processes, only one request gets
+ * true.
  */
 export async function takeCode(db: Db, userId: string, code: string): Promise<boolean> {
   const { rows } = await sql`

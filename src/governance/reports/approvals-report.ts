@@ -18,7 +18,7 @@ interface CategoryCounts {
   approved: number
 }
 
-/** Approvals of one period, by workflow and by category. */
+/** The numbers of approvals in one period. Each workflow and each category has its own numbers. */
 export interface ApprovalsReport {
   readonly period: Period
   readonly since: string | null
@@ -33,13 +33,13 @@ export interface ApprovalsReport {
   /** The number of all workflows with approvals, including those that `by_workflow` does not name. */
   readonly workflows: number
   /**
-   * Counts by category. An approval counts once in each category of its tools and of its workflow
-   * (docs/decisions/0099).
+   * The numbers of each category. The approval of a step counts once in each category of the step's tool. The approval
+   * of a whole run counts once in each category of the workflow and of its tools (docs/decisions/0099).
    */
   readonly by_category: Readonly<Record<string, Readonly<CategoryCounts>>>
 }
 
-/** Reads the counts by workflow and by category from one snapshot of the database. */
+/** Reads all counts from one snapshot of the database. */
 export async function readApprovalsReport(
   db: Db,
   organizationId: string,

@@ -15,7 +15,10 @@ export async function startOf(trx: Transaction<Database>, period: Period): Promi
   return rows[0]?.start ?? null
 }
 
-/** An SQL condition: the row belongs to the organization and was created at or after `since`. null: at any time. */
+/**
+ * Returns an SQL condition: the row belongs to the organization and was created at or after `since`. If `since` is
+ * null, rows of any time satisfy the condition.
+ */
 export const createdSince = (organizationId: string, since: Date | null): RawBuilder<boolean> =>
   since === null
     ? sql<boolean>`organization_id = ${organizationId}`

@@ -17,7 +17,7 @@ const quick = 10
 const mostPeople = 10
 const mostRules = 10
 
-/** How people decided on the calls that one rule held. */
+/** How people decided on the calls for which one rule required an approval. */
 export interface HoldingRule {
   readonly rule_id: string
   /** The name that the rule had at its newest approval. */
@@ -37,11 +37,14 @@ export interface GovernanceReport {
   readonly period: Period
   /** The start of the period; null for `all`. */
   readonly since: string | null
-  /** Runs that were accepted. */
+  /** The number of runs that were accepted. */
   readonly total_executions: number
-  /** The accepted runs for which an approval was requested, for the whole run or for a step. */
+  /**
+   * The number of accepted runs for which an approval was requested. The approval can be for the whole run or for a
+   * step.
+   */
   readonly gated_executions: number
-  /** Approvals that were requested for runs, steps and agents' calls. */
+  /** The number of approvals that were requested for runs, steps and agents' calls. */
   readonly held: number
   readonly approved: number
   readonly rejected: number
@@ -52,7 +55,7 @@ export interface GovernanceReport {
   readonly approval_rate: number
   /** The mean time from a request to its approval or rejection; 0 if nothing was decided. */
   readonly avg_approval_time_minutes: number
-  /** Number of decisions about calls of runs and agents, by verdict. */
+  /** The number of decisions for each verdict. Decisions on calls of runs and of agents count. */
   readonly decisions: Readonly<Record<Verdict, number>>
   readonly median_decision_seconds: number | null
   readonly p95_decision_seconds: number | null
@@ -60,9 +63,9 @@ export interface GovernanceReport {
   /** `approved_within_ten_seconds` divided by the approved approvals, from 0 to 1; null if nothing was approved. */
   readonly share_approved_within_ten_seconds: number | null
   readonly top_approvers: readonly { readonly user_id: string; readonly approvals: number }[]
-  /** The rules that held the most calls, in descending order. */
+  /** The rules that required the most approvals, in descending order. */
   readonly top_rules: readonly HoldingRule[]
-  /** The rules that held the most calls among the rules whose calls were always approved. */
+  /** Rules with `always_approved: true` that required the most approvals, in descending order. */
   readonly always_approved_rules: readonly HoldingRule[]
 }
 

@@ -9,8 +9,8 @@ export interface Freeze {
 
 /**
  * Freezes the organization (commit point `org.change`). The freeze is saved under the chain's lock, so every later
- * decision in any process denies its call. The audit entry's `duration_ms` is the time from `askedAt`
- * (`performance.now()`) until the lock was held.
+ * decision in any process denies its call. `askedAt` is the time of the request (`performance.now()`). The audit
+ * entry's `duration_ms` is the time from `askedAt` until the lock was taken.
  */
 export async function freeze(
   context: Acting,

@@ -9,8 +9,8 @@ const labelsOf = (body: AnyBody | null): readonly string[] =>
 
 /**
  * Checks a change of a label rule from `before` to `after`. Throws `validation_error` if all active label rules of the
- * organization together would add more than `mostLabels` labels after the change. A change that does not increase the
- * number of labels is allowed even above the limit. Call this function under the chain's lock.
+ * organization together would add more than `mostLabels` different labels after the change. Even above the limit, a
+ * change is allowed if it does not increase this number. Call this function under the chain's lock.
  */
 export async function refuseManyLabels(
   tx: ChainTx,

@@ -9,7 +9,8 @@ interface PolicyRow {
 }
 
 /**
- * The text of a cursor has three lines: a time in milliseconds, a tool and a role. None of them contains a line break.
+ * The text of a cursor has three lines: a time in milliseconds, a tool and a role. Tools and roles contain no line
+ * breaks.
  */
 const placeForm = /^\d{1,15}\n[^\n]+\n[^\n]*$/
 const placeOf = ({ created_at, tool_name, role }: PolicyRow): string =>

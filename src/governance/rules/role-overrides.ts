@@ -20,7 +20,10 @@ export const mostRoleOverrides = 2_000
 
 export interface RoleOverrideInput {
   readonly tool_name: string
-  /** A role of members. Any other name is accepted too, but applies to no member. */
+  /**
+   * The role to which the override applies. A name that is no role is accepted too, but then the override applies to no
+   * member.
+   */
   readonly role: string
   /** false blocks the tool for the role. true allows the tool for the role if `default_tool_access` is `deny`. */
   readonly allowed: boolean
@@ -33,7 +36,7 @@ export interface RoleOverrideView extends RoleOverrideInput {
   readonly created_at: string
 }
 
-/** A query for an organization's overrides, each with the number of members who have its role. */
+/** A query for an organization's overrides. Each row also contains the number of members with the override's role. */
 const overridesIn = (db: Db, organizationId: string) =>
   db
     .selectFrom('role_policy_overrides as o')
@@ -45,7 +48,7 @@ const overridesIn = (db: Db, organizationId: string) =>
     )
     .where('o.organization_id', '=', organizationId)
 
-/** One page of the overrides, newest first. Each pair of tool and role has at most one override. */
+/** Returns one page of the overrides, newest first. Each pair of tool and role has at most one override. */
 export const listRoleOverrides = (
   db: Db,
   organizationId: string,

@@ -11,7 +11,8 @@ interface RowLimit {
 }
 
 /**
- * Throws `validation_error` if the organization already has `most` rows in the table. Call it under the chain's lock.
+ * Throws `validation_error` if the organization already has `most` rows in the table. Call this function under the
+ * chain's lock.
  */
 export async function refuseMore(
   tx: ChainTx,

@@ -14,7 +14,7 @@ interface RuleKind<Body> {
   /** The first word of the audit event types of this kind. */
   readonly noun: 'rule' | 'label_rule'
   readonly word: string
-  /** The segment for this kind in the API's paths. */
+  /** The part of the API's paths that names this kind. Example: `label-rules` in `/organizations/{id}/label-rules`. */
   readonly path: string
   readonly input: z.ZodType<Body>
 }

@@ -19,7 +19,7 @@ type Ports = Pick<Context, 'db' | 'combiner'>
 
 /** A hypothetical call, for which the rules are tried. */
 export interface TriedCall {
-  /** Default: `agents` for a tool that exists only for agents, else `workflows`. */
+  /** The default is `agents` for a tool that exists only for agents, and `workflows` for any other tool. */
   readonly source?: CallSource | undefined
   readonly tool: string
   readonly side_effect?: SideEffect | undefined
@@ -45,11 +45,11 @@ export interface Trial extends Pick<Decided, 'reason' | 'explanation'> {
 }
 
 /**
- * Decides a call without making it. Nothing is recorded or changed. With `drafts`, only these rules decide, in their
- * order and under the organization's settings. A draft's id is its position, for example `draft_0`. Without `drafts`,
- * the saved rules decide. With `call.role`, role and tool policies are checked before the rules. Throws
- * `insufficient_role` if `call.role` is above the caller's role. Throws `validation_error` if the drafts together are too
- * large to save, or if a workflow's call names a tool that does not exist.
+ * Decides a call without making it. Nothing is recorded or changed. If `drafts` are given, they decide in their order,
+ * in place of the saved rules. The organization's settings still apply. A draft's id is its position, for example
+ * `draft_0`. If `call.role` is given, the role and the tool policies are checked before the rules. Throws
+ * `insufficient_role` if `call.role` is above the caller's role. Throws `validation_error` if the drafts together are
+ * too large to save, or if a workflow's call names a tool that does not exist.
  */
 export async function tryRules(
   context: Ports,
@@ -97,8 +97,8 @@ const answerOf = (policy: Pick<LoadedPolicy, 'compiled' | 'toolAccess'>, call: C
   call.role === undefined ? decide(policy.compiled, call) : judgeCall(policy, call, call.role)
 
 /**
- * Returns the side effect that the call names, else the side effect of the tool. A call of an agent without a named
- * side effect is classified like a call about which the agent's hook asks.
+ * Returns the side effect that the call names. If the call names none, returns the side effect of the tool. For a call
+ * of an agent, the side effect is then found in the same way as if the agent's hook asked about a real call.
  */
 function classify(
   { source, tool, params, labels, side_effect: said }: TriedCall,

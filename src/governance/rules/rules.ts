@@ -65,7 +65,7 @@ export async function createRule(
   })
 }
 
-/** One page of the organization's rules of this kind, newest first. */
+/** Returns one page of the organization's rules of this kind, newest first. */
 export async function listRules(
   db: Db,
   kind: RuleKindName,
@@ -92,7 +92,7 @@ export async function readRule(
   return ruleView(row)
 }
 
-/** Replaces a rule's body. Its id and position stay the same. */
+/** Replaces a rule's body. The rule keeps its id and position. */
 export async function replaceRule(
   context: Acting,
   kind: RuleKindName,
@@ -108,8 +108,8 @@ const besides: ReadonlySet<string> = new Set(['name', 'description', 'status'])
 
 /**
  * Changes the fields that `patch` names. The value null removes an optional field. Throws `validation_error` if the
- * result is not a valid rule. Exception: an older version may have saved a rule that is refused now. Its name,
- * description and status can be changed all the same, so that it can be switched off.
+ * result is not a valid rule. Exception: a rule that an older version has saved may be invalid now. The name,
+ * description and status of such a rule can still be changed, so that it can be switched off.
  */
 export async function patchRule(
   context: Acting,

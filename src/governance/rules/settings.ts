@@ -7,7 +7,7 @@ import { readSettings, type GovernancePatch, type GovernanceSettings } from '../
 import type { Acting, PresentCaller } from '../access/recheck.ts'
 import { growAs, grownEntry } from '../limits/storage.ts'
 
-/** The organization's settings, with defaults filled in. */
+/** Returns the organization's settings, with defaults filled in. */
 export async function readGovernance(db: Db, organizationId: string): Promise<GovernanceSettings> {
   const row = await db
     .selectFrom('organizations')
@@ -19,11 +19,12 @@ export async function readGovernance(db: Db, organizationId: string): Promise<Go
 }
 
 /**
- * Changes the named settings. An object (`category_flags`, `external_tools`) is replaced as a whole. If no setting gets
- * another value, nothing is written. Every process
- * applies the settings from the next decision on. The audit entry contains the old and new value of each changed
- * setting. Throws `conflict` if the caller turns on `require_mfa` without a second factor, or with a sign-in session or
- * API key that was made without a second factor, because the setting would lock this caller out.
+ * Changes the named settings. A setting whose value is an object (`category_flags`, `external_tools`) is replaced as a
+ * whole. If no setting gets another value, nothing is written. Every process applies the settings from the next decision on. The audit entry contains the old and new value
+ * of each changed setting.
+ *
+ * Throws `conflict` if turning on `require_mfa` would lock the caller out. This is the case if the caller has no second
+ * factor, or if the caller's sign-in session or API key is not backed by a second factor.
  */
 export async function changeGovernance(
   context: Acting,
@@ -87,7 +88,10 @@ async function requireSecondFactor(tx: ChainTx, { userId, keyId, hasFactor }: Pr
   throw new DomainError('conflict', message, [{ path: 'require_mfa', message }])
 }
 
-/** The changed settings, each with its old and new value. They may be audited, because settings contain no secrets. */
+/**
+ * Returns the changed settings, each with its old and new value. The values may be audited, because settings contain no
+ * secrets.
+ */
 function changesOf(before: GovernanceSettings, after: GovernanceSettings): Record<string, Json> {
   const names = Object.keys(after) as (keyof GovernanceSettings)[]
   return Object.fromEntries(

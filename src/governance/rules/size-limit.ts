@@ -9,16 +9,19 @@ import type { AnyBody } from './rule-kinds.ts'
  * policy reads all of them again.
  */
 
-/** All rules together have at most this many bytes of JSON text, in the form in which the database writes the text. */
+/**
+ * All rules together have at most this many bytes of JSON text. The bytes are counted in the text that PostgreSQL makes
+ * of the stored JSON.
+ */
 export const mostRuleBytes = 4 * 1024 ** 2
 
 /** All rules together have at most this many values in conditions, labels and tools. */
 export const mostRuleValues = 50_000
 
 /**
- * Throws `validation_error` if the organization's rules together are now too large. Call it after the rule was written,
- * in the same transaction and under the organization's lock: the error then undoes the write. Even above the limit, a
- * rule can be made smaller or inactive.
+ * Throws `validation_error` if the organization's rules together are now too large. Call this function after the rule
+ * was written, in the same transaction and under the organization's lock. The error then undoes the write. Even above
+ * the limit, a rule can be made smaller or inactive.
  */
 export async function refuseLargeRules(tx: ChainTx, before: AnyBody | null, body: AnyBody): Promise<void> {
   const [row] = await tx.send(measureRules(tx.organizationId))
@@ -41,7 +44,7 @@ export function refuseLargeDrafts(drafts: readonly RuleBody[]): void {
   throw new DomainError('validation_error', message, [{ path: 'rules', message }])
 }
 
-/** The exceeded limit as part of a message; null if no limit is exceeded. */
+/** Returns the exceeded limit for a message, for example `4 MiB of text`. Returns null if no limit is exceeded. */
 function overOf({ bytes, values }: { bytes: number; values: number }): string | null {
   if (bytes > mostRuleBytes) return `${mostRuleBytes / 1024 ** 2} MiB of text`
   return values > mostRuleValues ? `${mostRuleValues.toLocaleString('en-US')} values, labels and tools` : null

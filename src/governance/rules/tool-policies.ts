@@ -26,7 +26,7 @@ export interface ToolPolicyInput {
   readonly tool_name: string
   readonly allowed: boolean | null
   readonly restrictions: Restrictions
-  /** Without a role, the policy applies to the whole organization. */
+  /** If absent, the policy applies to the whole organization. */
   readonly role?: Role | undefined
 }
 /** The fields to change. `role` is not changed: it only selects the policy. */
@@ -36,7 +36,7 @@ export type ToolPolicyChanges = {
 
 export interface ToolPolicyView {
   readonly tool_name: string
-  /** null: the policy applies to the whole organization. */
+  /** Is null if the policy applies to the whole organization. */
   readonly role: Role | null
   readonly allowed: boolean | null
   readonly restrictions: Restrictions
@@ -45,7 +45,7 @@ export interface ToolPolicyView {
   readonly updated_at: string
 }
 
-/** One page of the policies, newest first. Each pair of tool and role has at most one policy. */
+/** Returns one page of the policies, newest first. Each pair of tool and role has at most one policy. */
 export const listToolPolicies = (
   db: Db,
   organizationId: string,
@@ -148,8 +148,8 @@ export async function changeToolPolicy(
         .executeTakeFirst()
       if (row === undefined) throw notFound('tool policy', tool)
       refuseNoEffect(tool, row, `; or delete the policy with \`DELETE ${pathOf(caller, tool, patch.role)}\``)
-      // Blocking a tool must be possible even above the limit `storage_mb`. But above this limit, a long audit entry is
-      // refused. So the entry contains long limits only if they were changed.
+      // It must be possible to block a tool even if `storage_mb` is exceeded, although a long audit entry is then
+      // refused. So the audit entry contains long `restrictions` only if the patch contains `restrictions`.
       return saved(tx, caller, 'updated', row, { showsLong: patch.restrictions !== undefined })
     },
   })

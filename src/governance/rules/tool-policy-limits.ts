@@ -9,8 +9,8 @@ import { limitNames, type Restrictions } from '../../policy/tool-limits.ts'
 import { DomainError } from '../errors.ts'
 
 /**
- * The limits that a policy can contain. Each tool supports some of them (`limitsOf`). A policy is refused if its tool
- * does not support one of its limits.
+ * The limits that a policy can contain. Each tool supports some of these limits (`limitsOf`). A policy with a limit
+ * that its tool does not support is refused.
  */
 export const restrictions = z.strictObject({
   read_only: z.boolean().optional(),
@@ -100,8 +100,8 @@ export function refuseNoEffect(
 
 /**
  * Throws `validation_error` for a body that both blocks and limits its tool: a block refuses every call, so the limits
- * would have no effect. Limits that were saved earlier stay while the tool is blocked. So changing `allowed` alone is
- * enough to start or end a block.
+ * would have no effect. Limits that were saved earlier stay while the tool is blocked. So to start or end a block, it
+ * is enough to change `allowed`.
  */
 export function refuseLimitedBlock({
   allowed,

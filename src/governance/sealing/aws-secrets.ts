@@ -19,14 +19,14 @@ type Clock = Pick<Performance, 'now'>
 
 interface Version {
   readonly name: string
-  /** null: the newest version. */
+  /** Is null for the newest version. */
   readonly version: string | null
 }
 
 /** AWS errors for a secret that does not exist or is already marked for deletion. */
 const gone: ReadonlySet<string> = new Set(['ResourceNotFoundException', 'InvalidRequestException'])
 
-/** Loads the client for AWS at its first use, because its package is optional. */
+/** Loads the AWS client at its first use, because the package of the client is optional. */
 function lazyClient(region: string) {
   let opened: Promise<{ readonly aws: typeof Aws; readonly client: Aws.SecretsManagerClient }> | undefined
   return {
@@ -68,7 +68,7 @@ function fail(error: unknown): never {
   throw gone.has(nameOfError(error)) ? new SecretGone('the secret is gone', { cause: error }) : away(error)
 }
 
-/** Checks whether AWS allows the service to list secrets below `prefix` and to read one. */
+/** Checks whether AWS allows the service to list secrets below `prefix` and to read a secret. */
 async function checkRights(client: ReturnType<typeof lazyClient>, prefix: string) {
   const { aws, client: opened } = await client.open()
   const filter = [{ Key: 'name' as const, Values: [prefix] }]
@@ -76,8 +76,8 @@ async function checkRights(client: ReturnType<typeof lazyClient>, prefix: string
     () => 'ok',
     (error: unknown) => problemOf('ListSecrets', error),
   )
-  // If a caller has no right to read a secret, AWS does not tell whether the secret exists. So the answer that the
-  // secret does not exist proves the right.
+  // If a caller has no right to read a secret, AWS does not tell whether the secret exists. So if AWS answers that the
+  // secret does not exist, the caller has the right.
   const read = await readSecret(client, `${prefix}health-check`).then(
     () => 'ok',
     (error: unknown) => (error instanceof SecretGone ? 'ok' : problemOf('GetSecretValue', causeOf(error))),
@@ -86,7 +86,7 @@ async function checkRights(client: ReturnType<typeof lazyClient>, prefix: string
 }
 
 /**
- * Stores credentials in AWS Secrets Manager, one secret for each connection, named
+ * Stores credentials in AWS Secrets Manager. Each connection has its own secret with the name
  * `<prefix><organization>/<connection>`. The AWS client finds its own credentials in the usual places: environment
  * variables, profile, role of the machine.
  */

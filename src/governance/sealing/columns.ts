@@ -14,17 +14,16 @@ import {
   webhookPlace,
 } from './places.ts'
 
-/** A column with sealed values. */
 export interface SealedColumn {
   readonly table: string
   /** Columns of the primary key, in order. */
   readonly key: readonly KeyColumn[]
   readonly column: string
-  /** `bytes`: a column of type `bytea`. `base64`: a text column. */
+  /** The type of the column: `bytes` for `bytea`, `base64` for text. */
   readonly stored: 'bytes' | 'base64'
   /** The column in which an older version stored the same values unencrypted. */
   readonly plain?: string
-  /** The columns that `place` reads in addition to `key`. */
+  /** The columns that `place` reads in addition to the columns in `key`. */
   readonly also?: readonly string[]
   place(row: Row): string
 }
@@ -34,7 +33,7 @@ export interface KeyColumn {
   readonly type: 'text' | 'integer'
 }
 
-/** The values of a row in the columns `key` and `also`, under the names of these columns. */
+/** The values of a row. The names of the fields are the names of the columns in `key` and `also`. */
 export type Row = Readonly<Record<string, unknown>>
 
 const textKey = (...names: readonly string[]): KeyColumn[] => names.map((name) => ({ name, type: 'text' }))
@@ -58,8 +57,8 @@ const idempotencyUse = (row: Row) => ({
 })
 
 /**
- * The list contains every column with sealed values. `npm run rotate-key` reseals these values, and a test compares the
- * list with the tables.
+ * This list contains every column with sealed values. `npm run rotate-key` reseals these values, and a test compares
+ * this list with the tables.
  */
 export const sealedColumns: readonly SealedColumn[] = [
   {

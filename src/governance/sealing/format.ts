@@ -16,7 +16,8 @@ import { nextTurn } from '../../shared/time-slices.ts'
  * 1 | iv 12 | tag 16 | body            sealed with the installation's key: data keys, and values of older versions
  * 2 | key id 8 | iv 12 | tag 16 | body sealed with the data key of this id
  *
- * The place (row and column of the bytes) is authenticated. In version 2, the version and the key id are too.
+ * The place (row and column of the bytes) is authenticated. In version 2, the first byte and the key id are
+ * authenticated too.
  */
 
 const byInstallation = 1
@@ -31,8 +32,8 @@ const tagBytes = 16
 export const sealedOverhead = 1 + idBytes + ivBytes + tagBytes
 
 /**
- * This many first bytes of a sealed value identify the value, because they contain the random iv. The number is a
- * multiple of 3, so that the same bytes can be cut from a base64 text.
+ * The number of first bytes that identify a sealed value, because they contain the random iv. The number is a multiple
+ * of 3, so that the same bytes can be cut from a base64 text.
  */
 export const fingerprintBytes = 36
 
@@ -50,8 +51,8 @@ export interface SealedText {
 }
 
 /**
- * The sealed bytes cannot be opened for this row and column (place) with this installation's keys. The message contains
- * none of the bytes.
+ * Thrown if the sealed bytes cannot be opened for this row and column (place) with this installation's keys. The
+ * message contains none of the bytes.
  */
 export class UnsealError extends Error {
   override readonly name = 'UnsealError'
@@ -67,7 +68,7 @@ export function dataKeyOf(key: Buffer): DataKey {
   }
 }
 
-/** Returns the first bytes, which are the same for all values that this key has sealed. */
+/** Returns the first bytes of each value that this key seals: the version of the format and the key id. */
 export const headerOf = ({ id }: Pick<DataKey, 'id'>): Buffer =>
   Buffer.concat([Buffer.from([byDataKey]), Buffer.from(id, 'hex')])
 
@@ -95,7 +96,10 @@ export async function sealInSlices(key: DataKey, place: string, plain: Uint8Arra
   return sealed
 }
 
-/** Encrypts or decrypts `from` slice by slice into `to`. Both have the same length, because GCM adds no padding. */
+/**
+ * Encrypts or decrypts `from` slice by slice into `to`. `from` and `to` have the same length, because GCM adds no
+ * padding.
+ */
 async function inSlices(cipher: CipherGCM | DecipherGCM, from: Uint8Array, to: Buffer): Promise<void> {
   for (let at = 0; at < from.length; at += sliceBytes) {
     await nextTurn()
@@ -105,7 +109,10 @@ async function inSlices(cipher: CipherGCM | DecipherGCM, from: Uint8Array, to: B
   }
 }
 
-/** Returns the id of the data key that sealed the bytes; null for the installation's key. Throws UnsealError. */
+/**
+ * Returns the id of the data key that sealed the bytes. Returns null if the installation's key sealed them. Throws
+ * UnsealError.
+ */
 export function keyIdOf(sealed: Buffer): string | null {
   const [version] = sealed
   if (version === byInstallation) return null
@@ -183,8 +190,8 @@ function decrypt(key: Buffer, headerBytes: number, authenticated: Buffer, sealed
 }
 
 /**
- * Returns the opened bytes if they are authentic. GCM gives out all bytes before `final` checks the tag, so no caller
- * may use the bytes before this function has returned them.
+ * Returns the opened bytes if they are authentic. GCM returns opened bytes before `final` has checked the tag. So no
+ * caller may use the bytes before this function has returned them.
  */
 function authentic(decipher: DecipherGCM, plain: Buffer): Buffer {
   try {

@@ -5,7 +5,7 @@ import type { Db } from '../../db/schema/index.ts'
 import type { Log } from '../../shared/log.ts'
 import { dataKeyOf, UnsealError, unwrap, wrap, type DataKey } from './format.ts'
 
-/** Another key than DATA_ENCRYPTION_KEY has sealed the values of this database. */
+/** Thrown if the values of this database were sealed with a key that this process does not have. */
 export class WrongKey extends Error {
   override readonly name = 'WrongKey'
   constructor() {
@@ -21,14 +21,14 @@ export class WrongKey extends Error {
  */
 export const leaseMilliseconds = 10_000
 /**
- * If the newest key was read longer ago than this, but not longer ago than `leaseMilliseconds`, `current` still returns
- * this key. It also looks for a newer key in the background.
+ * If the newest key was read longer ago than this, `current` looks for a newer key in the background. Until
+ * `leaseMilliseconds` have passed, `current` still returns the key that was read.
  */
 const refreshMilliseconds = 3_000
 
 export interface KeyringOptions {
   readonly db: Db
-  /** The installation's key first. Older keys follow, with which data keys may still be wrapped. */
+  /** The installation's key is first. Older keys follow, because data keys may still be wrapped with an older key. */
   readonly installationKeys: readonly [Buffer, ...Buffer[]]
   readonly log: Log
   /** Returns milliseconds. The default is `performance.now`. */
@@ -36,18 +36,18 @@ export interface KeyringOptions {
 }
 
 /**
- * Holds the data keys of this database. They are stored in `data_keys`, wrapped with the installation's key. So a new
- * data key can be made and used while all processes run.
+ * Holds the data keys of this database. The data keys are stored in `data_keys`, wrapped with the installation's key.
+ * So a new data key can be made and used while all processes run.
  */
 export interface Keyring {
   /**
-   * Returns the key for new values: the newest key of the database, as read at most `leaseMilliseconds` ago. If the
-   * database has no key, makes the first one. Throws WrongKey.
+   * Returns the key for new values. This is the newest key of the database, read at most `leaseMilliseconds` ago. If
+   * the database has no key, makes the first key. Throws WrongKey.
    */
   current(): Promise<DataKey>
   /** Returns the key with this id. Throws UnsealError. */
   find(id: string): Promise<DataKey>
-  /** Opens bytes that the installation's key sealed. Throws UnsealError. */
+  /** Opens bytes that were sealed with one of the installation keys. Throws UnsealError. */
   unwrap(place: string, sealed: Buffer): Buffer
 }
 
@@ -63,7 +63,7 @@ export function wrapped(installationKey: Buffer, { id, key }: DataKey): { id: st
   return { id, wrapped: wrap(installationKey, placeOf(id), key) }
 }
 
-/** Whether this installation key opens the row of `data_keys`. */
+/** Returns whether this installation key opens the row of `data_keys`. */
 export function isWrappedWith(
   installationKey: Buffer,
   row: { readonly id: string; readonly wrapped: Buffer },
@@ -77,7 +77,7 @@ export function isWrappedWith(
   }
 }
 
-/** Opens the bytes with the first installation key that fits. Throws UnsealError. */
+/** Opens the bytes with the first installation key that fits. Throws UnsealError if no key fits. */
 function unwrapAny(keys: readonly Buffer[], place: string, sealed: Buffer): Buffer {
   let problem: unknown
   for (const key of keys) {
@@ -117,8 +117,8 @@ export function createKeyring({
       newest = opened(row)
     } catch (error) {
       if (!(error instanceof UnsealError)) throw error
-      // The newest key was wrapped with an installation key that this process does not have. If the process has an
-      // older data key, it continues with that key.
+      // The newest key was wrapped with an installation key that this process does not have. If the process has read an
+      // older data key, the process continues with the older data key.
       if (newest === undefined) throw new WrongKey()
       log.error(
         { data_key: row.id },
@@ -168,7 +168,7 @@ function newestRow(db: Db) {
 
 /**
  * Makes the first data key. If two processes do this at the same time, only one key is stored, because the database
- * stores only one key of each generation.
+ * stores at most one key for each generation.
  */
 async function makeFirst(db: Db, installationKeys: readonly [Buffer, ...Buffer[]]) {
   await checkProbe(db, installationKeys)
@@ -189,7 +189,7 @@ export async function makeKey(db: Db, installationKey: Buffer, generation: numbe
 
 /**
  * Checks the installation keys with `key_probe`: a known text that the installation's key has sealed. Only a database
- * of an older version contains it. Throws WrongKey.
+ * of an older version contains `key_probe`. Throws WrongKey.
  */
 async function checkProbe(db: Db, keys: readonly Buffer[]): Promise<void> {
   const row = await db.selectFrom('installation').select('key_probe').executeTakeFirst()

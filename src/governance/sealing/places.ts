@@ -1,13 +1,14 @@
 import { effectId, type EffectKey } from '../../contract/effect-key.ts'
 
 /*
- * A place is a text that names the row and column of a sealed value. Each value authenticates its place, so bytes that
- * are moved to another row or column cannot be opened there. A place never changes. No two values share a place, except
- * the parameters of a held call and of its approval, which are equal.
+ * A place is a text that names the row and column of a sealed value, e.g. `<run id>/inputs`. Sealing binds a value to
+ * its place. So bytes that are moved to another row or column cannot be opened there. The place of a value never
+ * changes. Different values have different places. There is one exception: a call and its approval store the same
+ * parameters, with the same place.
  */
 
 /**
- * The place (see above) of a call's resolved parameters. Both the call's row and the row of its approval store the
+ * The place of a call's resolved parameters. The call's row and the row of the call's approval both store these
  * parameters.
  */
 export const paramsPlace = (key: EffectKey): string => effectId(key)
@@ -16,7 +17,7 @@ export const agentInputPlace = (approvalId: string): string => approvalId
 /** The place of the state that a call would change. The approvers see this state before they decide. */
 export const statePlace = (approvalId: string): string => `${approvalId}/state`
 export const outputPlace = (key: EffectKey): string => `${effectId(key)}/output`
-/** The place of the sealed values that belong to a call's error. */
+/** The place of the sealed details of a call's error. */
 export const errorPlace = (key: EffectKey): string => `${effectId(key)}/error`
 export const inputsPlace = (runId: string): string => `${runId}/inputs`
 export const resultPlace = (runId: string): string => `${runId}/result`
@@ -42,11 +43,11 @@ export const filePlace = (organizationId: string, fileId: string, part: 'text' |
 export const verifierPlace = (stateHash: string): string => JSON.stringify(['connection-attempt', stateHash])
 
 /**
- * Identifies one use of an `Idempotency-Key`. Each use stores two values: the answer, and the result of the operation
- * (`made`).
+ * Identifies one use of an `Idempotency-Key`. A use stores up to two sealed values: the answer to the request, and the
+ * result of the operation (`made`).
  */
 export interface IdempotencyUse {
-  /** Empty for a request that concerns only the caller, not an organization. */
+  /** Is empty if the request concerns only the caller and no organization. */
   readonly organizationId: string
   readonly userId: string
   readonly apiKeyId: string

@@ -7,24 +7,31 @@ import { openKept, type Sealer } from './sealer.ts'
 
 /** One statement lists at most this many rows. */
 const pageRows = 1_000
-/** One statement reseals at most `groupRows` rows. Together, their values have at most about `groupBytes` bytes. */
+/**
+ * One statement reseals at most `groupRows` rows. The values of these rows together have at most `groupBytes` bytes,
+ * unless the group has only one row.
+ */
 const groupRows = 50
 const groupBytes = 4 * 1024 * 1024
-/** After a group, the process pauses for as long as the group took, but at most this long. */
+/** After each group, the process pauses for as long as it worked on the group, but at most this long. */
 const longestPauseMilliseconds = 1_000
 
 export interface Resealed {
-  /** Values that were resealed with the key. */
+  /** The number of values that were resealed with the key. */
   readonly sealed: number
-  /** Values that another transaction had locked or changed. The next pass reads them again. */
+  /**
+   * The number of values that could not be resealed. Another transaction had locked or changed these values. The next
+   * pass reads these values again.
+   */
   readonly left: number
-  /** Names of the rows whose values no key opens. */
+  /** The rows with values that no known key opens, e.g. `runs.inputs_sealed of <run id>`. */
   readonly unreadable: readonly string[]
 }
 
 /**
- * Reseals every value of a column that is not sealed with `key`. Skips locked rows and does not wait for them. Replaces
- * a value only if nobody has changed it since it was read, so no concurrent change is lost.
+ * Seals the values of one column again with `key`, if they are unencrypted or sealed with another key. Skips locked
+ * rows instead of waiting for them. Replaces a value only if nobody has changed the value since it was read. So no
+ * concurrent change is lost.
  */
 export async function resealColumn(
   db: Db,
@@ -67,7 +74,10 @@ interface Value extends Row {
 
 interface Change {
   readonly row: Row
-  /** Identifies the value that was read: its first bytes, or the SHA-256 of an unencrypted value. */
+  /**
+   * Identifies the value that was read. Contains the first bytes of a sealed value, or the SHA-256 of an unencrypted
+   * value.
+   */
   readonly was: Buffer
   readonly becomes: Buffer
 }

@@ -10,15 +10,15 @@ import { createKeyring, isWrappedWith, makeKey, wrapped, type Keyring } from './
 import { resealColumn } from './reseal.ts'
 import { sealerOf } from './sealer.ts'
 
-/** The pause between two passes. Other transactions can unlock their rows meanwhile. */
+/** The pause between two passes. During the pause, other transactions can end and unlock their rows. */
 const passPauseMilliseconds = 1_000
 
 export interface RotationOptions {
-  /** Whether to wrap the existing data keys with DATA_ENCRYPTION_KEY instead of making a data key. */
+  /** True: wraps the existing data keys with DATA_ENCRYPTION_KEY. False: makes a new data key. */
   readonly installationKey: boolean
   /**
-   * Other processes may still seal with an older data key for this time after a new key was made; at least
-   * `leaseMilliseconds`.
+   * After a new data key was made, other processes may still seal with an older data key for this time. Must be at
+   * least `leaseMilliseconds`.
    */
   readonly settleMilliseconds: number
   readonly say: (line: string) => void
@@ -35,28 +35,30 @@ export interface Rotating {
 export interface Rotation {
   /** Id of the data key with which all readable values are sealed now. */
   readonly data_key: string
-  /** Ids of the data keys that no value uses any more. */
+  /** Ids of the data keys that this call marked as retired, because no value uses them any more. */
   readonly retired: readonly string[]
   /** Number of resealed values. */
   readonly sealed: number
   /** Number of data keys that are now wrapped with DATA_ENCRYPTION_KEY instead of another key. */
   readonly wrapped: number
   /**
-   * Names of the rows with values that no key opens. These values do not change. No key is retired while there are such
-   * values.
+   * The rows with values that no known key opens. These values do not change. No data key is retired while such values
+   * exist.
    */
   readonly unreadable: readonly string[]
 }
 
 /**
- * Makes a new data key, reseals every value with it, and then marks the older keys as retired. If the process is
- * killed, the next call continues. Other processes keep running: they open values of any key, and use the new key
- * within seconds (`leaseMilliseconds`).
+ * Makes a new data key. But if `installationKey` is true, wraps the existing data keys with DATA_ENCRYPTION_KEY
+ * instead. Then reseals every value with the newest data key, and marks the older data keys as retired. If the process
+ * is killed, the next call continues the work. Other processes keep running: they can open values of any data key, and
+ * seal with the new data key within seconds (`leaseMilliseconds`).
  *
  * - Throws `conflict` if another call is running.
  * - Throws WrongKey if no installation key opens the newest data key.
- * - If `installationKey` is true: throws `conflict` if all data keys are already wrapped with DATA_ENCRYPTION_KEY and
- *   no old key is set. Throws another error if there is an older data key that no installation key opens.
+ * - Throws `conflict` if `installationKey` is true, but all data keys are already wrapped with DATA_ENCRYPTION_KEY and
+ *   no old key is set.
+ * - Throws another error if `installationKey` is true, but there is an older data key that no installation key opens.
  */
 export async function rotateKey(context: Rotating, options: RotationOptions): Promise<Rotation> {
   const client = await context.pool.connect()
@@ -81,8 +83,8 @@ export async function rotateKey(context: Rotating, options: RotationOptions): Pr
     const retired = unreadable.length === 0 ? await retire(context, generation) : []
     return { data_key: id, retired, sealed, wrapped: count, unreadable }
   } finally {
-    // PostgreSQL ends a closed session only a moment later. The lock is released here, so that a call that follows at
-    // once can take it.
+    // PostgreSQL ends a session only a moment after its connection is closed. So the lock is released here. Otherwise a
+    // call that follows at once could not take the lock.
     await client.query('select pg_advisory_unlock($1)', [advisoryLocks.rotation]).catch(() => undefined)
     client.release(true)
   }
@@ -97,7 +99,7 @@ function newestKey({ db }: Rotating) {
     .executeTakeFirstOrThrow()
 }
 
-/** Makes a key, unless a killed rotation has made one already. */
+/** Makes a data key, unless an earlier rotation made one and was then killed. */
 async function startRotation(context: Rotating, { say }: RotationOptions): Promise<void> {
   const newest = await newestKey(context)
   const open = await context.db
@@ -118,9 +120,9 @@ async function startRotation(context: Rotating, { say }: RotationOptions): Promi
  * Wraps all data keys with DATA_ENCRYPTION_KEY, in one transaction. Returns how many data keys were wrapped with
  * another key before.
  *
- * If no data key was wrapped with another key, the result depends on the old keys. If an old key is set, an earlier
- * call has done the work, and 0 is returned. If no old key is set, the operator has not set a new key, and `conflict`
- * is thrown.
+ * If no data key was wrapped with another key, there are two cases. If an old key is set, an earlier call has done the
+ * work, so the function returns 0. If no old key is set, the operator has not set a new key, so the function throws
+ * `conflict`.
  */
 async function wrapAgain(client: pg.PoolClient, context: Rotating): Promise<number> {
   const [newKey, ...oldKeys] = context.config.encryptionKeys
@@ -196,7 +198,7 @@ async function resealAll(
   }
 }
 
-/** Milliseconds since the newest key was made, by the database's clock. */
+/** Returns the age of the newest data key in milliseconds, measured with the database's clock. */
 async function ageOfNewest(context: Rotating): Promise<number> {
   const { rows } = await context.pool.query<{ age: string }>(
     'select extract(epoch from clock_timestamp() - created_at) * 1000 as age from data_keys order by generation desc limit 1',
@@ -216,8 +218,9 @@ const sleep = (milliseconds: number): Promise<void> =>
   new Promise((resolve) => setTimeout(resolve, milliseconds))
 
 /**
- * Marks older keys as retired. Their rows stay, because they can still be needed: to open values of a restored backup,
- * or values that a suspended process writes late.
+ * Marks the data keys older than `generation` as retired. The rows of these keys stay, because the keys can still be
+ * needed. For example, a restored backup contains values of an old key, and a suspended process can still write values
+ * with an old key.
  */
 async function retire({ db }: Rotating, generation: number): Promise<string[]> {
   const rows = await db

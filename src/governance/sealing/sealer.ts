@@ -20,11 +20,14 @@ export interface Sealer {
    */
   sealing(): Promise<Seal>
   /**
-   * Seals a value. `place` names its row and column and is authenticated, so the sealed bytes cannot be moved to
-   * another row or column. Bytes must be UTF-8, because `open` returns a text.
+   * Seals a value. `place` names the row and column of the value and is authenticated. So the sealed bytes cannot be
+   * opened in another row or column. If `plain` is bytes, they must be UTF-8, because `open` returns a text.
    */
   seal(place: string, plain: string | Uint8Array): Promise<Buffer>
-  /** Opens a sealed value. Throws UnsealError if the bytes were changed or moved, or sealed with an unknown key. */
+  /**
+   * Opens a sealed value. Throws UnsealError if the bytes were changed, belong to another place, or were sealed with an
+   * unknown key.
+   */
   open(place: string, sealed: Buffer): Promise<string>
   /** Throws WrongKey if this process cannot open values that other processes have sealed. */
   check(): Promise<void>
@@ -57,14 +60,17 @@ export function sealerOf(keyring: Keyring): Sealer {
 }
 
 /**
- * Seals a text. Returns the sealed bytes with the number of bytes of the text, which counts towards limits. Call this
- * before you take a lock.
+ * Seals a text. Returns the sealed bytes, and the number of bytes that the text has unsealed. Limits count the unsealed
+ * bytes. Call this function before you take a lock.
  */
 export async function sealText(sealer: Sealer, place: string, plain: string): Promise<SealedText> {
   return { sealed: await sealer.seal(place, plain), bytes: Buffer.byteLength(plain) }
 }
 
-/** A value in a row: sealed, or unencrypted if an older version wrote it. */
+/**
+ * A value in a row, either sealed or unencrypted (`plain`). Only older versions of the service stored values
+ * unencrypted. Both fields are null if there is no value.
+ */
 export interface Kept {
   readonly sealed: Buffer | null
   readonly plain: string | null

@@ -7,18 +7,23 @@ export interface SecretOwner {
   readonly connectionId: string
 }
 
-/** Columns of a connection's row that say where its credential is. */
+/** The columns of a connection's row that say where the connection's credential is stored. */
 export interface KeptSecret {
   readonly backend: SecretsBackendName
   readonly credential_sealed: Buffer | null
-  /** The version in a backend outside the database; null: the newest version. */
+  /** The version of the secret in a backend outside the database. Null means the newest version. */
   readonly secret_version: string | null
 }
 
-/** Stores the credentials of connections (SECRETS_BACKEND). No error message contains a secret or its name. */
+/**
+ * Stores the credentials of connections (SECRETS_BACKEND). No error message contains a secret or the name of a secret.
+ */
 export interface Secrets {
   readonly backend: SecretsBackendName
-  /** Stores a text before the connection's row is written. Save the result in this row. Throws SecretsUnavailable. */
+  /**
+   * Stores a credential. Call this before you write the connection's row, and save the result in that row. Throws
+   * SecretsUnavailable.
+   */
   keep(owner: SecretOwner, text: string): Promise<KeptSecret>
   /**
    * Stores a text that replaces the secret of `old`. Until the result is saved in the connection's row, `read` returns
@@ -31,14 +36,17 @@ export interface Secrets {
    * Removes a secret to which no row refers any more. Does nothing if the secret is gone. Throws SecretsUnavailable.
    */
   remove(owner: SecretOwner): Promise<void>
-  /** Checks each right that the service needs. The answer is `ok`, or a sentence for the operator. */
+  /**
+   * Checks whether the service can list secrets and read a secret. Each answer is `ok`, or a sentence that tells the
+   * operator what is wrong.
+   */
   check(): Promise<{ readonly list_secrets: string; readonly get_secret: string }>
   close(): void
 }
 
 /**
- * The backend refuses or does not answer. Nothing was sent to the service that a tool calls, and the same call may work
- * later.
+ * The backend refused the request or did not answer. The service that a tool calls has received nothing, and the same
+ * call may work later.
  */
 export class SecretsUnavailable extends Error {
   override readonly name = 'SecretsUnavailable'

@@ -5,8 +5,8 @@ import type { Sealer } from './sealer.ts'
 import { SecretGone, type SecretOwner, type Secrets } from './secrets-backend.ts'
 
 /**
- * Creates the backend that this process uses for new credentials. If this backend is AWS, the process can still read
- * credentials in the database.
+ * Creates the backend that this process uses for new credentials. If this backend is AWS, the process also reads and
+ * replaces credentials that are still in the database.
  */
 export function createSecrets(config: Config['secrets'], sealer: Pick<Sealer, 'seal' | 'open'>): Secrets {
   const database = createDatabaseSecrets(sealer)

@@ -16,14 +16,20 @@ import { DomainError } from '../errors.ts'
 
 /** Whether a tool can be used in one organization. */
 export interface ToolStanding {
-  /** Whether the person or the organization has the connection that the tool needs; true if the tool needs none. */
+  /**
+   * True if the person or the organization has the connection that the tool needs. Also true if the tool needs no
+   * connection.
+   */
   readonly connected: boolean
   /**
    * The reason why the tool does not work, as one clause; null if the tool works. The text never names other
    * organizations.
    */
   readonly unavailable: string | null
-  /** The error code of a call to the tool. If absent, the code is `tool_not_available`. */
+  /**
+   * The error code of a call that fails for the reason in `unavailable`. If this field is absent, the code is
+   * `tool_not_available`.
+   */
   readonly code?: typeof toolNotAvailable | typeof connectionExpired | typeof connectionLacksScope
 }
 
@@ -31,8 +37,8 @@ export interface ToolStanding {
 export type Installation = Pick<Config['tools'], 'installationTools' | 'smtpUrl'>
 
 /**
- * Returns whether a tool works for a person in an organization, and if not, why. Decisions, plans, saved workflows and
- * the list of tools all use this function.
+ * Returns whether a tool works for a person in an organization. If the tool does not work, also returns the reason.
+ * Decisions, plans, saved workflows and the list of tools all use this function.
  */
 export function toolStanding(
   installation: Installation,
@@ -57,8 +63,9 @@ function connectionStanding(
     return ofIntegration(tool.name, tool.connection, liveConnection(connections, tool.connection, userId))
   const { ownService } = tool
   const own = ownService === undefined ? null : liveConnection(connections, ownService.integration, userId)
-  // `own` is the connection to `ownService`, the service that people may connect in place of the installation's. If
-  // `own` has expired, the installation's service is not used either, because the call would act as another account.
+  // `own` is the connection to `ownService`. A person or organization may connect this service in place of the
+  // installation's service. If `own` has expired, the installation's service is not used, because the call would then
+  // act as another account.
   if (ownService !== undefined && own !== null) return ofIntegration(tool.name, ownService.integration, own)
   const connected = installation.installationTools === 'all' || connections.installation.has(tool.name)
   const orOwn = ownService === undefined ? '' : `, or people a service of their own ${connectIt(tool.name)}`
@@ -78,9 +85,9 @@ function connectionStanding(
   }
 }
 
-/** The error code of a call to a tool that does not work in its organization. */
+/** The error code of a call to a tool that does not work in the organization. */
 export const toolNotAvailable = 'tool_not_available'
-/** The error code of a call whose connection was made without a right that its tool needs. */
+/** The error code of a call that fails because its connection was made without a right that the tool needs. */
 export const connectionLacksScope = 'connection_lacks_scope'
 /** The error code of a call that fails because the service no longer accepts the credential of the connection. */
 export const connectionExpired = 'connection_expired'
@@ -100,22 +107,24 @@ const connectIt = (tool: string): string => `with \`POST /tools/${tool}/connect\
 export const notConnectedMessage = (tool: string, integration: Integration): string =>
   `\`${tool}\` has no connection to \`${integration}\`: the person who runs the workflow can make one, or an admin for the organization, ${connectIt(tool)}`
 
-/** The message for a call whose connection lacks a right; `rights` is empty if the missing rights are not known. */
+/**
+ * Returns the message for a call whose connection lacks a right. `rights` is empty if the missing rights are not known.
+ */
 export function lacksMessage(tool: string, integration: Integration, rights: readonly string[] = []): string {
   const named = rights.length === 0 ? '' : ` (${rights.map((each) => `\`${each}\``).join(', ')})`
   return `the connection of \`${tool}\` to \`${integration}\` was made without a right that it needs${named}: connect it again ${connectIt(tool)}, and grant this right`
 }
 
-/** The message for a call whose service no longer accepts the credential of its connection. */
+/** Returns the message for a call that fails because the service no longer accepts the connection's credential. */
 export const expiredMessage = (tool: string, integration: Integration): string =>
   `the connection of \`${tool}\` to \`${integration}\` has expired: connect it again ${connectIt(tool)}`
 
-/** Names of the installation's tools. */
+/** The names of the tools that use a connection of the whole installation. */
 export const installationTools: readonly string[] = Object.values(catalog)
   .filter((tool) => (tool as ToolDeclaration).connection === 'installation')
   .map((tool) => tool.name)
 
-/** The connections of the organization and of this person. */
+/** Reads the connections of the organization and of this person. */
 export async function readConnected(db: Db, organizationId: string, userId: string): Promise<Connected> {
   const { rows } = await sql<{ tools: string[]; live: LiveRow[] }>`
     select array(select tool from installation_connections where organization_id = ${organizationId}) as tools,
@@ -126,7 +135,7 @@ export async function readConnected(db: Db, organizationId: string, userId: stri
   return connectedOf(row?.tools ?? [], row?.live ?? [])
 }
 
-/** The installation's tools that the organization may use. */
+/** Reads which of the installation's tools the organization may use. */
 async function readInstallationTools(db: Db, organizationId: string): Promise<string[]> {
   const rows = await db
     .selectFrom('installation_connections')
@@ -158,9 +167,10 @@ export interface ConnectionsView {
 }
 
 /**
- * Implements `npm run connect-installation`: connects an organization to a tool of the installation, or disconnects it
- * (commit point `org.change`). Every process applies the change from the next decision on. Throws `not_found` for an
- * unknown organization, and `bad_request` if the tool is not a tool of the installation.
+ * Implements `npm run connect-installation`. If `wanted` is true, lets an organization use a tool of the installation.
+ * If `wanted` is false, takes this right away. The commit point is `org.change`. Every process applies the change from
+ * its next decision on. Throws `not_found` for an unknown organization, and `bad_request` if the installation has no
+ * such tool.
  */
 export async function setConnection(
   context: Pick<Context, 'combiner'>,

@@ -16,9 +16,9 @@ interface Entry {
 }
 
 /**
- * Returns the limit that storing `text` under `key` would exceed, else null. Values, keys and labels count for
- * `memory_mb`. A change that does not enlarge the organization's memory is accepted even above the limit. Call it under
- * the organization's lock.
+ * Returns the limit `memory_mb` if storing the entry would exceed it, else null. The limit counts values, keys and
+ * labels. A change that does not enlarge the organization's memory is accepted even above the limit. Call this function
+ * under the organization's lock.
  */
 export async function memoryOver(
   trx: Transaction<Database>,
@@ -32,7 +32,8 @@ export async function memoryOver(
 }
 
 /**
- * Bytes by which storing `text` under `key` would enlarge the organization's memory; below 0 if it would get smaller.
+ * Returns the number of bytes by which storing the entry would enlarge the organization's memory. The number is
+ * negative if the memory would become smaller.
  */
 export const memoryGrowth = async (
   trx: Transaction<Database>,

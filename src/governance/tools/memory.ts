@@ -62,10 +62,11 @@ async function openMemory(
 }
 
 /**
- * Stores a value under a key and replaces the old value. The key keeps its labels, even those of a deleted value.
- * Everybody may add labels, but only an admin may remove labels. If `labels` is null, the present labels stay. Throws
- * `insufficient_role` if labels would be removed by a person who is not an admin; the error names these labels. Throws
- * `validation_error` for too many labels, and `quota_exceeded` if no storage is left.
+ * Stores a value under a key and replaces the old value. If `labels` is null, the key keeps its present labels. The
+ * labels of a deleted value count as present too. If `labels` is a list, it replaces the present labels. Everybody may
+ * add labels, but only an admin may remove labels. If anybody else would remove labels, throws `insufficient_role`,
+ * with the names of these labels. Throws `validation_error` for too many labels, and `quota_exceeded` if no storage is
+ * left.
  */
 export async function setMemory(
   context: Pick<Context, 'combiner' | 'config' | 'sealer'>,
@@ -124,7 +125,7 @@ function requireRemover(role: Role, lost: readonly Label[]): void {
   throw new DomainError('insufficient_role', message, [{ path: 'labels', message }])
 }
 
-/** The row of a key. The row of a deleted value has only labels. */
+/** Returns the row of a key. If the value was deleted, the row has only labels. */
 function keptUnder(tx: ChainTx, key: string) {
   return tx.trx
     .selectFrom('memory')
@@ -135,8 +136,9 @@ function keptUnder(tx: ChainTx, key: string) {
 }
 
 /**
- * Deletes a value. The key keeps its labels, so a later value under this key has them again. If an admin deletes the
- * key once more, its labels are deleted too. Throws `not_found` if nothing is left to delete.
+ * Deletes a value. The key keeps its labels, so a later value under this key gets these labels again. If an admin
+ * deletes the same key once more, the labels are deleted too. Throws `not_found` if there is no value. An admin gets
+ * this error only if there are no labels either.
  */
 export async function deleteMemory(context: Acting, caller: Caller, key: string): Promise<void> {
   await runAs(context, caller, 'org.change', async (tx, now) => {

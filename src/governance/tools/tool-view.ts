@@ -3,7 +3,10 @@ import type { OwnService, ToolDeclaration } from '../../catalog/tool.ts'
 import type { Connected } from '../audit/connected.ts'
 import { toolStanding, type Installation } from './connections.ts'
 
-/** A tool in the API's answers, for a person of an organization with these connections. */
+/**
+ * Returns a tool as the API shows it to this person. `connections` contains the connections of the person and of the
+ * organization.
+ */
 export function toolView(
   installation: Installation,
   connections: Connected,
@@ -34,8 +37,8 @@ export function toolView(
 }
 
 /**
- * Describes the service that people may connect in place of the installation's. Each call through it has an idempotency
- * key.
+ * Describes the service that people may connect in place of the installation's service. Each call to this service has
+ * an idempotency key.
  */
 const ownServiceView = ({ integration, knowsKeySeconds }: OwnService) => ({
   integration,

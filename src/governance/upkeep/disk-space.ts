@@ -7,9 +7,9 @@ export interface FreeSpace {
 }
 
 /**
- * Returns the free bytes on the disk of the log folder, and on the disk of the data folder of `npm start`, which
- * contains PostgreSQL. Leaves out a folder that is not set or does not exist. A process that is started alone has
- * neither folder: it logs to stderr and keeps no files.
+ * Returns the free bytes on the disks of two folders: the log folder, and the data folder of `npm start`, which
+ * contains PostgreSQL's data. Leaves out a folder that is not set or does not exist. A process that was not started by
+ * `npm start` usually has neither folder, because it logs to stderr and stores no files.
  */
 export async function freeSpace({
   logFolder,

@@ -6,8 +6,8 @@ import { keptHours } from '../idempotency.ts'
 import { pruneStarts } from '../runs/values/load-starts.ts'
 
 /**
- * Records that this process lives. `/health` checks that a worker has a recent row. If the database refuses this write,
- * `/health` of this process reports the refusal.
+ * Writes this process's heartbeat row. `/health` checks that some worker has a recent row. If the database refuses to
+ * write the row, `/health` of this process reports the refusal.
  */
 export async function beat(
   context: Pick<Context, 'config' | 'db' | 'writeTrouble'>,
@@ -39,9 +39,9 @@ export async function leave(context: Pick<Context, 'config' | 'db'>): Promise<vo
  * Deletes what is no longer needed:
  *
  * - idempotency keys of runs, after `keptHours`;
- * - for ended runs, the counts of their started calls;
- * - heartbeat rows of dead processes;
- * - authorizations of connections that were not finished in time;
+ * - the counts of started calls (`call_starts`), after their run has ended;
+ * - heartbeat rows of processes, after one hour without a heartbeat;
+ * - authorizations that were not finished in time (`connection_attempts`);
  * - claims of Slack accounts, after a day.
  */
 export async function prune(db: Db): Promise<void> {

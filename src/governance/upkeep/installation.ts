@@ -8,7 +8,10 @@ export class UnfitDatabase extends Error {
   override readonly name = 'UnfitDatabase'
 }
 
-/** Returns an `UnfitDatabase` with advice for known SQLSTATEs, and every other error unchanged. */
+/**
+ * Returns an `UnfitDatabase` with advice for the operator if the SQLSTATE is known. Otherwise returns the error
+ * unchanged.
+ */
 function unfit(error: unknown, role: string): unknown {
   if (!(error instanceof Error)) return error
   const { code } = error as { code?: unknown }

@@ -9,9 +9,9 @@ const leastSeconds = 60
 const againMilliseconds = 3_600_000
 
 /**
- * Returns a function that logs what has waited longest for a person: one line for each kind of approval, and one line
- * for unknown outcomes. It logs a kind when another item has become the oldest of this kind, and once an hour. The
- * metrics contain only the time of the longest wait, so the log must name the item.
+ * Returns a function that logs what has waited longest for a person: the oldest approval of each kind, and the oldest
+ * unknown outcome. The function logs an item when the item becomes the oldest of its kind, and again once an hour. The
+ * metrics contain only the duration of the longest wait, so the log must name the item.
  */
 export function longestWaitsTeller({ db, log }: Pick<Context, 'db' | 'log'>): () => Promise<void> {
   const told = new Map<LongestWait['kind'], { readonly what: string; readonly at: number }>()

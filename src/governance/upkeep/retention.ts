@@ -18,7 +18,8 @@ const batch = 50
  * - messages from before the cutoff, unless they are about something that still waits.
  *
  * Runs, steps, decisions, approvals and the audit log stay for ever, with hashes of the removed data. Returns the
- * number of runs whose data was removed. Several processes may do this at the same time: they take different runs.
+ * number of runs whose data was removed. Several processes may call this function at the same time, because each
+ * process takes different rows.
  */
 export async function removeOldData(context: Pick<Context, 'config' | 'db'>): Promise<number> {
   const { retentionDays } = context.config
@@ -55,8 +56,8 @@ export async function removeOldData(context: Pick<Context, 'config' | 'db'>): Pr
 }
 
 /**
- * Removes agents' inputs in organizations that have switched `keep_decision_params` off. They keep an input only while
- * its approval is pending (docs/decisions/0051).
+ * Removes the inputs of agents' calls in organizations that have switched `keep_decision_params` off. In such an
+ * organization, an input is kept only while its approval is pending (docs/decisions/0051).
  */
 async function removeUnkept(db: Db): Promise<void> {
   await inBatches(() =>

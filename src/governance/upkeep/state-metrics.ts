@@ -32,9 +32,9 @@ interface State {
 }
 
 /**
- * Before each scrape, sets the gauges whose numbers must be read: from this process, the database and the disk. The
- * database and the disk are read at most every five seconds. One statement reads at most 10,000 rows for each count,
- * through indexes.
+ * Sets gauges before each scrape. The numbers come from this process, the database and the disk. The database and the
+ * disk are read at most once in five seconds. One statement reads all numbers of the database. For each number, it
+ * reads at most 10,000 rows through indexes.
  */
 export function measureState(
   context: Pick<Context, 'combiner' | 'config' | 'db' | 'metrics' | 'pool'>,

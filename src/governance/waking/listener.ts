@@ -14,7 +14,9 @@ export interface ListenerOptions {
 
 export interface ListenerEvents {
   onMessage(payload: string): void
-  /** Called each time the connection opens. Notifications that were sent before that may be lost. */
+  /**
+   * Is called each time the connection opens. Notifications that were sent before the connection opened may be lost.
+   */
   onOpen(): void
 }
 

@@ -6,22 +6,22 @@ import { notifyChannel, openListener, type Listener } from './listener.ts'
 /**
  * Wakes the subscribers that wait for a change of a run or an approval, in every process.
  *
- * After a commit, `touch` wakes the subscribers of this process at once, and the subscribers of other processes by
- * NOTIFY. One statement carries all collected ids. It is sent at least 20 ms after the previous statement. If a run has
- * ended, it is sent sooner, after at least 4 ms, because a caller may wait for this end. The statement is not in the
- * transaction of the change, because NOTIFY in that transaction would make all commits of the database wait for each
- * other. Notifications can be lost. So each process also reads the event counters of all awaited runs once a second. A
- * wake-up only means that the subscriber must read again.
+ * After a commit, `touch` wakes the subscribers of this process at once. It wakes the subscribers of other processes
+ * with NOTIFY. The ids are collected, and one statement sends all of them. The pause between two statements is at least
+ * 20 ms. If a run has ended, the pause is only 4 ms, because a caller may wait for the end of the run. The statement is
+ * not in the transaction of the change, because NOTIFY in that transaction would make all commits of the database wait
+ * for each other. Notifications can be lost. So each process also reads the state of all awaited runs and approvals
+ * once a second. A wake-up only means that the subscriber must read again.
  */
 export interface Notifier {
   /**
-   * Wakes all subscribers of these runs and approvals, in all processes. `hasEnded`: one of the runs has ended. Never
-   * throws, never waits.
+   * Wakes all subscribers of these runs and approvals, in all processes. `hasEnded` is true if one of the runs has
+   * ended. Never throws and never waits.
    */
   touch(runIds: ReadonlySet<string>, hasEnded?: boolean): void
   /**
-   * Calls `wake` whenever the run or approval may have changed. Returns the function that ends the subscription.
-   * Subscribe before you read the run, so that you miss no change.
+   * Calls `wake` whenever the run or approval may have changed. Returns a function that ends the subscription.
+   * Subscribe before you read the run or approval, so that you miss no change.
    */
   subscribe(runId: string, wake: () => void): () => void
   close(): Promise<void>
@@ -34,11 +34,11 @@ export interface NotifierOptions {
   readonly pollMilliseconds?: number
 }
 
-/** Milliseconds between two NOTIFY statements. If a run has ended, `atEnd` applies, else `usually`. */
+/** The shortest time between two NOTIFY statements, in milliseconds. `atEnd` applies if a run has ended. */
 const betweenMilliseconds = { usually: 20, atEnd: 4 }
 /** PostgreSQL accepts payloads below 8,000 bytes. Ids are ASCII, so each character is one byte. */
 const payloadBytes = 7_500
-/** If the ids need more payloads than this, `*` is sent, and every subscriber reads again. */
+/** If the ids need more payloads than this, `*` is sent instead of the ids, and every subscriber reads again. */
 const mostPayloads = 8
 const everything = '*'
 
@@ -184,7 +184,10 @@ class PostgresNotifier implements Notifier {
   }
 }
 
-/** Splits the ids into payloads `origin:id,id,...`, each below the limit of a payload. */
+/**
+ * Splits the ids into payloads `origin:id,id,...` that are short enough for NOTIFY. If this makes too many payloads,
+ * returns only `origin:*`.
+ */
 export function payloadsOf(origin: string, runIds: readonly string[]): string[] {
   const payloads: string[] = []
   let current = ''

@@ -12,16 +12,17 @@ import type { WebhookRow } from './webhook-view.ts'
 /*
  * One worker at a time sends the deliveries of a webhook. The worker leases the webhook, sends its due deliveries one
  * after another, and ends the lease. The lease of a dead worker ends by itself. Another worker then sends all
- * deliveries that were not recorded as sent. Some of these are sent for the second time, with the same `webhook-id`.
+ * deliveries that were not recorded as sent. Some of these deliveries are sent for the second time, with the same
+ * `webhook-id`.
  *
  * After a failure the whole webhook pauses. So an address that never answers costs only one attempt for each pause,
- * even if many messages wait. A process sends for a limited number of webhooks at the same time. At most a few of these
- * belong to one organization, and at most half of them are failing or slow.
+ * even if many messages wait. Limits protect the other webhooks: there is a limit for all webhooks of a process, for
+ * failing or slow webhooks of a process, and for webhooks of one organization.
  */
 
 /**
- * One process sends for at most `mostAtOnce` webhooks at the same time. At most `mostFailingAtOnce` of these are
- * failing or slow.
+ * One process sends for at most `mostAtOnce` webhooks at the same time. At most `mostFailingAtOnce` of these webhooks
+ * are failing or slow.
  */
 export const mostAtOnce = 40
 export const mostFailingAtOnce = 20
@@ -32,8 +33,8 @@ export const mostFailingAtOnce = 20
 export const mostOfOrganization = 3
 
 /**
- * A worker sends at most this many deliveries under one lease. A webhook is leased at most once a second, so this
- * limits the rate of requests to one address.
+ * A worker sends at most this many deliveries under one lease. Each worker looks for due webhooks once a second, so
+ * this limits the rate of requests to one address.
  */
 export const mostDeliveries = 20
 /** Once a lease is this many milliseconds old, its worker begins no further delivery. */
@@ -53,8 +54,8 @@ type Leased = Pick<WebhookRow, 'id' | 'organization_id'>
 export type Sending = Pick<Context, 'combiner' | 'db' | 'metrics' | 'outgoing' | 'sealer'>
 
 /**
- * Leases due webhooks. An `ailing` webhook is failing or slow; every other webhook is `sound`. The webhooks that have
- * waited longest come first.
+ * Takes leases on webhooks that have a due delivery. An `ailing` webhook is failing or slow; every other webhook is
+ * `sound`. The webhooks that have waited longest come first.
  */
 export async function leaseWebhooks(
   { db }: Pick<Context, 'db'>,
@@ -109,12 +110,14 @@ async function nextDelivery({ db }: Pick<Context, 'db'>, webhookId: string): Pro
 }
 
 /**
- * Seconds until the next attempt to send one message: the first number after the first failure, and so on. The last
- * number repeats.
+ * Seconds until the next attempt to send a message. The first number applies after the first failure, the second number
+ * after the second failure, and so on. The last number repeats.
  */
 const retries = [5, 30, 120, 600, 1_800, 3_600]
 
-/** Seconds for which a webhook pauses after this number of failures in a row: 5, 10, 20, … up to ten minutes. */
+/**
+ * Returns for how many seconds a webhook pauses after this number of failures in a row: 5, 10, 20, … up to ten minutes.
+ */
 export const pauseOf = (failures: number): number => Math.min(5 * 2 ** Math.min(failures - 1, 10), 600)
 
 interface Recorded {
@@ -150,7 +153,7 @@ async function recordAttempt(
 /** Ends the lease. The webhook can be leased again when its next delivery is due, but not before the pause is over. */
 async function giveBack({ db }: Pick<Context, 'db'>, webhookId: string, pause: number): Promise<void> {
   await db.transaction().execute(async (trx) => {
-    // The row is locked before the deliveries are read, because an event may add a delivery at the same time
+    // The row is locked before the deliveries are read, because another process may add a delivery at the same time
     // (fan-out.ts).
     await sql`select from webhooks where id = ${webhookId} for update`.execute(trx)
     await sql`

@@ -9,7 +9,7 @@ import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
 import { deliveryView, type DeliveryView } from './webhook-view.ts'
 import { findWebhook, auditWebhook } from './webhooks.ts'
 
-/** If a delivery still fails this many seconds after its event, it is given up. */
+/** A delivery is given up if it has not succeeded this many seconds after its event. */
 export const giveUpSeconds = 24 * 3_600
 
 /** Lists the deliveries of a webhook, newest first. Throws `not_found`. */
@@ -56,8 +56,8 @@ export async function testWebhook(
 }
 
 /**
- * Sends a delivery again with the same `webhook-id`, even if it has arrived before. Attempts then go on for up to
- * another day. Throws `not_found`, and `conflict` for a webhook that is turned off.
+ * Sends a delivery again with the same `webhook-id`, even if the receiver has already accepted it. Attempts can then go
+ * on for one more day. Throws `not_found`, and `conflict` for a webhook that is turned off.
  */
 export async function redeliver(
   context: Acting,

@@ -6,8 +6,8 @@ import type { WebhookRow } from './webhook-view.ts'
 const disableSeconds = 3 * 24 * 3_600
 
 /**
- * Turns a webhook off if its receiver wants no more messages, or if its attempts have failed for days. Its waiting
- * deliveries stay until they are given up, in case an owner turns the webhook on again. `waits` is the number of
+ * Turns a webhook off if its receiver wants no more messages, or if its attempts have failed for days. The waiting
+ * deliveries stay until they are given up, because somebody may turn the webhook on again. `waits` is the number of
  * seconds since the first failure after the last success.
  */
 export async function disableFailing(

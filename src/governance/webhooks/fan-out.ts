@@ -15,8 +15,8 @@ const batch = 100
 export const mostWaiting = 10_000
 
 /**
- * Writes the messages of new events (commit point `webhook.fan_out`). For each event, also writes one delivery for each
- * of its webhooks that is still active. Concurrent processes take different events. Returns the number of events.
+ * Writes the message of each new event (commit point `webhook.fan_out`). Also writes one delivery for each webhook that
+ * the event names and that is still active. Concurrent processes take different events. Returns the number of events.
  */
 export async function fanOut(context: Pick<Context, 'config' | 'db'>): Promise<number> {
   for (let total = 0; ;) {
@@ -64,8 +64,8 @@ async function newEvents(trx: Transaction<Database>): Promise<readonly NewEvent[
 }
 
 /**
- * Returns the active webhooks among `ids`, with their number of waiting deliveries, counted up to `mostWaiting`. The
- * webhooks are locked, so that a worker that ends a lease at the same time sees the new deliveries.
+ * Locks and returns the active webhooks among `ids`. `waiting` is a webhook's number of waiting deliveries, counted up
+ * to `mostWaiting`. Without the lock, a worker that ends a lease at the same time could miss the new deliveries.
  */
 async function lockWebhooks(
   trx: Transaction<Database>,

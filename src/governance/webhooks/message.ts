@@ -1,7 +1,7 @@
 import type { EventData, WebhookEvent } from '../../contract/webhook-events.ts'
 import { inOneLine } from '../../policy/text.ts'
 
-/** An event with the data for its message: fields of the workflow, run and approval that the event names. */
+/** An event with the data for its message. The data comes from the workflow, run and approval that the event names. */
 export interface EventRow {
   readonly id: string
   readonly organization_id: string
@@ -10,7 +10,7 @@ export interface EventRow {
   readonly created_at: Date
   readonly workflow_id: string | null
   readonly workflow_name: string | null
-  /** The person who requested the run or the approval. */
+  /** The person who requested the approval or the run, or the person of the agent's session. */
   readonly requested_by: string | null
   readonly approval: ApprovalPart | null
 }
@@ -30,9 +30,9 @@ interface ApprovalPart {
 }
 
 /**
- * Returns the body of an event's requests, with the fields of Standard Webhooks: `type`, `timestamp` and `data`. `base`
- * is the public address of the service. The body contains ids, names, verdicts and a link, but never a parameter or its
- * value. Empty fields are left out.
+ * Returns the body of the requests for an event. The body has the fields of Standard Webhooks: `type`, `timestamp` and
+ * `data`. It contains ids, names, verdicts and a link, but never the name or the value of a parameter. Empty fields are
+ * left out. `base` is the public address of the service.
  */
 export function messageOf(row: EventRow, base: string): string {
   const { data, approval } = row
@@ -68,7 +68,7 @@ function linkOf({ data }: EventRow): string | null {
 
 /**
  * Each text in a message has at most this many characters. The limit is needed because an agent chooses the names of
- * its tools, and they could be very long.
+ * its tools, and these names could be very long.
  */
 const mostCharacters = 300
 

@@ -6,7 +6,7 @@ import { formerSecret, type WebhookTarget } from './target.ts'
 /** One attempt takes at most this many milliseconds. Standard Webhooks asks for 15 to 30 seconds. */
 export const attemptMilliseconds = 15_000
 
-/** At most this many bytes of an answer's body are read. They are read so that the connection can be used again. */
+/** The sender reads at most this many bytes of an answer's body, so that the connection can be used again. */
 const answerBytes = 16 * 1024
 
 export interface Sent {
@@ -19,13 +19,13 @@ export interface Attempt {
   readonly delivered: boolean
   readonly status: number | null
   /**
-   * The reason of a failure; null if the message was delivered. The reason contains no part of the address except its
-   * host.
+   * The reason of a failure. Is null if the message was delivered. The reason may contain the host of the address, but
+   * no other part of the address.
    */
   readonly error: string | null
-  /** Seconds that the receiver asks to wait; null: the receiver names no time. */
+  /** The number of seconds that the receiver asks the sender to wait. Is null if the receiver names no time. */
   readonly retryAfter: number | null
-  /** The receiver says that it wants no more messages (410). */
+  /** Is true if the receiver answered 410. This means that the receiver wants no more messages. */
   readonly isGone: boolean
 }
 
@@ -78,7 +78,7 @@ const failed = (error: string | null): Attempt => ({
 
 /**
  * Returns the headers of Standard Webhooks. While the former secret is still valid, the signature header contains two
- * signatures: one by the new secret and one by the former.
+ * signatures. One is made with the new secret, the other with the former secret.
  */
 export function signatureOf(
   target: WebhookTarget,

@@ -13,9 +13,11 @@ import { DomainError } from '../errors.ts'
  */
 export interface WebhookTarget {
   readonly url: string
-  /** `whsec_` and the key in base64. */
+  /** Is `whsec_`, followed by the key in base64. */
   readonly secret: string
-  /** The secret before the last rotation. It also signs until the time `until` (ISO 8601). */
+  /**
+   * The secret before the last rotation. Requests are also signed with this secret until the time `until` (ISO 8601).
+   */
   readonly former?: { readonly secret: string; readonly until: string }
 }
 
@@ -34,7 +36,7 @@ export async function openTarget(sealer: Pick<Sealer, 'open'>, row: Row): Promis
   return JSON.parse(text) as WebhookTarget
 }
 
-/** Returns the former secret while it still signs in addition to the new secret; null afterwards. */
+/** Returns the former secret while requests are still signed with both secrets. Returns null afterwards. */
 export const formerSecret = ({ former }: WebhookTarget, now = new Date()): typeof former | null =>
   former !== undefined && new Date(former.until) > now ? former : null
 

@@ -1,7 +1,10 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 
-/** Ended deliveries are kept for `keptDays`, and each webhook keeps at most its newest `keptDeliveries`. */
+/**
+ * A webhook keeps at most its newest `keptDeliveries` ended deliveries. Each ended delivery is kept for at most
+ * `keptDays` days.
+ */
 export const keptDays = 30
 export const keptDeliveries = 1_000
 
@@ -9,8 +12,8 @@ export const keptDeliveries = 1_000
 const batch = 1_000
 
 /**
- * Marks a waiting delivery as failed if it was not delivered within a day (`give_up_at`). Removes old deliveries,
- * deliveries of deleted webhooks, and events without deliveries. Concurrent processes take different rows.
+ * Marks a waiting delivery as failed if it was not delivered in time (`give_up_at`). Removes old deliveries and the
+ * deliveries of deleted webhooks. Then removes events without deliveries. Concurrent processes take different rows.
  */
 export async function removeOldDeliveries(db: Db): Promise<void> {
   await inBatches(() => expire(db))
@@ -26,8 +29,8 @@ export async function removeOldDeliveries(db: Db): Promise<void> {
                  ) as d limit ${batch})`,
     ),
   )
-  // Removes events whose deliveries were removed above. Also removes events without deliveries because their webhooks
-  // were deleted before the deliveries were written.
+  // Removes events that have no deliveries. There are two reasons for this: the deliveries were removed above, or no
+  // delivery was written, because the webhooks had been deleted or turned off before.
   await inBatches(async () => {
     const { numAffectedRows = 0n } = await sql`
       delete from webhook_events where id in (

@@ -15,7 +15,7 @@ export interface WebhookView {
   readonly disabled_reason: string | null
   /** The time of the first failed attempt since the last success; null if there is no such failure. */
   readonly failing_since: string | null
-  /** The time until which the former secret also signs. */
+  /** Requests are also signed with the former secret until this time. Is null if only the new secret signs. */
   readonly former_secret_until: string | null
   readonly created_at: string
   readonly created_by: string

@@ -28,9 +28,9 @@ export interface WebhookInput {
 export type NewWebhook = WebhookView & { readonly secret: string }
 
 /**
- * Creates a webhook. It gets the events of all later transactions. Throws `validation_error` if no request may be sent
- * to the address, or if the organization already has `mostWebhooks` webhooks. Throws `conflict` while the caller's
- * address is not confirmed. Also throws the errors of `growAs`.
+ * Creates a webhook. The webhook gets the events of all later transactions. Throws `validation_error` if no request may
+ * be sent to the webhook's address, or if the organization already has `mostWebhooks` webhooks. Throws `conflict` while
+ * the caller's mail address is not confirmed. Also throws the errors of `growAs`.
  */
 export async function createWebhook(
   context: Managing,
@@ -108,14 +108,17 @@ export async function findWebhook(db: Db, organizationId: string, id: string): P
 export interface WebhookChange {
   readonly url?: string | undefined
   readonly events?: readonly string[] | undefined
-  /** false: the webhook gets no new events, and its waiting deliveries pause. true: the waiting deliveries continue. */
+  /**
+   * False turns the webhook off: it gets no new events, and its waiting deliveries pause. True turns the webhook on:
+   * its waiting deliveries continue.
+   */
   readonly active?: boolean | undefined
 }
 
 /**
- * Changes a webhook. The change takes effect from the next event and the next attempt on. Throws `not_found` if
- * the organization has no such webhook, `validation_error` if no request may be sent to the new address, and `conflict`
- * while the caller's address is not confirmed.
+ * Changes a webhook. The change takes effect from the next event and the next attempt on. Throws `not_found` if the
+ * organization has no such webhook, and `validation_error` if no request may be sent to the new address. Throws
+ * `conflict` while the caller's mail address is not confirmed.
  */
 export async function changeWebhook(
   context: Managing,
@@ -157,8 +160,9 @@ export async function deleteWebhook(context: Acting, caller: Caller, id: string)
 }
 
 /**
- * Makes a new secret. The former secret also signs for `seconds`, so that receivers can change their secret without
- * losing a message. Throws `not_found`, and `conflict` while the caller's address is not confirmed.
+ * Makes a new secret. For `seconds` seconds, requests are also signed with the former secret. So receivers can change
+ * to the new secret without losing a message. Throws `not_found`. Throws `conflict` while the caller's mail address is
+ * not confirmed.
  */
 export async function rotateWebhookSecret(
   context: Managing,

@@ -54,8 +54,9 @@ export async function entryOf(tx: ChainTx, workflowId: string): Promise<EntryRow
 }
 
 /**
- * Throws `conflict` if the workflow is a template that is not archived. Members may delete workflows, but only owners
- * may end a template, and only after a deprecation has warned the users of the template.
+ * Throws `conflict` if the workflow is a template that is not archived. Without this check, members could end a
+ * template, because they may delete workflows. Only owners may end a template, and only after a deprecation has warned
+ * the template's users.
  */
 export async function requireNoTemplate(tx: ChainTx, workflowId: string): Promise<void> {
   const entry = await entryOf(tx, workflowId)

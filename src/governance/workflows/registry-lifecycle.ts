@@ -16,12 +16,12 @@ export interface TemplateInput {
   readonly templateName: string
   readonly description: string
   readonly tags: readonly string[]
-  /** The version to freeze; default: the current one. */
+  /** The version that becomes the template. The default is the current version. */
   readonly version?: number | undefined
 }
 export interface Deprecation {
   readonly reason: string
-  /** A workflow to use instead. */
+  /** The id of a workflow that people should use instead. Is null if there is none. */
   readonly replacementId: string | null
 }
 type Move = 'approve' | 'deprecate' | 'archive'
@@ -94,7 +94,7 @@ export function deprecateTemplate(
   })
 }
 
-/** Ends a template for good. It cannot be used after the commit. */
+/** Ends a template for good. Nobody can use the template after the commit. */
 export function archiveTemplate(
   context: Acting,
   caller: Caller,
@@ -148,7 +148,7 @@ function requireState(entry: EntryRow | undefined, name: Move): void {
   throw new DomainError('bad_transition', refusals[name][state])
 }
 
-/** Error messages, by move and current state. */
+/** The error messages of refused moves. For each move, there is one message for each current state. */
 const refusals: Readonly<Record<Move, Readonly<Record<RegistryState | 'draft', string>>>> = {
   approve: {
     draft: '',
@@ -196,8 +196,8 @@ async function requireVersion(tx: ChainTx, workflowId: string, version: number) 
 }
 
 /**
- * Throws `validation_error` if the replacement is the template itself, is not a workflow of the organization, is
- * archived, or is itself replaced by this template.
+ * Throws `validation_error` if the replacement is the template itself, is not a workflow of the organization, or is
+ * archived. Also throws it if this template replaces the replacement, directly or through other workflows.
  */
 async function requireReplacement(tx: ChainTx, workflowId: string, replacementId: string): Promise<void> {
   const path = 'replacement_id'

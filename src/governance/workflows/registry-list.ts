@@ -4,8 +4,8 @@ import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
 import { templateView, type TemplateView } from './registry-entry.ts'
 
 /**
- * One page of the organization's templates. The template that was approved last comes first. Archived templates are
- * included only on request.
+ * Returns one page of the organization's templates. The template that was approved last comes first. Archived templates
+ * are included only on request.
  */
 export async function listTemplates(
   db: Db,
@@ -26,7 +26,10 @@ export async function listTemplates(
   return pageOf(rows, page.limit, (row) => String(row.place), templateView)
 }
 
-/** Returns the position in a cursor. For a cursor of another list, returns 0, so that the page is empty. */
+/**
+ * Returns the position in a cursor; null if there is no cursor. For a cursor of another list, returns 0, so that the
+ * page is empty.
+ */
 function placeIn(cursor: string | null): number | null {
   if (cursor === null) return null
   return /^\d{1,9}$/.test(cursor) ? Number(cursor) : 0

@@ -14,7 +14,7 @@ import { growAs } from '../limits/storage.ts'
 export interface UsedTemplate extends WorkflowView {
   readonly template_id: string
   readonly template_version: number
-  /** Only for a deprecated template. */
+  /** Is present only if the template is deprecated. */
   readonly warning?: string
   readonly replacement_id?: string | null
 }

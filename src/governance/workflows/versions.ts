@@ -28,7 +28,7 @@ export interface VersionView extends VersionSummary {
   readonly definition: WorkflowDefinition
 }
 
-/** All versions, newest first. */
+/** Returns all versions, newest first. */
 export async function listVersions(db: Db, workflowId: string): Promise<VersionSummary[]> {
   const rows = await db
     .selectFrom('workflow_versions')
@@ -89,7 +89,10 @@ export async function rollBack(
   })
 }
 
-/** The number in the text; 0 if the text is not a version number. No version has the number 0. */
+/**
+ * Returns the version number in the text. Returns 0 if the text is no version number, because no version has the number
+ * 0.
+ */
 function versionNumber(text: string): number {
   return /^[1-9]\d{0,8}$/.test(text) ? Number(text) : 0
 }

@@ -32,7 +32,7 @@ export interface WorkflowSummary {
 }
 export interface WorkflowView extends WorkflowSummary {
   readonly definition: WorkflowDefinition
-  /** Only in the answer to a request that saved a definition, and only if there are warnings. */
+  /** Is present only in the answer to a request that saved a definition, and only if there are warnings. */
   readonly warnings?: readonly ErrorDetail[]
 }
 
@@ -93,7 +93,7 @@ export async function insertWorkflow(
   return { ...summaryOf(row), definition: input.definition }
 }
 
-/** One page of the organization's workflows, newest first. */
+/** Returns one page of the organization's workflows, newest first. */
 export async function listWorkflows(
   db: Db,
   organizationId: string,
@@ -123,8 +123,8 @@ export async function readWorkflow(db: Db, id: string): Promise<WorkflowView> {
 }
 
 /**
- * Changes the named fields. A definition becomes a new version, even if it equals the current one. Without any field,
- * nothing is written.
+ * Changes the fields that `change` contains. A definition becomes a new version, even if it equals the current
+ * definition. If `change` has no field, nothing is written.
  */
 export async function changeWorkflow(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,
@@ -166,8 +166,8 @@ export async function changeWorkflow(
 }
 
 /**
- * Returns warnings for steps that would fail, because their tool does not work for the caller now. Such steps may still
- * be saved.
+ * Returns a warning for each step whose tool does not work for the caller now, because this step would fail. A workflow
+ * with such steps may still be saved.
  */
 function warningsOf(
   { config }: Pick<Context, 'config'>,

@@ -5,8 +5,8 @@ const id = /^[CGDUW][A-Z\d]{7,20}$/
 const archive =
   /^https:\/\/[a-z\d-]+(?:\.enterprise)?\.slack\.com\/archives\/([CGD][A-Z\d]{7,20})(?:\/p\d{1,20})?\/?(?:\?thread_ts=\d{1,20}\.\d{1,20}&cid=\1)?$/
 /**
- * A link of Slack's web app. After the channel it may name a view such as `details`, a person or a file, or a thread of
- * this same channel.
+ * A link of Slack's web app. Up to four more parts may follow the channel. Each part is a view such as `details`, the
+ * id of a person or a file, or a thread of this same channel.
  */
 const client =
   /^https:\/\/app\.slack\.com\/client\/[TE][A-Z\d]{7,20}\/([CGD][A-Z\d]{7,20})(?:\/(?:[a-z_]{1,40}|[UWF][A-Z\d]{7,20}|\1-\d{1,20}\.\d{1,20})){0,4}\/?$/
@@ -14,9 +14,9 @@ const client =
 const called = /^#?([\p{Ll}\p{Lo}\p{Lm}\p{M}\p{Nd}_-]{1,80})$/u
 
 /**
- * The channel that a text names, in the form that policies use: `@me`, an id, or `#name`. A link becomes the id in it.
- * null for everything else, such as full-width letters. A name and an id are never equal, because only Slack knows
- * which channel has which name.
+ * Returns the channel that a text names, in the form that policies use: `@me`, an id, or `#name`. For a link, returns
+ * the id in the link. Returns null for every other text, e.g. a name with full-width letters. A name never equals an
+ * id, because only Slack knows which channel has which name.
  */
 export function channelOf(text: string): string | null {
   if (text === '@me' || id.test(text)) return text

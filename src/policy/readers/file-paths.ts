@@ -3,8 +3,8 @@ import { normalized } from './unicode.ts'
 import type { Json, JsonObject } from '../types.ts'
 
 /*
- * One file has many paths that open it: `/srv//www/x`, `/srv/./www/x`, `/a/../srv/www/x`. Rules compare text. So they
- * see such a path as given and also in its plain form, here `/srv/www/x` (docs/decisions/0058).
+ * Many paths open the same file: `/srv//www/x`, `/srv/./www/x`, `/a/../srv/www/x`. Rules compare text. So they see each
+ * path as given, and also in its plain form, here `/srv/www/x` (docs/decisions/0058).
  */
 
 const pathArguments = [
@@ -22,9 +22,10 @@ const pathArguments = [
 ]
 
 /**
- * The arguments as rules see them. A path that is not plain becomes an object with its given and its plain form, so
- * that a restrictive rule can match either. If all paths are plain, the given arguments are returned. null if a path
- * climbs above the root or contains NUL. Such a path must not be opened.
+ * Returns the arguments as rules see them. A path that is not plain becomes an object with both forms, so that a
+ * restrictive rule can match either form. Example: `/srv//x` becomes `{ 1: '/srv//x', 2: '/srv/x' }`. If all paths are
+ * plain, returns `params` itself. Returns null if a path climbs above the root or contains NUL. Such a path must not be
+ * opened.
  */
 export function withPlainPaths(tool: string, params: JsonObject): JsonObject | null {
   if (agentTool(tool)?.opensPaths !== true) return params
@@ -44,8 +45,9 @@ export function withPlainPaths(tool: string, params: JsonObject): JsonObject | n
 }
 
 /**
- * Resolves relative paths in the arguments against the client's working folder. The given path stays beside the
- * resolved path. If a path climbs above the root, it stays unresolved, so that `withPlainPaths` refuses it.
+ * Resolves relative paths in the arguments against the client's working folder. Each of them becomes an object with the
+ * given path and the resolved path. If the resolved path climbs above the root, it keeps its `..`, so that
+ * `withPlainPaths` refuses it.
  */
 export function resolvedIn(folder: unknown, tool: string, params: JsonObject): JsonObject {
   if (typeof folder !== 'string' || !folder.startsWith('/') || agentTool(tool)?.opensPaths !== true)
@@ -61,14 +63,14 @@ export function resolvedIn(folder: unknown, tool: string, params: JsonObject): J
 }
 
 /**
- * Whether a path is relative to the working folder. False for home folders (`~`), whose location is unknown here, and
- * for Windows drives.
+ * Returns whether a path is relative to the working folder. Returns false for home folders (`~`), because their
+ * location is unknown here. Also returns false for Windows drives.
  */
 const isRelative = (path: string): boolean => !/^\s*(?:[/~\\]|[A-Za-z]:|$)/.test(path)
 
 /**
- * Finds paths that may differ from their plain form: dots and slashes, white space around the path, and characters
- * outside ASCII.
+ * Finds paths that may differ from their plain form. Such a path has a part that starts with a dot, an empty part,
+ * white space at its start or end, or a character outside printable ASCII.
  */
 const mayDiffer = /\/[./]|^[.\s]|[/\s]$|[^ -~]/
 
@@ -112,8 +114,9 @@ function withPlain(given: Json): Json {
 const isObject = (value: object): value is JsonObject => !Array.isArray(value)
 
 /**
- * The plain form of a path, as clients compute it before they open the file: trimmed, without empty parts, `.` and
- * `..`, in composed Unicode. null if the path climbs above the root or contains NUL.
+ * Returns the plain form of a path, as clients compute it before they open the file. The plain form is trimmed, and its
+ * Unicode is composed (NFC). It has no empty parts and no `.`, and has `..` only at the start of a relative path.
+ * Returns null if the path climbs above the root or contains NUL.
  */
 export function plainPath(path: string): string | null {
   if (path.includes('\u0000')) return null

@@ -14,16 +14,16 @@ const fileHosts = new Set([
   ...['3', '4', '5', '6'].map((place) => `lh${place}.googleusercontent.com`),
   'lh3.google.com',
 ])
-/** Hosts of the APIs for the same files: `/v1/documents/ID`, `/drive/v3/files/ID`. */
+/** The hosts of the APIs for the same files: `/v1/documents/ID`, `/drive/v3/files/ID`. */
 const apiHosts = new Set(['docs', 'sheets', 'slides', 'www'].map((name) => `${name}.googleapis.com`))
 const linkMarkers = ['d', 'folders']
 const apiMarkers = ['documents', 'spreadsheets', 'presentations', 'files']
 const idNames = /^(?:id|srcid|key|docid|fileid|folderid)$/i
 
 /**
- * The file id in a Google Docs, Sheets, Slides or Drive link, or in the file's address in Google's APIs; else null.
- * Reads `/d/ID`, `/d/e/ID`, `/folders/ID`, `?id=ID`, `?srcid=ID` and similar forms, after any account or domain
- * prefix. Host and path are read as browsers read them.
+ * Returns the id of the file in a Google Docs, Sheets, Slides or Drive link, or in an address of Google's APIs. Returns
+ * null for every other text. Reads `/d/ID`, `/d/e/ID`, `/folders/ID`, `?id=ID`, `?srcid=ID` and similar forms. In the
+ * path, an account or a domain may stand before the id. Host and path are read as browsers read them.
  */
 export function googleFileId(text: string): string | null {
   if (text.length > longestLink) return null
@@ -71,7 +71,10 @@ function idInQuery(query: string): string | null {
   return null
 }
 
-/** The path segments that come before an id in links to this host; null for other hosts. */
+/**
+ * Returns the path segments that stand before an id in links to this host, such as `d` in `/d/ID`. Returns null if
+ * links to this host have no file id.
+ */
 function markersOf(written: string): readonly string[] | null {
   // `normalHost` decodes full-width letters, ideographic full stops and percent-encoding.
   const host = /^[a-z0-9.]+$/i.test(written) ? written.toLowerCase().replace(/\.$/, '') : normalHost(written)
@@ -79,7 +82,7 @@ function markersOf(written: string): readonly string[] | null {
   return fileHosts.has(host) ? linkMarkers : apiHosts.has(host) ? apiMarkers : null
 }
 
-/** The id of the file that a link or a bare id names. null for everything else. */
+/** Returns the id of a file. The text is a link to the file, or the id itself. Returns null for every other text. */
 export function fileIdOf(text: string): string | null {
   const id = googleFileId(text) ?? text
   return isFileId(id) ? id : null
@@ -94,8 +97,8 @@ export function comparable(text: string): string {
 }
 
 /**
- * Whether a text that starts with `prefix` could become a Google link. The answer may be wrongly true, and never
- * wrongly false.
+ * Returns whether a text that starts with `prefix` could become a Google link. A result of true may be wrong. A result
+ * of false is always right.
  */
 export function couldBecomeGoogleLink(prefix: string): boolean {
   const start = prefix
@@ -112,5 +115,5 @@ export function isFileId(text: string): boolean {
   return /^[A-Za-z0-9_-]+$/.test(text)
 }
 
-/** The decoded text; the text itself if it cannot be decoded. */
+/** Returns the decoded text. If the text cannot be decoded, returns it unchanged. */
 const decode = (text: string): string => percentDecoded(text) ?? text

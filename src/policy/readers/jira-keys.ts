@@ -7,8 +7,8 @@ const ofProject = /\/(?:projects|browse)\/([^/]+)(?:\/|$)/
 
 /**
  * Reads a text as a link to the Jira site `base`. Returns null for a text that is no link, and for a link to another
- * site. If `base` is null, a link to any site is read. Rules pass null, because only the connection of an organization
- * knows its site.
+ * site. If `base` is null, a link to any site is read. Rules pass null, because they do not know the site of the
+ * organization's connection.
  */
 function linkOf(text: string, base: string | null): URL | null {
   const url = text.length > longestText ? null : URL.parse(text)
@@ -24,8 +24,8 @@ const upper = (text: string | undefined | null, form: RegExp): string | null =>
   typeof text === 'string' && form.test(text) ? text.toUpperCase() : null
 
 /**
- * The key of the issue that a text names: `OPS-12`, or a link of the site such as `<base>/browse/OPS-12`,
- * `…/issues/OPS-12` or `…/boards/1?selectedIssue=OPS-12`. null for everything else.
+ * Returns the key of an issue, such as `OPS-12`. The text is the key itself, or a link of the site such as
+ * `<base>/browse/OPS-12`, `…/issues/OPS-12` or `…/boards/1?selectedIssue=OPS-12`. Returns null for every other text.
  */
 export function issueKeyOf(text: string, base: string | null): string | null {
   const url = linkOf(text, base)
@@ -34,7 +34,10 @@ export function issueKeyOf(text: string, base: string | null): string | null {
   return selected ?? upper(ofIssue.exec(url.pathname)?.[1], issue)
 }
 
-/** The key of the project that a text names: `OPS`, or a link of the site such as `…/projects/OPS/boards/1`. */
+/**
+ * Returns the key of a project, such as `OPS`. The text is the key itself, or a link of the site such as
+ * `…/projects/OPS/boards/1`. Returns null for every other text.
+ */
 export function projectKeyOf(text: string, base: string | null): string | null {
   const url = linkOf(text, base)
   if (url === null) return upper(text, project)

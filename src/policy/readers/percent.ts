@@ -14,8 +14,9 @@ const encoded = new RegExp(
 )
 
 /**
- * Decodes percent-encoding. null: a `%` belongs to no encoded character. `decodeURIComponent` would throw then. So the
- * text is tested first: an error takes several microseconds, and a hostile link can have thousands of such parts.
+ * Decodes percent-encoding. Returns null if a `%` belongs to no encoded character. In this case, `decodeURIComponent`
+ * would throw, and an error takes several microseconds. A hostile link can have thousands of such parts. So the text is
+ * tested first.
  */
 export function percentDecoded(text: string): string | null {
   if (!text.includes('%')) return text

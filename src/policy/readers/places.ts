@@ -7,17 +7,17 @@ import { asGithubLink, partOfRepository, repositoryOf } from './repositories.ts'
 import { boardIdOf, cardIdOf, partOfId } from './trello-ids.ts'
 
 /*
- * A place is what a parameter of a catalogue tool can name: a repository, a channel, a file and so on. This file has a
- * reader for each kind of place. Rules, tool policies and the tools themselves use the same readers. So a rule compares
- * the place that a call reaches, however the call spells the place.
+ * A place is what a parameter of a catalogue tool can name: a repository, a channel, a file and so on. This file has
+ * functions that read each kind of place. Rules, tool policies and the tools themselves use the same functions. So a
+ * rule compares the place that a call reaches, however the call spells the place.
  */
 
 interface Reader {
-  /** The place in the form used for comparison; null for a text that the tools refuse. */
+  /** Returns the place in the form used for comparison. Returns null for a text that the tools refuse. */
   read(text: string): string | null
   /**
    * Converts the value of `contains` or `startswith` in a rule. The value may be only a part of a place, so `read`
-   * cannot read it. The result is written as in the results of `read`, e.g. in lower case.
+   * cannot read it. The result is spelled as `read` would spell it, e.g. in lower case.
    */
   part(text: string): string
   /**
@@ -30,22 +30,22 @@ interface Reader {
    * reading may be wrong. It is used only where it makes the rule restrict more calls.
    */
   ifOfConnection?(text: string): string
-  /** Other spellings of a place. `contains` and `startswith` also compare these. */
+  /** Returns other spellings of a place, e.g. `sales` for `#sales`. `contains` and `startswith` also compare these. */
   others?(place: string): readonly string[]
 }
 
 const asWritten = (text: string): string => text
 
 /**
- * The reader for each kind of place. The readers for Jira do not check the host of a link, because the tools refuse
- * links to any site but the connected one.
+ * The functions that read each kind of place. The functions for Jira do not check the host of a link, because the tools
+ * refuse links to any site but the connected one.
  */
 const readers = {
   repository: { read: repositoryOf, part: partOfRepository, ifOfConnection: asGithubLink },
   channel: {
     read: channelOf,
     part: asWritten,
-    // Names of channels have no capital letters, so `#Sales` in a rule must mean `#sales`.
+    // The names of channels have no capital letters, so `#Sales` in a rule must mean `#sales`.
     guess: (text) => channelOf(text.toLowerCase()),
     others: (place) => (place.startsWith('#') ? [place.slice(1)] : []),
   },
@@ -53,7 +53,7 @@ const readers = {
   jira_project: { read: (text) => projectKeyOf(text, null), part: partOfKey },
   trello_card: { read: cardIdOf, part: partOfId },
   trello_board: { read: boardIdOf, part: partOfId },
-  // The tools compare a list's name and its id as they are written.
+  // The text is the name or the id of a Trello list. The tools compare both exactly as they are written.
   trello_list: { read: asWritten, part: asWritten },
   google_file: { read: fileIdOf, part: asWritten },
   google_calendar: { read: calendarIdOf, part: asWritten },
@@ -63,7 +63,9 @@ export type PlaceKind = keyof typeof readers
 
 export const placeKinds = Object.keys(readers) as readonly PlaceKind[]
 
-/** The place that a text names, in the form used for comparison. null for a text that the tools refuse. */
+/**
+ * Returns the place that a text names, in the form used for comparison. Returns null for a text that the tools refuse.
+ */
 export function placeOf(kind: PlaceKind, text: string): string | null {
   return readers[kind].read(text)
 }
@@ -82,16 +84,16 @@ export class WantedPlaces {
   readonly #texts: readonly string[]
   readonly #isNegative: boolean
   /**
-   * Whether one more place in the texts makes the rule stricter. This is so for the places of a rule that denies or
-   * holds, and for the exceptions of a rule that allows.
+   * Whether one more place in the texts makes the rule stricter. This is true for the places of a rule that denies or
+   * requires an approval, and for the exceptions of a rule that allows.
    */
   readonly #isWide: boolean
   readonly #wholes = new Map<PlaceKind, ReadonlySet<string>>()
   readonly #parts = new Map<PlaceKind, ReadonlySet<string>>()
 
   /**
-   * @param isRestrictive whether the rule denies or holds
-   * @param isNegative whether the texts are a list of exceptions
+   * @param isRestrictive whether the rule denies or requires an approval
+   * @param isNegative whether the texts are a list of exceptions. Example: the operator `not_in`
    */
   constructor(values: readonly unknown[], isRestrictive: boolean, isNegative = false) {
     this.#texts = values.filter((value) => typeof value === 'string')
@@ -99,7 +101,7 @@ export class WantedPlaces {
     this.#isWide = isRestrictive !== isNegative
   }
 
-  /** Whether the rule has a text. A rule with numbers alone says nothing about places. */
+  /** Whether at least one value of the rule is a text. Numbers name no places. */
   get hasTexts(): boolean {
     return this.#texts.length > 0
   }

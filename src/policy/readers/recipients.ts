@@ -3,7 +3,7 @@ import { normalHost } from './hosts.ts'
 import { percentDecoded } from './percent.ts'
 import { hidesAddress, otherReadings } from './text-variants.ts'
 
-/** A host in normal form. null: the text cannot be read as a host, and counts as outside every domain. */
+/** A host in normal form. Is null if the text cannot be read as a host. Such a text counts as outside every domain. */
 export type Host = string | null
 
 const plainAddress = /^[A-Za-z0-9._+-]+@([a-z0-9][a-z0-9.-]*[a-z])$/
@@ -17,11 +17,11 @@ const hostScheme =
 const otherScheme = /^(?:javascript|vbscript|data|about|blob|filesystem|jar|view-source|feed|intent):/i
 
 /**
- * Every host that some program could find in a text. Hosts are read from each address in a list, from `Name <a@x>`,
- * and from links with user info, ports and backslashes. They are also read after any `@`, even in a link. Where
- * programs differ, the hosts of all readings are returned, so that a restrictive rule sees the worst reading. Blank
- * text has no hosts. Takes linear time, and spends budget while reading, so that a long list throws BudgetExceeded
- * early.
+ * Returns every host that some program could find in a text. Hosts are read from each address in a list, from
+ * `Name <a@x>`, and from links with user info, ports and backslashes. Hosts are also read after any `@`, even in a
+ * link. If programs differ, the result has the hosts of all readings, so that a restrictive rule sees the worst
+ * reading. Blank text has no hosts. Takes linear time. Spends budget while it reads, so a long list throws
+ * BudgetExceeded early.
  */
 export function hostsIn(text: string, budget: Budget): Host[] {
   budget.spend(text.length >> 5)
@@ -56,14 +56,15 @@ function hostsAsWritten(text: string, budget: Budget): ReadonlySet<Host> {
 }
 
 /**
- * Finds a host that continues after white space. Mail libraries ignore white space in an address: `a@acme.com.
- * evil.net` goes to acme.com.evil.net. The pattern stops at the next `@`, so that matching takes linear time.
+ * Finds a host that continues after white space. Mail libraries ignore this white space: `a@acme.com. evil.net` goes to
+ * acme.com.evil.net. The pattern stops at the next `@`, so that matching takes linear time.
  */
 const hostGoesOn = /@[^\s@,;:<>()"]*(?:\.\s+|\s+\.\s*)[^\s,;<>]/
 
 /**
- * Browsers drop tabs and line breaks inside a link and control characters around it: `https://acme.com
- * .evil.net` and `ht\ttp://evil.net/a@acme.com` go to evil.net.
+ * Returns a text as browsers read a link: without tabs and line breaks inside it, and without control characters before
+ * it. For example, `https://acme.com\n.evil.net` goes to acme.com.evil.net, and `ht\ttp://evil.net/a@acme.com` goes to
+ * evil.net.
  */
 function asBrowsersJoin(text: string): string {
   let start = 0
@@ -85,10 +86,10 @@ function isLoneLink(text: string, start: string): boolean {
 }
 
 /**
- * Returns hosts that `hostsIn` finds in each text with this outline (`Hole.outline`), whatever its unknown parts are.
- * In a link at the start, the host is certain once its authority has ended, e.g. with `/`. After an `@`, a host is
- * certain once a sign of `hostEnds` or the end of the text follows. `hostsIn` splits a text into pieces, but never
- * within such a host. In each piece it reads the host after every `@`, also in quotes, comments and links.
+ * Returns hosts that `hostsIn` finds for all possible values of the unknown parts. `outline` is `Hole.outline`. In a
+ * link at the start, the host is certain once its authority has ended, e.g. with `/`. A host after an `@` is certain if
+ * a sign of `hostEnds` or the end of the text follows it. `hostsIn` splits a text into pieces, but never within such a
+ * host. In each piece, `hostsIn` reads the host after every `@`, also in quotes, comments and links.
  */
 export function settledHosts(outline: string, budget: Budget): Host[] {
   budget.spend(outline.length >> 5)
@@ -152,7 +153,9 @@ function hostsInPiece(piece: string, budget: Budget): Host[] {
   return [/[.\u3002\uff0e\uff61%]/.test(authority) ? hostOf(authority) : null, ...inside]
 }
 
-/** Hosts of links inside a text: `see https://evil.net`, `blob:https://evil.net/x`. Links in a query are left out. */
+/**
+ * The hosts of links inside a text: `see https://evil.net`, `blob:https://evil.net/x`. Links in a query are left out.
+ */
 function linksInside(text: string): Host[] {
   if (!text.includes('://')) return []
   return [
@@ -166,7 +169,7 @@ function countOf(text: string, char: string): number {
   return count
 }
 
-/** False for an IP address, because mail goes to an IP address only if it is in brackets. */
+/** Returns whether mail can go to the host. Mail goes to an IP address only if the address is in brackets. */
 function isNamed(host: Host): boolean {
   return host !== null && !/(?:^|\.)\d+$/.test(host)
 }
@@ -187,7 +190,10 @@ function withoutWrapping(piece: string): string {
   return piece.slice(start, end)
 }
 
-/** RFC 3986 ends the authority at a slash, browsers also at a backslash. Returns the hosts of both readings. */
+/**
+ * Returns the hosts of a link for two readings. RFC 3986 ends the authority at a slash. Browsers end it at a slash or a
+ * backslash. `rest` is the link after its scheme.
+ */
 function hostsInLink(rest: string): Host[] {
   const hosts: Host[] = []
   const strict = rest.split(/[/?#]/, 1)[0] ?? ''

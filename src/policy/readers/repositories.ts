@@ -18,9 +18,10 @@ const plain = new RegExp(`^(${owner})/(${name})$`, 'i')
 const link = new RegExp(`^(?:https://)?(?:www\\.)?github\\.com/(${owner})/(${name})([/?#][!-~]*)?$`, 'i')
 
 /**
- * The repository that a text names, in lower case: `owner/name`, or a link of github.com into the repository. null
- * for everything else, so that a limit can refuse it. An example is a link that another program could read
- * differently (`..`, `%2e`, a backslash). The tools accept only a text that this function can read.
+ * Returns the repository that a text names, as `owner/name` in lower case. The text is `owner/name`, or a link of
+ * github.com into the repository. Returns null for every other text, so that a limit can refuse the call. Example: a
+ * link that another program could read differently (`..`, `%2e%2e`, a backslash). The tools accept only a text that
+ * this function can read.
  */
 export function repositoryOf(text: string): string | null {
   if (text.length > longestText) return null
@@ -64,7 +65,10 @@ export interface LinkedInside {
   readonly ref?: string | null
 }
 
-/** The issue, pull request or file that a link names. The link has the form that `asGithubLink` returns. */
+/**
+ * Returns the issue, pull request or file that a link names. Returns an empty object if the link names none of these.
+ * The link must have the form that `asGithubLink` returns.
+ */
 export function linkedInside(link: string): LinkedInside {
   if (link.length > longestText || !link.startsWith('https://github.com/')) return {}
   const path = link.slice('https://github.com/'.length).split(/[?#]/, 1)[0] ?? ''
@@ -76,8 +80,8 @@ export function linkedInside(link: string): LinkedInside {
 }
 
 /**
- * Reads a repository in a tool policy: `owner/name`, or `owner/*` for all repositories of the owner. Returns it in
- * lower case; null for everything else.
+ * Reads a repository in a tool policy: `owner/name`, or `owner/*` for all repositories of the owner. Returns the text
+ * in lower case. Returns null for every other text.
  */
 export function ruleRepository(text: string): string | null {
   const all = /^([^/]+)\/\*$/.exec(text)
@@ -86,9 +90,9 @@ export function ruleRepository(text: string): string | null {
 }
 
 /**
- * Whether some program could read a path as leaving its folder, because one part is `..`. The part may be
- * percent-encoded once or more, stand between backslashes, or have compatibility characters (`．．`). Also true for
- * control characters and for links.
+ * Returns whether some program could read a path as leaving its folder, because one part is `..`. The part may be
+ * percent-encoded once or more, stand between backslashes, or have compatibility characters (`．．`). Also returns true
+ * for links, and for paths that have control characters, are too long, or are encoded too often.
  */
 export function climbs(path: string): boolean {
   if (path.length > longestText) return true
@@ -106,7 +110,10 @@ export function climbs(path: string): boolean {
   }
 }
 
-/** Some programs cut a part of a path at `;`, and leave out invisible characters. */
+/**
+ * Returns whether some program could read the part as `..`. Some programs cut a part of a path at `;`, and leave out
+ * invisible characters.
+ */
 const isParent = (part: string): boolean => (part.split(';', 1)[0] ?? '').replace(unseen, '').trim() === '..'
 
 /** The repositories that a code search covers. */
@@ -122,9 +129,10 @@ const scopeWord = /(repo|org|user|owner|enterprise|saved)\s*:\s*"?([^\s"()]*)/gi
 const boundary = /^(?:repo|org|user|owner):[^"()]+$/i
 
 /**
- * The repositories that a query covers in GitHub's code search. null if this is uncertain: the query has alternatives
- * (`OR`), negation, parentheses, regular expressions, an unclosed quote, or characters that another program could read
- * as other characters. Every repository that the query names counts, even where GitHub would only look for this text.
+ * Returns the repositories that a query covers in GitHub's code search. Returns null if they are uncertain. This is the
+ * case if the query is too long, or has alternatives (`OR`), negation, parentheses, regular expressions, an unclosed
+ * quote, a qualifier such as `saved:`, or characters that another program could read as other characters. Every
+ * repository that the query names counts, even if GitHub would only search for this text (`"see repo:acme/app"`).
  */
 export function searchScope(query: string): SearchScope | null {
   if (query.length > longestSearch || normalized(query, 'NFKC') !== query) return null

@@ -1,9 +1,10 @@
 import { normalized } from './unicode.ts'
 
 /**
- * The ways in which other programs could read a text. First, encoded words are decoded (RFC 2047). Then compatibility
- * characters are converted (`＠` to `@`, `℀` to `a/c`). Then comments are removed (RFC 5322). Returns only readings
- * that differ from the text, so most texts have none. Takes linear time.
+ * Returns other readings of a text, because other programs could read the text differently. The text is converted three
+ * times, and each result is a reading. The first conversion decodes encoded words (RFC 2047). The second converts
+ * compatibility characters (`＠` to `@`, `℀` to `a/c`). The third removes comments (RFC 5322). Readings that equal the
+ * text are left out, so most texts have none. Takes linear time.
  */
 export function otherReadings(text: string): string[] {
   const charsets: Charsets = new Map()
@@ -16,9 +17,9 @@ export function otherReadings(text: string): string[] {
 }
 
 /**
- * Whether a text has an encoded word where only an address may stand (`=?utf-8?q?b=40evil.net=3e?=@acme.com`), or an
- * encoded word that cannot be decoded. A program that decodes the word before it looks for the address would deliver to
- * the hidden address.
+ * Returns whether an encoded word may hide an address. This is so if the word stands where only an address may stand
+ * (`=?utf-8?q?b=40evil.net=3e?=@acme.com`), or if it cannot be decoded. A program that decodes the word before it looks
+ * for the address would deliver to the hidden address.
  */
 export function hidesAddress(text: string): boolean {
   if (!text.includes('=?')) return false
@@ -40,17 +41,20 @@ function isBetween(char: string | undefined, signs: string): boolean {
   return char === undefined || char.trim() === '' || signs.includes(char)
 }
 
-/** The decoders of a text, by charset. null: the charset is unknown. */
+/** The decoder for each charset. Is null if the charset is unknown. */
 type Charsets = Map<string, TextDecoder | null>
 
 /**
- * If a text names more charsets than this, words in the later charsets are decoded as UTF-8. So a hostile text costs
- * little, although `TextDecoder` throws for an unknown charset, which is slow. Addresses are still read, because almost
- * every charset contains ASCII.
+ * Maximum number of charsets of one text. Words in further charsets are decoded as UTF-8. The limit keeps a hostile
+ * text cheap, because `TextDecoder` throws for an unknown charset, which is slow. Addresses are still read, because
+ * almost every charset contains ASCII.
  */
 const mostCharsets = 50
 
-/** Decodes an encoded word. Returns it unchanged if its charset is unknown, or if its content is no base64. */
+/**
+ * Decodes an encoded word. Returns the word unchanged in two cases: the charset is unknown, or the word says that its
+ * content is base64 but the content cannot be decoded.
+ */
 function decode(
   word: string,
   [charset = '', encoding = '', content = '']: readonly string[],
@@ -75,7 +79,10 @@ function decoderOf(charset: string, charsets: Charsets): TextDecoder | null {
   return decoder
 }
 
-/** The decoded characters, each of one byte; null for text that is no base64. `atob` would throw then. */
+/**
+ * Decodes base64. Each character of the result stands for one byte. Returns null for a text that is no base64, because
+ * `atob` would throw.
+ */
 function fromBase64(content: string): string | null {
   const digits = content.length % 4 === 0 ? content.replace(/={1,2}$/, '') : content
   return digits.length % 4 === 1 || !/^[A-Za-z0-9+/]*$/.test(digits) ? null : atob(digits)

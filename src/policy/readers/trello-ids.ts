@@ -1,6 +1,6 @@
 /**
- * A long id, or the short id that links have. Upper and lower case differ in a short id. Here, the long and the short
- * id of one card count as different cards, because only Trello knows that they are the same.
+ * A long id, or the short id that links have. Upper and lower case differ in a short id. The long and the short id of
+ * one card count as different cards here, because only Trello knows that both belong to the same card.
  */
 const id = /^(?:[\da-f]{24}|[\dA-Za-z]{8})$/
 const cardLink = /^https:\/\/(?:www\.)?trello\.com\/c\/([\dA-Za-z]{8})(?:[/?#][!-~]*)?$/
@@ -11,10 +11,16 @@ const idIn = (text: string, link: RegExp): string | null => {
   return id.test(found) ? found : null
 }
 
-/** The id of the card that a text names: an id, or `https://trello.com/c/<id>/…`. null for everything else. */
+/**
+ * Returns the id of a card. The text is the id itself, or `https://trello.com/c/<id>/…`. Returns null for every other
+ * text.
+ */
 export const cardIdOf = (text: string): string | null => idIn(text, cardLink)
 
-/** The id of the board that a text names: an id, or `https://trello.com/b/<id>/…`. null for everything else. */
+/**
+ * Returns the id of a board. The text is the id itself, or `https://trello.com/b/<id>/…`. Returns null for every other
+ * text.
+ */
 export const boardIdOf = (text: string): string | null => idIn(text, boardLink)
 
 /**

@@ -13,7 +13,10 @@ export const mediaTypeOf: Readonly<Record<DocumentKind, string>> = {
   text: 'text/plain',
 }
 
-/** Maximum size of an uploaded file, and of the text (UTF-8) that is read from one file, in bytes. */
+/**
+ * Maximum bytes of an uploaded file. The text that is read from one file (in UTF-8) may also have at most this many
+ * bytes.
+ */
 export const maxDocumentSize = 25 * 1024 * 1024
 
 /** A file that cannot be read. The message says why and what to do, and shows no content of the file. */
@@ -25,11 +28,11 @@ export class DocumentRefused extends Error {
 export interface ParsedDocument {
   readonly kind: DocumentKind
   readonly text: Buffer
-  /** A JSON list with one object for each row; null if the file is no table, or if the table is too large. */
+  /** A JSON list with one object for each row. Is null if the file is no table, or if the table is too large. */
   readonly rows: Buffer | null
 }
 
-/** Makes a text that can be stored and sent as JSON: NUL and halves of surrogate pairs are replaced. */
+/** Replaces NUL and halves of surrogate pairs, so that the text can be stored and sent as JSON. */
 export const soundText = (text: string): string => text.replaceAll('\0', ' ').toWellFormed()
 
 const count = z.int().min(0)

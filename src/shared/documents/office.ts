@@ -19,8 +19,8 @@ export const mostSheetCells = 1_000_000
 export type OfficeParts = { readonly kind: 'docx' | 'xlsx'; readonly parts: Unzipped }
 
 /**
- * Unpacks the XML parts of a file, and finds out whether it is a Word or an Excel file. The buffer of a part has the
- * size that the archive states. If a part unpacks to more bytes, it is cut, and is then not valid XML.
+ * Unpacks the XML parts of a file, and finds out whether the file is a Word or an Excel file. The buffer of a part has
+ * the size that the archive states. A part that unpacks to more bytes is cut, and is then not valid XML.
  */
 export function unpackOffice(bytes: Uint8Array): OfficeParts {
   let [unpacked, count] = [0, 0]
@@ -72,8 +72,8 @@ interface Workbook {
 }
 
 /**
- * Returns every sheet as CSV below its name, and the first sheet as a table. For a formula, the cell has the value that
- * was saved with the formula.
+ * Reads an Excel file. The text has every sheet as CSV, below the name of the sheet. The table is the first sheet. A
+ * cell with a formula has the value that was saved with the formula.
  */
 export async function readXlsx(parts: Unzipped): Promise<Workbook> {
   refuseLargeSheets(parts)
@@ -95,8 +95,8 @@ export async function readXlsx(parts: Unzipped): Promise<Workbook> {
 }
 
 /**
- * Counts rows and cells in the XML, before the library reads the XML. If a file hides rows from this count, the limits
- * of the sandbox end the library's work.
+ * Throws DocumentRefused if the sheets have too many rows or cells. Counts them in the XML, before the library reads
+ * the XML. If a file hides rows from this count, the limits of the sandbox end the library's work.
  */
 function refuseLargeSheets(parts: Unzipped): void {
   let [rows, cells] = [0, 0]

@@ -3,9 +3,9 @@ import { DocumentRefused, reply, type ParsedDocument, type Reply } from './docum
 import { runInSandbox, SandboxDied, type SandboxOptions } from './sandbox.ts'
 
 /**
- * Reads an uploaded file. The content of the file decides its type. If the content is text, the name or the media type
- * can say that it is CSV. Everything but plain text is read in a process of its own (sandbox.ts). Throws
- * DocumentRefused, or the signal's reason.
+ * Reads an uploaded file. The content of the file decides its type. Text counts as CSV if the file's name or media type
+ * says so. A file that is not plain text is read in a separate process (sandbox.ts). Throws DocumentRefused, or the
+ * signal's reason.
  */
 export async function parseDocument(
   bytes: Buffer,
@@ -32,7 +32,7 @@ const program = new URL(`./parser-process${import.meta.url.endsWith('.ts') ? '.t
 
 type Way = 'pdf' | 'office' | 'csv' | 'text'
 
-/** Decides how the file is read. Throws DocumentRefused for a file that has none of these types. */
+/** Decides how the file is read. Throws DocumentRefused if the service cannot read this type of file. */
 function kindOf(bytes: Buffer, name: string, mediaType: string | null): Way {
   if (bytes.length === 0) throw new DocumentRefused('the file is empty')
   const kind = binaryKind(bytes, name)
@@ -58,8 +58,8 @@ function binaryKind(bytes: Buffer, name: string): 'pdf' | 'office' | null {
 }
 
 /**
- * True if the marker of a PDF is in the first 1,024 bytes. Any bytes may stand before it if the name ends with `.pdf`
- * or the file is no text. Otherwise only white space may stand before it, because a text can just mention the marker.
+ * True if the first 1,024 bytes contain the marker of a PDF (`%PDF-`). But a text can just mention the marker. So if
+ * the file is text and its name does not end with `.pdf`, only white space may come before the marker.
  */
 function isPdf(bytes: Buffer, name: string): boolean {
   const marker = bytes.subarray(0, 1024).indexOf('%PDF-')
@@ -68,16 +68,16 @@ function isPdf(bytes: Buffer, name: string): boolean {
   return isFirst || /\.pdf$/i.test(name) || !isText(bytes)
 }
 
-/** True if the bytes are UTF-8 and contain no NUL, which no text file contains. */
+/** True if the bytes are UTF-8 and contain no NUL. Text files never contain NUL. */
 const isText = (bytes: Buffer): boolean => !bytes.includes(0) && isUtf8(bytes)
 
-/** The bytes without a byte order mark at the beginning. */
+/** Removes a byte order mark at the beginning of the bytes. */
 const withoutMark = (bytes: Buffer): Buffer =>
   bytes.subarray(0, 3).equals(Buffer.from([0xef, 0xbb, 0xbf])) ? bytes.subarray(3) : bytes
 
 /**
- * Reads the output of the parser's process. The output may be an attack too, if the file has taken control of that
- * process.
+ * Reads the output of the parser's process. An uploaded file may have taken control of that process. So the output may
+ * be an attack too.
  */
 function partsOf(output: Buffer): ParsedDocument {
   const end = output.indexOf('\n')

@@ -3,8 +3,8 @@ import type { DocumentKind, Reply } from './document.ts'
 
 /*
  * Reads one file from standard input and writes its content to standard output. The output is a `Reply` as one line of
- * JSON, then the text, then the rows. The file may be an attack: sandbox.ts starts this process without rights, and
- * kills it at the end.
+ * JSON, then the text, then the rows. The file may be an attack. So sandbox.ts starts this process without rights, and
+ * kills this process at the end.
  */
 
 // The libraries write warnings, and these would get into the output.

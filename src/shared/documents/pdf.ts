@@ -5,7 +5,7 @@ import { DocumentRefused, maxDocumentSize } from './document.ts'
 
 export const mostPages = 5_000
 
-/** The text of all pages, with an empty line between two. */
+/** Returns the text of all pages. Pages are separated by an empty line, and pages without text are left out. */
 export async function textOfPdf(bytes: Uint8Array): Promise<string> {
   const pdf = await open(bytes)
   if (pdf.numPages > mostPages)

@@ -8,12 +8,12 @@ import { projectRoot } from '../project-root.ts'
 /*
  * Starts a program of ours in a process without rights. The program reads a file that may be an attack. docs/files.md
  * says which protection exists on which system:
- * - Node's `--permission`. The program can read only our code and its packages, and can write no file. It cannot start
- *   another process, worker thread, add-on or inspector. Node does not promise that this stops malicious code, so the
- *   limits below do not rely on it.
- * - An empty environment, and a heap limit.
- * - If the system has a POSIX shell: the kernel limits processor time, memory and written files.
- * - If `unshare` may make namespaces (Linux): the program has no network.
+ * - Node's `--permission` lets the program read only our code and the packages in node_modules. The program can write
+ *   no file, and cannot start another process, worker thread, add-on or inspector. Node does not promise that this
+ *   stops malicious code, so the other protections do not rely on `--permission`.
+ * - The program has an empty environment and a heap limit.
+ * - If the system has a POSIX shell, the kernel limits processor time, memory and written files.
+ * - If `unshare` may make namespaces (Linux), the program has no network.
  */
 
 export interface SandboxLimits {
@@ -41,7 +41,7 @@ export class SandboxDied extends Error {
 export interface SandboxOptions {
   readonly limits?: Partial<SandboxLimits>
   readonly signal?: AbortSignal
-  /** For tests: called with the id of the started process. */
+  /** Is called with the id of the started process, for tests. */
   readonly started?: (pid: number) => void
 }
 

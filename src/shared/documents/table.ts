@@ -8,7 +8,7 @@ export const mostRows = 10_000
 export const mostColumns = 200
 /**
  * Maximum number of cells of one table. The inputs of a run may have 100,000 values. Cells and rows both count as
- * values, and a table has at most 90,000 of them.
+ * values. So 80,000 cells and 10,000 rows are 90,000 values.
  */
 export const mostCells = 80_000
 /** Maximum number of characters of all rows as JSON. Each row repeats the names of the columns. */
@@ -48,7 +48,10 @@ export class TableBuilder {
   readonly #rows: TableRow[] = []
   #length = 0
 
-  /** Adds a line. If the table is now too large, returns a sentence that says so, else null. */
+  /**
+   * Adds a line. Returns null if the line was added. If the table would become too large, does not add the line and
+   * returns a sentence about the limit.
+   */
   add(line: readonly Cell[]): string | null {
     if (this.#columns === null) {
       if (line.length > mostColumns) return `the table has more than ${mostColumns} columns`
@@ -83,12 +86,12 @@ export function tableOf(lines: Iterable<readonly Cell[]>): Table {
   return { rows: table.rows }
 }
 
-/** The parser gets this many characters, and then the process handles other events. */
+/** The parser gets this many characters at a time. Between two pieces, the process handles other events. */
 const pieceLength = 64 * 1024
 
 /**
- * Reads a CSV text as a table. It reads the whole text even if the table is too large, so that a broken line is found
- * wherever the line stands.
+ * Reads a CSV text as a table. If the table is too large, still reads the rest of the text, because a broken line may
+ * follow.
  */
 export async function tableOfCsv(text: string, signal?: AbortSignal): Promise<Table> {
   const table = new TableBuilder()
@@ -119,14 +122,14 @@ export async function tableOfCsv(text: string, signal?: AbortSignal): Promise<Ta
   return problem === null ? { rows: table.rows } : tooLarge(problem)
 }
 
-/** The separator that occurs most often in the first line, outside quotes. */
+/** Returns the separator that occurs most often in the first line, outside quotes. */
 function delimiterOf(text: string): string {
   const first = /^[^\r\n]*/.exec(text.slice(0, pieceLength))?.[0].replaceAll(/"[^"]*"/g, '') ?? ''
   const counts = [',', ';', '\t'].map((sign) => [sign, first.split(sign).length] as const)
   return counts.reduce((most, each) => (each[1] > most[1] ? each : most))[0]
 }
 
-/** The message for a CSV error. It contains nothing from the file, while the library's own message quotes the file. */
+/** Returns the message for a CSV error. The library's own message is not used, because it quotes the file. */
 function explain({ code, lines }: Partial<CsvError> & { readonly lines?: number }): string {
   const line = typeof lines === 'number' ? `line ${lines}` : 'a line'
   if (code === 'CSV_RECORD_INCONSISTENT_FIELDS_LENGTH')

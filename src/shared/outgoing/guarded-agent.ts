@@ -25,9 +25,9 @@ const connectMilliseconds = 10_000
 const idleMilliseconds = 10_000
 
 /**
- * Opens connections only to public addresses, and to hosts that the operator named. The address is checked when the
- * socket is opened. The check uses the same answer of the name server as the connection. So an attacker gains nothing
- * from a name whose address changes between two look-ups.
+ * Creates an agent that connects only to public addresses and to hosts that the operator named. The name server is
+ * asked once for each connection. The agent checks the address in the answer, and connects to the same address. So an
+ * attacker gains nothing from a name whose address changes between two look-ups.
  */
 export function createGuardedAgent({ hosts, lookup = systemLookup }: GuardedAgentOptions): Agent {
   // The agent uses only HTTP/1.1. If several requests shared a connection, an aborted request would leave the result of

@@ -2,11 +2,11 @@ import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import type { z } from 'zod'
 
-/** Connections may reach this host although it is private or has no TLS. */
+/** Connections may reach this host even if it is private or has no TLS. */
 export interface NamedHost {
-  /** Lower case; an IPv6 address without brackets. */
+  /** Is in lower case. An IPv6 address has no brackets. */
   readonly host: string
-  /** null: any port. */
+  /** Is null if any port is allowed. */
   readonly port: number | null
 }
 
@@ -36,7 +36,10 @@ export function connectionHosts(text: string, context: z.RefinementCtx): NamedHo
   return named
 }
 
-/** Returns the host without the brackets of an IPv6 address, and in the one form in which hosts are compared. */
+/**
+ * Returns the host in the form in which hosts are compared. A name is in lower case. An IPv6 address is shortened and
+ * has no brackets: `[0:0:0:0:0:0:0:1]` becomes `::1`.
+ */
 export function bareHost(host: string): string {
   const bare = host.startsWith('[') && host.endsWith(']') ? host.slice(1, -1) : host
   return isIP(bare) === 6 ? ipaddr.parse(bare).toString() : bare.toLowerCase()
@@ -52,9 +55,9 @@ export function isNamed(hosts: readonly NamedHost[], host: string, port: number)
 export const portOf = (url: URL): number => Number(url.port || (url.protocol === 'http:' ? 80 : 443))
 
 /**
- * Whether an IP address can be reached from everywhere on the internet. False for private, loopback, link-local,
- * multicast and reserved ranges. Also false for IPv6 forms that contain an IPv4 address of such a range, and for text
- * that is no address.
+ * Whether an IP address can be reached from everywhere on the internet. Private, loopback, link-local, multicast and
+ * reserved addresses are not public. An IPv6 address that contains such an IPv4 address is not public either. Returns
+ * false for text that is no address.
  */
 export function isPublicAddress(address: string): boolean {
   const withoutZone = address.split('%', 1)[0] ?? ''

@@ -7,7 +7,7 @@ import { isNamed, portOf, type NamedHost } from './hosts.ts'
 export type OutgoingProblem =
   'host_refused' | 'redirect_refused' | 'unreachable' | 'timeout' | 'answer_too_large' | 'connection_lost'
 
-/** A request that got no usable answer. The message shows no part of the address but the host. */
+/** A request that got no usable answer. The message shows only the host of the address. */
 export class OutgoingError extends Error {
   override readonly name = 'OutgoingError'
   readonly problem: OutgoingProblem
@@ -24,32 +24,35 @@ export class OutgoingError extends Error {
 export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>
 
 export interface Bounds {
-  /** Requests may go to these addresses and below them, such as `https://git.acme.com/api/v3`. */
+  /** Requests may go only to these addresses and to paths below them. Example: `https://git.acme.com/api/v3`. */
   readonly addresses: readonly string[]
   /** Milliseconds for the whole exchange. */
   readonly milliseconds: number
-  /** Maximum bytes of the body of an answer, unpacked. */
+  /** Maximum bytes of an answer's body after unpacking. */
   readonly bytes: number
   /**
-   * true: only status and headers of the answer are used. The body is read and dropped, at most `bytes` bytes and for
-   * at most a second.
+   * If this is true, only the status and the headers of the answer are used. The body is dropped. At most `bytes` bytes
+   * of it are read, for at most one second.
    */
   readonly dropsBody?: true
   /**
-   * false: no redirect is followed. Set this for a service whose redirects lead to another resource. The rules have
-   * decided only about the resource that the request names.
+   * If this is false, no redirect is followed. Set it for a service whose redirects lead to another resource. The rules
+   * have decided only about the resource that the request names.
    */
   readonly followsRedirects?: false
   readonly signal?: AbortSignal
   /** Called right before each request is sent. If this function throws, nothing is sent. */
   readonly beforeSending?: () => void
-  /** Resolves when there is memory for a large answer. Rejects with the signal's reason if the signal is aborted. */
+  /**
+   * Is called for a large answer, before the rest of the answer is read. Resolves when there is memory for this many
+   * bytes. Rejects with the signal's reason if the signal is aborted.
+   */
   readonly reserve?: (bytes: number, signal: AbortSignal) => Promise<{ release(): void }>
 }
 
-/** Answers up to this many bytes are read without reserving memory. */
+/** An answer of at most this many bytes is read without reserving memory. */
 const smallBytes = 256 * 1024
-/** Copies of an answer that are in memory at the same time: its chunks, one buffer, and two texts. */
+/** The number of copies of an answer that are in memory at the same time: its chunks, one buffer, and two texts. */
 const copiesOfAnswer = 4
 
 /** All requests to services that an organization connects go through this interface. */
@@ -213,13 +216,16 @@ async function dropBody({ status, statusText, headers, body }: Answered, bytes: 
 const tooLarge = (url: URL, why: string): OutgoingError =>
   new OutgoingError('answer_too_large', `the answer of \`${url.host}\` ${why}`, true)
 
-/** Maximum number of bytes that the body can have, from its headers and `bounds`. */
+/** Returns the maximum number of bytes that the body can have, according to its headers and `bounds`. */
 function expectedBytes({ headers }: Answered, { bytes }: Bounds): number {
   const declared = headers.get('content-encoding') === null ? headers.get('content-length') : null
   return declared !== null && /^\d{1,12}$/.test(declared) ? Math.min(Number(declared), bytes) : bytes
 }
 
-/** True if the body begins like a JSON list or object. A client library may parse it, whatever the content type is. */
+/**
+ * True if the body begins like a JSON list or object. A client library may parse such a body even if its content type
+ * is not JSON.
+ */
 function isJson(body: Buffer): boolean {
   const first = body.find((byte) => !whitespace.has(byte))
   return first === 0x5b || first === 0x7b
@@ -257,8 +263,8 @@ function problemOf(error: unknown, url: URL, limit: AbortSignal): OutgoingError 
 }
 
 /**
- * The error and its causes, outermost first. `fetch` puts the original error into `cause`. If several addresses were
- * tried, each address has its own error.
+ * Returns the error and its causes. The outermost error comes first. `fetch` puts the original error into `cause`. If
+ * several addresses were tried, each address has its own error.
  */
 function causesOf(error: unknown): readonly unknown[] {
   const causes = [error]

@@ -2,10 +2,10 @@
 export const longestRetryAfter = 3_600
 
 /**
- * Returns the seconds to wait before the next request, as the service asks; null if it does not ask. Reads
- * `Retry-After` in seconds or as a date. Without this header, reads when an exhausted rate limit ends:
- * `X-RateLimit-Remaining: 0`, with `X-RateLimit-Reset` in epoch seconds. A service with several limits sends lists: the
- * remaining requests `0, 14`, and the seconds until the end of each limit, `1, 1419704`.
+ * Returns the seconds to wait before the next request; null if the service does not ask for a wait. Reads
+ * `Retry-After`, in seconds or as a date. Otherwise reads `X-RateLimit-Remaining` and `X-RateLimit-Reset`. If the
+ * remaining number is 0, the reset is the end of the wait, in epoch seconds. A service with several limits sends lists,
+ * and its resets are seconds from now. Example: with remaining `0, 14` and reset `1, 1419704`, the wait is one second.
  */
 export function retryAfterOf(headers: Pick<Headers, 'get'>, now = Date.now()): number | null {
   const asked = headers.get('retry-after')?.trim()
@@ -21,7 +21,7 @@ export function retryAfterOf(headers: Pick<Headers, 'get'>, now = Date.now()): n
   return limited(Math.max(...exhausted) - (resets.length === 1 ? now / 1_000 : 0))
 }
 
-/** The numbers of a header; an empty list if one part is not a number. */
+/** Returns the numbers of a header, or an empty list if one part is not a number. */
 function listed(text: string | null): number[] {
   const parts = (text ?? '').split(',', 10).map((part) => part.trim())
   return parts.every((part) => /^\d{1,12}$/.test(part)) ? parts.map(Number) : []

@@ -13,8 +13,8 @@ const letters: Readonly<Record<string, string>> = {
 }
 
 /**
- * Reads the arguments of awk. The command counts as a script if the awk program runs commands (`system`, pipes), or
- * comes from a file. It counts as egress if the awk program connects to another machine.
+ * Reads the arguments of awk. An awk program that runs commands (`system`, pipes) counts as a script, and so does an
+ * awk program from a file. An awk program that connects to another machine counts as egress.
  */
 export const awk: Program = (args, shell, _, name) => {
   const read = readOptions(args, {
@@ -25,8 +25,8 @@ export const awk: Program = (args, shell, _, name) => {
       'version help posix traditional csv re-interval optimize no-optimize sandbox characters-as-bytes use-lc-numeric bignum gen-pot lint lint-old dump-variables debug profile pretty-print non-decimal-data trace',
   })
   const options = read.options.map(([option, value]) => [letters[option] ?? option, value] as const)
-  // After an unknown option, it is uncertain which word is the option's value and which is the program. So any argument
-  // can be the program.
+  // After an unknown option, the next word can be the value of this option or the awk program. So any argument can be
+  // the program.
   const unsure = read.unsure || has(read, 'W')
   if (!unsure && has(read, 'S', 'sandbox')) return
   const sources = options.flatMap(([option, value]) => (option === 'e' ? [value ?? ''] : []))
@@ -40,7 +40,10 @@ export const awk: Program = (args, shell, _, name) => {
   }
 }
 
-/** Whether an option loads code from a file. The value of `-W` is a long option, such as `exec` or `source`. */
+/**
+ * Whether an option loads code from a file. The value of `-W` is a long option. `-W` counts too, unless this long
+ * option is known to load nothing.
+ */
 const loadsFile = ([name, value]: readonly [string, string | undefined]): boolean =>
   /^[fEl]$/.test(name) ||
   (name === 'i' && value !== 'inplace') ||
@@ -60,8 +63,9 @@ function readSource(source: string, shell: Shell, name: string): void {
 }
 
 /**
- * After a value, a slash means division. After one of the words in `noValue`, a slash starts a regular expression. A
- * newline ends a statement, so a slash after it starts a regular expression too.
+ * These expressions decide what a slash means. After a value, a slash means division. Everywhere else, for example
+ * after a newline, a slash starts a regular expression. The words in `noValue` look like values, but a slash after them
+ * starts a regular expression too.
  */
 const value = /[\w)\].] ?$|\+\+ ?$|-- ?$/
 const noValue = /(?<![A-Za-z_])(print|printf|return|else|do|in|case|exit|delete) ?$/
@@ -73,15 +77,15 @@ const beforeCondition = /(?<![A-Za-z_])(if|while|for) ?$/
 function apart(source: string): { code: string; texts: string[] } {
   const texts: string[] = []
   let code = ''
-  /** The last characters of `code`, with white space shortened. */
+  /** The last 16 characters of `code`. Each run of white space in them is shortened to one space. */
   let tail = ''
   const add = (text: string): void => {
     code += text
     tail = (tail + text).replaceAll(/[ \t\r]+/g, ' ').slice(-16)
   }
   /**
-   * `open`: for each open parenthesis, whether it contains a condition. `condition`: whether the parenthesis that was
-   * closed last contained a condition.
+   * `open` says for each open parenthesis whether it contains a condition. `condition` says the same of the parenthesis
+   * that was closed last.
    */
   const open: boolean[] = []
   let condition = false

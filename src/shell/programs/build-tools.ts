@@ -6,7 +6,7 @@ import { fed } from './interpreters.ts'
 const byName = (names: string, program: Program): Record<string, Program> =>
   Object.fromEntries(names.split(' ').map((name) => [name, program]))
 
-/** Readers for make and cmake, for programs that run named tasks, and for compilers. */
+/** The functions that read the arguments of make and cmake, of programs that run named tasks, and of compilers. */
 export const buildTools: Readonly<Record<string, Program>> = {
   // `make` with any target counts as harmless, because it is a build. It counts as a script if its arguments or its
   // input contain code for make, such as `--eval` or `$(shell ...)`.
@@ -42,8 +42,8 @@ export const buildTools: Readonly<Record<string, Program>> = {
 
 /**
  * Reads arguments of make that contain code, and a makefile that the command itself contains. Builds often set
- * variables. So the value of a variable counts as code only if make would run it at once, or if it is a command that
- * sends data out.
+ * variables. So the value of a variable usually does not count. The value counts as code if make would run the value at
+ * once, as in `x!=date`. The value counts as egress if it is a command that sends data out.
  */
 function make(args: readonly string[], shell: Shell, call: Call): void {
   const given = args.flatMap((arg, at) => [

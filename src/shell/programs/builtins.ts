@@ -13,7 +13,7 @@ import { optionsOfMapfile, optionsOfRead, readOptions, valueOf } from './options
 const element = new RegExp(`^(\\w+)(\\[.*\\]|${one})?$`, 's')
 const isCode = (text: string): boolean => /\$\(|`/.test(text)
 
-/** Finds arguments that a builtin evaluates again, as expressions or names. */
+/** Finds an argument in which bash runs code when a builtin evaluates the argument. Example: `test -v 'a[$(id)]'`. */
 function evaluated(args: readonly string[], shell: Shell): void {
   const text = args.find((arg) => runsWhenEvaluated(arg))
   if (text === undefined) return
@@ -44,9 +44,9 @@ const declares: Program = (args, shell) => {
 }
 
 /**
- * Sets variables for a builtin such as `read`. The builtin sets them to a text that it reads or builds. If such a
- * variable is a search path such as PATH, the command counts as a script, because normal commands never set PATH in
- * this way.
+ * Records that a builtin such as `read` sets these variables. The builtin gives each variable a text that it reads or
+ * builds. Normal commands never set a search path such as PATH with such a builtin. So the command then counts as a
+ * script.
  */
 const assignsTo = (names: readonly string[], shell: Shell): void => {
   evaluated(names, shell)

@@ -1,7 +1,7 @@
 import { loads, runsValue } from '../tables/command-options.ts'
 import type { Shell } from '../types.ts'
 
-/** Harmless values: pagers and similar programs, which people often choose to print the output. */
+/** Harmless values, such as `less`. People often choose a pager or a similar program to print the output. */
 const harmless = /^(cat|less|more|most|never|builtin|)(\s+-[\w-]+)*$/
 
 /**

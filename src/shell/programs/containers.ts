@@ -21,8 +21,8 @@ const hostOf = (args: readonly string[], at: number): string =>
   /^(-H|--host)$/.test(args[at] ?? '') ? (args[at + 1] ?? '') : ''
 
 /**
- * Reads the arguments of docker and similar programs. A command that runs in a container counts as a script. The words
- * of this command are read too.
+ * Reads the arguments of docker and similar programs. A command that runs in a container counts as a script, or as
+ * egress if its words send data out.
  */
 export const container: Program = (args, shell, call, name) => {
   const path = sendingPath(name, args, valued)

@@ -7,9 +7,11 @@ import { sendingPath, starts } from './paths.ts'
 const bucket = /^(s3|s3a|gs|b2|az|abfss?|wasbs?|oss|cos|obs|https?|r2|swift|hf):\/\//i
 
 /**
- * Judges a copy. A copy to a bucket counts as egress, and a copy from a bucket as harmless. An unknown target counts as
- * a bucket, with one exception: if the first source is a bucket, or a source is unknown, the data may also go from a
- * bucket to this machine. The copy then counts as a script.
+ * Judges a copy by its sources and its target:
+ * - A copy to a bucket counts as egress.
+ * - A copy to this machine counts as harmless.
+ * - A copy to an unknown target counts as egress too. But if the first source is a bucket, or if a source is unknown,
+ *   the copy may also go from a bucket to this machine. The copy then counts as a script.
  */
 function copies(
   operands: readonly string[],
@@ -71,7 +73,7 @@ export const gcloud: Program = (args, shell) => {
     )
 }
 
-/** Reads the arguments of gsutil, s5cmd and similar programs: a verb, then sources and a target. */
+/** Reads the arguments of gsutil, s5cmd and similar programs. The arguments are a verb, the sources and the target. */
 export const copier: Program = (args, shell, _, name) => {
   const path = sendingPath(name, args)
   if (path !== undefined && name !== 's3cmd' && name !== 'b2')
@@ -94,15 +96,15 @@ export const copier: Program = (args, shell, _, name) => {
 }
 
 /**
- * Whether a word names a host before a path, as rsync, tar and borg read it. A colon before the first slash ends the
- * host.
+ * Whether a word names a host, as rsync, tar and borg read the word. Examples: `host:path`, `ssh://host/path`. A colon
+ * after the first slash has no meaning.
  */
 const hasHost = (word: string): boolean =>
   /^[^/:\s]+:(?!\\)/.test(word) || /^(rsync|ssh|sftp|rclone):\/\//.test(word)
 
 /**
- * Reads the arguments of rsync. A source or target on another machine counts as egress. The command of `-e` is read
- * too.
+ * Reads the arguments of rsync. A source or target on another machine counts as egress. The value of `-e` is a program
+ * that rsync runs. A program other than ssh counts as a script, and is read as a command.
  */
 export const rsync: Program = (args, shell) => {
   const read = readOptions(args, {
@@ -144,8 +146,8 @@ const tarOptions = {
 }
 
 /**
- * Puts dashes before the letters of `tar cfI archive program`. Letters without a dash take the next words as values, in
- * the order of the letters.
+ * Puts a dash before each letter of `tar cfI archive program`. The result is `-c -f archive -I program`, because the
+ * letters take the next words as values, in the order of the letters.
  */
 function dashed(args: readonly string[]): string[] {
   const [letters = '', ...rest] = args
@@ -157,7 +159,9 @@ function dashed(args: readonly string[]): string[] {
   return [...options, ...rest]
 }
 
-/** Reads the arguments of tar: options that run programs, and archives on another machine. */
+/**
+ * Reads the arguments of tar, and the programs that its options run. An archive on another machine counts as egress.
+ */
 export const tar: Program = (args, shell) => {
   const read = readOptions(dashed(args), tarOptions)
   const local = has(read, 'force-local')

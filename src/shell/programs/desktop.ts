@@ -23,7 +23,10 @@ const opener: Program = (args, shell) => {
     shell.note('script', 'it opens a program')
 }
 
-/** Makes a reader for a program that sends data only if an option of `letters` or `long` names another machine. */
+/**
+ * Returns a function that reads the arguments of a program which can send data to another machine. An option of
+ * `letters` or `long` names the machine. If no option names another machine, the program counts as harmless.
+ */
 const withHost =
   (letters: string, long: string): Program =>
   (args, shell, _, name) => {
@@ -38,8 +41,8 @@ const withHost =
   }
 
 /**
- * Reads the arguments of PowerShell and the Windows shell, when bash starts them. The command counts as a script, or as
- * egress if the arguments send data out.
+ * Reads the arguments of `pwsh`, `powershell` or `cmd` in a Bash command. The command counts as a script, or as egress
+ * if the arguments send data out.
  */
 const windows: Program = (args, shell, _, name) => {
   if (args.length === 1 && /^(--version|--help|-V|-h|-\?|\/\?)$/i.test(args[0] ?? '')) return
@@ -51,19 +54,22 @@ const windows: Program = (args, shell, _, name) => {
 const names = (list: string, program: Program): [string, Program][] =>
   list.split(' ').map((name) => [name, program])
 
-/** A host of a PostgreSQL connection string that is this machine: a name, an address or the folder of a socket. */
+/**
+ * Matches a host in a PostgreSQL connection string if the host is this machine. The host can be a name, an address or
+ * the folder of a socket.
+ */
 const ownHost = String.raw`(?:localhost|127(?:\.\d{1,3}){3}|::1|\/[^\s,&']*)`
-/** A server in a PostgreSQL address that is this machine: an optional name and an optional port. */
+/** Matches a server in a PostgreSQL address if the server is this machine. The name and the port are both optional. */
 const ownServer = String.raw`(?:localhost|127\.0\.0\.1)?(?::\d*)?`
-/** Matches a PostgreSQL connection string that names a server other than this machine, also as one of several. */
+/** Matches a PostgreSQL connection string with a server on another machine. The string may name several servers. */
 const serverOf = new RegExp(
   String.raw`\bhost(?:addr)?\s*=(?!\s*${ownHost}(?:,${ownHost})*(?:[\s&]|$))` +
     String.raw`|^postgres(?:ql)?:\/\/(?!(?:[^/@]*@)?${ownServer}(?:,${ownServer})*(?:[/?]|$))`,
 )
 
 /**
- * Readers for programs that open addresses, print, mount folders, or use a server. Such programs get the name of the
- * server from an address or an option.
+ * The functions that read the arguments of programs which open addresses, print, mount folders, or use a server. Such
+ * programs get the name of the server from an address or an option.
  */
 export const desktop: ReadonlyMap<string, Program> = new Map([
   ...names(

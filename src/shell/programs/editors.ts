@@ -26,8 +26,8 @@ export const ed: Program = (args, shell, call) => {
 }
 
 /**
- * The shell command in a line of ed; undefined if there is none. It has the form `!command` or `w !command`. Other
- * letters can stand in place of `w`. Line numbers, marks, searches and `g/expression/` may stand before the command.
+ * Returns the shell command in a line of ed; undefined if there is none. Examples: `!date`, `w !sh`, `r !ls`. Line
+ * numbers, marks, searches and `g/expression/` may come first, as in `1,$w !sh`.
  */
 function runByEd(line: string): string | undefined {
   if (isUnknown(line)) return line
@@ -49,8 +49,8 @@ export const emacs: Program = (args, shell, _, name) => {
 }
 
 /**
- * Reads the arguments of a pager, which runs the text after `+!`. man also runs the pager that an option or a settings
- * file names.
+ * Reads the arguments of a pager. A pager runs the text after `+!`. The program `man` also runs the pager that an
+ * option or a settings file names.
  */
 export const pager: Program = (args, shell, _, name) => {
   const typed = args.map((arg) => /^\+\+?.*?[!|](.*)$/s.exec(arg)?.[1])
@@ -74,7 +74,7 @@ function toldToMan(args: readonly string[], shell: Shell): string[] {
   return [...browsers, ...valuesOf(read, 'P', 'B', 'pager', 'html')]
 }
 
-/** Reads the arguments of terminal multiplexers. They run a command, or start a shell. */
+/** Reads the arguments of screen, tmux or byobu. These programs run a command, or start a shell. */
 export const terminal: Program = (args, shell, call, name) =>
   name === 'screen' ? screen(args, shell, call) : tmux(args, shell)
 
@@ -114,8 +114,8 @@ const scriptOptions = {
 }
 
 /**
- * Reads the arguments of the program `script`. It starts a shell, runs the command of `-c`, or on BSD runs the words
- * after the file.
+ * Reads the arguments of the program `script`. This program starts a shell or runs a command. The command is the value
+ * of `-c`. On BSD, the words after the file can also be the command.
  */
 export const script: Program = (args, shell, call) => {
   if (args.length === 1 && /^--(help|version)$/.test(args[0] ?? '')) return

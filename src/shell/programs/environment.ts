@@ -42,8 +42,8 @@ export function readVariable(variable: string, value: string, shell: Shell): voi
 }
 
 /**
- * Reads the value of a variable as a command. A plain `ssh` command is not read, because people often fetch with it:
- * `GIT_SSH_COMMAND='ssh -i key'`.
+ * Reads the value of a variable as a command. A plain `ssh` command is not read, because people often set such a
+ * command for fetching: `GIT_SSH_COMMAND='ssh -i key'`.
  */
 function code(value: string, shell: Shell): void {
   const fetches =
@@ -58,8 +58,8 @@ export const otherMachine = (address: string): boolean =>
   !/^\w+:\/\/([^/@]*@)?(localhost|127\.0\.0\.1|\[::1\])([:/]|$)/.test(address)
 
 /**
- * Reads the value of a compiler variable such as `CC`. Builds set many commands there, so the value never counts as a
- * script. It counts as egress if its command sends data out.
+ * Reads the value of a variable such as `CC`, from which a build takes a command. Builds often set such variables, so
+ * the command never counts as a script. The command counts as egress if it sends data out.
  */
 export function sendsInBuilds(value: string, shell: Shell): void {
   if (shell.attempt(() => shell.code(asCode(value))) === 'egress')
@@ -67,8 +67,8 @@ export function sendsInBuilds(value: string, shell: Shell): void {
 }
 
 /**
- * Whether other people or this command itself may have put programs into the folder. This is so for relative folders
- * and for temporary folders.
+ * Whether other people, or this command itself, may have put programs into the folder. Relative folders and temporary
+ * folders count. Folders of installed packages, such as `node_modules/.bin`, do not count.
  */
 function isAnywhere(folder: string): boolean {
   if (folder === unknown || (isDynamic(folder) && folder.startsWith('/'))) return false

@@ -1,18 +1,18 @@
 /*
  * Finds the end of a regular expression in a program of sed, awk or ed. Inside brackets, the delimiter is a normal
- * character.
+ * character. Example: the expression in `s/[/]/x/` is `[/]`.
  */
 
 const classes = /\[:[a-z]*:\]|\[([.=])[^\]]{1,20}?\1\]/y
 
 /**
- * The index of the `]` that closes the bracket at `from`. If there is none, returns the text's length; sed, awk and ed
- * reject such an expression.
+ * Returns the index of the `]` that closes the bracket at `from`. Returns the text's length if there is no such `]`,
+ * because sed, awk and ed reject the expression.
  */
 function bracketEnd(text: string, from: number, escapes: boolean): number {
   let at = from + 1
   if (text[at] === '^') at += 1
-  // A `]` at the first place is a normal character.
+  // A `]` directly after `[` or `[^` is a normal character.
   if (text[at] === ']') at += 1
   for (; at < text.length && text[at] !== ']'; at += 1) {
     classes.lastIndex = at
@@ -23,8 +23,8 @@ function bracketEnd(text: string, from: number, escapes: boolean): number {
 }
 
 /**
- * The index of the delimiter that ends the expression, searched from `from` on. If there is none, returns the text's
- * length. If `escapes` is true, a backslash also escapes inside brackets, as in awk.
+ * Returns the index of the delimiter that ends the expression. The search starts at `from`. Returns the text's length
+ * if there is no such delimiter. If `escapes` is true, a backslash also escapes inside brackets, as in awk.
  */
 export function expressionEnd(text: string, from: number, delimiter: string, escapes = false): number {
   let at = from
@@ -35,7 +35,7 @@ export function expressionEnd(text: string, from: number, delimiter: string, esc
   return at
 }
 
-/** Like `expressionEnd`, but for a text in which brackets have no meaning, such as a replacement or a quoted text. */
+/** Like `expressionEnd`, but for a replacement or a quoted text. In such a text, brackets have no meaning. */
 export function textEnd(text: string, from: number, delimiter: string): number {
   let at = from
   for (; at < text.length && text[at] !== delimiter; at += 1) if (text[at] === '\\') at += 1

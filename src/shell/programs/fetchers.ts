@@ -3,16 +3,17 @@ import type { Program, Shell } from '../types.ts'
 import { has, readOptions, valueOf } from './options.ts'
 
 /*
- * Programs that only fetch usually count as harmless. They count as egress if the name that they request contains the
- * output of a command, because the server reads this name.
+ * Programs that only fetch usually count as harmless. But the server reads the name that such a program requests. So
+ * the program counts as egress if this name contains the output of a command.
  */
 
 const asks = (shell: Shell, name: string): void =>
   shell.note('egress', `\`${name}\` asks for a name that is made of what a command prints`)
 
 /**
- * Whether an image name contains the output of a command, and names a registry to which this output would be sent.
- * Names without a registry are sent to the public registry, where only its operator sees them.
+ * Returns true if the name of an image contains the output of a command, and the name begins with a registry. This
+ * registry would get the output. An image without a registry in its name comes from the public registry. Only the
+ * operator of the public registry sees such a name.
  */
 const ownRegistry = (image: string): boolean => {
   const host = /^(?:\w+:\/\/)?([^/]+)\//.exec(image)?.[1] ?? ''

@@ -1,6 +1,9 @@
 import type { Program } from '../types.ts'
 
-/** Readers for programs that work on files, but can also run another program or reach another machine. */
+/**
+ * These programs work on files, but they can also run another program or reach another machine. Each function reads the
+ * arguments of one program.
+ */
 export const fileTools: Readonly<Record<string, Program>> = {
   pee: (args, shell) => {
     for (const arg of args) shell.code(arg)

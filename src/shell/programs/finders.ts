@@ -26,8 +26,8 @@ export const fd: Program = (args, shell) => {
 }
 
 /**
- * Reads a command that runs for each found file. The file name in place of `{}` is unknown. So a program whose name
- * contains `{}` is unknown too.
+ * Reads a command that runs for each found file. The file name replaces `{}`, and this name is unknown. So if the name
+ * of the program contains `{}`, the program is unknown too.
  */
 const perFile = (words: readonly string[], shell: Shell): void =>
   shell.run(words.map((word) => word.replaceAll(/\{[/.]{0,2}\}/g, unknown)))
@@ -45,8 +45,8 @@ export const rg: Program = (args, shell) => {
 }
 
 /**
- * Reads the arguments of a program that looks up names. A server sees these names, so a name that is not written in the
- * command counts as egress.
+ * Reads the arguments of a program that looks up names. A server sees these names. So a name counts as egress if it is
+ * only known when the command runs, or comes from a file.
  */
 export const lookup: Program = (args, shell, _, name) => {
   if (args.some(isDynamic))

@@ -70,7 +70,10 @@ function aliased([verb = '', ...rest]: readonly string[], shell: Parameters<Prog
     shell.note('egress', '`gh` is given an alias that sends data out')
 }
 
-/** Reads the arguments of `gh api`, which sends a GET unless the arguments have a field, an input or another method. */
+/**
+ * Reads the arguments of `gh api`. A request other than GET counts as egress. Without a method, a field or an input
+ * makes the request a POST. A GET with `--input` counts as egress too.
+ */
 const api = (args: readonly string[], shell: Parameters<Program>[1]): void => {
   const read = readOptions(args, {
     flags: 'i',
@@ -87,7 +90,8 @@ const api = (args: readonly string[], shell: Parameters<Program>[1]): void => {
 }
 
 /**
- * Reads the arguments of clients of other forges. Finds subcommands that send data out, and reads `api` as for `gh`.
+ * Reads the arguments of clients of other forges. Finds subcommands that send data out. Reads `api` and `alias` in the
+ * same way as for `gh`.
  */
 export const forgeApi: Program = (args, shell, call, name) => {
   if (args[0] === 'api') api(args.slice(1), shell)
@@ -95,7 +99,7 @@ export const forgeApi: Program = (args, shell, call, name) => {
   bySubcommand(args, shell, call, name)
 }
 
-/** Reads the arguments of `vercel`. Without a subcommand, it deploys. */
+/** Reads the arguments of `vercel`. Without a subcommand, `vercel` deploys. */
 export const vercel: Program = (args, shell) => {
   if (
     args.every((arg) => arg.startsWith('-') && arg !== '--version' && arg !== '--help') ||

@@ -34,11 +34,11 @@ const global = {
 interface Running {
   readonly subcommand: RegExp
   /**
-   * Only the letters that take a value. Other letters need no entry: in `rebase -ix code`, `readOptions` accepts the
-   * unknown letter `i` before the known letter `x`.
+   * The only letters in this table are those that take a value. Other letters need no entry: `readOptions` accepts the
+   * unknown letter `i` before the known letter `x` in `rebase -ix code`.
    */
   readonly options: OptionTable
-  /** Names of the options whose value git runs as a command. */
+  /** The names of the options whose value git runs as a command. */
   readonly run: string
 }
 
@@ -84,7 +84,9 @@ const commands: readonly Running[] = [
   },
 ]
 
-/** Reads the arguments of git: the subcommands that send data out, and every option or setting whose text git runs. */
+/**
+ * Reads the arguments of git. Finds subcommands that send data out, and every option or setting whose text git runs.
+ */
 export const git: Program = (args, shell, call) => {
   const read = readOptions(args, global)
   for (const [name, value] of read.options)
@@ -122,9 +124,7 @@ const sentSetting =
  */
 const runningSetting =
   /^(core\.(pager|editor|sshcommand|fsmonitor|hookspath|askpass|gitproxy|attributesfile)|pager\..+|credential\.(.+\.)?helper|diff\.external|(diff|filter|merge|difftool|mergetool|browser|man|guitool)\..+\.(textconv|command|cmd|path|clean|smudge|process|driver)|gpg\.(.+\.)?program|gpg\.ssh\.defaultkeycommand|sequence\.editor|interactive\.difffilter|include(if\..+)?\.path|uploadpack\.packobjectshook|remote\..+\.(uploadpack|receivepack|vcs)|protocol\.ext\.allow|sendemail\..*(cmd|server)|init\.templatedir)$/i
-/**
- * Values that do not count as scripts: common programs and helpers, in the form in which people write them in settings.
- */
+/** The values that do not count as scripts: common programs and helpers, as people write them in settings. */
 const ownProgram =
   /^(store|cache|osxkeychain|manager(-core)?|libsecret|wincred|oauth|gh auth git-credential|!(\S*\/)?gh auth git-credential|vim?|nvim|nano|emacs|code --wait|less( -\w+)*|delta|diff-so-fancy|true|false|git-lfs \S+ -- %f|git-lfs filter-process|gpg2?|ssh)$/
 
@@ -204,11 +204,12 @@ function ranBy(code: string, shell: Shell, only = false): void {
   shell.code(code)
 }
 
-/** Matches an address with a scheme, or in the form of ssh (`host:path`). */
+/** Matches an address with a scheme, or an address in the form of ssh (`host:path`). */
 const address = /:\/\/|^[^/:\s=-][^/:\s=]*:(?!\/\/)(?=[^:])/
 
 /**
- * Reads addresses in arguments. An address can be a program (`ext::sh -c ...`), or can contain the output of a command.
+ * Reads addresses in arguments. An address can be a program that git runs (`ext::sh -c ...`), or it can contain the
+ * output of a command.
  */
 function addresses(subcommand: string, rest: readonly string[], shell: Shell): void {
   const asks = /^(fetch|pull|ls-remote)$/.test(subcommand)

@@ -7,8 +7,9 @@ import type { Call, Program, Shell } from '../types.ts'
 const prints = ['--version', '--help']
 
 /**
- * Reads the arguments of a shell, which runs the text of `-c`, a file or its standard input. This always counts as a
- * script. The text of `-c` and known input are read as commands too.
+ * Reads the arguments of a shell. A shell runs the text of `-c`, a file or its standard input. The command counts as a
+ * script, unless it only prints the version or help, or checks the syntax. The text of `-c` and known input are read as
+ * commands too.
  */
 export const shellProgram: Program = (args, shell, call, name) => {
   if (args.length === 1 && prints.includes(args[0] ?? '')) return
@@ -21,8 +22,8 @@ export const shellProgram: Program = (args, shell, call, name) => {
 }
 
 /**
- * The index of the text of `-c` in the arguments; undefined if there is none. Other options can be bundled with `-c`,
- * or stand before or after `-c`: `-lc`, `-o pipefail -c`, `-c -- text`.
+ * Returns the index of the text of `-c` in the arguments, or undefined if there is none. `-c` can be bundled with other
+ * options (`-lc`). Other options can also stand before `-c` (`-o pipefail -c`) or after `-c` (`-c -- text`).
  */
 function codeArgument(args: readonly string[]): number | undefined {
   let wanted = false
@@ -43,8 +44,8 @@ export const fed = ({ input, files }: Call): string[] =>
   input === undefined ? [...files] : [input, ...files]
 
 /**
- * Reads the arguments of an interpreter of another language than shell. They count as a script, unless the interpreter
- * only prints its version, checks the syntax, tests or builds.
+ * Reads the arguments of an interpreter of another language than shell. The command counts as a script, unless the
+ * interpreter only prints its version, checks the syntax, tests or builds.
  */
 export const interpreter: Program = (args, shell, call, name) => {
   if (args.length === 1 && interpreters.get(name)?.includes(args[0] ?? '') === true) return
@@ -67,8 +68,8 @@ function isHarmless(name: string, args: readonly string[], shell: Shell, call: C
 }
 
 /**
- * Whether `python -m MODULE` only tests or builds. A module can have the name of a program that sends data out. The
- * command then counts as egress.
+ * Returns whether `python -m MODULE` only tests, builds or installs packages. A module can have the name of a program
+ * that sends data out, e.g. `httpie`. The command then counts as egress.
  */
 function pythonModule(args: readonly string[], shell: Shell, call: Call): boolean {
   const at = args.findIndex((arg) => !/^-[bBdEiIOPqsSuvx]+$/.test(arg))
@@ -96,7 +97,7 @@ function bun(first: string): boolean {
   )
 }
 
-/** Reads the input of `source` and `.`. They run the text of a file, of `<(...)` or of standard input. */
+/** Reads the input of `source` and `.`. Both builtins run the text of a file, of `<(...)` or of standard input. */
 export const sourced: Program = (_, shell, call) => {
   shell.note('script', 'it runs a local script')
   for (const text of fed(call)) shell.code(text)

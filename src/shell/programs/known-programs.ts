@@ -49,8 +49,8 @@ const each = (names: Iterable<string>, program: Program): [string, Program][] =>
   [...names].map((name) => [name, program])
 
 /**
- * Every known program with its reader, the function that reads its arguments. If a program is listed several times, the
- * last reader is used, because it is the most specific.
+ * Maps the name of each known program to the function that reads the program's arguments. If a name occurs several
+ * times, the last entry counts, because the most specific function is last.
  */
 const programs: ReadonlyMap<string, Program> = new Map([
   ...each(sendingPaths.keys(), bySubcommand),
@@ -112,14 +112,15 @@ const programs: ReadonlyMap<string, Program> = new Map([
 ])
 
 /**
- * Names of programs that send data out, for a command whose name is a pattern (`cu?l`). If the pattern matches one of
- * these names, the command counts as egress.
+ * The name of a command can be a pattern (`cu?l`). If the pattern matches one of these names, the command counts as
+ * egress.
  */
 const senderNames = [...senders, 'git', 'aws', 'gh', 'npm']
 
 /**
- * A program in one of these folders is judged as if it had no folder. A program in any other folder also counts as a
- * script, except for test and build tools in `projects`, and `gradlew` and `mvnw`.
+ * Matches folders of installed programs. A program in such a folder is judged as if it had no folder. A program in any
+ * other folder also counts as a script. The exceptions are test and build tools in `projects`, and the files `gradlew`
+ * and `mvnw`.
  */
 const installed =
   /^(\/usr\/local|\/usr|\/opt\/homebrew|\/opt\/local|\/snap|\/run\/current-system\/sw|\/nix\/var\/nix\/profiles\/default)?\/s?bin\/$|^\/usr\/lib(exec)?\/git-core\/$/
@@ -128,7 +129,7 @@ const projects = /(^|\/)(node_modules\/\.bin|\.?v?env\/bin|vendor\/bin|\.venv\/S
 const scriptFile =
   /\.(sh|bash|zsh|fish|ksh|csh|py|pyw|rb|pl|pm|js|mjs|cjs|ts|mts|php|lua|tcl|ps1|bat|cmd|command|run|jar|awk|r)$/i
 
-/** Reads one command. The name of the program selects the reader for the arguments. */
+/** Reads one command. The name of the program decides which function reads the arguments. */
 export function runProgram(words: readonly string[], shell: Shell, call: Call): void {
   const [head = '', ...args] = words
   if (!isPlain(head)) return hiddenName(head, shell)
@@ -168,15 +169,16 @@ export function runProgram(words: readonly string[], shell: Shell, call: Call): 
 }
 
 /**
- * The name under which the tables list a program; undefined if they do not. It is in lower case and without `.exe`, a
- * version, or the `g` that other systems put before GNU tools.
+ * Returns the name of a program in the tables, or undefined if the tables do not list the program. Converts the name to
+ * lower case. Removes `.exe`, a version, and the `g` that other systems put before GNU tools. `Python3.11.exe` becomes
+ * `python`, and `gsed` becomes `sed`.
  */
 function known(file: string): string | undefined {
   const name = file.toLowerCase().replace(/\.exe$/, '')
   if (programs.has(name)) return name
   const unversioned = name.replace(/-?\d+(\.\d+)*[a-z]?$/, '')
   if (unversioned !== name && programs.has(unversioned)) return unversioned
-  // Loaders and emulators run the program that they are given.
+  // Loaders and emulators run the program in their arguments: `qemu-arm program`.
   if (/^ld(-linux|-musl)?[\w-]*\.so(\.\d+)?$|^qemu-(?!img|nbd|io)\w+(-static)?$/.test(name)) return 'loader'
   return /^g(sed|tar|find|xargs|timeout|env|nohup|nice|stdbuf|make|split|sort)$/.test(name)
     ? name.slice(1)
@@ -184,8 +186,8 @@ function known(file: string): string | undefined {
 }
 
 /**
- * Judges a command whose name is only known when it runs. It counts as a script. If the name is a pattern that matches
- * the name of a program that sends data out, the command counts as egress.
+ * Judges a command with a name that is only known when the command runs. The command counts as a script. If the name is
+ * a pattern that matches the name of a program that sends data out, the command counts as egress.
  */
 function hiddenName(head: string, shell: Shell): void {
   shell.note('script', 'which program runs is only known when it runs')

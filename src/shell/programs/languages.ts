@@ -8,7 +8,8 @@ interface Chain {
   /** Subcommands that start a program. */
   readonly runs: RegExp
   /**
-   * The harmless subcommands. If this is given, all other subcommands are third-party programs and count as scripts.
+   * The harmless subcommands. If this expression is given, every other subcommand counts as a script, because it runs a
+   * third-party program.
    */
   readonly quiet?: RegExp
   /** Options that take the next word as their value. */
@@ -113,8 +114,9 @@ export const chain: Program = (args, shell, call, name) => {
 }
 
 /**
- * Judges the program that a tool chain starts. It counts as a script. If the words form a command (`conda run -n env
- * curl`), this command is read too.
+ * Judges the program that a tool chain starts. Starting a program counts as a script. It counts as egress if the words
+ * contain a command that sends data out (`conda run -n env curl`). The words after `cargo run`, `go run` and similar
+ * never count as egress.
  */
 function started(rest: readonly string[], shell: Shell, call: Parameters<Program>[2], name: string): void {
   const sends = rest

@@ -19,7 +19,9 @@ function mayRun(args: readonly string[], shell: Shell, call: Call): boolean {
     )
 }
 
-/** Reads the arguments of terminals. They start a shell, or run the command after `-e`, `--` or other options. */
+/**
+ * Reads the arguments of terminals. A terminal starts a shell, or runs the command after `-e`, `--` or another option.
+ */
 const window: Program = (args, shell, call, name) => {
   if (args.length === 1 && /^--?(version|help|[vVh])$/.test(args[0] ?? '')) return
   shell.note('script', `\`${name}\` starts a shell or a program`)
@@ -40,8 +42,8 @@ const versioned: Program = (args, shell, call, name) => {
     rest = rest.slice(1)
   if (rest.length === 0) return
   if (verb === 'exec') return shell.run(rest, call)
-  // The verbs `run` and `as` run a script with the chosen version of the interpreter. `use` only chooses a version,
-  // but in `n` it does the same as `run`.
+  // The verbs `run` and `as` run a script with the chosen version of the interpreter. `use` only chooses a version. In
+  // `n`, however, `use` means the same as `run`.
   if (name === 'n' || verb !== 'use') shell.note('script', 'it runs a local script')
 }
 
@@ -95,8 +97,8 @@ const execline: Program = (args, shell, call) => {
 }
 
 /**
- * Reads the arguments of entr. It runs its operands as a command when files change. With `-s`, the operands are shell
- * code.
+ * Reads the arguments of entr. When files change, entr runs its arguments as a command. With `-s`, entr runs its
+ * arguments as shell code.
  */
 const entr: Program = (args, shell, call) => {
   const read = readOptions(args, { flags: 'acdnprsxz' })
@@ -105,7 +107,7 @@ const entr: Program = (args, shell, call) => {
   else if (read.rest.length > 0) shell.run(read.rest, call)
 }
 
-/** Reads the arguments of fzf and skim. They run commands for previews and for keys. */
+/** Reads the arguments of fzf and skim. Both programs run commands for previews and for keys. */
 const finder: Program = (args, shell, _, name) => {
   for (const [at, arg] of args.entries()) {
     const [, option = arg, attached] = /^(--[\w-]+)=(.*)$/s.exec(arg) ?? []
@@ -124,7 +126,7 @@ const finder: Program = (args, shell, _, name) => {
   }
 }
 
-/** Reads the arguments of watchexec. It runs its operands as shell code when files change. */
+/** Reads the arguments of watchexec. When files change, watchexec runs its arguments as shell code. */
 const watchexec: Program = (args, shell) => {
   const at = args.findIndex(
     (arg, index) =>
@@ -140,7 +142,7 @@ const ip: Program = (args, shell, call) => {
   if ((args.includes('netns') || args.includes('vrf')) && at >= 0) shell.run(args.slice(at + 2), call)
 }
 
-/** Notes egress if one of the words starts a command that sends data out. */
+/** Records the effect `egress` if one of the words starts a command that sends data out. */
 function suspectSenders(args: readonly string[], shell: Shell): void {
   if (args.slice(0, 12).some((_, at) => shell.attempt(() => shell.run(args.slice(at))) === 'egress'))
     shell.note('egress', 'it starts a program that sends data out')

@@ -1,30 +1,33 @@
 /** The options of a program: letters (`-c`) and long names (`--command`). */
 export interface OptionTable {
-  /** Letters without a value. */
+  /** The letters of options without a value. */
   readonly flags?: string
-  /** Letters with a value, attached to the letter or as the next word. */
+  /** The letters of options with a value. The value is attached to the letter, or is the next word. */
   readonly values?: string
-  /** Letters with an optional attached value. */
+  /** The letters of options with an optional value, which is attached to the letter. */
   readonly attached?: string
-  /** Long names without a value, or with an optional value after `=`. Spaces separate the names. */
+  /** The long names of options without a value, or with an optional value after `=`. Spaces separate the names. */
   readonly longFlags?: string
-  /** Long names with a value. Spaces separate the names. */
+  /** The long names of options with a value. Spaces separate the names. */
   readonly long?: string
-  /** If true, options may also stand between and after operands. */
+  /** Whether options may also follow operands. */
   readonly anywhere?: boolean
-  /** Options may also stand after leading operands that match this. */
+  /** Options may also follow an operand that matches this expression: `sudo NAME=value -u user command`. */
   readonly between?: RegExp
-  /** Names of the option after which all words are operands. */
+  /**
+   * The names of an option that ends the options, such as `-S` of env. All words after the value of this option are
+   * operands.
+   */
   readonly last?: string
 }
 
-/** Options of bash's builtins `read` and `mapfile`, which read input into variables. */
+/** Options of the bash builtins `read` and `mapfile`. Both builtins read input into variables. */
 export const optionsOfRead: OptionTable = { flags: 'ers', values: 'adinNptu' }
 export const optionsOfMapfile: OptionTable = { flags: 't', values: 'dnOsuCc' }
 
 export interface Read {
   /**
-   * The words that are not options. If the options end at the first operand, these are all words from this operand on.
+   * The words that are not options. If options cannot follow operands, this is every word from the first operand on.
    */
   readonly rest: readonly string[]
   readonly options: readonly (readonly [name: string, value: string | undefined])[]
@@ -49,8 +52,8 @@ interface Long {
 }
 
 /**
- * The long option that `given` means. GNU programs accept the beginning of a long name. If several options match this
- * beginning, the option counts as unknown.
+ * Returns the long option that `given` means. GNU programs accept the beginning of a long name: `--comm` for
+ * `--command`. If several names begin with `given`, the option counts as unknown.
  */
 function longOption(given: string, table: OptionTable): Long {
   const [flags, taking] = [names(table.longFlags), names(table.long)]
@@ -64,8 +67,9 @@ function longOption(given: string, table: OptionTable): Long {
 }
 
 /**
- * Reads options like getopt_long: bundled, abbreviated or attached. The result has each long name in full and without
- * dashes. It gives `-c` as `c`, and `--comm` as `command`.
+ * Reads options as getopt_long does. Options can be bundled (`-xv`), abbreviated (`--comm`) or have an attached value
+ * (`-ofile`). The result has each long name in full and without dashes: `-c` becomes `c`, and `--comm` becomes
+ * `command`.
  */
 export function readOptions(args: readonly string[], table: OptionTable): Read {
   const options: (readonly [string, string | undefined])[] = []

@@ -8,7 +8,7 @@ const valued =
 
 /**
  * Subcommands of the JavaScript package managers themselves. Any other subcommand may be the name of a package script.
- * The list contains publishing only for completeness, because publishing is detected earlier.
+ * Publishing is detected earlier, and is in these lists for completeness.
  */
 const own: Readonly<Record<string, RegExp>> = {
   npm: /^(publish|unpublish|deprecate|install|i|in|ins|add|ci|clean-install|install-test|it|cit|uninstall|un|remove|rm|r|unlink|update|up|upgrade|udpate|outdated|ls|list|ll|la|view|v|info|show|audit|pack|version|verison|config|c|get|set|cache|prune|dedupe|ddp|find-dupes|why|explain|search|s|find|doctor|root|prefix|bin|help|help-search|fund|query|pkg|ping|whoami|profile|repo|docs|home|bugs|issues|edit|link|ln|login|logout|adduser|add-user|token|team|org|hook|star|unstar|stars|completion|shrinkwrap|sbom|diff|dist-tag|dist-tags|owner|access|undeprecate|rebuild|rb|llms?)$/,
@@ -17,8 +17,8 @@ const own: Readonly<Record<string, RegExp>> = {
 }
 
 /**
- * Reads the arguments of npm, yarn and pnpm. Publishing counts as egress. Other subcommands of the package manager
- * count as harmless, and so do tests. Any other package script counts as a script.
+ * Reads the arguments of npm, yarn and pnpm. Publishing counts as egress. Tests, builds and the subcommands in `own`
+ * count as harmless. Other package scripts and other tools count as scripts.
  */
 export const packageManager: Program = (args, shell, call, name) => {
   const path = sendingPath(name, args, valued)
@@ -52,7 +52,10 @@ export const packageManager: Program = (args, shell, call, name) => {
   else packageScript([subcommand, ...rest], shell, name, call)
 }
 
-/** Judges the call of a package script. yarn and pnpm also start installed tools in this way. */
+/**
+ * Judges the call of a package script: `npm run name`. yarn and pnpm also start installed tools in this way:
+ * `yarn mocha`.
+ */
 function packageScript(rest: readonly string[], shell: Shell, name: string, call?: Call): void {
   const at = starts(rest, valued)[0]
   const script = at === undefined ? undefined : rest[at]
@@ -71,9 +74,9 @@ const runnerOptions: OptionTable = {
 }
 
 /**
- * Reads the arguments of a runner, which starts a tool from a package. A tool counts as harmless if its name means a
- * test or a build; any other tool counts as a script. The command of the tool is read too (`npx` of a publishing tool,
- * `poetry run python`).
+ * Reads the arguments of a runner, which starts a tool from a package: `npx tool`. A tool for tests or builds counts as
+ * harmless. Any other tool counts as a script. The tool and its arguments are also read as a command, because this
+ * command may send data out.
  */
 export const runner: Program = (args, shell, call) => {
   if (args.length === 1 && /^--(version|help)$/.test(args[0] ?? '')) return
@@ -100,7 +103,7 @@ function isTestTool(name: string, rest: readonly string[]): boolean {
 
 /**
  * Reads the arguments of a program that has a runner behind a subcommand: `uv run`, `poetry run`, `bundle exec`. Any
- * other subcommand counts as harmless, unless the table of senders lists it.
+ * other subcommand counts as harmless, unless the table of senders lists this subcommand.
  */
 export const runnerBehind =
   (subcommands: readonly string[]): Program =>

@@ -2,9 +2,9 @@ import { givenPaths, sendingPaths } from '../tables/senders.ts'
 import type { Program } from '../types.ts'
 
 /**
- * The indexes at which a program's subcommand may begin. The first index is that of the first word that is not an
- * option. If an option stands before this word, the word may be its value. Then the next word that is not an option is
- * possible too, and so on.
+ * Returns the indexes at which a program's subcommand may begin. The first index is that of the first word that is not
+ * an option. If an option stands right before this word, the word may be the value of the option. So the next word that
+ * is not an option may also be the subcommand, and so on. Example: for `-C folder push`, returns 1 and 2.
  */
 export function starts(args: readonly string[], valued: RegExp = /^$/): number[] {
   const found: number[] = []
@@ -23,7 +23,8 @@ export function starts(args: readonly string[], valued: RegExp = /^$/): number[]
 }
 
 /**
- * Whether the arguments contain the words of `path` in this order, beginning at `from`. Options may stand between them.
+ * Whether the arguments contain the words of `path` in this order, beginning at `from`. Options may stand between the
+ * words.
  */
 export function hasPath(args: readonly string[], from: number, path: readonly string[]): boolean {
   let at = from
@@ -35,7 +36,7 @@ export function hasPath(args: readonly string[], from: number, path: readonly st
   return true
 }
 
-/** The subcommand in the arguments, if the table says that it sends data out; else undefined. */
+/** Returns a subcommand in the arguments that sends data out (`sendingPaths`), or undefined if there is none. */
 export function sendingPath(name: string, args: readonly string[], valued?: RegExp): string | undefined {
   const paths = sendingPaths.get(name)
   if (paths === undefined || onlyHelp(args)) return undefined
@@ -43,7 +44,10 @@ export function sendingPath(name: string, args: readonly string[], valued?: RegE
   return paths.find((path) => from.some((at) => hasPath(args, at, path)))?.join(' ')
 }
 
-/** The subcommand in the arguments, if it can send data out and the arguments contain data for it; else undefined. */
+/**
+ * Returns a subcommand in the arguments that sends data out if it gets data (`givenPaths`). Returns undefined if there
+ * is none, or if the arguments contain no data for it.
+ */
 export function givenPath(name: string, args: readonly string[]): string | undefined {
   const paths = givenPaths.get(name)
   if (paths === undefined || onlyHelp(args)) return undefined

@@ -5,7 +5,7 @@ import { has, readOptions } from './options.ts'
 
 /**
  * Reads the arguments of sed. The command counts as a script if the sed program contains the command or flag `e`, or
- * comes from a file, which is not read.
+ * cannot be read. A sed program in a file is not read, and counts as a script too.
  */
 export const sed: Program = (args, shell) => {
   const read = readOptions(args, {
@@ -28,13 +28,11 @@ export const sed: Program = (args, shell) => {
   }
 }
 
-/**
- * Reads a sed program: steps over addresses and commands as sed does. A program that cannot be read counts as a script.
- */
+/** Reads the addresses and commands of a sed program as sed does. A program that cannot be read counts as a script. */
 function readProgram(program: string, shell: Shell): void {
   let at = 0
   const char = (): string => program[at] ?? ''
-  /** Steps past the next delimiter and returns the text before it. */
+  /** Moves past the next delimiter and returns the text before this delimiter. */
   const over = (delimiter: string, end = expressionEnd): string => {
     const from = at
     at = end(program, from, delimiter) + 1
@@ -77,7 +75,8 @@ function readProgram(program: string, shell: Shell): void {
       shell.note('script', '`sed` runs a command')
       shell.code(line())
     } else if (/[aicrRwW:btT#]/.test(char())) {
-      // Labels end at a semicolon. Texts and file names end with the line, unless a backslash continues it.
+      // A label ends at a semicolon, a closing brace or the end of the line. A text or file name ends with the line. If
+      // the line ends with a backslash, the text or file name continues on the next line.
       if (/[:btT]/.test(char())) while (at < program.length && !/[;\n}]/.test(char())) at += 1
       else while (line().endsWith('\\') && at < program.length) at += 1
     } else if (/[dDgGhHlnNpPqQxzFv=]/.test(char())) at += 1

@@ -5,7 +5,7 @@ import { testTools } from '../tables/tools.ts'
 import type { Call, Shell } from '../types.ts'
 import { givenPath } from './paths.ts'
 
-/** Reads the words after `--`. An unknown program may run them as a command: `program ... -- command`. */
+/** Reads the words after `--`. An unknown program may run these words as a command: `program ... -- command`. */
 export function readBehindDashes(args: readonly string[], shell: Shell, call: Call): void {
   const at = args.indexOf('--')
   const rest = at < 0 ? [] : args.slice(at + 1)
@@ -14,8 +14,8 @@ export function readBehindDashes(args: readonly string[], shell: Shell, call: Ca
 }
 
 /**
- * Finds a subcommand that gives data to a service, which stores the data. This counts as egress. Another function may
- * read the other arguments of the program.
+ * Records the effect `egress` if a subcommand gives data to a service that stores the data. If the program is known,
+ * its own function in known-programs.ts reads the arguments too.
  */
 export function readGiven(name: string, args: readonly string[], shell: Shell): void {
   const path = givenPath(name, args)
@@ -27,8 +27,9 @@ export function readGiven(name: string, args: readonly string[], shell: Shell): 
 const here = /^(file:|\w+:\/\/([^/@\s]*@)?(localhost|127\.0\.0\.1|\[::1\])([:/]|$))/i
 
 /**
- * Finds an argument with an address that contains the output of a command: `pip install -i https://$(...)`. Callers
- * skip programs that only print or edit texts, because such programs open no addresses.
+ * Records the effect `egress` if an address in the arguments contains the output of a command: `pip install -i
+ * https://$(...)`. Addresses of this machine do not count. Callers skip programs that only print or edit texts, because
+ * such programs open no addresses.
  */
 export function readAddresses(args: readonly string[], shell: Shell): void {
   for (const arg of args) {
@@ -39,8 +40,8 @@ export function readAddresses(args: readonly string[], shell: Shell): void {
 }
 
 /**
- * Reads the arguments of an unknown program, in case they contain a command that sends data out, as in `program ...
- * curl address`. Skips programs whose arguments name programs, packages or services (`tables/command-options.ts`).
+ * Searches the arguments of an unknown program for a command that sends data out: `program ... curl address`. Skips
+ * programs that take names of programs, packages or services as arguments (`tables/command-options.ts`).
  */
 export function readSenders(name: string, args: readonly string[], shell: Shell): void {
   if (
@@ -55,8 +56,8 @@ export function readSenders(name: string, args: readonly string[], shell: Shell)
   shell.note('egress', 'a program is given a command that sends data out')
 }
 
-/** Whether a program may open an address that it is given. */
+/** Whether a program may open an address in its arguments. */
 export const opensAddresses = (name: string): boolean => !fileTools.has(name) || fetchingTools.has(name)
 
-/** Whether all words of a program are files, patterns, texts or package names, as for `cat`. */
+/** Whether all words of a program are files, patterns, texts or package names. Example: `cat`. */
 export const onlyFiles = (name: string): boolean => fileTools.has(name)

@@ -6,8 +6,8 @@ import { has, readOptions, type Read } from './options.ts'
 
 const table = {
   anywhere: true,
-  // `-s` means silent after `-e`; otherwise the value of `-s` is a file of keys. The value of `-V` can only be in the
-  // same word.
+  // After `-e`, `-s` means silent and has no value. Without `-e`, the value of `-s` is a file of keys. The value of
+  // `-V` can only be in the same word as `-V`.
   flags: 'abACdDeEfFgGhHlLmMnNoOpPrRsvVxXyYZ',
   values: 'ciqStTuUwW',
   long: 'cmd remote-expr remote-send servername startuptime log listen server gui-dialog-file socketid windowid role',
@@ -18,8 +18,8 @@ const table = {
 const addresses = /(^|[\s=])(ftp|rcp|scp|https?|davs?|rsync|sftp|fetch):\/\//i
 
 /**
- * Reads the arguments of vi and similar editors, with the commands of `-c` and `+`. The content of a file of commands
- * is not read, so such a file counts as a script.
+ * Reads the arguments of vi and similar editors. The commands after `-c` and `+` are read too. A file of commands is
+ * not read, so such a file counts as a script.
  */
 export const vim: Program = (args, shell, call, name) => {
   const read = readOptions(args, table)
@@ -48,8 +48,8 @@ const runsFile = (option: string, value: string): boolean =>
 const first = (read: Read, letter: string): number => read.options.findIndex(([option]) => option === letter)
 
 /**
- * The index of the option `-e` or `-E`, or Infinity without such an option. After this option, `-s` means silent, and
- * the editor reads commands from its input. `ex` always reads commands from its input, and therefore gets -1.
+ * Returns the index of the option `-e` or `-E`, Infinity if there is no such option, or -1 for `ex`. After this option,
+ * `-s` means silent, and the editor reads commands from its input. `ex` always reads commands from its input.
  */
 function linesFrom(read: Read, name: string): number {
   if (name === 'ex') return -1
@@ -62,7 +62,9 @@ function exCommands(text: string, shell: Shell): void {
   for (const [command] of text.matchAll(/(?:\\.|[^\\|\n]|\\)+/g)) exCommand(command, shell)
 }
 
-/** Judges one command. It counts as a script if the tables do not list it, or if it can run a part of its text. */
+/**
+ * Judges one command. The command counts as a script if the tables do not list it, or if it can run a part of its text.
+ */
 function exCommand(command: string, shell: Shell): void {
   const { from, name, rest } = withoutPrefixes(command)
   if (name === '' && (rest === '' || rest.startsWith('"'))) {
@@ -79,8 +81,8 @@ const word = /[a-zA-Z]+|>>?|<<?/y
 const range = /[\s:\d.$%,;+\uFFF0\uFFF1-]+|'.|\\[/?&]/y
 
 /**
- * Splits off modifiers, line ranges and `g/pattern/`. `name` and `rest` are the command without them. `from` is the
- * index after the last modifier or pattern.
+ * Splits modifiers, line ranges and `g/pattern/` off a command. `name` is the name of the command after them, and
+ * `rest` is the text after the name. `from` is the index after the last modifier or pattern.
  */
 function withoutPrefixes(command: string): { from: number; name: string; rest: string } {
   for (let from = 0; ;) {
@@ -95,7 +97,7 @@ function withoutPrefixes(command: string): { from: number; name: string; rest: s
   }
 }
 
-/** Steps over line ranges, marks and searches before a command. */
+/** Returns the index after the line ranges, marks and searches that stand before a command. */
 function behindRange(command: string, from: number): number {
   let at = from
   for (let before = -1; before < at;) {
@@ -108,9 +110,10 @@ function behindRange(command: string, from: number): number {
 }
 
 /**
- * The index after a pattern between delimiters, or after `\/` and similar, which repeat the last pattern. An option of
- * the editor decides whether brackets have a meaning. If the end of the pattern depends on this option, the pattern is
- * not skipped. Its text is then read as a command that the tables do not list, and counts as a script.
+ * Returns the index after a pattern between delimiters. For `\/` and similar, which repeat the last pattern, returns
+ * the index after these two characters. An option of the editor decides whether brackets have a meaning in patterns. If
+ * the end of the pattern depends on this option, the pattern is not skipped. The text of the pattern is then read as a
+ * command that the tables do not list, and counts as a script.
  */
 function behindPattern(command: string, from: number): number {
   let at = from
@@ -132,7 +135,9 @@ function isHarmless(name: string, rest: string): boolean {
   return harmless.has(name) && !/^\s*[!=]|`/.test(operand)
 }
 
-/** Whether a command has the form `/pattern/text/flags`, and its text is not an expression. */
+/**
+ * Whether the text after the name of a command is `/pattern/text/flags`. Is false if `text` is an expression (`\=`).
+ */
 function isPlainSubstitute(rest: string): boolean {
   const delimiter = rest[0] ?? ''
   if (rest === '') return true
@@ -146,7 +151,10 @@ function isPlainOption(text: string): boolean {
   return text === '' || options.has(name) || options.has(`${negated ?? ''}${name}`)
 }
 
-/** Notes egress if the text contains an address, because the plugin netrw reads and writes files at addresses. */
+/**
+ * Records the effect `egress` if the text contains an address, because the plugin netrw reads and writes files at
+ * addresses.
+ */
 function opens(text: string, shell: Shell): void {
   if (addresses.test(text)) shell.note('egress', 'an editor opens an address')
 }

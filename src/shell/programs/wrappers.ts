@@ -5,7 +5,7 @@ import { has, readOptions, valueOf, valuesOf } from './options.ts'
 
 const tellsItself = /^--(help|version)$/
 
-/** Reads the arguments of a program of `tables/wrappers.ts`, and the command that this wrapper runs. */
+/** Reads the arguments of a wrapper (`tables/wrappers.ts`), and the command that the wrapper runs. */
 export const wrapper: Program = (args, shell, call, name) => {
   const table = wrappers[name]
   if (table === undefined || (args.length === 1 && tellsItself.test(args[0] ?? ''))) return
@@ -16,8 +16,8 @@ export const wrapper: Program = (args, shell, call, name) => {
   if (splits !== undefined) return shell.run(splitString(splits, read.rest), call)
   let rest = read.rest
   const assign = (): void => {
-    // env takes every word with an equals sign as a variable, whatever its name is, such as `BASH_FUNC_ls%%`. bash
-    // makes a function from such a variable.
+    // For env, every word with an equals sign sets a variable, even if the name is unusual, such as `BASH_FUNC_ls%%`.
+    // bash makes a function from such a variable.
     while (table.assignments === true && /^[^=]+=/.test(rest[0] ?? '')) {
       const [, key = '', value = ''] = /^([^=]+)=(.*)$/s.exec(rest[0] ?? '') ?? []
       shell.environment(key, value)
@@ -55,15 +55,18 @@ export function suspectEverything(args: readonly string[], shell: Shell): void {
   if (sends) shell.note('egress', 'it sends data out, behind options that are not known')
 }
 
-/** `env -S 'program arguments'` splits its text at white space and reads the words as its own arguments. */
+/**
+ * `env -S 'program arguments'` splits the text after `-S` at white space. env then reads the words as its own
+ * arguments.
+ */
 function splitString(text: string, rest: readonly string[]): string[] {
   const plain = text.replaceAll(/\\[_tnrvf]/g, ' ').replaceAll(/["'\\]/g, '')
   return ['env', ...plain.split(/\s+/), ...rest].filter((word) => word !== '')
 }
 
 /**
- * Reads the arguments of xargs. It appends the words of its input to the command. With `-I`, it replaces a word of the
- * command instead.
+ * Reads the arguments of xargs. xargs appends the words of its input to the command. With `-I`, xargs puts its input in
+ * place of a mark in the command.
  */
 export const xargs: Program = (args, shell) => {
   const read = readOptions(args, {
@@ -81,8 +84,8 @@ export const xargs: Program = (args, shell) => {
 }
 
 /**
- * Reads the arguments of `su`, and of `runuser` without `-u`. They run the code of `-c` as another user, or start a
- * shell of this user.
+ * Reads the arguments of `su` and `runuser`. Both run the code of `-c` as another user, or start a shell of this user.
+ * `runuser -u` runs the command in its arguments.
  */
 export const su: Program = (args, shell, call, name) => {
   const read = readOptions(args, {
@@ -107,8 +110,8 @@ export const su: Program = (args, shell, call, name) => {
 }
 
 /**
- * Reads the arguments of GNU parallel. It runs the words before `:::` as shell code. Without such words, it runs the
- * lines of its input.
+ * Reads the arguments of GNU parallel. parallel runs the words before `:::` as shell code. If there are no such words,
+ * it runs the words after `:::` or the lines of its input.
  */
 export const parallel: Program = (args, shell, call) => {
   const read = readOptions(args, {

@@ -1,6 +1,6 @@
 /**
- * The choices of `{a,b}` as raw text with quotes. undefined for a sequence (`{1..9}`), or if there are too many
- * choices.
+ * Returns the choices of `{a,b}` as raw text with quotes. Returns undefined for a sequence (`{1..9}`), and for more
+ * than 40 choices.
  */
 export function splitBraces(text: string): string[] | undefined {
   if (!text.startsWith('{') || !text.endsWith('}')) return undefined

@@ -29,7 +29,7 @@ interface Place {
 
 /**
  * Collects the commands, assignments, redirections and functions of a piece of code. Visits every node once, also in
- * substitutions. Notes parts that cannot be read.
+ * substitutions. Records which parts cannot be read.
  */
 export function collect(script: ParsedScript, text: string, state: State): Body {
   const body = newBody()
@@ -49,8 +49,8 @@ function visit(node: SyntaxNode, at: Place, state: State): void {
 }
 
 /**
- * If a node gives its children another `Place` or scope, such as another source of input, visits them and returns true.
- * Returns false for every other node.
+ * Visits the children of a node if they need another `Place` or scope, such as another source of input. Then returns
+ * true. For all other nodes, returns false and visits nothing.
  */
 function visitsItself(node: SyntaxNode, place: Place, state: State): boolean {
   switch (node.type) {
@@ -85,8 +85,8 @@ function visitsItself(node: SyntaxNode, place: Place, state: State): boolean {
     case 'CommandExpansion':
     case 'ProcessSubstitution':
     case 'ArithmeticCommandExpansion':
-      // The parser reads this part only when it is visited, and reads nested parts again at every level. So each level
-      // costs steps.
+      // The parser reads the inner code only when this node is visited. At every level, the parser reads all deeper
+      // levels again, so each level costs steps.
       spend(state, node.end - node.pos)
       if (node.script === undefined) unread(node.text, state)
       visitChildren(node, { ...place, source: undefined, inHeredoc: false }, state)
@@ -96,7 +96,7 @@ function visitsItself(node: SyntaxNode, place: Place, state: State): boolean {
   }
 }
 
-/** Collects what one node contains, such as a command or an assignment, but not its children. */
+/** Collects one node, such as a command or an assignment. Does not collect the children of the node. */
 function note(node: SyntaxNode, place: Place, state: State): void {
   switch (node.type) {
     case 'Command':
@@ -134,8 +134,8 @@ function note(node: SyntaxNode, place: Place, state: State): void {
       break
     case 'HereString':
     case 'HereDoc':
-      // bash does not expand the delimiter of a heredoc, but the parser may expand it. So the parser may expect another
-      // end of the heredoc than bash.
+      // The parser may expand the delimiter of a heredoc, but bash does not. So the parser and bash may see the end of
+      // the heredoc at different lines.
       if (node.type === 'HereDoc' && /[$`]/.test(node.delimiter?.text ?? '')) unread(place.text, state)
       state.texts.push(() => redirected([node], state, true))
       break
@@ -215,8 +215,9 @@ function visitChildren(node: SyntaxNode, place: Place, state: State): void {
 }
 
 /**
- * Visits commands that `&&` and `||` join. The first command always runs. A command after `&&` sees the effects of the
- * command before it. A command after `||` may not see them.
+ * Visits commands that `&&` and `||` join. The first command always runs, so all other commands see its effects. After
+ * `&&`, a command also sees the effects of the command before it. After `||`, a command may not see these effects.
+ * Example: in `a && b || c`, the effects of `a` are certain for `c`, and the effects of `b` are not.
  */
 function andOr(node: Extract<SyntaxNode, { type: 'AndOr' }>, place: Place, state: State): void {
   const { commands, operators } = node
@@ -260,8 +261,8 @@ function parameterGuards(
 }
 
 /**
- * Judges a text that cannot be read as bash would read it. The text counts as a script, or as egress if it contains the
- * name of a program that sends data out.
+ * Judges a text that the parser may read differently than bash. The text counts as a script, or as egress if it
+ * contains the name of a program that sends data out.
  */
 export function unread(text: string, state: State): void {
   state.shell.note('script', 'part of the command cannot be read with certainty')

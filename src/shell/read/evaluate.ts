@@ -52,28 +52,33 @@ function command({ command, source }: Site, state: State, shell: Shell): void {
   const { args } = command
   const words = [command.name, ...args.filter((arg) => arg.type === 'Word')]
   const call = { input: inputOf(command, source, state), files: filesOf(command, state) }
-  // After `alias`, the parser gives `x=...` as an assignment, and not as a word. So these assignments are added to the
-  // words here. After `export` this is not needed, because `collect` has already read those assignments.
+  // For `alias x=...`, the parser returns `x=...` as an assignment, and not as a word. So the assignment is added to
+  // the words here. For `export x=...` this is not needed, because `collect` has already read the assignment.
   const assigned = command.name.value === 'alias' ? args.filter((arg) => arg.type === 'Assignment') : []
   const texts = assigned.map(
     ({ name, value }) => `${name}=${assignedValues(value, state)[0]?.join(' ') ?? ''}`,
   )
   for (const reading of expandWords(words, state)) {
     spend(state, reading.length)
-    // `. /dev/fd/9` runs the text of a redirection. It is unknown which redirection, so all their texts are read.
+    // `. /dev/fd/9` runs the text of a redirection. It is unknown which redirection has the number 9, so the texts of
+    // all heredocs and `<<<` are read.
     const opens = state.texts.length > 0 && reading.some((word) => /^\/(dev|proc)\//.test(word))
     const files = opens ? [...call.files, ...state.texts.flatMap((text) => text() ?? [])] : call.files
     shell.run([...reading, ...texts], { ...call, files })
   }
 }
 
-/** Finds a value that runs code when bash evaluates it as an expression: `$((x))`, `declare -i x`, `[[ $x -eq 1 ]]`. */
+/**
+ * Judges a text that bash may evaluate as an expression, as in `$((x))`, `declare -i x` or `[[ $x -eq 1 ]]`. Such a
+ * text can run code.
+ */
 function guarded(text: string, state: State): void {
   if (runsWhenEvaluated(text)) unread(text, state)
 }
 
 /**
- * Finds a redirection to a path of a host (`/dev/tcp/...`). bash itself connects to this host, whatever the command is.
+ * Judges the target of a redirection. For a target such as `/dev/tcp/HOST/PORT`, bash itself connects to the host, even
+ * if the command is harmless.
  */
 function redirection(target: Word, state: State): void {
   const made = onlyPrinted(target) || comesFromBuiltin(onlyVariable(target), state)
@@ -90,8 +95,8 @@ function redirection(target: Word, state: State): void {
 }
 
 /**
- * Whether the value of a variable comes from `printf -v`, `read` or a similar builtin, perhaps by way of variables that
- * are copied.
+ * Returns true if the value of a variable comes from `printf -v`, `read` or a similar builtin. Also returns true for a
+ * copy of such a value: `read y; x=$y`.
  */
 function comesFromBuiltin(name: string | undefined, state: State, steps = 4): boolean {
   if (name === undefined || steps === 0) return false
@@ -101,8 +106,9 @@ function comesFromBuiltin(name: string | undefined, state: State, steps = 4): bo
 }
 
 /**
- * Evaluates a function's body with the arguments of one call. If the function calls itself, the first inner call is
- * evaluated with its arguments, and the next one with unknown arguments. The last one stands for all further calls.
+ * Evaluates a function's body with the arguments of one call. If the function calls itself, the second call is
+ * evaluated with its arguments, and the third call with unknown arguments. Deeper calls are not evaluated, because the
+ * third call stands for them.
  */
 export function callFunction(body: FunctionBody, args: readonly string[], state: State): void {
   if (body.active > 2) return

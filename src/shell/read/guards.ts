@@ -2,8 +2,8 @@ import type { Word, WordPart } from 'unbash'
 import { changesNamesIn } from '../tables/names.ts'
 
 /*
- * Finds texts in which bash runs `$(...)` inside quotes, or which bash evaluates again as an expression. The parser
- * shows no commands in such a text, so the text counts as a script.
+ * Finds two kinds of texts. In the first kind, bash runs `$(...)` in spite of quotes. The second kind, bash evaluates
+ * again as an expression. The parser shows no commands in these texts, so the texts count as scripts.
  */
 
 /**
@@ -12,12 +12,13 @@ import { changesNamesIn } from '../tables/names.ts'
  */
 export const runsBetweenQuotes = (raw: string): boolean => raw.includes("'") && /\$\(|`/.test(raw)
 
-/** Whether a raw expression runs code between quotes, or changes what a command name runs. */
+/** Whether a raw expression runs code in spite of quotes, or changes which program a command name stands for. */
 export const runsInArithmetic = (raw: string): boolean => runsBetweenQuotes(raw) || changesNamesIn(raw)
 
 /**
- * Whether bash would run code if it evaluated the text as an expression, as in `declare -i`, `test -v` or `$(( x ))`.
- * This is so if the text has a subscript with a substitution, or changes what a command name runs.
+ * Whether bash would run code by evaluating the text as an expression, as in `declare -i`, `test -v` or `$(( x ))`.
+ * This is so if the text has a substitution in a subscript (`a[$(b)]`), or changes which program a command name stands
+ * for.
  */
 export const runsWhenEvaluated = (text: string): boolean =>
   runsInSubscript(text) || (text.includes('=') && changesNamesIn(text))
@@ -33,7 +34,10 @@ function runsInSubscript(text: string): boolean {
   return false
 }
 
-/** The variable that makes up the whole word, quoted or not; undefined if the word has other parts. */
+/**
+ * Returns the name of the variable if the word is one variable and nothing else, such as `$x` or `"$x"`. Otherwise
+ * returns undefined.
+ */
 export function onlyVariable(word: Word): string | undefined {
   const [part, more] = word.parts ?? []
   if (more !== undefined) return undefined
@@ -68,8 +72,8 @@ const literals = (parts: readonly WordPart[]): string =>
     .join('')
 
 /**
- * The text of a bracket pattern such as `[\$\(c\)]`. If no file matches the pattern, the shell keeps this text, and it
- * can become a subscript.
+ * Returns the text of a bracket pattern such as `[\$\(c\)]`. If no file matches the pattern, the shell keeps this text.
+ * The text can then become a subscript.
  */
 export const bracketed = (part: Extract<WordPart, { type: 'Glob' }>): string =>
   `[${part.parts === undefined ? part.value.slice(1, -1) : literals(part.parts)}]`

@@ -3,9 +3,10 @@ import { forEachChild, parse, type SyntaxNode } from 'unbash'
 const opening = /<<(-?)[ \t]*(?:'([^'\n]+)'|"([^"\n$`\\]+)"|\\([\w.]+))([^\n]*)\n/g
 
 /**
- * Removes the bodies of quoted heredocs from a text. The shell does not run these bodies. Agents write files with them,
- * and the commands then look long and tangled. Returns undefined if there are no such heredocs. Also returns undefined
- * if the parser finds other heredocs in the shortened text, so that no code can be disguised as a heredoc.
+ * Removes the bodies of quoted heredocs from a text, because the shell does not run these bodies. Agents write files
+ * with such heredocs, which makes the commands long and tangled. Returns undefined if there are no quoted heredocs.
+ * Also returns undefined if the parser finds other heredocs in the shortened text than this function. So no code can be
+ * disguised as a heredoc.
  */
 export function withoutHeredocs(text: string): string | undefined {
   let shorter = ''
@@ -27,7 +28,7 @@ export function withoutHeredocs(text: string): string | undefined {
   return delimiters.length > 0 && sees(shorter, delimiters) ? shorter : undefined
 }
 
-/** The index at which the line that ends the heredoc begins; undefined if there is no such line. */
+/** Returns the index of the line that ends the heredoc, or undefined if there is no such line. */
 function closing(text: string, start: number, delimiter: string, tabs: boolean): number | undefined {
   for (let at = start; at <= text.length;) {
     const newline = text.indexOf('\n', at)

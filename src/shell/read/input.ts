@@ -3,7 +3,7 @@ import { outputOf } from './output.ts'
 import type { Source, State } from './state.ts'
 import { expandWords, heredocText, textsOf } from './words.ts'
 
-/** A command's standard input, if the command's text shows it; else undefined. */
+/** Returns the standard input of a command, or undefined if the text of the command does not show the input. */
 export function inputOf(command: Command, source: Source | undefined, state: State): string | undefined {
   return redirected(command.redirects, state) ?? from(source, state)
 }
@@ -25,8 +25,8 @@ function printedBy(command: Command, state: State): string | undefined {
 }
 
 /**
- * The text of the last redirection of standard input. If `any` is true, returns the text of the last redirection of any
- * file descriptor for input.
+ * Returns the text of the last redirection of standard input. If `any` is true, takes the last input redirection of any
+ * file descriptor. Returns undefined if there is no such redirection, or if its text is not known.
  */
 export function redirected(redirects: readonly Redirection[], state: State, any = false): string | undefined {
   const last = redirects.findLast(({ operator, descriptor }) => {

@@ -6,8 +6,9 @@ import { isPlain } from '../marks.ts'
 export type Expand = (words: readonly Word[]) => readonly string[]
 
 /**
- * A command's output, if the text of the command shows it: `echo curl`, `printf '%s' curl`, `which curl`. `input` gives
- * the text of a heredoc for `cat`. undefined for all other commands, because their output is only known when they run.
+ * Returns the output of a command if the text of the command shows the output, as in `echo curl` or `which curl`. For
+ * `cat` and `tee`, the output is the standard input, which `input` returns. For all other commands, returns undefined,
+ * because their output is only known when they run.
  */
 export function outputOf(
   from: ParsedScript | Command,
@@ -19,7 +20,8 @@ export function outputOf(
   const [name = '', ...args] = expand([command.name, ...command.args.filter((arg) => arg.type === 'Word')])
   if (!args.every(isPlain)) return undefined
   if (name === 'echo') return echoed(args)
-  // A format that `plainFormat` does not match can build any text from pieces, so its output counts as unknown.
+  // A format that `plainFormat` does not match can build any text from pieces. So the output of such a format counts as
+  // unknown.
   if (name === 'printf') return plainFormat.test(args[0] ?? '') ? printed(args) : undefined
   if (name === 'cat' || name === 'tee')
     return args.every((arg) => arg === '-') || name === 'tee' ? input?.(command) : undefined
@@ -42,7 +44,10 @@ function echoed(args: readonly string[]): string {
 
 const plainFormat = /^(?:(?:%[sb](?:[ \n]|\\n)?)+|[^%]*)$/
 
-/** The output of `printf`, if its format has only `%s` and `%b`; else undefined. */
+/**
+ * Returns the output of `printf`. Returns undefined if the format has directives other than `%s`, `%b` and `%%`, or if
+ * a word is not fully known.
+ */
 export function printed([format = '', ...args]: readonly string[]): string | undefined {
   if (![format, ...args].every(isPlain)) return undefined
   const [start = '', ...directives] = format.replaceAll('%%', percent).split('%')

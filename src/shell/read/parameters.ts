@@ -4,12 +4,13 @@ import { isPlain, unknown } from '../marks.ts'
 /** Matches a text that bash may read as a pattern, at least with `extglob`. */
 const pattern = /[*?[\\]|[+@!]\(/
 
-/** Whether shell arithmetic reads the text as the same decimal number. A leading zero would make the number octal. */
+/** Whether the text is a decimal number in shell arithmetic too. A number with a leading zero is octal there. */
 export const isNumber = (text: string): boolean => /^(0|-?[1-9]\d*)$/.test(text)
 
 /**
- * The value of `${x#a}`, `${x/a/b}`, `${x,,}` or `${x:0:4}` for a known text. The mark `unknown` if there is a pattern,
- * or if a replacement contains `&`, which stands for the matched text.
+ * Returns the value of `${x#a}`, `${x/a/b}`, `${x,,}` or `${x:0:4}`, where `text` is the value of `x`. Returns the mark
+ * `unknown` if a text is not fully known, or if there is a pattern. Also returns `unknown` if the replacement contains
+ * `&`, because `&` stands for the matched text.
  */
 export function changed(text: string, operator: string, first: string, second: string): string {
   if (![text, first, second].every(isPlain)) return unknown
@@ -47,8 +48,8 @@ export function changed(text: string, operator: string, first: string, second: s
 }
 
 /**
- * The lists of elements that `${a[@]:from:count}` can give. For `$@`, the elements count from one, and element zero is
- * `$0`.
+ * Returns the lists of elements that `${a[@]:from:count}` can give. The elements of `$@` have the indexes 1, 2 and so
+ * on, because index 0 is `$0`.
  */
 export function slicedElements(
   value: readonly string[],

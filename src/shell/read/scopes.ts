@@ -2,16 +2,16 @@ import type { SyntaxNode } from 'unbash'
 import { newScope, type Scope, spend, type State } from './state.ts'
 
 /*
- * Tracks whether a variable has its assigned value at the place where it is used:
- * - `(x=ls)`, `x=ls true` and `echo | x=ls` set x only inside themselves.
- * - `false && x=ls` and branches may leave x unset.
+ * Tracks whether a variable has its assigned value at the place where the variable is used:
+ * - In `(x=ls)`, `x=ls true` and `echo | x=ls`, the value of x is visible only inside this code.
+ * - In `false && x=ls` and in branches, x may stay unset.
  * - An assignment that comes after the use does not count.
- * Without this, `x=ls true; $x curl y` would be read as `ls`.
+ * Without these rules, `$x` in `x=ls true; $x curl y` would be read as `ls`.
  */
 
 /**
- * The kind of a part of the code. Assignments in an `alone` part hold only inside this part. Assignments in a `perhaps`
- * or `function` part may also hold after it.
+ * The kind of a part of the code. Assignments in an `alone` part are visible only inside this part. Assignments in a
+ * `perhaps` or `function` part may also be visible after this part.
  */
 export type Kind = 'alone' | 'perhaps' | 'function'
 
@@ -27,7 +27,10 @@ export function scoped(kind: Kind | undefined, state: State, act: () => void): v
   for (const names of [inner.sure, inner.perhaps]) for (const name of names) outer.perhaps.add(name)
 }
 
-/** The kind of scope that a node opens in its parent. undefined if the node always runs, and in the same shell. */
+/**
+ * Returns the kind of scope that a node opens in its parent. Returns undefined if the node opens no scope, because it
+ * always runs, and runs in the same shell as its parent.
+ */
 export function kindOf(parent: SyntaxNode, node: SyntaxNode): Kind | undefined {
   switch (node.type) {
     case 'Subshell':
@@ -45,7 +48,7 @@ export function kindOf(parent: SyntaxNode, node: SyntaxNode): Kind | undefined {
         return node === parent.clause ? undefined : 'perhaps'
       return /^(For|ArithmeticFor|Select)$/.test(parent.type) ? 'perhaps' : undefined
     case 'Assignment':
-      // An assignment before a command's name holds only for that command.
+      // An assignment before a command's name is visible only to this command.
       return parent.type === 'Command' && parent.name !== undefined && node.pos < parent.name.pos
         ? 'alone'
         : undefined
@@ -54,7 +57,10 @@ export function kindOf(parent: SyntaxNode, node: SyntaxNode): Kind | undefined {
   }
 }
 
-/** Records that a variable is used here, and whether the variable may still have the value from before the command. */
+/**
+ * Records a use of a variable, if the command may not have set the variable before this use. The variable may then
+ * still have the value from before the command.
+ */
 export function used(name: string, state: State): void {
   if (state.unset.get(name) === 'sure' || !/^[A-Za-z_]\w*$/.test(name)) return
   let perhaps = false

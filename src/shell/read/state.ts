@@ -54,11 +54,14 @@ export interface Body {
 
 export interface FunctionBody extends Body {
   called: boolean
-  /** Number of calls of this function that are in progress, each inside another call. */
+  /** The number of nested calls of this function that are being evaluated. */
   active: number
 }
 
-/** A part of the code, such as a branch or a subshell. Assignments in it hold inside the part, and perhaps after it. */
+/**
+ * A part of the code, such as a branch or a subshell. Assignments in this part are visible inside the part, and perhaps
+ * after it.
+ */
 export interface Scope {
   readonly outer: Scope | undefined
   /** Whether the part is in a function's body. A function also sees assignments made before its call. */
@@ -70,41 +73,45 @@ export interface Scope {
 }
 
 /**
- * The state of the classification of one command. All values that the command assigns to a variable are kept, because
- * the order at run time is uncertain.
+ * The state of the classification of one command. It contains all values that the command assigns to a variable,
+ * because the order at run time is uncertain.
  */
 export interface State {
   readonly shell: Shell
   readonly definitions: Map<string, Definition[]>
-  /** Functions by their names. All definitions of a name are kept, because their order at run time is unknown. */
+  /**
+   * Functions by their names. The list of a name contains all its definitions, because their order at run time is
+   * unknown.
+   */
   readonly functions: Map<string, FunctionBody[]>
-  /** Values that are already computed, valid until the next assignment. */
+  /** The values that are already computed. They are valid until the next assignment. */
   readonly values: Map<string, readonly Value[]>
   /** All texts that are assigned to a variable, joined to one text. */
   readonly grown: Map<string, string>
   /** The part of the code that `collect` is visiting. */
   scope: Scope
   /**
-   * Variables that are used when the command may not have set them yet. `sure`: it has certainly not set them.
-   * `perhaps`: it may or may not have set them. `called`: the use is in a function, so the place of the call decides.
+   * Variables that are used when the command may not have set them yet. `sure`: the command has certainly not set the
+   * variable. `perhaps`: the command may or may not have set it. `called`: the use is in a function, so the place of
+   * the call decides.
    */
   readonly unset: Map<string, 'sure' | 'perhaps' | 'called'>
   /**
-   * Variables whose value is being computed, each with the number of definitions before the current one. If a value
-   * contains the variable itself (`x=a$x`), only these definitions are used.
+   * Variables whose value is being computed. The number of a variable is the number of its definitions before the
+   * current definition. If a value contains the variable itself (`x=a$x`), only these earlier definitions are used.
    */
   readonly resolving: Map<string, number>
   /** The values of `$1`, `$2` and so on, inside a function or the text of `sh -c`. undefined if they are unknown. */
   positional: readonly string[] | undefined
   /** The value of `$0`, if `sh -c` sets it. */
   zero: string | undefined
-  /** The texts of all heredocs and `<<<`. Any file descriptor can lead to one of them. */
+  /** The texts of all heredocs and `<<<`. A path such as `/dev/fd/9` can lead to any of these texts. */
   readonly texts: (() => string | undefined)[]
   /** Whether the command contains `shift`. */
   shifts: boolean
-  /** The depth of commands that run commands. */
+  /** How deeply the current command is nested in other commands, as in `sh -c`. */
   depth: number
-  /** Steps of work that may still be spent. */
+  /** The number of steps of work that may still be spent. */
   left: number
 }
 

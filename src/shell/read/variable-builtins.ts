@@ -16,8 +16,8 @@ const options: Readonly<Record<string, OptionTable>> = {
 
 /**
  * Defines the variables that a builtin sets by name: `read c`, `printf -v c`, `mapfile c`, `getopts`, `set -- a b`,
- * `unset c`. If the text does not show the builtin (a wrapper or a variable stands there), `programs/builtins.ts`
- * defines them.
+ * `unset c`. If a wrapper or a variable stands in place of the builtin's name, `programs/builtins.ts` defines the
+ * variables instead.
  */
 export function defineByBuiltin(
   command: Command,
@@ -61,8 +61,8 @@ export function defineByBuiltin(
       for (const arg of args) unsets(arg, state, bind)
       return
     case 'shopt':
-      // A word with a variable or a pattern may become `nocasematch`. BASHOPTS is not defined in `body`, because a
-      // definition there would count as a script: programs run code by this variable (tables/environment.ts).
+      // A word with a variable or a pattern may become `nocasematch`. BASHOPTS is defined in a new body, because a
+      // definition in `body` would count as a script. The reason is that `tables/environment.ts` lists BASHOPTS.
       if (words.some(({ value, text }) => value === 'nocasematch' || /[$`*?[{]/.test(text)))
         define(state, newBody(), 'BASHOPTS', { append: false, values: () => [[unknown]], builtin: true })
       return
@@ -78,7 +78,8 @@ type Bind = (name: string, values: () => readonly Value[], indexed?: boolean) =>
 const element = /^(\w+)\[(.*)\]$/s
 
 /**
- * The index of the first word that `set` assigns to `$1`: after the options or after `--`. undefined if there is none.
+ * The operands of `set` become the values of `$1`, `$2` and so on. Returns the index at which the operands begin: after
+ * the options or after `--`. Returns undefined if all arguments are options.
  */
 function operandsOfSet(args: readonly string[]): number | undefined {
   for (let at = 0; at < args.length; at += 1) {
@@ -91,8 +92,8 @@ function operandsOfSet(args: readonly string[]): number | undefined {
 }
 
 /**
- * Records `unset` of a variable, which is then empty, or of an array element. If an element is removed, the other
- * elements keep their indexes, but another element may then be the first.
+ * Records `unset` of a variable or of an array element. After `unset`, a variable is empty. The elements of an array
+ * keep their indexes, but another element may become the first.
  */
 function unsets(arg: string, state: State, bind: Bind): void {
   const [, name] = element.exec(arg) ?? []
@@ -171,8 +172,8 @@ function defineRead(
       const found = known.map((line) => line.trim()).filter((line) => line !== '')
       if (found.length === 0 || ifs === undefined) return [[unknown]]
       const lists = found.map((line) => line.split(ifs))
-      // A separator other than white space can also stand at the ends of a line, or twice in a row. It then makes empty
-      // fields, so the positions of the fields are uncertain.
+      // A separator other than white space can also stand at the ends of a line, or twice in a row. Such a separator
+      // makes empty fields, so the positions of the fields are uncertain.
       if (!isWhite(ifs)) return [...lists, ...lists.flat().map((field) => [field]), [unknown]]
       if (array !== undefined) return lists
       // The last variable gets the rest of the line. In a loop, `read` reads every line in turn.

@@ -4,7 +4,7 @@ import { searched } from '../tables/environment.ts'
 import { type State, spend, type Value } from './state.ts'
 
 /**
- * The values of variables that are set before the command. An unknown folder is a slash at the beginning and the mark
+ * The values of variables that are set before the command. The value of an unknown folder is `/` and then the mark
  * `unknown`.
  */
 const preset: Readonly<Record<string, string>> = {
@@ -20,10 +20,14 @@ const preset: Readonly<Record<string, string>> = {
   TMPDIR: '/tmp',
 }
 
-/** All possible values of a variable, from all assignments in the command; unknown if there is no assignment. */
+/**
+ * Returns all possible values of a variable, from all assignments in the command. If there is no assignment, returns
+ * the value of `preset` or the mark `unknown`.
+ */
 export function valuesOf(name: string, state: State): readonly Value[] {
   spend(state, 2)
-  // Inside a function, or while another value is computed, the name can have another value. So nothing is cached there.
+  // Inside a function, or while another value is computed, the variable can have another value. So no value is cached
+  // in these cases.
   const settled = state.resolving.size === 0 && state.positional === undefined && state.zero === undefined
   const known = settled ? state.values.get(name) : undefined
   if (known !== undefined) return known
@@ -56,7 +60,11 @@ function assigned(name: string, state: State): readonly Value[] {
   return values.length > mostAlternatives || values.length === 0 ? [[unknown]] : values
 }
 
-/** The values that a variable has if the command has not set it: the value from before the command, or no text. */
+/**
+ * Returns the values that a variable can have where the command may not have set it. Returns none if the command sets
+ * the variable before each use. Otherwise the value is that of `preset`, or empty if the command may have set the
+ * variable, or the mark `unknown`.
+ */
 function otherwise(name: string, state: State): readonly Value[] {
   const unset = state.unset.get(name)
   if (unset === undefined) return []
@@ -67,8 +75,8 @@ function otherwise(name: string, state: State): readonly Value[] {
 }
 
 /**
- * Whether the command assigns an element by index. The order of the elements may then differ from their order in the
- * text.
+ * Whether the command sets or removes an element of the array by index. The order of the elements may then differ from
+ * their order in the text.
  */
 export const isIndexed = (name: string, state: State): boolean =>
   state.definitions.get(name)?.some(({ indexed }) => indexed === true) === true
@@ -78,9 +86,9 @@ const different = (values: readonly Value[]): readonly Value[] =>
   values.length < 2 ? values : [...new Map(values.map((value) => [value.join('\0'), value])).values()]
 
 /**
- * The possible elements at an index; a negative index counts from the end. An element that is not fully known can be
- * several words or none. So after such an element, any later element can be at the index. In a list with explicit
- * indexes, any element can be at the index.
+ * Returns the possible elements at an index. A negative index counts from the end. An element that is not fully known
+ * can be several words or none, so the indexes of all later elements are uncertain. If `indexed` is true, any element
+ * can be at the index.
  */
 export function elementsAt(
   values: readonly Value[],
@@ -137,8 +145,8 @@ export function jointOf(state: State): string {
 }
 
 /**
- * Matches the separators of fields in unquoted values: white space and the characters of `IFS`. undefined if `IFS` is
- * unknown.
+ * Matches the separators of fields in unquoted values: white space and the characters of `IFS`. Returns undefined if
+ * `IFS` is unknown.
  */
 export function separators(state: State): RegExp | undefined {
   if (!state.definitions.has('IFS')) return white

@@ -13,7 +13,10 @@ import { elementsAt, isIndexed, jointOf, separators, valuesOf } from './variable
  * word has several readings if a variable has several values, so all functions here return alternatives.
  */
 
-/** A piece of a word. `split`: it is unquoted, so white space splits it. `cut`: a new field begins before it. */
+/**
+ * A piece of a word. If `split` is true, the piece is an unquoted value, and separators split it into fields. If `cut`
+ * is true, a new field begins before the piece.
+ */
 interface Piece {
   readonly text: string
   readonly quoted: boolean
@@ -86,7 +89,10 @@ const withoutWhatIsUnknown = (part: Piece): Piece => ({ ...part, text: withoutUn
 const joined = (readings: readonly Pieces[]): string[] =>
   readings.map((pieces) => pieces.map(({ text, cut }, at) => (cut && at > 0 ? ` ${text}` : text)).join(''))
 
-/** Every combination of one alternative per column (word). `instead` replaces a column that makes too many of them. */
+/**
+ * Returns every combination of one alternative for each column. A column contains the alternatives of one word. If a
+ * column makes too many combinations, `instead` replaces the alternatives of this column.
+ */
 function product<T>(columns: readonly (readonly (readonly T[])[])[], instead: readonly T[]): T[][] {
   let all: T[][] = [[]]
   for (const readings of columns) all = extended(all, readings, instead)
@@ -135,7 +141,7 @@ function piecesOf(word: Word, state: State): Pieces[] {
   return brace < 0 ? partsOf(parts, false, state) : bracesOf(parts, brace, state)
 }
 
-/** Expands braces. The shell does this first and on the raw text. Then it reads each result as a separate word. */
+/** Expands braces first and on the raw text, like the shell. Then each result is read as a separate word. */
 function bracesOf(parts: readonly WordPart[], at: number, state: State): Pieces[] {
   const text = (some: readonly WordPart[]): string => some.map((part) => part.text).join('')
   const choices = splitBraces(parts[at]?.text ?? '')
@@ -219,7 +225,7 @@ function parameterReadings(
     const operand = partsOf(operation.operand.parts ?? [], quoted, state)
     const plain =
       operation.operand.parts === undefined ? [[stretch(operation.operand.value, quoted, !quoted)]] : operand
-    // `${x+word}` is the word or nothing, whatever the value of x.
+    // `${x+word}` gives the word or nothing, and never the value of x.
     const own = operation.operator.endsWith('+')
       ? [[stretch('', quoted, !quoted)]]
       : filled(which, values, quoted, joint)
@@ -246,7 +252,8 @@ function parameterReadings(
 
 function globbed(part: Extract<WordPart, { type: 'Glob' }>): string {
   if (part.kind !== 'bracket') return part.kind === 'star' ? star : one
-  // If no file matches the pattern, the shell keeps its text. The text can then run code as a subscript.
+  // If no file matches the pattern, the shell keeps the text of the pattern. This text can then run code as a
+  // subscript.
   const subscript = bracketed(part)
   return runsWhenEvaluated(subscript) ? subscript : one
 }
@@ -256,7 +263,7 @@ const isList = (part: Part): boolean =>
     ? part.text === '$@'
     : part.type === 'ParameterExpansion' && part.index?.value === '@'
 
-/** Reads the substitutions in a value, which `${x@P}` runs. */
+/** Reads the substitutions in a value as code, because `${x@P}` runs them. */
 function prompts(values: readonly Value[], state: State): void {
   for (const text of values.flat()) if (isPlain(text) && /\$\(|`/.test(text)) state.shell.code(`: ${text}`)
 }
@@ -271,7 +278,7 @@ function operandsOf(operation: Operation): Word[] {
   return operation.type === 'CaseModification' && operation.operand ? [operation.operand] : []
 }
 
-/** The values of `$name` without an index. For an array, this is its first element. */
+/** Returns the values of `$name` without an index. For an array, such a value is the first element. */
 function ownValues(name: string, state: State): readonly Value[] {
   const values = valuesOf(name, state)
   return /^\W$/.test(name) ? values : elementsAt(values, 0, isIndexed(name, state), state)

@@ -1,6 +1,7 @@
 /*
- * Programs that are not wrappers, but run the value of an option, or load code with an option. Options are listed
- * without dashes. Letters are also found if they are bundled, or have an attached value.
+ * The programs in these tables are not wrappers. But each of them has an option that loads code, or an option whose
+ * value the program runs as a command. `values` lists such options without dashes. An option of one letter is also
+ * found among bundled letters, and its value may be attached to it.
  */
 const list = (text: string): readonly string[] => text.trim().split(/\s+/)
 
@@ -45,14 +46,14 @@ const values: Readonly<Record<string, string>> = {
   'watchman-make': 'r run',
   'consul-template': 'exec',
 }
-/** For each program, the options whose value it runs. */
+/** Maps each program to its options that have a command as value. */
 export const runsValue: ReadonlyMap<string, readonly string[]> = new Map(
   Object.entries(values).map(([name, options]) => [name, list(options)]),
 )
 
 /**
- * A kubeconfig file can name login programs. So the option `--kubeconfig` makes the program load code, unless the file
- * is in `/etc` or in the `.kube` folder of a home folder. Files there are trusted.
+ * A kubeconfig file can name login programs. So the option `--kubeconfig` makes the program load code. This does not
+ * count for files in `/etc` or in the `.kube` folder of a home folder, because these files are trusted.
  */
 const elsewhereConfigured =
   /^--kubeconfig=(?!((~|\/\uFFF0|\/home\/[^/]+|\/root|\/Users\/[^/]+|\/)\/\.kube\/|\/etc\/)(?!.*\.\.))/s
@@ -103,12 +104,12 @@ export const fileTools: ReadonlySet<string> = new Set(
     docker podman helm terraform gh glab jest pytest vitest mocha`),
 )
 
-/** The programs of `fileTools` that open addresses: the addresses of charts, modules, packages and images. */
+/** The programs of `fileTools` that open addresses, e.g. the addresses of charts, modules, packages or images. */
 export const fetchingTools: ReadonlySet<string> = new Set(
   list('helm terraform docker podman dnf yum apk pacman'),
 )
 
-/** Programs whose operands name programs, packages, services or files, but that do not run them. */
+/** Programs that take names of programs, packages, services or files as arguments, but do not run these programs. */
 export const namesPrograms: ReadonlySet<string> = new Set(
   list(`
     brew port zypper nix-env nix-store nix-channel emerge equery scoop choco winget pkg pkg_add pkg_info pkgin opkg eopkg swupd
@@ -129,6 +130,6 @@ export const namesPrograms: ReadonlySet<string> = new Set(
     astyle indent gofmt goimports rustfmt autopep8 isort javap javadoc doxygen pydoc gettext msgfmt
     json yaml hyphen logrotate monit collectd telegraf stow chezmoi`),
 )
-/** Verbs that are followed by names of packages or services, in any program. */
+/** Verbs that stand before names of packages or services, in any program: `install curl`. */
 export const namingVerbs =
   /^(install|reinstall|add|remove|rm|uninstall|purge|info|show|search|list|ls|status|upgrade|update|outdated|deps|uses|pin|unpin|link|unlink|query|is-active|is-enabled|logs|which|help|man|docs|describe|explain|allow|deny|enable|disable|grep|find|--grep|--search|--message|-m)$/

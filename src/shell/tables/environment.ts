@@ -22,8 +22,8 @@ export const runsCode: ReadonlySet<string> = new Set(
 )
 
 /**
- * Like `runsCode`, for variables whose names have a part that varies: settings of git, functions of bash, runners of
- * cargo.
+ * Matches more variables like those in `runsCode`. A part of each name varies: `GIT_CONFIG_KEY_0`, `BASH_FUNC_ls%%`,
+ * `CARGO_TARGET_X_RUNNER`.
  */
 export const runsCodeLike = /^(GIT_CONFIG_(KEY|VALUE)_|BASH_FUNC_|CARGO_TARGET_\w+_RUNNER$)/
 
@@ -55,8 +55,7 @@ export const harmless: ReadonlySet<string> = new Set([
 const rustc = /\blinker\s*=|codegen-backend|linker-plugin-lto=.*\/|link-args?=\S*(-B|fuse-ld=\S*\/)|(^|\s)@/
 
 /**
- * Variables with options of a program. Setting one counts as a script if its value has an option that loads or runs
- * code.
+ * Variables that contain options of a program. A value counts as a script if it has an option that loads or runs code.
  */
 export const optionsFor: Readonly<Record<string, RegExp>> = {
   NODE_OPTIONS:
@@ -69,7 +68,7 @@ export const optionsFor: Readonly<Record<string, RegExp>> = {
   GOFLAGS: /-(toolexec|exec|vettool|overlay)/,
   MAKEFLAGS: /eval|SHELL|-f/,
   GNUMAKEFLAGS: /eval|SHELL|-f/,
-  // The shell expands a prompt each time it shows it; `set -x` shows PS4.
+  // Whenever the shell shows a prompt, it runs the substitutions in the prompt. `set -x` shows PS4.
   PS0: /\$\(|`|\$\{/,
   PS1: /\$\(|`/,
   PS2: /\$\(|`/,
@@ -85,15 +84,15 @@ export const optionsFor: Readonly<Record<string, RegExp>> = {
   FZF_DEFAULT_OPTS: /--(preview|bind)/,
 }
 
-/** Variables with the folders in which programs or libraries are searched. */
+/** Variables that list folders. Programs or libraries are searched in these folders. */
 export const searched: ReadonlySet<string> = new Set(list('PATH LD_LIBRARY_PATH DYLD_LIBRARY_PATH'))
 
 /**
- * Variables whose value reaches a server. It is the address of a proxy or package index, or the name with which the
- * client presents itself.
+ * Variables with a value that reaches a server. The value is the address of a proxy or package index, or the name with
+ * which the client presents itself.
  */
 export const sent =
   /^(GIT_(HTTP_)?USER_AGENT|(HTTPS?|ALL|FTP|SOCKS)_PROXY|GIT_PROXY\w*|GOPROXY|GOSUMDB|(PIP|UV|NPM_CONFIG|YARN|CARGO|BUNDLE|GEM|POETRY|CONDA|HOMEBREW|HELM|RUSTUP|NODE|NVM)_\w*(INDEX|REGISTRY|PROXY|URL|SERVER|MIRROR|DOMAIN|HOST|USER_AGENT|FIND_LINKS)\w*)$/
 
-/** Variables that name a program for a build to start, such as the compiler. */
+/** Variables that tell a build which program it must start. Example: the compiler (`CC`). */
 export const buildTools: ReadonlySet<string> = new Set(list('CC CXX LD AR AS CPP FC RANLIB STRIP NM OBJCOPY'))

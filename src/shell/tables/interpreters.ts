@@ -1,15 +1,15 @@
 /*
- * Programs that run code from a file, an argument, standard input or a prompt. For each program, the table lists the
- * arguments that only print a text if they stand alone. These arguments differ: `python -v` runs code, `node -v` does
- * not.
+ * Programs that run code from a file, an argument, standard input or a prompt. For each program, the table lists
+ * arguments that only print a text if there is no other argument. These arguments differ between programs. Example:
+ * `node -v` prints the version, but `python -v` runs code.
  */
 const list = (text: string): string[] => text.trim().split(/\s+/)
 
-/** Shells for which the text of `-c` is read. */
+/** The shells for which the text of `-c` is read. */
 export const shells: ReadonlySet<string> = new Set(
   list('sh bash dash zsh ksh ksh93 mksh ash rbash yash posh fish csh tcsh osh'),
 )
-/** Shells of other languages, whose code is not read. */
+/** The shells of other languages. Their code is not read. */
 const otherShells = list('pwsh powershell cmd nu elvish xonsh')
 
 const common = list('--version --help -V')

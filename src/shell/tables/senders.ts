@@ -4,8 +4,8 @@
  */
 
 /**
- * Programs that send data out, whatever their arguments are. Their names seldom mean something else. So these names
- * are also searched in text that cannot be parsed.
+ * Programs that send data out with any arguments. Their names seldom mean something else. So text that cannot be parsed
+ * is searched for these names too.
  */
 const unmistakable = `
   curl wget wget2 aria2c axel httpie xh xhs curlie lynx w3m elinks lwp-request lwp-download yt-dlp youtube-dl
@@ -22,21 +22,21 @@ const unmistakable = `
   slackcat matrix-commander mega-put megaput kioclient kioclient5 gvfs-copy cadaver`
 
 /**
- * Programs that send data out, but have names that are also usual words or parts of addresses. These names count only
- * as the name of a command. Text that cannot be parsed is not searched for them.
+ * Programs that send data out in every use. Their names are also usual words or parts of addresses. So such a name
+ * counts only as the name of a command. Text that cannot be parsed is not searched for these names.
  */
 const ambiguous = `http https links fetch mail nail ab hey wrk siege finger lt bore gist ntfy np hping3`
 
 const list = (text: string): string[] => text.trim().split(/\s+/)
 const certain = list(unmistakable)
 export const senders: ReadonlySet<string> = new Set(certain)
-/** All programs that send data out, whatever their arguments are. */
+/** All programs that send data out in every use. */
 export const sendingPrograms: readonly string[] = [...certain, ...list(ambiguous)]
 
 /**
- * Subcommands that send data out. Each entry lists the words of these subcommands, without options. Some programs have
- * readers of their own, because their effect also depends on operands or options (git, npm, gcloud and others). These
- * readers use the entries too.
+ * Maps programs to subcommands that send data out. A bar separates two subcommands. The effect of some programs also
+ * depends on operands or options (git, npm, gcloud and others). For each of these programs, a function of its own reads
+ * the arguments. These functions use this table too.
  */
 const sending: Readonly<Record<string, string>> = {
   // version control
@@ -135,7 +135,7 @@ const sending: Readonly<Record<string, string>> = {
   expo: 'publish',
   eas: 'update|submit|build',
   cf: 'push',
-  // object stores and clouds (programs/copies.ts reads copies by their operands)
+  // object stores and clouds (programs/copies.ts decides by source and target whether a copy sends data out)
   az: 'storage blob upload|storage blob upload-batch|storage blob sync|storage blob copy start|storage file upload|storage file upload-batch|storage fs file upload|storage fs directory upload|storage copy|repos pr create|artifacts universal publish|webapp deploy|webapp up|functionapp deploy|acr build|acr import|vm run-command invoke|vm run-command create|keyvault secret set|storage message put|storage entity insert',
   gcloud:
     'app deploy|functions deploy|run deploy|builds submit|compute scp|compute ssh|pubsub topics publish|storage sign-url|secrets versions add|logging write',
@@ -180,8 +180,9 @@ const sending: Readonly<Record<string, string>> = {
 }
 
 /**
- * More subcommands, only for text that cannot be parsed. In other text, the readers of their programs judge these
- * subcommands, many of them by their operands. Without known operands, each of these subcommands counts as sending.
+ * More subcommands that can send data out. The table is used only for text that cannot be parsed. In such text the
+ * operands are unknown, so these subcommands always count as sending. In other text, the function that reads a
+ * program's arguments judges these subcommands, often by their operands.
  */
 const telling: Readonly<Record<string, string>> = {
   gh: 'pr create|pr new|pr comment|pr review|issue create|issue comment|gist create|release create|release upload|api post|workflow run',
@@ -193,8 +194,8 @@ const telling: Readonly<Record<string, string>> = {
 }
 
 /**
- * Subcommands that send data out if one of the arguments matches the expression. The expression matches an option with
- * data or with a target. `/./` matches any argument.
+ * Subcommands that send data out if an argument matches the expression. Most expressions match an option that gives the
+ * data or the target. `/./` matches any argument.
  */
 const given: Readonly<Record<string, Readonly<Record<string, RegExp>>>> = {
   gcloud: { 'secrets create': /^--data/, 'functions call': /^--(cloud-event-)?data/ },

@@ -2,8 +2,8 @@
 const list = (text: string): string[] => text.trim().split(/\s+/)
 
 /**
- * Test and build tools. A command that starts one with a package runner (`npx`, `uvx`, `bundle exec` and others) does
- * not count as a script.
+ * Test and build tools. Starting such a tool with a package runner (`npx`, `uvx`, `bundle exec` and others) does not
+ * count as a script.
  */
 export const testTools: ReadonlySet<string> = new Set(
   list(`
@@ -18,7 +18,7 @@ export const testTools: ReadonlySet<string> = new Set(
     ctest golangci-lint staticcheck gotestsum`),
 )
 
-/** Tools of which only the matching subcommand is a test or a build. */
+/** Tools that also do other things than test and build. The expression matches the subcommands that test or build. */
 export const testSubcommands: ReadonlyMap<string, RegExp> = new Map([
   ...list(
     'vite next nuxt astro remix ng vue-cli-service react-scripts parcel gatsby expo-doctor storybook',

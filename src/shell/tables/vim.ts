@@ -19,7 +19,8 @@ export const modifiers: ReadonlySet<string> = abbreviated(
 )
 
 /**
- * Commands that are harmless, unless their argument is a program (`!`), an expression (`=`) or the output of a shell.
+ * Commands that are harmless, unless the argument begins with `!` (a program) or `=` (an expression), or contains a
+ * backtick (the output of a shell command).
  */
 export const harmless: ReadonlySet<string> = abbreviated(`
   q[uit] qa[ll] quita[ll] wq wqa[ll] x[it] xa[ll] exi[t] cq[uit] clo[se] on[ly]
@@ -32,7 +33,8 @@ export const harmless: ReadonlySet<string> = abbreviated(`
   reg[isters] mes[sages] h[elp] > < >> <<`)
 
 /**
- * Commands that are harmless if their argument is a single word. With a path or `include`, they load a file of code.
+ * Commands that are harmless if the argument consists of plain words: `syntax on`. With a path or `include`, the
+ * command loads a file of code.
  */
 export const named: ReadonlySet<string> = abbreviated('sy[ntax] filet[ype] colo[rscheme]')
 

@@ -17,13 +17,13 @@ export interface Wrapper extends OptionTable {
   readonly each?: boolean
   /** If true, `NAME=value` words may come before the command. */
   readonly assignments?: boolean
-  /** Options whose value is shell code. */
+  /** The options whose value is shell code. */
   readonly code?: string
   /** If true, the operands are joined to one text, which a shell runs. */
   readonly joined?: boolean
   /** If true, the program starts a shell when it gets no command. */
   readonly shell?: boolean
-  /** Options that make the program show something and run no command. */
+  /** The options that make the program show something and run no command. */
   readonly shows?: string
 }
 
@@ -38,7 +38,7 @@ const personality: Wrapper = {
   shows: 'list show help version V h',
 }
 
-/** The options come from the manuals of the programs (coreutils, util-linux, moreutils, and BSD where it differs). */
+/** The options come from the manuals of coreutils, util-linux and moreutils, and of BSD if its options differ. */
 export const wrappers: Readonly<Record<string, Wrapper>> = {
   // builtins of the shell
   command: { flags: 'pvV', shows: 'v V' },

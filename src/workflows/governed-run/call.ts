@@ -27,7 +27,7 @@ export type CallResult =
   | { readonly kind: 'ended'; readonly outcome: EndedDetails['outcome'] }
   | WaitReason
 
-/** The text beside the call in Temporal's UI. */
+/** Returns the text beside the call in Temporal's UI. */
 function summaryOf({ summary, tool, id }: SkeletonStep, itemIndex: number | null): string {
   const item = itemIndex === null ? '' : `, item ${itemIndex}`
   return `${summary ?? `${tool} for step ${id}`}${item}`
@@ -37,19 +37,21 @@ type ToolActivity = ActivityFunction<[StepRef], StepDone>
 type Tools = Record<string, ToolActivity>
 
 /**
- * A quick call may take this many milliseconds longer than its own time limit, e.g. to wait for its turn. After that,
- * Temporal ends the call, and it is made again as an ordinary activity.
+ * A quick call may take this many milliseconds longer than its own time limit, e.g. to wait for its turn. After this
+ * time, Temporal ends the local activity, and the call is made again as an ordinary activity.
  */
 const localGraceMilliseconds = 2_000
 
 /**
- * Makes one call. In Temporal's UI, operators see the call's summary, and for an ordinary activity the id `step#item`.
+ * Makes one call. Operators see the summary of the call in Temporal's UI. An ordinary activity has the id `step`, or
+ * `step#item` for an item.
  *
- * A quick call is tried once as a local activity, which costs Temporal one event. If the local activity gives no
- * answer, the call is made as an ordinary activity, like every other call. Temporal retries an ordinary activity only
- * after outages and after the death of a worker. PostgreSQL counts the attempts that a step allows.
+ * A quick call is first tried once as a local activity, because this costs Temporal only one event. If the local
+ * activity gives no answer, the call is made as an ordinary activity, like every other call. Temporal retries an
+ * ordinary activity only after outages and after the death of a worker. PostgreSQL counts the attempts that a step
+ * allows.
  *
- * If the run is cancelled, this function waits for the call to end, since the call may have passed its point of no
+ * If the run is cancelled, this function waits for the end of the call. The call may have passed its point of no
  * return.
  */
 export async function callTool(
@@ -64,8 +66,8 @@ export async function callTool(
       await sleep(result.afterMilliseconds, { summary: `until the next try of ${step.id}` })
   }
   const result = await resultOf(ordinaryCall, run, step, itemIndex)
-  // Temporal has given up the ordinary activity and has no outcome. So the call ends as failed. Its rows have the
-  // details.
+  // Temporal has given up the ordinary activity and has no outcome. So the call ends as failed. The details are in the
+  // rows of the call.
   return result.kind === 'again' ? { kind: 'ended', outcome: 'failed' } : result
 }
 
@@ -93,7 +95,7 @@ function ordinaryCall(run: RunInput, step: SkeletonStep, itemIndex: number | nul
   })
 }
 
-/** The call has no answer yet: its worker stopped, or the call took too long or has to wait. */
+/** The call has no answer yet. Its worker stopped, the call took too long, or the call must be tried again later. */
 interface Again {
   readonly kind: 'again'
   readonly afterMilliseconds: number
@@ -112,7 +114,7 @@ async function resultOf(
   } catch (error) {
     // A worker that stops cancels its local activities, although nobody cancelled the run. Such a call is made again.
     if (isCancellation(error) && CancellationScope.current().consideredCancelled) throw error
-    // The SDK wraps failures of ordinary activities only.
+    // The SDK wraps the failure of an ordinary activity, but not the failure of a local activity.
     return readFailure(error instanceof ActivityFailure ? error.cause : error)
   }
 }

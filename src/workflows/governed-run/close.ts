@@ -9,8 +9,9 @@ const patience = '1 minute'
 
 /**
  * Closes the workflow with the status of its run, so that Temporal's list is correct. `completed` becomes Completed,
- * `cancelled` becomes Canceled, and every other status becomes Failed. The type of the failure is the run's status. Its
- * message adds the step that ended the run, and never a value.
+ * `cancelled` becomes Canceled, and every other status becomes Failed. If the cancellation does not arrive in time,
+ * `cancelled` also becomes Failed. The type of the failure is the status of the run. The message names the step that
+ * ended the run, and never contains a value.
  */
 export async function closeAs(status: FinalStatus, stepId: string | undefined): Promise<void> {
   if (status === 'completed') return

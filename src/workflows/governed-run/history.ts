@@ -4,13 +4,14 @@ import type { WaitingCalls } from './waiting-calls.ts'
 
 /**
  * After this number of events, a run continues in a new Temporal history. The server may suggest to continue earlier. A
- * worker that does not have the run in its memory must replay the whole history within the 10 s of a workflow task. One
- * event takes about half a millisecond.
+ * worker that does not have the run in its memory must replay the whole history. For this, it has the 10 s of a
+ * workflow task. The replay of one event takes about half a millisecond.
  */
 const longEnough = 1_500
 /**
- * While calls are in flight, a run cannot leave its Temporal history, so the history keeps growing. `#longSince` is the
- * length at which the history became long enough. At this many times that length, no further call starts.
+ * While calls are in flight, a run cannot leave its Temporal history, so the history keeps growing. No further call
+ * starts when the history has `patience` times the length at which it became long enough (`#longSince`). Example: a
+ * history that became long enough at 1,500 events starts no call from 3,000 events on.
  */
 const patience = 2
 
@@ -28,9 +29,9 @@ interface ItemsUnderWay {
  *
  * A history ends only while no call is in flight. A call is not in flight while it waits for a person, for a slot, for
  * other steps or for a place among the items of its step (items.ts). Once the history is long enough, the run leaves it
- * at the first moment without a call in flight. If branches overlap, there may be no such moment for a long time. So if
- * the history reaches twice that length, no call starts until all calls in flight have ended. A run that is ending does
- * not continue in a new history.
+ * at the first moment without a call in flight. If branches overlap, such a moment may not come for a long time. So
+ * when the history has become `patience` times as long, no call starts until all calls in flight have ended. A run that
+ * is ending does not continue in a new history.
  */
 export class History {
   readonly #run = CancellationScope.current()
@@ -60,7 +61,10 @@ export class History {
     }
   }
 
-  /** Whether a call may start in this history. False while the run is about to continue in a new history. */
+  /**
+   * Returns whether a call may start in this history. The value is false while the run is about to continue in a new
+   * history.
+   */
   get isOpen(): boolean {
     return !this.#closes()
   }
@@ -102,7 +106,10 @@ export class History {
     return this.#ended.has(stepId)
   }
 
-  /** The progress of a `for_each` step that was expanded in an earlier Temporal history of the run. */
+  /**
+   * Returns the progress of a `for_each` step that was expanded in an earlier Temporal history of the run. Returns
+   * undefined if the step has not been expanded.
+   */
   itemsLeft(stepId: string): ItemsLeft | undefined {
     const items = this.#items.get(stepId)
     return items && { ...items, open: [...items.open] }
@@ -126,8 +133,8 @@ export class History {
   }
 
   /**
-   * Returns why this call was waiting when the earlier Temporal history ended; undefined if it was not waiting. A
-   * second request for the same call returns undefined.
+   * Returns why this call was waiting when the earlier Temporal history ended. Returns undefined if the call was not
+   * waiting, or if this function was called before for this call.
    */
   takeWaiting(key: string): WaitReason | undefined {
     const call = this.#carriedWaiting.get(key)

@@ -6,7 +6,8 @@ import { governedRunV1 } from './v1.ts'
 const interpreters: Readonly<Record<number, (input: RunInput) => Promise<void>>> = { 1: governedRunV1 }
 
 /**
- * The workflow of a run. The version in its input selects the interpreter: the same one for the whole life of the run.
+ * The workflow of a run. The version in `input` selects the interpreter. A run has the same interpreter for its whole
+ * life.
  */
 export async function governedRun(input: RunInput): Promise<void> {
   const interpret = interpreters[input.interpreterVersion]

@@ -22,7 +22,10 @@ export class Window {
     this.#size = size
   }
 
-  /** Whether the item with this key has a place or can get one. Without a key: whether a new item can get a place. */
+  /**
+   * Returns whether the item with this key has a place or can get one. Without a key, returns whether a new item can
+   * get a place.
+   */
   hasPlace(key?: string): boolean {
     return this.#places.size < this.#size || (key !== undefined && this.#places.has(key))
   }
@@ -41,13 +44,13 @@ export interface ItemRunner {
   readonly history: History
   /** Whether the run may have one more open call. */
   readonly hasRoom: () => boolean
-  /** Runs an item to its end. This function takes a place in `window` for the item, and frees the place again. */
+  /** Runs an item to its end. Takes a place in `window` for the item, and frees the place again. */
   readonly call: (itemIndex: number, window: Window) => Promise<BadOutcome | null>
 }
 
 /**
- * Runs the remaining items, each as soon as it has a place. Returns the bad outcome of the step; null if there is none.
- * An item that ends the run cancels the other items.
+ * Runs the remaining items. A new item begins as soon as it can have a place and `hasRoom` returns true. Returns the
+ * bad outcome of the step, or null if there is none. An item that ends the run cancels the other items.
  */
 export async function runItems(
   step: SkeletonStep,

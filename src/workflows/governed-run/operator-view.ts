@@ -2,14 +2,14 @@ import type { SkeletonStep, WaitReason } from '../../contract/messages.ts'
 import type { CallResult } from './call.ts'
 
 /*
- * Texts for operators in Temporal's UI, about a run's calls and the things for which the run waits. The texts contain
- * step ids, tools and item numbers, never a parameter.
+ * Texts for operators in Temporal's UI. They describe the calls of a run and the things for which the run waits. They
+ * contain step ids, tools and item numbers, but never a parameter.
  */
 
 /**
- * The text for operators names at most this many things for which the run waits (such as `approval of send`), and at
- * most this many items of a `for_each` step for each thing. The maximum number of values of the search attribute also
- * depends on this number (`searchedBy`).
+ * The texts name at most this many things for which the run waits, such as `approval of send`. For each thing, they
+ * name at most this many items of a `for_each` step. The maximum number of values of the search attribute also depends
+ * on this number (`searchedBy`).
  */
 const mostNamed = 10
 
@@ -21,13 +21,13 @@ const things: Readonly<Record<WaitReason['kind'], string>> = {
 
 interface Thing {
   readonly what: string
-  /** Item numbers of a `for_each` step; empty for other steps. */
+  /** The item numbers of a `for_each` step. Is empty for other steps. */
   readonly items: number[]
 }
 
 /**
- * The words for the thing that a call waits for, e.g. `approval of send`. A slot belongs to the whole run, so no step
- * is named.
+ * Returns the words for the thing that a call waits for, e.g. `approval of send`. A slot belongs to the whole run, so
+ * the words for a slot name no step.
  */
 function wordsOf(key: string, { kind }: WaitReason): { what: string; item: number | null } {
   if (kind === 'slot') return { what: things.slot, item: null }
@@ -37,7 +37,7 @@ function wordsOf(key: string, { kind }: WaitReason): { what: string; item: numbe
   return { what: `${things[kind]} of ${key.slice(0, cut)}`, item: item < 0 ? null : item }
 }
 
-/** The words for a waiting call, given its wake key, e.g. `approval of each, item 3`. */
+/** Returns the words for a waiting call, e.g. `approval of each, item 3`. `key` is the wake key of the call. */
 export function nameOf(key: string, call: WaitReason): string {
   const { what, item } = wordsOf(key, call)
   return item === null ? what : `${what}, item ${item}`
@@ -54,7 +54,10 @@ function thingsOf(calls: readonly (readonly [string, WaitReason])[]): Thing[] {
   return [...found.values()].toSorted((a, b) => (a.what < b.what ? -1 : 1))
 }
 
-/** The words for everything that the run waits for, e.g. `approval of each (items 3, 7), resolution of send, slot`. */
+/**
+ * Returns the words for everything that the run waits for. Example: `approval of each (items 3, 7), resolution of send,
+ * slot`.
+ */
 export function detailsOf(calls: readonly (readonly [string, WaitReason])[]): string {
   const all = thingsOf(calls).map(({ what, items }) => {
     if (items.length === 0) return what
@@ -64,7 +67,7 @@ export function detailsOf(calls: readonly (readonly [string, WaitReason])[]): st
   return shortened(all)
 }
 
-/** Maximum number of ended tries that the details list. */
+/** Temporal's UI shows at most this many tries of a run. */
 const mostListed = 20
 
 /** The newest tries of a run's calls, e.g. `- send, item 3: mail_send completed after 12 ms`. */
@@ -72,7 +75,7 @@ export class Tries {
   readonly #lines: string[] = []
   #earlier = 0
 
-  /** `since`: when the try began, in milliseconds since 1970. */
+  /** `since` is the start of the try, in milliseconds since 1970. */
   add({ id, tool }: SkeletonStep, itemIndex: number | null, result: CallResult, since: number): void {
     const name = itemIndex === null ? id : `${id}, item ${itemIndex}`
     this.#lines.push(`- ${name}: ${tool} ${wordsOfResult(result, since)}`)
@@ -94,8 +97,8 @@ function wordsOfResult(result: CallResult, since: number): string {
 }
 
 /**
- * The values of the search attribute: the kinds of things for which the run waits (`approval`), and then the things
- * themselves (`approval of send`).
+ * Returns the values of the search attribute. The first values are the kinds of things for which the run waits, such as
+ * `approval`. The other values are the things themselves, such as `approval of send`.
  */
 export function searchedBy(calls: readonly (readonly [string, WaitReason])[]): string[] {
   const kinds = calls.map(([, { kind }]) => things[kind])

@@ -1,12 +1,13 @@
 import { CancellationScope, CancelledFailure } from '@temporalio/workflow'
 
 /**
- * Makes a local activity that goes on to its end after a cancellation. If the current scope is cancelled already, this
- * function throws CancelledFailure and does not start the activity.
+ * Runs a local activity to its end, even if the scope is cancelled meanwhile. If the current scope is already
+ * cancelled, throws CancelledFailure and does not start the activity.
  *
- * The SDK fails the workflow task if it cancels a local activity that has ended, but whose result the workflow has not
- * read yet. Then the run stands still until Temporal tries the task again, for seconds or even minutes. So no local
- * activity is ever cancelled. Each of them ends soon: engine activities by themselves, and quick calls by their limit.
+ * No local activity is ever cancelled, because the SDK handles one case badly. If a local activity has ended and the
+ * workflow has not read the result yet, a cancellation fails the workflow task. The run then stands still until
+ * Temporal tries the task again, for seconds or even minutes. Every local activity ends soon anyway. Engine activities
+ * end by themselves, and quick calls have a time limit.
  */
 export async function uncancelled<T>(activity: () => Promise<T>): Promise<T> {
   if (CancellationScope.current().consideredCancelled)

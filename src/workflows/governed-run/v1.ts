@@ -51,11 +51,13 @@ const mostOpen = 200
  * Interpreter version 1 of `governed-run`. It knows the graph of the steps, such as ids and dependencies, but no
  * parameters.
  *
- * A step starts when all its dependencies have ended. Its call is an activity behind the policy interceptor. A held
- * call waits for a wake-up or its expiry and is then scheduled again. The rows of the call decide what happens then. So
- * a forged signal, a reset or a second start of the workflow executes nothing. If a step without `on_error: continue`
- * ends badly, it ends the run: no other step starts, held calls stop waiting, and the run ends after the calls in
- * flight. A long run continues in a new Temporal history (history.ts) under the same id.
+ * A step starts when all its dependencies have ended. The call of a step is an activity behind the policy interceptor.
+ * A held call waits for a wake-up or its expiry, and is then scheduled again. The rows of the call decide what happens
+ * after that. So a forged signal, a reset or a second start of the workflow executes nothing.
+ *
+ * A step without `on_error: continue` ends the run if the step ends badly. No other step starts, held calls stop
+ * waiting, and the run ends after the calls in flight. A long run continues in a new Temporal history (history.ts)
+ * under the same id.
  */
 export async function governedRunV1(input: RunInput): Promise<void> {
   const run = new Run(input)
@@ -85,7 +87,7 @@ class Run {
   readonly #waitingCalls = new WaitingCalls(() => this.#publishWaiting())
   readonly #history: History
   #entered: boolean
-  /** Calls that have begun and not ended, including waiting ones. */
+  /** The number of calls that have begun and not ended. Waiting calls count too. */
   #open = 0
   #failed: Omit<FinishInput, 'runId'> | null = null
   #published = ''
@@ -191,8 +193,8 @@ class Run {
   }
 
   /**
-   * Makes one call. The call may be held and resumed several times. Returns null if the run may continue. The call of
-   * an item starts only when the item has a place in `window`.
+   * Makes one call. The call may be held and resumed several times. Returns the bad outcome of the call, or null if the
+   * call was completed or skipped. The call of an item starts only when the item has a place in `window`.
    */
   async #call(step: SkeletonStep, itemIndex: number | null, window?: Window): Promise<BadOutcome | null> {
     this.#open += 1

@@ -3,31 +3,31 @@ import { slotKey, type WaitReason, type Wake } from '../../contract/messages.ts'
 import { nameOf } from './operator-view.ts'
 
 /**
- * Two counts of wake-ups, both taken at the same moment: for the call itself (`own`), and for a slot of its run
- * (`slot`).
+ * Two numbers of wake-ups at one moment. `own` counts the wake-ups for a certain call. `slot` counts the wake-ups for a
+ * slot of the run. A wake-up for the whole run counts in both numbers.
  */
 export interface WakeCounts {
   readonly own: number
   readonly slot: number
 }
 /**
- * The counts for a call that already waited in an earlier Temporal history. For this call, each wake-up in the present
- * history counts as new.
+ * The counts for a call that already waited in an earlier Temporal history. For such a call, each wake-up in the
+ * present history is new.
  */
 export const noWakeUps: WakeCounts = { own: 0, slot: 0 }
 
 interface WaitingCall {
   readonly key: string
   readonly call: WaitReason
-  /** When the call is tried again if no wake-up comes, in milliseconds since 1970. */
+  /** The time at which the call is tried again if no wake-up comes, in milliseconds since 1970. */
   readonly until: number
   readonly over: Trigger<void>
   isOver: boolean
 }
 
 /**
- * The waiting calls of a run, their wake-ups, and the run's only timer, which is set to the first deadline. One timer
- * per call would add one event per call to every new history.
+ * The waiting calls of a run and their wake-ups. All calls share one timer, which is set to the first deadline. With
+ * one timer per call, every new history would get one more event per call.
  */
 export class WaitingCalls {
   readonly #run = CancellationScope.current()
@@ -78,12 +78,12 @@ export class WaitingCalls {
     this.#changed()
   }
 
-  /** Waiting calls by wake key, in the order in which they began to wait. */
+  /** Returns the waiting calls with their wake keys, in the order in which the calls began to wait. */
   calls(): [string, WaitReason][] {
     return [...this.#waiting.values()].map(({ key, call }) => [key, call])
   }
 
-  /** The waiting calls for which no wake-up has come and whose deadline has not passed. */
+  /** Returns the waiting calls that have had no wake-up and whose deadline has not passed. */
   unwoken(): [string, WaitReason][] {
     return [...this.#waiting.values()].flatMap(({ key, call, isOver }): [string, WaitReason][] =>
       isOver ? [] : [[key, call]],
@@ -100,7 +100,10 @@ export class WaitingCalls {
     wait.over.resolve()
   }
 
-  /** The timer fires at or before the first deadline. If it fires too early, it is set again. */
+  /**
+   * Sets the timer to the deadline of `first`. Without `first`, only stops the timer. The call of `first` may end
+   * before its deadline. The timer then fires before the first deadline of the other calls, and is set again.
+   */
   #setTimer(first: WaitingCall | null): void {
     this.#timer?.scope.cancel()
     this.#timer = null
@@ -129,8 +132,8 @@ export class WaitingCalls {
 }
 
 /**
- * The database's clock decides whether an approval has expired. So the run asks slightly later than `expiresAt`, and at
- * the earliest in one second.
+ * Returns the time at which the run asks again. The database's clock decides whether an approval has expired. So the
+ * run asks slightly later than `expiresAt`, and at the earliest in one second.
  */
 function untilOf({ expiresAt }: WaitReason): number {
   if (expiresAt === null) return Infinity

@@ -25,7 +25,7 @@ export interface GitHub {
   readonly pages: string
   /** Sends a request that changes nothing. */
   readonly read: Exchange
-  /** Sends a request that has an effect, after the point of no return. A cancellation does not stop it. */
+  /** Sends a request that has an effect, after the point of no return. A cancellation does not stop the request. */
   readonly write: Exchange
 }
 
@@ -75,8 +75,8 @@ export async function githubOf(
 }
 
 /**
- * The client's own JSON parser takes minutes for some texts of a megabyte, and nothing else runs meanwhile. So the
- * client gets each answer as plain text.
+ * Marks the answer as plain text, so that the client does not parse it. The client's own JSON parser takes minutes for
+ * some texts of a megabyte, and nothing else runs meanwhile.
  */
 function asText(answer: Response): Response {
   answer.headers.set('content-type', 'text/plain')

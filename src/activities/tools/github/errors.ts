@@ -56,11 +56,14 @@ export async function errorOf(
 /** Seconds to wait if an answer for the secondary rate limit names no time. GitHub documents at least a minute. */
 const secondaryLimitSeconds = 60
 
-/** Whether GitHub refuses the request because of its secondary rate limit. GitHub documents these words. */
+/**
+ * Returns whether GitHub refuses the request because of its secondary rate limit. GitHub documents that the message of
+ * such a refusal names a secondary rate limit.
+ */
 const isSecondaryLimit = ({ message }: RequestError): boolean => /secondary rate limit/i.test(message)
 
 const headerText = (value: string | number | undefined): string | null =>
   value === undefined ? null : String(value)
 
-/** An error with the status alone, for the operator's log. */
+/** Returns an error for the operator's log. The error shows only the status. */
 const bare = (status: number): Error => new Error(`github: ${status}`)

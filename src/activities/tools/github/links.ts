@@ -1,16 +1,16 @@
 /*
- * A parameter can name a repository by a link. Tool policies read only links to github.com, so a limit of a policy
- * refuses every other link. A connection leads to one host. So only a link to this host names a repository of the
- * connection.
+ * A parameter can name a repository by a link. Tool policies read only links to github.com. So a policy that limits the
+ * repositories refuses every other link. But the connection may lead to another host, such as a GitHub Enterprise
+ * server. Only a link to the host of the connection names a repository of the connection.
  */
 
 /**
- * Returns the origin of the web pages that belong to the API at `base`, such as `https://github.com` or the origin of a
- * GitHub Enterprise server.
+ * Returns the origin of the web pages that belong to the API at `base`. Example: `https://api.github.com` becomes
+ * `https://github.com`.
  */
 export function pagesOf(base: string): string {
   const { protocol, host } = new URL(base)
-  // On github.com and ghe.com, the API has a host of its own: `api.` before the host of the pages.
+  // On github.com and ghe.com, the host of the API is the host of the pages with `api.` before it.
   const isApart = /^api\.(?:github\.com|[a-z\d-]+\.ghe\.com)$/.test(host)
   return `${protocol}//${isApart ? host.slice('api.'.length) : host}`
 }

@@ -18,8 +18,9 @@ interface Named extends Repository {
 }
 
 /**
- * Reads the repository that `text` names: `owner/name`, or a link to `pages`. Throws ToolError `github_other_host` if
- * the link leads to another host, and `invalid_params` if it is unclear which repository the text names.
+ * Reads the repository that `text` names. The text is `owner/name`, or a link to `pages`. Throws ToolError
+ * `github_other_host` if the link leads to another host. Throws `invalid_params` if it is unclear which repository the
+ * text names.
  */
 function named(text: string, pages: string): Named {
   const local = localLink(text, pages)
@@ -41,7 +42,9 @@ export function repositoryAt(text: string, pages: string): Repository {
   return { owner, repo }
 }
 
-/** The issue or pull request that `repo` and `number` name together. */
+/**
+ * Returns the issue or pull request that `repo` and `number` name together. `repo` may be a link that has the number.
+ */
 export function issueAt(
   params: { readonly repo: string; readonly number?: number | undefined },
   pages: string,
@@ -55,7 +58,7 @@ export function issueAt(
   return { ...repository, issue_number }
 }
 
-/** The file that `repo`, `path` and `ref` name together; `ref` undefined: the default branch. */
+/** Returns the file that `repo`, `path` and `ref` name together. `ref` is undefined for the default branch. */
 export function fileAt(
   params: {
     readonly repo: string

@@ -7,8 +7,8 @@ import { aFile, anIssue, aRepository, directory, foundCode, issues, pullRequests
 import { fileAt, issueAt, repositoryAt } from './place.ts'
 
 /**
- * A list of issues is read from at most this many pages. GitHub lists pull requests among the issues. They are left
- * out, so one page may have too few issues.
+ * A list of issues is read from at most this many pages. GitHub lists pull requests among the issues. Pull requests are
+ * left out, so one page may have too few issues.
  */
 const mostPages = 10
 
@@ -47,8 +47,9 @@ export const searchCode: ToolBody<'github_search_code'> = async (call, context) 
 }
 
 /**
- * Whether the search may find this repository. If the search covers only the repositories that it names, rules and
- * policies have decided only about these. Every other search may find any repository.
+ * Returns whether the search may find this repository. A bounded search (`SearchScope`) may find only the repositories
+ * that it names. Rules and policies have decided only about these repositories. Every other search may find any
+ * repository.
  */
 function isWithin(query: string, found: string): boolean {
   const scope = searchScope(query)
@@ -77,8 +78,8 @@ export const getFile: ToolBody<'github_get_file'> = async (call, context) => {
 }
 
 /**
- * Whether strangers may have written the content of `ref`. Anybody can open a pull request. If `ref` is the hash of a
- * commit, GitHub also gives commits of forks, and anybody can make a fork.
+ * Returns whether strangers may have written the content of `ref`. Anybody can open a pull request. If `ref` is the
+ * hash of a commit, GitHub also gives commits of forks, and anybody can make a fork.
  */
 const isOfStrangers = (ref: string): boolean => /(?:^|\/)pull\/|^[\da-f]{7,64}$/i.test(ref)
 

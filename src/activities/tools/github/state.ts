@@ -7,8 +7,9 @@ import { issueAt } from './place.ts'
 const issueState = z.object({ title: z.string(), state: z.string(), html_url: z.string() })
 
 /**
- * Reads the state of the issue or pull request that approvers of a comment see. The revision depends on this state
- * alone. GitHub's `updated_at` is not part of it, because `updated_at` changes with every comment and label.
+ * Reads the title and the state of an issue or pull request, for the approvers of a comment. Only these two values
+ * change the revision. GitHub's `updated_at` does not change the revision, because `updated_at` changes with every
+ * comment and label.
  */
 export const readIssueState: StateReaderOf<'github_comment'> = async (call, context) => {
   const github = await githubOf(call, context, 'github_comment')

@@ -7,7 +7,7 @@ import { issueAt, repositoryAt } from './place.ts'
 /*
  * GitHub takes no idempotency key. So each text carries the marker of its call. If the answer of a call was lost, the
  * marker is looked for in the list of recent issues or comments. GitHub's search is not used, because new texts appear
- * in it late.
+ * late in the search.
  */
 
 export const createIssue: ToolBody<'github_create_issue'> = async (call, context) => {

@@ -9,9 +9,9 @@ import { googleOf, type Google } from './client.ts'
 import { fileIdAt } from './place.ts'
 
 /*
- * Reads who can read a file or folder. A file in a shared drive does not name its readers itself, so they are taken
- * from Google's list of permissions. The list also contains people who can read the file because they can read a folder
- * above it.
+ * Reads who can read a file or folder. The description of a file in a shared drive does not name the file's readers. So
+ * the readers are taken from Google's list of permissions. The list also contains people who can read the file because
+ * they can read a folder above it.
  */
 
 const { permissions } = drive('v3')
@@ -33,8 +33,8 @@ const listed = z.object({
 const mostPages = 10
 
 /**
- * Returns all permissions; null: there are more than 1,000. Throws ToolError, which is `google_forbidden` if the
- * account may not see the permissions.
+ * Returns all permissions. Returns null if there are more than 1,000. Throws ToolError. The code of this error is
+ * `google_forbidden` if the account may not see the permissions.
  */
 export async function permissionsOf(google: Google, fileId: string): Promise<readonly Permission[] | null> {
   const all: Permission[] = []
@@ -72,8 +72,8 @@ async function readersOf(google: Google, fileId: string): Promise<readonly Reade
 }
 
 /**
- * Whether the permission belongs to the account that writes. This account may read everything that it writes, so it is
- * not counted among the readers.
+ * Returns whether the permission belongs to the account that writes. This account may read everything that it writes,
+ * so this account is not counted among the readers.
  */
 const isAccount = ({ type, emailAddress }: Permission, account: string | null): boolean =>
   type === 'user' && account !== null && emailAddress?.toLowerCase() === account.toLowerCase()
@@ -86,7 +86,7 @@ function readerOf({ type, emailAddress, domain }: Permission): Reader {
 
 /**
  * Returns who can read the folder of the new document. Without `folder`, the document is in the account's own Drive.
- * Only this account can read it there.
+ * Only this account can read a document there, so the list is empty.
  */
 export const audienceOfFolder: AudienceReaderOf<'docs_create'> = async (call, context) => {
   const { folder } = call.params
@@ -109,6 +109,6 @@ export const audienceOfSpreadsheet: AudienceReaderOf<'sheets_append'> = async (c
   }
 }
 
-/** Whether the connection was made without the right that a request needs. */
+/** Returns true if the error says that the connection lacks a right which the request needs. */
 export const lacksRight = (error: unknown): boolean =>
   error instanceof ToolError && (error.code === connectionLacksScope || error.code === 'google_missing_scope')

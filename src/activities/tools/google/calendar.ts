@@ -11,8 +11,8 @@ import { googleOf, type Google } from './client.ts'
 import { isTimeZone, localAt, nextBusinessDay, startAt } from './event-time.ts'
 
 /*
- * The id of an event is made from the key of its call. Google does not always report that an id is taken. So a call
- * whose answer was lost is not sent again with its id. Instead, the event with this id is looked for.
+ * The id of an event is made from the key of its call. Google does not always report that an id is taken. So after a
+ * lost answer, the call is not sent again with the same id. Instead, the event with this id is looked for.
  */
 
 const { events } = calendarApi('v3')
@@ -23,7 +23,7 @@ type Params = ToolParams<'calendar_create_event'>
 const mostAttendees = 200
 const defaults = defaultsOf.calendar_create_event
 
-/** The id of the event of a call. Google wants base32hex: `0-9` and `a-v`. */
+/** Returns the id of the event of a call. Google allows only the characters `0-9` and `a-v` (base32hex). */
 const eventIdOf = (call: Pick<ToolCall<unknown>, 'idempotencyKey'>): string => `cs${digestOf(call)}`
 
 const calendarOf = ({ calendar = defaults.calendar }: Params): string => calendarIdOf(calendar)
@@ -74,8 +74,8 @@ const readEvent = (google: Google, calendarId: string, eventId: string): Promise
 const meetingPauses = [250, 750, 1_500]
 
 /**
- * Reads an event again until Google has made its video meeting. The event exists already. So after a failure, the event
- * is returned without the link to the meeting.
+ * Reads an event again until Google has made its video meeting, but not longer than `meetingPauses`. After a failure,
+ * returns the event without the link to the meeting, because the event exists already.
  */
 async function withMeeting(
   google: Google,
@@ -93,7 +93,7 @@ async function withMeeting(
       event = read
     }
   } catch {
-    // The event exists, so the outcome is known. A failure or a cancellation changes nothing about that.
+    // The event exists already. So a failure or a cancellation does not change the outcome.
   }
   return event
 }
@@ -134,9 +134,9 @@ const revisionOf = (account: string | null, start: number): string =>
   `${new Date(start).toISOString()} ${account ?? ''}`
 
 /**
- * Returns when the event would start if the call were made now. If the parameters name no start, the start in
- * `approved` is used while it lies in the future. Otherwise the start is on the next business day. `approved`: the
- * revision that the approvers saw.
+ * Returns when the event would start if the call were made now. `approved` is the revision that the approvers saw.
+ * Without the parameter `start`, the event starts at the time in `approved` if this time lies in the future. If
+ * `approved` has no such time, the event starts on the next business day.
  */
 export async function plannedEvent(
   google: Google,

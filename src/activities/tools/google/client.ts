@@ -34,11 +34,11 @@ type Exchange = <Form extends z.ZodType>(
  * the table in errors.ts.
  */
 export interface Google {
-  /** The account of the connection; null if Google does not name it. */
+  /** The account of the connection. Is null if Google does not name the account. */
   readonly account: string | null
   /** Sends a request that changes nothing. */
   readonly read: Exchange
-  /** Sends a request that has an effect, after the point of no return. A cancellation does not stop it. */
+  /** Sends a request that has an effect, after the point of no return. A cancellation does not stop the request. */
   readonly write: Exchange
 }
 

@@ -1,6 +1,6 @@
 /*
- * Makes plain lines from a document: headings with `#`, list items with `-`, and the cells of a table between `|`.
- * Parts of Google's answers that do not have the documented form are left out.
+ * Makes plain lines from a document. Headings begin with `#`, list items begin with `-`, and the cells of a table stand
+ * between `|`. Some parts of Google's answers may not be as Google documents them. Such parts are left out.
  */
 
 type Fields = Readonly<Record<string, unknown>>
@@ -14,8 +14,8 @@ const textIn = (value: unknown): string => (typeof value === 'string' ? value : 
 const mostDepth = 20
 
 /**
- * Selects `depth` levels of tabs in the notation of Google's parameter `fields`. Google's editor makes at most three
- * levels.
+ * Returns the part of Google's parameter `fields` that selects `depth` levels of tabs. Google's editor makes at most
+ * three levels.
  */
 const tabFields = (depth: number): string => {
   const own = 'tabProperties.title,documentTab.body.content(paragraph,table(tableRows(tableCells.content)))'
@@ -23,7 +23,7 @@ const tabFields = (depth: number): string => {
 }
 export const documentFields = `documentId,title,tabs(${tabFields(5)})`
 
-/** Returns the text of all tabs; null: the document is nested deeper than any document of Google. */
+/** Returns the text of all tabs. Returns null if the document is nested deeper than any document of Google. */
 export function textOfTabs(tabs: unknown): string | null {
   const reader = new Reader()
   const isOne = listOf(tabs).length === 1 && listOf(fieldsOf(listOf(tabs)[0])['childTabs']).length === 0

@@ -11,8 +11,8 @@ import { fileIdAt } from './place.ts'
 
 /*
  * A document is made by uploading its text to Drive. One request makes the file with its text, its folder and the mark
- * of the call. Drive does not let us choose the id of a document. So a document is found by its mark, a property that
- * only this client of Google's APIs sees.
+ * of the call. Drive does not let us choose the id of a document. So after a lost answer, the document is found by its
+ * mark. The mark is a property of the file. Only this client of Google's APIs sees the property.
  */
 
 const { documents } = docs('v1')
@@ -42,7 +42,7 @@ export const readDocument: ToolBody<'docs_read'> = async (call, context) => {
   return { output: { document_id: documentId, title: found.title, text, url: linkTo(documentId) } }
 }
 
-/** Throws ToolError if Google answered with another file, because rules have decided about `asked` only. */
+/** Throws ToolError if Google answered with another file, because rules have decided only about `asked`. */
 export function requireSame(asked: string, got: string): void {
   if (asked === got) return
   throw new ToolError(
@@ -111,6 +111,6 @@ export const findDocument: FinderOf<'docs_create'> = async (call, context) => {
   )
   const [first] = found
   if (first !== undefined) return { kind: 'done', output: { document_id: first.id, url: linkTo(first.id) } }
-  // Further pages may follow an empty page. So this page alone does not prove that the document is absent.
+  // Further pages may follow an empty page. So an empty page alone does not prove that the document is absent.
   return { kind: incompleteSearch || nextPageToken !== undefined ? 'unclear' : 'absent' }
 }

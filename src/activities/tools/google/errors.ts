@@ -6,7 +6,7 @@ import { ToolError, type OutcomeUnknown } from '../executor.ts'
 
 export interface Answer {
   readonly status: number
-  /** undefined if the body is no JSON. */
+  /** Is undefined if the body is not JSON. */
   readonly json: unknown
   readonly headers: Pick<Headers, 'get'>
 }
@@ -25,7 +25,10 @@ const full: Said = [
   'the Drive has no room: free some, or use a folder of a shared drive',
 ]
 
-/** Errors by the reason that Google's answer names. Google's older and newer APIs write these reasons differently. */
+/**
+ * The error for each reason that an answer of Google can name. Google's older and newer APIs write these reasons
+ * differently. Example: `rateLimitExceeded` and `RATE_LIMIT_EXCEEDED`.
+ */
 const byReason = new Map<string, Said | typeof limited>([
   ['rateLimitExceeded', limited],
   ['userRateLimitExceeded', limited],
@@ -41,7 +44,10 @@ const byReason = new Map<string, Said | typeof limited>([
   ['teamDriveFileLimitExceeded', full],
 ])
 
-/** Error codes and messages for Google's refusals. Google did nothing, and would refuse the same request again. */
+/**
+ * Error codes and messages for Google's refusals, by HTTP status. Google did nothing, and would refuse the same request
+ * again.
+ */
 const byStatus: Readonly<Record<number, Said>> = {
   403: [
     'google_forbidden',
@@ -58,7 +64,7 @@ const byStatus: Readonly<Record<number, Said>> = {
 const failures = failuresOf({ prefix: 'google', title: 'Google' })
 export const { unreadable } = failures
 
-/** The errors that Google's answer lists. The lists are empty if the answer has another form. */
+/** The errors that Google's answer lists. A list is empty if the answer has no valid list in its place. */
 const refused = z.object({
   error: z.object({
     errors: z
@@ -79,8 +85,8 @@ function reasonsOf(json: unknown): readonly string[] {
 
 /**
  * Converts Google's refusal to the error of the tool. Status 409 says that the thing to be made exists already. Perhaps
- * an earlier attempt of the call has made it. So for a request that must not be sent twice, the outcome is then
- * unknown. `expired` makes the error for a refused credential.
+ * an earlier attempt of the call has made this thing. So after status 409, the outcome of a request that must not be
+ * sent twice is unknown. `expired` makes the error for a refused credential.
  */
 export async function refusalOf(
   { status, json, headers }: Answer,
@@ -109,7 +115,8 @@ const refusedValues = (status: number): Said => [
 
 /** Returns the error of a request without a usable answer. */
 export function unansweredOf(error: unknown, sending: Sending): unknown {
-  // Google's client wraps an error of our `fetch` in an error that holds the whole request.
+  // Google's client wraps an error of our `fetch` in another error, which contains the whole request. Only the inner
+  // error is used.
   const inner = (error as { cause?: unknown } | null)?.cause ?? error
   if (inner instanceof OutgoingError) return failures.unanswered(inner, sending)
   if (inner instanceof ToolError) return inner

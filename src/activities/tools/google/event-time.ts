@@ -2,13 +2,13 @@ import { builtins } from '../../../policy/builtins.ts'
 import { invalidParams } from '../executor.ts'
 
 /*
- * Times of events. Local times are `YYYY-MM-DDTHH:MM:SS`, instants are milliseconds since 1970.
+ * A local time is a text of the form `YYYY-MM-DDTHH:MM:SS`. An instant is a number of milliseconds since 1970.
  */
 
 const day = 86_400_000
 const firstHour = '10:00:00'
 
-/** The local time at an instant. */
+/** Returns the local time at an instant. */
 export const localAt = (instant: number, timeZone: string): string =>
   builtins(new Date(instant), timeZone).now.slice(0, 19)
 
@@ -24,7 +24,10 @@ function instantOf(local: string, timeZone: string): number {
   return localAt(before, timeZone) !== local && localAt(after, timeZone) === local ? after : before
 }
 
-/** The next day from Monday to Friday after `now`, at 10:00 in the time zone. Public holidays are ignored. */
+/**
+ * Returns the instant of 10:00 on the next day after `now` that is not a Saturday or Sunday. The day and the time are
+ * in the time zone. Public holidays are ignored.
+ */
 export function nextBusinessDay(now: number, timeZone: string): number {
   const today = Date.parse(`${localAt(now, timeZone).slice(0, 10)}T00:00:00Z`)
   let next = today + day
@@ -35,8 +38,8 @@ export function nextBusinessDay(now: number, timeZone: string): number {
 const form = /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2})(:\d{2})?(?:\.\d{1,9})?(Z|[+-]\d{2}:\d{2})?$/
 
 /**
- * Reads the parameter `start`. A time without an offset is a local time in the calendar’s time zone. Throws ToolError
- * `invalid_params`.
+ * Returns the instant of the parameter `start`. A time without an offset is a local time in the calendar’s time zone.
+ * Throws ToolError `invalid_params` if the text is no date with a time.
  */
 export function startAt(text: string, timeZone: string): number {
   const [, date = '', minutes = '', seconds = ':00', offset] = form.exec(text.trim()) ?? []
@@ -50,11 +53,11 @@ export function startAt(text: string, timeZone: string): number {
   )
 }
 
-/** Whether the date and the time of day exist. JavaScript reads February 30 as March 2. */
+/** Returns whether the date and the time of day exist. JavaScript reads February 30 as March 2. */
 const isTime = (asUtc: number, local: string): boolean =>
   !Number.isNaN(asUtc) && new Date(asUtc).toISOString().slice(0, 19) === local
 
-/** Whether this program knows the time zone. */
+/** Returns whether this program knows the time zone. */
 export function isTimeZone(name: string): boolean {
   try {
     builtins(new Date(0), name)

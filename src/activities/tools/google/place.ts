@@ -2,9 +2,9 @@ import { fileIdOf, googleFileId } from '../../../policy/readers/google-links.ts'
 import { invalidParams } from '../executor.ts'
 
 /**
- * Returns the id of the file that a link or a bare id names, and reads the text in the same way as rules. The text is
- * not trimmed, because a rule compares a text with spaces around it exactly as it is. Throws ToolError
- * `invalid_params`.
+ * Returns the id of the file that `text` names. The text is a link, or the id itself. Rules read the text in the same
+ * way. An id with spaces around it is refused, because rules do not remove these spaces. Throws ToolError
+ * `invalid_params` for every other text.
  */
 export function fileIdAt(param: string, text: string): string {
   const id = fileIdOf(text)
@@ -16,19 +16,19 @@ export function fileIdAt(param: string, text: string): string {
 
 /** The part of a spreadsheet that a call reads or writes. */
 export interface SheetPlace {
-  /** The name of the sheet; null: the sheet that `gid` names, or the first sheet. */
+  /** The name of the sheet. Is null for the sheet that `gid` names. If `gid` is also null, the first sheet is meant. */
   readonly title: string | null
-  /** The id of the sheet that a link names; null: the link names none. */
+  /** The id of the sheet that a link names. Is null if the link names no sheet. */
   readonly gid: number | null
-  /** Cells in A1 notation; null: all cells. */
+  /** Cells in A1 notation. Is null for all cells. */
   readonly cells: string | null
 }
 
 const cellsForm = /^(?:[A-Za-z]{1,3}\d{0,7}|\d{1,7})(?::(?:[A-Za-z]{1,3}\d{0,7}|\d{1,7}))?$/
 
 /**
- * Finds out which sheet and cells the call means, from `range` and from the sheet in the link. `titles` are the names
- * of all sheets. Throws ToolError `invalid_params`.
+ * Finds out which sheet and cells the call means. The sheet is in `range` or in the link, and the cells are in `range`.
+ * `titles` are the names of all sheets. Throws ToolError `invalid_params`.
  */
 export function sheetPlaceAt(link: string, range: string | undefined, titles: readonly string[]): SheetPlace {
   const gid = /[#?&]gid=(\d{1,10})(?:&|$)/.exec(googleFileId(link) === null ? '' : link.trim())?.[1]
@@ -48,7 +48,7 @@ export function sheetPlaceAt(link: string, range: string | undefined, titles: re
   return { title, gid: null, cells: cells ?? null }
 }
 
-/** The number of the first column of `cells`, counted from 0 for `A`. */
+/** Returns the number of the first column of `cells`. Column `A` has the number 0. */
 export function firstColumnOf(cells: string | null): number {
   const letters = /^[A-Za-z]+/.exec(cells ?? '')?.[0]?.toUpperCase() ?? 'A'
   let column = 0

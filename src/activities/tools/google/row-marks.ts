@@ -3,9 +3,9 @@ import type { Look, ToolCall } from '../executor.ts'
 import { digestOf } from '../marker.ts'
 
 /*
- * One request sends the rows and the mark of their call to Google. Google carries out all of this request or nothing.
- * The mark is a developer metadata entry of the spreadsheet. We choose the id of the mark, and Google refuses an id
- * that is taken. So the same request does not add the rows twice, and the mark proves that the rows were added.
+ * One request sends the rows and the mark of their call to Google. Google carries out the whole request or nothing. The
+ * mark is a developer metadata entry of the spreadsheet. We choose the id of the mark, and Google refuses an id that is
+ * taken. So the same request does not add the rows twice, and the mark proves that the rows were added.
  *
  * A spreadsheet has room for 30,000 characters of metadata, which is about 1,500 marks. So each call removes marks that
  * nobody looks for any more.
@@ -19,7 +19,7 @@ export interface Mark {
   readonly value: string
 }
 
-/** The metadata key. It is short, because its characters count for each mark. */
+/** The key of each mark's metadata entry. The key is short, because each mark uses up room for the key. */
 const key = 'cs'
 const nameLength = 12
 const keptMinutes = 25
@@ -48,10 +48,10 @@ export const markOfRows = (call: Keyed): sheets_v4.Schema$DeveloperMetadata => (
 export const madeBy = (call: Keyed, marks: readonly Mark[]): boolean =>
   marks.some(({ value }) => value.startsWith(nameOf(call)))
 
-/** Whether a mark that the call has made is certainly still there. */
+/** Returns true as long as no other call can have removed this call's mark. */
 export const isSafeToLook = ({ sentSecondsAgo }: Look): boolean => sentSecondsAgo < safeSeconds
 
-/** The ids of marks that are so old that nobody looks for them. */
+/** Returns the ids of marks that are so old that no attempt looks for them. */
 export const marksToRemove = (marks: readonly Mark[]): readonly number[] =>
   marks
     .filter(({ value }) => {

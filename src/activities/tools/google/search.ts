@@ -24,7 +24,7 @@ const found = z.object({
   ).default([]),
 })
 
-/** A quoted text in Drive's query language. */
+/** Quotes a text for Drive's query language. */
 const quoted = (text: string): string => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`
 
 export const searchDrive: ToolBody<'drive_search'> = async (call, context) => {

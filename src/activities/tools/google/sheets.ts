@@ -59,13 +59,13 @@ export async function sheetOf(google: Google, { spreadsheet, range }: Params): P
 const isNamed = (place: SheetPlace, title: string, sheetId: number): boolean =>
   place.title === null ? place.gid === null || place.gid === sheetId : place.title === title
 
-/** The name of a sheet as A1 notation writes it. */
+/** Returns the name of a sheet in A1 notation. */
 const quotedName = ({ title }: Pick<NamedSheet, 'title'>): string => `'${title.replaceAll("'", "''")}'`
 
 const cell = z.union([z.string(), z.number(), z.boolean(), z.null()])
 const values = z.object({ range: z.string(), values: z.array(z.array(cell)).default([]) })
 
-/** Reads the values of cells. `cells` is in A1 notation; null: all cells of the sheet. */
+/** Reads the values of cells. `cells` is in A1 notation, and is null for all cells of the sheet. */
 async function valuesOf(
   google: Google,
   sheet: NamedSheet,

@@ -21,7 +21,7 @@ const accountShown = (account: string | null) => ({
   'Google account': account ?? 'Google does not say whose it is',
 })
 
-/** Reads when the event would start, and with which account. */
+/** Reads when the event would start, and which account would create the event. */
 export const readEvent: StateReaderOf<'calendar_create_event'> = async (call, context) => {
   const google = await googleOf(call, context, 'calendar_create_event')
   const { revision, local, timeZone } = await plannedEvent(google, call.params)
@@ -38,8 +38,9 @@ const aFolder = z.object({
 const mostNamed = 10
 
 /**
- * The people, groups and domains that can read a file or folder. `hidden`: the account may not see who can read it.
- * `no right`: the connection lacks the right to ask. null: more than 1,000 people, groups or domains can read it.
+ * The people, groups and domains that can read a file or folder. Is null if there are more than 1,000 of them. `hidden`
+ * means that the account may not see who can read the file or folder. `no right` means that the connection lacks the
+ * right to ask.
  */
 type Sharing = readonly Permission[] | null | 'hidden' | 'no right'
 
@@ -92,8 +93,8 @@ export const readFolder: StateReaderOf<'docs_create'> = async (call, context): P
 }
 
 /**
- * Returns everybody who can read the file or folder, for the revision. Approvers see only some of these people, but the
- * revision covers all of them.
+ * Returns the part of the revision that stands for everybody who can read the file or folder. Approvers see only some
+ * of these people, but the revision covers all of them.
  */
 const everybodyIn = (sharing: Sharing): Json =>
   typeof sharing === 'string' || sharing === null
@@ -120,7 +121,7 @@ async function sharingOfSpreadsheet(
   }
 }
 
-/** Reads the sheet to which rows are added, its first row, and who can read the spreadsheet. */
+/** Reads the sheet to which rows are added. Also reads the sheet's first row, and who can read the spreadsheet. */
 export const readSheet: StateReaderOf<'sheets_append'> = async (call, context) => {
   const google = await googleOf(call, context, 'sheets_append')
   const sheet = await sheetOf(google, call.params)

@@ -6,8 +6,8 @@ import { restOf, type Rest } from '../rest/client.ts'
 import type { RestErrors } from '../rest/errors.ts'
 
 /**
- * The names of fields that an error message may show: the fields that each Jira site has, and the ids of fields that a
- * site adds (`customfield_…`).
+ * The names of fields that an error message may show. They are the fields that each Jira site has, and the ids of
+ * fields that a site adds (`customfield_…`).
  */
 const fieldName =
   /^(?:project|issuetype|summary|description|labels|priority|reporter|assignee|components|versions|fixVersions|environment|duedate|parent|security|customfield_\d{1,10})$/
@@ -40,21 +40,21 @@ const errors: RestErrors = {
 /** Requests to Jira with the connection of one call. */
 export interface Jira extends Rest {
   /**
-   * The key of an issue that a parameter names. Throws ToolError `invalid_params`, or `jira_other_site` for a link to
-   * another site.
+   * Returns the key of the issue that a parameter names. Throws ToolError `jira_other_site` for a link to another site.
+   * Throws `invalid_params` for any other text that names no issue.
    */
   issueAt(text: string): string
-  /** The key of a project that a parameter names. Throws the same errors as `issueAt`. */
+  /** Returns the key of the project that a parameter names. Throws the same errors as `issueAt`. */
   projectAt(text: string): string
   /** Throws ToolError `jira_moved` if Jira answers with another issue or project than `asked`. */
   requireSame(what: 'issue' | 'project', asked: string, got: string): void
-  /** The address of the web page of an issue. */
+  /** Returns the address of the web page of an issue. */
   pageOf(key: string): string
 }
 
 /**
  * Makes `Jira` for one call. The client library `jira.js` is not used, because it loads 1,566 modules for any request.
- * Only tests use its types and schemas, to check their stand-in for Jira.
+ * Only tests use types and schemas of `jira.js`, to check the stand-in for Jira.
  */
 export async function jiraOf(
   call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,

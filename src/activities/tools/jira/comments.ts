@@ -70,7 +70,10 @@ export const findComment: FinderOf<'jira_comment'> = async (call, context, look)
   }
   return { kind: 'unclear' }
 
-  /** Reads the properties of these comments, because the list of an issue's comments does not show them. */
+  /**
+   * Returns the id of the comment that has the mark of the call. Reads the properties of these comments, because the
+   * list of an issue's comments does not show properties.
+   */
   async function markedAmong(ids: readonly string[]): Promise<string | undefined> {
     if (ids.length === 0) return undefined
     const { values } = await jira.read(markedComments, {

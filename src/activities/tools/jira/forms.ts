@@ -3,7 +3,7 @@ import { listOf } from '../bounded-list.ts'
 
 /* The fields that are read in Jira's answers. Other fields are ignored. */
 
-/** The form of keys is checked, because keys go into links and back into requests. */
+/** Each key must match a pattern, because keys go into links and back into requests. */
 const key = z.string().regex(/^[A-Z][A-Z\d_]{0,254}-\d{1,10}$/)
 const id = z.string().regex(/^\d{1,19}$/)
 
@@ -33,14 +33,14 @@ export const markedIssues = z.object({
   issues: listOf(
     z.object({
       key,
-      // A property of another form was not made by Countersign, so it is ignored.
+      // A property with other contents was not made by Countersign, so it is ignored.
       properties: z.object({ [markProperty]: mark.optional().catch(undefined) }).nullish(),
     }),
   ),
   nextPageToken: z.string().max(10_000).nullish(),
 })
 
-/** Jira answers with the list of the files that it has taken. */
+/** Jira answers an upload with the list of the files that it has stored. */
 export const madeFiles = z.array(z.unknown()).length(1)
 
 /** The list of comments in which a finder looks for the mark of a call. The newest comments come first. */

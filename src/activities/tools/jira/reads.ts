@@ -44,8 +44,8 @@ function ofQuery(error: unknown): unknown {
 }
 
 /**
- * Reads an issue by its present key. Throws ToolError `jira_moved` for a former key, by which Jira also finds the
- * issue. Version 2 of the API gives texts in Jira's wiki markup.
+ * Reads an issue by its present key. Jira also finds an issue by a former key. For such a key, this function throws
+ * ToolError `jira_moved`. Version 2 of the API gives texts in Jira's wiki markup.
  */
 export async function issueCalled(
   jira: Jira,
@@ -63,8 +63,8 @@ export async function issueCalled(
 }
 
 /**
- * Reads a project by its present key. Throws ToolError `jira_moved` for a former key, by which Jira also finds the
- * project.
+ * Reads a project by its present key. Jira also finds a project by a former key. For such a key, this function throws
+ * ToolError `jira_moved`.
  */
 export async function projectCalled(jira: Jira, text: string): Promise<z.output<typeof aProject>> {
   const asked = jira.projectAt(text)

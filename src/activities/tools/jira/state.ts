@@ -4,8 +4,8 @@ import { jiraOf } from './client.ts'
 import { issueCalled, projectCalled } from './reads.ts'
 
 /**
- * Reads the state of the issue that approvers of a comment see. The revision depends on this state alone. Jira's
- * `updated` is not part of it, because `updated` changes with every comment.
+ * Reads the key, the summary and the status of an issue, for the approvers of a comment. Only these values change the
+ * revision. Jira's `updated` does not change the revision, because `updated` changes with every comment.
  */
 export const readIssueState: StateReaderOf<'jira_comment'> = async (call, context) => {
   const jira = await jiraOf(call, context, 'jira_comment')
@@ -17,7 +17,7 @@ export const readIssueState: StateReaderOf<'jira_comment'> = async (call, contex
   }
 }
 
-/** Reads the project that approvers of a new issue see. */
+/** Reads the id, the key and the name of the project, for the approvers of a new issue. */
 export const readProjectState: StateReaderOf<'jira_create_issue'> = async (call, context) => {
   const jira = await jiraOf(call, context, 'jira_create_issue')
   const { id, key, name } = await projectCalled(jira, call.params.project)

@@ -14,8 +14,9 @@ import { documentOf } from './text.ts'
 export const createIssue: ToolBody<'jira_create_issue'> = async (call, context) => {
   const { summary, description, type = defaultsOf.jira_create_issue.type, labels } = call.params
   const jira = await jiraOf(call, context, 'jira_create_issue')
-  // Rules decided about the key in the call. `projectCalled` refuses a former key, because Jira would create the issue
-  // in another project.
+  // The rules have judged the project key in the call. This key may be a former key of a project that has another key
+  // now. `projectCalled` refuses a former key. Otherwise Jira would create an issue in a project that the rules did not
+  // judge.
   const { id } = await projectCalled(jira, call.params.project)
   const fields = {
     project: { id },
@@ -37,9 +38,9 @@ export const createIssue: ToolBody<'jira_create_issue'> = async (call, context) 
 const mostPages = 10
 
 /**
- * Looks for the mark among the project's new issues. A new issue appears in Jira's search after seconds, sometimes
- * after minutes. So if no issue is found, the call may still have made one, and the result is `unclear`. Then the call
- * is looked for again, and finally a person decides.
+ * Looks for the mark among the project's new issues. A new issue appears in Jira's search only after seconds or
+ * minutes. So the call may have made an issue that is not found yet. Then the result is `unclear`, and the call is
+ * looked for again. Finally, a person decides.
  */
 export const findIssue: FinderOf<'jira_create_issue'> = async (call, context, look) => {
   const jira = await jiraOf(call, context, 'jira_create_issue')

@@ -21,7 +21,7 @@ interface Generated {
   readonly usage: Usage
 }
 
-/** Turns off the library's warnings. They would list unsupported features of a model on the standard error. */
+/** Turns off the library's warnings. The warnings would list unsupported features of a model on the standard error. */
 ;(globalThis as { AI_SDK_LOG_WARNINGS?: unknown }).AI_SDK_LOG_WARNINGS = false
 
 /** Sends one request. The library repeats nothing, records nothing, and reads no environment variable. */
@@ -65,7 +65,10 @@ function modelOf(
   })(model)
 }
 
-/** Renames the field `max_tokens`. OpenAI's own service refuses this old name for its newer models. */
+/**
+ * Renames the field `max_tokens` to `max_completion_tokens`. For its newer models, OpenAI's own service refuses the old
+ * name.
+ */
 export const withNewName = ({
   max_tokens: max,
   ...body
@@ -75,7 +78,8 @@ export const withNewName = ({
 })
 
 /**
- * Returns null if the service does not count the tokens. The library then gives 0, but a text has at least one token.
+ * Returns null if the service does not count the tokens. In this case the library gives 0, although every text has at
+ * least one token.
  */
 const tokens = (count: number | undefined): number | null =>
   count !== undefined && Number.isSafeInteger(count) && count > 0 ? count : null

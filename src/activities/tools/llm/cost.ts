@@ -1,6 +1,6 @@
 import type { TokenPrice } from '../../../shared/model-prices.ts'
 
-/** A service may add this many tokens of its own to a prompt, for example for roles and rules. */
+/** A service may add up to this many tokens of its own to a prompt, for example for roles and rules. */
 const addedTokens = 2_000
 
 interface Asked {
@@ -9,7 +9,7 @@ interface Asked {
 }
 
 export interface Usage {
-  /** null: the service does not say. */
+  /** Is null if the service does not count the tokens. */
   readonly input_tokens: number | null
   readonly output_tokens: number | null
 }
@@ -23,12 +23,12 @@ export function mostCost(price: TokenPrice, { prompt, system = '' }: Asked, maxT
   return inUnits(price, bytes + addedTokens, maxTokens)
 }
 
-/** Returns the cost of an answer, but at most `most`. If the answer does not count its tokens, the cost is `most`. */
+/** Returns the cost of an answer, but at most `most`. If the service has not counted the tokens, returns `most`. */
 export function costOf(price: TokenPrice, { input_tokens, output_tokens }: Usage, most: number): number {
   if (input_tokens === null || output_tokens === null) return most
   return Math.min(inUnits(price, input_tokens, output_tokens), most)
 }
 
-/** The cost is rounded up to a millionth, as the database stores it. */
+/** Rounds the cost up to a millionth of a unit, because the database stores six decimal places. */
 const inUnits = ({ input, output }: TokenPrice, inputTokens: number, outputTokens: number): number =>
   Math.ceil(input * inputTokens + output * outputTokens) / 1_000_000

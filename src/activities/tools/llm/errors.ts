@@ -9,7 +9,10 @@ const tooLong = [
   'the text is longer than the model takes: shorten `prompt` or `system`',
 ] as const
 
-/** The error table of `llm_generate`: Anthropic, OpenAI and servers that speak its protocol, and Ollama. */
+/**
+ * The error table of `llm_generate`. It covers Anthropic, Ollama, OpenAI, and other servers that speak OpenAI's
+ * protocol.
+ */
 export const llmErrors: ReadErrors = {
   prefix: 'llm',
   title: 'the service of the language model',

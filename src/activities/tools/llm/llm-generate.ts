@@ -15,8 +15,9 @@ const exchangeMilliseconds = mostTimeoutSeconds * 1_000
 export const mostBytes = 8 * 1024 * 1024
 
 /**
- * Asks the model once. The highest possible cost is counted before a byte leaves. A failed call keeps this cost, unless
- * the service has certainly done no work.
+ * Asks the model once. Reserves the highest possible cost before a byte leaves. After a readable answer, the tokens
+ * that the service counted decide the cost. Without such an answer, the call keeps the reserved cost, unless the
+ * service has certainly done no work.
  */
 export const generateWithModel: ToolBody<'llm_generate'> = async (call, context) => {
   const { prompt, system, max_tokens: maxTokens = defaultsOf.llm_generate.max_tokens } = call.params

@@ -21,13 +21,16 @@ export interface RestRequest {
 type Exchange = <Form extends z.ZodType>(form: Form, request: RestRequest) => Promise<z.output<Form>>
 
 /**
- * Requests to a service that answers with HTTP statuses and JSON, with the connection of one call. Each function
+ * Sends the requests of one call through its connection. The service answers with HTTP statuses and JSON. Each function
  * returns the checked answer, or throws an error of the table in errors.ts.
  */
 export interface Rest {
   /** Sends a request that changes nothing. */
   readonly read: Exchange
-  /** Sends a request that has an effect, after the point of no return. A cancellation does not stop it. */
+  /**
+   * Sends a request that has an effect. Call this only after the point of no return. A cancellation does not stop the
+   * request.
+   */
   readonly write: Exchange
 }
 
@@ -41,8 +44,8 @@ export function restOf(
   const exchange =
     (sending: Sending, ends: AbortSignal | null): Exchange =>
     async (form, request) => {
-      // Redirects are refused, even redirects to this host. A redirect leads to another thing, about which no rule has
-      // decided.
+      // Redirects are refused, even redirects to this host. A redirect leads to another thing, and no rule has decided
+      // about that thing.
       const send = connection.fetchWithin({
         ...boundsOf(sending, connection, ends),
         followsRedirects: false,

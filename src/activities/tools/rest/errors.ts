@@ -4,18 +4,20 @@ import { retryAfterOf } from '../../../shared/outgoing/retry-after.ts'
 import { isBroken, jsonOf, type Failures, type Said, type Sending, type Service } from '../exchange.ts'
 import { ToolError } from '../executor.ts'
 
-/** The error table of a service. */
 export interface RestErrors extends Service {
   /**
-   * Our error codes and messages by HTTP status. The code comes after `prefix`. The service did nothing, and would
-   * refuse the same request again.
+   * Our error codes and messages by HTTP status. A code is given without `prefix`. Example: for Trello, `forbidden`
+   * becomes `trello_forbidden`. After such a status, the service did nothing, and would refuse the same request again.
    */
   readonly refusals: Readonly<Record<number, Said>>
-  /** An answer with status 401 and these words refuses the action, and not the credential. The answer counts as 403. */
+  /**
+   * If an answer with status 401 has these words, it refuses the action and not the credential. The answer counts as
+   * 403.
+   */
   readonly forbidden?: RegExp
   /**
    * Returns the names of the fields that a refusal blames. People see these names, and a service could write any text
-   * there. So only names that are known to be names of fields are returned.
+   * in their place. So only known names of fields are returned.
    */
   fieldsIn?(answer: unknown): readonly string[]
 }
@@ -25,7 +27,7 @@ export class HttpFailure extends Error {
   override readonly name = 'HttpFailure'
   readonly status: number
   readonly retryAfterSeconds: number | null
-  /** Names of fields that the answer blames. */
+  /** The names of the fields that the answer blames. */
   readonly fields: readonly string[]
   constructor({ status, headers }: Response, text: string, { forbidden, fieldsIn }: RestErrors) {
     super(`answer ${status}`)

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { CredentialOf } from '../../../catalog/integrations/index.ts'
 
-/** One request for results, below the base address of the service's API. */
+/** One request for results. `path` is below the base address of the service's API. */
 interface SearchRequest {
   readonly path: string
   /** The body is sent as JSON with POST. A request without a body is a GET. */
@@ -14,9 +14,11 @@ export interface FoundPage {
   readonly snippet: string
 }
 
-/** The requests to one search service, and the fields that are read in its answers. Other fields are ignored. */
+/**
+ * Describes the requests to one search service, and the fields that are read in its answers. Other fields are ignored.
+ */
 export interface SearchProvider {
-  /** The maximum number of results of one request; null: the service decides. */
+  /** The maximum number of results of one request. Is null if the service decides this number. */
   readonly most: number | null
   /** Whether the service gives more pages than the first one. */
   readonly hasPages: boolean

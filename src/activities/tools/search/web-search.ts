@@ -12,9 +12,9 @@ const exchangeMilliseconds = 30_000
 export const mostBytes = 4 * 1024 * 1024
 
 /**
- * Asks for pages of results until there are enough, but for at most `mostSearches` pages. If a later page than the
- * first fails with a retryable error, the list ends before that page. The call is not repeated for this page, because
- * services allow few searches in a second and count each of them.
+ * Asks for pages of results until there are enough, but for at most `mostSearches` pages. If a page after the first
+ * page fails with a retryable error, the results of the earlier pages are returned. The call is not repeated for the
+ * failed page, because services allow few searches in a second and count each of them.
  */
 export const searchWeb: ToolBody<'web_search'> = async (call, context) => {
   const { query, limit = defaultsOf.web_search.limit } = call.params
@@ -60,7 +60,10 @@ async function search(
 
 const longest = { title: 500, url: 2_048, snippet: 4_000 }
 
-/** Only links to pages are results. Texts are cut, because anybody on the web may have written them. */
+/**
+ * Adds a result if it is a link to a page (`http` or `https`). Cuts the texts, because anybody on the web may have
+ * written them.
+ */
 function addBounded(found: Map<string, FoundPage>, { title, url, snippet }: FoundPage): void {
   const isPage = url.length <= longest.url && URL.canParse(url) && /^https?:$/.test(new URL(url).protocol)
   if (!isPage || found.has(url)) return

@@ -60,8 +60,8 @@ async function completed(
 }
 
 /**
- * Slack's codes for an invitation of a person who is in the channel already. Somebody else has invited the person, or
- * the connected token belongs to the person.
+ * Slack answers an invitation with these codes if the person is in the channel already. The reason is that somebody
+ * else has invited the person, or that the connected token belongs to the person.
  */
 const alreadyThere: ReadonlySet<string> = new Set(['already_in_channel', 'cant_invite_self'])
 
@@ -79,18 +79,18 @@ async function accepted(request: Promise<unknown>): Promise<boolean> {
   }
 }
 
-/** Slack's clock and ours differ by at most this many seconds. Used only for a channel without a mark. */
+/** Slack's clock and ours differ by at most this many seconds. This limit is used only for channels without a mark. */
 const smallSkew = 60
-/** This many seconds after the point of no return, the request that makes the channel has ended. */
+/** The request that makes the channel ends at most this many seconds after the point of no return. */
 const mostSeconds = (mostWaitMilliseconds + mostRequestMilliseconds) / 1_000
 
 /**
  * Finds the channel by its name, and completes it. Names are unique in a workspace. So if no channel has this name, the
  * call was not carried out.
  *
- * The call may have made a channel and not marked it yet. People make channels without a mark too. So a channel without
- * a mark counts as the call's own only if the connected account made it at the time of the call, and it is private or
- * public as the call asks.
+ * The call may have made its channel without a mark. People make channels without a mark too. So a channel without a
+ * mark counts as the call's own only under two conditions. The connected account made the channel at the time of the
+ * call, and the channel is private or public as the call asks.
  */
 export const findChannel: FinderOf<'slack_create_channel'> = async (call, context, look) => {
   const sentAt = Date.now() / 1_000 - look.sentSecondsAgo
@@ -109,15 +109,16 @@ export const findChannel: FinderOf<'slack_create_channel'> = async (call, contex
   const found =
     listed.find(({ purpose }) => purpose.includes(markOf(call))) ?? listed.find((each) => isUnmarked(each))
   if (found === undefined) {
-    // A channel belongs to somebody else if another call has made and marked it, or if it is more than an hour older
-    // than this call. Clocks differ by at most an hour (marker.ts). If each channel of this name belongs to somebody
-    // else, Slack has refused this call.
+    // A channel belongs to somebody else if another call has made and marked it. A channel also belongs to somebody
+    // else if it is more than an hour older than this call, because clocks differ by at most an hour (marker.ts). If
+    // every channel of this name belongs to somebody else, the name was taken, and Slack has refused this call.
     const isOthers = ({ created, purpose, creator }: Channel): boolean =>
       created < since || (creator === self && hasMark(purpose))
     return { kind: listed.every(isOthers) ? 'absent' : 'unclear' }
   }
   const account = await context.tools.slackAccount(call)
-  // An account that may have been linked after the call was sent is not invited: perhaps no approver has seen it.
+  // If the account may have been linked after the call was sent, this account is not invited. Perhaps no approver has
+  // seen the account.
   const invited = account !== null && isNewerThan(account, look) ? null : account
   return { kind: 'done', output: await completed(slack, call, found, invited) }
 }

@@ -13,19 +13,23 @@ type Exchange = <Form extends z.ZodType>(
 ) => Promise<z.output<Form>>
 
 /**
- * Requests to Slack with the connection of one call. Each function returns the checked answer, or throws an error of
- * the table in errors.ts.
+ * Sends requests to Slack with the connection of one call. Each function returns the checked answer, or throws an error
+ * of the table in errors.ts.
  */
 export interface Slack {
   /** Sends a request that may be sent any number of times. */
   readonly read: Exchange
-  /** Sends a request that completes an effect, and may be sent any number of times. A cancellation does not stop it. */
+  /**
+   * Completes an effect with a request that may be sent any number of times. A cancellation does not stop the request.
+   */
   readonly complete: Exchange
-  /** Sends a request that has an effect, after the point of no return. A cancellation does not stop it. */
+  /**
+   * Sends a request that has an effect. Call this only after the point of no return. A cancellation does not stop the
+   * request.
+   */
   readonly write: Exchange
 }
 
-/** Makes `Slack` for one call. */
 export async function slackOf(
   call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,
   context: Pick<ToolContext, 'signal' | 'tools'>,
@@ -34,7 +38,10 @@ export async function slackOf(
   return slackAt(await context.tools.connection(call, tool, 'slack'), context.signal)
 }
 
-/** Makes `Slack` with this connection. `ends` cancels reads; null: nothing cancels them. */
+/**
+ * Makes `Slack` with this connection. `ends` cancels only the requests of `read`. If `ends` is null, nothing cancels
+ * them.
+ */
 export function slackAt(connection: ServiceConnection<'slack'>, ends: AbortSignal | null): Slack {
   const exchange =
     (sending: Sending, signal: AbortSignal | null): Exchange =>
@@ -56,7 +63,7 @@ export function slackAt(connection: ServiceConnection<'slack'>, ends: AbortSigna
   }
 }
 
-/** A client for one request. It does not repeat the request by itself. */
+/** Makes a client for one request. The client does not repeat the request by itself. */
 function clientOf(connection: ServiceConnection<'slack'>, send: Fetch, exchanged: Exchanged): WebClient {
   const { authorization = '' } = connection.headers
   return new WebClient(undefined, {

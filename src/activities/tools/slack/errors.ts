@@ -5,7 +5,7 @@ import { ToolError } from '../executor.ts'
 
 /** Facts about one request that the parsed answer does not contain. */
 export interface Exchanged {
-  /** Seconds that Slack asks to wait; null: it does not say. */
+  /** Seconds that Slack asks to wait. Is null if Slack does not say this. */
   retryAfterSeconds: number | null
 }
 
@@ -146,7 +146,7 @@ export async function errorOf(
 ): Promise<unknown> {
   if (error instanceof WebAPIPlatformError) {
     const { error: code } = error.data
-    // If an answer is not JSON, the client library returns its text as the code.
+    // If an answer is not JSON, the client library returns the text of the answer as the code.
     if (typeof code !== 'string' || !/^\w{1,100}$/.test(code)) return unreadable(sending)
     if (refusedCredential.has(code)) return expired()
     if (limited.has(code)) return failures.limited(undefined, seconds)

@@ -11,7 +11,7 @@ export const aConversation = z.object({ channel: z.object({ id: z.string() }) })
 
 export const madeMessage = z.object({ channel: z.string(), ts: z.string() })
 
-/** The `id` in the metadata of our messages. Metadata of other apps has another form, and gives null. */
+/** The `id` in the metadata of our messages. Is null for metadata of other apps, which has other fields. */
 const metadata = z
   .object({ event_payload: z.object({ id: z.string() }) })
   .transform(({ event_payload }) => event_payload.id)

@@ -42,14 +42,16 @@ export const sendMessage: ToolBody<'slack_send_message'> = async (call, context)
  */
 const withoutMentions = (text: string): string => text.replaceAll(/<(?=[!@])/g, '&lt;')
 
-/** A finder searches at most this many channels. More channels may have the name, because earlier names count too. */
+/**
+ * A finder searches at most this many channels. Several channels can match one name, because earlier names of a channel
+ * count too.
+ */
 const mostPlaces = 5
 
 export const findMessage: FinderOf<'slack_send_message'> = async (call, context, look) => {
   const place = placeAt(call.params.channel)
   const account = place.kind === 'requester' ? await accountOf(call, context, '`@me`') : null
-  // The present account may have been linked after the call was sent. Then the message may have gone to another
-  // account.
+  // If the present account may have been linked after the call was sent, the message may have gone to another account.
   if (account !== null && isNewerThan(account, look)) return { kind: 'unclear' }
   const slack = await slackOf(call, context, 'slack_send_message')
   const ids = await conversations()
@@ -79,7 +81,7 @@ interface Sought {
   readonly look: Look
 }
 
-/** Looks for the marked message in a conversation, or in one of its threads. The output is the `ts` of the message. */
+/** Looks for the marked message in a conversation, or in one thread of it. The output is the `ts` of the message. */
 export async function findIn(
   slack: Slack,
   channel: string,
@@ -103,8 +105,8 @@ export async function findIn(
     )
     const found = listed.messages.find((message) => message.metadata === mark)
     if (found !== undefined) return { kind: 'done', output: found.ts }
-    // `thread` may be the `ts` of a reply. Then Slack lists only this reply, so a missing mark proves nothing. The list
-    // of a whole thread begins with the thread's first message.
+    // `thread` may be the `ts` of a reply. In this case Slack lists only the reply, so a missing mark proves nothing.
+    // The list of a whole thread begins with the thread's first message.
     isThread ||= listed.messages.some((each) => each.ts === thread && (each.thread_ts ?? each.ts) === thread)
     cursor = listed.response_metadata
     if (cursor === '') return { kind: isThread ? 'absent' : 'unclear' }

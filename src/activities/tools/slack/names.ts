@@ -3,9 +3,9 @@ import type { ToolName } from '../../../catalog/index.ts'
 import type { ToolCall, ToolContext } from '../executor.ts'
 import { slackOf, type Slack } from './client.ts'
 
-/* Names that approvers see beside ids. Only ids decide where a message goes, so a call never depends on a name. */
+/* The names that approvers see beside ids. Only ids decide where a message goes, so a call never depends on a name. */
 
-/** A name that Slack does not give within this many milliseconds is left out. */
+/** If Slack does not give a name within this many milliseconds, the name is left out. */
 const mostMilliseconds = 3_000
 const longestName = 80
 
@@ -30,7 +30,7 @@ export interface Names {
 
 /**
  * Returns functions that read names. A name is shown with its id, such as `#name (C012…)` for a channel. If Slack does
- * not give the name in time, the id is shown alone.
+ * not give the name in time, only the id is shown.
  */
 export function namesOf(
   call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,

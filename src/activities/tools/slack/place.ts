@@ -31,7 +31,7 @@ export function placeAt(text: string): Place {
   return /^[UW]/.test(place) ? { kind: 'person', id: place } : { kind: 'id', id: place }
 }
 
-/** The name of the channel to create, without `#`. Throws ToolError `invalid_params`. */
+/** Returns the name of the channel to create, without `#`. Throws ToolError `invalid_params`. */
 export function newNameOf(text: string): string {
   const name = channelOf(text)
   if (name?.startsWith('#') === true) return name.slice(1)
@@ -40,10 +40,10 @@ export function newNameOf(text: string): string {
   )
 }
 
-/** The revision of the account that a call reaches. An approval covers this revision. */
+/** Returns the revision of the account that a call reaches. An approval is valid only for this revision. */
 export const revisionOf = (account: LinkedAccount | null): string => account?.id ?? 'none'
 
-/** Returns the linked account. Throws StateChanged if it is not the account that the approvers saw. */
+/** Returns the linked account, or null if none is linked. Throws StateChanged if the approvers saw another account. */
 export async function approvedAccount(
   call: Pick<ToolCall<unknown>, 'organizationId' | 'requester' | 'revision'>,
   context: Pick<ToolContext, 'tools'>,
@@ -74,13 +74,13 @@ export async function accountOf(
 const readSeconds = 60
 
 /**
- * Whether the account may have been linked after the earlier attempt had asked which account is linked. Then that
- * attempt may have used another account.
+ * Returns whether the account may have been linked after the earlier attempt asked for the linked account. If so, the
+ * earlier attempt may have used another account.
  */
 export const isNewerThan = (account: LinkedAccount, { sentSecondsAgo }: Look): boolean =>
   account.linkedSecondsAgo < sentSecondsAgo + readSeconds
 
-/** The direct conversation with a person. Opening the conversation again returns the same one. */
+/** Returns the id of the direct conversation with a person. Opening the conversation again gives the same id. */
 export async function conversationWith(slack: Slack, userId: string): Promise<string> {
   const { channel } = await slack.read(aConversation, (client) =>
     client.conversations.open({ users: userId }),
@@ -94,7 +94,7 @@ const pageSize = 1_000
 
 /**
  * Returns the channels that have this name now or had it before. So a channel that was renamed meanwhile is found too.
- * null: the workspace has too many channels.
+ * Returns null if the workspace has too many channels to read.
  */
 export async function channelsCalled(slack: Slack, name: string): Promise<readonly Channel[] | null> {
   const found: Channel[] = []

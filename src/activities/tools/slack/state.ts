@@ -12,8 +12,8 @@ const accountState = async (account: LinkedAccount | null, names: Names): Promis
 })
 
 /**
- * Reads the account that a message to `@me` goes to. Approvers see this account, or the name of the channel or person
- * whose id the call gives.
+ * Reads what approvers see about the recipient. For a message to `@me`, they see the linked account of the requester.
+ * For the id of a channel or person, they see the name that belongs to this id.
  */
 export const readRecipient: StateReaderOf<'slack_send_message'> = async (call, context) => {
   const place = placeAt(call.params.channel)

@@ -8,8 +8,8 @@ import { boardIdOf } from './place.ts'
 const errors: RestErrors = {
   prefix: 'trello',
   title: 'Trello',
-  // Trello answers 401 for a refused credential (`invalid …` or `expired …`), and also if the account may not do the
-  // action. These words mean that the account may not do it.
+  // Trello answers 401 for a refused credential (`invalid …` or `expired …`). Trello also answers 401 if the account
+  // may not do the action. The words below belong to the second case.
   forbidden: /^\s*"?unauthorized\b.*\bpermission\b/i,
   refusals: {
     400: ['refused', 'Trello does not take these values: check the ids, and that the text is not empty'],
@@ -23,8 +23,8 @@ const errors: RestErrors = {
 }
 
 /**
- * Makes `Rest` for one call to Trello. The client library `trello.js` is not used, because it writes texts and the
- * token into addresses. Only tests use it, to check their stand-in for Trello.
+ * Makes `Rest` for one call to Trello. The client library `trello.js` is not used, because it puts texts and the token
+ * into the addresses of requests. Only tests use the library, to check their stand-in for Trello.
  */
 export async function trelloOf(
   call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,
@@ -34,14 +34,14 @@ export async function trelloOf(
   return restOf(await context.tools.connection(call, tool, 'trello'), context.signal, errors)
 }
 
-/** The names of the open lists of a board, by the id of the list. */
+/** Returns the names of the open lists of a board. The keys of the map are the ids of the lists. */
 export async function listsOf(trello: Rest, board: string): Promise<ReadonlyMap<string, string>> {
   const path = `/1/boards/${boardIdOf(board)}/lists`
   const all = await trello.read(lists, { method: 'GET', path, query: { filter: 'open', fields: 'name' } })
   return new Map(all.map(({ id, name }) => [id, name]))
 }
 
-/** The id of the list with this id or name. Throws ToolError `trello_list_not_found` or `invalid_params`. */
+/** Returns the id of the list with this id or name. Throws ToolError `trello_list_not_found` or `invalid_params`. */
 export function listIn(all: ReadonlyMap<string, string>, list: string): string {
   if (all.has(list)) return list
   const [id, ...more] = [...all].filter(([, name]) => name === list).map(([each]) => each)

@@ -16,8 +16,9 @@ const mostRead = 50
 const filter = 'createCard,deleteCard,moveCardFromBoard,moveListFromBoard'
 
 /**
- * Looks for the mark in all new cards of the board. This includes archived cards and cards of all lists, because
- * somebody may have moved or archived the card. Then it looks in the cards that have left the board.
+ * Looks for the mark in all new cards of the board. These include archived cards and cards of all lists, because
+ * somebody may have moved or archived the card. If no card has the mark, looks for it in the cards that have left the
+ * board.
  */
 export const findCard: FinderOf<'trello_create_card'> = async (call, context, look) => {
   const trello = await trelloOf(call, context, 'trello_create_card')
@@ -48,8 +49,8 @@ const doneBy = ({ id, url }: MarkedCard) => ({ kind: 'done', output: { id, url }
 
 /**
  * Returns the ids of at most `mostRead` cards that have left the board. These cards were created on the board or moved
- * to another board since `query.since`, and are not in `listed`. Cards that were deleted on the board are left out.
- * `isAll`: whether these are all such cards.
+ * to another board since `query.since`, and are not in `listed`. Cards that were deleted on the board are left out. If
+ * `isAll` is false, there may be more such cards.
  */
 async function leftBoard(
   trello: Rest,
@@ -73,8 +74,8 @@ async function leftBoard(
 }
 
 /**
- * Returns null if Trello does not show the card. Then the card was moved to another board and deleted there, or the
- * account may not see the board that the card is on now.
+ * Reads a card. Returns null if Trello does not show the card. The reason is that the card was moved to another board
+ * and deleted there, or that the account may not see the board that the card is on now.
  */
 async function cardIfShown(trello: Rest, id: string): Promise<MarkedCard | null> {
   try {

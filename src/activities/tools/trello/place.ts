@@ -6,8 +6,13 @@ function required(found: string | null, name: string): string {
   throw invalidParams(`\`${name}\` must be an id, or a link of \`trello.com\` to it`)
 }
 
-/** The id of the board that a text names, read as rules read it. Throws ToolError `invalid_params`. */
+/**
+ * Returns the id of the board that a text names. Rules read the text in the same way. Throws ToolError
+ * `invalid_params`.
+ */
 export const boardIdOf = (text: string): string => required(ids.boardIdOf(text), 'board')
 
-/** The id of the card that a text names, read as rules read it. Throws ToolError `invalid_params`. */
+/**
+ * Returns the id of the card that a text names. Rules read the text in the same way. Throws ToolError `invalid_params`.
+ */
 export const cardIdOf = (text: string): string => required(ids.cardIdOf(text), 'card')

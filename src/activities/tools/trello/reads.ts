@@ -49,7 +49,10 @@ export const getCard: ToolBody<'trello_get_card'> = async (call, context) => {
   return { output: { id, name, description: desc, list: list.name, url } }
 }
 
-/** Reads the state of the card that approvers of a comment see. The revision is made of this state alone. */
+/**
+ * Reads the state of the card for the approvers of a comment. The revision covers only the name, the list and the board
+ * of the card. Example: a new description does not change the revision.
+ */
 export const readCardState: StateReaderOf<'trello_comment'> = async (call, context) => {
   const trello = await trelloOf(call, context, 'trello_comment')
   const { id, name, list, board, url } = await cardAt(trello, call.params.card)

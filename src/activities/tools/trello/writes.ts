@@ -9,7 +9,8 @@ import { cardIdOf } from './place.ts'
 import { cardAt } from './reads.ts'
 
 /*
- * Trello takes no idempotency key and no properties. So the text of a card or comment ends with the mark of its call.
+ * Trello takes no idempotency key, and stores no hidden data with a card or comment. So the text of a card or comment
+ * ends with the mark of its call.
  */
 
 export const createCard: ToolBody<'trello_create_card'> = async (call, context) => {

@@ -1,7 +1,7 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Reads the rights that a caller has now. The last four parameters are SQL with the aliases of this query: `o`
+ * Reads the rights that a caller has now. The last four parameters are SQL expressions. They can use the aliases `o`
  * (organization), `u` (user) and `k` (key).
  */
 export const readCaller = <Row>({

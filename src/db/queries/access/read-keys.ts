@@ -18,8 +18,8 @@ export interface KeyRow {
 }
 
 /**
- * Reads the valid API keys with these hashes, with their persons and organizations. This is raw SQL, because building
- * the query with Kysely for each request would take longer than running it.
+ * Reads the valid API keys with these hashes. A row also has the person and the organization of the key. The query is
+ * raw SQL: building it with Kysely for each request would take longer than running it.
  */
 export const readKeys = (hashes: readonly string[]): RawBuilder<KeyRow> => sql`
   select k.id, k.hash, k.name as key_name, k.organization_id, k.scopes, u.id as user_id, u.email, u.name, o.plan, o.quota_overrides, m.role,

@@ -16,7 +16,7 @@ export interface DecidedCall {
 }
 
 /**
- * A SQL join with the membership of the person of session `s`, if this person may still ask for decisions in the
- * session's organization.
+ * SQL that joins the membership of session `s`'s person. Finds no row if this person may no longer ask for decisions in
+ * the session's organization.
  */
 export const askers = sql`memberships m on m.organization_id = s.organization_id and m.user_id = s.user_id and m.role <> 'viewer'`

@@ -3,8 +3,9 @@ import type { Verdict } from '../../../policy/types.ts'
 import { askers, type DecidedCall, type FinishedCall } from './find-finished-call.ts'
 
 /**
- * Notes the outcome on every decision that allowed the call with the client's id `toolUseId`. Returns one decision on
- * the call: the newest of the call's own session, or else the newest of other sessions.
+ * Stores the outcome of a call for every decision that allowed the call. `toolUseId` is the client's id of the call.
+ * Returns the newest decision on the call in session `sessionId`. If this session has none, returns the newest decision
+ * in the other sessions of the person.
  */
 export const noteOutcomeOfId = (
   { userId, sessionId, paramsHash, outcome }: FinishedCall,

@@ -2,8 +2,8 @@ import { sql, type RawBuilder } from 'kysely'
 import { askers, type DecidedCall, type FinishedCall } from './find-finished-call.ts'
 
 /**
- * Notes the outcome on the oldest decision that allowed the call and has no outcome yet. `noted` is false if another
- * request noted an outcome on the same decision at the same moment.
+ * Stores the outcome for the oldest decision that allowed the call and has no outcome yet. `noted` is false if another
+ * request stored an outcome for this decision at the same moment.
  */
 export const noteOutcomeOfOldest = ({
   userId,

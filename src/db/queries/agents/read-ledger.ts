@@ -9,7 +9,7 @@ export interface AgentLedgerRows<Session, Prior, Approval> {
   readonly approvals: Approval[] | null
   /** Present roles of the people who ask for decisions or have voted. */
   readonly roles: { readonly user_id: string; readonly role: Role; readonly confirmed: boolean }[] | null
-  /** Ids of the API keys and sign-in sessions in `CallKey.by` that may still ask for decisions. */
+  /** Ids from `CallKey.by` of the API keys and sign-in sessions that may still ask for decisions. */
   readonly valid: string[]
 }
 
@@ -30,9 +30,8 @@ const sessionColumns = sql`id, user_id, session_id, run_id, agent_name, agent_ki
   label_bytes, decision_seq, allowed, held, denied, started_at, last_seen_at, ended_at`
 
 /**
- * Reads the rows that decisions on agents' calls need: agent sessions, earlier decisions on the calls in `keys`,
- * approvals, and the present roles of people. Earlier decisions are from the last `replayMinutes`, at most `mostPriors`
- * for each call.
+ * Reads the rows that are needed to decide calls of agents. For each call in `keys`, reads at most `mostPriors` earlier
+ * decisions, and only decisions of the last `replayMinutes`.
  */
 export const readAgentLedger = <Session, Prior, Approval>({
   organizationId,

@@ -1,8 +1,7 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Part of a statement: saves new and changed agent sessions. The name, person and organization of a session never
- * change.
+ * Returns a CTE that saves new and changed agent sessions. The name, person and organization of a session never change.
  */
 export const writeAgentSessions = (
   organizationId: string,

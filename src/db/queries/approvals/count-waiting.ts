@@ -3,9 +3,9 @@ import type { ApprovalKind } from '../../../contract/status.ts'
 import type { Risk } from '../../schema/runs.ts'
 
 /**
- * The number of waiting approvals, of one group or of all (`is_total`). A group has one kind, one rule, one requester
- * or one risk level. Only the fields about this one value are set, and all others are null. In the row of all
- * approvals, all these fields are null.
+ * The number of waiting approvals in one group. All approvals of a group have the same kind, the same rule, the same
+ * requester or the same risk level. Only the fields of this common value are set. The other fields are null. If
+ * `is_total` is true, all waiting approvals are counted, and all these fields are null.
  */
 export interface WaitingCount {
   readonly kind: ApprovalKind | null
@@ -19,7 +19,9 @@ export interface WaitingCount {
 }
 
 /**
- * Counts an organization's waiting approvals by kind, rule, requester and risk level. The largest counts come first.
+ * Counts an organization's waiting approvals in total, by kind, by rule, by requester and by risk level. Each of these
+ * five lists has at most `mostEntries` + 1 rows, so that the caller sees whether there are more. The largest counts
+ * come first.
  */
 export const countWaitingApprovals = ({
   organizationId,

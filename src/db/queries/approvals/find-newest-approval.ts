@@ -2,7 +2,10 @@ import { sql, type RawBuilder } from 'kysely'
 import type { Role } from '../../../policy/types.ts'
 import { approvalColumns } from './columns.ts'
 
-/** Reads the newest approval that matches `where`, its tool, and the present roles of its voters. */
+/**
+ * Reads the newest approval that matches `where`. Also reads the approval's tool and the current roles of the
+ * approval's voters.
+ */
 export const newestApproval = <Approval>(
   organizationId: string,
   where: RawBuilder<unknown>,

@@ -2,7 +2,8 @@ import { sql, type RawBuilder } from 'kysely'
 import { numbered } from '../rows.ts'
 
 /**
- * Part of a statement: inserts approvals. `sealed` and `states` have one binary value for each row, in the same order.
+ * Returns a CTE that inserts approvals. `sealed` and `states` have one binary value for each row, in the order of the
+ * rows.
  */
 export const insertNewApprovals = ({
   organizationId,

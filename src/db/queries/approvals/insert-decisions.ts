@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Part of a statement: inserts decisions. `decisions` is a JSON list as text. */
+/** Returns a CTE that inserts decisions. `decisions` is the JSON text of a list. */
 export const insertNewDecisions = (decisions: string): RawBuilder<unknown> => sql`new_decisions as (
     insert into decisions (id, organization_id, run_id, seq, step_id, item_index, attempt, tool, side_effect, verdict,
       rule_id, rule_name, matched_rules, reason, explanation, labels, label_sources, params_hash, approval_id,

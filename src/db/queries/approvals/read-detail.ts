@@ -1,8 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/**
- * Reads an approval of an organization with its votes, decision and agent, and with the settings of the organization.
- */
+/** Reads an approval with its votes, its decision and its agent. Also reads the settings of the organization. */
 export const readApprovalDetail = <Row>({
   approvalId,
   organizationId,

@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Reads pending approvals whose time is over: the first one of each organization, then the second one of each. `isOver`
- * is a condition on a row of `approvals`.
+ * Reads pending approvals whose time is over. Organizations take turns: the first approval of each organization comes
+ * first, then the second approval of each organization, and so on. `isOver` is a condition on a row of `approvals`.
  */
 export const readDueApprovals = (
   isOver: RawBuilder<boolean>,

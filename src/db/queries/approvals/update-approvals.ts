@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Part of a statement: saves changed approvals. */
+/** Returns a CTE that saves changed approvals. */
 export const updateApprovals = (rows: readonly object[]): RawBuilder<unknown> => sql`moved_approvals as (
     update approvals set status = r.status, decided_at = r.decided_at, used_at = r.used_at, used_by = r.used_by,
       superseded_by = r.superseded_by

@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Part of a statement: appends entries to the audit log. The values of a column are joined to one text with line
- * breaks, which canonical JSON does not contain. One text parameter needs no quoting, which an array would need.
+ * Returns a CTE that appends entries to the audit log. The values of each column are sent as one text, with line breaks
+ * between them. Canonical JSON contains no line breaks. A text parameter needs no quoting, but an array would need it.
  */
 export const appendEntries = (
   entries: readonly { readonly canonical: string; readonly hash: string }[],

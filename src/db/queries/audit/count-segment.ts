@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Counts the entries of a segment by type, person and status. The segment has the positions from `from` up to, but
- * without, `to`.
+ * Counts the entries of a segment by type, person and status, and stores the counts in `audit_counts`. The first
+ * position of the segment is `from`, and its last position is `to` - 1.
  */
 export const countSegmentEntries = ({
   organizationId,

@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Finds chains with full segments that are not counted yet. These are the segments from `next` up to, but without,
- * `end`.
+ * Finds chains with complete segments that are not counted yet. The first such segment is `next`, and the last one is
+ * `end` - 1.
  */
 export const chainsToCount = (
   segmentLength: number,

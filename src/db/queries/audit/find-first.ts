@@ -1,8 +1,9 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Finds, with a binary search, the position of the first entry at or after `time`. Returns `end` if there is no such
- * entry. `time` is in ISO 8601, of fixed width and in UTC, so the order of such texts is the order of the times.
+ * Finds the position of the first entry at or after `time`, with a binary search. Returns `end` if there is no such
+ * entry. `time` is a UTC time in ISO 8601 with a fixed number of characters. So the order of the texts is the order of
+ * the times.
  */
 export const firstEntryFrom = ({
   organizationId,

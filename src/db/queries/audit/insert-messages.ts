@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Part of a statement: inserts rows of the outbox. */
+/** Returns a CTE that inserts rows into the outbox. */
 export const insertMessages = (
   rows: readonly { readonly kind: string; readonly run_id: string; readonly payload?: unknown }[],
 ): RawBuilder<unknown> => sql`told as (

@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Part of a statement: inserts events of runs. Another part of the statement, `moved`, has the number of earlier events
- * of each run in its column `base`.
+ * Returns a CTE that inserts events of runs. The statement must also have the CTE `moved`. The column `base` of `moved`
+ * is the number of earlier events of a run.
  */
 export const insertRunEvents = (
   now: Date,

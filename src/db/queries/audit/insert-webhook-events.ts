@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Part of a statement: inserts events for webhooks. The field `data` of a row is JSON text. */
+/** Returns a CTE that inserts events for webhooks. The field `data` of a row is JSON text. */
 export const insertWebhookEvents = (rows: readonly object[]): RawBuilder<unknown> => sql`published as (
     insert into webhook_events (id, organization_id, type, data, webhook_ids, created_at)
     select p.id, p.organization_id, p.type, p.data::jsonb, p.webhook_ids, p.created_at

@@ -2,7 +2,7 @@ import { sql, type RawBuilder } from 'kysely'
 
 /**
  * Locks the head of an organization’s audit chain, and changes PostgreSQL settings for this transaction. `now` is
- * selected outside the locking subquery, so that it is the time after the wait for the lock.
+ * computed outside the subquery that locks. So `now` is the time after the wait for the lock.
  */
 export const lockChain = <Head>({
   organizationId,

@@ -15,7 +15,8 @@ interface Use {
  * cases:
  *
  * - The row is older than `keptFor` and is not locked.
- * - The row has no answer, its lock has expired because its holder died, and the body of the request is the same.
+ * - The row has no answer, its lock has expired, and the body of the request is the same. Probably the process that
+ *   held the lock died.
  *
  * Returns no row if the key cannot be claimed.
  */

@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Adds an organization's rows of `storage_moves` to its counters, and deletes these rows. The caller must have locked
- * the organization's row of `chain_head`.
+ * Adds at most `mostMoves` rows of `storage_moves` to an organization's counters, and deletes these rows. The caller
+ * must have locked the organization's row of `chain_head`.
  */
 export const addStorageMoves = (organizationId: string, mostMoves: number): RawBuilder<unknown> => sql`
   with gone as (

@@ -13,9 +13,9 @@ export interface Counted {
 }
 
 /**
- * Counts an organization’s taken slots and the runs that wait for one. Adds up the cost of this calendar month (UTC).
- * Reads when one run of the last hour was accepted (`leaving`): the run at position `nthNewest`, where the newest run
- * has position 0.
+ * Counts an organization’s taken slots, and the runs that wait for a slot. Adds up the cost of this calendar month
+ * (UTC). Also reads when the run at position `nthNewest` was accepted (`leaving`). Position 0 is the newest run of the
+ * last hour.
  */
 export const countRuns = ({
   organizationId,

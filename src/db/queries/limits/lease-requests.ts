@@ -10,7 +10,8 @@ interface Leased {
 
 /**
  * Gives the unused requests of the previous lease back to their time window, and leases a block of the present window.
- * The block is the number of requests that the window has left, divided by `parts`, and at most `largestBlock`.
+ * The block is the number of requests that the window has left, divided by `parts`. It has at least 1 request, if any
+ * is left, and at most `largestBlock`.
  */
 export const leaseRequests = ({
   organizationId,
@@ -31,7 +32,7 @@ export const leaseRequests = ({
 }): RawBuilder<Leased> => {
   const block = (base: RawBuilder<unknown>) =>
     sql`greatest(0, least(${limit}::bigint - ${base}, ${largestBlock}, greatest(1, (${limit}::bigint - ${base}) / ${parts})))`
-  // SQL for the requests taken from this window, without the unused part of the previous lease.
+  // SQL for the number of taken requests in this window, minus the unused requests of the previous lease.
   const kept = (row: RawBuilder<unknown>) => sql`greatest(0, ${row}.taken -
     case when ${row}.started_at = ${unused?.startedAt ?? null}::timestamptz then ${unused?.count ?? 0} else 0 end)`
   const [theirs, before] = [kept(sql`r`), kept(sql`old`)]

@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Reads the error of an organization’s counters. First adds the rows of `storage_moves` to the counters, and then
- * subtracts a new count of all rows of the organization.
+ * Reads by how much an organization’s counters are wrong: the counters and the rows of `storage_moves`, minus a new
+ * count of all rows of the organization.
  */
 export const readStorageDrift = (
   organizationId: string,

@@ -9,8 +9,8 @@ export interface LeasedMail {
 }
 
 /**
- * Leases at most `mostOfRound` due mails. One organization gets at most `mostOfOrganization` of them, and none if it
- * has already sent `mostOfHour` mails in the last hour.
+ * Takes leases on at most `mostOfRound` due mails, and on at most `mostOfOrganization` due mails of each organization.
+ * Takes no lease on a mail of an organization that has sent `mostOfHour` mails in the last hour.
  */
 export const leaseDueMails = ({
   leaseSeconds,

@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Records that the sending of the message begins, so from now on it may have been sent. Renews the lease of the lane.
- * Does nothing if the holder `turn` has lost the lease, and records nothing if the message has changed.
+ * Records that the sending of the message begins. From then on, the message may have been sent. Also renews the lease
+ * of the lane. Does nothing if `turn` no longer has the lease. If the message has changed, only renews the lease.
  */
 export const markMessageIntent = ({
   organizationId,

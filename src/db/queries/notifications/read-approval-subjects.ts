@@ -37,8 +37,8 @@ export interface ApprovalRow {
 }
 
 /**
- * Selects the fields of an organization's approvals that messages show. `where` and `isOver` use the alias `a` of
- * `approvals`.
+ * Reads what messages show about an organization's approvals. `where` and `isOver` are SQL conditions with the alias
+ * `a` of `approvals`.
  */
 export const selectApprovalSubjects = ({
   organizationId,

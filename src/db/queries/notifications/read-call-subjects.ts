@@ -19,8 +19,8 @@ export interface CallRow {
 }
 
 /**
- * Selects the fields of an organization's calls that messages show. Each message is about the attempt `round`, or about
- * the newest attempt if `round` is null.
+ * Reads what messages show about an organization's calls. `rounds` has one value for each call: the attempt that the
+ * message is about, or null for the newest attempt.
  */
 export const selectCallSubjects = ({
   organizationId,

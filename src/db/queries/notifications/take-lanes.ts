@@ -1,8 +1,9 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * A lane is the right to send an organization's messages. Takes lanes that have due messages and that no other process
- * holds. `own` are organizations whose lanes the caller already holds.
+ * A lane is the right to send an organization's messages. Takes lanes that have due messages, that are not paused, and
+ * that no other process holds. Leaves out the lanes of the organizations in `own`, because the caller already holds
+ * them.
  */
 export const takeDueLanes = ({
   turn,

@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Whether an open invitation to this address was made by a person who is still an owner. */
+/** Selects whether this address has an open invitation. The person who made the invitation must still be an owner. */
 export const isInvitedByOwner = (email: string): RawBuilder<{ readonly invited: boolean }> => sql`
   select exists (
     select from invitations i

@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * If a request that makes an organization is interrupted, it can leave an organization without members. Finds such an
- * organization of this person, renames it and returns it, so that the person's next request uses it.
+ * A request that creates an organization can be interrupted, and leave an organization without members. Finds such an
+ * organization of this person, renames it and returns its id. So the person's next request uses this organization.
  */
 export const takeUnusedOrganization = ({
   userId,

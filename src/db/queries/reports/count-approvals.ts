@@ -16,8 +16,8 @@ export interface ApprovalTotals {
 const countOf = (status: string) => sql`count(*) filter (where status = ${status})`
 
 /**
- * Counts approvals by status, and measures how many seconds the decisions took. The result `quick` is the number of
- * approvals that were approved within `quick` seconds.
+ * Counts approvals by status, and measures in seconds how long decisions took. The result `quick` counts the approvals
+ * that were approved within `quick` seconds.
  */
 export const countApprovalsByStatus = (
   mine: RawBuilder<boolean>,

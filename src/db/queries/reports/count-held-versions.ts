@@ -9,8 +9,8 @@ export interface HeldVersion {
 }
 
 /**
- * Selects the workflow versions with runs that were held as a whole (approvals of the kind `run`), and the tools of
- * their steps.
+ * Selects the workflow versions that have runs with an approval of the kind `run`. `tools` are the tools of the steps
+ * of the newest such run.
  */
 export const heldVersions = (mine: RawBuilder<boolean>): RawBuilder<HeldVersion> => sql`
   with versions as (

@@ -10,7 +10,7 @@ export interface HeldWorkflow {
   readonly workflows: number
 }
 
-/** Selects the workflows that were held most often. Only approvals that match the condition `mine` are counted. */
+/** Selects the workflows with the most approvals. Only approvals that match the condition `mine` are counted. */
 export const heldWorkflows = (
   mine: RawBuilder<boolean>,
   mostWorkflows: number,

@@ -2,8 +2,9 @@ import { sql, type RawBuilder } from 'kysely'
 import { isDecided, seconds } from './decided-columns.ts'
 
 /**
- * Selects the rules that hold the most calls (`is_top`), and the rules whose held calls are always approved. Each of
- * the two lists has at most `mostRules` rules.
+ * Selects the rules that required the most approvals (`is_top`). Also selects the rules with approved but without
+ * rejected approvals (`always_approved`). Each of the two lists has at most `mostRules` rules, and a rule can be in
+ * both lists.
  */
 export const rulesThatHold = <Rule>(
   mine: RawBuilder<boolean>,

@@ -1,9 +1,9 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Counts the different labels that all active label rules of an organization add together, before and after a change of
- * the rule `id`. `before` and `after` are the labels that this rule adds. The results are `then`, the count before the
- * change, and `now`, the count after it.
+ * Counts the different labels that an organization's active label rules add. `then` is the count before a change of the
+ * rule `id`, and `now` is the count after the change. `before` and `after` are the labels that the changed rule adds
+ * before and after the change.
  */
 export const countAddedLabels = ({
   organizationId,

@@ -1,7 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Measures all rules and label rules of an organization: their bytes, and the number of their values, labels and tools.
+ * Measures all rules and label rules of an organization. `bytes` is their size, and `values` is the total number of
+ * their values, labels and tools.
  */
 export const measureRules = (
   organizationId: string,

@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Counts that a worker begins to load the values of a call. Returns the number of starts, or no row if the run is
- * cancelled or has ended.
+ * Adds 1 to the number of times that a worker began to load the values of a call. Returns this number. Returns no row
+ * if the run is cancelled or has ended.
  */
 export const countCallStart = ({
   runId,

@@ -1,23 +1,26 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Calls of one step, or the run itself, that wait for the same thing. */
+/** The calls of one step that wait for the same thing. Can also be a run that waits as a whole. */
 export interface Waiting {
   readonly run_id: string
-  /** null if the run itself waits. */
+  /** Is null if the run waits as a whole. */
   readonly step_id: string | null
-  /** `decided`: the decision was made, but the call has not continued yet. */
+  /** `decided` means that the decision was made, but the call has not continued yet. */
   readonly kind: 'approval' | 'resolution' | 'slot' | 'decided'
   readonly rule_name: string | null
   readonly approver: 'admin' | 'owner' | null
   readonly approvals_needed: number | null
   readonly count: number
-  /** Index of the first item; -1 for a step without items. */
+  /** Index of the first waiting item. Is -1 for a step without `for_each`, and for a run that waits as a whole. */
   readonly first: number
   /** When the first of these calls began to wait. */
   readonly since: Date | null
 }
 
-/** Counts the calls and runs that wait, by step and kind. */
+/**
+ * Counts the waiting calls of these runs. Calls with the same step, kind and required approval are counted together. A
+ * run that waits as a whole has a row of its own.
+ */
 export const countWaiting = (runIds: readonly string[]): RawBuilder<Waiting> => sql`
   with waiting as (
     select e.run_id, e.step_id, e.item_index, case

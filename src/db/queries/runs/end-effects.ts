@@ -1,6 +1,9 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Ends the open calls of a run. Returns the calls that may have happened: their outcome is unknown. */
+/**
+ * Ends the open calls of a run. A call that may have happened becomes `unknown_outcome`, and every other call becomes
+ * `cancelled`. Returns the calls that may have happened.
+ */
 export const endOpenEffects = <Call>({
   runId,
   now,

@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** A run that got a slot, and the state in which the run waited for this slot. */
+/** A run that got a slot. `had` is the state in which the run waited for the slot. */
 export interface GrantedRun {
   readonly id: string
   readonly workflow_id: string
@@ -9,8 +9,9 @@ export interface GrantedRun {
 }
 
 /**
- * Grants an organization's free slots to its waiting runs, in the order of acceptance. A `queued` run is started, and a
- * `waits` run is woken with `wakeKey`. Returns the runs.
+ * Grants an organization's free slots to its waiting runs, in the order in which the runs were accepted. For each of
+ * these runs, inserts a message into the outbox. The message starts a `queued` run, and wakes a `waits` run with
+ * `wakeKey`. Returns the runs that got a slot.
  */
 export const grantFreeSlots = ({
   organizationId,

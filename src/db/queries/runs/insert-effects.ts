@@ -2,8 +2,8 @@ import { sql, type RawBuilder } from 'kysely'
 import { effectColumns } from './effect-columns.ts'
 
 /**
- * Part of a statement: inserts calls. `rows` is the numbered rows as JSON text. Each other list has one binary value
- * for each row, in the same order.
+ * Returns a CTE that inserts calls. `rows` is the result of `numbered`. Each other list has one binary value for each
+ * row, in the order of the rows.
  */
 export const insertNewEffects = ({
   organizationId,

@@ -1,9 +1,9 @@
 import { openIntentText } from './open-intent.ts'
 
 /**
- * Marks a call as sent if it may act now and its connection is active. The column `answer` is `yes` if the call was
- * marked. Otherwise it is the reason: `changed`, `superseded` or `disconnected`. The parameters are those of
- * `openIntentText`. Parameter 7 is the connection's id and address; null if the call uses no connection.
+ * Marks a call as sent if it may act now and its connection is active. `answer` is `yes` if the call was marked.
+ * Otherwise `answer` is the reason: `changed`, `superseded` or `disconnected`. Parameters 1 to 6 are the parameters of
+ * `openIntentText`. Parameter 7 is the id and address of the call's connection, or null if the call uses no connection.
  */
 export const markSentText = `
   with open as (${openIntentText}), call as (

@@ -1,7 +1,7 @@
 /**
- * Selects a call's row if its attempt may still act. `same` is true if the call's decision still holds: the policy
- * version and the requester's role have not changed, and the organization is not frozen. The parameters are run, step,
- * item, attempt, policy version and role.
+ * Selects a call's row if the attempt may still act. `same` is true if the decision on the call is still valid: the
+ * policy version and the role of the requester have not changed, and the organization is not frozen. The parameters
+ * are, in this order: run, step, item, attempt, policy version, and role of the requester.
  */
 export const openIntentText = `
   select h.frozen is null and h.policy_version = $5 and m.role is not distinct from $6 as same

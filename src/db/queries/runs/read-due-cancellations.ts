@@ -1,8 +1,9 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Reads cancelled runs that are due to end: the longest waiting run of each organization, then the second of each.
- * `isDue` is a condition on the run `r`. Runs in `except` are left out.
+ * Reads cancelled runs that are due to end. Organizations take turns: the longest waiting run of each organization
+ * comes first, then the second run of each organization, and so on. `isDue` is a condition on the run `r`. Runs in
+ * `except` are left out.
  */
 export const readDueCancellations = ({
   isDue,

@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Reads the first failed calls of each step, and the number of failed items of the step. Sealed parameters of more than
- * `mostSealedBytes` are left out.
+ * Reads the first `mostFailedItems` failed calls of each step. `total` is the number of all failed items of the step.
+ * `params_sealed` is null for a step without `for_each`, and for parameters of more than `mostSealedBytes`.
  */
 export const readFailedCalls = <Row>({
   runId,

@@ -3,7 +3,10 @@ import type { Role } from '../../../policy/types.ts'
 import { approvalColumns } from '../approvals/columns.ts'
 
 export interface RunLedgerRows<Run, Effect, Step, Approval> {
-  /** The organization's taken slots and the runs that wait for one; null if each run in `runs` already has a slot. */
+  /**
+   * The number of taken slots in the organization, and the number of runs that wait for a slot. Is null if each run in
+   * `runs` already has a slot.
+   */
   readonly slots: { readonly taken: number; readonly waiting: number } | null
   readonly runs: Run[] | null
   readonly effects: Effect[] | null
@@ -20,7 +23,10 @@ interface CallKey {
   readonly itemIndex: number
 }
 
-/** Reads runs, the named calls with their steps and approvals, and the current roles of requesters and voters. */
+/**
+ * Reads the calls in `keys` with their runs, steps and approvals. Also reads the current roles of requesters and
+ * voters. Locks the rows of the calls.
+ */
 export const readRunLedger = <Run, Effect, Step, Approval>(
   organizationId: string,
   keys: readonly CallKey[],

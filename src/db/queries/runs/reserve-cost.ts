@@ -1,10 +1,11 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Adds `most`, the highest possible cost of an attempt, to the cost of its run. Does so only under two conditions:
+ * Adds `most` to the cost of a run. `most` is the highest possible cost of an attempt. Adds nothing unless both
+ * conditions are true:
  *
  * - The attempt may still act (`may_act`).
- * - The cost fits into the budget (`limit`) of the month in which the run was accepted.
+ * - `most` fits into the rest of the budget `limit`. This is the budget of the month in which the run was accepted.
  *
  * `reserved` tells whether the cost was added.
  */

@@ -6,15 +6,15 @@ export interface OpenRun {
   readonly cancel_requested_at: Date | null
   readonly cancel_requested_by: string | null
   /**
-   * Wake keys of calls that wait although they were decided some time ago. The signal that wakes them was probably
-   * lost.
+   * Wake keys of calls that wait although they were decided. The signals that wake these calls were probably lost. An
+   * empty key stands for the run itself.
    */
   readonly overdue: readonly string[]
 }
 
 /**
- * Takes up to `most` open runs that no worker has checked for `minAgeSeconds`, and marks them as checked. So each
- * worker takes other runs. Each run has at most `mostWoken` wake keys.
+ * Takes up to `most` open runs that no worker has checked for `minAgeSeconds`, and marks these runs as checked. So no
+ * two workers take the same run. Each run has at most `mostWoken` wake keys.
  */
 export const takeOpenRuns = ({
   most,

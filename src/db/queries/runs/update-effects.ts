@@ -2,8 +2,8 @@ import { sql, type RawBuilder } from 'kysely'
 import { effectColumns } from './effect-columns.ts'
 
 /**
- * Part of a statement: saves changed calls. `rows` is the numbered rows as JSON text. Each other list has one binary
- * value for each row, in the same order. A null output leaves the old output unchanged.
+ * Returns a CTE that saves changed calls. `rows` is the result of `numbered`. Each other list has one binary value for
+ * each row, in the order of the rows. A null in `outputs` leaves the stored output unchanged.
  */
 export const updateMovedEffects = ({
   rows,

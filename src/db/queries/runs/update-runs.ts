@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Part of a statement: saves the state of runs. */
+/** Returns a CTE that saves the state of runs. */
 export const updateRuns = (rows: readonly object[]): RawBuilder<unknown> => sql`moved_runs as (
     update runs set status = r.status, status_reason = r.status_reason, decision_seq = r.decision_seq,
       stored_bytes = r.stored_bytes, nodes_executed = r.nodes_executed, nodes_failed = r.nodes_failed, started_at = r.started_at,

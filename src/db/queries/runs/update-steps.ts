@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Part of a statement: saves the state of steps. */
+/** Returns a CTE that saves the state of steps. */
 export const updateSteps = (rows: readonly object[]): RawBuilder<unknown> => sql`moved_steps as (
     update run_steps set status = r.status, verdict = r.verdict, attempts = r.attempts, labels = r.labels,
       error = r.error, started_at = r.started_at, finished_at = r.finished_at

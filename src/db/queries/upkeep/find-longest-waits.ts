@@ -1,14 +1,14 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { ApprovalKind } from '../../../contract/status.ts'
 
-/** The approval or unknown outcome of one kind that has waited longest for a person. */
+/** The oldest pending approval of one kind, or the oldest unknown outcome (`resolution`). */
 export interface LongestWait {
   readonly kind: ApprovalKind | 'resolution'
-  /** null for an unknown outcome. */
+  /** Is null for an unknown outcome. */
   readonly approval_id: string | null
   readonly organization_id: string
   readonly workflow_id: string | null
-  /** null for a call of an agent. */
+  /** Is null for a call of an agent. */
   readonly run_id: string | null
   readonly step_id: string | null
   readonly item_index: number | null

@@ -1,8 +1,9 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Removes messages that are older than `days`, with all rows of `notifications` that share such a message. A message
- * about something that still waits stays, because the message is edited when the wait ends.
+ * Removes messages that are older than `days`. If several rows of `notifications` share such a message, removes all
+ * these rows. Does not remove a message about something that still waits, because this message is edited when the wait
+ * ends.
  */
 export const removeOldNotifications = (days: number, batch: number): RawBuilder<unknown> => sql`
   delete from notifications

@@ -3,9 +3,9 @@ import { sql, type RawBuilder } from 'kysely'
 const isFree = sql`(leased_until is null or leased_until <= clock_timestamp())`
 
 /**
- * Leases due webhooks, the longest waiting first. One organization has at most `mostOfOrganization` leases at a time.
- * If `isAiling` is true, leases only webhooks whose last attempt failed or was answered slowly. Otherwise leases only
- * the other webhooks.
+ * Takes leases on webhooks that have a due delivery. The webhook that has waited longest comes first. One organization
+ * has at most `mostOfOrganization` leases at a time. If `isAiling` is true, takes leases only on webhooks whose last
+ * attempt failed or was answered slowly. Otherwise takes leases only on the other webhooks.
  */
 export const leaseDueWebhooks = ({
   isAiling,

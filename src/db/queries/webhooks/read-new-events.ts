@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Locks events that have no message yet, except events that another process has locked. Returns the fields that their
- * messages need.
+ * Locks events that have no message yet. Skips events that another process has locked. Returns the fields that are
+ * needed for the messages of these events.
  */
 export const newWebhookEvents = <Event>(batch: number): RawBuilder<Event> => sql`
   select e.id, e.organization_id, e.type, e.data, e.created_at, e.webhook_ids, w.id as workflow_id,

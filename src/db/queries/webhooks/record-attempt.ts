@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Notes an attempt on the delivery and on its webhook. Returns the number of failures since the last success, and the
- * seconds since the first of these failures.
+ * Stores the result of an attempt in the delivery and in its webhook. Returns the number of failures since the last
+ * success, and the seconds since the first of these failures.
  */
 export const recordDeliveryAttempt = ({
   webhookId,

@@ -49,14 +49,17 @@ export type ApprovalUse =
 type Ended = Extract<ApprovalUse, { kind: 'ended' }>
 
 /**
- * Decides whether a held call may run now. An approval covers one call with all its technical retries. The call can use
- * its approval under these conditions; if one is not met, the call is held again:
+ * Decides whether a call for which a rule requires an approval may run now. If the call has no approval yet, the call
+ * is held. An approval covers one call with all its technical retries. The call can use its approval if all these
+ * conditions are true:
  *
+ * - No other call has used the approval.
  * - The votes satisfy the strictest rule that matches now.
  * - The parameters are the approved parameters, and the approvers have seen all labels.
  * - The state that the approvers saw has not changed.
  *
- * A rejected, withdrawn or expired approval ends the call. Expiry is compared with the database's clock.
+ * Otherwise the call is held again. But if the approval is still pending and covers the parameters and labels, the call
+ * waits. A rejected, withdrawn or expired approval ends the call. Expiry is compared with the database's clock.
  */
 export function useApproval(call: DecidingCall, decided: Decided): ApprovalUse {
   const { op } = call
@@ -76,7 +79,7 @@ export function useApproval(call: DecidingCall, decided: Decided): ApprovalUse {
     return { kind: 'waits', waitsFor: 'approval', approvalId: approval.id, expiresAt: approval.expires_at }
   if (state !== 'usable') return holdAgain(heldAgain.votes)
   if (op.changed !== undefined) return holdAgain(`${op.changed} has changed since it was approved`, true)
-  // Take the slot before the approval is used: while the run waits for a slot, all conditions above may change.
+  // Take the slot before the approval is used, because all conditions above may change while the run waits for a slot.
   if (!takeSlot(call)) return waitForSlot(call, approval.expires_at)
   if (approval.used_by === null) markUsed(call, approval, user)
   return { kind: 'used' }
@@ -92,8 +95,8 @@ function endedBy(call: LockedCall, approval: ApprovalRecord, state: ApprovalStat
   if (state === 'withdrawn')
     return { kind: 'ended', outcome: 'cancelled', reason: 'its approval was withdrawn' }
   if (state !== 'expired') return null
-  // An approval that was given can expire too: it must be used before its time is over. This also holds if no process
-  // was running when the approval expired.
+  // An approval can expire after it was given, because it must be used before its time is over. This is also true if no
+  // process was running when the approval expired.
   const reason =
     approval.status === 'approved' ? 'its approval expired before it was used' : 'nobody approved it in time'
   if (approval.status === 'pending')
@@ -102,8 +105,9 @@ function endedBy(call: LockedCall, approval: ApprovalRecord, state: ApprovalStat
 }
 
 /**
- * Lets a call pass that no rule holds now, and withdraws its pending approval. Returns null if the call may run. The
- * call waits if its run gets no slot. The call ends if its approval was rejected, withdrawn or not given in time.
+ * Lets a call pass if no rule requires an approval now. Withdraws the call's pending approval and returns null if the
+ * call may run. The call waits if its run gets no slot. The call ends if its approval was rejected, withdrawn or not
+ * given in time.
  */
 export function releaseHold(
   call: LockedCall,
@@ -147,8 +151,8 @@ export function withdrawPending(call: LockedCall): void {
 }
 
 /**
- * Whether data that the approvers must see was not read yet: the state that the call would change, or the call's
- * connection. A worker reads this data before a person is asked for an approval.
+ * Returns whether a worker must still read the data that the approvers see. This data is the state that the call would
+ * change, and the call's connection. It must be read before a person is asked for an approval.
  */
 export function isUnseen({ tx, run }: LockedRun, { tool, seen, wanted, problem }: StepOp): boolean {
   if (seen !== undefined || !wanted || problem !== null) return false

@@ -3,7 +3,7 @@ import { decideStep, type StepVerdict } from './effect.ts'
 import { effectId, type EffectKey } from '../../../contract/effect-key.ts'
 import { ledgerKind } from './ledger-store.ts'
 
-/** A call that was allowed as `attempt` and is about to act. */
+/** A call that is about to act. `attempt` is the number of the attempt that was allowed. */
 export interface DecideAgainOp {
   readonly key: EffectKey
   readonly step: StepOp

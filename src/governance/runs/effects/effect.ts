@@ -34,9 +34,10 @@ import { noteOutcome, recordDecision, settle, startRun, stepEvent, updateRunStat
  * - `held`: the parameters are resolved and sealed. The call waits for an approval, has an approval that is not used
  *   yet, or waits until its run has a slot (slot-moves.ts).
  * - `intent`: the call is allowed, its approval is used, and the tool's body may run. A new attempt decides the call
- *   again. Reads, transactional and keyed tools stay in `intent` while their body runs. An unsafe tool has not sent a
- *   byte yet. If `sent_at` is set, an earlier attempt may have acted: a findable tool then only looks for the effect of
- *   that attempt, and an unsafe tool with `sent_with` sends the call again with its key.
+ *   again. Reads, transactional and keyed tools stay in `intent` while their body runs. An unsafe or findable tool has
+ *   not sent the call in this attempt yet. If `sent_at` is set, an earlier attempt may have acted. Then a findable tool
+ *   only looks for the effect of the earlier attempt. An unsafe tool with `sent_with` sends the call again with the
+ *   same key.
  * - `sent`: an unsafe or findable tool has passed its point of no return; bytes may have left.
  * - `retry`: the tool failed temporarily; a later attempt decides the call again.
  * - `unknown_outcome`: a process died, or time ran out, while the call was `sent`, and the call cannot be found. A
@@ -46,14 +47,15 @@ import { noteOutcome, recordDecision, settle, startRun, stepEvent, updateRunStat
  *
  * Moves, with their commit points:
  *
- * - (none)|held|intent|retry → intent (`effect.decide`).
+ * - (none)|held|intent|retry → intent, held or an outcome (`effect.decide`).
  * - intent → sent (`effect.sent`).
  * - intent|sent → outcome|retry|unknown_outcome (`effect.outcome`).
  * - sent → unknown_outcome at the next attempt (`effect.decide`). If the tool is findable or `sent_with` is set: sent →
  *   intent, and `sent_at` stays.
- * - intent with `sent_at` → sent if the call is sent again with its key, or → retry if the call is absent.
+ * - intent with `sent_at` → sent if the call is sent again with its key. If the call was not found at the service:
+ *   intent with `sent_at` → retry.
  * - unknown_outcome → outcome by a person's choice (`effect.resolve`). If the person chooses `retry`, the state stays
- *   until the next attempt.
+ *   until the next attempt, which decides the call again.
  * - unknown_outcome → the outcome that the attempt reports late (`effect.outcome`).
  *
  * `attempt` is a fence: only the newest attempt may move to `sent` or record an outcome.
@@ -69,23 +71,31 @@ export type StepVerdict =
       readonly basis: Basis
       /**
        * Seconds since the time when an earlier attempt may have acted. The tool then looks for the effect of that
-       * attempt, or repeats the call with the same key. null: the tool makes the call without looking.
+       * attempt, or repeats the call with the same key. If the value is null, the tool makes the call without looking.
        */
       readonly sentSecondsAgo: number | null
-      /** The id and the address of the connection that the earlier attempt used; null: unknown, or nothing was sent. */
+      /**
+       * The id and the address of the connection that the earlier attempt used. Is null if they are unknown, or if
+       * nothing was sent.
+       */
       readonly sentWith: string | null
-      /** The approval that lets the call through; null if no rule holds the call. */
+      /** The id of the approval that lets the call through. Is null if no rule requires an approval. */
       readonly approvalId: string | null
-      /** Labels that the organization's rules add to the output. */
+      /** The labels that the organization's rules add to the output. */
       readonly addedLabels: readonly Label[]
-      /** Who may read the document or folder that the call writes to. The tool asks the service for the readers. */
+      /**
+       * Who may read the document or folder to which the call writes. The tool asks the service who really can read it.
+       */
       readonly audience: Audience
     }
   /** The call has its outcome; nothing runs. */
   | { readonly go: false; readonly state: Outcome; readonly reason: string }
   | ({ readonly go: false; readonly state: 'held' } & HeldDetails)
   | { readonly go: false; readonly state: 'unknown_outcome' }
-  /** No decision: the organization is at its limit of storage or pending approvals. The caller asks again later. */
+  /**
+   * There is no decision, because the organization is at its limit of storage or of pending approvals. The caller asks
+   * again later.
+   */
   | OverStorageLimit
   | Unseen
 
@@ -121,7 +131,7 @@ export function decideStep(tx: ChainTx, ledger: Ledger, asked: StepOp): StepVerd
   if (known === undefined && isUnseen(locked, asked) && wouldBeHeld()) return { go: false, state: 'unseen' }
   startRun(locked)
   const fits = callFitsRun(run, known, asked)
-  // If the run has no storage left, label sources are not stored, whatever the call's outcome.
+  // If the run has no storage left, label sources are not stored. This is true for every outcome of the call.
   const op = fits ? asked : { ...asked, labelSources: [] }
   const effect = known ?? addEffect(locked, op, fits)
   const call = { ...locked, effect, op }
@@ -170,7 +180,8 @@ function judge(call: DecidingCall): StepVerdict {
     const explanation = `${decided.explanation} Its approval \`${effect.approval_id}\` lets this one call through.`
     return begin(call, { ...decided, explanation }, effect.approval_id)
   }
-  // No rule holds the call now. But if its approval was rejected, withdrawn or not given in time, the call still ends.
+  // No rule requires an approval now. But if the call's approval was rejected, withdrawn or not given in time, the call
+  // still ends.
   const stopped = releaseHold(call, decided)
   if (stopped?.kind === 'waits') return held(stopped)
   if (stopped !== null) return finish(call, stopped.outcome, stopped.reason)
@@ -266,8 +277,8 @@ function becomeUnknown(call: LockedCall): StepVerdict {
 }
 
 /**
- * Whether an earlier attempt may have taken effect without a stored outcome. Such a call never ends as denied, rejected
- * or cancelled, because these states mean that nothing happened.
+ * Whether an earlier attempt may have taken effect although no outcome was stored. Such a call never ends as denied,
+ * rejected or cancelled, because these states mean that nothing happened.
  */
 function mayHaveHappened(effect: EffectRecord, tool: ToolDeclaration): boolean {
   return effect.sent_at !== null && mayAct.has(tool.repeat)

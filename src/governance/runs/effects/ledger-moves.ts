@@ -103,8 +103,8 @@ export interface Settlement {
   readonly outputLabels?: string[]
   readonly durationMs?: number
   /**
-   * The rule that denies the call. It is only written to the log, because the audit entry `tool_call.decided` already
-   * names it.
+   * The id of the rule that denies the call. Only the log gets this id, because the audit entry `tool_call.decided`
+   * already contains it.
    */
   readonly ruleId?: string | null
   /** The person who settles the call with `resolve`. If absent, the actor is the run. */
@@ -238,8 +238,8 @@ export function updateRunStatus(locked: LockedRun, pausedReason?: string): void 
 }
 
 /**
- * Sets the time at which a run started, unless it is set already. A run starts when its first call is decided, or when
- * the items of a `for_each` step are counted before this decision.
+ * Sets the time at which a run started, unless this time is set already. A run starts when its first call is decided.
+ * If the items of a `for_each` step are counted earlier, the run starts then.
  */
 export function startRun({ tx, ledger, run }: LockedRun): void {
   if (run.started_at !== null) return

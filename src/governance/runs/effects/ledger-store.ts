@@ -37,7 +37,10 @@ export function ledgerKind<Op extends { readonly key: EffectKey; readonly after?
   }
 }
 
-/** Reads runs, the named calls with their steps and approvals, and the current roles of requesters and voters. */
+/**
+ * Reads the named calls with their runs, steps and approvals. Also reads the current roles of the requesters and
+ * voters.
+ */
 export async function loadLedger(reader: ChainReader, keys: readonly EffectKey[]): Promise<Ledger> {
   const rows = await reader.send(
     readRunLedger<RunState, EffectRecord, StepRecord, ApprovalRecord>(reader.organizationId, keys),
@@ -59,7 +62,8 @@ export async function loadLedger(reader: ChainReader, keys: readonly EffectKey[]
 
 /**
  * Sends all changes of a batch in one SQL statement. The rows are sent as JSON. Outputs and sealed parameters are
- * binary, so they are sent as separate SQL parameters. The statement joins them to the rows by the row's number.
+ * binary, so they are sent as separate SQL parameters. Each row has a number. With this number, the statement finds the
+ * binary values of the row.
  */
 export function writeLedger(tx: ChainTx, ledger: Ledger): void {
   const slotsMoved = giveSlotsBack(ledger)

@@ -24,13 +24,13 @@ export interface RunState {
   started_at: string | null
   /** The number of the run's calls that are held or have an unknown outcome. */
   waiting: number
-  /** The run's slot (limits/slots.ts). */
+  /** The state of the run's slot (limits/slots.ts). Is null if the run needs no slot. */
   slot: Slot | null
   /** The costs that the run's calls have reserved or reported, in currency units. */
   cost: number
   /**
-   * Counts of the run's calls that are not in this ledger: calls in progress, and calls that want a slot
-   * (slot-moves.ts).
+   * Numbers of the run's calls that are not in this ledger. `others_under_way` counts calls in progress, and
+   * `others_wanting` counts calls that want a slot (slot-moves.ts).
    */
   readonly others_under_way: number
   readonly others_wanting: number
@@ -55,7 +55,10 @@ export interface EffectRecord {
   past_outcomes: readonly PastOutcome[]
   intent_at: string | null
   sent_at: string | null
-  /** The id and the address of the connection through which the call was sent; null: unknown, or nothing was sent. */
+  /**
+   * The id and the address of the connection through which the call was sent. Is null if they are unknown, or if
+   * nothing was sent.
+   */
   sent_with: string | null
   finished_at: string | null
   duration_ms: number | null
@@ -64,8 +67,8 @@ export interface EffectRecord {
   /** The sealed output. Set only if this transaction stores an output; `loadLedger` never reads it. */
   output?: Buffer | undefined
   /**
-   * The sealed values of the error, or null. Set only if this transaction sets the error; `loadLedger` never reads
-   * them.
+   * The sealed values of the error. Is null if there are no such values, and absent if this transaction does not set
+   * the error. `loadLedger` never reads them.
    */
   errorDetail?: Buffer | null | undefined
   /** The sealed parameters. Set only if this transaction creates the row. */

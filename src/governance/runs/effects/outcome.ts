@@ -41,7 +41,10 @@ export interface OutcomeOp {
         readonly call: Call
         readonly cost?: number | undefined
       }
-    /** `retry`: a temporary failure. The caller chooses `retry` or `failed` by the step's retry options. */
+    /**
+     * `retry` means that the failure is temporary and the call is made again. The caller chooses between `retry` and
+     * `failed` by the step's retry options.
+     */
     | {
         readonly state: 'failed' | 'retry'
         readonly error: NewError
@@ -59,7 +62,10 @@ export const recordOutcomes = ledgerKind('effect.outcome', applyOutcome)
 /** The tool wrote nothing, because the thing that the call would change is not as the call's approvers saw it. */
 export type Outdated = 'outdated'
 
-/** A tool gets this object to write inside the transaction that commits the outcome under the organization's lock. */
+/**
+ * With this object, a tool writes to the database in the transaction that commits the outcome. The transaction holds
+ * the organization's lock.
+ */
 export interface OwnWrite {
   readonly trx: Transaction<Database>
   readonly limits: Limits
@@ -110,8 +116,8 @@ function ownWrite(tx: ChainTx, ledger: Ledger, { runId }: EffectKey): OwnWrite {
 }
 
 /**
- * Whether the organization is not frozen, and the policy version and the requester's role are still those of the
- * decision. `markSent` checks the same without the chain lock.
+ * Returns true if the organization is not frozen, and if the policy version and the requester's role are those of the
+ * decision. `markSent` makes this check too, without the chain lock.
  */
 function isSame(tx: ChainTx, ledger: Ledger, { runId }: EffectKey, basis: Basis): boolean {
   const { frozen, version } = tx.policy
@@ -207,7 +213,7 @@ function outputLabelsOf(
 export type MayAct = 'yes' | 'changed' | 'superseded' | 'disconnected'
 
 /**
- * Whether the decision of this attempt still holds. The check takes no lock, but sees every freeze, rule and
+ * Whether the decision of this attempt is still valid. The check takes no lock, but sees every freeze, rule and
  * cancellation that was committed before the check. It is used for calls that were decided ahead
  * (activities/decided-ahead.ts). For these calls, a check without a lock is enough: they can run twice without harm, or
  * act only in the transaction that saves their outcome.
@@ -226,10 +232,10 @@ export async function stillHolds(
 }
 
 /**
- * Marks the call as sent. This is its point of no return (commit point `effect.sent`): after a later crash, the outcome
- * is unknown. If the answer is not `yes`, the call was not marked, and nothing may be sent. One SQL statement checks
- * and marks. So every freeze, rule or revocation that was committed before the statement holds for this call.
- * `sentWith`: the connection's id and address.
+ * Marks the call as sent (commit point `effect.sent`). This is the call's point of no return: after a later crash, the
+ * outcome is unknown. If the answer is not `yes`, the call was not marked, and nothing may be sent. One SQL statement
+ * checks and marks. So a freeze, changed rule or revocation that was committed before the statement prevents the mark.
+ * `sentWith` is the connection's id and address.
  */
 export async function markSent(
   context: Pick<Context, 'pool'>,

@@ -13,10 +13,12 @@ export interface ReserveOp {
 }
 
 /**
- * Reserves the highest cost of an attempt before anything is spent (commit point `effect.spend`). Reserves nothing if
- * the month's spend would exceed its limit. The month is the one in which the run was accepted. Holds the
- * organization's lock, so that two calls cannot reserve the same money. Returns `superseded` if the attempt may not act
- * any more.
+ * Reserves the highest cost of an attempt before anything is spent (commit point `effect.spend`). Holds the
+ * organization's lock, so that two calls cannot reserve the same money. Reserves nothing in two cases:
+ *
+ * - The attempt may not act any more. The function then returns `superseded`.
+ * - The spend of the month in which the run was accepted would exceed `monthly_spend`. The function then writes an
+ *   audit entry and returns the limit.
  */
 export function reserveCost(
   context: Pick<Context, 'combiner'>,

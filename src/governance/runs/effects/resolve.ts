@@ -29,22 +29,21 @@ export interface ResolveRequest {
   readonly runId: string
   readonly stepId: string
   /**
-   * The calls to resolve: one item, several items, or `all` items of the step with an unknown outcome (at most
-   * `mostResolved`). null: the one call of a step without `for_each`.
+   * The calls to resolve: one item, several items, or `all`. `all` means the items of the step with an unknown outcome,
+   * at most `mostResolved` of them. Is null for the single call of a step without `for_each`.
    */
   readonly items: number | readonly number[] | 'all' | null
   /**
-   * The attempt that the person has examined. If `items` names a call that is at another attempt, the request is
-   * refused; `all` leaves such a call out. This is because a person who has examined one attempt knows nothing about
-   * the next attempt.
+   * The attempt that the person has examined. The person knows nothing about the next attempt. So if `items` names a
+   * call that is at another attempt, the request is refused. `all` leaves such a call out.
    */
   readonly attempt?: number | undefined
   readonly outcome: 'retry' | 'done' | 'fail'
-  /** With `done`: the output of each call; null if absent. */
+  /** The output that `done` gives to each call. If absent, the output is null. */
   readonly output?: Json | undefined
   /**
-   * Marks the request's idempotency key in the same transaction, so that a repeated request does not retry the call
-   * twice.
+   * Marks the request's idempotency key in the transaction that resolves the calls. So a repeated request does not
+   * retry a call twice.
    */
   readonly once?: Once | null
 }
@@ -56,8 +55,8 @@ export interface ResolveRequest {
 export const mostResolvedBytes = 16 * 1024 ** 2
 
 /**
- * Settles calls with an unknown outcome by a person's choice (commit point `effect.resolve`): all of the calls or none.
- * Each call gets an audit entry that names the person and the choice:
+ * Resolves calls with an unknown outcome as a person has chosen (commit point `effect.resolve`). Resolves all of the
+ * calls or none. Each call gets an audit entry that names the person and the choice:
  *
  * - `retry`: the call is decided and made again.
  * - `done`: the call counts as completed.
@@ -68,7 +67,7 @@ export const mostResolvedBytes = 16 * 1024 ** 2
  * - `not_found` for an unknown run or step;
  * - `insufficient_role` if the person is not an admin now;
  * - `bad_transition` if a call has no unknown outcome, or if the run has ended;
- * - `conflict` if an unknown outcome belongs to another attempt;
+ * - `conflict` if a call is at another attempt than `attempt`;
  * - `validation_error` if the output is too large for so many calls.
  */
 export async function resolveStep(
@@ -110,7 +109,7 @@ const isUnresolved = (ledger: Ledger, key: EffectKey): boolean => {
   return effect?.state === 'unknown_outcome' && effect.resolved_outcome === null
 }
 
-/** Throws `conflict` for the first call whose unknown outcome does not belong to `attempt`. */
+/** Throws `conflict` if a call is at another attempt than `attempt`. The error names the first such call. */
 function refuseOtherAttempt(ledger: Ledger, keys: readonly EffectKey[], attempt: number | undefined): void {
   if (attempt === undefined) return
   for (const key of keys) {
@@ -126,8 +125,8 @@ function refuseOtherAttempt(ledger: Ledger, keys: readonly EffectKey[], attempt:
 }
 
 /**
- * Writes an audit entry with the person's choice. A call that the choice ends gets a second entry:
- * `tool_call.completed` or `.failed`.
+ * Writes an audit entry with the person's choice. If the choice ends the call, `settle` writes a second entry:
+ * `tool_call.completed` or `tool_call.failed`.
  */
 function noteChoice({ tx, run, effect }: LockedCall, outcome: ResolveRequest['outcome'], actor: Actor): void {
   tx.append({
@@ -153,11 +152,16 @@ function retry({ tx, ledger, effect }: LockedCall): void {
   ledger.touchEffect(effect)
 }
 
-/** One call to settle. Its parameters are opened and its output is sealed before the organization's lock is taken. */
+/**
+ * One call to resolve. The call's parameters are opened and its output is sealed before the organization's lock is
+ * taken.
+ */
 interface ChosenCall {
   readonly key: EffectKey
   readonly output: SealedText | undefined
-  /** The call as label rules see it, for the labels of its output; null: the output gets only the call's labels. */
+  /**
+   * Label rules read the call from here and add labels to its output. If null, the output gets only the call's labels.
+   */
   readonly call: Call | null
 }
 
@@ -193,8 +197,8 @@ async function chosenCalls(
 }
 
 /**
- * The indexes of the step's items whose unknown outcome nobody has resolved, in ascending order; -1 for a step without
- * items. If `attempt` is given, only items at this attempt count.
+ * Returns the indexes of the step's items whose unknown outcome nobody has resolved, in ascending order and at most
+ * `limit`. A step without items has the index -1. If `attempt` is given, only items at this attempt count.
  */
 async function unresolvedItems(
   db: Db,
@@ -214,7 +218,7 @@ async function unresolvedItems(
   return rows.map((row) => row.item_index)
 }
 
-/** Returns the error's message. It names items that cannot be resolved, and items that can be resolved. */
+/** Returns a message that names the items that cannot be resolved, and items that can be resolved instead. */
 async function whyNothingToResolve(
   tx: ChainTx,
   request: ResolveRequest,
@@ -253,8 +257,8 @@ function settlementOf(
 }
 
 /**
- * Returns the call's labels together with the tool's labels. If `call` is known, also adds the labels that label rules
- * give the output.
+ * Returns the labels of the call's output. These are the labels of the call and of the tool. If `call` is not null, the
+ * labels from label rules are added.
  */
 function outputLabels(tx: ChainTx, effect: EffectRecord, call: Call | null): Label[] {
   const tool = getTool(effect.tool)
@@ -264,7 +268,8 @@ function outputLabels(tx: ChainTx, effect: EffectRecord, call: Call | null): Lab
 }
 
 /**
- * The calls as label rules see them, by item. They are read without the lock, because stored parameters never change.
+ * Returns the calls as label rules see them. The key is the item index. The calls are read without the lock, because
+ * stored parameters never change.
  */
 async function readCalls(
   context: Pick<Context, 'db' | 'sealer'>,

@@ -17,7 +17,6 @@ export interface LockedCall extends LockedRun {
   readonly effect: EffectRecord
 }
 
-/** A call that is being decided. */
 export interface DecidingCall extends LockedCall {
   readonly op: StepOp
 }

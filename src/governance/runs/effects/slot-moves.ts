@@ -6,14 +6,14 @@ import type { LockedRun } from './run-call.ts'
 
 /*
  * How calls of runs take and release slots (limits/slots.ts; docs/decisions/0037). A run keeps its slot while a call is
- * in progress, and between calls. It gives the slot back if a call waits for a person and no call is in progress. The
- * next call that is allowed then takes a slot. If no slot is free, the call is held until the run has one, and is
- * decided again.
+ * in progress, and between calls. If a call waits for a person and no other call is in progress, the run gives its slot
+ * back. The next allowed call of the run takes a slot again. If no slot is free, this call is held until the run gets a
+ * slot. The call is then decided again.
  */
 
 const underWay: ReadonlySet<EffectState> = new Set(['intent', 'sent', 'retry'])
 
-/** The number of the run's calls in this ledger for which `has` is true. */
+/** Counts the run's calls in this ledger for which `has` is true. */
 function count(ledger: Ledger, run: RunState, has: (effect: EffectRecord) => boolean): number {
   let found = 0
   for (const effect of ledger.effects.values()) if (effect.run_id === run.id && has(effect)) found += 1
@@ -21,8 +21,8 @@ function count(ledger: Ledger, run: RunState, has: (effect: EffectRecord) => boo
 }
 
 /**
- * Whether a call of the run may run its body now. A run without a slot takes a free slot. If no slot is free, or if
- * other runs wait already, the run waits too.
+ * Returns whether a call of the run may be made now. A run without a slot takes a free slot. If no slot is free, or if
+ * other runs are already waiting for a slot, the run waits too.
  */
 export function takeSlot({ tx, ledger, run }: LockedRun): boolean {
   if (run.slot === 'taken') return true
@@ -35,14 +35,14 @@ export function takeSlot({ tx, ledger, run }: LockedRun): boolean {
   }
   if (run.slot === null) slots.waiting += 1
   // A run that makes a call has a Temporal workflow already. With `waits`, a granted slot wakes this workflow. With
-  // `queued`, it would start a workflow.
+  // `queued`, a granted slot would start a workflow.
   run.slot = 'waits'
   return false
 }
 
 /**
- * Releases slots that the runs of the ledger do not need. Call it before the ledger is written. If the function returns
- * true, call `handOn` after the ledger's rows are sent.
+ * Releases slots that the runs of the ledger do not need. Call this function before the ledger is written. If the
+ * function returns true, call `handOn` after the ledger's rows are sent.
  */
 export function giveSlotsBack(ledger: Ledger): boolean {
   let moved = false
@@ -65,7 +65,7 @@ function isIdle(ledger: Ledger, run: RunState): boolean {
   )
 }
 
-/** Gives released slots to waiting runs. Call it after the ledger's rows are sent. */
+/** Gives released slots to waiting runs. Call this function after the ledger's rows are sent. */
 export function handOn(tx: ChainTx): void {
   grantSlots(tx, tx.policy.limits.concurrent_executions)
 }

@@ -5,8 +5,8 @@ import type { JsonObject, Label, Role } from '../../../policy/types.ts'
 import type { Installation } from '../../tools/connections.ts'
 
 /**
- * The sealed state that the approvers of a call see: the thing that the call would change, and the call's connection.
- * It is sealed for the approval with the id `approvalId`.
+ * The sealed state that the approvers of a call see: what the call would change, and the call's connection. The state
+ * is sealed for the approval `approvalId`.
  */
 export interface Seen {
   readonly approvalId: string
@@ -17,11 +17,11 @@ export interface Seen {
 export interface StepOp {
   readonly key: EffectKey
   readonly tool: ToolDeclaration
-  /** false: the step's `when` does not hold, so the outcome is `skipped` without a decision. */
+  /** Is false if the step's `when` is not true. The call is then `skipped` without a decision. */
   readonly wanted: boolean
   /**
-   * true: the parameters were not read, because the run was cancelled or the organization is frozen. The call can only
-   * end.
+   * Is true if the run was cancelled or the organization is frozen. In this case, the parameters were not read, and the
+   * call can only end.
    */
   readonly isUnread?: boolean
   /**
@@ -33,7 +33,7 @@ export interface StepOp {
    * filled in.
    */
   readonly params: JsonObject
-  /** The same parameters, checked and with defaults; absent if they were not checked yet. */
+  /** The parameters in `params` after their check, with defaults filled in. Is absent if they were not checked yet. */
   readonly parsed?: JsonObject | undefined
   /** Hash of the sealed parameters, in which defaults and `me` are not filled in. */
   readonly paramsHash: string
@@ -43,17 +43,20 @@ export interface StepOp {
   readonly labelSources: LabelSource[]
   /** The installation's folder and mail server, for tools that need them. */
   readonly installation: Installation
-  /** The state that approvers see; absent if it was not read. */
+  /** The state that approvers see. Is absent if this state was not read. */
   readonly seen?: Seen | undefined
-  /** Names the part of the shown state that has changed since the call was approved; absent if nothing has changed. */
+  /**
+   * Words for the part of the shown state that has changed since the call was approved. Is absent if nothing has
+   * changed.
+   */
   readonly changed?: string
-  /** true: the call is refused if the person who started the run has not confirmed their mail address. */
+  /** Whether the call is denied if the person who started the run has not confirmed their mail address. */
   readonly mustBeConfirmed: boolean
   /** Seconds until an approval expires if its rule sets no other time; 0 means that the approval never expires. */
   readonly approvalSeconds: number
 }
 
-/** The basis of a decision. While it is unchanged, a new decision would give the same answer. */
+/** The basis of a decision. As long as the basis does not change, a new decision gives the same answer. */
 export interface Basis {
   readonly policyVersion: number
   /** The requester's role. */

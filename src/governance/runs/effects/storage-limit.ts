@@ -20,23 +20,24 @@ export const runTooLarge: StepError = {
 }
 
 /**
- * The size of label sources in bytes. In a workflow of 1,000 steps it can be 100 kB. A call's row stores a copy of the
- * label sources, and so does each decision on the call.
+ * Returns the size of label sources in bytes. In a workflow of 1,000 steps, the label sources of one call can have 100
+ * kB. The call's row stores a copy of the label sources, and so does each decision on the call.
  */
 export function sourceBytes(sources: readonly LabelSource[]): number {
   return sources.length === 0 ? 0 : Buffer.byteLength(JSON.stringify(sources))
 }
 
 /**
- * Whether the run may store `bytes` more bytes. Call it under the chain lock, in the transaction that stores the bytes.
+ * Returns whether the run may store `bytes` more bytes. Call this function under the chain lock, in the transaction
+ * that stores the bytes.
  */
 export function fitsRun(run: RunState, bytes: number): boolean {
   return bytes === 0 || run.stored_bytes + bytes <= mostStoredBytes
 }
 
 /**
- * Whether the run has storage for the call. A new call stores a row and a decision; a retried call stores only a
- * decision.
+ * Returns whether the run has storage for the call. A new call stores its row and a decision. A retried call stores
+ * only a decision.
  */
 export function callFitsRun(run: RunState, known: EffectRecord | undefined, op: StepOp): boolean {
   const sources = sourceBytes(op.labelSources)
@@ -45,9 +46,12 @@ export function callFitsRun(run: RunState, known: EffectRecord | undefined, op: 
 }
 
 /**
- * Returns the limit of the organization that stops the call now; null if no limit stops the call. A call in progress is
- * never stopped. If an output did not fit into `storage_mb` at an earlier attempt, this limit stops the call until
- * there is room for the output. `pending_approvals` only stops a new call that would be held.
+ * Returns the limit of the organization that stops the call now; null if no limit stops the call.
+ *
+ * - A call in progress is never stopped.
+ * - `storage_mb` stops a call if the organization would store more than this limit. The parameters of a new call count.
+ *   If an output did not fit at an earlier attempt, this output counts too.
+ * - `pending_approvals` stops only a new call that would be held.
  */
 export function organizationLimitReached(
   tx: ChainTx,
@@ -72,8 +76,8 @@ export interface OverStorageLimit {
 }
 
 /**
- * Stores in the run's row why the run waits. The call will ask many times, perhaps for days. So the wait does not count
- * as an attempt and writes no audit entry.
+ * Stores in the run's row why the run waits. The call is decided many times while it waits, perhaps for days. So the
+ * wait does not count as an attempt and writes no audit entry.
  */
 export function waitForOrganizationLimit(
   { ledger, run }: LockedRun,
@@ -88,7 +92,6 @@ export function waitForOrganizationLimit(
   return { go: false, state: 'no_room' }
 }
 
-/** Adds to the bytes that the run stores. */
 export function countStoredBytes({ ledger, run }: LockedRun, bytes: number): void {
   run.stored_bytes += bytes
   ledger.dirtyRuns.add(run)

@@ -13,10 +13,16 @@ import { runAs, type Acting } from '../../access/recheck.ts'
 
 /**
  * Cancels a run (commit point `run.cancel`). After the commit, no new call starts. Pending approvals are withdrawn, and
- * the outbox tells Temporal. A run with no call in progress ends in the same transaction, even if its workers are down.
- * Any other run ends after its calls (end-cancelled.ts). Members may cancel their own runs, admins all runs. Cancelling
- * twice changes nothing. Throws `not_found` for an unknown run, `insufficient_role` if the caller may not cancel the
- * run, and `bad_transition` if the run has ended.
+ * the outbox tells Temporal. Cancelling twice changes nothing.
+ *
+ * If no call of the run is in progress, the run ends in the same transaction, even if its workers are down. Otherwise
+ * the run ends after its calls, or at the latest when `endCancelled` ends the run (end-cancelled.ts).
+ *
+ * Members may cancel their own runs. Admins may cancel all runs. Throws:
+ *
+ * - `not_found` for an unknown run;
+ * - `insufficient_role` if the caller may not cancel the run;
+ * - `bad_transition` if the run has ended.
  */
 export async function cancelRun(
   context: Acting,

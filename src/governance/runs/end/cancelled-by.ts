@@ -3,11 +3,14 @@ import type { RunsTable } from '../../../db/schema/runs.ts'
 import type { ChainTx } from '../../audit/chain-tx.ts'
 import { quoted } from '../../approvals/votes.ts'
 
-/** Part of a sentence: the mail address of the person who cancels or cancelled a run, and the reason. */
+/** Returns a part of a sentence, for example: by `ann@example.com` with the reason `wrong month`. */
 export const byWhom = ({ by, reason }: { readonly by: string; readonly reason: string | null }): string =>
   `by \`${by}\`${reason === null ? '' : ` with the reason ${quoted(reason)}`}`
 
-/** One sentence: why a run ends as cancelled. If no person is stored, the run was cancelled in Temporal. */
+/**
+ * Returns a sentence that says why the run ends as cancelled. If no person is stored, the run was cancelled in
+ * Temporal.
+ */
 export async function whyCancelled(
   tx: ChainTx,
   {

@@ -24,22 +24,25 @@ const mostFailed = 1_000
 const graceSeconds = 2
 
 /**
- * Like `graceSeconds`, for a run with a call that may have taken effect. The next pass over cancelled runs comes soon
- * after these seconds, so such a run ends within 5 s of its cancellation.
+ * Replaces `graceSeconds` if a call of the run may have taken effect. The next pass comes soon after these seconds, so
+ * such a run ends within 5 s of its cancellation.
  */
 const graceOfActedSeconds = 3
 
-/** Whether the call `e` may have taken effect, although it has no outcome. */
+/** An SQL condition that is true if the call `e` may have taken effect, although it has no outcome. */
 const mayHaveActed = sql`(e.state = 'sent' or e.state = 'intent' and (e.sent_at is not null or e.tool = any(${Object.values(
   catalog,
 ).flatMap((tool: ToolDeclaration) => (tool.repeat === 'keyed' ? [tool.name] : []))}::text[])))`
 
-/** Whether the run `r` was cancelled so long ago that it ends now. */
+/** Returns an SQL condition that is true if the run `r` was cancelled so long ago that it ends now. */
 const isDue = (now: RawBuilder<unknown>) => sql`(r.cancel_requested_at < ${now} - make_interval(secs => case
   when exists(select from effects e where e.run_id = r.id and ${mayHaveActed})
   then ${graceOfActedSeconds} else ${graceSeconds} end::float8))`
 
-/** Whether no call of the run is in progress. If so, the run ends in the transaction that cancels the run. */
+/**
+ * Returns false if a call of the run is in progress. If the result is true, the transaction that cancels the run also
+ * ends the run.
+ */
 export async function isIdle(tx: ChainTx, runId: string): Promise<boolean> {
   const [row] = await tx.send(sql<{ busy: boolean }>`
     select exists(select from effects where run_id = ${runId} and state in ('intent', 'sent')) as busy`)
@@ -50,7 +53,7 @@ type Ending = Pick<Context, 'combiner' | 'db' | 'sparseLog'>
 interface Pass {
   /** The current time, as an SQL expression. */
   readonly now?: RawBuilder<unknown>
-  /** The runs that this process could not end. If absent, every pass tries all of them again. */
+  /** The runs that this process could not end. If absent, every pass tries these runs again. */
   readonly failed?: FailedRuns
 }
 interface Due {
@@ -58,7 +61,7 @@ interface Due {
   readonly organization_id: string
 }
 
-/** Runs that this process could not end, each with the time of its next try in milliseconds. */
+/** The runs that this process could not end, each with the time of its next try in milliseconds. */
 export class FailedRuns {
   readonly #tryAt = new Map<string, number>()
   readonly #clock: () => number
@@ -74,7 +77,7 @@ export class FailedRuns {
     if (this.#tryAt.size > mostFailed && oldest !== undefined) this.#tryAt.delete(oldest)
   }
 
-  /** Runs whose next try is not due yet. */
+  /** Returns the runs whose next try is not due yet. */
   waiting(): string[] {
     // `note` always appends, so the times in the map ascend. The loop stops at the first run that is not due.
     for (const [runId, tryAt] of this.#tryAt) {
@@ -88,9 +91,11 @@ export class FailedRuns {
 /**
  * Ends cancelled runs that their workers have not ended, because these workers are slow or dead. Afterwards no call of
  * such a run acts, because `effect.sent` refuses a call of an ended run. A call that may have acted gets an unknown
- * outcome, until its worker records the true outcome. All workers and API processes call this function, so runs end as
- * long as one of these processes works. A run that cannot be ended is logged and tried again later, so that it does not
- * delay others. Returns the number of ended runs.
+ * outcome, until its worker records the true outcome.
+ *
+ * All workers and API processes call this function. So cancelled runs end if at least one of these processes works. A
+ * run that cannot be ended is logged and tried again later, so that other runs do not wait for this run. Returns the
+ * number of ended runs.
  */
 export async function endCancelled(
   context: Ending,
@@ -102,7 +107,7 @@ export async function endCancelled(
     most: passSize,
   }).execute(context.db)
   const byOrganization = Map.groupBy(rows, (row) => row.organization_id)
-  // Runs of one organization end one after another, because they share a chain. No organization waits for another.
+  // The runs of one organization end one after another, because they share a chain. No organization waits for another.
   const ended = await Promise.all(
     [...byOrganization.values()].map((due) => endRuns(context, due, { now, failed })),
   )

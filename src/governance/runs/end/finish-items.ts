@@ -26,8 +26,8 @@ import { countUnexpected } from './unexpected.ts'
 const mostReadings = 5
 
 /**
- * After this many failed tries to end a step, which take about an hour, the step and its run fail. Outages do not
- * count.
+ * After this many failed tries to end a step, the step and its run fail. So many tries take about an hour. A try that
+ * fails because of an outage does not count.
  */
 const mostFailures = 200
 
@@ -40,7 +40,9 @@ class ItemsChange extends DomainError {
 
 type Finishing = Pick<Context, 'combiner' | 'db' | 'runCaches' | 'sealer'>
 
-/** Ends a `for_each` step (see `finish`). If that fails too often, the step and its run fail: `step_not_finished`. */
+/**
+ * Ends a `for_each` step (see `finish`). If this fails too often, the step and its run fail with `step_not_finished`.
+ */
 export async function finishItems(
   context: Finishing & Pick<Context, 'log'>,
   runId: string,
@@ -57,13 +59,15 @@ export async function finishItems(
   }
 }
 
-/** Whether the error can come back at every try. An outage is not such an error, because it ends. */
+/** Returns whether the error can come back at every try. The error of an outage cannot, because the outage ends. */
 function isLasting(error: unknown): boolean {
   if (error instanceof TransactionTooLong || error instanceof ItemsChange) return true
   return !isConnectionError(error) && !(error instanceof DomainError) && !(error instanceof NotReady)
 }
 
-/** Ends the step and its run as failed. The step's labels stay unknown, so nothing may use its output. */
+/**
+ * Ends the step and its run as failed. The labels of the step's output stay unknown, so no call may use this output.
+ */
 async function giveUp(
   context: Pick<Context, 'combiner' | 'db'>,
   runId: string,
@@ -149,7 +153,7 @@ async function finish(context: Finishing, runId: string, stepId: string): Promis
   throw new ItemsChange()
 }
 
-/** Items in one state: their number, and the index of the first. */
+/** The items in one state. `first` is the lowest item index. */
 interface StateCount {
   readonly state: EffectState
   readonly count: number
@@ -167,8 +171,12 @@ const isSame = (a: readonly StateCount[], b: readonly StateCount[]): boolean =>
   JSON.stringify(a) === JSON.stringify(b)
 
 /**
- * The step's outcome. If items ended badly, `badOutcomeOf` may give the step a bad outcome. Otherwise the step is
- * `cancelled` if an item has not ended, `skipped` if all items were skipped, else `completed`.
+ * Returns the step's outcome. This is the bad outcome that `badOutcomeOf` returns, if there is one. Otherwise the
+ * outcome is:
+ *
+ * - `cancelled` if an item has not ended;
+ * - `skipped` if there are items and all of them were skipped;
+ * - `completed` in all other cases.
  */
 function stepOutcome(items: readonly StateCount[], count: number, continueOnError: boolean): Outcome {
   const ended = items.filter(({ state }) => isOutcome(state))
@@ -179,7 +187,7 @@ function stepOutcome(items: readonly StateCount[], count: number, continueOnErro
   return count > 0 && states.every((state) => state === 'skipped') ? 'skipped' : 'completed'
 }
 
-/** The error of the first item with the same outcome as the step. */
+/** Returns the error of the first item whose outcome is `status`. */
 async function errorOf(db: Db, runId: string, stepId: string, status: Outcome): Promise<StepError | null> {
   const item = await db
     .selectFrom('effects')
@@ -197,8 +205,8 @@ async function errorOf(db: Db, runId: string, stepId: string, status: Outcome): 
 const batch = 500
 
 /**
- * The labels in `own` and the labels of all items, cut by `cutLabels`. Most items have equal lists of labels, so
- * PostgreSQL first removes equal lists.
+ * Returns the labels in `own` together with the labels of all items, cut by `cutLabels`. Most items have equal lists of
+ * labels, so PostgreSQL first removes equal lists.
  */
 async function labelsOf(db: Db, runId: string, stepId: string, own: readonly Label[]): Promise<Label[]> {
   const all = new Set(own)

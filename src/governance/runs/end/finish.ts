@@ -58,8 +58,8 @@ export async function finishRun(
     }
     if (input.status === 'cancelled' || (input.status === 'completed' && run.cancel_requested_at !== null))
       return end('cancelled', await whyCancelled(tx, run))
-    // Countersign's Temporal workflow reports `completed` only if every step allows it. So this report is from another
-    // program, which has started a workflow with the run's id.
+    // Countersign's Temporal workflow reports `completed` only if every step allows this (`everyStepAllows`). So this
+    // report is from another program, which has started a workflow with the run's id.
     if (input.status === 'completed' && !(await everyStepAllows(context, fixed, steps)))
       return end('failed', 'the workflow ended before its steps had', { error_code: 'ended_early' })
     if (resolved.problem !== null) return end('failed', resolved.problem, { error_code: 'unresolved_result' })
@@ -71,10 +71,12 @@ export async function finishRun(
 }
 
 /**
- * Ends a run as completed in the transaction that saves the outcome of its last call (commit point `run.finish`). The
- * run's Temporal workflow then finds the run already ended. Does nothing if a step is open or has a bad outcome that
- * ends the run. Do not call this function for a run with a `result`: the Temporal workflow ends such a run, because the
- * outputs for the result are read without a lock.
+ * Ends a run as completed (commit point `run.finish`), in the transaction that saves the outcome of the run's last
+ * call. The run's Temporal workflow then finds that the run has ended. Does nothing if a step is open, or if a step has
+ * a bad outcome that ends the run.
+ *
+ * Do not call this function for a run with a `result`, because the outputs for the result are read without a lock. The
+ * Temporal workflow ends such a run.
  */
 export async function finishWithLastCall(
   context: Pick<Context, 'combiner' | 'db' | 'runCaches'>,
@@ -126,7 +128,7 @@ async function readRun(tx: ChainTx, runId: string): Promise<{ run: Run; steps: r
   return { run, steps: await steps }
 }
 
-/** Whether each step has ended well, or has ended badly with `on_error: continue`. */
+/** Returns whether each step has ended well, or has ended badly with `on_error: continue`. */
 async function everyStepAllows(
   context: Pick<Context, 'db' | 'runCaches'>,
   run: RunSnapshot,
@@ -170,7 +172,7 @@ export async function endRun(
   void tx.send(trx.updateTable('runs').set(row).where('id', '=', run.id))
   if (run.slot === 'taken') grantSlots(tx, tx.policy.limits.concurrent_executions)
   const endedSteps = await ended
-  // Calls of an ended run need not be resolved any more, so messages that ask a person to resolve them are updated.
+  // The calls of an ended run need not be resolved any more, so messages that ask a person to resolve them are updated.
   if (endedSteps.some((step) => step.status === 'unknown_outcome')) tx.notice('run', run.id)
   for (const step of endedSteps)
     if (step.started_at !== null)
@@ -209,14 +211,15 @@ export async function endRun(
 type UnknownCall = Required<Pick<EventData, 'step_id' | 'item_index' | 'tool'>>
 
 /**
- * Ends the run's open calls, and returns the calls that may have happened. One statement changes all of them, and
- * `effect.sent` marks only a call in `intent`. So a call is marked as sent before this statement or never.
+ * Ends the run's open calls, and returns the calls that may have happened. One statement ends all open calls, and
+ * `effect.sent` marks only a call in `intent`. So no call is marked as sent after this statement.
  */
 function endEffects(tx: ChainTx, runId: string): Promise<readonly UnknownCall[]> {
   const keyed = Object.values(catalog).flatMap((tool: ToolDeclaration) =>
     tool.repeat === 'keyed' ? [tool.name] : [],
   )
-  // The same condition as `mayHaveHappened` in effect.ts; reads and transactional writes never set `sent_at`.
+  // This condition gives the same result as `mayHaveHappened` in effect.ts. `sent_at` is never set for reads and
+  // transactional writes.
   const mayHaveHappened = sql`(sent_at is not null or (state = 'intent' and tool = any(${keyed}::text[])))`
   return tx.send(endOpenEffects<UnknownCall>({ runId, now: tx.now, mayHaveHappened }))
 }
@@ -256,7 +259,10 @@ interface Result {
 /** The starts of loads for the run's `result` are counted under this step id (load-starts.ts). */
 const resultStepId = ''
 
-/** Resolves the templates of the definition's `result`. The run fails if a reference has no value. */
+/**
+ * Resolves the templates of the definition's `result`. If a reference has no value, returns the problem, and the run
+ * fails.
+ */
 async function resolveResult(
   context: Pick<Context, 'db' | 'runCaches' | 'sealer'>,
   run: RunSnapshot,

@@ -2,8 +2,8 @@ import { sql } from 'kysely'
 import type { Db } from '../../../db/schema/index.ts'
 
 /**
- * Counts an unexpected error of a run's activity and commits at once. Returns the number of errors so far; 0 if the run
- * is unknown. Temporal's number of attempts cannot be used instead, because it counts outages too.
+ * Counts an unexpected error of a run's activity and commits at once. Returns the number of errors so far, or 0 if the
+ * run is unknown. Temporal's number of attempts cannot be used instead, because outages also raise that number.
  */
 export async function countUnexpected(db: Db, runId: string, activityId: string): Promise<number> {
   const { rows } = await sql<{ errors: number }>`

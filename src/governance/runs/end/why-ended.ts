@@ -39,7 +39,9 @@ export async function whyEnded(
   return { reason, cause: { ...cause, item_index: item } }
 }
 
-/** The index of the step's first item with this outcome. The error of this item is also the error of the step. */
+/**
+ * Returns the index of the step's first item with this status. The error of this item is also the error of the step.
+ */
 async function firstItem(
   tx: ChainTx,
   runId: string,

@@ -16,15 +16,15 @@ import { openParams } from '../values/sealed-params.ts'
 import { errorOf, type ErrorView, type FailedItem } from './error-view.ts'
 import { requireStep } from './read.ts'
 
-/** One call of a step. Times are ISO 8601 UTC, durations milliseconds. */
+/** One call of a step. Times are in ISO 8601 (UTC). Durations are in milliseconds. */
 export interface CallView {
-  /** null for a step without `for_each`. */
+  /** Is null for a step without `for_each`. */
   readonly item_index: number | null
   readonly status: EffectState
   readonly attempts: number
-  /** The parameters with templates resolved; only shown to the requester and to admins. */
+  /** The parameters with templates resolved. Only the requester and admins see the parameters. */
   readonly params?: JsonObject
-  /** The element of the `for_each` list; shown to the same people as `params`. */
+  /** The element of the `for_each` list. Only the requester and admins see the element. */
   readonly item?: Json
   readonly params_hash: string | null
   readonly labels: readonly string[]
@@ -36,14 +36,14 @@ export interface CallView {
   readonly duration_ms: number | null
 }
 
-/** Whether the viewer may see the parameters of a run's calls: the run's requester and admins may. */
+/** Returns whether the viewer may see the parameters of a run's calls. The run's requester and admins may. */
 export const maySeeParams = (viewer: Viewer, requestedBy: string): boolean =>
   viewer.userId === requestedBy || mayDecide(viewer.role, 'admin')
 
 /** A page has at most this many bytes of sealed parameters. A single call with more bytes gets a page of its own. */
 const mostBytes = 8 * 1024 ** 2
 
-/** One page of the calls of a step, in the order of its items. Throws `not_found` if there is no such step. */
+/** Returns one page of the calls of a step, in the order of the items. Throws `not_found` as `requireStep` does. */
 export async function readCalls(
   context: Pick<Context, 'db' | 'sealer'>,
   viewer: Viewer,
@@ -137,12 +137,11 @@ async function errorView(
   return { ...errorOf(error), detail: JSON.parse(await sealer.open(errorPlace(key), sealed)) as JsonObject }
 }
 
-/** The errors of a step's calls. */
 export interface StepErrors {
   readonly failed_items: readonly FailedItem[]
   /** The number of further failed items, which are not listed. */
   readonly more_failed_items: number
-  /** The error of a step without `for_each`; null if the step has no error. */
+  /** The error of a step without `for_each`. Is null if the step has no error. */
   readonly own: ErrorView | null
 }
 
@@ -150,12 +149,12 @@ export interface StepErrors {
 export const mostFailedItems = 20
 
 /**
- * If a failed item's sealed parameters have more bytes than this, they are not opened. The answer then lacks the item's
- * value.
+ * If a failed item has more bytes of sealed parameters than this, the parameters are not opened. The answer then has no
+ * `value` for this item.
  */
 export const mostSealedBytes = 16 * 1024
 
-/** The errors of the calls of these steps, by step. */
+/** Returns the errors of the calls of these steps. The key is the step's id. */
 export async function readErrors(
   context: Pick<Context, 'db' | 'sealer'>,
   runId: string,

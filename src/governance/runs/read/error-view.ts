@@ -15,6 +15,6 @@ export interface FailedItem {
   readonly item_index: number
   readonly status: EffectState
   readonly error: ErrorView
-  /** The value of `{{item}}`; absent for people who may not see it, and absent if the call has large parameters. */
+  /** The value of `{{item}}`. Is absent if the person may not see the value, or if the call has large parameters. */
   readonly value?: Json
 }

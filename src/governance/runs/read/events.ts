@@ -15,9 +15,9 @@ export interface RunEventView {
 const pageSize = 500
 
 /**
- * Reads the run's events with a number above `after`, in order: at most `most`, and never more than 500. One
- * statement reads the status, `eventSeq` and the events. So a client that has received event `eventSeq` of an ended run
- * has received all events.
+ * Reads the run's events with a number above `after`, in ascending order. Returns at most `most` events, and never more
+ * than `pageSize`. One statement reads the status, `eventSeq` and the events. So if the status says that the run has
+ * ended, `eventSeq` is the number of the run's last event. A client that has received this event has all events.
  */
 export async function readRunEvents(
   db: Db,

@@ -2,7 +2,7 @@ import type { EffectState } from '../../../contract/status.ts'
 import type { Db } from '../../../db/schema/index.ts'
 import type { ItemCounts, Step } from './read.ts'
 
-/** The number of items in each state, for each of these steps. Only steps with items are in the map. */
+/** Counts the items of each of these steps by state. The map contains only steps with items. */
 export async function itemCountsOf(
   db: Db,
   runId: string,

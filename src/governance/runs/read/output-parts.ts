@@ -7,15 +7,16 @@ import { openKept, type Kept } from '../../sealing/sealer.ts'
 import { requireStep, shownOutputBytes, type Step } from './read.ts'
 
 /**
- * One read returns at most this many rows, and at most this many bytes of outputs. A larger single output is read
- * whole.
+ * One read returns at most `mostRows` rows with at most `mostBytes` bytes of outputs. A single output with more bytes
+ * is read whole.
  */
 const mostRows = 1_000
 const mostBytes = 1024 ** 2
 
 /**
- * The whole output of a step, as templates of later steps see it: the value, or the list of its items' values. The list
- * has one element for each item, which is null until the item has an output. Throws `not_found` as `requireStep` does.
+ * Returns the whole output of a step, as templates of later steps see this output. For a `for_each` step this is a list
+ * with one element for each item. The element is null until the item has an output. Throws `not_found` as `requireStep`
+ * does.
  */
 export async function readOutputParts(
   context: Pick<Context, 'db' | 'sealer'>,
@@ -33,7 +34,7 @@ interface ItemParts {
   readonly value: JsonParts
 }
 
-/** One value for each of `count` items, in their order: null for an item without a row. */
+/** Yields one value for each of `count` items, in the order of the items. Yields null for an item without a row. */
 async function* inPlaces(values: AsyncIterable<ItemParts>, count: number): AsyncGenerator<JsonParts> {
   let next = 0
   for await (const { item, value } of values) {
@@ -98,8 +99,8 @@ const openText = (
 ): Promise<string | null> => openKept(sealer, outputPlace(key), kept)
 
 /**
- * The outputs of the ended steps in `pages`, as the API's answer about a run contains them. For a large output, the
- * answer has only the size.
+ * Returns the outputs of the ended steps in `pages`, as the API's answer about a run contains them. For a large output,
+ * the answer contains only the size.
  */
 export function shownOutputs(
   context: Pick<Context, 'db' | 'sealer'>,
@@ -109,8 +110,8 @@ export function shownOutputs(
   return entriesInParts(async function* () {
     for await (const steps of pages()) {
       const sizes = await readSizes(context.db, runId, steps)
-      // Every ended step is shown, even without a stored output. A step or item that ended badly then has null, as in
-      // templates. A `for_each` without items has `[]`.
+      // Every ended step is shown, even without a stored output. If a step or an item ended badly, null is shown, as in
+      // templates. For a `for_each` without items, `[]` is shown.
       const shown = steps.flatMap((step) =>
         step.finished_at === null ? [] : [{ step, size: sizes.get(step.step_id) ?? none }],
       )
@@ -127,12 +128,12 @@ export function shownOutputs(
   })
 }
 
-/** The outputs of one step, by item index. The output of a step without items has the index -1. */
+/** The outputs of one step. The key is the item index, or -1 for a step without items. */
 type Texts = ReadonlyMap<number, string | null>
 
 function shownValue({ item_count: count }: Step, texts: Texts): JsonParts {
   if (count === null) return textAs(texts.get(-1) ?? null)
-  // An item without a row never began. It gets null, so that each output is at the index of its item.
+  // An item without a row never began. Such an item gets null, so that each output is at the index of its item.
   const places = Array.from({ length: count }, (_, item) => texts.get(item) ?? 'null')
   return textAs(`[${places.join(',')}]`)
 }

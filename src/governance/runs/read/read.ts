@@ -10,19 +10,22 @@ import type { ErrorView, FailedItem } from './error-view.ts'
 import { withPresentReasons } from './status-reason.ts'
 import { readCursor, readPage, type Page, type PageRequest } from '../../page.ts'
 
-/** A run in the API's answers. Times are ISO 8601 UTC, durations milliseconds. */
+/** A run in the API's answers. Times are in ISO 8601 (UTC). Durations are in milliseconds. */
 export interface RunView {
   readonly id: string
   readonly execution_id: string
   readonly workflow_id: string
-  /** The workflow's current name; null for an agent's session. */
+  /** The workflow's current name. Is null for an agent's session. */
   readonly workflow_name: string | null
   readonly workflow_version: number
   readonly organization_id: string
   readonly status: RunStatus
   readonly status_reason: string
   readonly waiting_for: readonly WaitingView[]
-  /** When the oldest open approval or unknown outcome began to wait for a person; null if there is none. */
+  /**
+   * The time when the oldest open approval or unknown outcome began to wait for a person. Is null if there is no such
+   * approval or outcome.
+   */
   readonly waiting_since: string | null
   readonly requested_by: string
   /** The requester's address when the run was accepted. */
@@ -32,13 +35,15 @@ export interface RunView {
   readonly outputs: { readonly [stepId: string]: Json }
   readonly result: Json
   readonly steps: readonly StepView[]
-  /** The cursor of the next page of steps; null after the last step, absent if no page of steps was asked for. */
+  /**
+   * The cursor of the next page of steps. Is null after the last step. Is absent if the request asked for all steps.
+   */
   readonly next_cursor?: string | null
   readonly risk: Risk
   readonly created_at: string
   readonly started_at: string | null
   readonly finished_at: string | null
-  /** The time when inputs, outputs, result and events were removed, after RETENTION_DAYS; null before. */
+  /** The time when inputs, outputs, result and events were removed, after RETENTION_DAYS. Is null before this time. */
   readonly data_removed_at: string | null
   readonly duration_ms: number | null
   readonly nodes_executed: number
@@ -48,7 +53,7 @@ export interface RunView {
 
 export interface WaitingView {
   readonly kind: ApprovalKind | 'resolution'
-  /** null for an unknown outcome. */
+  /** Is null for an unknown outcome. */
   readonly approval_id: string | null
   readonly step_id: string | null
   readonly item_index: number | null
@@ -58,9 +63,9 @@ export interface WaitingView {
   readonly approver: 'admin' | 'owner'
   readonly since: string
   readonly expires_at: string | null
-  /** Only for an unknown outcome: the route that resolves it. */
+  /** The route that resolves an unknown outcome. Is null for an approval. */
   readonly resolve_with: string | null
-  /** Only for an unknown outcome: the attempt whose outcome is unknown. */
+  /** The attempt whose outcome is unknown. Is null for an approval. */
   readonly attempt: number | null
 }
 
@@ -70,11 +75,16 @@ export interface StepView {
   /** The step's `summary` in the definition. */
   readonly summary: string | null
   readonly status: StepStatus
-  /** The steps that this step waits for: steps that it names, and steps whose values it refers to. */
+  /** The steps that this step waits for: the steps in `depends_on`, and the steps whose values this step uses. */
   readonly depends_on: readonly string[]
-  /** Counts of a `for_each` step's items. Items that have not begun have no state. null before they are counted. */
+  /**
+   * The counts of a `for_each` step's items. An item that has not begun counts only in `total`. Is null for any other
+   * step, and for a `for_each` step whose items were not counted yet.
+   */
   readonly items: ItemCounts | null
-  /** The indexes of a `for_each` step's items with an unknown outcome. `resolve` takes them as `item_index`. */
+  /**
+   * The indexes of a `for_each` step's items with an unknown outcome. `resolve` accepts these indexes as `item_index`.
+   */
   readonly unresolved_items: readonly number[]
   readonly verdict: Verdict | null
   readonly attempts: number
@@ -82,9 +92,12 @@ export interface StepView {
   readonly started_at: string | null
   readonly finished_at: string | null
   readonly duration_ms: number | null
-  /** The error of the last attempt. It is also shown while the call is tried again. */
+  /** The error of the last attempt. This error is also shown while the call is tried again. */
   readonly error: ErrorView | null
-  /** The first items of a `for_each` that ended badly or are tried again; `more_failed_items` counts the others. */
+  /**
+   * The first items that ended badly or are tried again after an error. `more_failed_items` is the number of further
+   * such items.
+   */
   readonly failed_items: readonly FailedItem[]
   readonly more_failed_items: number
   readonly approval_ids: readonly string[]
@@ -95,7 +108,10 @@ export interface ItemCounts {
   readonly states: Readonly<Partial<Record<EffectState, number>>>
 }
 
-/** A run is shown with outputs of at most this many bytes each. `GET .../steps/{step}/output` returns larger ones. */
+/**
+ * The answer about a run contains an output if the output has at most this many bytes. A larger output is returned by
+ * `GET .../steps/{step}/output`.
+ */
 export const shownOutputBytes = 256 * 1024
 
 const iso = (date: Date | null): string | null => date?.toISOString() ?? null
@@ -113,7 +129,7 @@ export type ShownRun = Selectable<RunsTable> & {
   readonly waiting_since: Date | null
 }
 
-/** A subquery for the name of a run's workflow, for use in a query of `runs`. */
+/** Returns a subquery for the name of a run's workflow, for use in a query of `runs`. */
 export const workflowName = (eb: ExpressionBuilder<Database, 'runs'>) =>
   eb
     .selectFrom('workflows')
@@ -158,7 +174,7 @@ export interface RunFilters {
   readonly until?: Date | undefined
 }
 
-/** Returns runs, newest first, without inputs, outputs and steps. Only the answer about a single run contains these. */
+/** Returns runs, newest first, without inputs, outputs and steps. `readRunFields` returns these for a single run. */
 export async function listRuns(
   context: Pick<Context, 'db' | 'isTemporalAway'>,
   organizationId: string,
@@ -190,7 +206,10 @@ export async function listRuns(
   return { data: (await withPresentReasons(context, rows.data)).map(head), next_cursor: rows.next_cursor }
 }
 
-/** The whole output of a step, as templates of later steps see it. */
+/**
+ * Returns the whole output of a step, as templates of later steps see this output. Throws `not_found` as `requireStep`
+ * does.
+ */
 export async function readStepOutput(
   context: Pick<Context, 'db' | 'sealer'>,
   organizationId: string,
@@ -237,30 +256,32 @@ export async function requireStep(
 
 /** One read returns at most this many steps. */
 const mostSteps = 200
-/** The position before the first step, whose position is 0. */
+/** A position before the first step. The first step has the position 0. */
 const noStep = -1
 /** The steps of one read together have at most this many items. A step with more items is read alone. */
 const mostItems = 200_000
 
 export type Step = Selectable<RunStepsTable>
 
-/** Some of a run's steps, in order. */
 export interface StepPage {
   readonly steps: readonly Step[]
   readonly hasMore: boolean
 }
 
-/** The steps of a run that a caller asks for: at most `limit` steps after the cursor. If both are absent: all steps. */
+/**
+ * The steps of a run that a caller asks for. These are at most `limit` steps after the cursor. If `limit` is undefined
+ * and `cursor` is null, these are all steps.
+ */
 export interface StepsWanted {
   readonly limit: number | undefined
   readonly cursor: string | null
 }
 
-/** The position after which the wanted steps begin. Throws `validation_error` for a bad cursor. */
+/** Returns the position of the last step before the wanted steps. Throws `validation_error` for a bad cursor. */
 export const placeBefore = ({ cursor }: StepsWanted): number =>
   Number(readCursor(cursor, /^\d{1,9}$/) ?? noStep)
 
-/** The run's steps after this position, in order, in pages. */
+/** Yields the run's steps after this position, in order, page by page. */
 export async function* stepPages(
   { db }: Pick<Context, 'db'>,
   runId: string,
@@ -274,7 +295,7 @@ export async function* stepPages(
   }
 }
 
-/** The next steps after a position: at least one, unless no step is left. */
+/** Returns the next steps after a position. Returns at least one step, unless no step is left. */
 export async function stepPage(
   db: Db,
   runId: string,

@@ -9,10 +9,13 @@ export interface ReceiptPage {
   readonly isNewestFirst?: boolean
 }
 
-/** A page of the newest decisions has this many decisions if the request has no `limit`. */
+/** A page of the newest decisions has at most this many decisions if the request has no `limit`. */
 const usualLimit = 50
 
-/** The sequence numbers of a page: after `from`, up to and including `to`. `next` is the cursor of the next page. */
+/**
+ * A page has the decisions with a sequence number above `from` and up to `to`. `next` is the cursor of the next page,
+ * or null after the last page.
+ */
 interface Span {
   readonly from: number
   readonly to: number

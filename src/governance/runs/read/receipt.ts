@@ -16,7 +16,7 @@ import { newestSpan, oldestSpan, reversed, type ReceiptPage } from './receipt-pa
  */
 export interface ReceiptView {
   readonly run_id: string
-  /** null for the session of an agent. */
+  /** Is null for an agent's session. */
   readonly workflow_id: string | null
   readonly workflow_version: number | null
   readonly decisions: readonly ReceiptDecision[]
@@ -29,7 +29,7 @@ export interface ReceiptDecision {
   readonly seq: number
   readonly step_id: string | null
   readonly item_index: number | null
-  /** The id that an agent's client gave to the call; null for a call of a run. */
+  /** The id that an agent's client gave to the call. Is null for a call of a run. */
   readonly tool_use_id: string | null
   readonly tool: string
   readonly side_effect: SideEffect
@@ -46,26 +46,30 @@ export interface ReceiptDecision {
     readonly id: string
     readonly status: ApprovalStatus
     readonly votes: readonly VoteView[]
-    /** The former approval that this approval replaces; `held_again` is the reason. */
+    /** The id of the former approval that this approval replaces. `held_again` is the reason for the new approval. */
     readonly supersedes_id: string | null
     readonly held_again: string | null
   } | null
-  /** The time when the call was held for this approval; null if the call was not held. */
+  /** The time when the call was held for this approval. Is null if the call was not held. */
   readonly held_at: string | null
-  /** Time when the allowed call began; null if this decision did not allow the call, or allowed an earlier attempt. */
+  /**
+   * The time when the allowed call began. Is null if this decision did not allow the call, or allowed an earlier
+   * attempt. Is also null for an agent's call.
+   */
   readonly executed_at: string | null
   /**
-   * The current state of the call. For an earlier attempt: `failed`, `unknown_outcome`, or `superseded` if that attempt
-   * ended without an outcome. null for an agent's call that was not reported.
+   * If this is the newest decision on a call of a run, this is the current state of the call. For an earlier attempt
+   * this is `failed`, `unknown_outcome` or `superseded`. `superseded` means that the attempt ended without an outcome.
+   * For an agent's call this is the reported outcome, or null if there is no report.
    */
   readonly outcome: string | null
   readonly decided_at: string
 }
 
 /**
- * A receipt (`ReceiptView`) in parts. It contains the decisions that exist now, in order. The decisions are read only
- * as fast as the caller takes the parts. A page also has `next_cursor`. Throws `not_found` if the organization has no
- * such run.
+ * Returns a receipt (`ReceiptView`) in parts. The receipt contains the decisions that exist now, in order. Further
+ * decisions are read from the database only when the caller takes further parts. A page also has `next_cursor`. Throws
+ * `not_found` if the organization has no such run.
  */
 export async function readReceipt(
   db: Db,
@@ -93,7 +97,7 @@ export async function readReceipt(
 /** One read returns at most `mostRows` decisions with at most `mostBytes` bytes, and always at least one decision. */
 const mostRows = 200
 const mostBytes = 1024 ** 2
-/** The assumed bytes of a decision that an older version stored without its size. */
+/** An older version stored decisions without a size. This many bytes are assumed for such a decision. */
 const guessedBytes = 64 * 1024
 
 async function* decisionsBetween(
@@ -112,7 +116,10 @@ async function* decisionsBetween(
   }
 }
 
-/** The `seq` of the last decision that one read returns. A read returns as many decisions as fit, and at least one. */
+/**
+ * Returns the `seq` of the last decision that one read returns. A read returns as many decisions as fit, and at least
+ * one.
+ */
 async function batchEnd(db: Db, runId: string, after: number, to: number): Promise<number> {
   const rows = await db
     .selectFrom('decisions')
@@ -132,22 +139,26 @@ async function batchEnd(db: Db, runId: string, after: number, to: number): Promi
 
 type DecisionRow = Awaited<ReturnType<typeof readDecisions>>[number]
 
-/** Whether this decision held the call, and created its approval in the same transaction. */
+/**
+ * Returns whether this decision held the call. The decision that holds a call creates the approval in the same
+ * transaction, so decision and approval have the same time.
+ */
 const isHold = (each: DecisionRow): boolean =>
   each.held_at !== null && each.held_at.getTime() === each.decided_at.getTime()
 
 /**
- * Whether the receipt leaves out this decision, because a later decision used the approval. An approved call is shown
- * once: by the decision that used the approval. An agent may have asked several times before somebody approved.
+ * Returns whether the receipt leaves out this decision, because a later decision used the approval. An approved call is
+ * shown once: with the decision that used the approval. An agent may have asked several times before somebody approved.
+ * The decisions on these questions are left out too.
  */
 const isShownAtItsUse = (each: DecisionRow): boolean =>
   each.approval_used_at !== null &&
   (each.session_id === null ? isHold(each) : each.verdict === 'require_approval')
 
 /**
- * Whether this decision only repeats an earlier decision about the same call of an agent. An approval lets one call
- * through, but several decisions can allow this call: the hook and the gateway behind it both ask, and a change of
- * rules causes a new decision. The receipt shows only the first of these decisions.
+ * Returns whether this decision only repeats an earlier decision about the same call of an agent. An approval lets one
+ * call through, but several decisions can allow this call. Example: the hook asks, and the gateway behind the hook asks
+ * again. A change of rules also causes a new decision. The receipt shows only the first of these decisions.
  */
 const isAskedAgain = (each: DecisionRow): boolean =>
   each.verdict === 'allow' && each.first_allowed !== null && (each.seq ?? 0) > each.first_allowed
@@ -197,7 +208,10 @@ function outcomeOf(each: DecisionRow): string | null {
   return each.past_outcomes?.find(({ decision_id }) => decision_id === each.id)?.outcome ?? 'superseded'
 }
 
-/** The outcome that the client of an agent reported for a call; null if no outcome was reported. */
+/**
+ * Returns the outcome that the client of an agent reported for a call. Returns `finished` for a report without an
+ * outcome, and null if there is no report.
+ */
 function seen({
   observed_at,
   observed_outcome,
@@ -228,7 +242,7 @@ async function readHead(db: Db, organizationId: string, runId: string) {
   return { ...session, workflow_id: null, workflow_version: null }
 }
 
-/** `seq` and policy version of the newest decision. */
+/** Returns the `seq` and the policy version of the newest decision. Returns 0 and null if there is no decision. */
 async function lastDecision(
   db: Db,
   runId: string,
@@ -256,8 +270,8 @@ function readDecisions(context: Pick<Context, 'db'>, runId: string, after: numbe
           .on((eb) => eb('e.item_index', '=', eb.fn.coalesce('d.item_index', eb.lit(-1)))),
       )
       .leftJoin('agent_observations as o', 'o.decision_id', 'd.id')
-      // Joins all decisions that allowed the same call of an agent with the same approval, because the client's report
-      // on the call can belong to any of these decisions.
+      // Joins all decisions that allowed this call of an agent with this approval. The client's report on the call can
+      // belong to any of these decisions.
       .leftJoinLateral(
         (eb) =>
           eb

@@ -46,9 +46,9 @@ export type RunFields = RunHead &
 const allSteps: StepsWanted = { limit: undefined, cursor: null }
 
 /**
- * Reads a run of this organization; null if there is no such run. The run's lists are read while the caller takes them.
- * If `wanted` has a limit or a cursor, the result has only the steps of that page, and their outputs. A page may be
- * shorter than the limit.
+ * Reads a run of this organization. Returns null if there is no such run. The run's lists are read while the caller
+ * takes them. If `wanted` has a limit or a cursor, the result contains only the wanted steps and the outputs of these
+ * steps. A page may have fewer steps than the limit.
  */
 export async function readRunFields(
   context: Pick<Context, 'db' | 'isTemporalAway' | 'sealer' | 'runCaches'>,
@@ -79,7 +79,7 @@ export async function readRunFields(
   }
 }
 
-/** The cursor of the next page of steps; null after the last page, and null if there is no limit. */
+/** Returns the cursor of the next page of steps. Returns null after the last page, and null if there is no limit. */
 function nextOf({ steps, hasMore }: StepPage, { limit }: StepsWanted): string | null {
   const last = steps.at(-1)
   return hasMore && limit !== undefined && last !== undefined ? writeCursor(String(last.position)) : null
@@ -133,7 +133,10 @@ async function openResult(
   return JSON.parse((await openKept(sealer, resultPlace(run.id), kept)) ?? 'null') as RunView['result']
 }
 
-/** Steps with their calls that are held or have an unknown outcome, and with the ids of all their approvals. */
+/**
+ * The steps, with two lists. `waits` has the calls of the steps that are held or have an unknown outcome. `approvals`
+ * has the ids of all approvals of the steps.
+ */
 interface StepRows extends StepPage {
   readonly waits: readonly WaitingCall[]
   readonly approvals: Awaited<ReturnType<typeof readApprovalIds>>
@@ -218,7 +221,6 @@ async function* viewsOf(
 
 type WaitingCall = Awaited<ReturnType<typeof readWaiting>>[number]
 
-/** Calls of these steps that are held or have an unknown outcome. */
 function readWaiting({ db }: Pick<Context, 'db'>, runId: string, stepIds: readonly string[]) {
   return db
     .selectFrom('effects')
@@ -240,7 +242,10 @@ function readApprovalIds(db: Db, runId: string, stepIds: readonly string[]) {
     .execute()
 }
 
-/** The step's status. A `for_each` step waits while one of its items waits, whatever the state of the other items. */
+/**
+ * Returns the step's status. If a `for_each` step is open and has an item with an unknown outcome, the step has this
+ * status. If no outcome is unknown but an item is held, the step is held.
+ */
 function waitingStatus(step: Step, own: readonly WaitingCall[]): StepStatus {
   if (step.item_count === null || step.finished_at !== null) return step.status
   const states = own.map((each) => each.state)

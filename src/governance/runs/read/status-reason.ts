@@ -7,8 +7,8 @@ import { countingVotes, requirementOf, type VoteWithRole } from '../../approvals
 import type { Context } from '../../context.ts'
 
 /*
- * Computes the current `status_reason` of runs. The things for which a run waits change with each vote and each item.
- * So they are counted when somebody asks for the run, and are not stored.
+ * Computes the current `status_reason` of runs. What a run waits for changes with each vote and each item. So the
+ * reason of a waiting run is computed when somebody asks for the run, and is not stored at each change.
  */
 
 type Run = Pick<
@@ -26,11 +26,14 @@ interface Vote extends VoteWithRole {
 }
 
 interface Present {
-  /** When the oldest open approval or unknown outcome began to wait for a person; null if there is none. */
+  /**
+   * The time when the oldest open approval or unknown outcome began to wait for a person. Is null if there is no such
+   * approval or outcome.
+   */
   readonly waiting_since: Date | null
 }
 
-/** The runs of one organization, each with its current `status_reason`. */
+/** Returns the runs, each with its current `status_reason`. All runs must belong to one organization. */
 export async function withPresentReasons<R extends Run>(
   context: Pick<Context, 'db' | 'isTemporalAway'>,
   runs: readonly R[],
@@ -108,17 +111,20 @@ function reasonOf(run: Run, facts: Facts): string {
   return more > 0 ? `${named.join('; ')}; and ${more} more` : named.join('; ')
 }
 
-/** While Temporal cannot be reached, no worker can take up the run. `withTemporal` then adds that Temporal is away. */
+/**
+ * Adds to the sentence that the run goes on as soon as a worker takes up the run. Adds nothing if Temporal cannot be
+ * reached, because no worker can take up the run then. In this case `withTemporal` adds that Temporal is away.
+ */
 const goesOn = (decision: string, { isTemporalAway }: Facts): string =>
   isTemporalAway ? decision : `${decision}: the run goes on as soon as a worker takes it up`
 
 function reasonOfWhole(run: Run, whole: Waiting, facts: Facts): string {
   if (whole.kind === 'approval') return `${run.status_reason}: ${votesOf(whole, facts)}`
-  // An approved run that waits for a slot has a stored reason that says so.
+  // If an approved run waits for a slot, the stored reason says so.
   return run.slot === 'waits' ? run.status_reason : goesOn('the run is approved', facts)
 }
 
-/** `step x`, `item 3 of step x` or `12 items of step x`. */
+/** Returns words for what waits. Examples: `step x`, `item 3 of step x`, `12 items of step x`. */
 function whatOf({ step_id, count, first }: Waiting): string {
   const step = `step \`${step_id}\``
   if (count > 1) return `${count} items of ${step}`
@@ -160,8 +166,8 @@ function votesOf(waiting: Waiting, { settings, votes }: Facts): string {
 const away = 'Temporal cannot be reached'
 
 /**
- * If Temporal cannot be reached, adds this fact to the reason, because the run then cannot go on, whatever else it
- * waits for.
+ * If Temporal cannot be reached, adds this fact to the reason. Without Temporal the run cannot go on, even if all votes
+ * are given or a slot is free.
  */
 function withTemporal(
   { status, slot, cancel_requested_at }: Run,

@@ -52,8 +52,8 @@ const pendingPage = (db: Db, of: Waiting, after = '') =>
     .execute()
 
 /**
- * Everything that waits for a person: pending approvals of a run or an agent's session, then a run's unknown outcomes.
- * `first` has the first page of each of the two lists, if these pages were read already.
+ * Returns everything that waits for a person: first the pending approvals of a run or of an agent's session, then the
+ * unknown outcomes of the run. `first` has the first page of both lists, if these pages were read already.
  */
 export function pendingInParts({ db }: Pick<Context, 'db'>, of: Waiting, first?: FirstWaiting): JsonParts {
   return listInParts(async function* (): AsyncGenerator<WaitingView> {

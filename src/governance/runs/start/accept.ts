@@ -34,23 +34,26 @@ import { validTimeZone } from './time-zone.ts'
 export interface AcceptRequest extends InputsOfRequest {
   readonly caller: Caller
   readonly workflowId: string
-  /** IANA name; default UTC. */
+  /** An IANA name. The default is UTC. */
   readonly timeZone?: string | undefined
-  /** Default: the current version. */
+  /** The default is the current version. */
   readonly version?: number | undefined
-  /** A repeated request of the same person with the same key gets the same run, even if the first answer was lost. */
+  /**
+   * If the same person repeats a request with the same key, the answer names the same run. This is so even if the first
+   * answer was lost.
+   */
   readonly idempotencyKey?: string | undefined
   /**
-   * Marks the request as done in the same transaction, so that a repetition of the request gets this run, even if a new
-   * request would be refused by then.
+   * Marks the request as done in the transaction that accepts the run. So a repetition of the request gets this run,
+   * even if a new request would be refused by then.
    */
   readonly once?: Once | null | undefined
 }
 
 interface Prepared extends Omit<AcceptRequest, 'inputs' | 'inputLabels'>, GivenInputs {
   /**
-   * `inputs` as sealed JSON; `inputHash` is the hash of `given`. The inputs can take 8 MiB, so both are computed before
-   * the lock is taken.
+   * `inputs` as sealed JSON. `inputHash` is the hash of `given`. The inputs can have 8 MiB, so `kept` and `inputHash`
+   * are computed before the lock is taken.
    */
   readonly kept: SealedText
   readonly inputHash: string
@@ -61,13 +64,18 @@ interface Prepared extends Omit<AcceptRequest, 'inputs' | 'inputLabels'>, GivenI
 }
 
 /**
- * Accepts a run of a frozen version (commit point `run.accept`). The run, its steps, its approval if it needs one, the
- * audit entry and the outbox row commit together. If no slot is free, the run is `queued`; the transaction that frees a
- * slot starts the run.
+ * Accepts a run of a frozen version (commit point `run.accept`). One transaction saves the run, its steps, the audit
+ * entry and the outbox row. If the run needs an approval, the transaction saves the approval too. If no slot is free,
+ * the run is `queued`. The transaction that frees a slot then starts the run.
  *
- * Throws `not_found` for an unknown workflow, `validation_error` for bad inputs, `run_denied` if a step would certainly
- * be denied or the person's address is not confirmed, and `quota_exceeded`. `run_denied` and `quota_exceeded` leave an
- * audit entry but no run.
+ * Throws:
+ *
+ * - `not_found` for an unknown workflow;
+ * - `validation_error` for bad inputs or an unknown time zone;
+ * - `run_denied` if a step would certainly be denied, or if the person's address is not confirmed;
+ * - `quota_exceeded` if a limit is reached.
+ *
+ * `run_denied` and `quota_exceeded` leave an audit entry but no run.
  */
 export async function acceptRun(
   context: Pick<Context, 'combiner' | 'config' | 'db' | 'runCaches' | 'sealer'>,
@@ -206,7 +214,6 @@ function insertRun(tx: ChainTx, request: Prepared, gate: RunGate, slot: 'queued'
   void tx.send(trx.insertInto('run_steps').values(steps))
 }
 
-/** All labels of the run's inputs. */
 const labelsOf = ({ labels }: Prepared): Label[] =>
   unionLabels(Object.values(labels).flatMap((sources) => sources.map(({ label }) => label)))
 
@@ -245,14 +252,15 @@ function createRunApproval(
 }
 
 /**
- * Seconds until the approval expires: the shorter of the rule's time and the installation's time. 0: it never expires.
+ * Returns the seconds until the approval expires: the rule's time or the installation's time, whichever is shorter. 0
+ * means that the approval never expires.
  */
 const expiryOf = ({ expiresAfterSeconds: seconds }: ApprovalTerms, usual: number): number =>
   seconds === null || usual === 0 ? (seconds ?? usual) : Math.min(seconds, usual)
 
 /**
- * Refuses a run because a quota is exceeded. This leaves an audit entry but no run. A repeated request whose first
- * answer was lost is not refused: it gets the earlier run.
+ * Refuses a run because a quota is exceeded. This leaves an audit entry but no run. If an earlier request with the same
+ * key has started a run, throws `RunExists` instead, and the caller gets that run.
  * @param risk the risk of the plan; absent for limits that are checked before the plan is analysed
  */
 async function overQuota(

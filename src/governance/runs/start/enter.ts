@@ -20,9 +20,9 @@ import { denialCause, denialMessage } from './refusal.ts'
 type Run = Selectable<RunsTable>
 
 /**
- * Starts a run that waited for its own approval, or returns why the run still waits (commit point `run.enter`). The run
- * is judged again by the current rules. If a step would now certainly be denied, the run is denied. If the rules now
- * need more votes, the run waits for these votes.
+ * Starts a run that waited for its own approval, or returns what the run still waits for (commit point `run.enter`).
+ * The run is judged again by the current rules. If a step would now certainly be denied, the run is denied. If the
+ * rules now need more votes, the run waits for these votes.
  */
 export async function enterRun(
   context: Pick<Context, 'combiner' | 'db' | 'sealer' | 'runCaches'>,
@@ -65,8 +65,9 @@ async function enterByApproval(tx: ChainTx, run: Run, accepted: AcceptedRun): Pr
   const expiresAt = isoTime(approval.expires_at)
   const waits = (waitsFor: HeldFor): EnterResult => ({ state: 'wait', waitsFor, expiresAt })
   if (state !== 'usable') {
-    // The approval is not usable. If people had already approved it, its votes are no longer enough, because rules or
-    // settings are stricter now, or a voter's role has changed. It then becomes pending again.
+    // The approval is not usable. Perhaps people had already approved, but their votes are no longer enough. The reason
+    // is that rules or settings are stricter now, or that a voter's role has changed. Such an approval becomes pending
+    // again.
     if (approval.status === 'approved') {
       const counting = countingVotes(votes, approval.requested_by, required)
       reopenApproval(writeAtOnce(tx), approval, { actor: runActor(run), counting, needed: required.needed })

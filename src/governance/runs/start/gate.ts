@@ -11,9 +11,12 @@ import type { Label } from '../../../policy/types.ts'
 
 /** Whether a run needs approval before it starts, and why. */
 export interface RunGate {
-  /** Risk of the whole plan; the reasons of the risk also name the settings that hold the run. */
+  /**
+   * The risk of the whole plan. If settings require an approval of the run, the reasons of the risk also name these
+   * settings.
+   */
   readonly risk: Risk
-  /** The run's `status_reason` while it waits for approval; null if it does not wait. */
+  /** The run's `status_reason` while the run waits for approval. Is null if the run does not wait. */
   readonly waits: string | null
   readonly terms: ApprovalTerms
 }
@@ -22,27 +25,32 @@ export interface RunGate {
 export interface ApprovalTerms {
   readonly approver: 'admin' | 'owner'
   readonly needed: number
-  /** Seconds until the approval expires, if a rule sets them; null: the installation's setting applies. */
+  /** Seconds until the approval expires, if a rule sets them. Is null if the installation's setting applies. */
   readonly expiresAfterSeconds: number | null
 }
 
-/** The strictest terms of all rules that hold or may hold a step (docs/decisions/0095). */
+/**
+ * Returns the strictest terms of all rules that require an approval for a step, or may require one
+ * (docs/decisions/0095).
+ */
 function termsOf(settings: GovernanceSettings, { steps }: PlanAnalysis): ApprovalTerms {
   const rules = new Set(steps.flatMap((step) => step.rules.map(({ rule }) => rule)))
   const terms = approvalTerms([...rules])
   return {
     approver: terms.approver,
     needed: Math.max(settings.approval_threshold, terms.approvalsNeeded),
-    // A rule with 0 lets a held call wait for ever, but this is not meant for the approval of a whole run. So the
-    // installation's setting applies.
+    // With 0 in a rule, a held call may wait for ever. This is not meant for the approval of a whole run, so the
+    // installation's setting applies there.
     expiresAfterSeconds: terms.expiresAfterSeconds === 0 ? null : terms.expiresAfterSeconds,
   }
 }
 
 /**
- * Whether the organization's settings hold a run of this plan. If approvals are off, no run is held.
- * @param bound `most`: the strictest gate that a run of the plan can get. If all inputs are known, a run gets this
- *   gate. `least`: the gate that every run of the plan gets, whatever values the unknown inputs of a preview have.
+ * Tells whether the organization's settings require an approval of a run of this plan, and why. If approvals are off,
+ * no run needs an approval.
+ * @param bound With `most`, returns the strictest gate that a run of the plan can get. If all inputs are known, every
+ *   run gets this gate. With `least`, returns the gate that every run of the plan gets at least. The values of inputs
+ *   that a preview does not know cannot make this gate weaker.
  */
 export function gateOf(
   settings: GovernanceSettings,
@@ -76,7 +84,8 @@ export function gateOf(
 }
 
 /**
- * Risk of the whole plan. `most` counts all labels that a step can have, `least` only labels that a step surely has.
+ * Returns the risk of the whole plan. `most` uses every label that can count when a run of the plan starts. `least`
+ * uses only labels that surely count then.
  */
 function riskOf(definition: WorkflowDefinition, analysis: PlanAnalysis, bound: 'most' | 'least'): Risk {
   return assessRisk(
@@ -95,16 +104,20 @@ function riskOf(definition: WorkflowDefinition, analysis: PlanAnalysis, bound: '
 }
 
 /**
- * The labels that count for the risk of a step. A value from the organization's memory can have any label, but only
- * labels that the plan names count. An input that a preview does not know counts with all sensitive labels, because the
- * plan of the run will name the labels of this input.
+ * Returns the labels that count for the risk of a step. A value from the organization's memory can have any label, but
+ * only labels that the plan names count. For an input that a preview does not know, all sensitive labels count, because
+ * the plan of the run will name the labels of this input. All sensitive labels also count if the budget of the analysis
+ * is used up.
  */
 function countedLabels({ labels, start }: StepAnalysis, bound: 'most' | 'least'): readonly Label[] {
   if (bound === 'least') return [...start.certain]
   return start.isOpen ? [...labels.possible, ...sensitive] : labels.possible
 }
 
-/** Reasons for the risk that apply only to some runs of the plan. Each reason names the inputs or steps that decide. */
+/**
+ * Returns the reasons for the risk that apply only to some runs of the plan. Each reason names the inputs or steps that
+ * decide whether the reason applies.
+ */
 export function possibleReasons(definition: WorkflowDefinition, { steps }: PlanAnalysis): string[] {
   const certain = new Set<string>()
   const possible = new Map<string, string>()

@@ -23,28 +23,37 @@ import { readRunFiles } from '../../files/run-files.ts'
 import { readStepOutput } from '../read/read.ts'
 import type { FrozenVersion } from '../values/version-cache.ts'
 
-/** All outputs to which one run's inputs refer have together at most this many bytes, like the body of a request. */
+/**
+ * The inputs of one run may refer to outputs. All these outputs together have at most this many bytes. The body of a
+ * request with inputs has the same limit.
+ */
 export const mostReferredBytes = 8 * 1024 ** 2
 export const mostReferences = 20
-/** An input that refers to an output has at most this many JSON values, like the body of a request. */
+/**
+ * The value of an input that refers to an output has at most this many JSON values. The body of a request has the same
+ * limit.
+ */
 const mostValues = 100_000
 
-/** The inputs of a run, as given and as its templates see them. */
+/** The inputs of a run in two versions: as the request gives them, and as the run's templates see them. */
 export interface GivenInputs {
-  /** With defaults filled in and references replaced by their values. */
+  /** The inputs with defaults filled in. Each reference is replaced by the value to which it refers. */
   readonly inputs: JsonObject
-  /** The inputs with defaults filled in, but references as given. `input_hash` is the hash of these inputs. */
+  /**
+   * The inputs with defaults filled in. References stay as the request gives them. `input_hash` is the hash of these
+   * inputs.
+   */
   readonly given: JsonObject
   readonly labels: InputLabels
   readonly refersToRuns: boolean
-  /** Whether a run could start with these inputs; always true without `mayLack`. */
+  /** Whether a run could start with these inputs. Is always true without `mayLack`. */
   readonly areComplete: boolean
 }
 
 export interface InputsOfRequest {
-  /** A value with `from_run` refers to the output of an earlier run. */
+  /** A value such as `{"from_run": "run_…", "step": "read"}` refers to the output of a step of an earlier run. */
   readonly inputs: JsonObject
-  /** Labels of inputs, by name. */
+  /** The labels of inputs. The key is the input's name. */
   readonly inputLabels?: Readonly<Record<string, readonly Label[]>> | undefined
   /** Ids of uploaded files. */
   readonly files?: readonly string[] | undefined
@@ -65,10 +74,13 @@ interface Referred {
 
 /**
  * Checks the inputs of a run before the run is accepted, and fills in defaults. With `mayLack`, the inputs belong to a
- * preview and need not be complete. An input with the key `from_run` refers to the output of a completed step, in a run
- * that the caller can see. Such an input gets the labels of that output; `inputLabels` adds more. Throws
- * `validation_error` with an issue for each bad input. The message is the same for a missing run, a run of another
- * organization and any other run that the caller cannot see.
+ * preview and need not be complete.
+ *
+ * An input with the key `from_run` refers to the output of a completed step. The caller must be able to see the run of
+ * this step. The input gets the labels of that output, and also the labels from `inputLabels`.
+ *
+ * Throws `validation_error` with an issue for each bad input. The message is the same for every run that the caller
+ * cannot see, even if there is no such run.
  */
 export async function givenInputs(
   context: Pick<Context, 'db' | 'sealer'>,
@@ -113,8 +125,8 @@ export async function givenInputs(
 }
 
 /**
- * Throws `validation_error` with an issue for each input that refers to an output, as if the caller could not see the
- * output.
+ * Throws `validation_error` with an issue for each input that refers to an output. An output that the caller cannot see
+ * causes the same message.
  */
 export function refuseReferences(inputs: JsonObject): never {
   throw refusal(referencesIn(inputs).map(unseen))
@@ -156,7 +168,7 @@ function referenceOf(name: string, value: JsonObject): Reference | string {
   if (hasOthers || typeof runId !== 'string' || typeof stepId !== 'string' || typeof path !== 'string')
     return shape
   if (path.length > 1_000) return '`path` has more than 1,000 characters'
-  // `path` is parsed as the end of a template path that begins with `output`.
+  // `path` is parsed as the end of a template path. Example: `rows[0]` is parsed as `{{step.output.rows[0]}}`.
   const [read, ...more] = parseText(`{{step.output${path === '' || path.startsWith('[') ? '' : '.'}${path}}}`)
   const places = typeof read === 'object' && read.kind === 'step' ? pathAt(read.path, undefined) : null
   if (places === null || more.length > 0) return 'write `path` as in templates, e.g. `rows[0].name`'
@@ -201,7 +213,7 @@ const unseen = ({ name, runId, stepId }: Reference): Issue => ({
   message: `you can see no completed step ${quotedStart(stepId)} of a run ${quotedStart(runId)}, or its output was removed`,
 })
 
-/** Labels and bytes of an output that the caller can see, or null. */
+/** Returns the labels and bytes of an output, or null if the caller cannot see the output. */
 async function outputOf(
   db: Db,
   caller: Caller,
@@ -225,7 +237,7 @@ async function outputOf(
   return step === undefined ? null : { labels: step.labels, bytes: Number(step.bytes ?? 0) }
 }
 
-/** The value of a reference, or an error message. */
+/** Returns the value of a reference, or an error message. */
 async function valueOf(
   context: Pick<Context, 'db' | 'sealer'>,
   caller: Caller,
@@ -270,7 +282,7 @@ function labelsOf(
   return Object.fromEntries(labelled.filter(([, sources]) => sources.length > 0))
 }
 
-/** An issue if all inputs of a run together have more labels than one call may have. */
+/** Returns an issue if the inputs of a run together have more labels than one call may have. */
 function moreThanCarried(labels: InputLabels): Issue[] {
   const all = new Set(Object.values(labels).flatMap((sources) => sources.map(({ label }) => label)))
   return all.size > mostLabels ? [{ path: 'inputs', message: tooManyLabels('the inputs carry') }] : []

@@ -13,11 +13,11 @@ import { planRun, type PlannedRun } from './plan-run.ts'
 
 type Reader = Pick<Context, 'db' | 'sealer' | 'runCaches'>
 
-/** The run, its version and its inputs. They never change, so they are read before the lock is taken. */
+/** The run, its version and its inputs. These three never change, so they are read before the lock is taken. */
 export interface AcceptedRun {
   readonly run: RunSnapshot
   readonly frozen: FrozenVersion
-  /** null: the inputs are too large to read now, so they count as unknown. */
+  /** Is null if the inputs are too large to read now. The inputs then count as unknown. */
   readonly inputs: JsonObject | null
 }
 
@@ -56,7 +56,10 @@ export async function planAgain(tx: ChainTx, { run, frozen, inputs }: AcceptedRu
   })
 }
 
-/** The requirement for a run's approval: the stored one, or a stricter one if rules or settings are stricter now. */
+/**
+ * Returns the requirement for a run's approval. This is the stored requirement, or a stricter requirement if rules or
+ * settings are stricter now.
+ */
 export function requiredNow(
   approval: Pick<ApprovalRecord, 'approver' | 'approvals_needed'>,
   terms: ApprovalTerms,
@@ -70,7 +73,10 @@ export function requiredNow(
   }
 }
 
-/** Saves stricter terms with the approval, so that votes, lists and messages follow them. Returns the approval. */
+/**
+ * Saves stricter terms in the approval's row, so that votes, lists and messages follow the new terms. Returns the
+ * approval with its present terms.
+ */
 export async function tighten(
   tx: ChainTx,
   approval: ApprovalRecord,

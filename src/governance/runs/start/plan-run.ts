@@ -8,15 +8,18 @@ import type { JsonObject, Role } from '../../../policy/types.ts'
 import type { LoadedPolicy } from '../../audit/policy-cache.ts'
 import { gateOf, type RunGate } from './gate.ts'
 
-/** A requested run, as far as its details are known. */
+/** A requested run. For a preview, some details are unknown. */
 export interface WantedRun {
   readonly definition: WorkflowDefinition
   readonly inputs: JsonObject
-  /** true: inputs that are not given are absent, as for a run. false: they are unknown, as for a preview. */
+  /**
+   * True if all inputs are known. An input without a value is then absent. False if a preview does not know all inputs.
+   * An input without a value is then unknown.
+   */
   readonly areInputsComplete: boolean
   readonly labels: InputLabels
   readonly requester: { readonly role: Role; readonly email: string }
-  /** Dates of the run; undefined: unknown, as for a preview. */
+  /** The dates of the run. Is undefined if the dates are unknown, for example in a preview. */
   readonly builtins?: Builtins | undefined
 }
 
@@ -26,8 +29,8 @@ export interface PlannedRun {
 }
 
 /**
- * The policy's answer about a whole run before it starts. No other function computes this answer. A run is accepted or
- * refused by this answer, and a preview shows this answer.
+ * Returns the policy's answer about a whole run before the run starts. No other function computes this answer. A run is
+ * accepted or refused by this answer, and a preview shows this answer.
  */
 export function planRun(
   policy: Pick<LoadedPolicy, 'compiled' | 'toolAccess' | 'settings'>,

@@ -21,7 +21,7 @@ export interface PreviewedStep extends Pick<StepAnalysis, 'verdict' | 'certainty
   readonly labels: {
     readonly definite: readonly Label[]
     readonly possible: readonly Label[]
-    /** Steps that read the memory, and unknown inputs. The values of these can have any label. */
+    /** The sources whose values can have any label: steps that read the memory, and unknown inputs. */
     readonly others_from: readonly string[]
     readonly left_out: number
   }
@@ -35,16 +35,19 @@ export interface PreviewedStep extends Pick<StepAnalysis, 'verdict' | 'certainty
     readonly shadow: boolean
   }[]
   readonly rules_left_out: number
-  /** The denial by a tool policy; null if no policy denies the call. */
+  /** The denial by a tool policy. Is null if no tool policy denies or may deny the call. */
   readonly role_policy: {
     readonly verdict: 'deny'
     readonly certainty: Certainty
     readonly reason: string
     readonly explanation: string
   } | null
-  /** Why a freeze denies every call of the step; null if the organization is not frozen, or the step never runs. */
+  /**
+   * The reason why a freeze denies every call of the step. Is null if the organization is not frozen, or if the step
+   * never runs.
+   */
   readonly frozen: string | null
-  /** Limits of tool policies that only the call itself can check, one sentence each. */
+  /** Sentences about limits of tool policies. Only the call itself can check these limits. */
   readonly checked_during_call: readonly string[]
   readonly connected: boolean
   readonly available: boolean
@@ -54,14 +57,17 @@ export interface PreviewedStep extends Pick<StepAnalysis, 'verdict' | 'certainty
 /** All steps together show at most this many rules and this many labels, so that the size of an answer is bounded. */
 const [mostRules, mostLabels] = [10_000, 50_000]
 
-/** The policy and the role by which the steps are judged, and the availability of tools. */
+/** The policy and the role that judge the steps. `standingOf` tells whether a tool is available. */
 export interface Viewed {
   readonly policy: Pick<LoadedPolicy, 'compiled' | 'toolAccess'>
   readonly role: Role
   readonly standingOf: (tool: string) => ToolStanding
 }
 
-/** The steps of an analysis as a preview shows them. If there are many steps, each shows fewer rules and labels. */
+/**
+ * Returns the steps of an analysis as a preview shows them. If there are many steps, each step has fewer rules and
+ * labels.
+ */
 export function viewSteps(steps: readonly StepAnalysis[], viewed: Viewed): PreviewedStep[] {
   const explaining = { budget: new Budget(planBudget), textBudget: new TextBudget() }
   const others = { budget: new Budget(planBudget), textBudget: new TextBudget() }
@@ -101,7 +107,10 @@ export function viewSteps(steps: readonly StepAnalysis[], viewed: Viewed): Previ
   })
 }
 
-/** Sentences about the limits that no plan can check, because only the service or the output decides. */
+/**
+ * Returns a sentence about each limit that no plan can check. Only the service knows who can read what the tool writes
+ * to. The size of the output is known only after the call.
+ */
 function laterLimits(tool: string, access: ToolAccess, role: Role): string[] {
   const audience = access.audience(tool, role)
   const only = audience.map((domains) => list(domains.map(quote), 'and'))

@@ -24,7 +24,7 @@ export interface PreviewRequest extends Omit<InputsOfRequest, 'inputs'> {
   readonly workflowId: string
   /** If absent, nothing is known about the inputs. */
   readonly inputs?: InputsOfRequest['inputs'] | undefined
-  /** Default: the current version. */
+  /** The default is the current version. */
   readonly version?: number | undefined
   /** An unsaved definition that is used instead of a version. */
   readonly definition?: WorkflowDefinition | undefined
@@ -32,10 +32,13 @@ export interface PreviewRequest extends Omit<InputsOfRequest, 'inputs'> {
 
 export interface Preview {
   readonly verdict: Verdict
-  /** false: the run would be refused with `run_denied`. */
+  /** Is false if the run would be refused with `run_denied`. */
   readonly executable: boolean
   readonly not_executable_because: string | null
-  /** Inputs whose values are not known. Their values can change the verdicts, but only within the shown bounds. */
+  /**
+   * Inputs whose values are not known. These values can change a step's verdict, but only between `at_least` and
+   * `verdict`.
+   */
   readonly unknown_inputs: readonly string[]
   readonly run_approval: RunApprovalPreview
   readonly steps: readonly PreviewedStep[]
@@ -44,7 +47,7 @@ export interface Preview {
 export interface RunApprovalPreview {
   /** Whether every run would wait for approval before it starts. */
   readonly required: boolean
-  /** `possible`: some runs would wait and others would not. The unknown inputs decide. */
+  /** Is `possible` if some runs would wait and others would not. The unknown inputs then decide. */
   readonly certainty: Certainty
   /** The lowest risk that a run can have. */
   readonly risk_level: RiskLevel
@@ -54,14 +57,18 @@ export interface RunApprovalPreview {
   readonly reasons: readonly string[]
   /** The reasons of the risk that apply to some runs only. */
   readonly possible_reasons: readonly string[]
-  /** The strictest role and the highest number of votes that a run can need. null: no run would wait for approval. */
+  /**
+   * `approver` is the strictest role that a run can need. `approvals_needed` is the highest number of votes that a run
+   * can need. Both are null if no run would wait for approval.
+   */
   readonly approver: 'admin' | 'owner' | null
   readonly approvals_needed: number | null
 }
 
 /**
- * The policy's current answer about a run that the caller would start. Nothing is recorded. Throws `not_found` for an
- * unknown workflow or version. Throws `validation_error` for a definition that could not be saved, or for bad inputs.
+ * Returns the policy's current answer about a run that the caller would start. Records nothing. Throws `not_found` for
+ * an unknown workflow or version. Throws `validation_error` for a definition that could not be saved, or for bad
+ * inputs.
  */
 export async function previewRun(
   context: Pick<Context, 'db' | 'combiner' | 'config' | 'runCaches' | 'sealer'>,
@@ -102,7 +109,7 @@ export async function previewRun(
   }
 }
 
-/** Returns only the run's files. They are known even if the request leaves out all inputs. */
+/** Returns only the run's files. The files are known even if the request leaves out all inputs. */
 const filesOf = (inputs: JsonObject): JsonObject =>
   Object.hasOwn(inputs, filesInput) ? { [filesInput]: inputs[filesInput] ?? null } : {}
 

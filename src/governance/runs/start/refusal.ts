@@ -7,7 +7,10 @@ import { actorOf, type Caller } from '../../access/identity.ts'
 import { addressNotConfirmed, confirmFirst } from '../../access/address-proof.ts'
 import type { PlannedRun } from './plan-run.ts'
 
-/* Runs that are refused with `run_denied` before they start. Each refusal leaves an audit entry but no run. */
+/*
+ * This module is for runs that are refused with `run_denied` before they start. Each refusal leaves an audit entry but
+ * no run.
+ */
 
 interface Refused {
   readonly caller: Caller
@@ -36,7 +39,7 @@ export function refuseUnconfirmed(tx: ChainTx, request: Refused): DomainError {
   ])
 }
 
-/** Refuses a run that a rule certainly denies. */
+/** Refuses a run in which a step would certainly be denied. */
 export function refusePlan(tx: ChainTx, request: Refused, { analysis, gate }: PlannedRun): DomainError {
   const { stepId, ruleName, denied, remedy } = denialOf(analysis)
   tx.append({
@@ -73,7 +76,10 @@ export function denialCause(analysis: PlanAnalysis): LoggedFields {
   return { step_id: stepId, error_code: 'run_denied', ...(ruleId === null ? {} : { rule_id: ruleId }) }
 }
 
-/** The refusal of the plan's run: the step, the rule, the text "denied by ...", and the reason or the remedy. */
+/**
+ * Returns the parts of a message about the refusal. `denied` contains, for example, "denied by" and the rule's name.
+ * `remedy` contains the reason or the remedy, and is empty if there is nothing to add.
+ */
 export function denialOf({ deniedBy: by, steps }: PlanAnalysis) {
   const ruleName = by?.ruleName ?? ''
   const denied = by?.isBlocked === true ? `denied: ${ruleName}` : `denied by ${quote(ruleName)}`

@@ -12,50 +12,53 @@ import { readVersion, type FrozenVersion, type VersionReader } from './version-c
 import { readRunSnapshot, type RunSnapshot, type SnapshotReader } from './run-snapshot.ts'
 import type { EffectKey } from '../../../contract/effect-key.ts'
 
-/** A call without the values that its templates name: loading.ts loads the values. */
+/** A call whose values are not loaded yet. The call's templates name these values, and loading.ts loads them. */
 export interface CallSpec {
   readonly key: EffectKey
   readonly run: RunSnapshot
   readonly definition: WorkflowDefinition
   readonly step: WorkflowStep
   readonly tool: ToolDeclaration | undefined
-  /** Steps whose outputs the call's templates name. */
+  /** The steps whose outputs the call's templates name. */
   readonly sources: readonly string[]
   /**
-   * Labels of every step that the call depends on, and of every step and run input that the call references. If there
-   * are more than `mostLabels` labels, `cutLabels` shortens the list and the call fails.
+   * The labels of every step that the call depends on, and the labels of every step and run input that the call
+   * references. If there are more than `mostLabels` labels, `cutLabels` shortens the list and the call fails.
    */
   readonly labels: Label[]
   readonly labelSources: LabelSource[]
   readonly labelsOf: (stepId: string) => readonly Label[]
-  /** Size in bytes of the call's sealed parameters, which every attempt uses; null if none are stored yet. */
+  /**
+   * The size in bytes of the call's stored sealed parameters. Every attempt uses these parameters. Is null if none are
+   * stored yet.
+   */
   readonly sealedBytes: number | null
-  /** The number of items of a `for_each` step; null before the step is expanded. */
+  /** The number of items of a `for_each` step. Is null before the step is expanded, and for any other step. */
   readonly itemCount: number | null
   /**
-   * The reason why nothing is loaded; null if values are loaded. `over`: the call has its outcome, or its run is
-   * cancelled or has ended. `frozen`: a freeze denies the call.
+   * The reason why no values are loaded. Is null if values are loaded. `over` means that the call has its outcome, or
+   * that the run is cancelled or has ended. `frozen` means that a freeze denies the call.
    */
   readonly stopped: 'over' | 'frozen' | null
   /** The number of the call's loads that were started but did not finish (load-starts.ts). */
   readonly starts: number
-  /** The step that waits only for this step and begins when this step has ended; null if there is none. */
+  /** The first step that waits for this step and for no other step. Is null if there is no such step. */
   readonly follower: string | null
   /** Whether this step is certainly the last: when it has ended, every step of the run has ended. */
   readonly isLast: boolean
 }
 
 /**
- * Thrown if a step that the call depends on has not ended, or if its end stops the run (`stopsTheRun`). Countersign's
- * Temporal workflow never asks for such a call, but a forged workflow may.
+ * Thrown if a step that the call depends on has not ended, or has ended in a way that stops the run (`stopsTheRun`).
+ * Countersign's Temporal workflow never asks for such a call, but a forged workflow may.
  */
 export class NotReady extends Error {
   override readonly name = 'NotReady'
 }
 
 /**
- * Reads everything about a call except the values. Throws UnknownRun, `not_found` for an unknown step, and NotReady if
- * a dependency does not let the call run.
+ * Reads everything about a call except the values. Throws UnknownRun for an unknown run, and `not_found` for an unknown
+ * step. Throws NotReady if a dependency does not let the call run.
  */
 export async function readCallSpec(
   context: SnapshotReader & VersionReader,
@@ -66,7 +69,7 @@ export async function readCallSpec(
   return specOf(run, version, key, await readNow(context.db, key, version.dependsOn.get(key.stepId) ?? []))
 }
 
-/** The call that begins when `spec` has completed with these labels; null if there is none. */
+/** Returns the call that begins when `spec` has completed with these labels. Returns null if no call follows. */
 export async function followingSpec(
   context: VersionReader,
   spec: CallSpec,
@@ -141,8 +144,8 @@ async function readNow(db: Db, key: EffectKey, dependsOn: readonly string[]): Pr
 }
 
 /**
- * The output labels of each dependency, in the order of `dependsOn`. Throws NotReady if a dependency has not ended, or
- * if `stopsTheRun` is true for a dependency.
+ * Returns the output labels of each dependency, in the order of `dependsOn`. Throws NotReady if a dependency has not
+ * ended, or if `stopsTheRun` is true for a dependency.
  */
 function labelsOf(
   definition: WorkflowDefinition,
@@ -155,7 +158,10 @@ function labelsOf(
   return new Map(dependsOn.map((id) => [id, ended.get(id) ?? []]))
 }
 
-/** The labels of the inputs that the step references, by source: an input, or a step of an earlier run. */
+/**
+ * Returns the labels of the inputs that the step references. The key is the source of the labels: an input, or a step
+ * of an earlier run.
+ */
 function labelsOfInputs(run: RunSnapshot, step: WorkflowStep): Map<string, Label[]> {
   const labels = new Map<string, Set<Label>>()
   const names = stepReferences(step).flatMap(({ reference }) =>
@@ -172,7 +178,7 @@ function labelsOfInputs(run: RunSnapshot, step: WorkflowStep): Map<string, Label
 }
 
 /**
- * Whether step `id` ended in such a way that the steps that depend on it do not run. The frozen version of the
+ * Returns true if the end of step `id` keeps the steps that depend on it from running. The frozen version of the
  * definition decides this, not the Temporal workflow.
  */
 function stopsTheRun(

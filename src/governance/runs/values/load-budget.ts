@@ -1,4 +1,4 @@
-/** A reservation of memory: for a load, and afterwards for the loaded value while that value is in use. */
+/** A reservation of memory for a load. After `keep`, the reservation is for the loaded value, until `release`. */
 export interface Permit {
   /** Ends the load. `bytes` of the reserved memory stay reserved until `release`. */
   keep(bytes: number): void
@@ -18,16 +18,19 @@ interface Organization {
 }
 
 /**
- * Memory for the loads of a process, shared between organizations. A load reads, for example, the values for one call.
+ * Divides the memory for the loads of a process between organizations. A load reads, for example, the values for one
+ * call.
  *
- * - All loads together take at most `total` bytes. A larger load waits until no other load is in progress.
- * - One organization takes at most half of `total`. A larger load waits until the organization holds nothing else.
- * - Organizations take turns. An organization that waits for memory in its own half is skipped. An organization that
- *   waits for the memory of others is not skipped: it comes next.
+ * - All loads in progress together take at most `total` bytes. A load of more than `total` bytes waits until no other
+ *   load is in progress.
+ * - One organization takes at most half of `total`. A load of more than this half waits until the organization holds
+ *   nothing else.
+ * - Organizations take turns. An organization that waits for memory in its own half is skipped. If an organization
+ *   waits for the memory of others, it comes next, and no other organization gets memory first.
  * - A load with `alone` runs only while no other load runs.
  *
  * The holder of a permit never asks the same budget for a second permit. So every load is admitted at the latest when
- * all others are released.
+ * all other permits are released.
  */
 export class LoadBudget {
   readonly #total: number
@@ -52,7 +55,7 @@ export class LoadBudget {
     const { alone, signal } = options
     signal.throwIfAborted()
     const organization = this.#organizations.get(organizationId) ?? { held: 0, waiting: [] }
-    // An organization that did not wait before comes after all others.
+    // An organization without a waiting load comes after all others.
     if (organization.waiting.length === 0) this.#organizations.delete(organizationId)
     this.#organizations.set(organizationId, organization)
     return new Promise((resolve, reject) => {

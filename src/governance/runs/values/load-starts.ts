@@ -4,8 +4,8 @@ import { countCallStart } from '../../../db/queries/runs/count-start.ts'
 import type { Db } from '../../../db/schema/index.ts'
 
 /**
- * After this many loads that did not finish, a call fails, because each of these loads has probably crashed a worker.
- * After the first such load, the values of the call are loaded while no other load runs. So if a worker crashes again,
+ * A load that was started but did not finish has probably crashed a worker. After this many such loads, the call fails.
+ * After one such load, the values of the call are loaded only while no other load runs. So if a worker crashes again,
  * no other load is blamed.
  */
 export const mostStarts = 3
@@ -23,7 +23,7 @@ export async function countStart(db: Db, key: EffectKey): Promise<number | null>
   return rows[0]?.starts ?? null
 }
 
-/** The number of loads of the call that were started but did not finish. */
+/** Returns the number of loads of the call that were started but did not finish. */
 export async function readStarts(db: Db, key: EffectKey): Promise<number> {
   const row = await db
     .selectFrom('call_starts')
@@ -38,8 +38,8 @@ export async function readStarts(db: Db, key: EffectKey): Promise<number> {
 const [settleEveryMilliseconds, mostSettles] = [1_000, 300]
 
 /**
- * Removes the count of a call's loads, because the last load has finished or failed in this process and so crashed no
- * worker. Tries again if the statement fails, so that an outage of the database does not count as a crash.
+ * Removes the count of a call's loads. The last load has finished or failed in this process, so it has not crashed a
+ * worker. If the statement fails, tries again, so that an outage of the database does not count as a crash.
  */
 export async function forgetStarts(db: Db, key: EffectKey, tries = mostSettles): Promise<void> {
   try {

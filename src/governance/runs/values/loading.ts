@@ -21,7 +21,6 @@ const copiesOfParams = 3
 /** Milliseconds that a load waits for memory before it fails and is tried again later. */
 const patienceMilliseconds = 15_000
 
-/** The services that loading needs. */
 export interface Loader extends OutputReader {
   readonly runCaches: RunCaches
 }
@@ -30,31 +29,36 @@ export interface Loader extends OutputReader {
 export interface Load {
   readonly key: EffectKey
   readonly run: RunSnapshot
-  /** Steps whose outputs the templates name. */
+  /** The steps whose outputs the templates name. */
   readonly sources: readonly string[]
-  /** The templates to resolve. */
   readonly templates: Json
-  /** The number of earlier loads that did not finish: each of them has probably crashed a worker. */
+  /** The number of earlier loads that did not finish. Each of these loads has probably crashed a worker. */
   readonly starts: number
   /**
-   * Size in bytes of the stored sealed parameters; null if none are stored. Stored parameters are opened, and no source
-   * is read.
+   * The size in bytes of the stored sealed parameters. Is null if none are stored. Stored parameters are opened, and no
+   * source is read.
    */
   readonly sealedBytes: number | null
 }
 
 export interface Loaded<T> {
   readonly value: T
-  /** The memory that the value still uses; the caller releases it. */
+  /** The memory that the value still uses. The caller releases this memory. */
   readonly permit: Pick<Permit, 'release'>
 }
 
 /**
- * Reserves memory, loads the values that a call names, and calls `work` with these values. A large load waits until its
- * organization has memory left in this process. The start of a load is committed first, so a load that has crashed
- * three workers is not repeated. `left` returns the bytes of the result that stay in use. Throws ResourceExhausted if
- * the values are too large or have crashed workers, `unavailable` if no memory became free or the run was cancelled,
- * and the signal's reason if the signal is aborted.
+ * Reserves memory, loads the values that a call names, and calls `work` with these values. `left` returns how many
+ * bytes of the result stay in use.
+ *
+ * A large load waits until its organization has memory left in this process. The start of a large load is committed
+ * before the load begins. So a load that has crashed three workers is not repeated.
+ *
+ * Throws:
+ *
+ * - ResourceExhausted if the values are too large, or if loading the values has crashed workers;
+ * - `unavailable` if no memory became free, or if the run was cancelled;
+ * - the signal's reason if the signal is aborted.
  */
 export async function load<T>(
   context: Loader,
@@ -107,7 +111,7 @@ async function acquireMemory(
   }
 }
 
-/** Bytes of memory that the load may take. Throws ResourceExhausted for an output that is too large. */
+/** Returns the bytes of memory that the load may take. Throws ResourceExhausted for an output that is too large. */
 async function costOf(context: Loader, what: Load): Promise<number> {
   const { run, sources, sealedBytes } = what
   if (sealedBytes !== null) return sealedBytes * (1 + copiesOfParams)
@@ -121,7 +125,7 @@ async function costOf(context: Loader, what: Load): Promise<number> {
   return (missing === 0 ? 0 : mostCostOf(missing)) + inputs + text * copiesOfParams
 }
 
-/** All values that the templates can name. */
+/** Returns the values that the templates can name. If the parameters are stored already, loads no inputs or outputs. */
 async function scopeOf(context: Loader, { run, sources, sealedBytes }: Load): Promise<Scope> {
   if (sealedBytes !== null) return { inputs: {}, ...run.builtins, step: () => undefined }
   const inputs = run.inputs ?? (await readInputs(context, run.id))

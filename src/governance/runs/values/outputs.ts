@@ -62,9 +62,12 @@ export async function sizesOf(
 }
 
 /**
- * Outputs of a run's ended steps: the value, or for a `for_each` step the list of its items' outputs. An item, or
- * a step without `for_each`, has null if it was skipped or ended badly. A `for_each` step has null if it ended before
- * its items were counted. Concurrent callers share one read. Throws ResourceExhausted if an output is too large.
+ * Returns the outputs of those steps that have ended. Concurrent callers share one read. Throws ResourceExhausted if an
+ * output is too large.
+ *
+ * - The output of a `for_each` step is the list of its items' outputs. The output is null if the step ended before its
+ *   items were counted.
+ * - An item has null if it was skipped or ended badly. A step without `for_each` has null in these cases too.
  */
 export async function readOutputs(
   reader: OutputReader,
@@ -116,7 +119,7 @@ async function readOutput(
   return { value, bytes: heapBytes(value) }
 }
 
-/** The output in a call's row; null if there is none. Throws UnsealError. */
+/** Returns the output in a call's row, or null if there is none. Throws UnsealError. */
 export async function openOutput(
   { sealer }: Pick<OutputReader, 'sealer'>,
   key: EffectKey,
@@ -126,7 +129,7 @@ export async function openOutput(
   return text === null ? null : (JSON.parse(text) as Json)
 }
 
-/** A run's inputs; concurrent callers share one read. Throws ResourceExhausted if the inputs are too large. */
+/** Returns a run's inputs. Concurrent callers share one read. Throws ResourceExhausted if the inputs are too large. */
 export async function readInputs(reader: OutputReader, runId: string): Promise<JsonObject> {
   return reader.runCaches.inputs.get(runId, async () => {
     const row = await reader.db
@@ -141,7 +144,7 @@ export async function readInputs(reader: OutputReader, runId: string): Promise<J
   })
 }
 
-/** Removes an ended run from the caches, because this process does not need its values again. */
+/** Removes the values of an ended run from the caches, because this process does not need the values again. */
 export function forgetRun(caches: RunCaches, runId: string, stepIds: readonly string[]): void {
   caches.snapshots.delete(runId)
   caches.inputs.delete(runId)

@@ -12,18 +12,18 @@ import type { FrozenVersion } from './version-cache.ts'
 export interface RunCaches {
   readonly versions: ByteCache<FrozenVersion>
   readonly snapshots: ByteCache<RunSnapshot>
-  /** Outputs of finished steps, by run and step. */
+  /** The outputs of finished steps. The key is `RUN/STEP`. */
   readonly outputs: SharedValues<Json>
-  /** Large inputs, by run. Small inputs are in `snapshots`. */
+  /** Large inputs. The key is the run's id. Small inputs are in `snapshots`. */
   readonly inputs: SharedValues<JsonObject>
-  /** Sizes of outputs in bytes, as PostgreSQL counts them, by run and step. */
+  /** Stored sizes of outputs in bytes. The key is `RUN/STEP`. */
   readonly outputSizes: ByteCache<number>
   /** Memory for the values that this process loads at the same time. */
   readonly loads: LoadBudget
   /**
-   * Memory for large answers of external services that this process reads at the same time. It is separate from
-   * `loads`, because the call that reads an answer may already hold a permit of `loads`, and must not wait for a second
-   * permit.
+   * Memory for large answers of external services that this process reads at the same time. This budget is separate
+   * from `loads`, because the call that reads an answer may already hold a permit of `loads`. Such a call must not wait
+   * for a second permit of the same budget.
    */
   readonly answers: LoadBudget
 }

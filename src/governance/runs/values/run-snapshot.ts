@@ -8,7 +8,7 @@ import { counted, heapBytes, type ByteCache } from '../../../shared/byte-cache.t
 import { inputsPlace } from '../../sealing/places.ts'
 import { openKept, type Sealer } from '../../sealing/sealer.ts'
 
-/** The parts of a run that never change after it was accepted. */
+/** The parts of a run that never change after the run was accepted. */
 export interface RunSnapshot {
   readonly id: string
   readonly organizationId: string
@@ -16,11 +16,11 @@ export interface RunSnapshot {
   readonly workflowVersion: number
   readonly requestedBy: string
   readonly requestId: string | null
-  /** The requester's mail address when the run was accepted. It is the value of `me` until the run ends. */
+  /** The requester's mail address when the run was accepted. Until the run ends, `me` has this value. */
   readonly requesterEmail: string
-  /** null if the inputs are large: then they are read when a call needs them (outputs.ts). */
+  /** Is null if the inputs are large. Large inputs are read when a call needs them (outputs.ts). */
   readonly inputs: JsonObject | null
-  /** Bytes of the inputs as PostgreSQL counts them. */
+  /** The stored size of the inputs in bytes. */
   readonly inputOctets: number
   readonly inputLabels: ReadonlyMap<string, readonly LabelSource[]>
   /** `today`, `yesterday` and `now` in the run's time zone, at the time when the run was accepted. */
@@ -53,7 +53,9 @@ interface KeptInputs {
   readonly inputs_sealed: Buffer | null
 }
 
-/** The text of a run's inputs; `{}` after the run's data was removed (RETENTION_DAYS). Throws UnsealError. */
+/**
+ * Returns the text of a run's inputs, or `{}` after the run's data was removed (RETENTION_DAYS). Throws UnsealError.
+ */
 export async function openInputsText(
   { sealer }: Pick<SnapshotReader, 'sealer'>,
   run: KeptInputs,
@@ -62,7 +64,7 @@ export async function openInputsText(
   return (await openKept(sealer, inputsPlace(run.id), kept)) ?? '{}'
 }
 
-/** A run's inputs; `{}` after the run's data was removed (RETENTION_DAYS). Throws UnsealError. */
+/** Returns a run's inputs, or `{}` after the run's data was removed (RETENTION_DAYS). Throws UnsealError. */
 export async function openInputs(
   reader: Pick<SnapshotReader, 'sealer'>,
   run: KeptInputs,

@@ -7,16 +7,24 @@ import { paramsPlace } from '../../sealing/places.ts'
 import type { Sealer } from '../../sealing/sealer.ts'
 import type { EffectKey } from '../../../contract/effect-key.ts'
 
-/** A call's parameters, resolved once: the approval and every attempt use the same bytes. */
+/** A call's resolved parameters. They are resolved only once, so the approval and every attempt use the same bytes. */
 export interface SealedParams {
   readonly params: JsonObject
-  /** For each parameter, by its dotted path: the labels of the steps and inputs that its value comes from. */
+  /**
+   * Pairs of a parameter's dotted path and its labels. These are the labels of the steps and inputs that the
+   * parameter's value comes from.
+   */
   readonly paramLabels: readonly (readonly [string, readonly Label[]])[]
-  /** The item of a `for_each`, for people who look for the reason of a failure; see `shownItem`. */
+  /**
+   * The item of a `for_each`, as `shownItem` returns it. People read the item when they look for the reason of a
+   * failure.
+   */
   readonly item?: Json
 }
 
-/** The parameters for the rules and the tool: `me` is replaced by the requester's address. */
+/**
+ * Returns the parameters for the rules and the tool. In these parameters, `me` is replaced by the requester's address.
+ */
 export function effectiveParams(
   tool: ToolDeclaration,
   params: JsonObject,
@@ -28,7 +36,7 @@ export function effectiveParams(
 /** An item is stored with the parameters if its JSON has at most this many characters. */
 const mostItemText = 2_000
 
-/** An item as it is stored with the parameters. Only the size of a large item is stored. */
+/** Returns the item as it is stored with the parameters. For a large item, only the size is stored. */
 export function shownItem(item: Json): Json {
   const size = JSON.stringify(item).length
   return size <= mostItemText ? item : { truncated: true, size }
@@ -44,7 +52,7 @@ export async function openParams(sealer: Sealer, key: EffectKey, sealed: Buffer)
   return JSON.parse(await sealer.open(paramsPlace(key), sealed)) as SealedParams
 }
 
-/** The sealed parameters that an earlier attempt has stored. */
+/** Reads the sealed parameters that an earlier attempt has stored. Throws if the parameters were removed. */
 export async function readSealed(db: Db, key: EffectKey): Promise<Buffer> {
   const { params_sealed: sealed } = await db
     .selectFrom('effects')

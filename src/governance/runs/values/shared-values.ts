@@ -1,8 +1,9 @@
 import { counted, byteCache, type ByteCache } from '../../../shared/byte-cache.ts'
 
 /**
- * Values that are not made again while they are in memory. If several callers ask for a value while it is made, they
- * wait for the same promise. An object that some caller still uses is shared even after the cache has dropped it.
+ * Shares values between callers. A value is not made again while it is in memory. If several callers ask for a value
+ * while it is being made, all of them wait for the same promise. If the cache drops an object that some caller still
+ * uses, this object is still shared.
  */
 export class SharedValues<Value> {
   readonly #recent: ByteCache<{ readonly value: Value }>
@@ -16,15 +17,15 @@ export class SharedValues<Value> {
     this.#recent = byteCache(maxBytes)
   }
 
-  /** The value if it is in memory. */
+  /** Returns the value if it is in memory. */
   peek(key: string): Value | undefined {
     const kept = this.#recent.get(key)
     return kept === undefined ? (this.#used.get(key)?.deref() as Value | undefined) : kept.value
   }
 
   /**
-   * The value from memory. If it is not in memory, `make` makes it and returns it with its size in bytes. If `make`
-   * fails, all waiting callers get the error.
+   * Returns the value from memory. If the value is not in memory, `make` makes the value and returns it with its size
+   * in bytes. If `make` fails, all waiting callers get the error.
    */
   async get(key: string, make: () => Promise<{ value: Value; bytes: number }>): Promise<Value> {
     const known = this.peek(key)

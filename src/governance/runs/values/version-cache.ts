@@ -6,11 +6,11 @@ import { counted, heapBytes, type ByteCache } from '../../../shared/byte-cache.t
 
 export interface FrozenVersion {
   readonly definition: WorkflowDefinition
-  /** For each step: the steps that it depends on or references. */
+  /** The key is a step's id. The value is the list of the steps that this step depends on or references. */
   readonly dependsOn: ReadonlyMap<string, readonly string[]>
-  /** For each step: the step that waits only for this step and begins when this step has ended. */
+  /** The key is a step's id. The value is the first step that waits for this step and for no other step. */
   readonly followers: ReadonlyMap<string, string>
-  /** The step that always ends last; null if several steps can be the last. */
+  /** The step that always ends last. Is null if several steps can be the last. */
   readonly last: string | null
 }
 
