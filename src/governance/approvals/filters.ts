@@ -2,9 +2,11 @@ import { sql, type SelectQueryBuilder } from 'kysely'
 import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
 import type { Database } from '../../db/schema/index.ts'
 import type { Risk } from '../../db/schema/runs.ts'
-import type { Viewer } from './read.ts'
+import type { Caller } from '../access/identity.ts'
 import { mayDecide, type VoteSettings } from './requirement.ts'
 import { isOverSql } from './state.ts'
+
+type Viewer = Pick<Caller, 'userId' | 'organizationId' | 'role'>
 
 /** Filters of the list of approvals. */
 export interface ApprovalFilters {

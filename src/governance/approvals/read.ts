@@ -13,10 +13,10 @@ import { readPage, type Page, type PageRequest } from '../page.ts'
 import { openState } from './approved-state.ts'
 import { agentPreviewOf, previewOf } from './preview.ts'
 import { openParams } from '../runs/values/sealed-params.ts'
-import { readGovernance } from '../rules/settings.ts'
 import { agentInputPlace } from '../sealing/places.ts'
 import { filtered, type ApprovalFilters } from './filters.ts'
 import { mayDecide, requirementOf, type VoteSettings } from './requirement.ts'
+import { readVoteSettings } from './vote-settings.ts'
 import { readVotes, type VoteView } from './votes.ts'
 
 /** An approval in the API's answers. */
@@ -114,7 +114,7 @@ export async function listApprovals(
   page: PageRequest,
 ): Promise<Page<ApprovalView>> {
   const { db } = context
-  const settings = await readGovernance(db, viewer.organizationId)
+  const settings = await readVoteSettings(db, viewer.organizationId)
   const query = filtered(shownColumns(db), viewer, filters, settings)
   const rows = await readPage(db, query, 'id', page, (row) => row.id)
   const votes = await readVotes(
@@ -140,7 +140,7 @@ export async function readApproval(
   if (row === undefined) throw notFound('approval', approvalId)
   const [votes, settings] = await Promise.all([
     readVotes(context, [approvalId]),
-    readGovernance(context.db, viewer.organizationId),
+    readVoteSettings(context.db, viewer.organizationId),
   ])
   return approvalView(context, viewer, row, votes, settings)
 }
