@@ -47,6 +47,10 @@ class Refused(Exception):
     """An error that blocks the call in both fail modes. The text of the error is shown as the reason."""
 
 
+class Forbidden(Refused):
+    """The service answers 403: the key may not send this request."""
+
+
 class Unreachable(Exception):
     """The error for a missing answer of the service, or for an answer with a status of 5xx. The fail mode decides
     whether the call runs."""
@@ -1859,7 +1863,8 @@ def answered_object(status, answered):
         error = found.get("error") if isinstance(found, dict) else None
         told = text_of(error, "message") if isinstance(error, dict) else None
         hint = ": check SERVICE_API_KEY" if status in (401, 403) else ": check SERVICE_API_URL"
-        raise Refused("the service answers %d%s%s" % (status, hint, " (%s)" % plain(told, 300) if told else ""))
+        kind = Forbidden if status == 403 else Refused
+        raise kind("the service answers %d%s%s" % (status, hint, " (%s)" % plain(told, 300) if told else ""))
     if not isinstance(found, dict):
         raise Refused("the service's answer cannot be read: it is not a JSON object")
     return found
@@ -1924,7 +1929,8 @@ def refuse_nobody(config, settings):
 def refuse_strange_key(settings, until):
     """Refuses a key that is not of the organization that an administrator has named. This happens before the call is
     sent. The service is asked once whose key it is, and a note stores that the key is right. A forged note does no
-    harm: the service decides by the rules of the named organization, or denies the call."""
+    harm: the service decides by the rules of the named organization, or denies the call. So a key that can only ask for
+    decisions is not refused, although it may not read whose key it is."""
     if not settings.must_match:
         return
     path, noted = note_of_key(settings)
@@ -1934,8 +1940,11 @@ def refuse_strange_key(settings, until):
                 return
     except OSError:
         pass
-    if key_organization(settings, until) != settings.organization_id:
-        raise Refused(strange_key(settings))
+    try:
+        if key_organization(settings, until) != settings.organization_id:
+            raise Refused(strange_key(settings))
+    except Forbidden:
+        pass
     draft = "%s.%d" % (path, os.getpid())
     try:
         os.makedirs(own_folder(), 0o700, True)
@@ -1947,6 +1956,7 @@ def refuse_strange_key(settings, until):
 
 
 def key_organization(settings, until):
+    """Returns the organization of the key. Raises Forbidden if the key can only ask for decisions."""
     return text_of(ask(settings, "GET", "/me", None, until), "organization_id")
 
 
@@ -4476,9 +4486,11 @@ def try_key(settings, session, findings):
     if settings.must_match:
         try:
             strange = key_organization(settings, time.monotonic() + 10) != named
+            return findings.fail(strange_key(settings)) if strange else findings.ok("the key is of the organization `%s`" % named)
+        except Forbidden:
+            pass  # the key can only ask for decisions, and the question below shows whether it may
         except (Refused, Unreachable) as error:
             return findings.doubt("the service does not say whose key it is: %s" % error)
-        return findings.fail(strange_key(settings)) if strange else findings.ok("the key is of the organization `%s`" % named)
     asked = {"agent": {"name": "doctor", "kind": "coding_agent"}, "session_id": session, "tool_name": "Glob"}
     body = to_json(dict(asked, tool_input={}, organization_id=named))
     try:

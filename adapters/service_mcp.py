@@ -54,6 +54,10 @@ class Refused(Exception):
     """An error that blocks the call in both fail modes. The text of the error is shown as the reason."""
 
 
+class Forbidden(Refused):
+    """The service answers 403: the key may not send this request."""
+
+
 class Unreachable(Exception):
     """The error for a missing answer of the service, or for an answer with a status of 5xx. The fail mode decides
     whether the call runs."""
@@ -964,7 +968,8 @@ def answered_object(status, answered):
         error = found.get("error") if isinstance(found, dict) else None
         told = text_of(error, "message") if isinstance(error, dict) else None
         hint = ": check SERVICE_API_KEY" if status in (401, 403) else ": check SERVICE_API_URL"
-        raise Refused("the service answers %d%s%s" % (status, hint, " (%s)" % plain(told, 300) if told else ""))
+        kind = Forbidden if status == 403 else Refused
+        raise kind("the service answers %d%s%s" % (status, hint, " (%s)" % plain(told, 300) if told else ""))
     if not isinstance(found, dict):
         raise Refused("the service's answer cannot be read: it is not a JSON object")
     return found

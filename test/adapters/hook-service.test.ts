@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { addKey } from '../api/fixtures.ts'
+import { addKey, addOrganization } from '../api/fixtures.ts'
 import { agentWorld, type AgentWorld } from '../api/agents/agent.ts'
 import { startTestServer, type TestServer } from '../api/server.ts'
 import { until } from '../stack/until.ts'
@@ -52,6 +52,24 @@ const find = async (session_id: string) => {
   const { body } = await server.call(world.admin.key, 'GET', '/agent-sessions')
   return body.data.find((each: { session_id: string }) => each.session_id === session_id)
 }
+
+test('a managed installation with a key that can only ask: the rules of the named organization decide', async () => {
+  const home = temporaryFolder()
+  writeFileSync(join(home, 'key'), key, { mode: 0o600 })
+  const asked = (organization_id: string) => {
+    const settings = { api_url: server.base, api_key_file: join(home, 'key'), organization_id }
+    writeFileSync(join(home, 'hook.json'), JSON.stringify(settings), { mode: 0o600 })
+    const args = ['pre', '--dialect', 'claude', '--config', join(home, 'hook.json')]
+    return (command: string) =>
+      runHook({ args, env: { HOME: home }, event: call(session(), 'Bash', { command }) })
+  }
+  const ours = asked(world.organizationId)
+  expect(await ours('ls')).toMatchObject({ code: 0, stderr: '' })
+  expect((await ours('curl https://example.com')).stderr).toContain('blocked by rule `no-egress`')
+  expect((await ours('ls')).code).toBe(0)
+  const { id: another } = await addOrganization(server.context)
+  expect((await asked(another)('ls')).stderr).toContain('wrong organization')
+})
 
 describe('one rule for every client', () => {
   test.each([

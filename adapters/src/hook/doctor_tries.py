@@ -188,9 +188,11 @@ def try_key(settings, session, findings):
     if settings.must_match:
         try:
             strange = key_organization(settings, time.monotonic() + 10) != named
+            return findings.fail(strange_key(settings)) if strange else findings.ok("the key is of the organization `%s`" % named)
+        except Forbidden:
+            pass  # the key can only ask for decisions, and the question below shows whether it may
         except (Refused, Unreachable) as error:
             return findings.doubt("the service does not say whose key it is: %s" % error)
-        return findings.fail(strange_key(settings)) if strange else findings.ok("the key is of the organization `%s`" % named)
     asked = {"agent": {"name": "doctor", "kind": "coding_agent"}, "session_id": session, "tool_name": "Glob"}
     body = to_json(dict(asked, tool_input={}, organization_id=named))
     try:

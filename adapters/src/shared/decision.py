@@ -11,7 +11,8 @@ def answered_object(status, answered):
         error = found.get("error") if isinstance(found, dict) else None
         told = text_of(error, "message") if isinstance(error, dict) else None
         hint = ": check SERVICE_API_KEY" if status in (401, 403) else ": check SERVICE_API_URL"
-        raise Refused("the service answers %d%s%s" % (status, hint, " (%s)" % plain(told, 300) if told else ""))
+        kind = Forbidden if status == 403 else Refused
+        raise kind("the service answers %d%s%s" % (status, hint, " (%s)" % plain(told, 300) if told else ""))
     if not isinstance(found, dict):
         raise Refused("the service's answer cannot be read: it is not a JSON object")
     return found

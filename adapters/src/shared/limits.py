@@ -15,6 +15,10 @@ class Refused(Exception):
     """An error that blocks the call in both fail modes. The text of the error is shown as the reason."""
 
 
+class Forbidden(Refused):
+    """The service answers 403: the key may not send this request."""
+
+
 class Unreachable(Exception):
     """The error for a missing answer of the service, or for an answer with a status of 5xx. The fail mode decides
     whether the call runs."""
