@@ -21,6 +21,7 @@ const parts = {
     'hook/arguments',
     'hook/command_line',
     'hook/prompts',
+    'hook/typed_code',
     'hook/typed',
     'shared/json',
     'hook/json',

@@ -3,7 +3,7 @@ import { parseParams } from '../contract/tool-params.ts'
 import type { EffectState } from '../contract/status.ts'
 import { decideAgain } from '../governance/runs/effects/decide-again.ts'
 import type { StepOp } from '../governance/runs/effects/step-op.ts'
-import { callOf } from '../governance/runs/effects/effect.ts'
+import { callOf } from '../governance/runs/effects/decide-call.ts'
 import {
   markSent,
   recordOutcomes,

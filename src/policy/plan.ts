@@ -1,10 +1,11 @@
 import { Budget, planBudget } from './budget.ts'
 import type { CompiledPolicy, CompiledRule } from './compile.ts'
 import { effectOf } from './decide.ts'
-import { type LabelSets, knownLabels } from './evaluate.ts'
+import { knownLabels } from './evaluate.ts'
 import { type Planned, casesOf, labelledInputsOf, sourcesOf } from './plan-cases.ts'
 import { originsOf, unite } from './plan-labels.ts'
 import { type Outcome, type PlannedCall, callsOf, isDefinite, outcomeOf } from './plan-outcome.ts'
+import { outputLabels } from './plan-output-labels.ts'
 import { AtStart, type StartLabels } from './plan-start-labels.ts'
 import { isUnknownInput, type Plan, type PlanStep } from './plan-types.ts'
 import { inputSource } from './templates.ts'
@@ -254,41 +255,6 @@ function matchingRules(
 export function plannedRule(rule: CompiledRule, outcome: Outcome): PlannedRule {
   const certainty = isDefinite(outcome) ? 'definite' : 'possible'
   return { ruleId: rule.id, name: rule.name, verdict: rule.verdict, certainty, rule, outcome }
-}
-
-/**
- * Returns the labels of a step's output, and records their bounds in `atStart`. No label is definite if the step may be
- * skipped, may run for no item, or may fail with `on_error: continue`.
- */
-function outputLabels(policy: CompiledPolicy, planned: Planned, calls: readonly PlannedCall[]): LabelSets {
-  const { step, labels, budget, atStart } = planned
-  if (calls.length === 0) {
-    const passedOn = { definite: new Set<Label>(), possible: labels.possible, isOpen: labels.isOpen }
-    atStart.add(planned, passedOn, [])
-    return passedOn
-  }
-  const runs = calls.some((call) => call.occurs === yes) ? yes : maybe
-  const made: { labels: readonly Label[]; occurs: Tri }[] = [{ labels: step.outputLabels, occurs: runs }]
-  const definite = new Set([...labels.definite, ...step.outputLabels])
-  const possible = new Set([...labels.possible, ...step.outputLabels])
-  let isOpen = labels.isOpen || step.bringsOwnLabels === true
-  for (const rule of policy.labelRulesFor(step.tool)) {
-    const outcome = outcomeOf(rule, calls)
-    if (outcome.matches === no) continue
-    if (!budget.affords(rule.addLabels.length)) {
-      isOpen = true
-      break
-    }
-    for (const label of rule.addLabels) {
-      possible.add(label)
-      if (isDefinite(outcome)) definite.add(label)
-    }
-    if (outcome.matches === yes) made.push({ labels: rule.addLabels, occurs: outcome.occurs })
-  }
-  const isCertain = runs === yes && step.onError !== 'continue'
-  const output = { definite: isCertain ? definite : new Set<Label>(), possible, isOpen }
-  atStart.add(planned, output, made)
-  return output
 }
 
 /** Puts each step after its dependencies. Steps of a cycle, which no saved definition has, come last. */

@@ -5,50 +5,22 @@ import { accessOf, splitKey } from '../../src/api/access.ts'
 import { queryOf } from '../../src/api/query.ts'
 import { defaultBodyLimit } from '../../src/api/json-body.ts'
 import { routes } from '../../src/api/routes/index.ts'
-import type { Route } from '../../src/api/route.ts'
+import { erring, guarded, pathsOf, routeOf, withBody } from './called-routes.ts'
 import { resourcesOf, type Resources } from './resources.ts'
 import { startTestServer, type Answer, type TestServer } from './server.ts'
 
 let server: TestServer
 let ours: Resources
+let pathOf: ReturnType<typeof pathsOf>
 let owner: string
 beforeAll(async () => {
   server = await startTestServer()
   const { organization_id: organizationId, users } = server.identities
   owner = users.owner.api_key
   ours = await resourcesOf(server, organizationId, users.owner.user_id)
+  pathOf = pathsOf(ours)
 })
 afterAll(() => server.close())
-
-/**
- * Routes that can answer with an error. An agent's question gets a decision even if its body is wrong
- * (test/api/agents).
- */
-const erring = routes.filter((route) => route.ask === undefined)
-const withBody = erring.filter((route) => route.body !== undefined && route.receive === undefined)
-const routeOf = (key: (typeof routes)[number]['key']) => routes.find((each) => each.key === key) as Route
-const guarded = routes.filter((route) => !accessOf(route.key).public)
-
-/** The path of a route with valid ids. `replace` replaces the last id. */
-function pathOf(key: (typeof routes)[number]['key'], replace?: string): string {
-  const entry = accessOf(key)
-  const subject = entry.public ? 'nothing' : entry.subject
-  const ids: Record<string, string> = {
-    workflow: ours.ids.workflow,
-    run: ours.ids.run,
-    approval: ours.ids.approval,
-    api_key: ours.ids.key,
-    agent_session: ours.ids.session,
-    connection: ours.ids.connection,
-    file: ours.ids.file,
-  }
-  const names = [...splitKey(key).path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] as string)
-  return names.reduce((path, name, index) => {
-    const rule = subject === 'label_rule' ? ours.ids.labelRule : ours.ids.rule
-    const own = name === 'id' ? (ids[subject] ?? ours.organizationId) : name === 'rule' ? rule : '1'
-    return path.replace(`{${name}}`, replace !== undefined && index === names.length - 1 ? replace : own)
-  }, splitKey(key).path)
-}
 
 function expectRefused(answer: Answer, statuses: number[]): void {
   expect(statuses).toContain(answer.status)

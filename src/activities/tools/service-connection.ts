@@ -3,7 +3,11 @@ import type { Connectable } from '../../catalog/integrations/index.ts'
 import type { Context } from '../../governance/context.ts'
 import { expireConnection } from '../../governance/connections/expire.ts'
 import { credentialFor } from '../../governance/connections/credential.ts'
-import { GrantRefused, RightsMissing, TokenServerAway } from '../../governance/connections/token-server.ts'
+import {
+  GrantRefused,
+  RightsMissing,
+  TokenServerAway,
+} from '../../governance/connections/token-server-errors.ts'
 import { SecretsUnavailable } from '../../governance/sealing/secrets-backend.ts'
 import {
   connectionExpired,

@@ -4,7 +4,7 @@ import type { GrantDeclaration, IntegrationDeclaration } from '../../catalog/int
 import type { Config } from '../../shared/config.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Outgoing } from '../../shared/outgoing/outgoing.ts'
-import { millisecondsSince, presentMoment, type Moment } from '../../shared/moment.ts'
+import { presentMoment } from '../../shared/moment.ts'
 import type { TokenCache } from '../../shared/outgoing/token-cache.ts'
 import type { Combiner } from '../audit/combiner.ts'
 import type { Secrets } from '../sealing/secrets-backend.ts'
@@ -12,14 +12,9 @@ import type { ConnectionRow } from './connection-view.ts'
 import { expireConnection } from './expire.ts'
 import { lackingTools } from './lacking.ts'
 import { keptText, readKept, type KeptCredential } from './kept-credential.ts'
-import {
-  GrantRefused,
-  refreshTokens,
-  RightsMissing,
-  serviceAccountToken,
-  TokenServerAway,
-  type Tokens,
-} from './token-server.ts'
+import { claim, release, soonAfter } from './refresh-lease.ts'
+import { refreshTokens, serviceAccountToken, type Tokens } from './token-server.ts'
+import { GrantRefused, RightsMissing, TokenServerAway } from './token-server-errors.ts'
 
 /*
  * A server may accept each refresh token only once. So exactly one process asks for a new access token. This process
@@ -52,16 +47,6 @@ export interface Access {
 /** The reason why a call has no access token. `gone` means that the connection was revoked. */
 export type NoAccess = 'gone' | 'expired'
 
-/**
- * The length of the lease. After this time, another process may ask the server for a token. The requests to the server
- * and to the secrets backend take less time.
- */
-const leaseSeconds = 45
-/**
- * A request to the server begins at most this many milliseconds after the claim. A later request could outlast the
- * lease.
- */
-const mostBeforeSending = 20_000
 /** A call waits at most this long for a token that another process has requested. */
 const patienceMilliseconds = 20_000
 const [firstPause, longestPause] = [50, 500]
@@ -173,41 +158,6 @@ async function sharedAccess(
   }
 }
 
-/**
- * Claims the right to ask for a new access token. Returns the end of the lease. Returns null if another process has
- * this right, or if the row has changed. The end is text, because a Date of JavaScript has no microseconds.
- */
-async function claim(db: Db, { id, generation }: ConnectionRow): Promise<string | null> {
-  const claimed = await db
-    .updateTable('connections')
-    .set({ refreshing_until: sql<Date>`clock_timestamp() + make_interval(secs => ${leaseSeconds})` })
-    .where('id', '=', id)
-    .where('status', '=', 'active')
-    .where('generation', '=', generation)
-    .where(sql<boolean>`coalesce(refreshing_until < clock_timestamp(), true)`)
-    .where(sql<boolean>`coalesce(access_fresh_until <= clock_timestamp(), true)`)
-    .returning(sql<string>`refreshing_until::text`.as('lease'))
-    .executeTakeFirst()
-  return claimed?.lease ?? null
-}
-
-/**
- * Returns an Outgoing whose requests throw if too much time has passed since the claim. Without this check, a process
- * that stood still could send a refresh token that another process has used meanwhile.
- */
-const soonAfter = (asked: Moment, outgoing: Outgoing): Outgoing => ({
-  ...outgoing,
-  fetchWithin: (bounds) =>
-    outgoing.fetchWithin({
-      ...bounds,
-      beforeSending() {
-        bounds.beforeSending?.()
-        if (millisecondsSince(asked) > mostBeforeSending)
-          throw new TokenServerAway('this process stood still before it asked for a new access token')
-      },
-    }),
-})
-
 /** Asks the server for new tokens, and commits them before they are used. */
 async function refresh(
   context: Refreshing,
@@ -247,24 +197,6 @@ async function refresh(
     await release(context.db, row)
     return expiredOr(context, row, error)
   }
-}
-
-/**
- * Ends the lease, so that the next call can ask the server at once. This process may have stood still until its lease
- * was over. Another process may then have a lease, and that lease stays. If the database does not answer, the lease
- * expires by itself.
- */
-async function release(
-  db: Db,
-  { id, lease }: { readonly id: string; readonly lease: string },
-): Promise<void> {
-  await db
-    .updateTable('connections')
-    .set({ refreshing_until: null })
-    .where('id', '=', id)
-    .where(sql<boolean>`refreshing_until = ${lease}::timestamptz`)
-    .execute()
-    .catch(() => undefined)
 }
 
 /**

@@ -12,7 +12,8 @@ import { integrationOf } from './connections.ts'
 import { checkCredential } from './credential-check.ts'
 import { asDomainErrors } from './first-access.ts'
 import { saveConnection } from './save-connection.ts'
-import { AuthorizationDenied, exchangeCode } from './token-server.ts'
+import { exchangeCode } from './token-server.ts'
+import { AuthorizationDenied } from './token-server-errors.ts'
 
 type Attempt = Selectable<ConnectionAttemptsTable>
 

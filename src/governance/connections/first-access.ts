@@ -2,7 +2,8 @@ import type { IntegrationDeclaration } from '../../catalog/integrations/integrat
 import { DomainError } from '../errors.ts'
 import { freshSecondsOf, withClient, type FirstAccess } from './access-token.ts'
 import { invalid, type Checking } from './credential-check.ts'
-import { GrantRefused, refreshTokens, serviceAccountToken, TokenServerAway } from './token-server.ts'
+import { refreshTokens, serviceAccountToken } from './token-server.ts'
+import { GrantRefused, TokenServerAway } from './token-server-errors.ts'
 
 /**
  * Exchanges a new credential for its first access token, if the integration works with access tokens. Throws

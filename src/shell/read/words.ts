@@ -1,10 +1,20 @@
 import { type ArrayValue, type DoubleQuotedChild, parse, type Word, type WordPart } from 'unbash'
 import { longestWord, mostAlternatives, perCode } from '../limits.ts'
-import { isDynamic, isPlain, one, output, star, unknown, withoutUnknowns } from '../marks.ts'
+import { isDynamic, isPlain, one, output, star, unknown } from '../marks.ts'
 import { splitBraces } from './braces.ts'
 import { outputOf } from './output.ts'
 import { bracketed, runsWhenEvaluated } from './guards.ts'
 import { changed, isNumber, slicedElements } from './parameters.ts'
+import {
+  extended,
+  fieldsOf,
+  joined,
+  type Piece,
+  type Pieces,
+  product,
+  stretch,
+  withoutWhatIsUnknown,
+} from './pieces.ts'
 import { type State, spend, type Value } from './state.ts'
 import { elementsAt, isIndexed, jointOf, separators, valuesOf } from './variables.ts'
 
@@ -13,25 +23,7 @@ import { elementsAt, isIndexed, jointOf, separators, valuesOf } from './variable
  * word has several readings if a variable has several values, so all functions here return alternatives.
  */
 
-/**
- * A piece of a word. If `split` is true, the piece is an unquoted value, and separators split it into fields. If `cut`
- * is true, a new field begins before the piece.
- */
-interface Piece {
-  readonly text: string
-  readonly quoted: boolean
-  readonly split: boolean
-  readonly cut: boolean
-}
-type Pieces = readonly Piece[]
 type Part = WordPart | DoubleQuotedChild
-
-const stretch = (text: string, quoted: boolean, split = false, cut = false): Piece => ({
-  text,
-  quoted,
-  split,
-  cut,
-})
 
 /**
  * All possible results of expanding words, each as a list of fields. Unknown parts may be empty (`$SUDO curl`,
@@ -84,53 +76,6 @@ export function assignedValues(value: Word | ArrayValue, state: State): readonly
 
 /** The value of an array element with an explicit index, such as `[key]=value`. Any other element stays as it is. */
 const withoutKey = (field: string): string => /^\[[^\]]*\]\+?=(.*)$/s.exec(field)?.[1] ?? field
-
-const withoutWhatIsUnknown = (part: Piece): Piece => ({ ...part, text: withoutUnknowns(part.text) })
-const joined = (readings: readonly Pieces[]): string[] =>
-  readings.map((pieces) => pieces.map(({ text, cut }, at) => (cut && at > 0 ? ` ${text}` : text)).join(''))
-
-/**
- * Returns every combination of one alternative for each column. A column contains the alternatives of one word. If a
- * column makes too many combinations, `instead` replaces the alternatives of this column.
- */
-function product<T>(columns: readonly (readonly (readonly T[])[])[], instead: readonly T[]): T[][] {
-  let all: T[][] = [[]]
-  for (const readings of columns) all = extended(all, readings, instead)
-  return all
-}
-
-/** Appends each alternative to each combination. A single alternative needs no copies, which is faster. */
-function extended<T>(all: T[][], readings: readonly (readonly T[])[], instead: readonly T[]): T[][] {
-  const kept = readings.length * all.length > mostAlternatives ? [instead] : readings
-  const [only] = kept
-  if (kept.length !== 1 || only === undefined)
-    return all.flatMap((before) => kept.map((next) => [...before, ...next]))
-  for (const each of all) for (const next of only) each.push(next)
-  return all
-}
-
-function fieldsOf(pieces: Pieces, ifs: RegExp | undefined): string[] {
-  const fields: string[] = []
-  let field: string | undefined
-  const end = (): void => {
-    if (field !== undefined) fields.push(field)
-    field = undefined
-  }
-  for (const { text, quoted, split, cut } of pieces) {
-    if (cut) end()
-    if (!split) {
-      if (quoted || text !== '') field = (field ?? '') + text
-      continue
-    }
-    // If the separators are unknown, the fields are unknown too.
-    for (const [at, bit] of (ifs === undefined ? [text && unknown] : text.split(ifs)).entries()) {
-      if (at > 0) end()
-      if (bit !== '') field = (field ?? '') + bit
-    }
-  }
-  end()
-  return fields
-}
 
 function piecesOf(word: Word, state: State): Pieces[] {
   const { parts } = word

@@ -3,20 +3,18 @@ import { stepError } from '../../../contract/tool-faults.ts'
 import { isOutcome, mostAttempts, runEnded, type Outcome } from '../../../contract/status.ts'
 import type { Repeat, ToolDeclaration } from '../../../catalog/tool.ts'
 import type { Audience } from '../../../policy/audience.ts'
-import { addedLabels, refused, type Call, type Decided } from '../../../policy/decide.ts'
-import { judgeCall } from '../../../policy/judge-call.ts'
+import { addedLabels, type Decided } from '../../../policy/decide.ts'
 import type { Label } from '../../../policy/types.ts'
 import type { ChainTx } from '../../audit/chain-tx.ts'
 import { toolNotAvailable, toolStanding } from '../../tools/connections.ts'
 import { DomainError } from '../../errors.ts'
-import { addressNotConfirmed } from '../../access/address-proof.ts'
-import { refusalOfRole } from '../../access/role-refusal.ts'
 import { addEffect } from './add-effect.ts'
 import { isUnseen, releaseHold, useApproval, withdrawPending } from './approval-use.ts'
+import { callOf, decideCall } from './decide-call.ts'
 import { effectId } from '../../../contract/effect-key.ts'
 import { ledgerKind } from './ledger-store.ts'
 import type { EffectRecord, Ledger } from './ledger.ts'
-import type { DecidingCall, LockedCall, LockedRun } from './run-call.ts'
+import type { DecidingCall, LockedCall } from './run-call.ts'
 import {
   callFitsRun,
   organizationLimitReached,
@@ -195,32 +193,6 @@ const held = ({ waitsFor, approvalId, expiresAt }: HeldDetails): StepVerdict => 
   approvalId,
   expiresAt,
 })
-
-function decideCall({ tx, ledger, run }: LockedRun, op: StepOp): Decided {
-  const role = ledger.roles.get(run.requested_by)
-  if (role === undefined)
-    return refused('requester has left', 'the person who started this run is no longer a member')
-  const refusal = refusalOfRole('workflows', role)
-  if (refusal !== null) return refusal
-  if (op.mustBeConfirmed && !ledger.confirmed.has(run.requested_by))
-    return refused(
-      addressNotConfirmed,
-      'The person who started this run has not confirmed their mail address.',
-    )
-  return judgeCall(tx.policy, callOf(op), role)
-}
-
-/** The call as the rules see it. */
-export function callOf(op: StepOp): Call {
-  return {
-    source: 'workflows',
-    tool: op.tool.name,
-    sideEffect: op.tool.sideEffect,
-    params: op.params,
-    labels: op.labels,
-    paramLabels: op.paramLabels,
-  }
-}
 
 /** Moves the call to `intent`. The decision and the use of the approval commit in the same transaction. */
 function begin(call: DecidingCall, decided: Decided, approvalId: string | null = null): StepVerdict {

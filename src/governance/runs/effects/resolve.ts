@@ -11,7 +11,6 @@ import type { ChainTx } from '../../audit/chain-tx.ts'
 import { DomainError, notFound } from '../../errors.ts'
 import type { Once } from '../../idempotency.ts'
 import type { Actor } from '../../audit/entry.ts'
-import type { Db } from '../../../db/schema/index.ts'
 import { actorOf, type Caller } from '../../access/identity.ts'
 import type { SealedText } from '../../sealing/format.ts'
 import { outputPlace } from '../../sealing/places.ts'
@@ -21,6 +20,7 @@ import { loadLedger, writeLedger } from './ledger-store.ts'
 import type { EffectRecord, Ledger } from './ledger.ts'
 import type { LockedCall } from './run-call.ts'
 import { settle, type Settlement } from './ledger-moves.ts'
+import { unresolvedItems, whyNothingToResolve } from './unresolved-items.ts'
 import { effectiveParams, openParams } from '../values/sealed-params.ts'
 import { runAs } from '../../access/recheck.ts'
 
@@ -195,49 +195,6 @@ async function chosenCalls(
     })
   return chosen
 }
-
-/**
- * Returns the indexes of the step's items whose unknown outcome nobody has resolved, in ascending order and at most
- * `limit`. A step without items has the index -1. If `attempt` is given, only items at this attempt count.
- */
-async function unresolvedItems(
-  db: Db,
-  { caller, runId, stepId, attempt }: Pick<ResolveRequest, 'caller' | 'runId' | 'stepId' | 'attempt'>,
-  limit: number,
-): Promise<number[]> {
-  let query = db
-    .selectFrom('effects')
-    .select('item_index')
-    .where('organization_id', '=', caller.organizationId)
-    .where('run_id', '=', runId)
-    .where('step_id', '=', stepId)
-    .where('state', '=', 'unknown_outcome')
-    .where('resolved_outcome', 'is', null)
-  if (attempt !== undefined) query = query.where('attempt', '=', attempt)
-  const rows = await query.orderBy('item_index').limit(limit).execute()
-  return rows.map((row) => row.item_index)
-}
-
-/** Returns a message that names the items that cannot be resolved, and items that can be resolved instead. */
-async function whyNothingToResolve(
-  tx: ChainTx,
-  request: ResolveRequest,
-  wrong: readonly EffectKey[],
-): Promise<string> {
-  const step = `step \`${request.stepId}\``
-  const items = wrong.filter(({ itemIndex }) => itemIndex >= 0).map(({ itemIndex }) => itemIndex)
-  const named = items.slice(0, mostNamed).join(', ')
-  const which = items.length === 1 ? `item ${named}` : `items ${named}`
-  const what = items.length === 0 ? step : `${which}${items.length > mostNamed ? ' and more' : ''} of ${step}`
-  const others = (await unresolvedItems(tx.trx, { ...request, attempt: undefined }, mostNamed))
-    .filter((item) => item >= 0)
-    .join(', ')
-  const have = items.length > 1 ? 'have' : 'has'
-  return `${what} ${have} no unknown outcome to resolve${others === '' ? '' : `: give \`item_index\`, one of ${others}`}`
-}
-
-/** A message names at most this many items. */
-const mostNamed = 20
 
 function settlementOf(
   tx: ChainTx,

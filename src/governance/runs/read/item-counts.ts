@@ -1,6 +1,7 @@
 import type { EffectState } from '../../../contract/status.ts'
 import type { Db } from '../../../db/schema/index.ts'
-import type { ItemCounts, Step } from './read.ts'
+import type { ItemCounts } from './read.ts'
+import type { Step } from './step-pages.ts'
 
 /** Counts the items of each of these steps by state. The map contains only steps with items. */
 export async function itemCountsOf(

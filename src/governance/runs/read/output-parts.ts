@@ -4,7 +4,8 @@ import type { Context } from '../../context.ts'
 import { entriesInParts, JsonParts, listInParts } from '../../../shared/json-parts.ts'
 import { outputPlace } from '../../sealing/places.ts'
 import { openKept, type Kept } from '../../sealing/sealer.ts'
-import { requireStep, shownOutputBytes, type Step } from './read.ts'
+import { requireStep, shownOutputBytes } from './read.ts'
+import type { Step } from './step-pages.ts'
 
 /**
  * One read returns at most `mostRows` rows with at most `mostBytes` bytes of outputs. A single output with more bytes

@@ -15,20 +15,8 @@ import { maySeeParams, readErrors } from './calls.ts'
 import { errorOf } from './error-view.ts'
 import { itemCountsOf } from './item-counts.ts'
 import { shownOutputs } from './output-parts.ts'
-import {
-  head,
-  placeBefore,
-  stepPage,
-  stepPages,
-  type RunHead,
-  type RunView,
-  type ShownRun,
-  type Step,
-  type StepPage,
-  type StepsWanted,
-  type StepView,
-  workflowName,
-} from './read.ts'
+import { head, type RunHead, type RunView, type ShownRun, type StepView, workflowName } from './read.ts'
+import { placeBefore, stepPage, stepPages, type Step, type StepPage, type StepsWanted } from './step-pages.ts'
 import { firstWaiting, pendingInParts, type FirstWaiting } from './waiting-parts.ts'
 
 /**

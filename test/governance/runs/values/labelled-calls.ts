@@ -2,7 +2,7 @@ import { prepareCall } from '../../../../src/activities/prepare.ts'
 import type { ToolDeclaration } from '../../../../src/catalog/tool.ts'
 import { readCallSpec } from '../../../../src/governance/runs/values/call-spec.ts'
 import type { StepVerdict } from '../../../../src/governance/runs/effects/effect.ts'
-import { callOf } from '../../../../src/governance/runs/effects/effect.ts'
+import { callOf } from '../../../../src/governance/runs/effects/decide-call.ts'
 import type { Json } from '../../../../src/policy/types.ts'
 import { outputOf, type Engine, type StepOp } from '../engine-fixture.ts'
 
