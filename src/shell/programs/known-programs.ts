@@ -28,7 +28,9 @@ import {
   opensAddresses,
   readAddresses,
   readBehindDashes,
+  readCommandValues,
   readGiven,
+  readLaunched,
   readSenders,
 } from './unknown.ts'
 import { vim } from './vim.ts'
@@ -111,6 +113,13 @@ const programs: ReadonlyMap<string, Program> = new Map([
   ...named('script', script),
 ])
 
+/** Programs of the table of senders whose readers also find every program that they start. */
+const readWhole: ReadonlySet<string> = new Set([
+  ...chainNames,
+  ...interpreters.keys(),
+  ...'npm yarn pnpm mvn mvnw lerna nerdctl docker-compose kubectl oc'.split(' '),
+])
+
 /**
  * Names of programs that send data out, for a command whose name is a pattern (`cu?l`). If the pattern matches one of
  * these names, the command counts as egress.
@@ -162,10 +171,18 @@ export function runProgram(words: readonly string[], shell: Shell, call: Call): 
   readCommandOptions(plain, args, shell)
   readGiven(plain, args, shell)
   if (opensAddresses(plain)) readAddresses(args, shell)
-  if (name !== undefined || onlyFiles(plain)) return
+  if (onlyFiles(plain) || (name !== undefined && !partlyKnown(name))) return
+  if (name !== undefined) readLaunched(args, shell, call)
   readBehindDashes(args, shell, call)
+  readCommandValues(args, shell)
   readSenders(plain, args, shell)
 }
+
+/**
+ * Whether only the subcommands with which a program sends data out are known. Its other arguments are then read like
+ * those of an unknown program.
+ */
+const partlyKnown = (name: string): boolean => sendingPaths.has(name) && !readWhole.has(name)
 
 /**
  * The name under which the tables list a program; undefined if they do not. It is in lower case and without `.exe`, a

@@ -57,7 +57,7 @@ const chains: Readonly<Record<string, Chain>> = {
   mamba: { runs: /^run$/ },
   micromamba: { runs: /^run$/ },
   composer: { runs: /^(run|run-script|exec)$/ },
-  heroku: { runs: /^(run|local)$/ },
+  heroku: { runs: /^(run|local)(:.*)?$/ },
   vagrant: { runs: /^(ssh|provision|winrm|up|reload)$/ },
   terraform: { runs: /^(console)$/ },
   tofu: { runs: /^(console)$/ },

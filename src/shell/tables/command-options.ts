@@ -127,7 +127,7 @@ export const namesPrograms: ReadonlySet<string> = new Set(
     sha1sum sha512sum shasum b2sum cmake-format look locate mlocate plocate updatedb whois-list dasel miller mlr xsv csvcut
     unzip 7z 7za 7zr unrar unar zipinfo rar xmllint xmlstarlet protoc buf sqlfluff clang-format clang-tidy cppcheck iwyu uncrustify
     astyle indent gofmt goimports rustfmt autopep8 isort javap javadoc doxygen pydoc gettext msgfmt
-    json yaml hyphen logrotate monit collectd telegraf stow chezmoi`),
+    json yaml hyphen logrotate monit collectd telegraf stow chezmoi code hg svn`),
 )
 /** Verbs that are followed by names of packages or services, in any program. */
 export const namingVerbs =
