@@ -54,6 +54,12 @@ const lerna: Program = (args, shell, call, name) => {
   if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)
   const [verb = '', ...rest] = args.slice(starts(args)[0] ?? args.length)
   const words = rest.filter((word) => !word.startsWith('-'))
+  // `lerna version` also pushes the commit and the tags that it makes.
+  if (
+    verb === 'version' &&
+    !rest.some((word) => /^--(no-push|no-git-tag-version|push=false|help)$/.test(word))
+  )
+    shell.note('egress', '`lerna version` pushes')
   if (verb === 'run' && !isTestOrBuild(words[0] ?? '')) shell.note('script', '`lerna` runs a package script')
   if (verb !== 'exec') return
   if (mayRun(rest, shell, call)) shell.note('egress', '`lerna` starts a program that sends data out')

@@ -34,7 +34,7 @@ const commandOption = /^--?(?:[a-z-]+-)?(?:exec|command|cmd|run|shell|app)(?:=(.
 /** Reads the values of options whose names say that the value is a command, in case this command sends data out. */
 export function readCommandValues(args: readonly string[], shell: Shell): void {
   for (const [at, arg] of args.entries()) {
-    const option = commandOption.exec(arg)
+    const option = arg.startsWith('-') ? commandOption.exec(arg) : null
     if (option === null) continue
     const value = option[1] ?? args[at + 1] ?? ''
     if (/\s/.test(value) && shell.attempt(() => shell.code(asCode(value))) === 'egress')
@@ -69,7 +69,7 @@ export function readLaunched(args: readonly string[], shell: Shell, call: Call):
  */
 export function readGiven(name: string, args: readonly string[], shell: Shell): void {
   const path = givenPath(name, args)
-  if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)
+  if (path !== undefined) shell.note('egress', `\`${`${name} ${path}`.trim()}\` sends data out`)
   else if (name === 'aws' && args.some((arg) => keeps.test(arg)) && args.some((arg) => arg.includes(output)))
     shell.note('egress', '`aws` keeps what a command prints')
 }
@@ -100,7 +100,7 @@ export function readSenders(name: string, args: readonly string[], shell: Shell)
     shell.isFunction(name)
   )
     return
-  const at = args.findIndex((arg) => senders.has(/[^/]*$/.exec(arg)?.[0] ?? '') && !arg.includes('://'))
+  const at = args.findIndex((arg) => senders.has(/[^/]*$/.exec(arg)?.[0] ?? ''))
   if (at < 0 || at + 1 >= args.length || args.slice(0, at).some((arg) => namingVerbs.test(arg))) return
   shell.note('egress', given)
 }

@@ -8,6 +8,7 @@ const values: Readonly<Record<string, string>> = {
   tcpdump: 'z',
   certbot: 'pre-hook post-hook deploy-hook renew-hook manual-auth-hook manual-cleanup-hook',
   restic: 'password-command',
+  rclone: 'password-command',
   borg: 'rsh',
   pandoc: 'filter F',
   scrot: 'e exec',
