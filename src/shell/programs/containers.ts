@@ -1,8 +1,9 @@
 import type { Call, Program, Shell } from '../types.ts'
 import { otherMachine } from './environment.ts'
 import { readImages } from './fetchers.ts'
-import { type OptionTable, readOptions, valueOf } from './options.ts'
+import { type OptionTable, readOptions, valueOf, valuesOf } from './options.ts'
 import { sendingPath, starts } from './paths.ts'
+import { isTestTool } from '../tables/tools.ts'
 
 const valued =
   /^(-H|--host|-c|--context|--config|-l|--log-level|-f|--file|-p|--project-name|--profile|--env-file|--project-directory|-n|--namespace|--kubeconfig|--cluster|--user|-s|--server)$/
@@ -35,6 +36,7 @@ export const container: Program = (args, shell, call, name) => {
     if (/^(container|compose|pod|sandbox)$/.test(rest[0] ?? ''))
       rest = rest.slice((starts(rest.slice(1), valued)[0] ?? 0) + 1)
     const verb = rest[0] ?? ''
+    if (compose && verb === 'exec' && testsIn(rest.slice(1), shell, call)) return
     if (verb === 'run' || verb === 'exec') return inside(rest.slice(1), shell, call, name)
     if ((compose && starting.test(verb)) || /^(service|stack|swarm)$/.test(verb))
       return shell.note('script', `\`${name}\` starts containers`)
@@ -47,6 +49,22 @@ export const container: Program = (args, shell, call, name) => {
     )
       return shell.note('egress', `\`${name}\` pushes what it builds`)
   }
+}
+
+/** Options of `docker compose exec` that change neither the service nor the program. */
+const quiet = /^(T|t|i|u|w|e|user|workdir|env|index|no-TTY|interactive|tty)$/
+
+/**
+ * Whether a command in a service of the project only tests or builds. A single container may be of any image, so this
+ * is not true for `docker exec` and `docker run`.
+ */
+function testsIn(args: readonly string[], shell: Shell, call: Call): boolean {
+  const read = readOptions(args, inContainer)
+  const [, tool = '', ...rest] = read.rest
+  if (read.unsure || !read.options.every(([name]) => quiet.test(name)) || !isTestTool(tool, rest))
+    return false
+  const variables = valuesOf(read, 'e', 'env').map((text) => (text.includes('=') ? text : `${text}=`))
+  return shell.attempt(() => shell.run(['env', ...variables, tool, ...rest], call)) === 'write'
 }
 
 /** Reads a command that runs in a container. In `args`, the command follows the name of the container or image. */
