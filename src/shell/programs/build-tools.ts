@@ -1,4 +1,3 @@
-import { isTestOrBuild } from '../tables/tools.ts'
 import type { Call, Program, Shell } from '../types.ts'
 import { sendsInBuilds } from './environment.ts'
 import { fed } from './interpreters.ts'
@@ -6,7 +5,7 @@ import { fed } from './interpreters.ts'
 const byName = (names: string, program: Program): Record<string, Program> =>
   Object.fromEntries(names.split(' ').map((name) => [name, program]))
 
-/** The functions that read the arguments of make and cmake, of programs that run named tasks, and of compilers. */
+/** The functions that read the arguments of make and cmake, of concurrently, and of compilers. */
 export const buildTools: Readonly<Record<string, Program>> = {
   // `make` with any target counts as harmless, because it is a build. It counts as a script if its arguments or its
   // input contain code for make, such as `--eval` or `$(shell ...)`.
@@ -22,14 +21,6 @@ export const buildTools: Readonly<Record<string, Program>> = {
           .filter((word) => !/^(\w+=|--)/.test(word)),
       )
   },
-  ...byName('just task invoke inv fab rake grunt gulp npm-run-all run-s run-p', namedTasks),
-  turbo: (args, shell, call, name) =>
-    namedTasks(
-      args.filter((arg) => arg !== 'run'),
-      shell,
-      call,
-      name,
-    ),
   concurrently: (args, shell) => {
     for (const arg of args) if (!arg.startsWith('-')) shell.code(arg)
   },
@@ -92,12 +83,4 @@ function compiler(args: readonly string[], shell: Shell, _: unknown, name: strin
     )
   )
     shell.note('script', `\`${name}\` loads code`)
-}
-
-function namedTasks(args: readonly string[], shell: Shell, _: unknown, name: string): void {
-  if (args.some((arg) => /^(-l|--list|--summary|-T|--tasks|--version|--help|--dump|--show)$/.test(arg)))
-    return
-  const names = args.filter((arg) => !arg.startsWith('-') && !arg.includes('='))
-  if (names.length === 0 || !names.every((task) => isTestOrBuild(task)))
-    shell.note('script', `\`${name}\` runs a task`)
 }

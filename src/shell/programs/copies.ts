@@ -52,6 +52,7 @@ export const aws: Program = (args, shell) => {
     else if (service === 's3' && verb === 'presign')
       shell.note('egress', '`aws s3 presign` opens a file to whoever has the address')
     else if (
+      (service === 'codecommit' && /^(post-|merge-|override-)/.test(verb)) ||
       /^(put-|send-|publish|upload-|invoke|copy-object|complete-multipart|update-function-code|start-session|execute-command)/.test(
         verb,
       )
@@ -94,6 +95,14 @@ export const copier: Program = (args, shell, _, name) => {
   else if (name === 'b2' && args[verb] === 'file') shell.note('egress', '`b2` sends data out')
   else copies(operands, shell, name)
 }
+
+/** Reads the arguments of cloud clients with an own subcommand for the object store: `aliyun oss cp`. */
+export const copierBehind =
+  (group: string): Program =>
+  (args, shell, call, name) => {
+    const at = args.indexOf(group)
+    if (at >= 0) copier(args.slice(at + 1), shell, call, name)
+  }
 
 /**
  * Whether a word names a host, as rsync, tar and borg read the word. Examples: `host:path`, `ssh://host/path`. A colon

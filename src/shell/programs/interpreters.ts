@@ -1,6 +1,8 @@
 import { isPlain } from '../marks.ts'
+import { runner } from './packages.ts'
 import { sendingPath } from './paths.ts'
-import { testModules } from '../tables/tools.ts'
+import { isToolFile, managesTests } from './project-tools.ts'
+import { isTestOrBuild, testModules } from '../tables/tools.ts'
 import { interpreters } from '../tables/interpreters.ts'
 import type { Call, Program, Shell } from '../types.ts'
 
@@ -51,39 +53,101 @@ export const interpreter: Program = (args, shell, call, name) => {
   if (args.length === 1 && interpreters.get(name)?.includes(args[0] ?? '') === true) return
   const path = sendingPath(name, args)
   if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)
+  if (name === 'bun' && args[0] === 'x') return runner(args.slice(1), shell, call, name)
+  if (name === 'bun' && args[0] === 'exec') shell.code(args.slice(1).join(' '))
   if (isHarmless(name, args, shell, call)) return
   shell.note('script', `\`${name}\` runs code`)
 }
 
 function isHarmless(name: string, args: readonly string[], shell: Shell, call: Call): boolean {
   const [first = '', second = ''] = args
-  if (name === 'python' || name === 'pypy') return pythonModule(args, shell, call)
+  if (name === 'python' || name === 'pypy') return python(args, shell, call)
   if (name === 'node' || name === 'nodejs')
-    return first === '--test' || ((first === '--check' || first === '-c') && isPlain(second))
+    return first === '--test' || ((first === '--check' || first === '-c') && isPlain(second)) || node(args)
   if (name === 'deno') return deno(args)
-  if (name === 'bun') return bun(first)
-  if (name === 'php') return first === '-l'
-  if (name === 'rails') return first === 'test'
+  if (name === 'bun') return bun(args)
+  if (name === 'php')
+    return first === '-l' || isToolFile(first) || (/^(\.\/)?artisan$/.test(first) && second === 'test')
+  if (name === 'rails') return /^test(:\w+)?$/.test(first)
   return false
 }
 
+/** Values of `-W` that import no module. A category with a dot is a class of a module, which Python imports. */
+const warning = /^[a-z]+(:[^:]*(:\w*(:[\w.]*(:\d*)?)?)?)?$/
+/** Values of `-X` that load no code. */
+const setting =
+  /^(dev|utf8|faulthandler|importtime|tracemalloc|frozen_modules|no_debug_ranges|int_max_str_digits|warn_default_encoding|cpu_count|gil|perf|perf_jit|showrefcount)(=\w+)?$/
+
 /**
- * Returns whether `python -m MODULE` only tests, builds or installs packages. A module can have the name of a program
- * that sends data out, e.g. `httpie`. The command then counts as egress.
+ * Returns the arguments of Python from `-m` or the name of a script on. Returns undefined if an earlier option is not
+ * known, or can load code.
  */
-function pythonModule(args: readonly string[], shell: Shell, call: Call): boolean {
-  const at = args.findIndex((arg) => !/^-[bBdEiIOPqsSuvx]+$/.test(arg))
-  const joined = /^-[bBdEIOPqsSuvx]*m(.*)$/.exec(args[at] ?? '')
-  if (joined === null) return false
-  const module = joined[1] === '' ? (args[at + 1] ?? '') : (joined[1] ?? '')
-  const rest = args.slice(at + (joined[1] === '' ? 2 : 1))
-  const sends = shell.attempt(() => shell.run([module, ...rest], call)) === 'egress'
+function afterOptions(args: readonly string[]): readonly string[] | undefined {
+  for (let at = 0; at < args.length; at += 1) {
+    const arg = args[at] ?? ''
+    if (!arg.startsWith('-')) return args.slice(at)
+    const [, letters = '', option = '', attached = ''] = /^-([bBdEIOPqRsSuvx]*)([mWX]?)(.*)$/s.exec(arg) ?? []
+    if (option === 'm')
+      return attached === '' ? ['-m', ...args.slice(at + 1)] : ['-m', attached, ...args.slice(at + 1)]
+    if (option === '' && (letters === '' || attached !== '')) return undefined
+    if (option === '') continue
+    const value = attached === '' ? (args[(at += 1)] ?? '') : attached
+    if (!isPlain(value) || !(option === 'W' ? warning : setting).test(value)) return undefined
+  }
+  return undefined
+}
+
+/**
+ * Whether Python only tests or builds, by a module or by a script that projects have. A module can have the name of a
+ * program that sends data out. The command then counts as egress.
+ */
+function python(args: readonly string[], shell: Shell, call: Call): boolean {
+  const [first = '', ...rest] = afterOptions(args) ?? []
+  if (/^(\.\/)?setup\.py$/.test(first)) return setup(rest, shell)
+  if (first !== '-m') return managesTests(first, rest)
+  const [module = ''] = rest
+  const sends = shell.attempt(() => shell.run(rest, call)) === 'egress'
   if (sends) shell.note('egress', 'a Python module sends data out')
   return testModules.has(module) || testModules.has(module.split('.')[0] ?? '')
 }
 
-function deno([first = '', second = '']: readonly string[]): boolean {
-  if (first === 'task') return false
+/** Whether `setup.py` only tests or builds. It runs every command of its arguments, and some upload the package. */
+function setup(args: readonly string[], shell: Shell): boolean {
+  if (args.some((arg) => /^(upload|upload_docs|register)$/.test(arg)))
+    shell.note('egress', '`setup.py` uploads a package')
+  return (
+    args.some((arg) => !arg.startsWith('-')) &&
+    args.every((arg) =>
+      /^(build|build_ext|build_py|build_clib|sdist|bdist|bdist_wheel|egg_info|test|check|clean|-[ifgqv]|--(inplace|force|debug|quiet|verbose|universal|all))$/.test(
+        arg,
+      ),
+    )
+  )
+}
+
+/** Whether node runs a test or build tool of the project, with options that load no code. */
+function node(args: readonly string[]): boolean {
+  const at = args.findIndex(
+    (arg) =>
+      !/^--(experimental-vm-modules|no-(warnings|deprecation|experimental-[\w-]+)|trace-(warnings|deprecation|uncaught)|max[-_]old[-_]space[-_]size=\d+|stack-trace-limit=\d+|expose-gc|enable-source-maps|unhandled-rejections=\w+)$/.test(
+        arg,
+      ),
+  )
+  return isToolFile(args[at] ?? '')
+}
+
+/**
+ * Whether the arguments are those of a task whose name means a test or a build. A name with a dot or a slash may be a
+ * file, which `bun run` runs too.
+ */
+function runsTests([first = '', ...rest]: readonly string[], verb: string, flags: RegExp): boolean {
+  const task = rest.find((arg) => !flags.test(arg)) ?? ''
+  return first === verb && /^[\w:-]+$/.test(task) && isTestOrBuild(task)
+}
+
+function deno(args: readonly string[]): boolean {
+  const [first = '', second = ''] = args
+  if (first === 'task') return runsTests(args, 'task', /^(-q|--quiet)$/)
   return (
     /^(test|lint|fmt|check|bench|doc|info|cache|install|add|remove|outdated|upgrade|types|compile|completions|coverage|publish|deploy|clean|uninstall|help)$/.test(
       first,
@@ -91,9 +155,10 @@ function deno([first = '', second = '']: readonly string[]): boolean {
   )
 }
 
-function bun(first: string): boolean {
+function bun(args: readonly string[]): boolean {
+  if (args[0] === 'run') return runsTests(args, 'run', /^(-b|--(bun|silent|if-present))$/)
   return /^(test|build|install|i|add|remove|rm|update|outdated|link|unlink|pm|upgrade|audit|info|why|patch|publish|ci)$/.test(
-    first,
+    args[0] ?? '',
   )
 }
 

@@ -1,6 +1,5 @@
 import { interpreters, shells } from '../tables/interpreters.ts'
-import { senders, sendingPaths, sendingPrograms } from '../tables/senders.ts'
-import { testSubcommands, testTools } from '../tables/tools.ts'
+import { senders, sendingPaths, sendingPrograms, sendsExcept } from '../tables/senders.ts'
 import { wrappers } from '../tables/wrappers.ts'
 import { isDynamic, isPlain, one, star, withoutUnknowns } from '../marks.ts'
 import type { Call, Program, Shell } from '../types.ts'
@@ -19,18 +18,22 @@ import { interpreter, shellProgram, sourced } from './interpreters.ts'
 import { chain, chainNames } from './languages.ts'
 import { launchers } from './launchers.ts'
 import { packageManager, runner, runnerBehind, tasks } from './packages.ts'
-import { bySubcommand } from './paths.ts'
+import { bySubcommand, starts } from './paths.ts'
+import { isInstalledTool, managesTests } from './project-tools.ts'
 import { sed } from './sed.ts'
-import { aws, backup, copier, gcloud, rsync, tar } from './copies.ts'
+import { aws, backup, copier, copierBehind, gcloud, rsync, tar } from './copies.ts'
 import { readCommandOptions } from './command-options.ts'
 import {
   onlyFiles,
   opensAddresses,
   readAddresses,
   readBehindDashes,
+  readCommandValues,
   readGiven,
+  readLaunched,
   readSenders,
 } from './unknown.ts'
+import { taskRunners } from './task-runners.ts'
 import { vim } from './vim.ts'
 import { parallel, su, wrapper, xargs } from './wrappers.ts'
 
@@ -41,6 +44,17 @@ import { parallel, su, wrapper, xargs } from './wrappers.ts'
 const sends: Program = (args, shell, _, name) => {
   if (args.length === 1 && /^(--version|--help|-V|-h|--manual|-version)$/.test(args[0] ?? '')) return
   shell.note('egress', `\`${name}\` sends data out`)
+}
+
+/** Reads the arguments of a sender that has a few subcommands or options with which it does not send. */
+const sendsUnless: Program = (args, shell, call, name) => {
+  const at = starts(args)[0] ?? -1
+  if (
+    ![args[at], ...args.filter((arg) => arg.startsWith('-'))].some((arg) =>
+      sendsExcept.get(name)?.test(arg ?? ''),
+    )
+  )
+    sends(args, shell, call, name)
 }
 
 const named = (names: string, program: Program): [string, Program][] =>
@@ -64,6 +78,9 @@ const programs: ReadonlyMap<string, Program> = new Map([
   ...Object.entries(fileTools),
   ...desktop,
   ...launchers,
+  ...taskRunners,
+  ...each(sendsExcept.keys(), sendsUnless),
+  ...named('aliyun', copierBehind('oss')),
   ...named('source .', sourced),
   ...named('readarray', builtins['mapfile'] as Program),
   ...named('xargs', xargs),
@@ -80,7 +97,7 @@ const programs: ReadonlyMap<string, Program> = new Map([
     runnerBehind(['run', 'tool run', 'x'])(...call)
   }),
   ...named('pip pip3', installer),
-  ...named('pipx', runnerBehind(['run'])),
+  ...named('pipx conda mamba micromamba', runnerBehind(['run'])),
   ...named('poetry pipenv pdm hatch rye', runnerBehind(['run', 'shell'])),
   ...named('bundle', runnerBehind(['exec'])),
   ...named('corepack', (args, shell, call) => shell.run(args, call)),
@@ -90,7 +107,7 @@ const programs: ReadonlyMap<string, Program> = new Map([
   ...named('kubectl oc k3s', cluster),
   ...named('aws', aws),
   ...named('gcloud', gcloud),
-  ...named('gsutil s5cmd rclone mc mcli s3cmd b2 ossutil obsutil s4cmd', copier),
+  ...named('gsutil s5cmd rclone mc mcli coscli s3cmd b2 ossutil obsutil s4cmd', copier),
   ...named('rsync', rsync),
   ...named('borg', backup),
   ...named('tar bsdtar', tar),
@@ -111,6 +128,22 @@ const programs: ReadonlyMap<string, Program> = new Map([
   ...named('script', script),
 ])
 
+/** Programs of the table of senders whose readers also find every program that they start. */
+const readWhole: ReadonlySet<string> = new Set([
+  ...chainNames,
+  ...interpreters.keys(),
+  ...'npm yarn pnpm mvn mvnw lerna nerdctl docker-compose kubectl oc'.split(' '),
+])
+/**
+ * Programs whose readers only know some subcommands. Their other arguments are also read like those of an unknown
+ * program.
+ */
+const partlyKnown: ReadonlySet<string> = new Set([
+  ...[...sendingPaths.keys()].filter((name) => !readWhole.has(name)),
+  ...sendsExcept.keys(),
+  ...'aliyun coscli moon mage rushx foreman honcho devbox apptainer singularity modal'.split(' '),
+])
+
 /**
  * The name of a command can be a pattern (`cu?l`). If the pattern matches one of these names, the command counts as
  * egress.
@@ -119,13 +152,11 @@ const senderNames = [...senders, 'git', 'aws', 'gh', 'npm']
 
 /**
  * Matches folders of installed programs. A program in such a folder is judged as if it had no folder. A program in any
- * other folder also counts as a script. The exceptions are test and build tools in `projects`, and the files `gradlew`
- * and `mvnw`.
+ * other folder also counts as a script. The exceptions are tools of the project or the user (`isInstalledTool`), and the
+ * files `gradlew` and `mvnw`.
  */
 const installed =
-  /^(\/usr\/local|\/usr|\/opt\/homebrew|\/opt\/local|\/snap|\/run\/current-system\/sw|\/nix\/var\/nix\/profiles\/default)?\/s?bin\/$|^\/usr\/lib(exec)?\/git-core\/$/
-/** Folders in which a project's tools are installed. */
-const projects = /(^|\/)(node_modules\/\.bin|\.?v?env\/bin|vendor\/bin|\.venv\/Scripts)\/$/
+  /^(\/usr\/local(\/go)?|\/usr|\/opt\/homebrew|\/opt\/local|\/snap|\/run\/current-system\/sw|\/nix\/var\/nix\/profiles\/default)?\/s?bin\/$|^\/usr\/lib(exec)?\/git-core\/$/
 const scriptFile =
   /\.(sh|bash|zsh|fish|ksh|csh|py|pyw|rb|pl|pm|js|mjs|cjs|ts|mts|php|lua|tcl|ps1|bat|cmd|command|run|jar|awk|r)$/i
 
@@ -150,9 +181,7 @@ export function runProgram(words: readonly string[], shell: Shell, call: Call): 
   const name = known(file)
   const build = /^(gradlew|mvnw)$/.test(file)
   if (folder !== '' && !installed.test(folder) && !build) {
-    const tool =
-      projects.test(folder) &&
-      (testTools.has(file) || testSubcommands.get(file)?.test(args[0] ?? '') === true)
+    const tool = isInstalledTool(folder, name ?? file, args) || managesTests(head, args)
     if (!tool) shell.note('script', 'it runs a local program or script')
   } else if (scriptFile.test(file)) shell.note('script', 'it runs a script')
   if (name !== undefined) programs.get(name)?.(args, shell, call, name)
@@ -163,9 +192,12 @@ export function runProgram(words: readonly string[], shell: Shell, call: Call): 
   readCommandOptions(plain, args, shell)
   readGiven(plain, args, shell)
   if (opensAddresses(plain)) readAddresses(args, shell)
-  if (name !== undefined || onlyFiles(plain)) return
+  if (onlyFiles(plain) || (name !== undefined && !partlyKnown.has(name))) return
+  if (name !== undefined) readLaunched(args, shell, call)
   readBehindDashes(args, shell, call)
-  readSenders(plain, args, shell)
+  readCommandValues(args, shell)
+  // The last part of an address can be the name of a repository: `hg clone https://example.com/curl folder`.
+  readSenders(plain, name === undefined ? args : args.filter((arg) => !arg.includes('://')), shell)
 }
 
 /**
@@ -174,6 +206,8 @@ export function runProgram(words: readonly string[], shell: Shell, call: Call): 
  * `python`, and `gsed` becomes `sed`.
  */
 function known(file: string): string | undefined {
+  // libwww-perl installs `lwp-request` under the names of methods. In lower case, `head` is another program.
+  if (/^(GET|HEAD|POST)$/.test(file)) return 'lwp-request'
   const name = file.toLowerCase().replace(/\.exe$/, '')
   if (programs.has(name)) return name
   const unversioned = name.replace(/-?\d+(\.\d+)*[a-z]?$/, '')

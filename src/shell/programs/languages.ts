@@ -1,7 +1,8 @@
-import { asCode } from '../marks.ts'
 import type { Program, Shell } from '../types.ts'
 import { readSources } from './fetchers.ts'
 import { sendingPath, starts } from './paths.ts'
+import { isTestOrBuild } from '../tables/tools.ts'
+import { mayRun } from './unknown.ts'
 
 /** A tool chain, such as cargo. Building and testing count as harmless. Starting a program counts as a script. */
 interface Chain {
@@ -14,6 +15,8 @@ interface Chain {
   readonly quiet?: RegExp
   /** Options that take the next word as their value. */
   readonly valued?: RegExp
+  /** If true, the word after `runs` can be the name of a task. A test or a build counts as harmless. */
+  readonly tasks?: boolean
   /** Options that make a build run a program. */
   readonly option?: RegExp
 }
@@ -54,11 +57,8 @@ const chains: Readonly<Record<string, Chain>> = {
   asdf: { runs: /^(exec|cmd)$/ },
   nix: { runs: /^(run|develop|shell|repl|eval)$/ },
   'nix-shell': { runs: /./ },
-  conda: { runs: /^run$/ },
-  mamba: { runs: /^run$/ },
-  micromamba: { runs: /^run$/ },
   composer: { runs: /^(run|run-script|exec)$/ },
-  heroku: { runs: /^(run|local)$/ },
+  heroku: { runs: /^(run|local)(:.*)?$/ },
   vagrant: { runs: /^(ssh|provision|winrm|up|reload)$/ },
   terraform: { runs: /^(console)$/ },
   tofu: { runs: /^(console)$/ },
@@ -76,6 +76,12 @@ const chains: Readonly<Record<string, Chain>> = {
   zellij: { runs: /^(run|action|r|ac)$/ },
   pueue: { runs: /^add$/ },
   guix: { runs: /^(shell|environment|repl|time-machine)$/ },
+  apptainer: { runs: /^(exec|run|shell|instance)$/ },
+  singularity: { runs: /^(exec|run|shell|instance)$/ },
+  modal: { runs: /^(run|serve|shell|launch)$/ },
+  foreman: { runs: /^(run|start)$/ },
+  honcho: { runs: /^(run|start)$/ },
+  devbox: { runs: /^(run|shell|services)$/, tasks: true },
   pixi: { runs: /^(run|exec|shell)$/ },
   infisical: { runs: /^run$/ },
   chamber: { runs: /^exec$/ },
@@ -99,7 +105,7 @@ export const chain: Program = (args, shell, call, name) => {
   const path = sendingPath(name, args)
   if (/^(terraform|tofu|terragrunt)$/.test(name)) readSources(name, args, shell)
   if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)
-  const { runs, quiet, valued, option } = chains[name] ?? { runs: /$^/ }
+  const { runs, quiet, valued, tasks, option } = chains[name] ?? { runs: /$^/ }
   if (args.length === 1 && /^(--?(version|help)|-V|-h)$/.test(args[0] ?? '')) return
   const words = name === 'cargo' ? args.filter((arg) => !arg.startsWith('+')) : args
   const joined = words.map((arg, at) => (arg === '--config' ? `--config=${words[at + 1] ?? ''}` : arg))
@@ -107,26 +113,27 @@ export const chain: Program = (args, shell, call, name) => {
     shell.note('script', `\`${name}\` is told which program to run`)
   const from = starts(words, valued)
   for (const at of from)
-    if (runs.test(words[at] ?? '')) started(words.slice(name === 'service' ? at : at + 1), shell, call, name)
+    if (runs.test(words[at] ?? '')) {
+      const rest = words.slice(name === 'service' ? at : at + 1)
+      const quietTask = tasks === true && isTestOrBuild(rest[0] ?? '')
+      if (startsSender(rest, shell, call, name) || !quietTask) shell.note('script', `\`${name}\` runs code`)
+    }
   const first = words[from[0] ?? words.length]
   if (quiet !== undefined && first !== undefined && !quiet.test(first))
     shell.note('script', `\`${name}\` runs a program of another name`)
 }
 
 /**
- * Judges the program that a tool chain starts. Starting a program counts as a script. It counts as egress if the words
- * contain a command that sends data out (`conda run -n env curl`). The words after `cargo run`, `go run` and similar
- * never count as egress.
+ * Returns whether the words after a tool chain form a command that sends data out, as in `pixi run curl`. Then the
+ * command counts as egress. The words after `cargo run`, `go run` and similar never count as egress.
  */
-function started(rest: readonly string[], shell: Shell, call: Parameters<Program>[2], name: string): void {
-  const sends = rest
-    .slice(0, 12)
-    .some(
-      (word, at) =>
-        shell.attempt(() => shell.run(rest.slice(at), call)) === 'egress' ||
-        (/\s/.test(word) && shell.attempt(() => shell.code(asCode(word))) === 'egress'),
-    )
-  if (sends && !/^(go|cargo|swift|dart|flutter|bazel)$/.test(name))
-    shell.note('egress', `\`${name}\` starts a program that sends data out`)
-  shell.note('script', `\`${name}\` runs code`)
+function startsSender(
+  rest: readonly string[],
+  shell: Shell,
+  call: Parameters<Program>[2],
+  name: string,
+): boolean {
+  const sends = mayRun(rest, shell, call) && !/^(go|cargo|swift|dart|flutter|bazel)$/.test(name)
+  if (sends) shell.note('egress', `\`${name}\` starts a program that sends data out`)
+  return sends
 }

@@ -1,23 +1,10 @@
-import { asCode } from '../marks.ts'
 import type { Call, Program, Shell } from '../types.ts'
 import { has, readOptions, valueOf } from './options.ts'
 import { sendingPath, starts } from './paths.ts'
+import { mayRun } from './unknown.ts'
 import { suspectEverything } from './wrappers.ts'
+import { fileTools } from '../tables/command-options.ts'
 import { isTestOrBuild } from '../tables/tools.ts'
-
-/**
- * Returns whether one of the words starts a command that sends data out. A word with white space may also be shell code
- * that sends data out.
- */
-function mayRun(args: readonly string[], shell: Shell, call: Call): boolean {
-  return args
-    .slice(0, 12)
-    .some(
-      (word, at) =>
-        shell.attempt(() => shell.run(args.slice(at), call)) === 'egress' ||
-        (/\s/.test(word) && shell.attempt(() => shell.code(asCode(word))) === 'egress'),
-    )
-}
 
 /**
  * Reads the arguments of terminals. A terminal starts a shell, or runs the command after `-e`, `--` or another option.
@@ -29,22 +16,38 @@ const window: Program = (args, shell, call, name) => {
   if (mayRun(values, shell, call)) shell.note('egress', `\`${name}\` starts a program that sends data out`)
 }
 
+/** A word that version managers accept as the name of a version. `node` is also the name of a program. */
+const version = /^(v?\d[\d.x]*|(lts|node|iojs|latest|stable|system|default|current)([/@-].*)?)$/
+/** Programs that people start with a version manager. No version has such a name. */
+const started = /^(npm|npx|yarn|pnpm|corepack|make)$/
+
 /** Reads the arguments of version managers: `pyenv exec command`, `nvm exec 20 command`, `n exec 20 command`. */
 const versioned: Program = (args, shell, call, name) => {
   const at = starts(args)[0]
   const verb = at === undefined ? '' : (args[at] ?? '')
   if (at === undefined || !/^(exec|run|use|as)$/.test(verb)) return
-  let rest = args.slice(at + 1)
-  while (
-    rest.length > 0 &&
-    /^-|^v?\d[\d.x]*$|^(lts|node|iojs|latest|stable|system|default)\b/.test(rest[0] ?? '')
-  )
-    rest = rest.slice(1)
-  if (rest.length === 0) return
-  if (verb === 'exec') return shell.run(rest, call)
-  // The verbs `run` and `as` run a script with the chosen version of the interpreter. `use` only chooses a version. In
-  // `n`, however, `use` means the same as `run`.
-  if (name === 'n' || verb !== 'use') shell.note('script', 'it runs a local script')
+  const rest = args.slice(at + 1)
+  if (verb === 'exec') return chosen(rest, shell, call, /^(nvm|fnm|n|nodist)$/.test(name))
+  // The verbs `run` and `as` start the chosen version of the interpreter, which runs a script or its standard input.
+  // `use` only chooses a version, but in `n` it does the same as `run`.
+  if ((name === 'n' && rest.length > 0) || verb !== 'use') shell.note('script', 'it runs a local script')
+}
+
+/**
+ * Reads the command after `exec`. The first word may be a version, which can have any name (`nvm alias name 20`). It
+ * may also be the program. So the command is read from each word that can be the program.
+ */
+function chosen(rest: readonly string[], shell: Shell, call: Call, named: boolean): void {
+  for (const start of starts(rest)) {
+    let from = start
+    for (; from < rest.length; from += 1) {
+      const word = rest[from] ?? ''
+      if (word.startsWith('-')) continue
+      shell.run(rest.slice(from), call)
+      const alias = named && from === start && !started.test(word) && !fileTools.has(word)
+      if (!version.test(word) && !alias) break
+    }
+  }
 }
 
 /** Reads the arguments of lerna. `exec` runs a command in every package, and `run` runs a package script. */
@@ -53,6 +56,12 @@ const lerna: Program = (args, shell, call, name) => {
   if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)
   const [verb = '', ...rest] = args.slice(starts(args)[0] ?? args.length)
   const words = rest.filter((word) => !word.startsWith('-'))
+  // `lerna version` also pushes the commit and the tags that it makes.
+  if (
+    verb === 'version' &&
+    !rest.some((word) => /^--(no-push|no-git-tag-version|push=false|help)$/.test(word))
+  )
+    shell.note('egress', '`lerna version` pushes')
   if (verb === 'run' && !isTestOrBuild(words[0] ?? '')) shell.note('script', '`lerna` runs a package script')
   if (verb !== 'exec') return
   if (mayRun(rest, shell, call)) shell.note('egress', '`lerna` starts a program that sends data out')

@@ -1,7 +1,9 @@
-import { isTestOrBuild, testSubcommands, testTools } from '../tables/tools.ts'
+import { isTestOrBuild, isTestTool, scopedTools } from '../tables/tools.ts'
 import type { Call, Program, Shell } from '../types.ts'
-import { readOptions, type OptionTable } from './options.ts'
+import { has, readOptions, type OptionTable } from './options.ts'
 import { sendingPath, starts } from './paths.ts'
+import { isJudgedTool } from './project-tools.ts'
+import { mayRun } from './unknown.ts'
 
 const valued =
   /^(--(prefix|workspace|filter|dir|cwd|registry|userconfig|globalconfig|cache|loglevel|otp|tag|access|mutex|use-yarnrc|modules-folder|reporter|package|node-options|script-shell|store-dir)|-w|-C|-F)$/
@@ -68,37 +70,51 @@ function packageScript(rest: readonly string[], shell: Shell, name: string, call
 const runnerOptions: OptionTable = {
   flags: 'yqsv',
   values: 'pcn',
-  long: 'package call shell-auto-fallback workspace spec from python with with-requirements index-url pip-args node-arg group extra env-file name directory project refresh-package verbose-level bundle',
+  long: 'package call shell-auto-fallback workspace spec from python with with-requirements index-url pip-args node-arg group extra env-file name cwd directory project refresh-package verbose-level bundle',
   longFlags:
-    'yes no no-install quiet silent ignore-existing prefer-online prefer-offline offline no-project isolated refresh bun verbose frozen locked no-sync all-extras no-dev dev',
+    'yes no no-install quiet silent ignore-existing prefer-online prefer-offline offline no-project isolated refresh bun verbose frozen locked no-sync all-extras no-dev dev no-capture-output live-stream',
 }
+
+/** The options of `uv run`. */
+const uvOptions: OptionTable = {
+  flags: 'qvnmsUh',
+  values: 'pCifPw',
+  long: `${runnerOptions.long} config-setting upgrade-package find-links default-index index extra-index-url link-mode exclude-newer cache-dir config-file color python-preference python-platform only-group no-group no-extra resolution prerelease`,
+  longFlags: `${runnerOptions.longFlags} module script gui-script no-cache no-config no-env-file only-dev exact active no-editable all-groups all-packages managed-python no-managed-python`,
+}
+/** Runners that only start packages. All other runners also start programs of the project's environment. */
+const ofPackages = /^(npx|pnpx|bunx|uvx|dlx|npm|yarn|pnpm|bun|pipx)$/
 
 /**
  * Reads the arguments of a runner, which starts a tool from a package: `npx tool`. A tool for tests or builds counts as
  * harmless. Any other tool counts as a script. The tool and its arguments are also read as a command, because this
  * command may send data out.
  */
-export const runner: Program = (args, shell, call) => {
+export const runner: Program = (args, shell, call, by) => {
   if (args.length === 1 && /^--(version|help)$/.test(args[0] ?? '')) return
-  const read = readOptions(args, runnerOptions)
+  const read = readOptions(args, by === 'uv' ? uvOptions : runnerOptions)
+  // If an option is not known, any word may begin the command. The options of conda are not those of this table.
+  if ((read.unsure || /^(conda|mamba|micromamba)$/.test(by)) && mayRun(args, shell, call))
+    shell.note('egress', 'a package runner starts a program that sends data out')
   const code = read.options.find(([name]) => name === 'c' || name === 'call')?.[1]
   if (code !== undefined) {
     shell.note('script', 'a package runner runs a text')
     return shell.code(code)
   }
-  const [tool = '', ...rest] = read.rest
+  // `uv run -m MODULE` is `python -m MODULE`. `uv run -s FILE` runs a file, whatever its name is.
+  const module = by === 'uv' && has(read, 'm', 'module')
+  const file = by === 'uv' && has(read, 's', 'script', 'gui-script')
+  const [tool = '', ...rest] = module ? ['python', '-m', ...read.rest] : read.rest
   if (tool === '') return
-  // The name of the tool without its version: `npx jest@29`, `npx @scope/name@1`.
-  const name = tool.replace(/(?<=.)@[^/@]*$/, '')
-  const sends = shell.attempt(() => shell.run([name.replace(/^@[^/]*\//, ''), ...rest], call)) === 'egress'
-  if (sends) shell.note('egress', 'a package runner starts a program that sends data out')
-  if (!read.unsure && isTestTool(name, rest)) return
+  // The name of the tool without its version: `npx jest@29`, `npx @scope/name@1`. In `jest@npm:other`, the text after
+  // `@` is no version, but another package.
+  const unversioned = tool.replace(/(?<=.)@[^/@:]*$/, '')
+  const name = scopedTools.get(unversioned) ?? unversioned
+  const effect = shell.attempt(() => shell.run([name.replace(/^@[^/]*\//, ''), ...rest], call))
+  if (effect === 'egress') shell.note('egress', 'a package runner starts a program that sends data out')
+  const judged = effect === 'write' && isJudgedTool(name, rest, !ofPackages.test(by))
+  if (!read.unsure && !file && (isTestTool(name, rest) || judged)) return
   shell.note('script', 'a package runner starts a program')
-}
-
-function isTestTool(name: string, rest: readonly string[]): boolean {
-  const subcommand = rest.find((word) => !word.startsWith('-')) ?? ''
-  return testTools.has(name) || testSubcommands.get(name)?.test(subcommand) === true
 }
 
 /**

@@ -29,7 +29,7 @@ export function starts(args: readonly string[], valued: RegExp = /^$/): number[]
 export function hasPath(args: readonly string[], from: number, path: readonly string[]): boolean {
   let at = from
   for (const word of path) {
-    while (at < args.length && at > from && args[at]?.startsWith('-') === true && word !== args[at]) at += 1
+    while (at > from && args[at]?.startsWith('-') === true && word !== args[at]?.toLowerCase()) at += 1
     if (args[at]?.toLowerCase() !== word) return false
     at += 1
   }
@@ -54,7 +54,9 @@ export function givenPath(name: string, args: readonly string[]): string | undef
   const from = starts(args)
   return paths
     .find(
-      ([path, word]) => args.some((arg) => word.test(arg)) && from.some((at) => hasPath(args, at, path)),
+      ([path, word]) =>
+        (path.length === 0 || from.some((at) => hasPath(args, at, path))) &&
+        args.some((arg, at) => word.test(arg) || word.test(`${arg} ${args[at + 1] ?? ''}`)),
     )?.[0]
     .join(' ')
 }

@@ -1,16 +1,66 @@
-import { output } from '../marks.ts'
+import { asCode, output } from '../marks.ts'
 import { fetchingTools, fileTools, namesPrograms, namingVerbs } from '../tables/command-options.ts'
 import { keeps, senders } from '../tables/senders.ts'
 import { testTools } from '../tables/tools.ts'
 import type { Call, Shell } from '../types.ts'
-import { givenPath } from './paths.ts'
+import { givenPath, starts } from './paths.ts'
+
+const given = 'a program is given a command that sends data out'
+
+/**
+ * Whether one of the words starts a command that sends data out. A word with white space may also be shell code that
+ * sends data out.
+ */
+export function mayRun(args: readonly string[], shell: Shell, call: Call): boolean {
+  return args
+    .slice(0, 12)
+    .some(
+      (word, at) =>
+        shell.attempt(() => shell.run(args.slice(at), call)) === 'egress' ||
+        (/\s/.test(word) && shell.attempt(() => shell.code(asCode(word))) === 'egress'),
+    )
+}
 
 /** Reads the words after `--`. An unknown program may run these words as a command: `program ... -- command`. */
 export function readBehindDashes(args: readonly string[], shell: Shell, call: Call): void {
   const at = args.indexOf('--')
   const rest = at < 0 ? [] : args.slice(at + 1)
-  if (rest.length > 1 && shell.attempt(() => shell.run(rest, call)) === 'egress')
-    shell.note('egress', 'a program is given a command that sends data out')
+  if (rest.length > 1 && shell.attempt(() => shell.run(rest, call)) === 'egress') shell.note('egress', given)
+}
+
+/** An option whose value is usually a command: `-exec`, `--command`, `--password-command`. */
+const commandOption = /^--?(?:[a-z-]+-)?(?:exec|command|cmd|run|shell|app)(?:=(.*))?$/s
+
+/** Reads the values of options whose names say that the value is a command, in case this command sends data out. */
+export function readCommandValues(args: readonly string[], shell: Shell): void {
+  for (const [at, arg] of args.entries()) {
+    const option = arg.startsWith('-') ? commandOption.exec(arg) : null
+    if (option === null) continue
+    const value = option[1] ?? args[at + 1] ?? ''
+    if (/\s/.test(value) && shell.attempt(() => shell.code(asCode(value))) === 'egress')
+      shell.note('egress', given)
+  }
+}
+
+/** Words after which a program usually starts another program: `exec`, `local:run`, `--run`, `lock`. */
+const launches = /^(-.*[:-]|--?|[\w:-]*:)?(exec|run|lock|watch|spawn)$/
+
+/**
+ * Reads the arguments of a program of which only the subcommands that send data out are known. Another subcommand may
+ * start a program. The command after such a subcommand, or after `--`, is read as if it stood alone.
+ */
+export function readLaunched(args: readonly string[], shell: Shell, call: Call): void {
+  const verb = args.slice(0, 6).findIndex((arg) => launches.test(arg))
+  const dashes = args.indexOf('--')
+  if (verb >= 0 && mayRun(args.slice(verb + 1), shell, call)) shell.note('egress', given)
+  for (const from of [verb, dashes]) {
+    const rest = from < 0 ? [] : args.slice(from + 1)
+    const commands = starts(rest).map((at) => rest.slice(at))
+    const [code = ''] = rest
+    if (/\s/.test(code)) commands.push(['eval', asCode(code)])
+    if (commands.some((command) => shell.attempt(() => shell.run(command, call)) !== 'write'))
+      shell.note('script', 'a program is given a command that runs code')
+  }
 }
 
 /**
@@ -19,7 +69,7 @@ export function readBehindDashes(args: readonly string[], shell: Shell, call: Ca
  */
 export function readGiven(name: string, args: readonly string[], shell: Shell): void {
   const path = givenPath(name, args)
-  if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)
+  if (path !== undefined) shell.note('egress', `\`${`${name} ${path}`.trim()}\` sends data out`)
   else if (name === 'aws' && args.some((arg) => keeps.test(arg)) && args.some((arg) => arg.includes(output)))
     shell.note('egress', '`aws` keeps what a command prints')
 }
@@ -53,7 +103,7 @@ export function readSenders(name: string, args: readonly string[], shell: Shell)
     return
   const at = args.findIndex((arg) => senders.has(/[^/]*$/.exec(arg)?.[0] ?? ''))
   if (at < 0 || at + 1 >= args.length || args.slice(0, at).some((arg) => namingVerbs.test(arg))) return
-  shell.note('egress', 'a program is given a command that sends data out')
+  shell.note('egress', given)
 }
 
 /** Whether a program may open an address in its arguments. */

@@ -9,6 +9,7 @@ const values: Readonly<Record<string, string>> = {
   tcpdump: 'z',
   certbot: 'pre-hook post-hook deploy-hook renew-hook manual-auth-hook manual-cleanup-hook',
   restic: 'password-command',
+  rclone: 'password-command',
   borg: 'rsh',
   pandoc: 'filter F',
   scrot: 'e exec',
@@ -128,7 +129,7 @@ export const namesPrograms: ReadonlySet<string> = new Set(
     sha1sum sha512sum shasum b2sum cmake-format look locate mlocate plocate updatedb whois-list dasel miller mlr xsv csvcut
     unzip 7z 7za 7zr unrar unar zipinfo rar xmllint xmlstarlet protoc buf sqlfluff clang-format clang-tidy cppcheck iwyu uncrustify
     astyle indent gofmt goimports rustfmt autopep8 isort javap javadoc doxygen pydoc gettext msgfmt
-    json yaml hyphen logrotate monit collectd telegraf stow chezmoi`),
+    json yaml hyphen logrotate monit collectd telegraf stow chezmoi code hg svn`),
 )
 /** Verbs that stand before names of packages or services, in any program: `install curl`. */
 export const namingVerbs =

@@ -19,13 +19,14 @@ const unmistakable = `
   hurl artillery sonar-scanner datadog-ci gst-launch-1.0
   iperf iperf3 netperf nuttcp kafka-console-producer kafka-console-producer.sh kafka-producer-perf-test amqp-publish
   transmission-cli transmission-remote rtorrent deluge-console webtorrent qbittorrent-nox signal-cli telegram-send sendxmpp
+  wput httrack wpull gallery-dl wgetpaste bbcp
   slackcat matrix-commander mega-put megaput kioclient kioclient5 gvfs-copy cadaver`
 
 /**
  * Programs that send data out in every use. Their names are also usual words or parts of addresses. So such a name
  * counts only as the name of a command. Text that cannot be parsed is not searched for these names.
  */
-const ambiguous = `http https links fetch mail nail ab hey wrk siege finger lt bore gist ntfy np hping3`
+const ambiguous = `http https links fetch mail nail ab hey wrk siege finger lt bore gist ntfy np hping3 dpaste bombardier`
 
 const list = (text: string): string[] => text.trim().split(/\s+/)
 const certain = list(unmistakable)
@@ -51,7 +52,11 @@ const sending: Readonly<Record<string, string>> = {
   darcs: 'push|send',
   p4: 'submit|shelve',
   cvs: 'commit|ci|import',
-  gt: 'submit|stack submit',
+  gt: 'submit|stack submit|s|ss|stack s|upstack submit|downstack submit|branch submit|merge|push',
+  graphite: 'submit|s|ss|stack submit|merge|push',
+  spr: 'diff|land|update|merge',
+  tf: 'checkin|shelve',
+  datalad: 'push|publish',
   arc: 'diff|land',
   repo: 'upload',
   dvc: 'push',
@@ -59,6 +64,8 @@ const sending: Readonly<Record<string, string>> = {
   // pull requests and other requests to a forge
   hub: 'push|pull-request|release create|release edit|issue create|gist create|create|fork|sync',
   glab: 'mr create|mr new|mr note|mr update|mr merge|mr approve|issue create|issue new|issue note|issue update|release create|release upload|snippet create|repo create|variable set',
+  lab: 'mr create|mr new|mr note|mr comment|mr merge|mr approve|mr edit|issue create|issue new|issue note|issue edit|snippet create|project create|push|fork',
+  av: 'pr create|pr queue|stack submit|stack sync|sync',
   tea: 'pr create|pulls create|issue create|issues create|release create|releases create|comment',
   // packages and images
   npm: 'publish|unpublish|deprecate|dist-tag add|dist-tags add|owner add|access set|access grant|stage publish',
@@ -71,6 +78,23 @@ const sending: Readonly<Record<string, string>> = {
   changeset: 'publish',
   rush: 'publish',
   nx: 'release publish|release',
+  rebar3: 'hex publish|hex cut',
+  elm: 'publish',
+  opam: 'publish',
+  spago: 'publish',
+  nimble: 'publish',
+  choco: 'push',
+  paket: 'push',
+  buf: 'push|registry module create',
+  vagrant: 'cloud publish|cloud version|push',
+  'ansible-galaxy': 'collection publish|role import',
+  raco: 'pkg publish',
+  pants: 'publish',
+  'web-ext': 'sign',
+  tfx: 'extension publish|build tasks upload',
+  apptainer: 'push',
+  singularity: 'push',
+  asciinema: 'upload',
   twine: 'upload',
   poetry: 'publish',
   uv: 'publish',
@@ -109,7 +133,7 @@ const sending: Readonly<Record<string, string>> = {
   podman: 'push|image push|manifest push|scp|image scp',
   nerdctl: 'push|image push|compose push',
   'docker-compose': 'push',
-  jf: 'rt upload|rt u|rt dp|rt docker-push',
+  jf: 'rt upload|rt u|rt dp|rt docker-push|rt curl|curl',
   jfrog: 'rt upload|rt u|rt dp|rt docker-push',
   cachix: 'push',
   'huggingface-cli': 'upload|upload-large-folder',
@@ -121,39 +145,47 @@ const sending: Readonly<Record<string, string>> = {
   // deployments upload the deployed files
   vercel: 'deploy|--prod',
   netlify: 'deploy',
-  wrangler: 'deploy|publish|pages deploy|r2 object put|kv key put|kv bulk put|secret put',
+  wrangler:
+    'deploy|publish|pages deploy|r2 object put|kv key put|kv bulk put|secret put|versions upload|kv:key put|kv:bulk put|secret bulk|secret:bulk',
   firebase: 'deploy|hosting:channel:deploy|appdistribution:distribute',
-  fly: 'deploy',
-  flyctl: 'deploy',
-  railway: 'up',
-  eb: 'deploy',
+  fly: 'deploy|ssh|console|sftp|machine exec',
+  flyctl: 'deploy|ssh|console|sftp|machine exec',
+  railway: 'up|ssh',
+  eb: 'deploy|ssh',
   sam: 'deploy|publish',
   cdk: 'deploy',
   serverless: 'deploy',
   sls: 'deploy',
-  modal: 'deploy',
+  modal: 'deploy|volume put|nfs put|secret create',
   expo: 'publish',
   eas: 'update|submit|build',
-  cf: 'push',
+  cf: 'push|ssh',
   // object stores and clouds (programs/copies.ts decides by source and target whether a copy sends data out)
-  az: 'storage blob upload|storage blob upload-batch|storage blob sync|storage blob copy start|storage file upload|storage file upload-batch|storage fs file upload|storage fs directory upload|storage copy|repos pr create|artifacts universal publish|webapp deploy|webapp up|functionapp deploy|acr build|acr import|vm run-command invoke|vm run-command create|keyvault secret set|storage message put|storage entity insert',
+  az: 'ssh|storage blob upload|storage blob upload-batch|storage blob sync|storage blob copy start|storage file upload|storage file upload-batch|storage fs file upload|storage fs directory upload|storage copy|repos pr create|artifacts universal publish|webapp deploy|webapp up|functionapp deploy|acr build|acr import|vm run-command invoke|vm run-command create|keyvault secret set|storage message put|storage entity insert',
   gcloud:
-    'app deploy|functions deploy|run deploy|builds submit|compute scp|compute ssh|pubsub topics publish|storage sign-url|secrets versions add|logging write',
+    'artifacts generic upload|artifacts apt upload|artifacts yum upload|artifacts go upload|app deploy|functions deploy|run deploy|builds submit|compute scp|compute ssh|pubsub topics publish|storage sign-url|secrets versions add|logging write',
   bq: 'load|insert',
   s3cmd: 'put|sync|cp|mv|signurl|modify',
   b2: 'upload-file|upload-unbound-stream|file upload|sync|get-download-url-with-auth',
   restic: 'backup|copy',
   duplicity: 'full|incremental|backup',
   coscmd: 'upload',
+  oci: 'os object put|os object bulk-upload|os object sync',
+  openstack: 'object create',
+  hdfs: 'dfs -put|dfs -copyfromlocal|dfs -movefromlocal|dfs -appendtofile',
+  hadoop: 'fs -put|fs -copyfromlocal|fs -movefromlocal|fs -appendtofile|distcp',
+  tsh: 'ssh|scp',
+  doctl: 'compute ssh',
+  hcloud: 'server ssh',
   rclone: 'rcat|serve|link|copyurl|mount',
-  swift: 'upload',
-  tailscale: 'file cp|serve|funnel',
+  swift: 'upload|package-registry publish',
+  tailscale: 'file cp|serve|funnel|ssh|nc',
   kubectl: 'cp',
   oc: 'cp|rsync|start-build',
-  heroku: 'container:push|builds:create|run|ps:exec',
+  heroku: 'container:push|builds:create|run|ps:exec|pg:push|config:set|config:add|run:detached|run:inside',
   openssl: 's_client|s_server|ocsp',
   adb: 'push|sync',
-  vault: 'kv put|kv patch|write',
+  vault: 'ssh|kv put|kv patch|write',
   consul: 'kv put|event',
   etcdctl: 'put',
   nats: 'pub|publish|req|request|kv put|object put',
@@ -195,17 +227,31 @@ const telling: Readonly<Record<string, string>> = {
 
 /**
  * Subcommands that send data out if an argument matches the expression. Most expressions match an option that gives the
- * data or the target. `/./` matches any argument.
+ * data or the target. The expression is compared with each argument, and with each argument and the next word. `/./`
+ * matches any argument. The empty subcommand stands for any or none.
  */
 const given: Readonly<Record<string, Readonly<Record<string, RegExp>>>> = {
   gcloud: { 'secrets create': /^--data/, 'functions call': /^--(cloud-event-)?data/ },
   kubectl: { 'create secret': /^--from-/, 'create configmap': /^--from-/, 'create cm': /^--from-/ },
   oc: { 'create secret': /^--from-/, 'create configmap': /^--from-/ },
   nix: { copy: /^--to(=|$)/ },
+  'electron-builder': { '': /^(-p|--publish)[= ]?(?!never)\w/ },
+  earthly: { '': /^--push$/ },
+  conda: { build: /^--upload$/ },
+  cpio: { '': /^(-[a-z0-9]*[OIF]|--file)[= ]?[^/:\s]+:/ },
+  ...Object.fromEntries(
+    ['monolith', 'wkhtmltopdf', 'wkhtmltoimage'].map((name) => [name, { '': /^(?!file:)\w+:\/\//i }]),
+  ),
+  svn: Object.fromEntries(
+    'copy cp mkdir delete del remove rm move mv rename ren'
+      .split(' ')
+      .map((verb) => [verb, /^(?!file:)[\w+]+:\/\/|^\^\//i]),
+  ),
   aws: Object.fromEntries(
     `dynamodb update-item|dynamodb batch-write-item|dynamodb transact-write-items|dynamodb execute-statement|dynamodb batch-execute-statement
     |stepfunctions start-execution|stepfunctions start-sync-execution|secretsmanager create-secret|secretsmanager update-secret
-    |codecommit create-commit|cloudformation deploy|cloudformation package|rds-data execute-statement|ssm send-command`
+    |codecommit create-commit|codecommit create-pull-request|codecommit create-unreferenced-merge-commit|codecommit update-comment
+    |codecommit update-pull-request-description|codecommit update-pull-request-title|cloudformation deploy|cloudformation package|rds-data execute-statement|ssm send-command`
       .split(/\s*\|/)
       .map((path) => [path, /./]),
   ),
@@ -214,12 +260,19 @@ const given: Readonly<Record<string, Readonly<Record<string, RegExp>>>> = {
 export const givenPaths: ReadonlyMap<string, readonly (readonly [readonly string[], RegExp])[]> = new Map(
   Object.entries(given).map(([program, paths]) => [
     program,
-    Object.entries(paths).map(([path, word]) => [path.split(' '), word] as const),
+    Object.entries(paths).map(([path, word]) => [path === '' ? [] : path.split(' '), word] as const),
   ]),
 )
 
 /** Subcommands of `aws` that store their arguments in the cloud, e.g. as the name of a resource. */
 export const keeps = /^(create|update|modify|tag|set|add|register|import|change)-/
+
+/** Programs that send data out, except with these subcommands or options. */
+export const sendsExcept: ReadonlyMap<string, RegExp> = new Map([
+  ['ghstack', /^(checkout|unlink|cherry-pick|log|status|rage|help)$/],
+  ['beachball', /^(check|change|bump|canary|init|sync|config)$/],
+  ['nix-copy-closure', /^--from$/],
+])
 
 const taken = (table: Readonly<Record<string, string>>): [string, readonly (readonly string[])[]][] =>
   Object.entries(table).map(([program, paths]) => [program, paths.split('|').map((path) => path.split(' '))])

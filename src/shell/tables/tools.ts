@@ -27,7 +27,44 @@ export const testSubcommands: ReadonlyMap<string, RegExp> = new Map([
   ['mkdocs', /^build$/],
   ['truffle', /^(test|compile)$/],
   ['rake', /^(test|spec|build|lint|rubocop)$/],
-  ['rails', /^test$/],
+  ['rails', /^test(:\w+)?$/],
+])
+
+/**
+ * Tools of which package runners start only what their own readers do not count as a script, and only with a matching
+ * subcommand.
+ */
+export const judgedTools: ReadonlyMap<string, RegExp> = new Map([
+  ['turbo', /^/],
+  ['lerna', /^(run|list|ls|changed|diff|bootstrap|clean)$/],
+  ['nx', /^(?!(exec|watch|generate|g|migrate|init|import|add|connect|new|repair|mcp|release)$)/],
+])
+
+/**
+ * Programs for which the same is true in folders of a project and behind launchers such as `poetry run`. Runners such
+ * as `npx` start no such program. They fetch a package of this name.
+ */
+export const judgedPrograms: ReadonlySet<string> = new Set(
+  list('python pypy pip node nodejs php rails rake npm yarn pnpm npx bun deno cargo go uv poetry bundle'),
+)
+
+/**
+ * The tool in a package of a scope. The table must list each such package, because anybody can publish `@scope/jest`.
+ */
+export const scopedTools: ReadonlyMap<string, string> = new Map([
+  ['@angular/cli', 'ng'],
+  ['@arethetypeswrong/cli', 'attw'],
+  ['@babel/cli', 'babel'],
+  ['@biomejs/biome', 'biome'],
+  ['@changesets/cli', 'changeset'],
+  ['@commitlint/cli', 'commitlint'],
+  ['@playwright/test', 'playwright'],
+  ['@railway/cli', 'railway'],
+  ['@rspack/cli', 'rspack'],
+  ['@sentry/cli', 'sentry-cli'],
+  ['@swc/cli', 'swc'],
+  ['@vscode/vsce', 'vsce'],
+  ['@vue/cli-service', 'vue-cli-service'],
 ])
 
 /** Python modules that are test or build tools, or that install packages. */
@@ -45,6 +82,12 @@ const more = new Set(
   list(`deploy publish release push upload send start serve server dev seed migrate migration run exec sync
     notify report install import export generate gen data db preview ship promote`),
 )
+
+/** Whether a tool with these arguments tests or builds. */
+export function isTestTool(name: string, args: readonly string[]): boolean {
+  const subcommand = args.find((word) => !word.startsWith('-')) ?? ''
+  return testTools.has(name) || testSubcommands.get(name)?.test(subcommand) === true
+}
 
 /**
  * Whether the name of a package script or task means test, build, lint or type check, such as `test:unit` or
