@@ -22,6 +22,9 @@ import { getNotifications } from './notifications.ts'
 import { postOrganization } from './organizations.ts'
 import { getRuleTemplates } from './rule-templates.ts'
 import { postPreview } from './preview.ts'
+import { getRuleAnalysis } from './rule-analysis.ts'
+import { postRuleBacktest } from './rule-backtest.ts'
+import { postRuleDiff } from './rule-diff.ts'
 import { postRuleTrial } from './rule-trial.ts'
 import { ruleRoutes } from './rules.ts'
 import { roleOverrideRoutes } from './role-overrides.ts'
@@ -88,8 +91,11 @@ export const routes: readonly Route[] = [
   ...runRoutes,
   ...runDetailRoutes,
   ...approvalRoutes,
-  // Must come before `ruleRoutes`, where `/rules/test` would mean a rule called `test`.
+  // These routes must come before `ruleRoutes`, where `/rules/test` would mean a rule called `test`.
   postRuleTrial,
+  postRuleBacktest,
+  getRuleAnalysis,
+  postRuleDiff,
   ...ruleRoutes,
   getRuleTemplates,
   ...agentRoutes,
