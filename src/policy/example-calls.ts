@@ -78,7 +78,7 @@ function setAt(params: Record<string, Json>, path: readonly string[], value: Jso
       object[name] = value
     } else {
       if (present !== undefined && (typeof present !== 'object' || present === null)) return false
-      object = (object[name] = { ...(present as JsonObject | undefined) }) as Record<string, Json>
+      object = object[name] = { ...(present as JsonObject | undefined) }
     }
   }
   return true

@@ -22,7 +22,7 @@ export interface Head {
 
 /** A rule gives at most this many heads. */
 const mostHeads = 6
-/** Of a list in a rule, at most this many values are taken. */
+/** At most this many values of a list in a rule are taken. */
 const mostOfList = 3
 /** The tool of an agent's protocol server that no rule mentions. */
 const anyProtocolTool = 'mcp__server__tool'
@@ -87,9 +87,7 @@ const otherAddress = 'someone@outside.example'
 
 /** Values at the borders of a condition: some that fit, and some that do not. */
 export function valuesOf({ operator, value }: ParamCondition): Json[] {
-  const listed = (Array.isArray(value) ? value : [value]).slice(0, mostOfList) as (
-    string | number | boolean
-  )[]
+  const listed = (Array.isArray(value) ? value : [value]).slice(0, mostOfList)
   switch (operator) {
     case 'equals':
     case 'in':

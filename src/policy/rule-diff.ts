@@ -22,7 +22,7 @@ export interface RuleSets {
   readonly approvalsEnabled: boolean
 }
 
-/** Of the values, labels and tools that the rules mention, at most this many are tried with each rule. */
+/** At most this many of the values, labels and tools in the rules are tried with each rule. */
 const mostValues = 40
 const mostLabelSets = 30
 const mostTools = 30
@@ -94,8 +94,13 @@ function changedFirst({ from, to }: RuleSets): {
   }
 }
 
-const contentOf = ({ id: _, name: __, description: ___, ...rest }: StoredRule): string =>
-  JSON.stringify(Object.entries(rest).sort(([a], [b]) => (a < b ? -1 : 1)))
+/** The rule without the fields that do not matter for its decisions. */
+const contentOf = (rule: StoredRule): string =>
+  JSON.stringify(
+    Object.entries(rule)
+      .filter(([field]) => field !== 'id' && field !== 'name' && field !== 'description')
+      .sort(([a], [b]) => (a < b ? -1 : 1)),
+  )
 
 /** The calls to try. Calls close to the rules that differ come first. null: a rule was read, and gave no call. */
 function* draftsFor(sets: RuleSets): Generator<Draft | null> {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { compilePolicy, decide } from '../../src/policy/decide.ts'
-import { callOf, type ExampleCall } from '../../src/policy/example-calls.ts'
+import { callOf } from '../../src/policy/example-calls.ts'
 import { analyzeRules, type Finding } from '../../src/policy/rule-analysis.ts'
 import { ruleInput, type StoredRule } from '../../src/policy/rule.ts'
 import { withWiderRules } from './wider-rules.ts'
@@ -104,7 +104,7 @@ test('a rule with a finding never decides in `decide`, and both rules match the 
         seen[kind] += 1
         if (example === null) continue
         seen.examples += 1
-        const { matchedRules } = decide(policy, callOf(example as ExampleCall) as never)
+        const { matchedRules } = decide(policy, callOf(example) as never)
         expect(matchedRules.map(({ id }) => id)).toEqual(expect.arrayContaining([rule.id, coveredBy?.id]))
       }
     }),

@@ -13,7 +13,7 @@ export const mostFindings = 200
 /** An analysis makes at most this many comparisons. All pairs of 2,000 rules are 4 million comparisons. */
 const mostSteps = 10_000_000
 
-/** A rule without effect (docs/rules.md#rules-without-effect). */
+/** A rule without effect (docs/rules.md#after-many-changes). */
 export interface FindingView {
   readonly kind: Finding['kind']
   /** The first rule has no effect. For `duplicate` and `contradicts`, the second rule is the other one. */

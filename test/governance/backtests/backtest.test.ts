@@ -2,11 +2,11 @@ import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { authenticate } from '../../../src/governance/access/identity.ts'
 import { authorize } from '../../../src/governance/agents/ask.ts'
 import { freeze, unfreeze } from '../../../src/governance/rules/freeze.ts'
-import { backtestRules, type BacktestRequest } from '../../../src/governance/rules/backtest.ts'
+import { backtestRules, type BacktestRequest } from '../../../src/governance/backtests/backtest.ts'
 import { ruleInput } from '../../../src/policy/rule.ts'
 import { asAdmin } from '../../support/postgres.ts'
 import { denyRule, go, hold, holdRule, mark, opOf, useEngine, type Engine } from '../runs/engine-fixture.ts'
-import { create as createPolicy, forget } from './policy-calls.ts'
+import { create as createPolicy, forget } from '../rules/policy-calls.ts'
 
 let engine: Engine
 let identity: NonNullable<Awaited<ReturnType<typeof authenticate>>>

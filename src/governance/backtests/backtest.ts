@@ -7,7 +7,7 @@ import type { LoadedPolicy } from '../audit/policy-cache.ts'
 import { policySnapshot } from '../audit/policy-snapshot.ts'
 import type { Context } from '../context.ts'
 import { listCalls, readSlice, type DecidedCall, type Window } from './decided-calls.ts'
-import { inSlices, type LongRequest } from './long-work.ts'
+import { inSlices, type LongRequest } from '../rules/long-work.ts'
 import {
   openKnown,
   replay,
@@ -16,7 +16,7 @@ import {
   type ReplayPolicy,
   type Unreplayed,
 } from './replay.ts'
-import { refuseLargeDrafts } from './size-limit.ts'
+import { refuseLargeDrafts } from '../rules/size-limit.ts'
 
 /** A backtest shows at most this many calls whose verdict would change. */
 export const mostSamples = 20
