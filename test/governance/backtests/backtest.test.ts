@@ -209,6 +209,19 @@ describe('calls of agents', () => {
     expect(answer.samples[0]).toMatchObject({ step_id: null, session_id: expect.stringMatching(/^ses_/) })
   })
 
+  test('that an approval allowed count as held, also if the hold was before the period', async () => {
+    await engine.rules(holdRule({ tools: ['Bash'] }))
+    const { approval_id: id } = await ask('Bash', { command: 'pwd' }, question('before'))
+    await engine.vote(id as string, 'admin')
+    const afterHold = await now()
+    expect(await ask('Bash', { command: 'pwd' }, question('before'))).toMatchObject({ decision: 'allow' })
+    expect(await backtest([holdRule({ tools: ['Bash'] })], { since: afterHold })).toMatchObject({
+      examined: 1,
+      changed: 0,
+      not_replayable: [],
+    })
+  })
+
   test('that only an owner may approve show an admin nothing about their input', async () => {
     await engine.rules(holdRule({ tools: ['Bash'], approver: 'owner' }))
     await ask('Bash', { command: 'ls' }, question('owned'))
