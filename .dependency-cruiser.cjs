@@ -55,6 +55,7 @@ const governanceFolders = {
   agents: ['sealing', 'audit', 'access', 'limits', 'approvals', 'runs/read'],
   workflows: ['audit', 'access', 'limits', 'tools'],
   rules: ['audit', 'access', 'limits', 'agents'],
+  backtests: ['sealing', 'audit', 'access', 'limits', 'runs/values', 'approvals', 'agents', 'rules'],
   people: ['audit', 'access', 'limits', 'tools', 'agents', 'connections', 'notifications'],
   delivery: ['audit', 'runs/values', 'runs/end'],
   upkeep: ['runs/values'],

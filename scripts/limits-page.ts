@@ -9,16 +9,12 @@ import { bytesForPiece, mostPieces } from '../src/api/body-bytes.ts'
 import { defaultBodyLimit, mostNames, mostValues, smallBody } from '../src/api/json-body.ts'
 import { longestRequestId } from '../src/api/request-id.ts'
 import { routes } from '../src/api/routes/index.ts'
-import { mostExternalTools, mostFlags } from '../src/api/schemas/governance.ts'
 import { mostReferences } from '../src/contract/definition-check.ts'
 import { longestPath } from '../src/contract/definition-paths.ts'
 import { deepestJson, longestKey } from '../src/contract/json.ts'
 import { mostWaiting, shared } from '../src/governance/limits/request-shares.ts'
 import { mostFileBytes } from '../src/governance/files/run-files.ts'
 import { keptHours } from '../src/governance/idempotency.ts'
-import { mostRuleBytes, mostRuleValues } from '../src/governance/rules/size-limit.ts'
-import { mostRoleOverrides } from '../src/governance/rules/role-overrides.ts'
-import { mostToolPolicies } from '../src/governance/rules/tool-policies.ts'
 import { mostResolvedBytes } from '../src/governance/runs/effects/resolve.ts'
 import { mostStoredBytes } from '../src/governance/runs/effects/storage-limit.ts'
 import { mostFailedItems, mostSealedBytes } from '../src/governance/runs/read/calls.ts'
@@ -28,8 +24,6 @@ import {
   mostReferredBytes,
 } from '../src/governance/runs/start/given-inputs.ts'
 import { mostParamText } from '../src/governance/runs/values/loading.ts'
-import { mostWebhooks } from '../src/governance/webhooks/webhooks.ts'
-import { comparisonBudget } from '../src/policy/budget.ts'
 import { mostResolvedText } from '../src/policy/text-budget.ts'
 import { maxDocumentSize } from '../src/shared/documents/document.ts'
 import { mostSheetCells, mostSheetRows, mostUnpacked } from '../src/shared/documents/office.ts'
@@ -51,6 +45,7 @@ import {
 } from './limits-numbers.ts'
 import { messages } from './limits-messages.ts'
 import { agents, people } from './limits-people.ts'
+import { rules } from './limits-rules.ts'
 import { tools } from './limits-tools.ts'
 
 export const limitsPath = new URL('../docs/reference/limits.md', import.meta.url)
@@ -198,55 +193,6 @@ const files: Rows = [
     'time to read a file',
     `${count(usualLimits.processorSeconds)} seconds of the processor, ${seconds(usualLimits.seconds)}`,
   ],
-]
-
-const rules: Rows = [
-  ['name of a rule', characters('RuleRequest.name')],
-  [
-    '`tools`, `params` of a rule',
-    `${sameAt('RuleRequest.tools.maxItems', 'RuleRequest.params.maxItems')} each`,
-  ],
-  [
-    'values of one condition',
-    `${numberAt('ListCondition.value.maxItems')} of ${sameAt('EqualsCondition.value.maxLength', 'ListCondition.value.items.maxLength')} characters`,
-  ],
-  ['labels of one condition', numberAt('LabelConditions.any_of.maxItems')],
-  ['`add_labels` of a label rule', numberAt('LabelRuleRequest.add_labels.maxItems')],
-  ['`param` of a condition', characters('EqualsCondition.param')],
-  [
-    'name of a tool, in a step, a rule or a policy',
-    `${sameAt('RuleRequest.tools.items.maxLength', 'ToolPolicyRequest.tool_name.maxLength', 'WorkflowStep.tool.maxLength', 'TrialCall.tool.maxLength')} characters`,
-  ],
-  [
-    '`approvals_needed`, `approval_threshold`',
-    sameAt('RuleRequest.approvals_needed.maximum', 'GovernanceChanges.approval_threshold.maximum'),
-  ],
-  [
-    '`expires_after_seconds`',
-    `${numberAt('RuleRequest.expires_after_seconds.maximum')} (10 years); 0: never`,
-  ],
-  ['all rules of an organization', `${bytes(mostRuleBytes)} of text, ${count(mostRuleValues)} values`],
-  ['tool policies of an organization', count(mostToolPolicies)],
-  ['overrides of roles of an organization', count(mostRoleOverrides)],
-  ['webhooks of an organization', count(mostWebhooks)],
-  ['`url` of a webhook', `${numberAt('WebhookRequest.url.maxLength')} characters`],
-  [
-    '`allowed_domains` of a policy',
-    `${numberAt('ToolRestrictions.allowed_domains.maxItems')} of ${characters('ToolRestrictions.allowed_domains.items')}`,
-  ],
-  [
-    '`allowed_repos`, `allowed_channels` of a policy',
-    `${numberAt('ToolRestrictions.allowed_repos.maxItems')}, ${numberAt('ToolRestrictions.allowed_channels.maxItems')} of ${sameAt('ToolRestrictions.allowed_repos.items.maxLength', 'ToolRestrictions.allowed_channels.items.maxLength')} characters`,
-  ],
-  ['`max_message_length` of a policy', numberAt('ToolRestrictions.max_message_length.maximum')],
-  ['`max_response_size_kb` of a policy', numberAt('ToolRestrictions.max_response_size_kb.maximum')],
-  ['`category_flags`, `external_tools`', `${count(mostFlags)}, ${count(mostExternalTools)}`],
-  [
-    '`output_labels` of an external tool',
-    numberAt('GovernanceChanges.external_tools.additionalProperties.output_labels.maxItems'),
-  ],
-  ['drafts of `POST /organizations/{id}/rules/test`', numberAt('RuleTrialRequest.rules.maxItems')],
-  ['comparisons of one decision', `${count(comparisonBudget)}; a call that needs more is denied`],
 ]
 
 const table = (title: string, rows: Rows): string =>

@@ -141,6 +141,10 @@ export const access = {
   'PATCH /organizations/{id}/rules/{rule}': needs('rules:write', 'admin', 'rule'),
   'DELETE /organizations/{id}/rules/{rule}': needs('rules:write', 'admin', 'rule'),
   'POST /organizations/{id}/rules/test': needs('rules:read', 'member', 'organization'),
+  // Only people who may see the parameters of calls may ask which of these calls a condition fits.
+  'POST /organizations/{id}/rules/backtest': needs('rules:read', 'admin', 'organization'),
+  'GET /organizations/{id}/rules/analysis': needs('rules:read', 'member', 'organization'),
+  'POST /organizations/{id}/rules/diff': needs('rules:read', 'member', 'organization'),
   'POST /organizations/{id}/label-rules': needs('rules:write', 'admin', 'organization'),
   'GET /organizations/{id}/label-rules': needs('rules:read', 'member', 'organization'),
   'GET /organizations/{id}/label-rules/{rule}': needs('rules:read', 'member', 'label_rule'),
@@ -236,13 +240,13 @@ export function splitKey(key: RouteKey): { method: Method; path: string } {
   return { method, path }
 }
 
-/**
- * POST routes that ignore `Idempotency-Key`. The first two routes change nothing. With a key, they would only repeat an
- * old answer.
- */
+/** POST routes that ignore `Idempotency-Key`. */
 const asking = [
+  // These routes change nothing, so the key would only repeat an old answer.
   'POST /workflows/{id}/authorization-preview',
   'POST /organizations/{id}/rules/test',
+  'POST /organizations/{id}/rules/backtest',
+  'POST /organizations/{id}/rules/diff',
   // The bodies of these routes have an id of their own, `tool_use_id`. If a client has lost the answer, it sends the
   // same id again and gets the same answer. So these routes need no `Idempotency-Key`.
   'POST /authorize',

@@ -13,7 +13,7 @@ import { fileForm } from './schemas/files.ts'
 import * as governance from './schemas/governance.ts'
 import { memoryBody } from './schemas/memory.ts'
 import * as people from './schemas/people.ts'
-import { ruleBodies, ruleTrialBody } from './schemas/rules.ts'
+import { ruleBacktestBody, ruleBodies, ruleDiffBody, ruleTrialBody } from './schemas/rules.ts'
 import { receipt } from './schemas/receipts.ts'
 import * as runs from './schemas/runs.ts'
 import * as webhooks from './schemas/webhooks.ts'
@@ -102,6 +102,8 @@ const names: Readonly<Record<string, z.ZodType>> = {
   LabelRuleRequest: ruleBodies.label_rule.body,
   LabelRuleChanges: ruleBodies.label_rule.changes,
   RuleTrialRequest: ruleTrialBody,
+  RuleBacktestRequest: ruleBacktestBody,
+  RuleDiffRequest: ruleDiffBody,
   ObserveRequest: agents.observeBody,
   SessionEndRequest: agents.sessionEndBody,
   RevokeSessionRequest: agents.revokeBody,

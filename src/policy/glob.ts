@@ -58,3 +58,22 @@ export function globsMeet(a: string, b: string): boolean {
   }
   return below[0] === true
 }
+
+/**
+ * Whether every name that matches `glob` certainly matches `other`. An answer `false` may be wrong: `?*` and `*?` match
+ * the same names, but no proof is found. Takes |glob|·|other| steps.
+ */
+export function isWithinGlob(glob: string, other: string): boolean {
+  // fits[i]: whether the first i characters of `glob` fit the part of `other` that was read so far.
+  let fits = Array.from({ length: glob.length + 1 }, (_, i) => i === 0)
+  for (const char of other.split('')) {
+    let fitsBefore = false
+    fits = fits.map((isFit, i) => {
+      fitsBefore ||= isFit
+      if (char === '*') return fitsBefore
+      const last = glob[i - 1]
+      return i > 0 && fits[i - 1] === true && (char === last || (char === '?' && last !== '*'))
+    })
+  }
+  return fits[glob.length] === true
+}

@@ -22,6 +22,9 @@ import { getNotifications } from './notifications.ts'
 import { postOrganization } from './organizations.ts'
 import { getRuleTemplates } from './rule-templates.ts'
 import { postPreview } from './preview.ts'
+import { getRuleAnalysis } from './rule-analysis.ts'
+import { postRuleBacktest } from './rule-backtest.ts'
+import { postRuleDiff } from './rule-diff.ts'
 import { postRuleTrial } from './rule-trial.ts'
 import { ruleRoutes } from './rules.ts'
 import { roleOverrideRoutes } from './role-overrides.ts'
@@ -88,8 +91,11 @@ export const routes: readonly Route[] = [
   ...runRoutes,
   ...runDetailRoutes,
   ...approvalRoutes,
-  // This route must come before `ruleRoutes`. Otherwise `/rules/test` would mean a rule with the id `test`.
+  // These routes must come before `ruleRoutes`. Otherwise `/rules/test` would mean a rule with the id `test`.
   postRuleTrial,
+  postRuleBacktest,
+  getRuleAnalysis,
+  postRuleDiff,
   ...ruleRoutes,
   getRuleTemplates,
   ...agentRoutes,

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { labelRuleInput, labelRuleShape, ruleInput, ruleShape } from '../../policy/rule.ts'
 import { labelSlug } from '../../policy/text.ts'
+import { instant } from '../query.ts'
 import { anyJson, role, side } from './common.ts'
 
 /** The body of a PATCH of a rule. It may contain any of the rule's fields. The value null removes an optional field. */
@@ -52,4 +53,35 @@ const call = z.strictObject({
   }),
 })
 
-export const ruleTrialBody = z.strictObject({ call, rules: z.array(ruleInput).max(1000).optional() })
+/** A call that a rule matches, in the form in which `rules/test` takes it. */
+export const exampleCall = z
+  .strictObject({
+    source: z.enum(['workflows', 'agents']),
+    tool: z.string(),
+    side_effect: side,
+    params: z.record(z.string(), anyJson),
+    labels: z.array(z.string()),
+  })
+  .meta({ id: 'ExampleCall', description: 'a call in the form in which `rules/test` takes it' })
+
+const drafts = z.array(ruleInput).max(1000)
+
+export const ruleTrialBody = z.strictObject({ call, rules: drafts.optional() })
+
+export const ruleDiffBody = z.strictObject({
+  from: z
+    .union([z.literal('active'), drafts])
+    .meta({ description: '`active` stands for the saved rules that are active' }),
+  to: drafts,
+})
+
+export const ruleBacktestBody = z
+  .strictObject({
+    rules: drafts.meta({ description: 'they decide in place of the saved rules' }),
+    since: instant.optional().meta({ description: 'only calls that were decided at this time or later' }),
+    until: instant.optional().meta({ description: 'only calls that were decided before this time' }),
+  })
+  .refine(({ since, until }) => since === undefined || until === undefined || since < until, {
+    path: ['until'],
+    message: 'must be after `since`',
+  })

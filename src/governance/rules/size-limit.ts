@@ -31,8 +31,8 @@ export async function refuseLargeRules(tx: ChainTx, before: AnyBody | null, body
   throw new DomainError('validation_error', message, [{ path: '', message }])
 }
 
-/** Throws `validation_error` if the drafts together are too large to save. */
-export function refuseLargeDrafts(drafts: readonly RuleBody[]): void {
+/** Throws `validation_error` if the drafts together are too large to save. `field`: the field of the request that has them. */
+export function refuseLargeDrafts(drafts: readonly RuleBody[], field = 'rules'): void {
   let [bytes, values] = [0, 0]
   for (const draft of drafts) {
     bytes += sizeOf(draft)
@@ -41,7 +41,7 @@ export function refuseLargeDrafts(drafts: readonly RuleBody[]): void {
   const over = overOf({ bytes, values })
   if (over === null) return
   const message = `rules may hold ${over} together: try fewer at once`
-  throw new DomainError('validation_error', message, [{ path: 'rules', message }])
+  throw new DomainError('validation_error', message, [{ path: field, message }])
 }
 
 /** Returns the exceeded limit for a message, for example `4 MiB of text`. Returns null if no limit is exceeded. */

@@ -66,6 +66,8 @@ const acts: readonly RouteKey[] = [
   'POST /approvals/{id}/reject',
   'POST /workflows/{id}/authorization-preview',
   'POST /organizations/{id}/rules/test',
+  'POST /organizations/{id}/rules/backtest',
+  'POST /organizations/{id}/rules/diff',
   'POST /authorize',
   'POST /authorize/observe',
   'POST /authorize/sessions/end',

@@ -1,0 +1,76 @@
+import { mostExternalTools, mostFlags } from '../src/api/schemas/governance.ts'
+import { mostSamples } from '../src/governance/backtests/backtest.ts'
+import { mostDecisions, mostParamBytes } from '../src/governance/backtests/decided-calls.ts'
+import { mostFindings } from '../src/governance/rules/analysis.ts'
+import { mostChanges, mostTried } from '../src/governance/rules/diff.ts'
+import { mostRoleOverrides } from '../src/governance/rules/role-overrides.ts'
+import { mostRuleBytes, mostRuleValues } from '../src/governance/rules/size-limit.ts'
+import { mostToolPolicies } from '../src/governance/rules/tool-policies.ts'
+import { mostWebhooks } from '../src/governance/webhooks/webhooks.ts'
+import { comparisonBudget } from '../src/policy/budget.ts'
+import { type Rows, bytes, characters, count, numberAt, sameAt } from './limits-numbers.ts'
+
+/** The limits of rules, policies and webhooks. */
+export const rules: Rows = [
+  ['name of a rule', characters('RuleRequest.name')],
+  [
+    '`tools`, `params` of a rule',
+    `${sameAt('RuleRequest.tools.maxItems', 'RuleRequest.params.maxItems')} each`,
+  ],
+  [
+    'values of one condition',
+    `${numberAt('ListCondition.value.maxItems')} of ${sameAt('EqualsCondition.value.maxLength', 'ListCondition.value.items.maxLength')} characters`,
+  ],
+  ['labels of one condition', numberAt('LabelConditions.any_of.maxItems')],
+  ['`add_labels` of a label rule', numberAt('LabelRuleRequest.add_labels.maxItems')],
+  ['`param` of a condition', characters('EqualsCondition.param')],
+  [
+    'name of a tool, in a step, a rule or a policy',
+    `${sameAt('RuleRequest.tools.items.maxLength', 'ToolPolicyRequest.tool_name.maxLength', 'WorkflowStep.tool.maxLength', 'TrialCall.tool.maxLength')} characters`,
+  ],
+  [
+    '`approvals_needed`, `approval_threshold`',
+    sameAt('RuleRequest.approvals_needed.maximum', 'GovernanceChanges.approval_threshold.maximum'),
+  ],
+  [
+    '`expires_after_seconds`',
+    `${numberAt('RuleRequest.expires_after_seconds.maximum')} (10 years); 0: never`,
+  ],
+  ['all rules of an organization', `${bytes(mostRuleBytes)} of text, ${count(mostRuleValues)} values`],
+  ['tool policies of an organization', count(mostToolPolicies)],
+  ['overrides of roles of an organization', count(mostRoleOverrides)],
+  ['webhooks of an organization', count(mostWebhooks)],
+  ['`url` of a webhook', `${numberAt('WebhookRequest.url.maxLength')} characters`],
+  [
+    '`allowed_domains` of a policy',
+    `${numberAt('ToolRestrictions.allowed_domains.maxItems')} of ${characters('ToolRestrictions.allowed_domains.items')}`,
+  ],
+  [
+    '`allowed_repos`, `allowed_channels` of a policy',
+    `${numberAt('ToolRestrictions.allowed_repos.maxItems')}, ${numberAt('ToolRestrictions.allowed_channels.maxItems')} of ${sameAt('ToolRestrictions.allowed_repos.items.maxLength', 'ToolRestrictions.allowed_channels.items.maxLength')} characters`,
+  ],
+  ['`max_message_length` of a policy', numberAt('ToolRestrictions.max_message_length.maximum')],
+  ['`max_response_size_kb` of a policy', numberAt('ToolRestrictions.max_response_size_kb.maximum')],
+  ['`category_flags`, `external_tools`', `${count(mostFlags)}, ${count(mostExternalTools)}`],
+  [
+    '`output_labels` of an external tool',
+    numberAt('GovernanceChanges.external_tools.additionalProperties.output_labels.maxItems'),
+  ],
+  [
+    'drafts of `POST /organizations/{id}/rules/test`, `…/backtest` and each list of `…/diff`',
+    sameAt(
+      'RuleTrialRequest.rules.maxItems',
+      'RuleBacktestRequest.rules.maxItems',
+      'RuleDiffRequest.from.maxItems',
+      'RuleDiffRequest.to.maxItems',
+    ),
+  ],
+  [
+    'decisions of one backtest',
+    `${count(mostDecisions)}, with ${bytes(mostParamBytes)} of parameters; the newest ones count`,
+  ],
+  ['changed calls that a backtest shows', `${mostSamples}`],
+  ['findings of one analysis', `${mostFindings}`],
+  ['calls that one diff tries, and changes that it shows', `${count(mostTried)}, ${mostChanges}`],
+  ['comparisons of one decision', `${count(comparisonBudget)}; a call that needs more is denied`],
+]

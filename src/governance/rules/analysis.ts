@@ -1,0 +1,77 @@
+import type { ExampleCall } from '../../policy/example-calls.ts'
+import type { RuleBody, StoredRule } from '../../policy/rule.ts'
+import { analyzeRules, type Finding } from '../../policy/rule-analysis.ts'
+import type { MatchedRule } from '../../policy/decide.ts'
+import { inOneLine } from '../../policy/text.ts'
+import type { LoadedPolicy } from '../audit/policy-cache.ts'
+import { policySnapshot } from '../audit/policy-snapshot.ts'
+import type { Context } from '../context.ts'
+import { inSlices, type LongRequest } from './long-work.ts'
+
+/** An analysis has at most this many findings. */
+export const mostFindings = 200
+/** An analysis makes at most this many comparisons. All pairs of 2,000 rules are 4 million comparisons. */
+const mostSteps = 10_000_000
+
+/** A rule without effect (docs/rules.md#after-many-changes). */
+export interface FindingView {
+  readonly kind: Finding['kind']
+  /** The first rule has no effect. For `duplicate` and `contradicts`, the second rule is the other one. */
+  readonly rules: readonly MatchedRule[]
+  readonly covered_by: MatchedRule | null
+  /** A call that `rules/test` takes. Both rules match it. */
+  readonly example_call: ExampleCall | null
+  readonly message: string
+}
+
+export interface RuleAnalysis {
+  readonly findings: readonly FindingView[]
+  /** The limit at which the analysis ended; null if it looked at all rules. */
+  readonly limit_reached: 'findings' | 'comparisons' | 'time' | null
+}
+
+/** Finds rules of the organization that have no effect, because other rules decide all of their calls. */
+export async function analyzeSavedRules(
+  context: Pick<Context, 'db' | 'combiner' | 'shares'>,
+  organizationId: string,
+  request: LongRequest,
+): Promise<RuleAnalysis> {
+  const saved = await policySnapshot(context, organizationId)
+  return inSlices(context, request, async (slices) => {
+    let steps = mostSteps
+    const all = analyzeRules(await slices.run(() => savedRules(saved)), {
+      take: (count = 1) => (steps -= count) >= 0,
+    })
+    const findings: FindingView[] = []
+    for (;;) {
+      if (slices.isOver()) return { findings, limit_reached: 'time' }
+      if (findings.length === mostFindings) return { findings, limit_reached: 'findings' }
+      const { done, value } = await slices.run(() => all.next())
+      if (steps < 0) return { findings, limit_reached: 'comparisons' }
+      if (done === true) return { findings, limit_reached: null }
+      if (value !== null) findings.push(viewOf(value))
+    }
+  })
+}
+
+/** The saved rules, in the order in which they were saved. */
+export const savedRules = ({ rules }: Pick<LoadedPolicy, 'rules'>): StoredRule[] =>
+  [...rules].map(([id, { text }]) => ({ ...(JSON.parse(text) as RuleBody), id }))
+
+function viewOf({ kind, rule, coveredBy, example, message }: Finding): FindingView {
+  const isPair = kind === 'duplicate' || kind === 'contradicts'
+  return {
+    kind,
+    rules: [rule, ...(isPair && coveredBy !== null ? [coveredBy] : [])].map(refOf),
+    covered_by: coveredBy === null ? null : refOf(coveredBy),
+    example_call: example,
+    message,
+  }
+}
+
+const refOf = ({ id, name, verdict, status }: StoredRule): MatchedRule => ({
+  id,
+  name: inOneLine(name),
+  verdict,
+  shadow: status === 'shadow',
+})

@@ -1,0 +1,106 @@
+import { agentTool, agentToolNames } from './agent-tools.ts'
+import type { ParamCondition } from './condition.ts'
+import { matchesGlob } from './glob.ts'
+import type { Matching } from './implication.ts'
+import { protocolToolSideEffect } from './protocol-tools.ts'
+import { catalogueNames } from './tool-names.ts'
+import { toolParams } from './tool-params.ts'
+import { toolSideEffects } from './tool-side-effects.ts'
+import type { CallSource, Json, Label, SideEffect } from './types.ts'
+
+/*
+ * The parts from which examples of calls are built: tools, labels and values that the conditions of rules mention, and
+ * some that they do not.
+ */
+
+/** A call without its parameters and labels. */
+export interface Head {
+  readonly source: CallSource
+  readonly tool: string
+  readonly sideEffect: SideEffect
+}
+
+/** A rule gives at most this many heads. */
+const mostHeads = 6
+/** At most this many values of a list in a rule are taken. */
+const mostOfList = 3
+/** The tool of an agent's protocol server that no rule mentions. */
+const anyProtocolTool = 'mcp__server__tool'
+
+/** Some tools that the rule covers, as workflows and agents call them. Tools that have all its parameters come first. */
+export function headsOf(rule: Matching): Head[] {
+  const { tools, applies_to: sources = ['workflows', 'agents'], side_effects: effects } = rule
+  const fits = (tool: string): boolean => tools?.some((glob) => matchesGlob(glob, tool)) ?? true
+  const has = (effect: SideEffect): boolean => effects?.includes(effect) ?? true
+  const wanted = (rule.params ?? []).flatMap(({ param }) => (param === '*' ? [] : [firstOf(param)]))
+  const ofWorkflows = catalogueNames
+    .filter((tool) => fits(tool) && has(toolSideEffects[tool]))
+    .filter((tool) => wanted.every((param) => toolParams[tool].includes(param)))
+    .map((tool): Head => ({ source: 'workflows', tool, sideEffect: toolSideEffects[tool] }))
+  const names = [...agentToolNames.filter(fits), ...(tools ?? [anyProtocolTool]).map(nameFor)].filter(fits)
+  const ofAgents = (['agents'] as const).flatMap((source) =>
+    // A setting of the organization can give a tool of agents any side effect.
+    [...new Set(names)].map((tool): Head => {
+      const usual = effectOfAgentTool(tool)
+      return { source, tool, sideEffect: has(usual) ? usual : (effects?.[0] ?? usual) }
+    }),
+  )
+  const half = mostHeads / 2
+  return [
+    ...(sources.includes('workflows') ? ofWorkflows.slice(0, half) : []),
+    ...(sources.includes('agents') ? ofAgents.slice(-half) : []),
+  ]
+}
+
+const firstOf = (path: string): string => path.split('.')[0] ?? path
+
+/** A name that matches the glob, and few other globs. */
+const nameFor = (glob: string): string => glob.replaceAll('*', 'any').replaceAll('?', 'q')
+
+const effectOfAgentTool = (tool: string): SideEffect =>
+  agentTool(tool)?.sideEffect ??
+  (tool.startsWith('mcp__') ? protocolToolSideEffect(tool).sideEffect : 'write')
+
+/** Sets of labels at the borders of the rule's conditions. The first set meets them, if any set does. */
+export function labelSetsOf(rule: Matching): (readonly Label[])[] {
+  const { any_of: any = [], all_of: all = [], none_of: none = [] } = rule.labels ?? {}
+  const sources = (rule.params ?? []).flatMap((condition) =>
+    condition.operator === 'from_label' ? condition.value : [],
+  )
+  const allowed = any.filter((label) => !none.includes(label))
+  const least = unique([...all, ...allowed.slice(0, 1), ...sources.slice(0, 1)])
+  return [
+    least,
+    [],
+    ...least.map((label) => least.filter((each) => each !== label)),
+    ...allowed.slice(0, mostOfList).map((label) => unique([...all, label, ...sources.slice(0, 1)])),
+    ...sources.slice(0, mostOfList).map((label) => unique([...all, ...allowed.slice(0, 1), label])),
+    ...none.slice(0, mostOfList).map((label) => unique([...least, label])),
+  ]
+}
+
+const unique = <T>(values: readonly T[]): T[] => [...new Set(values)]
+
+/** A value that few conditions mention. */
+export const otherText = 'something else'
+const otherAddress = 'someone@outside.example'
+
+/** Values at the borders of a condition: some that fit, and some that do not. */
+export function valuesOf({ operator, value }: ParamCondition): Json[] {
+  const listed = (Array.isArray(value) ? value : [value]).slice(0, mostOfList)
+  switch (operator) {
+    case 'equals':
+    case 'in':
+    case 'not_in':
+      return [...listed, otherText]
+    case 'contains':
+      return [...listed, ...listed.map((each) => `more ${each} more`), listed, otherText]
+    case 'startswith':
+      return [value, `${value}x`, otherText]
+    case 'domain_in':
+    case 'domain_not_in':
+      return [...listed.flatMap((domain) => [`someone@${domain}`, `someone@sub.${domain}`]), otherAddress]
+    default:
+      return [otherText, '']
+  }
+}

@@ -1,0 +1,161 @@
+import type { ParamCondition } from './condition.ts'
+import { isWithinGlob } from './glob.ts'
+import { isWithin, ruleDomain } from './readers/hosts.ts'
+import type { RuleBody } from './rule.ts'
+
+/*
+ * Proves that every call that one rule matches is also matched by another rule. The answer `true` is always right. The
+ * answer `false` only means that no proof was found. test/policy/implication.test.ts compares the answers with `decide`
+ * for random rules and calls.
+ *
+ * The proof compares field by field, and condition by condition. It covers calls that the service accepts: their
+ * parameters have at most 64 nested levels, so every condition can be evaluated.
+ */
+
+/** The fields of a rule that say which calls it matches. */
+export type Matching = Pick<
+  RuleBody,
+  'verdict' | 'side_effects' | 'tools' | 'labels' | 'params' | 'applies_to'
+>
+
+/** Counts comparisons, and says when there were too many. */
+export interface Steps {
+  /** Returns false if no step is left. */
+  take(steps?: number): boolean
+}
+
+/** Whether each call that `narrow` matches is certainly matched by `wide` too. */
+export function implies(narrow: Matching, wide: Matching, steps: Steps): boolean {
+  // An `allow` rule needs every element of a list to fit, and other rules need one. So a match of a rule that restricts
+  // proves no match of an `allow` rule.
+  if (narrow.verdict !== 'allow' && wide.verdict === 'allow') return false
+  return (
+    isPart(narrow.side_effects, wide.side_effects, everySideEffect) &&
+    isPart(narrow.applies_to, wide.applies_to, everySource) &&
+    labelsImply(narrow.labels, wide.labels, steps) &&
+    toolsWithin(narrow.tools, wide.tools, steps) &&
+    (wide.params ?? []).every((condition) => paramsImply(narrow, condition, wide, steps))
+  )
+}
+
+const everySideEffect = ['read', 'write', 'egress'] as const
+const everySource = ['workflows', 'agents'] as const
+
+function isPart<T>(
+  narrow: readonly T[] | undefined,
+  wide: readonly T[] | undefined,
+  all: readonly T[],
+): boolean {
+  return wide === undefined || (narrow ?? all).every((each) => wide.includes(each))
+}
+
+function toolsWithin(narrow: Matching['tools'], wide: Matching['tools'], steps: Steps): boolean {
+  if (wide === undefined) return true
+  if (narrow === undefined) return wide.includes('*')
+  return narrow.every((glob) =>
+    wide.some((other) => steps.take(1 + ((glob.length * other.length) >> 6)) && isWithinGlob(glob, other)),
+  )
+}
+
+function labelsImply(narrow: Matching['labels'], wide: Matching['labels'], steps: Steps): boolean {
+  if (wide === undefined) return true
+  const { any_of: any, all_of: all = [], none_of: none = [] } = narrow ?? {}
+  if (!steps.take(sizeOf(narrow) + sizeOf(wide))) return false
+  const [wideAny, certain, excluded] = [new Set(wide.any_of), new Set(all), new Set(none)]
+  // Labels that the call must have, one of them at least. A label of `none_of` cannot be it.
+  const possible = any?.filter((label) => !excluded.has(label)) ?? []
+  const [only] = possible
+  if (possible.length === 1 && only !== undefined) certain.add(only)
+  const hasAny =
+    wide.any_of === undefined ||
+    [...certain].some((label) => wideAny.has(label)) ||
+    (possible.length > 0 && possible.every((label) => wideAny.has(label)))
+  return (
+    hasAny &&
+    (wide.all_of ?? []).every((label) => certain.has(label)) &&
+    (wide.none_of ?? []).every((label) => excluded.has(label))
+  )
+}
+
+const sizeOf = (labels: Matching['labels']): number =>
+  1 + Object.values(labels ?? {}).reduce((sum, list) => sum + (list?.length ?? 0), 0)
+
+function paramsImply(narrow: Matching, condition: ParamCondition, wide: Matching, steps: Steps): boolean {
+  return (narrow.params ?? []).some(
+    (each) =>
+      steps.take() &&
+      isAtSamePlace(each, condition, wide) &&
+      conditionImplies(each, condition, wide.verdict === 'allow', steps),
+  )
+}
+
+const isNegative = ({ operator }: ParamCondition): boolean =>
+  operator === 'not_in' || operator === 'domain_not_in'
+
+/**
+ * Whether `wide` reads all values that `narrow` reads. `*` reads all values of all parameters. A rule that restricts
+ * needs one of them to fit, so a fitting value of one parameter is enough. This does not hold for `exists`, nor for
+ * operators that fit absent values.
+ */
+const isAtSamePlace = (narrow: ParamCondition, wide: ParamCondition, { verdict }: Matching): boolean =>
+  narrow.param === wide.param ||
+  (wide.param === '*' &&
+    verdict !== 'allow' &&
+    !narrow.param.includes('.') &&
+    !isNegative(narrow) &&
+    narrow.operator !== 'exists' &&
+    narrow.operator !== 'from_label')
+
+/**
+ * Whether a value that fits `narrow` also fits `wide`. Both read the same values. `isAllow`: both conditions belong to
+ * `allow` rules.
+ */
+function conditionImplies(
+  narrow: ParamCondition,
+  wide: ParamCondition,
+  isAllow: boolean,
+  steps: Steps,
+): boolean {
+  const [inner, outer] = [listOf(narrow), listOf(wide)]
+  if (narrow.operator === 'exists' || wide.operator === 'exists')
+    return narrow.operator === wide.operator && narrow.value === wide.value
+  if (!steps.take(inner.length + outer.length)) return false
+  if (narrow.operator === 'domain_in' && wide.operator === 'domain_in')
+    return domainsWithin(inner, outer, isAllow, steps)
+  if (narrow.operator !== wide.operator && !(isEquality(narrow) && isEquality(wide))) return false
+  // `startswith` compares with one text, and the other operators with the values of a list.
+  return isNegative(narrow) ? isSubset(outer, inner) : isSubset(inner, outer)
+}
+
+const isEquality = ({ operator }: ParamCondition): boolean => operator === 'equals' || operator === 'in'
+
+const listOf = ({ value }: ParamCondition): readonly unknown[] => (Array.isArray(value) ? value : [value])
+
+function isSubset(part: readonly unknown[], whole: readonly unknown[]): boolean {
+  if (part.length === 1) return whole.includes(part[0])
+  const values = new Set(whole)
+  return part.every((each) => values.has(each))
+}
+
+/**
+ * In rules that restrict, a domain also covers every domain below it. In `allow` rules it covers those that have the
+ * same owner, so a part of a domain is not certainly covered.
+ */
+function domainsWithin(
+  inner: readonly unknown[],
+  outer: readonly unknown[],
+  isAllow: boolean,
+  steps: Steps,
+): boolean {
+  if (isSubset(inner, outer)) return true
+  if (isAllow || !steps.take(inner.length * outer.length)) return false
+  const read = (values: readonly unknown[]): (string | null)[] =>
+    values.map((value) => {
+      const domain = ruleDomain(String(value))
+      return 'domain' in domain ? domain.domain : null
+    })
+  const above = read(outer)
+  return read(inner).every(
+    (domain) => domain !== null && above.some((other) => other !== null && isWithin(domain, other)),
+  )
+}

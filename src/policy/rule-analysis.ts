@@ -1,0 +1,136 @@
+import { z } from 'zod'
+import { compileRule, joinRules } from './compile.ts'
+import { decide } from './decide.ts'
+import { callOf, exampleOf, witnessesOf, type ExampleCall } from './example-calls.ts'
+import { quote } from './explain.ts'
+import { implies, type Steps } from './implication.ts'
+import { contradictions } from './rule-contradictions.ts'
+import { ruleShape, type StoredRule } from './rule.ts'
+import { rank } from './types.ts'
+
+export const findingKinds = ['never_decides', 'duplicate', 'contradicts', 'matches_nothing'] as const
+
+/** A rule that has no effect, and why. Each finding is proven. */
+export interface Finding {
+  /**
+   * - `matches_nothing`: the rule's own conditions contradict each other.
+   * - `duplicate`: another rule has the same conditions and verdict.
+   * - `contradicts`: another rule has the same conditions and a stricter verdict.
+   * - `never_decides`: another rule that is at least as strict matches all calls of the rule.
+   */
+  readonly kind: (typeof findingKinds)[number]
+  /** The rule without effect. */
+  readonly rule: StoredRule
+  /** The rule that decides in its place; null for `matches_nothing`. */
+  readonly coveredBy: StoredRule | null
+  readonly message: string
+  /** A call that both rules match; null if none was found. */
+  readonly example: ExampleCall | null
+}
+
+/**
+ * Finds rules that never decide a call. `rules` are in the order in which they were saved; inactive rules are left out.
+ * After each rule, yields its finding, or null if it has none. Ends early when `steps` are used up.
+ */
+export function* analyzeRules(rules: readonly StoredRule[], steps: Steps): Generator<Finding | null> {
+  const sound = rules.filter((rule) => rule.status !== 'inactive' && isSound(rule))
+  for (const [index, rule] of sound.entries()) {
+    if (!steps.take()) return
+    yield findingFor(rule, index, sound, steps)
+  }
+}
+
+/** Whether the saved rule has the form of a rule. Another one is not analyzed, since parts of it match every call. */
+const isSound = (rule: StoredRule): boolean => form.safeParse(rule).success
+const form = z.object(ruleShape)
+
+function findingFor(
+  rule: StoredRule,
+  index: number,
+  rules: readonly StoredRule[],
+  steps: Steps,
+): Finding | null {
+  const [problem] = contradictions(rule)
+  if (problem !== undefined) {
+    const message = `${quoted(rule)} matches no call: \`${problem.path.join('.')}\` ${problem.message}.`
+    return { kind: 'matches_nothing', rule, coveredBy: null, message, example: null }
+  }
+  const covering = rules.filter(
+    (other, at) =>
+      other !== rule &&
+      other.status === 'active' &&
+      isStricter(other, rule, at < index) &&
+      steps.take() &&
+      implies(rule, other, steps),
+  )
+  const twin = covering.find((other) => hasSameConditions(rule, other, steps))
+  const [first] = covering.toSorted((a, b) => rank[b.verdict] - rank[a.verdict])
+  const other = twin ?? first
+  if (other === undefined) return null
+  const kind = twin === undefined ? 'never_decides' : kindOfTwin(rule, twin)
+  return {
+    kind,
+    rule,
+    coveredBy: other,
+    message: messageFor(kind, rule, other),
+    example: sharedCall(rule, other),
+  }
+}
+
+/**
+ * Whether `other` decides each call that both rules match, and `rule` does not even make the approval of the call
+ * stricter. `isEarlier`: `other` was saved before `rule`.
+ */
+function isStricter(other: StoredRule, rule: StoredRule, isEarlier: boolean): boolean {
+  if (rank[other.verdict] !== rank[rule.verdict]) return rank[other.verdict] > rank[rule.verdict]
+  return isEarlier && (rule.verdict !== 'require_approval' || asksForMore(other, rule))
+}
+
+/** Whether the terms of approval of `other` are at least as strict as those of `rule`. */
+function asksForMore(other: StoredRule, rule: StoredRule): boolean {
+  const { expires_after_seconds: time } = rule
+  const { expires_after_seconds: otherTime } = other
+  const isAsShort =
+    time === undefined || (otherTime !== undefined && (time === 0 || (otherTime > 0 && otherTime <= time)))
+  return (
+    isAsShort &&
+    (rule.approver !== 'owner' || other.approver === 'owner') &&
+    (other.approvals_needed ?? 1) >= (rule.approvals_needed ?? 1)
+  )
+}
+
+/** Whether the conditions of both rules mean the same, apart from what the verdict changes in their meaning. */
+function hasSameConditions(a: StoredRule, b: StoredRule, steps: Steps): boolean {
+  const [one, two] = [
+    { ...a, verdict: 'deny' as const },
+    { ...b, verdict: 'deny' as const },
+  ]
+  return implies(one, two, steps) && implies(two, one, steps)
+}
+
+const kindOfTwin = (rule: StoredRule, twin: StoredRule) =>
+  rule.verdict === twin.verdict ? 'duplicate' : 'contradicts'
+
+const quoted = ({ name }: StoredRule): string => `Rule ${quote(name)}`
+
+function messageFor(kind: Finding['kind'], rule: StoredRule, other: StoredRule): string {
+  const never =
+    rule.status === 'shadow' ? 'would never decide a call if it was active' : 'never decides a call'
+  const by = quote(other.name)
+  if (kind === 'duplicate') return `${quoted(rule)} ${never}: rule ${by} has the same conditions and verdict.`
+  if (kind === 'contradicts')
+    return `${quoted(rule)} ${never}: rule ${by} has the same conditions and the stricter verdict \`${other.verdict}\`.`
+  return `${quoted(rule)} ${never}: rule ${by} matches every call that it matches, and is at least as strict.`
+}
+
+/** A call that the decision core says both rules match. */
+function sharedCall(rule: StoredRule, other: StoredRule): ExampleCall | null {
+  const compiled = [rule, other].map((each) => compileRule(each)).filter((each) => each !== null)
+  const policy = joinRules({ rules: compiled, labelRules: [], approvalsEnabled: true })
+  for (const draft of witnessesOf(rule)) {
+    const example = exampleOf(draft)
+    const call = example === null ? null : callOf(example)
+    if (call !== null && decide(policy, call).matchedRules.length === 2) return example
+  }
+  return null
+}

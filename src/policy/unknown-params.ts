@@ -1,0 +1,79 @@
+import { Budget, BudgetExceeded } from './budget.ts'
+import type { CompiledPolicy, CompiledRule } from './compile.ts'
+import { effectOf, type Call } from './decide.ts'
+import { evaluate, knownLabels, type Origins, type Subject } from './evaluate.ts'
+import { explainApprovalsOff, explainVerdict } from './explain.ts'
+import { defaultsIn } from './tool-defaults.ts'
+import { placesIn } from './tool-places.ts'
+import { no, yes } from './tri.ts'
+import { rank, type Label, type Verdict } from './types.ts'
+import { Hole } from './values.ts'
+
+/** A verdict of rules that holds for all parameters. */
+export interface CertainVerdict {
+  readonly verdict: Verdict
+  /** A rule that gives this verdict for all parameters. null if no rule is needed for it, because it is `allow`. */
+  readonly ruleName: string | null
+  readonly explanation: string
+}
+
+/**
+ * Decides a call whose parameters are unknown. Returns null if the parameters could change the verdict, or if the call
+ * is too large to evaluate. The labels of the sources of parameters must be labels of the call. Pure, and never throws.
+ */
+export function decideWithoutParams(
+  policy: CompiledPolicy,
+  call: Omit<Call, 'params' | 'paramLabels'>,
+): CertainVerdict | null {
+  const subject = subjectOf(call)
+  const certain: CompiledRule[] = []
+  const possible: CompiledRule[] = []
+  try {
+    for (const rule of policy.rulesFor(call.tool, call.sideEffect, call.source)) {
+      if (rule.isShadow) continue
+      const matches = evaluate(rule, subject)
+      if (matches === yes) certain.push(rule)
+      if (matches !== no) possible.push(rule)
+    }
+  } catch (error) {
+    if (error instanceof BudgetExceeded) return null
+    throw error
+  }
+  const least = strictest(certain)
+  const verdict = verdictOf(policy, least)
+  if (verdict !== verdictOf(policy, strictest(possible))) return null
+  if (least === null) return { verdict, ruleName: null, explanation: 'No rule matched the call.' }
+  const explain = verdict === least.verdict ? explainVerdict : explainApprovalsOff
+  return { verdict, ruleName: least.name, explanation: explain(least, call.tool) }
+}
+
+const verdictOf = (policy: CompiledPolicy, rule: CompiledRule | null): Verdict =>
+  rule === null ? 'allow' : effectOf(policy, rule.verdict)
+
+/** Returns the most restrictive rule. Among equally restrictive rules, returns the first. */
+const strictest = (rules: readonly CompiledRule[]): CompiledRule | null =>
+  rules.reduce<CompiledRule | null>(
+    (best, rule) => (best === null || rank[rule.verdict] > rank[best.verdict] ? rule : best),
+    null,
+  )
+
+function subjectOf({
+  tool,
+  source,
+  labels,
+}: Pick<Call, 'tool' | 'source'> & { readonly labels: readonly Label[] }): Subject {
+  return {
+    params: new Hole(null),
+    places: placesIn(tool, source),
+    defaults: defaultsIn(tool, source),
+    labels: knownLabels(labels),
+    origins: source === 'agents' ? null : unknownOrigins(labels),
+    budget: new Budget(),
+    byLabels: new Map(),
+    found: new Map(),
+  }
+}
+
+/** In a run, each parameter may be built from any of the call's sources, or from none. */
+const unknownOrigins = (labels: readonly Label[]): Origins =>
+  new Map([['', { definite: new Set(), possible: new Set(labels), isOpen: false }]])
