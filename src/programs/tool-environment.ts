@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { z } from 'zod'
 import { loadSecrets } from '../stack/secrets.ts'
+import { checkpointsName } from '../stack/settings.ts'
 
 const addresses = z.object({
   database_url: z.url(),
@@ -13,7 +14,7 @@ const addresses = z.object({
  * The environment of an operator's program.
  * - If `env` names a database, `env` is returned unchanged.
  * - Otherwise the values come from the data folder of `npm start` (`DATA_DIR`, default `.data`): the database, the
- *   Temporal server, the keys and the log folder. `say` gets a line with the database, without its password.
+ *   Temporal server, the keys, and the folders of logs and checkpoints. `say` gets a line with the database, without its password.
  * - If there is no bootstrap.json in this folder either, `env` is returned unchanged, and a later check reports the
  *   missing variables.
  * Throws if the folder's files cannot be read.
@@ -35,6 +36,7 @@ export function toolEnvironment(env: NodeJS.ProcessEnv, say: (line: string) => v
     DATA_ENCRYPTION_KEY: env['DATA_ENCRYPTION_KEY'] || secrets.data_encryption_key,
     SESSION_SECRET_KEY: env['SESSION_SECRET_KEY'] || secrets.session_secret_key,
     LOG_DIR: env['LOG_DIR'] || join(dataDir, 'logs'),
+    AUDIT_CHECKPOINT_DIR: env['AUDIT_CHECKPOINT_DIR'] || join(dataDir, checkpointsName),
   }
 }
 

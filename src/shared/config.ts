@@ -86,6 +86,8 @@ export interface Config extends SessionSecrets {
   }
   /** Who may set an organization's limits: its owners, or only the operator with `npm run set-plan`. */
   readonly quotaOverrides: 'owner' | 'operator'
+  /** Folder of the checkpoints of audit logs, which is outside the database; null: they are only logged. */
+  readonly checkpointFolder: string | null
   /** Folder of the full logs; null: stderr. */
   readonly logFolder: string | null
   /**
@@ -153,6 +155,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
       mustBeConfirmed: isShared,
     },
     quotaOverrides: e.QUOTA_OVERRIDES,
+    checkpointFolder: e.AUDIT_CHECKPOINT_DIR === undefined ? null : resolve(e.AUDIT_CHECKPOINT_DIR),
     logFolder: e.LOG_DIR ?? null,
     dataFolder: resolve(e.DATA_DIR),
     logLevel: e.LOG_LEVEL,

@@ -26,7 +26,9 @@ const health = z
       disk: diskCheck,
       audit: z
         .enum(['ok', 'alarm'])
-        .describe('`alarm`: an audit chain holds entries that the service did not write'),
+        .describe(
+          '`alarm`: an audit chain holds entries that the service did not write, or does not match its kept checkpoint',
+        ),
     }),
   })
   .meta({ id: 'Health' })
@@ -80,8 +82,9 @@ async function databaseState(db: Db): Promise<{ worker: boolean }> {
 }
 
 /**
- * `auditAlarmAt` is set when the service finds an audit entry that it did not write. While somebody tries to add
- * entries to that audit log, this happens again every minute. So the alarm ends five minutes after the last time.
+ * `auditAlarmAt` is set when the service finds an audit entry that it did not write, or a chain that does not match its
+ * kept checkpoint. While somebody tries to add entries to that audit log, this happens again every minute. So the alarm
+ * ends five minutes after the last time.
  */
 function isAlarmed({ auditAlarmAt }: Pick<Context, 'auditAlarmAt'>): boolean {
   return auditAlarmAt !== null && performance.now() - auditAlarmAt < alarmMilliseconds
