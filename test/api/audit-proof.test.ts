@@ -220,17 +220,33 @@ describe('a slow reader of a large export', () => {
     expect(text.length).toBeGreaterThan(16_000_000)
     await until('the places are free again', async () => (await open()).status === 200)
   })
+})
 
-  test('that has lost the rights gets no more pages', async () => {
-    await appendLarge()
-    const { rest } = await open()
-    await asAdmin(server.adminUrl, (client) =>
-      client.query('update api_keys set revoked_at = now() where organization_id = $1', [organization]),
-    )
-    // The rights are checked again when a second has gone by.
-    const now = performance.now.bind(performance)
-    jest.spyOn(performance, 'now').mockImplementation(() => now() + 5_000)
-    await expect(rest()).rejects.toThrow()
-    jest.restoreAllMocks()
+test('a fast reader who loses the rights gets no more pages', async () => {
+  for (let part = 0; part < 8; part += 1) await append(250)
+  const { checkpoints, pool } = server.context
+  const [end, connect] = [checkpoints.end.bind(checkpoints), pool.connect.bind(pool)]
+  const now = performance.now.bind(performance)
+  let pages = -Infinity
+  jest.spyOn(checkpoints, 'end').mockImplementation(async (of) => {
+    const found = await end(of)
+    pages = 0
+    return found
   })
+  jest.spyOn(pool, 'connect').mockImplementation((async () => {
+    pages += 1
+    if (pages === 3) {
+      await asAdmin(server.adminUrl, (client) =>
+        client.query('update api_keys set revoked_at = now() where organization_id = $1', [organization]),
+      )
+      // The rights are checked again when a second has gone by.
+      jest.spyOn(performance, 'now').mockImplementation(() => now() + 5_000)
+    }
+    return connect()
+  }) as never)
+  try {
+    await expect(get('export')).rejects.toThrow()
+  } finally {
+    jest.restoreAllMocks()
+  }
 })

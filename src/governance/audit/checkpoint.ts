@@ -69,7 +69,7 @@ export interface CheckpointKeys {
 
 /**
  * Derives the signing keys from the encryption keys of the installation, which every process has
- * (docs/decisions/0213). Somebody who can write to the database does not have these keys.
+ * (docs/decisions/0241). Somebody who can write to the database does not have these keys.
  */
 export function checkpointKeys(encryptionKeys: readonly [Buffer, ...Buffer[]]): CheckpointKeys {
   const derived = encryptionKeys.map((key) =>

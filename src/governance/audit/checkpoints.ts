@@ -133,6 +133,10 @@ export class Checkpoints {
     return { head, note: kept !== null && 'note' in kept ? kept.note : null, problem }
   }
 
+  /**
+   * Keeps the checkpoints of a few chains at a time, and returns the errors. If all of them fail at once, the cause is
+   * probably an outage, so the rest is left to the next round.
+   */
   async #keepAll(heads: readonly Checkpoint[]): Promise<unknown[]> {
     const errors: unknown[] = []
     for (let at = 0; at < heads.length; at += atOnce) {
@@ -144,6 +148,9 @@ export class Checkpoints {
         const failed = some[index] as Checkpoint
         this.note(failed.organizationId, failed)
       })
+      if (results.some(({ status }) => status === 'fulfilled')) continue
+      for (const head of heads.slice(at + atOnce)) this.note(head.organizationId, head)
+      break
     }
     return errors
   }

@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { mkdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, test } from '@jest/globals'
+import { describe, expect, jest, test } from '@jest/globals'
 import { organizationId } from './chain-fixture.ts'
 import {
+  addOrganization,
   eachWithFolder,
   fileName,
   filesOf,
@@ -89,6 +90,23 @@ test('a checkpoint that could not be kept is kept in the next round', async () =
   rmSync(folderOf())
   await checkpoints.keep()
   expect(filesOf()).toEqual([fileName(2)])
+})
+
+test('an outage of the database stops a round after a few chains, and the next round goes on', async () => {
+  const ids = Array.from({ length: 20 }, (_, index) => `org_01J000000000000000000000${10 + index}`)
+  for (const id of ids) await addOrganization(id)
+  const { append, checkpoints } = startProcess()
+  for (const id of ids) await append(1, id)
+  let tried = 0
+  const kept = jest.spyOn(checkpoints, 'kept').mockImplementation(async () => {
+    tried += 1
+    throw new Error('the database is away')
+  })
+  await expect(checkpoints.keep()).rejects.toThrow('the database is away')
+  expect(tried).toBe(8)
+  kept.mockRestore()
+  await checkpoints.keep()
+  for (const id of ids) expect(filesOf(id)).toEqual([fileName(1)])
 })
 
 describe('the key', () => {
