@@ -181,6 +181,8 @@ export const access = {
   'PATCH /organizations/{id}/quota': needs('quota:write', 'owner', 'organization'),
 
   'GET /organizations/{id}/audit-events/verify': needs('audit:read', 'admin', 'organization'),
+  'GET /organizations/{id}/audit-events/checkpoint': needs('audit:read', 'admin', 'organization'),
+  'GET /organizations/{id}/audit-events/export': needs('audit:read', 'admin', 'organization'),
 
   'POST /organizations/{id}/freeze': needs('governance:write', 'owner', 'organization'),
   'POST /organizations/{id}/unfreeze': needs('governance:write', 'owner', 'organization'),

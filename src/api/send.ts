@@ -10,6 +10,8 @@ export interface SentAnswer extends Answer {
   readonly text?: string | null
 }
 
+const jsonType = 'application/json; charset=utf-8'
+
 /** Sends the answer. `text` is sent unchanged, so that a replayed answer equals the first one byte for byte. */
 export function sendAnswer(response: Response, answer: SentAnswer): void {
   const text = answer.text === undefined ? jsonText(answer.body) : answer.text
@@ -18,7 +20,7 @@ export function sendAnswer(response: Response, answer: SentAnswer): void {
     response.end()
     return
   }
-  response.setHeader('Content-Type', 'application/json; charset=utf-8')
+  response.setHeader('Content-Type', jsonType)
   response.end(text)
 }
 
@@ -27,6 +29,8 @@ export function jsonText(body: unknown): string | null {
 }
 
 export interface PartsOptions {
+  /** The default is JSON. */
+  readonly contentType?: string
   /** Is aborted when the client has disconnected or the server drains. */
   readonly signal: AbortSignal
   /**
@@ -56,7 +60,7 @@ export async function sendParts(
   options: PartsOptions,
 ): Promise<void> {
   response.status(status)
-  response.setHeader('Content-Type', 'application/json; charset=utf-8')
+  response.setHeader('Content-Type', options.contentType ?? jsonType)
   if (response.req.method === 'HEAD') {
     response.end()
     return

@@ -10,7 +10,9 @@ import type { TokenCache } from '../shared/outgoing/token-cache.ts'
 import type { Outgoing } from '../shared/outgoing/outgoing.ts'
 import type { KeyLookup } from './access/identity.ts'
 import type { SessionCache } from './access/session-cache.ts'
+import type { Checkpoints } from './audit/checkpoints.ts'
 import type { Combiner } from './audit/combiner.ts'
+import type { ExportPlaces } from './audit/export.ts'
 import type { Verifier } from './audit/verify.ts'
 import type { Rates } from './limits/rates.ts'
 import type { Shares } from './limits/request-shares.ts'
@@ -29,6 +31,9 @@ export interface Context {
   readonly db: Db
   readonly combiner: Combiner
   readonly verifier: Verifier
+  readonly checkpoints: Checkpoints
+  /** Limits how many exports of an audit log are sent at the same time. */
+  readonly exports: ExportPlaces
   readonly notifier: Notifier
   readonly sealer: Sealer
   readonly secrets: Secrets
@@ -48,8 +53,8 @@ export interface Context {
   /** The memory and the parsers that all uploads of this process share (files/uploads.ts). */
   readonly uploads: { readonly memory: LoadBudget; readonly parsers: LoadBudget }
   /**
-   * The last time when this process found an audit entry of another program. The value comes from `performance.now()`.
-   * Is null if the process never found such an entry.
+   * The last time when this process found an audit entry that the service did not write, or a chain that does not match
+   * its kept checkpoint. The value comes from `performance.now()`. Is null if the process never found this.
    */
   auditAlarmAt: number | null
   /**

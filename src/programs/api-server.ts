@@ -36,8 +36,10 @@ const recordingSeconds = 10
  * database may have been unreachable before.
  */
 const keepingSeconds = 60
+/** A checkpoint is made at least every minute while a chain grows, so the rounds have less than a minute between them. */
+const checkpointSeconds = 30
 
-const config = orFail(() => readProcessConfig(['LOG_DIR']))
+const config = orFail(() => readProcessConfig(['LOG_DIR', 'AUDIT_CHECKPOINT_DIR']))
 const tls = orFail(() => config.http.tls && readTlsKeyPair(config.http.tls))
 const context = createContext(config, 'api')
 endAtUncaught(context.log)
@@ -70,6 +72,9 @@ checkInstallation(context).then(
       ),
       every(context, 'heartbeat', 5, () => beat(context, 'api')),
       every(context, 'keeping the default task queue', keepingSeconds, () => keepDefaultQueue(context)),
+      every(context, 'keeping checkpoints of audit logs', checkpointSeconds, () =>
+        context.checkpoints.keep({ sweep: true }),
+      ),
       // The worker also ends cancelled runs. The API does it too, in case no worker runs.
       every(context, 'ending cancelled runs', 1, () =>
         endCancelled(context, { failed: failedCancellations }),

@@ -59,7 +59,9 @@ function missingServers({ APP_ENV, DATABASE_URL, TEMPORAL_ADDRESS }: NodeJS.Proc
  * Reads the configuration of one process. `places` are the variables that name the folders of this process. Throws
  * `WrongSettings` with a line for each problem of the environment or of these folders.
  */
-export function readProcessConfig(places: readonly ('FILE_ROOT' | 'LOG_DIR')[]): Config {
+export function readProcessConfig(
+  places: readonly ('FILE_ROOT' | 'LOG_DIR' | 'AUDIT_CHECKPOINT_DIR')[],
+): Config {
   const wrong = [
     ...wrongPlaces(Object.fromEntries(places.map((name) => [name, process.env[name]]))),
     ...wrongMail(process.env),
@@ -113,10 +115,11 @@ function wrongPorts(env: NodeJS.ProcessEnv): readonly string[] {
   ])
 }
 
-function wrongPlaces({ FILE_ROOT, LOG_DIR, DATA_DIR }: NodeJS.ProcessEnv): string[] {
+function wrongPlaces({ FILE_ROOT, LOG_DIR, DATA_DIR, AUDIT_CHECKPOINT_DIR }: NodeJS.ProcessEnv): string[] {
   return [
     ...(FILE_ROOT ? wrongReadable('FILE_ROOT', FILE_ROOT) : []),
     ...(LOG_DIR ? wrongWritable('LOG_DIR', LOG_DIR) : []),
+    ...(AUDIT_CHECKPOINT_DIR ? wrongWritable('AUDIT_CHECKPOINT_DIR', AUDIT_CHECKPOINT_DIR) : []),
     ...(DATA_DIR ? wrongWritable('DATA_DIR', DATA_DIR) : []),
   ]
 }

@@ -1,10 +1,13 @@
 import type pg from 'pg'
 import { createDatabase, createPool } from '../db/connect.ts'
 import { createPipeline } from '../db/pipelined.ts'
+import type { Db } from '../db/schema/index.ts'
 import { createKeyLookup } from '../governance/access/identity.ts'
 import { createSessionCache } from '../governance/access/session-cache.ts'
+import { Checkpoints } from '../governance/audit/checkpoints.ts'
 import { createCombiner, type Combiner } from '../governance/audit/combiner.ts'
 import { countEntries } from '../governance/audit/entry-metrics.ts'
+import { ExportPlaces } from '../governance/audit/export.ts'
 import { logEntries, logGranted } from '../governance/audit/log-lines.ts'
 import { Verifier } from '../governance/audit/verify.ts'
 import type { Context } from '../governance/context.ts'
@@ -54,6 +57,10 @@ export function createContext(
   const notifier = createNotifier({ config, pool, log })
   const close = async (): Promise<void> => {
     await notifier.close()
+    // A program that ends keeps the checkpoints of its last entries. If this fails, a sweep of another process does it.
+    await context.checkpoints.keep().catch((error: unknown) => {
+      log.warn({ err: error }, 'the last checkpoints of the audit log were not kept')
+    })
     // This process has taken requests of rate limits from the database in advance (rates.ts). `close` gives the unused
     // requests back. If the database cannot be reached, the unused requests are lost, as after a crash.
     await context.rates.close().catch(() => undefined)
@@ -84,6 +91,8 @@ export function createContext(
     runCaches: createRunCaches(),
     combiner: processCombiner(pool, config, () => context),
     verifier: new Verifier(),
+    checkpoints: processCheckpoints(db, config, log, () => context),
+    exports: new ExportPlaces(),
     auditAlarmAt: null,
     isTemporalAway: false,
     writeTrouble: null,
@@ -117,7 +126,8 @@ function processCombiner(pool: pg.Pool, config: Config, context: () => Context):
           'this organization can be saved until it is set aside: verify the chain',
       )
     },
-    onCommitted: ({ organizationId, touched, outboxWritten, runEnded, granted }) => {
+    onCommitted: ({ organizationId, touched, outboxWritten, runEnded, granted, head, entries }) => {
+      if (entries > 0) context().checkpoints.note(organizationId, head)
       context().notifier.touch(touched, runEnded)
       if (outboxWritten) context().onOutbox()
       logGranted(context().log, organizationId, granted)
@@ -136,6 +146,22 @@ function processCombiner(pool: pg.Pool, config: Config, context: () => Context):
       if (reason !== 'disk_full' && reason !== 'read_only') return
       context().writeTrouble = { at: performance.now(), reason }
       context().sparseLog.warn(`writes ${reason}`, { reason }, 'the database refuses to write')
+    },
+  })
+}
+
+function processCheckpoints(db: Db, config: Config, log: Log, context: () => Context): Checkpoints {
+  return new Checkpoints({
+    db,
+    encryptionKeys: config.encryptionKeys,
+    folder: config.checkpointFolder,
+    log,
+    onConflict: (organizationId, problem) => {
+      context().auditAlarmAt = performance.now()
+      log.error(
+        { organization_id: organizationId },
+        `ALARM: the audit log of ${organizationId} does not match its kept checkpoint: ${problem}; verify the chain`,
+      )
     },
   })
 }

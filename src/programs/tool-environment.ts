@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { z } from 'zod'
 import { loadSecrets } from '../stack/secrets.ts'
+import { checkpointsName } from '../stack/settings.ts'
 
 const addresses = z.object({
   database_url: z.url(),
@@ -12,7 +13,8 @@ const addresses = z.object({
 /**
  * Returns the environment for an operator's program.
  * - If DATABASE_URL is set, returns `env` unchanged.
- * - Otherwise adds the database, the Temporal server, the keys and the log folder of `npm start`. These values come
+ * - Otherwise adds the database, the Temporal server, the keys, and the folders of logs and checkpoints of `npm start`.
+ *   These values come
  *   from its data folder (`DATA_DIR`, default `.data`). `say` gets a line that names the database, without its
  *   password.
  * - If the data folder has no bootstrap.json, returns `env` unchanged. A later check reports the missing variables.
@@ -35,6 +37,7 @@ export function toolEnvironment(env: NodeJS.ProcessEnv, say: (line: string) => v
     DATA_ENCRYPTION_KEY: env['DATA_ENCRYPTION_KEY'] || secrets.data_encryption_key,
     SESSION_SECRET_KEY: env['SESSION_SECRET_KEY'] || secrets.session_secret_key,
     LOG_DIR: env['LOG_DIR'] || join(dataDir, 'logs'),
+    AUDIT_CHECKPOINT_DIR: env['AUDIT_CHECKPOINT_DIR'] || join(dataDir, checkpointsName),
   }
 }
 

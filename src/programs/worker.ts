@@ -128,6 +128,7 @@ function periodicTasks(context: Context, config: Config) {
     every(context, 'retention', 600, () => removeOldData(context)),
     every(context, 'gathering changes of stored sizes', 2, () => gatherMoves(context.db)),
     every(context, 'counting audit entries', 10, () => countSegments(context.db)),
+    every(context, 'keeping checkpoints of audit logs', 30, () => context.checkpoints.keep({ sweep: true })),
     every(context, 'counting stored sizes', 60, () => recount(context.db, context.log)),
     every(context, 'naming what waits longest', 60, longestWaitsTeller(context)),
   ]
@@ -167,7 +168,7 @@ export function temporalLogger(log: Log): DefaultLogger {
 }
 
 async function main(): Promise<void> {
-  const config = orFail(() => readProcessConfig(['FILE_ROOT', 'LOG_DIR']))
+  const config = orFail(() => readProcessConfig(['FILE_ROOT', 'LOG_DIR', 'AUDIT_CHECKPOINT_DIR']))
   const log = createProcessLog(config, 'worker')
   endAtUncaught(log)
   Runtime.install({

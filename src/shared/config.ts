@@ -98,6 +98,8 @@ export interface Config extends SessionSecrets {
   }
   /** Says who may set an organization's limits. `operator` means only the operator, with `npm run set-plan`. */
   readonly quotaOverrides: 'owner' | 'operator'
+  /** The folder of the checkpoints of audit logs, outside the database. Is null if checkpoints are only logged. */
+  readonly checkpointFolder: string | null
   /** The folder of the full logs. Is null if the logs go to stderr. */
   readonly logFolder: string | null
   /**
@@ -166,6 +168,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
       mustBeConfirmed: isShared,
     },
     quotaOverrides: e.QUOTA_OVERRIDES,
+    checkpointFolder: e.AUDIT_CHECKPOINT_DIR === undefined ? null : resolve(e.AUDIT_CHECKPOINT_DIR),
     logFolder: e.LOG_DIR ?? null,
     dataFolder: resolve(e.DATA_DIR),
     logLevel: e.LOG_LEVEL,

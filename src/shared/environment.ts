@@ -93,6 +93,7 @@ const fields = {
   SESSION_SECRET_KEY_OLD: z.string().optional(),
   ENABLE_DOCS: flag.optional(),
   ENABLE_DEVELOPER_ROUTES: flag.default(false),
+  AUDIT_CHECKPOINT_DIR: z.string().optional(),
   LOG_DIR: z.string().optional(),
   LOG_LEVEL: oneOf(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
   RUN_APPROVAL_SECONDS: wholeNumber(0, 3_650 * 24 * 3600).default(7 * 24 * 3600),

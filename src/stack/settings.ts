@@ -1,6 +1,9 @@
-import { resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { readEnvironment, WrongSettings, type Environment } from '../shared/environment.ts'
 import { projectRoot } from '../shared/project-root.ts'
+
+/** The folder of the checkpoints of audit logs, in the data folder. */
+export const checkpointsName = 'audit-checkpoints'
 
 /**
  * The settings that `npm start` itself uses. The API and the worker read all other settings from the same environment.
@@ -22,6 +25,8 @@ export interface StackSettings {
   readonly fileRoot: string
   /** An absolute path. Is null in production without LOG_DIR. The API and the worker then log to standard error. */
   readonly logDir: string | null
+  /** An absolute path: the folder of the checkpoints of audit logs. */
+  readonly checkpointDir: string
   readonly publicUrl: string | null
   readonly tls: boolean
 }
@@ -45,6 +50,7 @@ export function readStackSettings(env: NodeJS.ProcessEnv): StackSettings {
     namespace: env['TEMPORAL_NAMESPACE'] || null,
     smtpUrl: e.SMTP_URL ?? null,
     logDir: logDirOf(e),
+    checkpointDir: resolve(e.AUDIT_CHECKPOINT_DIR ?? join(e.DATA_DIR, checkpointsName)),
     fileRoot: resolve(projectRoot(), e.FILE_ROOT),
     publicUrl: e.PUBLIC_URL ?? null,
     tls: e.TLS_CERT_FILE !== undefined,

@@ -212,6 +212,7 @@ async function childEnvironment(
     WORKER_METRICS_PORT: String(workerMetricsPort),
     PUBLIC_URL: settings.publicUrl ?? baseUrl,
     FILE_ROOT: settings.fileRoot,
+    AUDIT_CHECKPOINT_DIR: settings.checkpointDir,
     ...(settings.logDir === null ? {} : { LOG_DIR: settings.logDir }),
     DATA_DIR: dataDir,
   }

@@ -226,6 +226,15 @@ test('a refusal over a quota', async () => {
   await home.owner.good('PATCH', organization, { workflow_runs_per_hour: 600_000 })
 })
 
+test('a checkpoint of the audit log is kept in the data folder', () => {
+  const folder = join(
+    home.stack.dataDir,
+    'audit-checkpoints',
+    home.stack.bootstrap<{ organization_id: string }>().organization_id,
+  )
+  expect(readdirSync(folder)).toEqual([expect.stringMatching(/^\d{15}\.note$/)])
+})
+
 test('the metrics of API and worker show what has happened', () => expectMetrics(home.stack))
 
 test('requests of many kinds, none of which reaches Temporal with its words', async () => {

@@ -35,6 +35,8 @@ export async function expectMetrics(stack: StartedStack): Promise<void> {
     'countersign_combiner_lock_seconds_count{process="api"}',
     'countersign_relay_messages_total{kind="run.start",process="api",result="delivered"}',
     'countersign_task_rounds_total{process="worker",result="success",task="heartbeat"}',
+    'countersign_task_rounds_total{process="api",result="success",task="keeping checkpoints of audit logs"}',
+    'countersign_task_rounds_total{process="worker",result="success",task="keeping checkpoints of audit logs"}',
     'countersign_worker_slots{kind="activity",process="worker",state="free"}',
     'countersign_database_connections{process="worker",state="idle"}',
     'countersign_database_up{process="worker"}',

@@ -166,6 +166,7 @@ describe('checkSettings', () => {
       ['FILE_ROOT', 'absent', 'does not exist'],
       ['LOG_DIR', 'file', 'is a file: name a folder'],
       ['LOG_DIR', 'file/logs', 'is a file: name a folder'],
+      ['AUDIT_CHECKPOINT_DIR', 'file', 'is a file: name a folder'],
       ['DATA_DIR', 'file', 'is a file: name a folder'],
     ])('%s refuses %s', (name, place, problem) => {
       expect(checkSettings({ [name]: at(place) }).wrong).toEqual([expect.stringContaining(problem)])

@@ -37,6 +37,7 @@ test('uses the database, Temporal server and keys of a stack that runs there, an
     DATA_ENCRYPTION_KEY: secrets.data_encryption_key,
     SESSION_SECRET_KEY: secrets.session_secret_key,
     LOG_DIR: join(folder, 'logs'),
+    AUDIT_CHECKPOINT_DIR: join(folder, 'audit-checkpoints'),
     LOG_LEVEL: 'error',
   })
   expect(said).toEqual([expect.stringContaining('127.0.0.1:5439/countersign')])

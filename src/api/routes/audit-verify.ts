@@ -4,13 +4,16 @@ import { verification } from '../schemas/audit.ts'
 export const getVerify = route({
   key: 'GET /organizations/{id}/audit-events/verify',
   summary: 'Recompute the hash chain and report the first entry that does not match',
+  description:
+    'Also compares the chain with the checkpoint that is kept outside the database. The reason `checkpoint` means: the chain is shorter, has another entry at that place, or the kept file cannot be used.',
   tag: 'Audit',
   responses: { 200: verification },
   waits: true,
   async handle({ context, caller }) {
     const { database } = context.config
     const { organizationId } = caller
-    const request = { databaseUrl: database.url, appRole: database.appRole, organizationId }
+    const kept = await context.checkpoints.kept(organizationId)
+    const request = { databaseUrl: database.url, appRole: database.appRole, organizationId, kept }
     return ok(await context.verifier.verify(request, context.shares.isContended))
   },
 })

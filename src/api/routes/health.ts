@@ -26,7 +26,9 @@ const health = z
       disk: diskCheck,
       audit: z
         .enum(['ok', 'alarm'])
-        .describe('`alarm`: an audit chain holds entries that the service did not write'),
+        .describe(
+          '`alarm`: an audit chain holds entries that the service did not write, or does not match its kept checkpoint',
+        ),
     }),
   })
   .meta({ id: 'Health' })
@@ -80,9 +82,9 @@ async function databaseState(db: Db): Promise<{ worker: boolean }> {
 }
 
 /**
- * `auditAlarmAt` is set when the service finds an audit entry that it did not write. Every later attempt to add to that
- * audit log finds the entry again, and sets `auditAlarmAt` again at most once a minute. So the alarm ends about five
- * minutes after the last attempt.
+ * `auditAlarmAt` is set when the service finds an audit entry that it did not write, or a chain that does not match its
+ * kept checkpoint. Every later attempt to add to that audit log finds this again, and sets `auditAlarmAt` again at most
+ * once a minute. So the alarm ends about five minutes after the last attempt.
  */
 function isAlarmed({ auditAlarmAt }: Pick<Context, 'auditAlarmAt'>): boolean {
   return auditAlarmAt !== null && performance.now() - auditAlarmAt < alarmMilliseconds

@@ -3,6 +3,7 @@ import { agentSessionRoutes } from './agent-sessions.ts'
 import { agentRoutes } from './agents.ts'
 import { deleteApiKey, getApiKeys, patchApiKey, postApiKey, postApiKeyConfirm } from './api-keys.ts'
 import { getApproval, getApprovals, getWaitingSummary, postApprove, postReject } from './approvals.ts'
+import { getAuditCheckpoint, getAuditExport } from './audit-proof.ts'
 import { getVerify } from './audit-verify.ts'
 import { postClaudeCode } from './claude-code.ts'
 import { connectionRoutes } from './connections.ts'
@@ -67,6 +68,8 @@ const governanceRoutes = [
   patchQuota,
   getAudit,
   getVerify,
+  getAuditCheckpoint,
+  getAuditExport,
 ]
 const dataRoutes = [getTools, getToolRoute, getMemory, putMemory, deleteMemoryRoute]
 const identityRoutes = [

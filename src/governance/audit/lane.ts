@@ -14,7 +14,10 @@ import type { LoadedPolicy, LoadPolicy } from './policy-cache.ts'
 export interface LaneOptions extends TransactionOptions {
   /** Called after each commit. */
   readonly onCommitted: (
-    tx: Pick<ChainTx, 'organizationId' | 'touched' | 'outboxWritten' | 'runEnded' | 'granted'>,
+    tx: Pick<
+      ChainTx,
+      'organizationId' | 'touched' | 'outboxWritten' | 'runEnded' | 'granted' | 'head' | 'entries'
+    >,
   ) => void
   /** Called after each commit with the drafts of its audit entries. */
   readonly onEntries?: (organizationId: string, drafts: readonly EntryDraft[]) => void

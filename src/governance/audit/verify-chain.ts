@@ -1,5 +1,6 @@
 import pg from 'pg'
 import { notFound } from '../errors.ts'
+import type { Kept } from './checkpoints.ts'
 import { ChainChecker, type Mismatch, type StoredHead } from './verify-entry.ts'
 
 /** The answer of the verify operation. */
@@ -18,23 +19,61 @@ export interface Verification {
 }
 
 /**
- * Verifies an organization's chain over this connection. Reads from one snapshot, so it does not see entries that are
+ * Verifies an organization's chain over this connection, and compares it with the checkpoint that is kept outside the
+ * database (`kept`, read before this call). Reads from one snapshot, so it does not see entries that are
  * appended later. Uses constant memory. Throws `not_found` for an unknown organization. The caller must close the
  * connection afterwards, because the transaction stays open. After a mismatch, the query is also still running.
  */
-export async function verifyOver(client: pg.ClientBase, organizationId: string): Promise<Verification> {
+export async function verifyOver(
+  client: pg.ClientBase,
+  organizationId: string,
+  kept: Kept | null = null,
+): Promise<Verification> {
   const started = performance.now()
   await client.query('begin isolation level repeatable read read only')
   const head = await readHead(client, organizationId)
   const checker = new ChainChecker(organizationId)
-  const mismatch = (await firstMismatch(client, organizationId, checker)) ?? checker.end(head)
+  const wrong = (await firstMismatch(client, organizationId, checker)) ?? checker.end(head)
+  const beside =
+    wrong === null && kept !== null ? await againstKept(client, organizationId, kept, head) : null
+  const mismatch = wrong ?? beside
   return {
     valid: mismatch === null,
-    entries: checker.entries,
+    // If another entry is at the position of the checkpoint, the entries before it are those that may be valid.
+    entries: beside === null ? checker.entries : Math.min(checker.entries, Math.max(beside.seq - 1, 0)),
     head: { seq: head.seq, hash: head.hash },
     first_mismatch: mismatch,
     duration_ms: Math.round(performance.now() - started),
   }
+}
+
+/** Compares a chain that has no other mismatch with its kept checkpoint. Returns null if they agree. */
+async function againstKept(
+  client: pg.ClientBase,
+  organizationId: string,
+  kept: Kept,
+  head: StoredHead,
+): Promise<Mismatch | null> {
+  const differs = (seq: number, id: string | null, expected: string, found: string): Mismatch => ({
+    seq,
+    id,
+    reason: 'checkpoint',
+    expected,
+    found,
+  })
+  if ('problem' in kept)
+    return differs(head.seq, null, 'a kept checkpoint that this service has signed', kept.problem)
+  if (kept.seq > head.seq)
+    return differs(head.seq + 1, null, `${kept.seq} entries, by the kept checkpoint`, `${head.seq} entries`)
+  if (kept.seq === 0) return null
+  const { rows } = await client.query<{ id: string; hash: string }>(
+    'select id, hash from audit_events where organization_id = $1 and seq = $2',
+    [organizationId, kept.seq],
+  )
+  const entry = rows[0]
+  return entry?.hash === kept.hash
+    ? null
+    : differs(kept.seq, entry?.id ?? null, kept.hash, entry?.hash ?? 'no entry')
 }
 
 type StoredRow = readonly [canonical: string, hash: string]

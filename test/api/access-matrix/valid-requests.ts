@@ -204,6 +204,8 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'GET /organizations/{id}/quota': of(200),
   'PATCH /organizations/{id}/quota': of(200, async () => ({ body: { memory_mb: 300 } })),
   'GET /organizations/{id}/audit-events/verify': of(200),
+  'GET /organizations/{id}/audit-events/checkpoint': of(200),
+  'GET /organizations/{id}/audit-events/export': of(200),
 
   'POST /organizations/{id}/freeze': {
     ...of(200, async () => ({ body: { reason: 'r' } })),

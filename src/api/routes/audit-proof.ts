@@ -1,0 +1,87 @@
+import type { Response } from 'express'
+import { exportInParts, readEntries } from '../../governance/audit/export.ts'
+import type { ChainEnd } from '../../governance/audit/checkpoints.ts'
+import { DomainError } from '../../governance/errors.ts'
+import { withShare } from '../../governance/limits/request-shares.ts'
+import { streamRoute, type Call } from '../route.ts'
+import { sendParts } from '../send.ts'
+
+/** The header with the key that checks the checkpoint of the answer. */
+const keyHeader = 'X-Verifier-Key'
+
+const words =
+  'The checkpoint is a signed note in the form of C2SP tlog-checkpoint. Its size is the `seq` of the newest entry, and its root hash is the hash of this entry. The header `X-Verifier-Key` has the key that checks it.'
+
+export const getAuditCheckpoint = streamRoute({
+  key: 'GET /organizations/{id}/audit-events/checkpoint',
+  summary: 'A signed checkpoint of the audit log',
+  description: `${words} 409 \`conflict\` if the log does not match the checkpoint that is kept outside the database.`,
+  tag: 'Audit',
+  contentType: 'text/plain',
+  responses: { 200: null },
+  async stream(call, _request, response) {
+    const { note, problem } = await endOf(call)
+    if (note === null || problem !== null) throw mismatch(problem)
+    showKey(call, response)
+    response.setHeader('Content-Type', 'text/plain; charset=utf-8')
+    response.end(note)
+  },
+})
+
+/** If the export takes longer than this, the caller's rights are checked again before the next page. */
+const checkedMilliseconds = 1_000
+
+export const getAuditExport = streamRoute({
+  key: 'GET /organizations/{id}/audit-events/export',
+  summary: 'The whole audit log as JSON lines, for `countersign verify-audit`',
+  description:
+    'A line for each entry in the order of `seq`, with `hash` as its first field. The rest of the line are the bytes that the hash covers. The last line has `checkpoint` and `verifier_key`. An answer without this line is not complete. Entries that are appended meanwhile are left out. If the log does not match the checkpoint that is kept outside the database, the last line has the kept checkpoint, and the check of the file fails.',
+  tag: 'Audit',
+  contentType: 'application/x-ndjson',
+  responses: { 200: null },
+  async stream(call, _request, response) {
+    const { context, caller, signal, stillAllowed } = call
+    const { organizationId } = caller
+    const leave = context.exports.take(organizationId)
+    try {
+      const end = await endOf(call)
+      if (end.note === null) throw mismatch(end.problem)
+      showKey(call, response)
+      const lastLine = { checkpoint: end.note, verifier_key: context.checkpoints.verifierKey(organizationId) }
+      let checkedAt = performance.now()
+      const read = async (after: number, last: number) => {
+        if (performance.now() - checkedAt > checkedMilliseconds) {
+          if (!(await stillAllowed()))
+            throw new DomainError('unauthenticated', 'the caller has lost the rights')
+          checkedAt = performance.now()
+        }
+        return inShare(call, () => readEntries(context.db, organizationId, after, last))
+      }
+      await sendParts(response, 200, exportInParts(read, end, lastLine), {
+        contentType: 'application/x-ndjson; charset=utf-8',
+        signal,
+        stillAllowed,
+      })
+    } finally {
+      leave()
+    }
+  },
+})
+
+/** Each read takes a place in the share of its organization, and gives it back before the client gets the answer. */
+const inShare = <T>({ context, identity }: Call, read: () => Promise<T>): Promise<T> =>
+  withShare(context.shares, identity.charged.holderId, 'look', async (place) => {
+    const result = await read()
+    place.works()
+    return result
+  })
+
+const endOf = (call: Call): Promise<ChainEnd> =>
+  inShare(call, () => call.context.checkpoints.end(call.caller.organizationId))
+
+function showKey({ context, caller }: Call, response: Response): void {
+  response.setHeader(keyHeader, context.checkpoints.verifierKey(caller.organizationId))
+}
+
+const mismatch = (problem: string | null): DomainError =>
+  new DomainError('conflict', `no checkpoint is signed, because ${problem}: verify the audit log`)

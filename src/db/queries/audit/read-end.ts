@@ -1,0 +1,19 @@
+import { sql, type RawBuilder } from 'kysely'
+
+/** The end of a chain. A hash is null if the chain has no entry at that position. */
+export interface EndRow {
+  /** The position that the row of the chain's head names. */
+  readonly seq: number
+  readonly hash: string
+  /** The hash of the entry at `seq`. */
+  readonly last_hash: string | null
+  /** The hash of the entry at `kept`. */
+  readonly kept_hash: string | null
+}
+
+export const readEnd = (organizationId: string, kept: number): RawBuilder<EndRow> => sql`
+  select h.seq, h.hash, last.hash as last_hash, kept.hash as kept_hash
+  from chain_head h
+  left join audit_events last on last.organization_id = h.organization_id and last.seq = h.seq
+  left join audit_events kept on kept.organization_id = h.organization_id and kept.seq = ${kept}
+  where h.organization_id = ${organizationId}`

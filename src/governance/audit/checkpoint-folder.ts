@@ -1,0 +1,128 @@
+import { randomUUID } from 'node:crypto'
+import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+
+/** A file of the folder: the `seq` in its name, and its text. */
+export interface KeptFile {
+  readonly seq: number
+  readonly text: string
+}
+
+/** The file exists and cannot be read. The message does not name the folder, because people of a tenant see it. */
+export class UnreadableFile extends Error {
+  override readonly name = 'UnreadableFile'
+  readonly seq: number
+
+  constructor(seq: number, reason: string) {
+    super(reason)
+    this.seq = seq
+  }
+}
+
+const nameOf = (seq: number): string => `${String(seq).padStart(15, '0')}.note`
+const notes = /^(\d{15})\.note$/
+/** The ending of a file that is not complete yet. */
+const unfinished = '.new'
+/** An unfinished file that is older than this was left by a crash. */
+const leftMilliseconds = 10 * 60_000
+const mostBytes = 64 * 1024
+const mostTries = 20
+
+/**
+ * A folder outside the database that has a folder for each organization. It contains the newest checkpoint, in a file
+ * whose name is the `seq`. Several processes may write at the same time: a file with a larger `seq` never gets the name
+ * of another one, so no process can replace a larger checkpoint by a smaller one.
+ */
+export class CheckpointFolder {
+  readonly #path: string
+
+  constructor(path: string) {
+    this.#path = path
+  }
+
+  /** Returns the file with the largest `seq`; null if there is none. Throws UnreadableFile. */
+  async newest(organizationId: string): Promise<KeptFile | null> {
+    const folder = this.#folderOf(organizationId)
+    for (let tries = 0; ; tries += 1) {
+      const seq = Math.max(...(await seqsIn(folder)))
+      if (seq === -Infinity) return null
+      try {
+        return { seq, text: await textOf(join(folder, nameOf(seq))) }
+      } catch (error) {
+        const { code, message } = error as NodeJS.ErrnoException
+        // Another process has made a newer file, and has removed this one.
+        if (code === 'ENOENT' && tries < mostTries) continue
+        throw new UnreadableFile(seq, code ?? message)
+      }
+    }
+  }
+
+  /**
+   * Adds a file, which is complete on the disk before it gets its name. Then removes files up to `checked`: the largest
+   * `seq` that the caller has compared with the chain.
+   */
+  async add(organizationId: string, { seq, text }: KeptFile, checked: number): Promise<void> {
+    const folder = this.#folderOf(organizationId)
+    await mkdir(folder, { recursive: true, mode: 0o700 })
+    const making = join(folder, `${randomUUID()}${unfinished}`)
+    const file = await open(making, 'wx', 0o600)
+    try {
+      await file.writeFile(text)
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    await rename(making, join(folder, nameOf(seq)))
+    await removeOld(folder, (each) => each <= checked && each !== seq)
+  }
+
+  #folderOf(organizationId: string): string {
+    if (!/^[\w-]{1,100}$/.test(organizationId)) throw new Error('the id of an organization is malformed')
+    return join(this.#path, organizationId)
+  }
+}
+
+async function seqsIn(folder: string): Promise<readonly number[]> {
+  return (await namesIn(folder)).flatMap((name) => seqOf(name) ?? [])
+}
+
+function seqOf(name: string): number | null {
+  const digits = notes.exec(name)?.[1]
+  return digits === undefined ? null : Number(digits)
+}
+
+async function namesIn(folder: string): Promise<readonly string[]> {
+  try {
+    return await readdir(folder)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT') return []
+    throw new UnreadableFile(0, code ?? 'unknown error')
+  }
+}
+
+async function textOf(path: string): Promise<string> {
+  const file = await open(path, 'r')
+  try {
+    const { size } = await file.stat()
+    if (size > mostBytes) throw new Error('it is too large')
+    return await file.readFile('utf8')
+  } finally {
+    await file.close()
+  }
+}
+
+async function removeOld(folder: string, isOld: (seq: number) => boolean): Promise<void> {
+  for (const name of await namesIn(folder)) {
+    const path = join(folder, name)
+    const seq = seqOf(name)
+    if (seq === null ? await isLeft(path) : isOld(seq)) await rm(path, { force: true })
+  }
+}
+
+/** Whether a crash has left this file unfinished. */
+async function isLeft(path: string): Promise<boolean> {
+  if (!path.endsWith(unfinished)) return false
+  const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Infinity }))
+  return Date.now() - mtimeMs > leftMilliseconds
+}

@@ -1,0 +1,89 @@
+import { hkdfSync } from 'node:crypto'
+import type { ChainPosition } from './entry.ts'
+import {
+  openNote,
+  readVerifierKey,
+  signingKey,
+  signNote,
+  verifierText,
+  WrongNote,
+  type SigningKey,
+  type VerifierKey,
+} from './signed-note.ts'
+
+/*
+ * A checkpoint says how many entries a chain has, and which hash the last of them has. It is a signed note in the form
+ * of https://c2sp.org/tlog-checkpoint. Our log is a chain and no tree, so its root hash is the hash of the last entry,
+ * which covers all earlier entries.
+ */
+
+export interface Checkpoint extends ChainPosition {
+  readonly organizationId: string
+}
+
+/** The origin line of an organization's checkpoints, which is also the name of the key. */
+export const originOf = (organizationId: string): string => `countersign/${organizationId}`
+
+const origin = /^countersign\/([A-Za-z0-9_-]{1,100})$/
+const size = /^(0|[1-9]\d{0,14})$/
+const hashBytes = 32
+
+/** The text of a checkpoint, without signatures. */
+export const checkpointText = ({ organizationId, seq, hash }: Checkpoint): string =>
+  `${originOf(organizationId)}\n${seq}\n${Buffer.from(hash, 'hex').toString('base64')}\n`
+
+/** Reads the result of `checkpointText`. Throws WrongNote. */
+export function readCheckpoint(text: string): Checkpoint {
+  const [first = '', second = '', third = '', end, ...more] = text.split('\n')
+  const organizationId = origin.exec(first)?.[1]
+  const hash = Buffer.from(third, 'base64')
+  const isComplete = organizationId !== undefined && size.test(second) && end === '' && more.length === 0
+  if (!isComplete || hash.length !== hashBytes || hash.toString('base64') !== third)
+    throw new WrongNote('the note is not a checkpoint of an audit log')
+  return { organizationId, seq: Number(second), hash: hash.toString('hex') }
+}
+
+/** A checkpoint whose signature is right. */
+export interface OpenedCheckpoint extends Checkpoint {
+  readonly signers: readonly VerifierKey[]
+}
+
+/** Checks the signature of a checkpoint and reads it. Throws WrongNote. */
+export function openCheckpoint(note: string, keys: readonly VerifierKey[]): OpenedCheckpoint {
+  const { text, signers } = openNote(note, keys)
+  const checkpoint = readCheckpoint(text)
+  if (signers.some(({ name }) => name !== originOf(checkpoint.organizationId)))
+    throw new WrongNote('the key of another audit log has signed the checkpoint')
+  return { ...checkpoint, signers }
+}
+
+/** Signs and checks the checkpoints of one installation. */
+export interface CheckpointKeys {
+  /** Signs with the present key and the earlier keys, so that processes with only one of them accept the note. */
+  sign(checkpoint: Checkpoint): string
+  /** `isCurrent`: whether the present key has signed the note. Throws WrongNote. */
+  open(organizationId: string, note: string): OpenedCheckpoint & { readonly isCurrent: boolean }
+  /** The verifier key of the present key, for this organization's checkpoints. */
+  verifierKey(organizationId: string): string
+}
+
+/**
+ * Derives the signing keys from the encryption keys of the installation, which every process has
+ * (docs/decisions/0241). Somebody who can write to the database does not have these keys.
+ */
+export function checkpointKeys(encryptionKeys: readonly [Buffer, ...Buffer[]]): CheckpointKeys {
+  const derived = encryptionKeys.map((key) =>
+    signingKey(Buffer.from(hkdfSync('sha256', key, '', 'countersign audit checkpoint', 32))),
+  ) as [SigningKey, ...SigningKey[]]
+  const verifierKey = (organizationId: string, key: SigningKey): string =>
+    verifierText(originOf(organizationId), key)
+  return {
+    sign: (checkpoint) => signNote(checkpointText(checkpoint), originOf(checkpoint.organizationId), derived),
+    open: (organizationId, note) => {
+      const keys = derived.map((key) => readVerifierKey(verifierKey(organizationId, key)))
+      const opened = openCheckpoint(note, keys)
+      return { ...opened, isCurrent: opened.signers.some((key) => key === keys[0]) }
+    },
+    verifierKey: (organizationId) => verifierKey(organizationId, derived[0]),
+  }
+}

@@ -1,0 +1,222 @@
+import { headsAfter } from '../../db/queries/audit/list-heads.ts'
+import { readEnd, type EndRow } from '../../db/queries/audit/read-end.ts'
+import type { Db } from '../../db/schema/index.ts'
+import type { Log } from '../../shared/log.ts'
+import { notFound } from '../errors.ts'
+import { checkpointKeys, type Checkpoint } from './checkpoint.ts'
+import { CheckpointFolder, UnreadableFile } from './checkpoint-folder.ts'
+import { chainStart, type ChainPosition } from './entry.ts'
+import { WrongNote } from './signed-note.ts'
+
+/** The checkpoint of a chain that is kept outside the database, or the reason why it cannot be used. */
+export type Kept =
+  | {
+      readonly seq: number
+      readonly hash: string
+      readonly note: string
+      /** Whether the present key has signed the note. */
+      readonly isCurrent: boolean
+    }
+  | {
+      readonly seq: number
+      readonly problem: string
+      /** Whether the file could not be read at all, perhaps only for a while. */
+      readonly isUnreadable: boolean
+    }
+
+/** The end of a chain, with the checkpoint that belongs to it. */
+export interface ChainEnd {
+  readonly head: ChainPosition
+  /** If `problem` is not null, this is the kept checkpoint; null if that cannot be read. */
+  readonly note: string | null
+  /** Why the service signs no checkpoint of this chain; null if it does. */
+  readonly problem: string | null
+}
+
+export interface CheckpointsOptions {
+  readonly db: Db
+  readonly encryptionKeys: readonly [Buffer, ...Buffer[]]
+  /** null: checkpoints are only logged. */
+  readonly folder: string | null
+  readonly log: Log
+  /** Called if the chain does not match its kept checkpoint. */
+  readonly onConflict: (organizationId: string, problem: string) => void
+  /** Returns milliseconds. The default is `performance.now`. */
+  readonly clock?: () => number
+}
+
+/** A process remembers at most this many chains that have grown. A sweep finds the others. */
+const mostNoted = 50_000
+const atOnce = 8
+/** A round of a sweep looks at no more than this many pages of chains. */
+const pagesInRound = 4
+const chainsInPage = 500
+/** Milliseconds from the end of one sweep to the next. */
+const sweepEvery = 3_600_000
+
+/**
+ * Makes the checkpoints of the chains to which this process appends, and keeps them outside the database. The head of a
+ * chain comes from the commit and not from the database, so a tail that is cut right after its commit shows too.
+ */
+export class Checkpoints {
+  readonly #options: CheckpointsOptions
+  readonly #keys: ReturnType<typeof checkpointKeys>
+  readonly #folder: CheckpointFolder | null
+  readonly #clock: () => number
+  #noted = new Map<string, ChainPosition>()
+  #sweepAt = -Infinity
+  #sweptTo = ''
+
+  constructor(options: CheckpointsOptions) {
+    this.#options = options
+    this.#keys = checkpointKeys(options.encryptionKeys)
+    this.#folder = options.folder === null ? null : new CheckpointFolder(options.folder)
+    this.#clock = options.clock ?? (() => performance.now())
+  }
+
+  /** The key that other people need to check the checkpoints of this organization. */
+  verifierKey(organizationId: string): string {
+    return this.#keys.verifierKey(organizationId)
+  }
+
+  /** Notes the new head of a chain after a commit. The next round of `keep` makes the checkpoint. */
+  note(organizationId: string, { seq, hash }: ChainPosition): void {
+    if ((this.#noted.get(organizationId)?.seq ?? 0) > seq) return
+    if (this.#noted.size < mostNoted || this.#noted.has(organizationId))
+      this.#noted.set(organizationId, { seq, hash })
+    else this.#sweepAt = -Infinity
+  }
+
+  /**
+   * Keeps a checkpoint of each chain that has grown since the last round. If this fails for a chain, the next round
+   * tries it again, and the first error is thrown. With `sweep`, also looks for chains of which no process has noted
+   * the newest head, such as after a crash.
+   */
+  async keep({ sweep = false }: { readonly sweep?: boolean } = {}): Promise<void> {
+    const noted = this.#noted
+    this.#noted = new Map()
+    const heads = [...noted].map(([organizationId, head]) => ({ organizationId, ...head }))
+    const errors = await this.#keepAll(heads)
+    if (sweep && this.#folder !== null) errors.push(...(await this.#sweep()))
+    if (errors.length > 0) throw errors[0]
+  }
+
+  /** Returns the kept checkpoint of a chain; null if there is none. Read it before you read the chain. */
+  async kept(organizationId: string): Promise<Kept | null> {
+    let seq = 0
+    try {
+      const file = await this.#folder?.newest(organizationId)
+      if (file === undefined || file === null) return null
+      seq = file.seq
+      const opened = this.#keys.open(organizationId, file.text)
+      if (opened.seq !== seq) throw new WrongNote(`it names ${opened.seq} entries`)
+      return { seq, hash: opened.hash, note: file.text, isCurrent: opened.isCurrent }
+    } catch (error) {
+      if (error instanceof WrongNote) return { seq, problem: error.message, isUnreadable: false }
+      if (!(error instanceof UnreadableFile)) throw error
+      const problem = `its file cannot be read (${error.message})`
+      return { seq: error.seq, problem, isUnreadable: true }
+    }
+  }
+
+  /**
+   * Returns the present end of a chain with its signed checkpoint. The service never signs two checkpoints that
+   * contradict each other: if the chain does not match its kept checkpoint, `problem` says so. Throws `not_found`.
+   */
+  async end(organizationId: string): Promise<ChainEnd> {
+    const kept = await this.kept(organizationId)
+    const row = await this.#readEnd(organizationId, kept)
+    if (row === null) throw notFound('organization', organizationId)
+    const head = { seq: row.seq, hash: row.hash }
+    const problem = problemOf(kept, row)
+    if (problem === null) return { head, note: this.#keys.sign({ organizationId, ...head }), problem }
+    return { head, note: kept !== null && 'note' in kept ? kept.note : null, problem }
+  }
+
+  /**
+   * Keeps the checkpoints of a few chains at a time, and returns the errors. If all of them fail at once, the cause is
+   * probably an outage, so the rest is left to the next round.
+   */
+  async #keepAll(heads: readonly Checkpoint[]): Promise<unknown[]> {
+    const errors: unknown[] = []
+    for (let at = 0; at < heads.length; at += atOnce) {
+      const some = heads.slice(at, at + atOnce)
+      const results = await Promise.allSettled(some.map((head) => this.#keepOne(head)))
+      results.forEach((result, index) => {
+        if (result.status === 'fulfilled') return
+        errors.push(result.reason)
+        const failed = some[index] as Checkpoint
+        this.note(failed.organizationId, failed)
+      })
+      if (results.some(({ status }) => status === 'fulfilled')) continue
+      for (const head of heads.slice(at + atOnce)) this.note(head.organizationId, head)
+      break
+    }
+    return errors
+  }
+
+  async #keepOne(head: Checkpoint): Promise<void> {
+    const { organizationId, seq, hash } = head
+    const { log, onConflict } = this.#options
+    if (this.#folder === null) {
+      const note = this.#keys.sign(head)
+      log.info({ organization_id: organizationId, seq, checkpoint: note }, 'checkpoint of the audit log')
+      return
+    }
+    const kept = await this.kept(organizationId)
+    if (kept !== null && 'problem' in kept && kept.isUnreadable)
+      throw new Error(`the kept checkpoint of ${organizationId} cannot be compared: ${kept.problem}`)
+    const isKept = kept !== null && 'note' in kept && kept.seq === seq && kept.hash === hash
+    if (isKept && kept.isCurrent) return
+    const row = await this.#readEnd(organizationId, kept)
+    if (row === null) return
+    const problem = problemOf(kept, row)
+    if (problem !== null) {
+      onConflict(organizationId, problem)
+      return
+    }
+    if (kept !== null && kept.seq >= seq && !isKept) return
+    await this.#folder.add(organizationId, { seq, text: this.#keys.sign(head) }, kept?.seq ?? 0)
+  }
+
+  /** Goes on with a sweep over all chains, by a few pages. Returns the errors. */
+  async #sweep(): Promise<unknown[]> {
+    if (this.#clock() < this.#sweepAt) return []
+    const errors: unknown[] = []
+    for (let pages = 0; pages < pagesInRound; pages += 1) {
+      const { rows } = await headsAfter(this.#sweptTo, chainsInPage).execute(this.#options.db)
+      errors.push(
+        ...(await this.#keepAll(
+          rows.map(({ organization_id, ...head }) => ({ organizationId: organization_id, ...head })),
+        )),
+      )
+      this.#sweptTo = rows.at(-1)?.organization_id ?? ''
+      if (rows.length === chainsInPage) continue
+      this.#sweptTo = ''
+      this.#sweepAt = this.#clock() + sweepEvery
+      break
+    }
+    return errors
+  }
+
+  async #readEnd(organizationId: string, kept: Kept | null): Promise<EndRow | null> {
+    const { rows } = await readEnd(organizationId, kept?.seq ?? 0).execute(this.#options.db)
+    return rows[0] ?? null
+  }
+}
+
+/**
+ * Compares the end of a chain with the checkpoint that was read before. Returns a sentence without a subject for the
+ * first difference; null if there is none.
+ */
+function problemOf(kept: Kept | null, end: EndRow): string | null {
+  if (kept !== null && 'problem' in kept)
+    return `the kept checkpoint of ${kept.seq} entries cannot be used: ${kept.problem}`
+  if (kept !== null && (kept.seq > end.seq || (kept.seq > 0 && end.kept_hash === null)))
+    return `the chain is cut: its kept checkpoint has ${kept.seq} entries`
+  if (kept !== null && kept.seq > 0 && end.kept_hash !== kept.hash)
+    return `entry ${kept.seq} is not the entry of the kept checkpoint`
+  if (end.hash !== (end.seq === chainStart.seq ? chainStart.hash : end.last_hash))
+    return `the head of the chain is not its entry ${end.seq}`
+  return null
+}

@@ -1,0 +1,80 @@
+import { sql } from 'kysely'
+import type { Db } from '../../db/schema/index.ts'
+import { JsonParts } from '../../shared/json-parts.ts'
+import { readBounded } from '../bounded-read.ts'
+import { DomainError } from '../errors.ts'
+import type { ChainEnd } from './checkpoints.ts'
+import { lineOf, type LastLine } from './export-lines.ts'
+import type { StoredEntry } from './verify-entry.ts'
+
+export interface ExportedEntry extends StoredEntry {
+  readonly seq: number
+}
+
+/** Entries in one page. An entry takes about 700 bytes. */
+const entriesInPage = 250
+
+/** Reads the next entries behind `after`, up to `last`. */
+export async function readEntries(
+  db: Db,
+  organizationId: string,
+  after: number,
+  last: number,
+): Promise<readonly ExportedEntry[]> {
+  return readBounded(db, async (trx) => {
+    const { rows } = await sql<ExportedEntry>`
+      select seq, canonical, hash from audit_events
+      where organization_id = ${organizationId} and seq > ${after} and seq <= ${last}
+      order by seq limit ${entriesInPage}`.execute(trx)
+    return rows
+  })
+}
+
+/**
+ * The export of a chain up to the end that was read before. Entries that are appended meanwhile are left out, so the
+ * export ends at its checkpoint. If entries are missing, the export leaves them out, and its check names them. `read`
+ * is called once for each page, and only when the reader has taken the page before.
+ */
+export function exportInParts(
+  read: (after: number, last: number) => Promise<readonly ExportedEntry[]>,
+  { head }: Pick<ChainEnd, 'head'>,
+  lastLine: LastLine,
+): JsonParts {
+  return new JsonParts(async function* () {
+    for (let after = 0; after < head.seq;) {
+      const entries = await read(after, head.seq)
+      const last = entries.at(-1)
+      if (last === undefined) break
+      yield entries.map((entry) => `${lineOf(entry)}\n`).join('')
+      after = last.seq
+    }
+    yield `${JSON.stringify(lastLine)}\n`
+  })
+}
+
+/** A process sends at most this many exports of an organization at the same time. */
+const mostExports = 2
+const retrySeconds = 10
+
+/** Counts the exports that this process sends. */
+export class ExportPlaces {
+  readonly #taken = new Map<string, number>()
+
+  /** Takes a place, and returns a function that gives it back. Throws `rate_limited` if no place is free. */
+  take(organizationId: string): () => void {
+    const taken = this.#taken.get(organizationId) ?? 0
+    if (taken >= mostExports)
+      throw new DomainError(
+        'rate_limited',
+        `${mostExports} exports of this audit log are being sent already: wait until one has ended`,
+        [],
+        retrySeconds,
+      )
+    this.#taken.set(organizationId, taken + 1)
+    return () => {
+      const left = (this.#taken.get(organizationId) ?? 1) - 1
+      if (left === 0) this.#taken.delete(organizationId)
+      else this.#taken.set(organizationId, left)
+    }
+  }
+}

@@ -1,0 +1,134 @@
+import { createHash, createPrivateKey, createPublicKey, sign, verify, type KeyObject } from 'node:crypto'
+
+/*
+ * Signed notes (https://c2sp.org/signed-note) with Ed25519 keys: a text, an empty line, and one line for each
+ * signature. The Go package golang.org/x/mod/sumdb/note reads the same notes and the same verifier keys.
+ */
+
+/** The note or the verifier key is malformed, or no known key has signed the note. The message is one sentence. */
+export class WrongNote extends Error {
+  override readonly name = 'WrongNote'
+}
+
+/** A key that signs notes under any name. */
+export interface SigningKey {
+  readonly privateKey: KeyObject
+  /** 32 bytes. */
+  readonly publicKey: Buffer
+}
+
+/** A key that checks the notes of one name. */
+export interface VerifierKey {
+  readonly name: string
+  /** Four bytes, which signatures of this key begin with. */
+  readonly id: Buffer
+  readonly publicKey: KeyObject
+}
+
+/** The byte that names the algorithm Ed25519 in key ids and verifier keys. */
+const ed25519 = Buffer.from([1])
+/** The DER bytes before the 32 bytes of an Ed25519 key. */
+const privatePrefix = Buffer.from('302e020100300506032b657004220420', 'hex')
+const publicPrefix = Buffer.from('302a300506032b6570032100', 'hex')
+
+const idBytes = 4
+const signatureBytes = 64
+const mostSignatures = 64
+const signatureLine = /^— ([^\s+]+) ([A-Za-z0-9+/]+={0,2})$/
+
+/** Makes the key from 32 secret bytes. The same bytes always give the same key. */
+export function signingKey(seed: Buffer): SigningKey {
+  const privateKey = createPrivateKey({
+    key: Buffer.concat([privatePrefix, seed]),
+    format: 'der',
+    type: 'pkcs8',
+  })
+  const der = createPublicKey(privateKey).export({ format: 'der', type: 'spki' })
+  return { privateKey, publicKey: der.subarray(publicPrefix.length) }
+}
+
+function keyId(name: string, publicKey: Buffer): Buffer {
+  const hash = createHash('sha256').update(`${name}\n`).update(ed25519).update(publicKey)
+  return hash.digest().subarray(0, idBytes)
+}
+
+/** Returns the text that other people need to check the notes of this key and name: `name+id+key`. */
+export function verifierText(name: string, { publicKey }: SigningKey): string {
+  const key = Buffer.concat([ed25519, publicKey]).toString('base64')
+  return `${name}+${keyId(name, publicKey).toString('hex')}+${key}`
+}
+
+/** Reads the result of `verifierText`. Throws WrongNote. */
+export function readVerifierKey(text: string): VerifierKey {
+  const [, name = '', id = '', key = ''] =
+    /^([^\s+]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/]+={0,2})$/.exec(text) ?? []
+  const bytes = Buffer.from(key, 'base64')
+  const publicKey = bytes.subarray(1)
+  if (bytes.length !== 33 || bytes[0] !== 1 || keyId(name, publicKey).toString('hex') !== id)
+    throw new WrongNote('the verifier key is not complete: it has the form `name+id+key`')
+  return {
+    name,
+    id: Buffer.from(id, 'hex'),
+    publicKey: createPublicKey({
+      key: Buffer.concat([publicPrefix, publicKey]),
+      format: 'der',
+      type: 'spki',
+    }),
+  }
+}
+
+/** Signs a text, which must end with a line break, with each of the keys under this name. */
+export function signNote(text: string, name: string, keys: readonly SigningKey[]): string {
+  const lines = keys.map(({ privateKey, publicKey }) => {
+    const signature = sign(null, Buffer.from(text), privateKey)
+    return `— ${name} ${Buffer.concat([keyId(name, publicKey), signature]).toString('base64')}\n`
+  })
+  return `${text}\n${lines.join('')}`
+}
+
+/**
+ * Checks a note and returns its text, with the keys that have signed it. Signatures of unknown keys are ignored. Throws
+ * WrongNote if no known key has signed the note, or if a signature of a known key is wrong.
+ */
+export function openNote(
+  note: string,
+  keys: readonly VerifierKey[],
+): { readonly text: string; readonly signers: readonly VerifierKey[] } {
+  const { text, lines } = partsOf(note)
+  if (lines.length > mostSignatures) throw new WrongNote('the note has too many signatures')
+  const signers = lines.flatMap((line) => {
+    const signer = signerOf(line, keys)
+    if (signer === null) return []
+    if (verify(null, Buffer.from(text), signer.key.publicKey, signer.signature)) return [signer.key]
+    throw new WrongNote('the signature is wrong: the note was changed')
+  })
+  if (signers.length === 0) throw new WrongNote('no known key has signed the note')
+  return { text, signers }
+}
+
+/** Returns the text of a note without any check of its signatures. Throws WrongNote. */
+export const uncheckedText = (note: string): string => partsOf(note).text
+
+function partsOf(note: string): { readonly text: string; readonly lines: readonly string[] } {
+  const middle = note.lastIndexOf('\n\n')
+  // oxlint-disable-next-line eslint/no-control-regex -- A note must not contain any other control character.
+  if (middle < 0 || !note.endsWith('\n') || /[\u0000-\u0009\u000b-\u001f]/.test(note))
+    throw new WrongNote('the text is not a signed note')
+  return { text: note.slice(0, middle + 1), lines: note.slice(middle + 2, -1).split('\n') }
+}
+
+function signerOf(
+  line: string,
+  keys: readonly VerifierKey[],
+): { readonly key: VerifierKey; readonly signature: Buffer } | null {
+  const [, name, encoded] = signatureLine.exec(line) ?? []
+  if (encoded === undefined) throw new WrongNote('a signature line of the note is malformed')
+  const bytes = Buffer.from(encoded, 'base64')
+  const id = bytes.subarray(0, idBytes)
+  const key = keys.find((each) => each.name === name && each.id.equals(id))
+  if (key === undefined) return null
+  const signature = bytes.subarray(idBytes)
+  if (signature.length !== signatureBytes)
+    throw new WrongNote('the signature is wrong: it has another length')
+  return { key, signature }
+}

@@ -1,0 +1,82 @@
+import { createReadStream, readFileSync, statSync } from 'node:fs'
+import { basename } from 'node:path'
+import { parseArgs } from 'node:util'
+import { linesOf, verifyFile, WrongFile, type FileResult } from '../governance/audit/verify-file.ts'
+
+/*
+ * `countersign verify-audit FILE` or `npm run verify-audit -- FILE`: checks an export of an audit log
+ * (docs/audit-log.md). It needs neither the service nor a database nor the network. Prints one line, and exits with 0
+ * if the file is valid, with 1 if it is not or cannot be read, and with 2 after wrong arguments.
+ */
+
+const usage = 'usage: countersign verify-audit FILE [--key VERIFIER_KEY]... [--checkpoint NOTE_FILE]...\n'
+const mostNoteBytes = 64 * 1024
+/** Bytes that are read at once. */
+const chunkBytes = 256 * 1024
+
+interface Arguments {
+  readonly file: string
+  readonly keys: readonly string[]
+  readonly noteFiles: readonly string[]
+}
+
+function argumentsOf(args: string[]): Arguments | null {
+  try {
+    const { values, positionals } = parseArgs({
+      args,
+      allowPositionals: true,
+      options: {
+        key: { type: 'string', multiple: true, default: [] },
+        checkpoint: { type: 'string', multiple: true, default: [] },
+      },
+    })
+    const [file, ...more] = positionals
+    return file === undefined || more.length > 0
+      ? null
+      : { file, keys: values.key, noteFiles: values.checkpoint }
+  } catch {
+    return null
+  }
+}
+
+function readNote(path: string): { name: string; text: string } {
+  if (statSync(path).size > mostNoteBytes) throw new WrongFile(`\`${path}\` is too large for a checkpoint`)
+  return { name: basename(path), text: readFileSync(path, 'utf8') }
+}
+
+function resultLine(
+  { organizationId, entries, hash, verifierKey }: FileResult,
+  keys: readonly string[],
+): string {
+  const trust =
+    keys.length > 0
+      ? 'signed by the given key'
+      : `signed by the key in the file, which you must compare with the key of your service: ${verifierKey}`
+  return `valid: ${entries} entries of ${organizationId}, the last with the hash ${hash}; ${trust}`
+}
+
+async function main(): Promise<void> {
+  const given = argumentsOf(process.argv.slice(2))
+  if (given === null) {
+    process.stderr.write(usage)
+    process.exitCode = 2
+    return
+  }
+  try {
+    const { file, keys, noteFiles } = given
+    const notes = noteFiles.map(readNote)
+    const result = await verifyFile(linesOf(createReadStream(file, { highWaterMark: chunkBytes })), {
+      keys,
+      notes,
+    })
+    process.stdout.write(`${resultLine(result, keys)}\n`)
+  } catch (error) {
+    // An error of the file system names the path and the reason.
+    const isWrong = error instanceof WrongFile
+    process.stdout.write(isWrong ? `not valid: ${error.message}\n` : '')
+    process.stderr.write(isWrong ? '' : `error: ${(error as Error).message}\n`)
+    process.exitCode = 1
+  }
+}
+
+await main()

@@ -1,0 +1,92 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach } from '@jest/globals'
+import { createDatabase, createPool } from '../../../src/db/connect.ts'
+import { Checkpoints, type CheckpointsOptions } from '../../../src/governance/audit/checkpoints.ts'
+import { createLog } from '../../../src/shared/log.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/stack.ts'
+import {
+  appendMarked,
+  createOrganization,
+  openCombiner,
+  organizationId,
+  query,
+  verifier,
+} from './chain-fixture.ts'
+
+let database: TestDatabase
+let folder: string
+let closers: (() => Promise<unknown>)[]
+
+/** Gives each test of the file a database with an empty chain, and an empty folder. */
+export function eachWithFolder(): void {
+  beforeEach(async () => {
+    database = await createTestDatabase()
+    folder = mkdtempSync(join(tmpdir(), 'checkpoints-'))
+    closers = []
+    await createOrganization(database.adminUrl)
+  })
+  afterEach(async () => {
+    for (const close of closers) await close()
+    await database.drop()
+    rmSync(folder, { recursive: true, force: true })
+  })
+}
+
+/** The encryption key of the processes. */
+export const key = randomBytes(32)
+const log = createLog({ level: 'silent', process: 'test', processId: 'test', folder: null })
+
+/** A process that appends entries and keeps checkpoints. */
+export function startProcess(options: Partial<CheckpointsOptions> = {}) {
+  const conflicts: string[] = []
+  const pool = createPool({ url: database.appUrl, max: 2 })
+  const checkpoints = new Checkpoints({
+    db: createDatabase(pool),
+    encryptionKeys: [key],
+    folder,
+    log,
+    onConflict: (_organization, problem) => conflicts.push(problem),
+    ...options,
+  })
+  const { combiner, close } = openCombiner(database.appUrl, {
+    onCommitted: ({ organizationId: id, head }) => checkpoints.note(id, head),
+  })
+  closers.push(close, () => pool.end())
+  const append = async (count: number, of = organizationId): Promise<void> => {
+    for (let entry = 0; entry < count; entry += 1) await combiner.join(of, appendMarked, `${entry}`)
+  }
+  return { checkpoints, conflicts, append }
+}
+
+export const filesOf = (of = organizationId): string[] => readdirSync(join(folder, of))
+export const fileName = (seq: number): string => `${String(seq).padStart(15, '0')}.note`
+export const pathOf = (seq: number): string => join(folder, organizationId, fileName(seq))
+
+/** Verifies the chain with what this process has kept. */
+export async function verifyWith(checkpoints: Checkpoints) {
+  const kept = await checkpoints.kept(organizationId)
+  return verifier.verify({ databaseUrl: database.appUrl, appRole: 'countersign_app', organizationId, kept })
+}
+
+/** As a superuser: cuts the chain behind `seq`, and sets its head back. */
+export function cut(seq: number): Promise<unknown> {
+  return query(database.adminUrl, async (client) => {
+    await client.query('alter table audit_events disable trigger all')
+    await client.query('delete from audit_events where seq > $1', [seq])
+    await client.query(
+      'update chain_head set seq = $1, hash = (select hash from audit_events where seq = $1)',
+      [seq],
+    )
+    await client.query('alter table audit_events enable trigger all')
+  })
+}
+
+/** Runs statements as a superuser. */
+export const asSuperuser: (work: Parameters<typeof query<void>>[1]) => Promise<void> = (work) =>
+  query(database.adminUrl, work)
+
+export const addOrganization = (id: string): Promise<unknown> => createOrganization(database.adminUrl, id)
+export const folderOf = (of = organizationId): string => join(folder, of)

@@ -1,0 +1,174 @@
+import { readFileSync, utimesSync } from 'node:fs'
+import { describe, expect, jest, test } from '@jest/globals'
+import { sha256 } from '../../../src/shared/canonical-json.ts'
+import { organizationId } from './chain-fixture.ts'
+import {
+  addOrganization,
+  asSuperuser,
+  cut,
+  eachWithFolder,
+  fileName,
+  filesOf,
+  pathOf,
+  startProcess,
+  verifyWith,
+} from './checkpoint-fixture.ts'
+
+eachWithFolder()
+
+describe('a kept checkpoint', () => {
+  test('is that of the newest entry, and replaces earlier ones', async () => {
+    const { append, checkpoints, conflicts } = startProcess()
+    expect(await checkpoints.kept(organizationId)).toBeNull()
+    await append(3)
+    await checkpoints.keep()
+    await append(2)
+    await checkpoints.keep()
+    expect(filesOf()).toEqual([fileName(5)])
+    expect(readFileSync(pathOf(5), 'utf8')).toBe((await checkpoints.end(organizationId)).note)
+    expect(await verifyWith(checkpoints)).toMatchObject({ valid: true, entries: 5, first_mismatch: null })
+    expect(conflicts).toEqual([])
+  })
+
+  test('is not written again while the chain does not grow', async () => {
+    const { append, checkpoints } = startProcess()
+    await append(1)
+    await checkpoints.keep()
+    utimesSync(pathOf(1), 1, 1)
+    await checkpoints.keep({ sweep: true })
+    expect(filesOf()).toEqual([fileName(1)])
+    expect(await verifyWith(checkpoints)).toMatchObject({ valid: true })
+  })
+
+  test('has one file for each organization', async () => {
+    const other = 'org_01J00000000000000000000001'
+    await addOrganization(other)
+    const { append, checkpoints } = startProcess()
+    await append(3)
+    await append(2, other)
+    await checkpoints.keep()
+    expect([filesOf(), filesOf(other)]).toEqual([[fileName(3)], [fileName(2)]])
+  })
+
+  test('is only logged if no folder is set', async () => {
+    const info = jest.fn()
+    const { append, checkpoints } = startProcess({ folder: null, log: { info } as never })
+    await append(3)
+    await checkpoints.keep({ sweep: true })
+    await checkpoints.keep({ sweep: true })
+    const { note } = await checkpoints.end(organizationId)
+    expect(info.mock.calls).toEqual([
+      [{ organization_id: organizationId, seq: 3, checkpoint: note }, 'checkpoint of the audit log'],
+    ])
+  })
+})
+
+describe('a superuser who cuts the end of the chain and sets the head back', () => {
+  const shorter = {
+    seq: 8,
+    id: null,
+    reason: 'checkpoint',
+    expected: '10 entries, by the kept checkpoint',
+    found: '7 entries',
+  }
+
+  test('is noticed by verification, and by the next checkpoint, which is not made', async () => {
+    const { append, checkpoints, conflicts } = startProcess()
+    await append(10)
+    await checkpoints.keep()
+    await cut(7)
+    expect(await verifyWith(checkpoints)).toMatchObject({
+      valid: false,
+      entries: 7,
+      head: { seq: 7 },
+      first_mismatch: shorter,
+    })
+    const { note, problem } = await checkpoints.end(organizationId)
+    expect({ note, problem }).toEqual({
+      note: readFileSync(pathOf(10), 'utf8'),
+      problem: 'the chain is cut: its kept checkpoint has 10 entries',
+    })
+    await append(1)
+    await checkpoints.keep()
+    expect(conflicts).toEqual(['the chain is cut: its kept checkpoint has 10 entries'])
+    expect(filesOf()).toEqual([fileName(10)])
+  })
+
+  test('is noticed also after the chain has grown beyond the checkpoint', async () => {
+    const { append, checkpoints, conflicts } = startProcess()
+    await append(10)
+    await checkpoints.keep()
+    const hash = (await checkpoints.end(organizationId)).head.hash
+    await cut(7)
+    await append(5)
+    await checkpoints.keep()
+    expect(conflicts).toEqual(['entry 10 is not the entry of the kept checkpoint'])
+    expect(filesOf()).toEqual([fileName(10)])
+    expect(await verifyWith(checkpoints)).toMatchObject({
+      valid: false,
+      entries: 9,
+      first_mismatch: { seq: 10, id: expect.stringMatching(/^evt_/), reason: 'checkpoint', expected: hash },
+    })
+  })
+
+  test('is noticed if it happens before the checkpoint is made', async () => {
+    const { append, checkpoints } = startProcess()
+    await append(10)
+    await cut(7)
+    await checkpoints.keep()
+    expect(await verifyWith(checkpoints)).toMatchObject({ valid: false, first_mismatch: shorter })
+  })
+
+  test('is noticed by a sweep without any request', async () => {
+    const { append, checkpoints } = startProcess()
+    await append(10)
+    await checkpoints.keep()
+    await cut(7)
+    const another = startProcess()
+    await another.checkpoints.keep({ sweep: true })
+    expect(another.conflicts).toEqual(['the chain is cut: its kept checkpoint has 10 entries'])
+  })
+})
+
+test('a chain that is rewritten as a whole has another entry than its checkpoint', async () => {
+  const { append, checkpoints, conflicts } = startProcess()
+  await append(3)
+  await checkpoints.keep()
+  await asSuperuser(async (client) => {
+    await client.query('alter table audit_events disable trigger all')
+    let prev = '0'.repeat(64)
+    for (let seq = 1; seq <= 3; seq += 1) {
+      const { rows } = await client.query('select canonical from audit_events where seq = $1', [seq])
+      const canonical = rows[0].canonical
+        .replace('"ok"', '"no"')
+        .replace(/"prev_hash":"\w{64}"/, `"prev_hash":"${prev}"`)
+      prev = sha256(canonical)
+      await client.query('update audit_events set canonical = $2, hash = $3 where seq = $1', [
+        seq,
+        canonical,
+        prev,
+      ])
+    }
+    await client.query('update chain_head set hash = $1', [prev])
+  })
+  expect(await verifyWith(checkpoints)).toMatchObject({
+    valid: false,
+    entries: 2,
+    first_mismatch: { seq: 3, reason: 'checkpoint' },
+  })
+  await append(1)
+  await checkpoints.keep()
+  expect(conflicts).toEqual(['entry 3 is not the entry of the kept checkpoint'])
+})
+
+test('no checkpoint is signed of a head that is not the last entry', async () => {
+  const { append, checkpoints } = startProcess()
+  await append(3)
+  await asSuperuser(
+    async (client) => void (await client.query(`update chain_head set hash = repeat('1', 64)`)),
+  )
+  expect(await checkpoints.end(organizationId)).toMatchObject({
+    note: null,
+    problem: 'the head of the chain is not its entry 3',
+  })
+})
