@@ -14,9 +14,8 @@ const addresses = z.object({
  * Returns the environment for an operator's program.
  * - If DATABASE_URL is set, returns `env` unchanged.
  * - Otherwise adds the database, the Temporal server, the keys, and the folders of logs and checkpoints of `npm start`.
- *   These values come
- *   from its data folder (`DATA_DIR`, default `.data`). `say` gets a line that names the database, without its
- *   password.
+ *   These values come from its data folder (`DATA_DIR`, default `.data`). `say` gets a line that names the database,
+ *   without its password.
  * - If the data folder has no bootstrap.json, returns `env` unchanged. A later check reports the missing variables.
  * Throws if the folder's files cannot be read.
  */

@@ -226,15 +226,6 @@ test('a refusal over a quota', async () => {
   await home.owner.good('PATCH', organization, { workflow_runs_per_hour: 600_000 })
 })
 
-test('a checkpoint of the audit log is kept in the data folder', () => {
-  const folder = join(
-    home.stack.dataDir,
-    'audit-checkpoints',
-    home.stack.bootstrap<{ organization_id: string }>().organization_id,
-  )
-  expect(readdirSync(folder)).toEqual([expect.stringMatching(/^\d{15}\.note$/)])
-})
-
 test('the metrics of API and worker show what has happened', () => expectMetrics(home.stack))
 
 test('requests of many kinds, none of which reaches Temporal with its words', async () => {
@@ -298,6 +289,7 @@ test('the planted secrets are in no log, in no metric and not in Temporal’s da
   expect(files.filter((path) => isHeld(readFileSync(path)))).toEqual([])
   expect(isHeld(Buffer.from(home.stack.output()))).toBe(false)
   expect(files.some((path) => path.endsWith('temporal.db'))).toBe(true)
+  expect(inFolder(join(dataDir, 'audit-checkpoints')).join()).toMatch(/\d{15}\.note/)
   const names = readdirSync(join(dataDir, 'logs'))
   expect(names).toEqual(
     expect.arrayContaining(['api.log', 'postgres.log', 'supervisor.log', 'temporal.log', 'worker.log']),
