@@ -141,7 +141,8 @@ export const access = {
   'PATCH /organizations/{id}/rules/{rule}': needs('rules:write', 'admin', 'rule'),
   'DELETE /organizations/{id}/rules/{rule}': needs('rules:write', 'admin', 'rule'),
   'POST /organizations/{id}/rules/test': needs('rules:read', 'member', 'organization'),
-  // Only people who may see the parameters of calls may ask which of these calls a condition fits.
+  // The conditions of a draft can ask what the parameters of calls were. So only people who may see these parameters
+  // may send a backtest.
   'POST /organizations/{id}/rules/backtest': needs('rules:read', 'admin', 'organization'),
   'GET /organizations/{id}/rules/analysis': needs('rules:read', 'member', 'organization'),
   'POST /organizations/{id}/rules/diff': needs('rules:read', 'member', 'organization'),

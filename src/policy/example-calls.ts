@@ -14,7 +14,7 @@ import {
   type SideEffect,
 } from './types.ts'
 
-/** A call in the form in which `rules/test` takes it. */
+/** A call in the form of `rules/test`. */
 export interface ExampleCall {
   readonly source: CallSource
   readonly tool: string
@@ -23,7 +23,7 @@ export interface ExampleCall {
   readonly labels: readonly Label[]
 }
 
-/** The values of a call by their dotted paths. */
+/** The values of a call. The key is a dotted path such as `message.body`, or `*` for any parameter. */
 export type Assignment = ReadonlyMap<string, Json>
 
 /** The parts of an example, which can be changed one by one. */
@@ -33,7 +33,10 @@ export interface Draft {
   readonly values: Assignment
 }
 
-/** Returns null if no tool takes such a call: a tool of the catalogue has no other parameters than its own. */
+/**
+ * Makes an example from its parts. Returns null if no tool takes such a call. This is the case if a tool of the
+ * catalogue does not have one of the parameters, or if one value is in the way of another value.
+ */
 export function exampleOf({ head, labels, values }: Draft): ExampleCall | null {
   const params = paramsOf(head, values)
   if (params === null) return null
@@ -46,7 +49,7 @@ export function exampleOf({ head, labels, values }: Draft): ExampleCall | null {
   }
 }
 
-/** The call as rules see it; null if it is refused before any rule. */
+/** Returns the call as rules see it. Returns null if the call is refused before any rule is asked. */
 export function callOf(example: ExampleCall): Call | null {
   const { source, tool, side_effect: sideEffect, labels } = example
   const params = source === 'agents' ? withPlainPaths(tool, example.params) : example.params
@@ -98,7 +101,7 @@ function isMatch(policy: CompiledPolicy, draft: Draft): boolean {
 }
 
 /**
- * Looks for a call that the rule matches, one for each of some tools. Not every rule gets one, because only a few
+ * Looks for calls that the rule matches, at most one call for each tool of `headsOf`. May find none, because only a few
  * combinations are tried.
  */
 export function witnessesOf(rule: Matching): Draft[] {
@@ -126,7 +129,9 @@ export function witnessesOf(rule: Matching): Draft[] {
   })
 }
 
-/** Each value by itself, no value (undefined), and all values in a list. */
+/**
+ * Returns the choices for one parameter: each value by itself, no value (undefined), and a list of the simple values.
+ */
 const choicesFor = (values: readonly Json[]): (Json | undefined)[] => [
   ...values,
   undefined,

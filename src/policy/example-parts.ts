@@ -9,8 +9,8 @@ import { toolSideEffects } from './tool-side-effects.ts'
 import type { CallSource, Json, Label, SideEffect } from './types.ts'
 
 /*
- * The parts from which examples of calls are built: tools, labels and values that the conditions of rules mention, and
- * some that they do not.
+ * Examples of calls are built from these parts: tools, labels and values. The conditions of rules mention most of them,
+ * but not all.
  */
 
 /** A call without its parameters and labels. */
@@ -24,10 +24,13 @@ export interface Head {
 const mostHeads = 6
 /** At most this many values of a list in a rule are taken. */
 const mostOfList = 3
-/** The tool of an agent's protocol server that no rule mentions. */
+/** A tool of an agent's protocol server. Probably no rule mentions it. */
 const anyProtocolTool = 'mcp__server__tool'
 
-/** Some tools that the rule covers, as workflows and agents call them. Tools that have all its parameters come first. */
+/**
+ * Returns some tools that the rule covers, as workflows and agents call them. Leaves out tools of workflows that do not
+ * have all parameters of the rule.
+ */
 export function headsOf(rule: Matching): Head[] {
   const { tools, applies_to: sources = ['workflows', 'agents'], side_effects: effects } = rule
   const fits = (tool: string): boolean => tools?.some((glob) => matchesGlob(glob, tool)) ?? true
@@ -54,14 +57,17 @@ export function headsOf(rule: Matching): Head[] {
 
 const firstOf = (path: string): string => path.split('.')[0] ?? path
 
-/** A name that matches the glob, and few other globs. */
+/** Returns a name that matches the glob. Few other globs match this name. */
 const nameFor = (glob: string): string => glob.replaceAll('*', 'any').replaceAll('?', 'q')
 
 const effectOfAgentTool = (tool: string): SideEffect =>
   agentTool(tool)?.sideEffect ??
   (tool.startsWith('mcp__') ? protocolToolSideEffect(tool).sideEffect : 'write')
 
-/** Sets of labels at the borders of the rule's conditions. The first set meets them, if any set does. */
+/**
+ * Returns sets of labels that just meet the rule's conditions, or just do not meet them. Usually the first set meets
+ * them.
+ */
 export function labelSetsOf(rule: Matching): (readonly Label[])[] {
   const { any_of: any = [], all_of: all = [], none_of: none = [] } = rule.labels ?? {}
   const sources = (rule.params ?? []).flatMap((condition) =>
@@ -85,7 +91,7 @@ const unique = <T>(values: readonly T[]): T[] => [...new Set(values)]
 export const otherText = 'something else'
 const otherAddress = 'someone@outside.example'
 
-/** Values at the borders of a condition: some that fit, and some that do not. */
+/** Returns values for a condition: some that fit, and some that do not fit. */
 export function valuesOf({ operator, value }: ParamCondition): Json[] {
   const listed = (Array.isArray(value) ? value : [value]).slice(0, mostOfList)
   switch (operator) {

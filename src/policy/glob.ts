@@ -60,8 +60,8 @@ export function globsMeet(a: string, b: string): boolean {
 }
 
 /**
- * Whether every name that matches `glob` certainly matches `other`. An answer `false` may be wrong: `?*` and `*?` match
- * the same names, but no proof is found. Takes |glob|·|other| steps.
+ * Returns whether every name that matches `glob` certainly matches `other`. The answer `false` can be wrong. Example:
+ * `?*` and `*?` match the same names, but the answer is `false`. Takes |glob|·|other| steps.
  */
 export function isWithinGlob(glob: string, other: string): boolean {
   // fits[i]: whether the first i characters of `glob` fit the part of `other` that was read so far.

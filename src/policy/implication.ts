@@ -4,12 +4,12 @@ import { isWithin, ruleDomain } from './readers/hosts.ts'
 import type { RuleBody } from './rule.ts'
 
 /*
- * Proves that every call that one rule matches is also matched by another rule. The answer `true` is always right. The
+ * Tries to prove that a rule matches every call that another rule matches. The answer `true` is always right. The
  * answer `false` only means that no proof was found. test/policy/implication.test.ts compares the answers with `decide`
  * for random rules and calls.
  *
- * The proof compares field by field, and condition by condition. It covers calls that the service accepts: their
- * parameters have at most 64 nested levels, so every condition can be evaluated.
+ * The proof compares field by field, and condition by condition. It covers calls that the service accepts. The
+ * parameters of such a call have at most 64 nested levels, so every condition can be evaluated.
  */
 
 /** The fields of a rule that say which calls it matches. */
@@ -24,10 +24,10 @@ export interface Steps {
   take(steps?: number): boolean
 }
 
-/** Whether each call that `narrow` matches is certainly matched by `wide` too. */
+/** Returns whether `wide` certainly matches each call that `narrow` matches. */
 export function implies(narrow: Matching, wide: Matching, steps: Steps): boolean {
-  // An `allow` rule needs every element of a list to fit, and other rules need one. So a match of a rule that restricts
-  // proves no match of an `allow` rule.
+  // In an `allow` rule, every element of a list must fit. In other rules, one fitting element is enough. So a match of
+  // another rule does not prove a match of an `allow` rule.
   if (narrow.verdict !== 'allow' && wide.verdict === 'allow') return false
   return (
     isPart(narrow.side_effects, wide.side_effects, everySideEffect) &&
@@ -62,7 +62,7 @@ function labelsImply(narrow: Matching['labels'], wide: Matching['labels'], steps
   const { any_of: any, all_of: all = [], none_of: none = [] } = narrow ?? {}
   if (!steps.take(sizeOf(narrow) + sizeOf(wide))) return false
   const [wideAny, certain, excluded] = [new Set(wide.any_of), new Set(all), new Set(none)]
-  // Labels that the call must have, one of them at least. A label of `none_of` cannot be it.
+  // The call has at least one of these labels. It cannot be a label of `none_of`.
   const possible = any?.filter((label) => !excluded.has(label)) ?? []
   const [only] = possible
   if (possible.length === 1 && only !== undefined) certain.add(only)
@@ -93,9 +93,9 @@ const isNegative = ({ operator }: ParamCondition): boolean =>
   operator === 'not_in' || operator === 'domain_not_in'
 
 /**
- * Whether `wide` reads all values that `narrow` reads. `*` reads all values of all parameters. A rule that restricts
- * needs one of them to fit, so a fitting value of one parameter is enough. This does not hold for `exists`, nor for
- * operators that fit absent values.
+ * Whether `wide` reads all values that `narrow` reads. `*` reads all values of all parameters. In a rule that
+ * restricts, one fitting value is enough. So a fitting value of one parameter also fits `*`. This is not certain for
+ * paths with a dot, for `exists` and `from_label`, and for operators that fit absent values.
  */
 const isAtSamePlace = (narrow: ParamCondition, wide: ParamCondition, { verdict }: Matching): boolean =>
   narrow.param === wide.param ||
@@ -107,8 +107,8 @@ const isAtSamePlace = (narrow: ParamCondition, wide: ParamCondition, { verdict }
     narrow.operator !== 'from_label')
 
 /**
- * Whether a value that fits `narrow` also fits `wide`. Both read the same values. `isAllow`: both conditions belong to
- * `allow` rules.
+ * Whether a value that fits `narrow` also fits `wide`. Both conditions read the same values. `isAllow` means that both
+ * conditions belong to `allow` rules.
  */
 function conditionImplies(
   narrow: ParamCondition,
@@ -138,8 +138,8 @@ function isSubset(part: readonly unknown[], whole: readonly unknown[]): boolean 
 }
 
 /**
- * In rules that restrict, a domain also covers every domain below it. In `allow` rules it covers those that have the
- * same owner, so a part of a domain is not certainly covered.
+ * In rules that restrict, a domain also covers every domain below it. In `allow` rules, a domain covers only domains of
+ * the same owner. So a domain below it is not certainly covered.
  */
 function domainsWithin(
   inner: readonly unknown[],

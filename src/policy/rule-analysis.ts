@@ -16,7 +16,7 @@ export interface Finding {
    * - `matches_nothing`: the rule's own conditions contradict each other.
    * - `duplicate`: another rule has the same conditions and verdict.
    * - `contradicts`: another rule has the same conditions and a stricter verdict.
-   * - `never_decides`: another rule that is at least as strict matches all calls of the rule.
+   * - `never_decides`: another rule is at least as strict, and matches all calls of this rule.
    */
   readonly kind: (typeof findingKinds)[number]
   /** The rule without effect. */
@@ -29,8 +29,8 @@ export interface Finding {
 }
 
 /**
- * Finds rules that never decide a call. `rules` are in the order in which they were saved; inactive rules are left out.
- * After each rule, yields its finding, or null if it has none. Ends early when `steps` are used up.
+ * Finds rules that never decide a call. `rules` are in the order in which they were saved. Leaves out inactive rules.
+ * After each rule, yields the finding of this rule, or null if there is none. Ends early when `steps` are used up.
  */
 export function* analyzeRules(rules: readonly StoredRule[], steps: Steps): Generator<Finding | null> {
   const sound = rules.filter((rule) => rule.status !== 'inactive' && isSound(rule))
@@ -40,7 +40,10 @@ export function* analyzeRules(rules: readonly StoredRule[], steps: Steps): Gener
   }
 }
 
-/** Whether the saved rule has the form of a rule. Another one is not analyzed, since parts of it match every call. */
+/**
+ * Whether the saved rule has the form of a rule. A damaged rule is not analyzed, because a damaged condition can match
+ * every call.
+ */
 const isSound = (rule: StoredRule): boolean => form.safeParse(rule).success
 const form = z.object(ruleShape)
 
@@ -78,8 +81,8 @@ function findingFor(
 }
 
 /**
- * Whether `other` decides each call that both rules match, and `rule` does not even make the approval of the call
- * stricter. `isEarlier`: `other` was saved before `rule`.
+ * Whether `other` decides each call that both rules match, and `rule` does not make the approval of such a call
+ * stricter. `isEarlier` means that `other` was saved before `rule`.
  */
 function isStricter(other: StoredRule, rule: StoredRule, isEarlier: boolean): boolean {
   if (rank[other.verdict] !== rank[rule.verdict]) return rank[other.verdict] > rank[rule.verdict]
@@ -99,7 +102,10 @@ function asksForMore(other: StoredRule, rule: StoredRule): boolean {
   )
 }
 
-/** Whether the conditions of both rules mean the same, apart from what the verdict changes in their meaning. */
+/**
+ * Whether the conditions of both rules mean the same. The verdict of a rule also changes what conditions mean. This
+ * difference is ignored, because both rules are compared as `deny` rules.
+ */
 function hasSameConditions(a: StoredRule, b: StoredRule, steps: Steps): boolean {
   const [one, two] = [
     { ...a, verdict: 'deny' as const },
@@ -123,7 +129,7 @@ function messageFor(kind: Finding['kind'], rule: StoredRule, other: StoredRule):
   return `${quoted(rule)} ${never}: rule ${by} matches every call that it matches, and is at least as strict.`
 }
 
-/** A call that the decision core says both rules match. */
+/** Returns a call that both rules match, as `decide` says. Returns null if no such call was found. */
 function sharedCall(rule: StoredRule, other: StoredRule): ExampleCall | null {
   const compiled = [rule, other].map((each) => compileRule(each)).filter((each) => each !== null)
   const policy = joinRules({ rules: compiled, labelRules: [], approvalsEnabled: true })

@@ -9,7 +9,7 @@ import { unionLabels, type Json, type Label } from './types.ts'
  * the rules mention. Nothing is proven if no such call is found.
  */
 
-/** A call that gets another verdict from the second set of rules than from the first. */
+/** A call for which the two sets of rules give different verdicts. */
 export interface Change {
   readonly from: Decided
   readonly to: Decided
@@ -22,14 +22,14 @@ export interface RuleSets {
   readonly approvalsEnabled: boolean
 }
 
-/** At most this many of the values, labels and tools in the rules are tried with each rule. */
+/** The limits of what is tried with each rule: values of each parameter, sets of labels, and tools. */
 const mostValues = 40
 const mostLabelSets = 30
 const mostTools = 30
 
 /**
- * Tries calls, and keeps the smallest example for each change of verdict and each pair of deciding rules. Yields after
- * each step. A step is a call that was tried, or a rule that was read. `changes` grows meanwhile.
+ * Tries calls. For each pair of verdicts and each pair of deciding rules, puts the smallest example into `changes`.
+ * Yields after each step. A step is a call that was tried, or a rule that was read.
  */
 export function* findChanges(sets: RuleSets, changes: Map<string, Change>): Generator<void> {
   const policies = [sets.from, sets.to].map((rules) =>
@@ -63,7 +63,10 @@ function changeFor([before, after]: [CompiledPolicy, CompiledPolicy], draft: Dra
   return from.verdict === to.verdict ? null : { from, to, example }
 }
 
-/** Leaves out labels and parameters as long as the same rules decide, with the same verdicts. */
+/**
+ * Leaves out each label and each parameter that the example does not need. The same rules still decide, with the same
+ * verdicts.
+ */
 function shrunk(policies: [CompiledPolicy, CompiledPolicy], draft: Draft, key: string): Change {
   let small = draft
   const tries = [
@@ -78,7 +81,7 @@ function shrunk(policies: [CompiledPolicy, CompiledPolicy], draft: Draft, key: s
   return changeFor(policies, small) as Change
 }
 
-/** Rules that only one of the sets has, then the others. */
+/** Returns the rules that only one of the sets has (`changed`), and the rules that both sets have (`same`). */
 function changedFirst({ from, to }: RuleSets): {
   readonly changed: StoredRule[]
   readonly same: StoredRule[]
@@ -94,7 +97,7 @@ function changedFirst({ from, to }: RuleSets): {
   }
 }
 
-/** The rule without the fields that do not matter for its decisions. */
+/** Returns the rule as text, without the fields that do not matter for its decisions. */
 const contentOf = (rule: StoredRule): string =>
   JSON.stringify(
     Object.entries(rule)
@@ -102,7 +105,7 @@ const contentOf = (rule: StoredRule): string =>
       .sort(([a], [b]) => (a < b ? -1 : 1)),
   )
 
-/** The calls to try. Calls close to the rules that differ come first. null: a rule was read, and gave no call. */
+/** Yields the calls to try. Calls that are made from changed rules come first. Yields null after a rule was read. */
 function* draftsFor(sets: RuleSets): Generator<Draft | null> {
   const { changed, same } = changedFirst(sets)
   const active = [...changed, ...same].filter(({ status }) => status === 'active')
@@ -136,7 +139,7 @@ interface Parts {
   readonly values: ReadonlyMap<string, readonly Json[]>
 }
 
-/** Changes one part of a draft, or one value together with the labels. */
+/** Yields variations of a draft. In each variation, one part is different, or one value and the labels. */
 function* variationsOf(draft: Draft, { heads, labelSets, values }: Parts): Generator<Draft> {
   for (const head of heads) yield { ...draft, head }
   for (const labels of labelSets) yield { ...draft, labels }
@@ -161,7 +164,7 @@ const merged = (one: Draft, two: Draft): Draft => ({
 const without = (values: Draft['values'], path: string): Draft['values'] =>
   new Map([...values].filter(([each]) => each !== path))
 
-/** The tools, labels and values that the rules mention. Those that only one of the sets mentions come first. */
+/** Returns the tools, labels and values that the rules mention. What only one of the sets mentions comes first. */
 function partsOf({ from, to }: RuleSets, active: readonly StoredRule[]): Parts {
   const valuesAt = new Map<string, Map<string, Json>>()
   const add = (path: string, value: Json): void => {
@@ -182,7 +185,7 @@ function partsOf({ from, to }: RuleSets, active: readonly StoredRule[]): Parts {
   }
 }
 
-/** Parts of the first rules, until there are enough. */
+/** Returns at most `most` different parts. Begins with the parts of the first rule. */
 function someDistinct<T>(
   rules: readonly StoredRule[],
   partsIn: (rule: StoredRule) => readonly T[],
@@ -211,7 +214,7 @@ interface Compared {
   readonly value: string | number | boolean
 }
 
-/** The values that conditions compare, each with its parameter. */
+/** Returns the values that conditions compare, each with its parameter. */
 const comparedIn = (rules: readonly StoredRule[]): Compared[] =>
   rules.flatMap(({ params = [] }) =>
     params.flatMap(({ param, operator, value }) =>
@@ -227,6 +230,6 @@ const labelsIn = (rules: readonly StoredRule[]): Label[] =>
     ...params.flatMap((condition) => (condition.operator === 'from_label' ? condition.value : [])),
   ])
 
-/** The value itself, and an address in case that the value is a domain. */
+/** Returns the value. If the value may be a domain, also returns an address in this domain. */
 const near = (value: Compared['value']): Json[] =>
   typeof value === 'string' && value.includes('.') ? [value, `someone@${value}`] : [value]

@@ -9,17 +9,21 @@ import { no, yes } from './tri.ts'
 import { rank, type Label, type Verdict } from './types.ts'
 import { Hole } from './values.ts'
 
-/** A verdict of rules that holds for all parameters. */
+/** A verdict that the rules give for all possible parameters. */
 export interface CertainVerdict {
   readonly verdict: Verdict
-  /** A rule that gives this verdict for all parameters. null if no rule is needed for it, because it is `allow`. */
+  /**
+   * The name of a rule that gives this verdict for all parameters. Is null if no rule certainly matches. Then the
+   * verdict is `allow`.
+   */
   readonly ruleName: string | null
   readonly explanation: string
 }
 
 /**
  * Decides a call whose parameters are unknown. Returns null if the parameters could change the verdict, or if the call
- * is too large to evaluate. The labels of the sources of parameters must be labels of the call. Pure, and never throws.
+ * is too large to evaluate. The labels of the call must include the labels of all sources of parameters. Pure, and
+ * never throws.
  */
 export function decideWithoutParams(
   policy: CompiledPolicy,

@@ -36,7 +36,7 @@ const recordingSeconds = 10
  * database may have been unreachable before.
  */
 const keepingSeconds = 60
-/** A checkpoint is made at least every minute while a chain grows, so the rounds have less than a minute between them. */
+/** Seconds between two rounds of checkpoints. While a chain grows, a checkpoint must be made at least every minute. */
 const checkpointSeconds = 30
 
 const config = orFail(() => readProcessConfig(['LOG_DIR', 'AUDIT_CHECKPOINT_DIR']))

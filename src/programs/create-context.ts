@@ -57,7 +57,8 @@ export function createContext(
   const notifier = createNotifier({ config, pool, log })
   const close = async (): Promise<void> => {
     await notifier.close()
-    // A program that ends keeps the checkpoints of its last entries. If this fails, a sweep of another process does it.
+    // A program keeps the checkpoints of its last entries before it ends. If this fails, a sweep of another process
+    // makes these checkpoints later.
     await context.checkpoints.keep().catch((error: unknown) => {
       log.warn({ err: error }, 'the last checkpoints of the audit log were not kept')
     })

@@ -5,8 +5,8 @@ import { linesOf, verifyFile, WrongFile, type FileResult } from '../governance/a
 
 /*
  * `countersign verify-audit FILE` or `npm run verify-audit -- FILE`: checks an export of an audit log
- * (docs/audit-log.md). It needs neither the service nor a database nor the network. Prints one line, and exits with 0
- * if the file is valid, with 1 if it is not or cannot be read, and with 2 after wrong arguments.
+ * (docs/audit-log.md). Needs no service, no database and no network. Prints one line. The exit code is 0 if the file is
+ * valid. It is 1 if the file is not valid or cannot be read, and 2 after wrong arguments.
  */
 
 const usage = 'usage: countersign verify-audit FILE [--key VERIFIER_KEY]... [--checkpoint NOTE_FILE]...\n'

@@ -27,7 +27,7 @@ describe('places for calls', () => {
     }
     let taken = 0
     for (let n = 0; n < 8; n += 1) taken += await hanging(`hanging ${n}`)
-    // The last organizations have two calls at work each, which do not count as outside.
+    // The calls of the last organizations stay at work, and do not count as `outside`.
     expect(taken).toBeLessThan(callSlots)
   })
 

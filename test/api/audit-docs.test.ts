@@ -15,7 +15,7 @@ const alike = (text: string): string =>
     .replace(/\d+ entries/, 'N entries')
 
 test('the page’s commands do what it says', async () => {
-  // The folder of the reader is not the repository, in which `npx` finds the command.
+  // The commands run outside the repository, and `npx` finds the command only in the repository.
   const before = `npx() { shift; '${process.execPath}' '${program}' "$@"; }`
   const outputs = await readDocsPage(page, { before })
   expect(outputs.map(alike)).toEqual(['', ...shownOutputs(page).map(alike)])

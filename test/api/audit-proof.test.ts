@@ -57,7 +57,7 @@ async function check(text: string, trusted: Partial<Trusted> = {}) {
   return verifyFile(linesOf(chunks()), { keys: [], notes: [], ...trusted })
 }
 
-/** As a superuser: deletes the last entries, and sets the head back. */
+/** Deletes the last entries as a superuser, and sets the head back. */
 const cut = (entries: number): Promise<unknown> =>
   asAdmin(server.adminUrl, async (client) => {
     const { rows } = await client.query('select seq from chain_head where organization_id = $1', [
@@ -191,7 +191,7 @@ describe('a slow reader of a large export', () => {
     return { status: answer.status, leave: () => abort.abort(), rest: () => answer.text() }
   }
 
-  /** Adds long entries, more than the buffers between server and client take. */
+  /** Adds long entries. The buffers between server and client cannot take all of them. */
   const appendLarge = async (): Promise<void> => {
     for (let part = 0; part < 8; part += 1) await append(250, 'x'.repeat(8_000))
   }

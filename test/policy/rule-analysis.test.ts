@@ -10,7 +10,7 @@ const endless = { take: () => true }
 const analyzed = (rules: readonly StoredRule[]): Finding[] =>
   [...analyzeRules(rules, endless)].filter((each) => each !== null)
 
-/** Rules by name. Each name is also the id. */
+/** Returns rules. The key of each rule is its name and its id. */
 const saved = (rules: Readonly<Record<string, object>>): StoredRule[] =>
   Object.entries(rules).map(([name, body]) => ({ ...ruleInput.parse({ name, ...body }), id: name }))
 const found = (rules: Readonly<Record<string, object>>) =>

@@ -4,7 +4,7 @@ import { ruleInput, type StoredRule } from '../../src/policy/rule.ts'
 import type { Verdict } from '../../src/policy/types.ts'
 import { aCase } from '../oracles/cases.ts'
 
-/* Pairs of rules, of which one was made from the other by changes that let it match more calls. */
+/* Pairs of rules. One rule is made from the other rule by changes that let it match more calls. */
 
 const moreValues = ['a@acme.com', 'b@evil.net', 'FILE1', 'hello', 'x', 'acme/x', '#ops', 1]
 const moreDomains = ['acme.com', 'evil.net', 'amazonaws.com']
@@ -58,7 +58,7 @@ const changes: fc.Arbitrary<Changes> = fc.record({
   picks: fc.array(fc.nat(23), { minLength: 2, maxLength: 2 }),
 })
 
-/** Rules, some of them wider than others, with calls. */
+/** Generates rules and calls. Some rules match more calls than another rule. */
 export const withWiderRules = fc
   .tuple(aCase, fc.array(changes, { minLength: 6, maxLength: 6 }), fc.boolean())
   .map(([{ rules, calls }, ways, areFirst]) => {

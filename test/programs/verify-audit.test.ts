@@ -15,7 +15,7 @@ const verifierKey = keys.verifierKey(organizationId)
 const entries = 60_000
 let folder: string
 let head: ChainPosition = chainStart
-/** The checkpoint in the middle of the file. */
+/** A checkpoint of the entries in the first half of the file. */
 let middle: string
 const at = (name: string) => join(folder, name)
 

@@ -1,4 +1,4 @@
-# Finds code in the arguments of an interpreter that may run text that is typed in later.
+# Finds code in the arguments of an interpreter. Such code may run text that a person types in later.
 
 # Words that show that code reads standard input, and words that show that code runs a text or a program.
 READS_INPUT = ("input", "stdin", "STDIN", "interact", "readline", "gets", "ARGF", "<>", "open(0", "/dev/tty", "/dev/fd/0")

@@ -6,7 +6,7 @@ import { withShare } from '../../governance/limits/request-shares.ts'
 import { streamRoute, type Call } from '../route.ts'
 import { sendParts } from '../send.ts'
 
-/** The header with the key that checks the checkpoint of the answer. */
+/** The header with the verifier key. This key checks the checkpoint in the answer. */
 const keyHeader = 'X-Verifier-Key'
 
 const words =
@@ -28,7 +28,7 @@ export const getAuditCheckpoint = streamRoute({
   },
 })
 
-/** If the export takes longer than this, the caller's rights are checked again before the next page. */
+/** Before a page is read, the caller's rights are checked again if the last check is older than this. */
 const checkedMilliseconds = 1_000
 
 export const getAuditExport = streamRoute({
@@ -68,7 +68,10 @@ export const getAuditExport = streamRoute({
   },
 })
 
-/** Each read takes a place in the share of its organization, and gives it back before the client gets the answer. */
+/**
+ * Reads in the share of the organization. Each read takes a place, and gives the place back before the client gets the
+ * answer.
+ */
 const inShare = <T>({ context, identity }: Call, read: () => Promise<T>): Promise<T> =>
   withShare(context.shares, identity.charged.holderId, 'look', async (place) => {
     const result = await read()

@@ -82,9 +82,10 @@ async function databaseState(db: Db): Promise<{ worker: boolean }> {
 }
 
 /**
- * `auditAlarmAt` is set when the service finds an audit entry that it did not write, or a chain that does not match its
- * kept checkpoint. Every later attempt to add to that audit log finds this again, and sets `auditAlarmAt` again at most
- * once a minute. So the alarm ends about five minutes after the last attempt.
+ * Returns whether the last alarm is less than five minutes old. The service sets `auditAlarmAt` when it finds an audit
+ * entry that it did not write. Every later attempt to add to that audit log sets `auditAlarmAt` again, at most once a
+ * minute. The service also sets `auditAlarmAt` when a round of checkpoints finds a chain that does not match its kept
+ * checkpoint. A later round does this again if the chain has grown.
  */
 function isAlarmed({ auditAlarmAt }: Pick<Context, 'auditAlarmAt'>): boolean {
   return auditAlarmAt !== null && performance.now() - auditAlarmAt < alarmMilliseconds

@@ -38,8 +38,8 @@ export function filtered<O>(
 }
 
 /**
- * Keeps the pending approvals whose next vote can be the viewer's: the viewer's vote would count (`voteRefusal`), and
- * the viewer has not voted yet.
+ * Adds the conditions of `mine`. The approval is pending and has not expired. A vote of the viewer would count
+ * (`voteRefusal`), and the viewer has not voted yet.
  */
 function decidable<O>(
   query: SelectQueryBuilder<Database, 'approvals', O>,

@@ -66,7 +66,10 @@ export interface ApprovalView {
    */
   readonly requester_email: string | null
   readonly approver: 'admin' | 'owner'
-  /** The number of approving votes that the approval needs now. For a decided approval, the number when it was made. */
+  /**
+   * The number of approving votes that the approval needs now. For a decided approval, this is the number at the time
+   * when the approval was created.
+   */
   readonly approvals_needed: number
   readonly votes: readonly VoteView[]
   readonly created_at: string

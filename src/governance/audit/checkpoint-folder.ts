@@ -2,13 +2,16 @@ import { randomUUID } from 'node:crypto'
 import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** A file of the folder: the `seq` in its name, and its text. */
+/** The file of a checkpoint. `seq` is the number in the name of the file. */
 export interface KeptFile {
   readonly seq: number
   readonly text: string
 }
 
-/** The file exists and cannot be read. The message does not name the folder, because people of a tenant see it. */
+/**
+ * A file or the folder of the organization exists, but cannot be read. `seq` is 0 if it is the folder. The message does
+ * not name the path, because members of the organization see the message.
+ */
 export class UnreadableFile extends Error {
   override readonly name = 'UnreadableFile'
   readonly seq: number
@@ -29,9 +32,10 @@ const mostBytes = 64 * 1024
 const mostTries = 20
 
 /**
- * A folder outside the database that has a folder for each organization. It contains the newest checkpoint, in a file
- * whose name is the `seq`. Several processes may write at the same time: a file with a larger `seq` never gets the name
- * of another one, so no process can replace a larger checkpoint by a smaller one.
+ * A folder outside the database. It contains a folder for each organization. The folder of an organization has the
+ * newest checkpoint, and sometimes earlier ones. The name of each file is the `seq` of the checkpoint. Several
+ * processes may write at the same time. Checkpoints with different `seq` have different file names, so a smaller
+ * checkpoint never replaces a larger one.
  */
 export class CheckpointFolder {
   readonly #path: string
@@ -58,8 +62,9 @@ export class CheckpointFolder {
   }
 
   /**
-   * Adds a file, which is complete on the disk before it gets its name. Then removes files up to `checked`: the largest
-   * `seq` that the caller has compared with the chain.
+   * Adds a file. The file gets its name when it is complete on the disk. Then removes the files with a `seq` up to
+   * `checked`. `checked` is the `seq` of the kept checkpoint that the caller has compared with the chain. Also removes
+   * files that a crash has left unfinished.
    */
   async add(organizationId: string, { seq, text }: KeptFile, checked: number): Promise<void> {
     const folder = this.#folderOf(organizationId)

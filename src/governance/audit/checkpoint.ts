@@ -12,23 +12,23 @@ import {
 } from './signed-note.ts'
 
 /*
- * A checkpoint says how many entries a chain has, and which hash the last of them has. It is a signed note in the form
- * of https://c2sp.org/tlog-checkpoint. Our log is a chain and no tree, so its root hash is the hash of the last entry,
- * which covers all earlier entries.
+ * A checkpoint says how many entries a chain has, and which hash the last entry has. A checkpoint is a signed note in
+ * the form of https://c2sp.org/tlog-checkpoint. Our log is a chain and no tree. So the root hash is the hash of the
+ * last entry, and this hash covers all earlier entries.
  */
 
 export interface Checkpoint extends ChainPosition {
   readonly organizationId: string
 }
 
-/** The origin line of an organization's checkpoints, which is also the name of the key. */
+/** Returns the origin line of an organization's checkpoints. This line is also the name of the keys. */
 export const originOf = (organizationId: string): string => `countersign/${organizationId}`
 
 const origin = /^countersign\/([A-Za-z0-9_-]{1,100})$/
 const size = /^(0|[1-9]\d{0,14})$/
 const hashBytes = 32
 
-/** The text of a checkpoint, without signatures. */
+/** Returns the text of a checkpoint, without signatures. */
 export const checkpointText = ({ organizationId, seq, hash }: Checkpoint): string =>
   `${originOf(organizationId)}\n${seq}\n${Buffer.from(hash, 'hex').toString('base64')}\n`
 
@@ -48,7 +48,7 @@ export interface OpenedCheckpoint extends Checkpoint {
   readonly signers: readonly VerifierKey[]
 }
 
-/** Checks the signature of a checkpoint and reads it. Throws WrongNote. */
+/** Checks the signatures of a checkpoint, and reads the checkpoint. Throws WrongNote. */
 export function openCheckpoint(note: string, keys: readonly VerifierKey[]): OpenedCheckpoint {
   const { text, signers } = openNote(note, keys)
   const checkpoint = readCheckpoint(text)
@@ -59,17 +59,17 @@ export function openCheckpoint(note: string, keys: readonly VerifierKey[]): Open
 
 /** Signs and checks the checkpoints of one installation. */
 export interface CheckpointKeys {
-  /** Signs with the present key and the earlier keys, so that processes with only one of them accept the note. */
+  /** Signs with the present key and the earlier keys, so that processes with only one of these keys accept the note. */
   sign(checkpoint: Checkpoint): string
-  /** `isCurrent`: whether the present key has signed the note. Throws WrongNote. */
+  /** Checks and reads a note. `isCurrent` says whether the present key has signed the note. Throws WrongNote. */
   open(organizationId: string, note: string): OpenedCheckpoint & { readonly isCurrent: boolean }
-  /** The verifier key of the present key, for this organization's checkpoints. */
+  /** Returns the verifier key of the present key, for this organization's checkpoints. */
   verifierKey(organizationId: string): string
 }
 
 /**
- * Derives the signing keys from the encryption keys of the installation, which every process has
- * (docs/decisions/0241). Somebody who can write to the database does not have these keys.
+ * Derives the signing keys from the encryption keys of the installation (docs/decisions/0241). Every process has the
+ * encryption keys. Somebody who can only write to the database does not have them.
  */
 export function checkpointKeys(encryptionKeys: readonly [Buffer, ...Buffer[]]): CheckpointKeys {
   const derived = encryptionKeys.map((key) =>

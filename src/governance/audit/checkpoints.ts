@@ -8,7 +8,7 @@ import { CheckpointFolder, UnreadableFile } from './checkpoint-folder.ts'
 import { chainStart, type ChainPosition } from './entry.ts'
 import { WrongNote } from './signed-note.ts'
 
-/** The checkpoint of a chain that is kept outside the database, or the reason why it cannot be used. */
+/** The checkpoint that is kept outside the database for a chain, or the reason why this checkpoint cannot be used. */
 export type Kept =
   | {
       readonly seq: number
@@ -20,43 +20,53 @@ export type Kept =
   | {
       readonly seq: number
       readonly problem: string
-      /** Whether the file could not be read at all, perhaps only for a while. */
+      /**
+       * True if the file could not be read, perhaps only for a while. False if the file is not a correctly signed
+       * checkpoint.
+       */
       readonly isUnreadable: boolean
     }
 
 /** The end of a chain, with the checkpoint that belongs to it. */
 export interface ChainEnd {
   readonly head: ChainPosition
-  /** If `problem` is not null, this is the kept checkpoint; null if that cannot be read. */
+  /**
+   * The signed checkpoint of `head`. If `problem` is not null, this is the kept checkpoint instead. Then it is null if
+   * there is no kept checkpoint, or if the kept checkpoint cannot be used.
+   */
   readonly note: string | null
-  /** Why the service signs no checkpoint of this chain; null if it does. */
+  /** Why the service signs no checkpoint of this chain. Is null if the service signs one. */
   readonly problem: string | null
 }
 
 export interface CheckpointsOptions {
   readonly db: Db
   readonly encryptionKeys: readonly [Buffer, ...Buffer[]]
-  /** null: checkpoints are only logged. */
+  /** Is null if checkpoints are only logged. */
   readonly folder: string | null
   readonly log: Log
-  /** Called if the chain does not match its kept checkpoint. */
+  /**
+   * Is called if the chain does not match its kept checkpoint, or if the head of the chain does not match its last
+   * entry. Is also called if the kept checkpoint is not correctly signed.
+   */
   readonly onConflict: (organizationId: string, problem: string) => void
   /** Returns milliseconds. The default is `performance.now`. */
   readonly clock?: () => number
 }
 
-/** A process remembers at most this many chains that have grown. A sweep finds the others. */
+/** A process remembers at most this many chains that have grown. A sweep finds the other chains. */
 const mostNoted = 50_000
 const atOnce = 8
-/** A round of a sweep looks at no more than this many pages of chains. */
+/** A round of a sweep reads at most this many pages of chains. */
 const pagesInRound = 4
 const chainsInPage = 500
 /** Milliseconds from the end of one sweep to the next. */
 const sweepEvery = 3_600_000
 
 /**
- * Makes the checkpoints of the chains to which this process appends, and keeps them outside the database. The head of a
- * chain comes from the commit and not from the database, so a tail that is cut right after its commit shows too.
+ * Makes the checkpoints of the chains to which this process appends, and keeps the checkpoints outside the database.
+ * The head of a chain comes from the commit and not from the database. So the service also notices if somebody deletes
+ * the last entries right after their commit.
  */
 export class Checkpoints {
   readonly #options: CheckpointsOptions
@@ -74,7 +84,7 @@ export class Checkpoints {
     this.#clock = options.clock ?? (() => performance.now())
   }
 
-  /** The key that other people need to check the checkpoints of this organization. */
+  /** Returns the key that other people need to check the checkpoints of this organization. */
   verifierKey(organizationId: string): string {
     return this.#keys.verifierKey(organizationId)
   }
@@ -89,8 +99,8 @@ export class Checkpoints {
 
   /**
    * Keeps a checkpoint of each chain that has grown since the last round. If this fails for a chain, the next round
-   * tries it again, and the first error is thrown. With `sweep`, also looks for chains of which no process has noted
-   * the newest head, such as after a crash.
+   * tries this chain again. Throws the first error at the end of the round. With `sweep`, also goes on with a sweep. A
+   * sweep finds chains whose newest head no process has noted, for example because of a crash.
    */
   async keep({ sweep = false }: { readonly sweep?: boolean } = {}): Promise<void> {
     const noted = this.#noted
@@ -101,7 +111,10 @@ export class Checkpoints {
     if (errors.length > 0) throw errors[0]
   }
 
-  /** Returns the kept checkpoint of a chain; null if there is none. Read it before you read the chain. */
+  /**
+   * Returns the kept checkpoint of a chain; null if there is none. Call this function before you read the chain.
+   * Otherwise the checkpoint can have more entries than the chain that you have read.
+   */
   async kept(organizationId: string): Promise<Kept | null> {
     let seq = 0
     try {
@@ -121,7 +134,8 @@ export class Checkpoints {
 
   /**
    * Returns the present end of a chain with its signed checkpoint. The service never signs two checkpoints that
-   * contradict each other: if the chain does not match its kept checkpoint, `problem` says so. Throws `not_found`.
+   * contradict each other. If the chain does not match its kept checkpoint, `problem` says why no checkpoint is signed.
+   * Throws `not_found`.
    */
   async end(organizationId: string): Promise<ChainEnd> {
     const kept = await this.kept(organizationId)
@@ -134,8 +148,8 @@ export class Checkpoints {
   }
 
   /**
-   * Keeps the checkpoints of a few chains at a time, and returns the errors. If all of them fail at once, the cause is
-   * probably an outage, so the rest is left to the next round.
+   * Keeps the checkpoints of `atOnce` chains at a time, and returns the errors. If all of these chains fail, the cause
+   * is probably an outage. Then the remaining chains are left to the next round.
    */
   async #keepAll(heads: readonly Checkpoint[]): Promise<unknown[]> {
     const errors: unknown[] = []
@@ -179,7 +193,7 @@ export class Checkpoints {
     await this.#folder.add(organizationId, { seq, text: this.#keys.sign(head) }, kept?.seq ?? 0)
   }
 
-  /** Goes on with a sweep over all chains, by a few pages. Returns the errors. */
+  /** Goes on with the sweep over all chains, and reads the next few pages. Returns the errors. */
   async #sweep(): Promise<unknown[]> {
     if (this.#clock() < this.#sweepAt) return []
     const errors: unknown[] = []
@@ -206,8 +220,8 @@ export class Checkpoints {
 }
 
 /**
- * Compares the end of a chain with the checkpoint that was read before. Returns a sentence without a subject for the
- * first difference; null if there is none.
+ * Compares the end of a chain with the checkpoint that was read before. Returns a sentence that describes the first
+ * difference; null if there is none.
  */
 function problemOf(kept: Kept | null, end: EndRow): string | null {
   if (kept !== null && 'problem' in kept)

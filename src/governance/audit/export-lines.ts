@@ -2,18 +2,19 @@ import type { StoredEntry } from './verify-entry.ts'
 
 /*
  * The export of a chain has a line for each entry, and a last line with the checkpoint. `hash` is the first field of an
- * entry's line, and the rest of the line are the bytes that the hash covers. So a reader needs no RFC 8785.
+ * entry's line. `{` and the rest of the line after this field are the bytes that the hash covers. So a reader does not
+ * need RFC 8785.
  */
 
 const hashField = '{"hash":"'
 const hashLength = 64
 const afterHash = '",'
 
-/** The line of an entry, without a line break. */
+/** Returns the line of an entry, without a line break. */
 export const lineOf = ({ canonical, hash }: StoredEntry): string =>
   `${hashField}${hash}${afterHash}${canonical.slice(1)}`
 
-/** Reads the result of `lineOf`; null if the line does not have this form. */
+/** Reads a line that `lineOf` has made. Returns null if the line has another form. */
 export function entryOf(line: string): StoredEntry | null {
   const end = hashField.length + hashLength
   const rest = end + afterHash.length

@@ -14,7 +14,7 @@ export interface ExportedEntry extends StoredEntry {
 /** Entries in one page. An entry takes about 700 bytes. */
 const entriesInPage = 250
 
-/** Reads the next entries behind `after`, up to `last`. */
+/** Reads the next page of entries. Their `seq` is above `after`, and at most `last`. */
 export async function readEntries(
   db: Db,
   organizationId: string,
@@ -31,9 +31,10 @@ export async function readEntries(
 }
 
 /**
- * The export of a chain up to the end that was read before. Entries that are appended meanwhile are left out, so the
- * export ends at its checkpoint. If entries are missing, the export leaves them out, and its check names them. `read`
- * is called once for each page, and only when the reader has taken the page before.
+ * Returns the parts of the export of a chain up to `head`, which was read before. Leaves out entries that are appended
+ * meanwhile, so the export ends at its checkpoint. If entries are missing in the database, the export goes on with the
+ * next entry. The check of the export then names the first missing entry. `read` is called once for each page, after
+ * the reader has taken the page before.
  */
 export function exportInParts(
   read: (after: number, last: number) => Promise<readonly ExportedEntry[]>,
@@ -60,7 +61,7 @@ const retrySeconds = 10
 export class ExportPlaces {
   readonly #taken = new Map<string, number>()
 
-  /** Takes a place, and returns a function that gives it back. Throws `rate_limited` if no place is free. */
+  /** Takes a place, and returns a function that gives the place back. Throws `rate_limited` if no place is free. */
   take(organizationId: string): () => void {
     const taken = this.#taken.get(organizationId) ?? 0
     if (taken >= mostExports)

@@ -1,11 +1,14 @@
 import { createHash, createPrivateKey, createPublicKey, sign, verify, type KeyObject } from 'node:crypto'
 
 /*
- * Signed notes (https://c2sp.org/signed-note) with Ed25519 keys: a text, an empty line, and one line for each
- * signature. The Go package golang.org/x/mod/sumdb/note reads the same notes and the same verifier keys.
+ * Signed notes (https://c2sp.org/signed-note) with Ed25519 keys. A note has a text, an empty line, and one line for
+ * each signature. The Go package golang.org/x/mod/sumdb/note reads the same notes and the same verifier keys.
  */
 
-/** The note or the verifier key is malformed, or no known key has signed the note. The message is one sentence. */
+/**
+ * The note or the verifier key is malformed, a signature is wrong, or no known key has signed the note. The message is
+ * one sentence.
+ */
 export class WrongNote extends Error {
   override readonly name = 'WrongNote'
 }
@@ -20,7 +23,7 @@ export interface SigningKey {
 /** A key that checks the notes of one name. */
 export interface VerifierKey {
   readonly name: string
-  /** Four bytes, which signatures of this key begin with. */
+  /** Four bytes. Each signature of this key begins with these bytes. */
   readonly id: Buffer
   readonly publicKey: KeyObject
 }
@@ -77,7 +80,7 @@ export function readVerifierKey(text: string): VerifierKey {
   }
 }
 
-/** Signs a text, which must end with a line break, with each of the keys under this name. */
+/** Signs a text with each of the keys, under this name. The text must end with a line break. */
 export function signNote(text: string, name: string, keys: readonly SigningKey[]): string {
   const lines = keys.map(({ privateKey, publicKey }) => {
     const signature = sign(null, Buffer.from(text), privateKey)
@@ -87,7 +90,7 @@ export function signNote(text: string, name: string, keys: readonly SigningKey[]
 }
 
 /**
- * Checks a note and returns its text, with the keys that have signed it. Signatures of unknown keys are ignored. Throws
+ * Checks a note. Returns its text, and the keys that have signed the note. Ignores signatures of unknown keys. Throws
  * WrongNote if no known key has signed the note, or if a signature of a known key is wrong.
  */
 export function openNote(
@@ -106,12 +109,12 @@ export function openNote(
   return { text, signers }
 }
 
-/** Returns the text of a note without any check of its signatures. Throws WrongNote. */
+/** Returns the text of a note, and does not check the signatures. Throws WrongNote. */
 export const uncheckedText = (note: string): string => partsOf(note).text
 
 function partsOf(note: string): { readonly text: string; readonly lines: readonly string[] } {
   const middle = note.lastIndexOf('\n\n')
-  // oxlint-disable-next-line eslint/no-control-regex -- A note must not contain any other control character.
+  // oxlint-disable-next-line eslint/no-control-regex -- The only control character in a note is the line break.
   if (middle < 0 || !note.endsWith('\n') || /[\u0000-\u0009\u000b-\u001f]/.test(note))
     throw new WrongNote('the text is not a signed note')
   return { text: note.slice(0, middle + 1), lines: note.slice(middle + 2, -1).split('\n') }

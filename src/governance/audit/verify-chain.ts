@@ -19,8 +19,8 @@ export interface Verification {
 }
 
 /**
- * Verifies an organization's chain over this connection, and compares it with the checkpoint that is kept outside the
- * database (`kept`, read before this call). Reads from one snapshot, so it does not see entries that are
+ * Verifies an organization's chain over this connection. Also compares the chain with `kept`, the checkpoint that is
+ * kept outside the database and was read before this call. Reads from one snapshot, so it does not see entries that are
  * appended later. Uses constant memory. Throws `not_found` for an unknown organization. The caller must close the
  * connection afterwards, because the transaction stays open. After a mismatch, the query is also still running.
  */
@@ -39,7 +39,7 @@ export async function verifyOver(
   const mismatch = wrong ?? beside
   return {
     valid: mismatch === null,
-    // If another entry is at the position of the checkpoint, the entries before it are those that may be valid.
+    // If the chain contradicts the kept checkpoint at an entry, only the entries before this entry may be valid.
     entries: beside === null ? checker.entries : Math.min(checker.entries, Math.max(beside.seq - 1, 0)),
     head: { seq: head.seq, hash: head.hash },
     first_mismatch: mismatch,
@@ -47,7 +47,10 @@ export async function verifyOver(
   }
 }
 
-/** Compares a chain that has no other mismatch with its kept checkpoint. Returns null if they agree. */
+/**
+ * Compares a chain with its kept checkpoint. The chain has no other mismatch. Returns null if the chain and the
+ * checkpoint agree.
+ */
 async function againstKept(
   client: pg.ClientBase,
   organizationId: string,

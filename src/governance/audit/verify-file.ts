@@ -5,16 +5,19 @@ import { entryOf, type LastLine } from './export-lines.ts'
 import { readVerifierKey, uncheckedText, WrongNote, type VerifierKey } from './signed-note.ts'
 import { ChainChecker, type Mismatch, type StoredEntry } from './verify-entry.ts'
 
-/** The file is no complete export of a valid chain. The message is one sentence. */
+/**
+ * The file is not a complete export of a valid chain, or it does not agree with a given key or checkpoint. The message
+ * is one sentence.
+ */
 export class WrongFile extends Error {
   override readonly name = 'WrongFile'
 }
 
-/** What the person who checks a file brings from elsewhere. */
+/** What the person who checks a file already has, and trusts. */
 export interface Trusted {
-  /** Verifier keys. If there is none, the key in the file counts. */
+  /** Verifier keys. If the list is empty, the key in the file is used. */
   readonly keys: readonly string[]
-  /** Checkpoints of the same chain, as signed notes. The file must agree with each of them. */
+  /** Checkpoints of the same chain, as signed notes. The file must agree with each checkpoint. */
   readonly notes: readonly GivenNote[]
 }
 
@@ -33,19 +36,19 @@ export interface FileResult {
   readonly verifierKey: string
 }
 
-/** A line of a file. `isWhole`: whether a line break ends it. */
+/** A line of a file. `isWhole` says whether a line break ends the line. */
 export interface FileLine {
   readonly text: string
   readonly isWhole: boolean
 }
 
-/** An entry is much shorter, and so is a checkpoint. */
+/** The greatest length of a line. Entries and checkpoints are much shorter. */
 const mostLineBytes = 16 * 1024 * 1024
 const lineBreak = 10
 
 /**
- * Splits bytes into lines, and holds only one line and one chunk in memory. Throws WrongFile for a line that is too
- * long or is not UTF-8.
+ * Splits bytes into lines. Has at most one line and one chunk in memory. Throws WrongFile for a line that is too long
+ * or is not UTF-8.
  */
 export async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<FileLine> {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
@@ -80,8 +83,8 @@ export async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<Fi
 const lastLine = z.strictObject({ checkpoint: z.string(), verifier_key: z.string() })
 
 /**
- * Checks an export of an audit log, without the service: each hash and link, the checkpoint at the end, and that the
- * file agrees with the checkpoints that are given. Throws WrongFile for the first problem.
+ * Checks an export of an audit log without the service. Checks each hash, each link, and the checkpoint at the end.
+ * Also checks that the file agrees with the given checkpoints. Throws WrongFile for the first problem.
  */
 export async function verifyFile(lines: AsyncIterable<FileLine>, trusted: Trusted): Promise<FileResult> {
   const keys = trusted.keys.map(verifierKey)
@@ -103,7 +106,7 @@ export async function verifyFile(lines: AsyncIterable<FileLine>, trusted: Truste
 
 const verifierKey = (text: string): VerifierKey => noteRead('', () => readVerifierKey(text.trim()))
 
-/** Turns a WrongNote of `read` into a WrongFile. `what` is the beginning of its message. */
+/** Turns a WrongNote of `read` into a WrongFile. The message of the WrongFile begins with `what`. */
 function noteRead<T>(what: string, read: () => T): T {
   try {
     return read()
@@ -121,7 +124,10 @@ function lastLineOf(text: string, where: string): LastLine {
   }
 }
 
-/** The entries of a file so far. Holds the hashes of those entries only that the given checkpoints name. */
+/**
+ * The entries of a file that were read so far. Remembers the hash of the last entry, and the hashes of entries that a
+ * given checkpoint names.
+ */
 class FileChain {
   readonly #notes: readonly GivenNote[]
   readonly #hashes: Map<number, string | null>
@@ -139,7 +145,7 @@ class FileChain {
     )
   }
 
-  /** Where the next line is, in words. */
+  /** Says in words where the next line is, for example `after entry 3`. */
   get place(): string {
     return this.#last.seq === 0 ? 'before the first entry' : `after entry ${this.#last.seq}`
   }
@@ -162,7 +168,7 @@ class FileChain {
     return { organizationId, entries: seq, hash: this.#last.hash, verifierKey: last.verifier_key }
   }
 
-  /** Checks that a checkpoint is signed, and that the file agrees with it. */
+  /** Checks that a checkpoint is signed, and that the file agrees with this checkpoint. */
   #compare(what: string, note: string, keys: readonly VerifierKey[]): OpenedCheckpoint {
     const checkpoint = noteRead(`${what}: `, () => openCheckpoint(note, keys))
     const { organizationId, seq, hash } = checkpoint

@@ -15,7 +15,7 @@ export interface VerifyRequest {
   readonly databaseUrl: string
   readonly appRole: string
   readonly organizationId: string
-  /** The checkpoint of the chain that is kept outside the database, read before this request was made. */
+  /** The kept checkpoint of the chain. It was read before this request was made. */
   readonly kept?: Kept | null
 }
 

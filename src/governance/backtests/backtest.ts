@@ -45,26 +45,25 @@ export interface Backtest {
   /** The number of calls for which the drafts give another verdict. */
   readonly changed: number
   readonly not_replayable: readonly { readonly reason: Unreplayed; readonly count: number }[]
-  /** The number of changed calls by change, such as `allow->deny`. */
+  /** The number of changed calls for each change. Example of a change: `allow->deny`. */
   readonly by_change: Readonly<Record<string, number>>
   /** The newest changed calls. */
   readonly samples: readonly BacktestSample[]
   /** The limit at which the backtest ended; null if it examined all calls of the window. */
   readonly limit_reached: 'decisions' | 'bytes' | 'time' | null
-  /** When the oldest examined call was decided; null without calls. */
+  /** When the oldest examined call was decided. Is null if no call was examined. */
   readonly oldest: string | null
 }
 
-/** A request for a backtest. */
 export interface BacktestRequest extends Window, LongRequest {
   readonly drafts: readonly RuleBody[]
 }
 
 /**
- * Decides recorded calls of the caller's organization again, by drafts in place of its rules, and counts what changes
- * (docs/decisions/0221). Label rules, settings and tool policies are those of now. A freeze is left out. Writes
- * nothing. Throws `unavailable` when
- * the signal aborts, and `validation_error` if the drafts together are too large.
+ * Decides recorded calls of the caller's organization again, with the drafts in place of the saved rules. Counts the
+ * verdicts that change (docs/decisions/0221). Uses the present label rules, settings and tool policies. Ignores a
+ * freeze. Writes nothing. Throws `unavailable` when the signal aborts. Throws `validation_error` if the drafts together
+ * are too large to save.
  */
 export async function backtestRules(
   context: Pick<Context, 'db' | 'combiner' | 'sealer' | 'shares'>,
@@ -99,7 +98,7 @@ const withDrafts = (saved: LoadedPolicy, drafts: readonly RuleBody[]): ReplayPol
   toolAccess: saved.toolAccess,
 })
 
-/** Replays calls and counts what they become. */
+/** Replays calls, and counts the changes of verdicts and the calls that cannot be replayed. */
 function createCount(policy: ReplayPolicy) {
   let [examined, changed] = [0, 0]
   let oldest: string | null = null
@@ -133,7 +132,7 @@ function createCount(policy: ReplayPolicy) {
 const addOne = <Key>(counts: Map<Key, number>, key: Key): void =>
   void counts.set(key, (counts.get(key) ?? 0) + 1)
 
-/** The largest count comes first. */
+/** Returns the counts, the largest first. */
 const inOrder = <Key extends string>(counts: ReadonlyMap<Key, number>): [Key, number][] =>
   [...counts].sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1))
 

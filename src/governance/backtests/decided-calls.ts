@@ -9,7 +9,7 @@ export type { DecidedCall } from '../../db/queries/rules/read-decided-calls.ts'
 export const mostDecisions = 5_000
 /** The sealed parameters of the examined calls have at most this many bytes together. */
 export const mostParamBytes = 32 * 1024 ** 2
-/** Decisions that are read and replayed together. */
+/** At most this many decisions are read and replayed together, as one slice. */
 const sliceRows = 50
 /** The sealed parameters of one slice have at most this many bytes. A single call may have more. */
 const sliceBytes = 4 * 1024 ** 2
@@ -20,14 +20,17 @@ export interface Window {
   readonly until: Date | null
 }
 
-/** The first decision of each call in a window, the newest first. */
+/** The calls of a window. */
 export interface ListedCalls {
   readonly slices: readonly (readonly string[])[]
   /** The limit that leaves out older calls; null if no call is left out. */
   readonly limit: 'decisions' | 'bytes' | null
 }
 
-/** Lists the calls that were decided in the window, at most `mostDecisions` and `mostParamBytes`. */
+/**
+ * Lists the newest calls that were decided in the window. Reads at most `mostDecisions` decisions. The calls have at
+ * most `mostParamBytes` of parameters together.
+ */
 export async function listCalls(db: Db, organizationId: string, window: Window): Promise<ListedCalls> {
   const { rows } = await readBounded(db, (trx) =>
     newestDecisions(organizationId, window, mostDecisions + 1).execute(trx),
@@ -41,7 +44,7 @@ export async function listCalls(db: Db, organizationId: string, window: Window):
   }
 }
 
-/** Reads one slice. A call of which nothing is left is missing from the result. */
+/** Reads the calls of one slice. Leaves out a call whose decision was deleted meanwhile. */
 export async function readSlice(
   db: Db,
   organizationId: string,
@@ -51,8 +54,8 @@ export async function readSlice(
 }
 
 /**
- * Returns the first decision of each call. A call is decided again when it is retried, and when it was approved.
- * `decisions` are the newest first, and so is the result.
+ * Returns the first decision of each call. A call is decided again when it is retried, and after it was approved. The
+ * newest decision comes first, in `decisions` and in the result.
  */
 export function firstDecisions(decisions: readonly CallDecision[]): CallDecision[] {
   const known = new Set<string>()
@@ -65,7 +68,7 @@ export function firstDecisions(decisions: readonly CallDecision[]): CallDecision
   return first.reverse()
 }
 
-/** Two decisions are about one call if they share a name. */
+/** Returns the names of the decided call. Two decisions belong to the same call if they have a name in common. */
 function namesOf(decision: CallDecision): string[] {
   const { run_id, step_id, item_index, session_id, tool_use_id, params_hash, approval_id, supersedes_id } =
     decision

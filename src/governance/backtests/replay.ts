@@ -14,10 +14,12 @@ import type { DecidedCall } from './decided-calls.ts'
 
 /**
  * Why a recorded call is not decided again.
- * - `parameters_not_kept`: the verdict depends on parameters that are not stored, as for most calls of agents.
- * - `parameters_not_shown`: it depends on parameters that the caller may not see.
+ * - `parameters_not_kept`: the verdict depends on parameters that are not stored. Most calls of agents have no stored
+ *   parameters.
+ * - `parameters_not_shown`: the verdict depends on parameters that the caller may not see.
  * - `parameters_unreadable`: the stored parameters cannot be decrypted.
- * - `policy_decided`: no rule decides, but a tool policy, a limit, or the state of the organization or its members.
+ * - `policy_decided`: something other than the rules decides the call, then or now. Examples: a tool policy, a freeze,
+ *   a limit, or a missing role.
  * - `tool_unknown`: the catalogue no longer has the tool.
  */
 export const unreplayed = [
@@ -37,21 +39,28 @@ export interface ReplayPolicy {
 
 type Params = { readonly params: JsonObject } & Pick<Call, 'paramLabels'>
 
-/** What is known of a call's parameters. */
+/** The parameters of a call, or the reason why the call is not decided with them. */
 export type KnownParams = Params | Exclude<Unreplayed, 'tool_unknown'>
 
-/** The verdict that the rules gave when the call was recorded; null if no rule decided. */
+/**
+ * Returns the verdict that the rules gave when the call was recorded. Returns null if something other than the rules
+ * decided the call.
+ */
 export function verdictByRules(call: DecidedCall): Verdict | null {
   const isByRules =
     call.rule_id === null ? reasonsWithoutRule.has(call.reason) : call.reason === call.rule_name
   if (!isByRules) return null
-  // An agent's call that has an approval was held by a rule, even if its approval then allowed or denied it.
+  // If an agent's call has an approval, a rule required this approval. The recorded verdict may come from the people
+  // who decided the approval.
   return call.session_id !== null && call.approval_id !== null ? 'require_approval' : call.verdict
 }
 
 const reasonsWithoutRule = new Set(['no rule matched', 'call too large to evaluate'])
 
-/** Opens the parameters of a recorded call, if the caller may see them. */
+/**
+ * Decrypts the stored parameters of a recorded call. Returns a reason if the viewer may not see them, or if rules
+ * cannot use them.
+ */
 export async function openKnown(
   sealer: Sealer,
   call: DecidedCall,
@@ -82,7 +91,7 @@ export async function openKnown(
   }
 }
 
-/** Decides a recorded call by the drafts. Returns the reason if they cannot decide it. */
+/** Decides a recorded call by the drafts. Returns a reason if the drafts cannot decide the call. */
 export function replay(
   policy: ReplayPolicy,
   call: DecidedCall,
@@ -96,7 +105,7 @@ export function replay(
   const refusal = policy.toolAccess.refusal({
     tool,
     sideEffect,
-    // A person who has left has no role. The role of most people is then the best guess.
+    // A person who has left has no role. Most people have the role `member`, so it is the best guess.
     role: call.role ?? 'member',
     params: source === 'workflows' ? params : null,
   })

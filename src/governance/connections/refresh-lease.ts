@@ -5,7 +5,7 @@ import type { Outgoing } from '../../shared/outgoing/outgoing.ts'
 import type { ConnectionRow } from './connection-view.ts'
 import { TokenServerAway } from './token-server-errors.ts'
 
-/* The lease of a connection's row: the right to ask the server for a new access token (access-token.ts). */
+/* A lease is the right to ask the authorization server for a new access token of a connection (access-token.ts). */
 
 /**
  * The length of the lease. After this time, another process may ask the server for a token. The requests to the server

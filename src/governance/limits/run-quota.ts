@@ -43,7 +43,7 @@ const words: Readonly<Partial<Record<LimitName, string>>> = {
   rules: 'rules and label rules',
 }
 
-/** What frees room below a limit. Time alone frees nothing below these limits. */
+/** Says what people can do to get below a limit again. For these limits, waiting is not the answer. */
 const remedies: Readonly<Partial<Record<LimitName, string>>> = {
   memory_mb: 'delete values',
   storage_mb: 'delete files or memory values',

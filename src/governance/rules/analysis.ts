@@ -16,21 +16,24 @@ const mostSteps = 10_000_000
 /** A rule without effect (docs/rules.md#after-many-changes). */
 export interface FindingView {
   readonly kind: Finding['kind']
-  /** The first rule has no effect. For `duplicate` and `contradicts`, the second rule is the other one. */
+  /** The first rule has no effect. For `duplicate` and `contradicts`, the second rule is `covered_by`. */
   readonly rules: readonly MatchedRule[]
   readonly covered_by: MatchedRule | null
-  /** A call that `rules/test` takes. Both rules match it. */
+  /** A call that both rules match, in the form of `rules/test`. Is null if no such call was found. */
   readonly example_call: ExampleCall | null
   readonly message: string
 }
 
 export interface RuleAnalysis {
   readonly findings: readonly FindingView[]
-  /** The limit at which the analysis ended; null if it looked at all rules. */
+  /** The limit at which the analysis ended. Is null if the analysis looked at all rules. */
   readonly limit_reached: 'findings' | 'comparisons' | 'time' | null
 }
 
-/** Finds rules of the organization that have no effect, because other rules decide all of their calls. */
+/**
+ * Finds saved rules of the organization that have no effect. Such a rule matches no call, or other rules decide all of
+ * its calls.
+ */
 export async function analyzeSavedRules(
   context: Pick<Context, 'db' | 'combiner' | 'shares'>,
   organizationId: string,
@@ -54,7 +57,7 @@ export async function analyzeSavedRules(
   })
 }
 
-/** The saved rules, in the order in which they were saved. */
+/** Returns the saved rules, in the order in which they were saved. */
 export const savedRules = ({ rules }: Pick<LoadedPolicy, 'rules'>): StoredRule[] =>
   [...rules].map(([id, { text }]) => ({ ...(JSON.parse(text) as RuleBody), id }))
 

@@ -11,9 +11,9 @@ import { refuseLargeDrafts } from './size-limit.ts'
 
 /** A comparison shows at most this many changes. */
 export const mostChanges = 50
-/** A comparison tries at most this many calls. */
+/** A comparison tries at most this many calls. Each read of a rule counts as a call. */
 export const mostTried = 20_000
-/** Calls that are tried before the thread works for other requests. */
+/** The thread tries this many calls in a row. Then it works for other requests. */
 const sliceTries = 5
 
 /** A rule that decides the example call, in one of the two sets. */
@@ -28,16 +28,16 @@ export interface ChangeView {
   /** The verdicts before and after, such as `allow->deny`. */
   readonly change: string
   readonly example_call: ExampleCall
-  /** The rules that decide the call. A set without such a rule is missing. */
+  /** The rules that decide the example call. If no rule of a set decides, the set has no element here. */
   readonly rules: readonly DecidingRule[]
 }
 
 export interface RuleDiff {
   /** The smallest examples come first. */
   readonly changes: readonly ChangeView[]
-  /** The number of calls that were tried. */
+  /** The number of calls that were tried. Each read of a rule counts as a call. */
   readonly tried: number
-  /** The limit at which the comparison ended; null if all calls were tried that it knows. */
+  /** The limit at which the comparison ended. Is null if the comparison tried all calls that it can make. */
   readonly limit_reached: 'changes' | 'calls' | 'time' | null
 }
 

@@ -6,11 +6,11 @@ import { withShare } from '../limits/request-shares.ts'
 /** The work of one backtest, analysis or comparison takes at most this many milliseconds of the thread. */
 export const mostWork = 5_000
 
-/** Who pays for long work, and when it ends early. */
+/** Says which organization pays for long work, and when the work ends early. */
 export interface LongRequest {
   /** The organization whose share of the process the work uses. */
   readonly chargedTo: string
-  /** Aborted when the client has gone or the server drains. */
+  /** Is aborted when the client has gone or the server drains. */
   readonly signal: AbortSignal
 }
 
@@ -18,7 +18,7 @@ export interface LongRequest {
 export interface Slices {
   /** Throws `unavailable` if the signal has aborted. */
   run<T>(part: () => T): Promise<T>
-  /** Whether the parts together have taken `mostWork`. */
+  /** Returns whether the parts together have taken longer than `mostWork`. */
   isOver(): boolean
 }
 

@@ -71,7 +71,10 @@ export async function tryRules(
   return trialOf(decided, sideEffect, words, call.labels)
 }
 
-/** A misspelt name would look like a call that no rule stops. An agent may have tools that nobody here knows. */
+/**
+ * Throws `validation_error` if a workflow's call names a tool that does not exist. Without this check, a misspelt name
+ * would look like a call that no rule stops. An agent may have tools that the service does not know.
+ */
 function requireTool(source: CallSource, tool: string): void {
   const issue = source === 'workflows' ? toolNameIssue(tool) : null
   if (issue === null) return

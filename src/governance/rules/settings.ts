@@ -20,8 +20,8 @@ export async function readGovernance(db: Db, organizationId: string): Promise<Go
 
 /**
  * Changes the named settings. A setting whose value is an object (`category_flags`, `external_tools`) is replaced as a
- * whole. If no setting gets another value, nothing is written. Every process applies the settings from the next decision on. The audit entry contains the old and new value
- * of each changed setting.
+ * whole. If no setting gets another value, nothing is written. Every process applies the settings from the next
+ * decision on. The audit entry contains the old and new value of each changed setting.
  *
  * Throws `conflict` if turning on `require_mfa` would lock the caller out. This is the case if the caller has no second
  * factor, or if the caller's sign-in session or API key is not backed by a second factor.

@@ -31,7 +31,10 @@ export async function refuseLargeRules(tx: ChainTx, before: AnyBody | null, body
   throw new DomainError('validation_error', message, [{ path: '', message }])
 }
 
-/** Throws `validation_error` if the drafts together are too large to save. `field`: the field of the request that has them. */
+/**
+ * Throws `validation_error` if the drafts together are too large to save. `field` is the name of the request's field
+ * with the drafts.
+ */
 export function refuseLargeDrafts(drafts: readonly RuleBody[], field = 'rules'): void {
   let [bytes, values] = [0, 0]
   for (const draft of drafts) {

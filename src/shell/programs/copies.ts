@@ -96,7 +96,10 @@ export const copier: Program = (args, shell, _, name) => {
   else copies(operands, shell, name)
 }
 
-/** Reads the arguments of cloud clients with an own subcommand for the object store: `aliyun oss cp`. */
+/**
+ * Returns a function that reads the arguments of a cloud client. The client copies with the subcommand `group`.
+ * Example: `aliyun oss cp` has the group `oss`.
+ */
 export const copierBehind =
   (group: string): Program =>
   (args, shell, call, name) => {

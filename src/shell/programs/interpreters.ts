@@ -72,15 +72,17 @@ function isHarmless(name: string, args: readonly string[], shell: Shell, call: C
   return false
 }
 
-/** Values of `-W` that import no module. A category with a dot is a class of a module, which Python imports. */
+/**
+ * Values of `-W` that import no module. If a category has a dot, Python imports the module that contains the category.
+ */
 const warning = /^[a-z]+(:[^:]*(:\w*(:[\w.]*(:\d*)?)?)?)?$/
 /** Values of `-X` that load no code. */
 const setting =
   /^(dev|utf8|faulthandler|importtime|tracemalloc|frozen_modules|no_debug_ranges|int_max_str_digits|warn_default_encoding|cpu_count|gil|perf|perf_jit|showrefcount)(=\w+)?$/
 
 /**
- * Returns the arguments of Python from `-m` or the name of a script on. Returns undefined if an earlier option is not
- * known, or can load code.
+ * Returns the arguments of Python, beginning with `-m` or with the name of a script. Returns undefined if an earlier
+ * option is not known, or can load code.
  */
 function afterOptions(args: readonly string[]): readonly string[] | undefined {
   for (let at = 0; at < args.length; at += 1) {
@@ -98,8 +100,8 @@ function afterOptions(args: readonly string[]): readonly string[] | undefined {
 }
 
 /**
- * Whether Python only tests or builds, by a module or by a script that projects have. A module can have the name of a
- * program that sends data out. The command then counts as egress.
+ * Whether Python only tests, builds or installs packages. It does so with a module (`-m`), or with `setup.py` or
+ * `manage.py`. A module can have the name of a program that sends data out. The command then counts as egress.
  */
 function python(args: readonly string[], shell: Shell, call: Call): boolean {
   const [first = '', ...rest] = afterOptions(args) ?? []
@@ -111,7 +113,10 @@ function python(args: readonly string[], shell: Shell, call: Call): boolean {
   return testModules.has(module) || testModules.has(module.split('.')[0] ?? '')
 }
 
-/** Whether `setup.py` only tests or builds. It runs every command of its arguments, and some upload the package. */
+/**
+ * Whether `setup.py` only tests or builds. `setup.py` runs every command in its arguments. Some commands upload the
+ * package, and then count as egress.
+ */
 function setup(args: readonly string[], shell: Shell): boolean {
   if (args.some((arg) => /^(upload|upload_docs|register)$/.test(arg)))
     shell.note('egress', '`setup.py` uploads a package')
@@ -137,8 +142,8 @@ function node(args: readonly string[]): boolean {
 }
 
 /**
- * Whether the arguments are those of a task whose name means a test or a build. A name with a dot or a slash may be a
- * file, which `bun run` runs too.
+ * Whether the arguments run a task whose name means a test or a build. A name with a dot or a slash can be the name of
+ * a file, because `bun run` also runs files.
  */
 function runsTests([first = '', ...rest]: readonly string[], verb: string, flags: RegExp): boolean {
   const task = rest.find((arg) => !flags.test(arg)) ?? ''

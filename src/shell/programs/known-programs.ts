@@ -46,7 +46,7 @@ const sends: Program = (args, shell, _, name) => {
   shell.note('egress', `\`${name}\` sends data out`)
 }
 
-/** Reads the arguments of a sender that has a few subcommands or options with which it does not send. */
+/** Reads the arguments of a program that sends data out, except with some subcommands or options (`sendsExcept`). */
 const sendsUnless: Program = (args, shell, call, name) => {
   const at = starts(args)[0] ?? -1
   if (
@@ -128,15 +128,15 @@ const programs: ReadonlyMap<string, Program> = new Map([
   ...named('script', script),
 ])
 
-/** Programs of the table of senders whose readers also find every program that they start. */
+/** Programs in the table of senders whose reader finds every program that they start. */
 const readWhole: ReadonlySet<string> = new Set([
   ...chainNames,
   ...interpreters.keys(),
   ...'npm yarn pnpm mvn mvnw lerna nerdctl docker-compose kubectl oc'.split(' '),
 ])
 /**
- * Programs whose readers only know some subcommands. Their other arguments are also read like those of an unknown
- * program.
+ * Programs whose reader only knows some subcommands. The arguments of these programs are also read like the arguments
+ * of an unknown program.
  */
 const partlyKnown: ReadonlySet<string> = new Set([
   ...[...sendingPaths.keys()].filter((name) => !readWhole.has(name)),
@@ -196,7 +196,8 @@ export function runProgram(words: readonly string[], shell: Shell, call: Call): 
   if (name !== undefined) readLaunched(args, shell, call)
   readBehindDashes(args, shell, call)
   readCommandValues(args, shell)
-  // The last part of an address can be the name of a repository: `hg clone https://example.com/curl folder`.
+  // For a known program, addresses are left out. The last part of an address can look like the name of a sender, as in
+  // `hg clone https://example.com/curl folder`.
   readSenders(plain, name === undefined ? args : args.filter((arg) => !arg.includes('://')), shell)
 }
 
@@ -206,7 +207,8 @@ export function runProgram(words: readonly string[], shell: Shell, call: Call): 
  * `python`, and `gsed` becomes `sed`.
  */
 function known(file: string): string | undefined {
-  // libwww-perl installs `lwp-request` under the names of methods. In lower case, `head` is another program.
+  // libwww-perl installs `lwp-request` under the names of methods. The program `head` (in lower case) is not one of
+  // them.
   if (/^(GET|HEAD|POST)$/.test(file)) return 'lwp-request'
   const name = file.toLowerCase().replace(/\.exe$/, '')
   if (programs.has(name)) return name

@@ -15,7 +15,10 @@ interface Chain {
   readonly quiet?: RegExp
   /** Options that take the next word as their value. */
   readonly valued?: RegExp
-  /** If true, the word after `runs` can be the name of a task. A test or a build counts as harmless. */
+  /**
+   * If true, the word after the subcommand in `runs` can be the name of a task. A task for a test or a build counts as
+   * harmless.
+   */
   readonly tasks?: boolean
   /** Options that make a build run a program. */
   readonly option?: RegExp
@@ -124,7 +127,7 @@ export const chain: Program = (args, shell, call, name) => {
 }
 
 /**
- * Returns whether the words after a tool chain form a command that sends data out, as in `pixi run curl`. Then the
+ * Returns whether the words after a tool chain form a command that sends data out, as in `pixi run curl`. Such a
  * command counts as egress. The words after `cargo run`, `go run` and similar never count as egress.
  */
 function startsSender(

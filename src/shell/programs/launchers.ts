@@ -34,8 +34,8 @@ const versioned: Program = (args, shell, call, name) => {
 }
 
 /**
- * Reads the command after `exec`. The first word may be a version, which can have any name (`nvm alias name 20`). It
- * may also be the program. So the command is read from each word that can be the program.
+ * Reads the command after `exec`. The first word may be a version, which can have any name (`nvm alias name 20`). The
+ * first word may also be the program. So a command is read from each word that can be the program.
  */
 function chosen(rest: readonly string[], shell: Shell, call: Call, named: boolean): void {
   for (const start of starts(rest)) {

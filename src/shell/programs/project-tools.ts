@@ -6,13 +6,13 @@ const projects = /(^|\/)(node_modules\/\.bin|\.?v?env\/(bin|Scripts)|vendor\/bin
 /** Folders in which people install tools for themselves. */
 const owned =
   /^(~|\/root|\/(home|Users)\/[^/.][^/]*)\/(\.cargo\/bin|go\/bin|\.local\/bin|\.bun\/bin|\.deno\/bin|\.volta\/bin|\.(pyenv|rbenv|asdf)\/shims)\/$/
-/** The folder of a Ruby or PHP project for scripts that start the installed tools, and the names of these scripts. */
+/** The folder in which a Ruby or PHP project has scripts that start its tools, and the names of these scripts. */
 const scripts = /^(\.\/)?bin\/$/
 const scriptNames = /^(rails|rake|rspec|rubocop|cucumber|phpunit)$/
 
 /**
- * Whether a program of this folder is a tool of the project or of the user that does not count as a script. The reader
- * of the tool still judges its arguments.
+ * Whether a program in this folder is a tool of the project or the user, and does not count as a script. The reader of
+ * the tool still judges its arguments.
  */
 export function isInstalledTool(folder: string, name: string, args: readonly string[]): boolean {
   if (scripts.test(folder) ? !scriptNames.test(name) : !projects.test(folder) && !owned.test(folder))
@@ -22,15 +22,16 @@ export function isInstalledTool(folder: string, name: string, args: readonly str
 
 const unversioned = (name: string): string => name.replace(/\d+(\.\d+)*$/, '')
 
-/** Whether the reader of a tool counts everything that is no test or build of the project as a script. */
+/** Whether the table `judgedTools` lists the tool with this subcommand. */
 function isJudged(name: string, args: readonly string[]): boolean {
   const subcommand = args.find((word) => !word.startsWith('-')) ?? ''
   return judgedTools.get(name)?.test(subcommand) === true
 }
 
 /**
- * Whether a runner may start a tool, if the tool's own reader finds nothing. `local` means that the runner starts
- * programs of the project's environment, and no packages that have the name of a program.
+ * Whether a runner may start a tool whose own reader finds no script and no egress. `local` is true if the runner
+ * starts programs of the project's environment. It is false if the runner fetches a package with the name of the
+ * program.
  */
 export function isJudgedTool(name: string, args: readonly string[], local: boolean): boolean {
   if (name === 'cross-env') {
@@ -49,7 +50,7 @@ export function isToolFile(path: string): boolean {
   return testTools.has(file) && (owner === undefined || owner === 'typescript' || testTools.has(owner))
 }
 
-/** Whether `manage.py` of a Django project is told to test. */
+/** Whether `manage.py` of a Django project only runs tests or checks. */
 export function managesTests(script: string, [verb = '', ...args]: readonly string[]): boolean {
   return (
     /^(\.\/)?manage\.py$/.test(script) &&

@@ -50,7 +50,9 @@ const nx: Program = (args, shell, call, name) => {
   else judge([verb.replace(/^affected:/, '')], shell, name)
 }
 
-/** The values of `-t`, `--target` and `--targets`: one word or several, with or without commas. */
+/**
+ * Returns the values of `-t`, `--target` and `--targets`. A value is one word or several words, with or without commas.
+ */
 function targets(args: readonly string[]): string[] {
   let open = false
   return args.flatMap((arg) => {

@@ -8,8 +8,8 @@ import { givenPath, starts } from './paths.ts'
 const given = 'a program is given a command that sends data out'
 
 /**
- * Whether one of the words starts a command that sends data out. A word with white space may also be shell code that
- * sends data out.
+ * Whether one of the first 12 words starts a command that sends data out. A word with white space may also be shell
+ * code that sends data out.
  */
 export function mayRun(args: readonly string[], shell: Shell, call: Call): boolean {
   return args
@@ -31,7 +31,7 @@ export function readBehindDashes(args: readonly string[], shell: Shell, call: Ca
 /** An option whose value is usually a command: `-exec`, `--command`, `--password-command`. */
 const commandOption = /^--?(?:[a-z-]+-)?(?:exec|command|cmd|run|shell|app)(?:=(.*))?$/s
 
-/** Reads the values of options whose names say that the value is a command, in case this command sends data out. */
+/** Reads the values of options whose names say that the value is a command. Such a command may send data out. */
 export function readCommandValues(args: readonly string[], shell: Shell): void {
   for (const [at, arg] of args.entries()) {
     const option = arg.startsWith('-') ? commandOption.exec(arg) : null
@@ -46,8 +46,8 @@ export function readCommandValues(args: readonly string[], shell: Shell): void {
 const launches = /^(-.*[:-]|--?|[\w:-]*:)?(exec|run|lock|watch|spawn)$/
 
 /**
- * Reads the arguments of a program of which only the subcommands that send data out are known. Another subcommand may
- * start a program. The command after such a subcommand, or after `--`, is read as if it stood alone.
+ * Reads the arguments of a program whose reader only knows some subcommands. Another subcommand may start a program. So
+ * the words after such a subcommand are read as a command, and the words after `--` too.
  */
 export function readLaunched(args: readonly string[], shell: Shell, call: Call): void {
   const verb = args.slice(0, 6).findIndex((arg) => launches.test(arg))

@@ -1,7 +1,7 @@
 import { mostAlternatives } from '../limits.ts'
 import { unknown, withoutUnknowns } from '../marks.ts'
 
-/* The pieces of expanded words (words.ts), and the texts, fields and combinations that are made of them. */
+/* The pieces of expanded words (words.ts). Texts, fields and combinations are made of these pieces. */
 
 /**
  * A piece of a word. If `split` is true, the piece is an unquoted value, and separators split it into fields. If `cut`

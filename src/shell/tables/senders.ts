@@ -227,8 +227,8 @@ const telling: Readonly<Record<string, string>> = {
 
 /**
  * Subcommands that send data out if an argument matches the expression. Most expressions match an option that gives the
- * data or the target. The expression is compared with each argument, and with each argument and the next word. `/./`
- * matches any argument. The empty subcommand stands for any or none.
+ * data or the target. The expression is tried on each argument alone, and on each argument together with the next word.
+ * `/./` matches any argument. The empty text stands for any subcommand or none.
  */
 const given: Readonly<Record<string, Readonly<Record<string, RegExp>>>> = {
   gcloud: { 'secrets create': /^--data/, 'functions call': /^--(cloud-event-)?data/ },

@@ -31,8 +31,8 @@ export const testSubcommands: ReadonlyMap<string, RegExp> = new Map([
 ])
 
 /**
- * Tools of which package runners start only what their own readers do not count as a script, and only with a matching
- * subcommand.
+ * Tools that a package runner may start with a matching subcommand. The command still counts as a script if the tool's
+ * own reader says so.
  */
 export const judgedTools: ReadonlyMap<string, RegExp> = new Map([
   ['turbo', /^/],
@@ -41,15 +41,17 @@ export const judgedTools: ReadonlyMap<string, RegExp> = new Map([
 ])
 
 /**
- * Programs for which the same is true in folders of a project and behind launchers such as `poetry run`. Runners such
- * as `npx` start no such program. They fetch a package of this name.
+ * Programs that may start in a folder of the project, or behind a launcher such as `poetry run`. The command still
+ * counts as a script if the program's own reader says so. Runners such as `npx` do not start these programs, but fetch
+ * a package of the same name.
  */
 export const judgedPrograms: ReadonlySet<string> = new Set(
   list('python pypy pip node nodejs php rails rake npm yarn pnpm npx bun deno cargo go uv poetry bundle'),
 )
 
 /**
- * The tool in a package of a scope. The table must list each such package, because anybody can publish `@scope/jest`.
+ * The tool that a package of a scope contains. Every such package must be in the table, because anybody can publish
+ * `@scope/jest`.
  */
 export const scopedTools: ReadonlyMap<string, string> = new Map([
   ['@angular/cli', 'ng'],

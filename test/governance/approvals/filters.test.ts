@@ -5,7 +5,7 @@ import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
 import { listApprovals } from '../../../src/governance/approvals/read.ts'
 import { approvalsOf, startEngine, type Engine } from '../runs/engine-fixture.ts'
 
-/* `mine`: the approvals that the viewer may decide now. */
+/* The filter `mine` lists the approvals that the viewer may decide now. */
 
 let engine: Engine
 beforeAll(async () => {

@@ -65,13 +65,13 @@ export const filesOf = (of = organizationId): string[] => readdirSync(join(folde
 export const fileName = (seq: number): string => `${String(seq).padStart(15, '0')}.note`
 export const pathOf = (seq: number): string => join(folder, organizationId, fileName(seq))
 
-/** Verifies the chain with what this process has kept. */
+/** Verifies the chain against the kept checkpoint that this process reads. */
 export async function verifyWith(checkpoints: Checkpoints) {
   const kept = await checkpoints.kept(organizationId)
   return verifier.verify({ databaseUrl: database.appUrl, appRole: 'countersign_app', organizationId, kept })
 }
 
-/** As a superuser: cuts the chain behind `seq`, and sets its head back. */
+/** Deletes the entries after `seq` as a superuser, and sets the head back. */
 export function cut(seq: number): Promise<unknown> {
   return query(database.adminUrl, async (client) => {
     await client.query('alter table audit_events disable trigger all')

@@ -186,7 +186,7 @@ describe('a kept file', () => {
     })
     const files = filesOf()
     await append(2)
-    // A file that cannot be read may be readable in the next round. So it is a failure, and no alarm.
+    // A file that cannot be read may be readable in the next round. So `keep` fails, and raises no alarm.
     const failures = await checkpoints.keep().then(
       () => [],
       (error: Error) => [error.message],

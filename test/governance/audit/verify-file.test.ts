@@ -10,7 +10,7 @@ const other = 'org_01J00000000000000000000001'
 const installation = checkpointKeys([randomBytes(32)])
 const stranger = checkpointKeys([randomBytes(32)])
 
-/** The lines of an export, and the hashes of its entries. */
+/** Returns the lines of an export, and the hashes of its entries. */
 function exported(length: number, of = organizationId, mark = 'm', keys = installation) {
   const lines: string[] = []
   const hashes: string[] = [chainStart.hash]

@@ -6,7 +6,10 @@ export interface HeadOfChain {
   readonly hash: string
 }
 
-/** The heads of at most `most` chains that have entries, behind the organization `after` in the order of their ids. */
+/**
+ * Selects the heads of chains that have entries, in the order of the organizations' ids. Begins after the id `after`,
+ * and selects at most `most` heads.
+ */
 export const headsAfter = (after: string, most: number): RawBuilder<HeadOfChain> => sql`
   select organization_id, seq, hash
   from chain_head

@@ -2,12 +2,12 @@ import { sql, type RawBuilder } from 'kysely'
 
 /** The end of a chain. A hash is null if the chain has no entry at that position. */
 export interface EndRow {
-  /** The position that the row of the chain's head names. */
+  /** The position of the last entry, as `chain_head` names it. */
   readonly seq: number
   readonly hash: string
   /** The hash of the entry at `seq`. */
   readonly last_hash: string | null
-  /** The hash of the entry at `kept`. */
+  /** The hash of the entry at the position of the kept checkpoint. */
   readonly kept_hash: string | null
 }
 

@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** The columns of a decision that say which call it is about. */
+/** A decision, with the columns that identify its call. */
 export interface CallDecision {
   readonly id: string
   readonly run_id: string | null
@@ -14,11 +14,11 @@ export interface CallDecision {
   /** The earlier approval that the decision's approval replaced. */
   readonly supersedes_id: string | null
   readonly decided_at: Date
-  /** The size of the sealed parameters. Is 0 if they were not kept. */
+  /** The size of the sealed parameters of the call. Is 0 if the parameters were not kept. */
   readonly bytes: number
 }
 
-/** Selects the newest decisions of an organization, from `since` (inclusive) to `until` (exclusive). */
+/** Selects the newest decisions of an organization, at most `most`. `since` is inclusive, and `until` is exclusive. */
 export const newestDecisions = (
   organizationId: string,
   { since, until }: { readonly since: Date | null; readonly until: Date | null },

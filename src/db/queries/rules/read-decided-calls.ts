@@ -17,19 +17,19 @@ export interface DecidedCall {
   readonly labels: string[]
   readonly approval_id: string | null
   readonly decided_at: Date
-  /** The address that replaces `me` in a run's parameters; null for an agent's call. */
+  /** The address that replaces `me` in the parameters of a run's call. Has no meaning for an agent's call. */
   readonly requester_email: string | null
   /** The present role of the person who asked; null if this person is no longer a member. */
   readonly role: Role | null
-  /** The parameters of a run's call; null if they were not kept. */
+  /** The sealed parameters of a run's call. Is null if the parameters were not kept. */
   readonly run_params: Buffer | null
-  /** The input of a held call of an agent; null if it was not kept. */
+  /** The sealed input of a held call of an agent. Is null if the input was not kept. */
   readonly agent_params: Buffer | null
-  /** Who may decide the call's approval. */
+  /** Says who may decide the approval of an agent's call. Is null if the call has no approval. */
   readonly approver: 'admin' | 'owner' | null
 }
 
-/** Selects these decisions of an organization, the newest first. */
+/** Selects the decisions with these ids, the newest first. */
 export const decidedCalls = (organizationId: string, ids: readonly string[]): RawBuilder<DecidedCall> => sql`
   select d.id, d.run_id, d.step_id, d.item_index, d.session_id, d.tool, d.side_effect, d.verdict, d.rule_id, d.rule_name,
     d.reason, d.labels, d.approval_id, d.decided_at, r.requester_email, m.role, e.params_sealed as run_params,

@@ -20,7 +20,7 @@ export function decideCall({ tx, ledger, run }: LockedRun, op: StepOp): Decided 
   return judgeCall(tx.policy, callOf(op), role)
 }
 
-/** The call as the rules see it. */
+/** Returns the call as the rules see it. */
 export function callOf(op: StepOp): Call {
   return {
     source: 'workflows',

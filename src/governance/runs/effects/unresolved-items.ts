@@ -12,8 +12,9 @@ interface AskedStep {
 }
 
 /**
- * Returns the indexes of the step's items whose unknown outcome nobody has resolved, in ascending order and at most
- * `limit`. A step without items has the index -1. If `attempt` is given, only items at this attempt count.
+ * Returns the indexes of at most `limit` items of the step, in ascending order. Each of these items has an unknown
+ * outcome that nobody has resolved. A step without items has the index -1. If `attempt` is given, only items at this
+ * attempt count.
  */
 export async function unresolvedItems(
   db: Db,

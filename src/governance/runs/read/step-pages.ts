@@ -19,8 +19,8 @@ export interface StepPage {
 }
 
 /**
- * The steps of a run that a caller asks for. These are at most `limit` steps after the cursor. If `limit` is undefined
- * and `cursor` is null, these are all steps.
+ * The steps of a run that a caller asks for: at most `limit` steps after the cursor. If `limit` is undefined and
+ * `cursor` is null, the caller asks for all steps.
  */
 export interface StepsWanted {
   readonly limit: number | undefined
