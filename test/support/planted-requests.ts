@@ -48,7 +48,12 @@ async function runWithFile({ member, stack }: CrashHome, secret: string, workflo
   await member.untilStatus(runId, 'completed')
   await member.call('POST', `/workflows/${id}/authorization-preview`, { inputs: { text: secret } })
   await member.good('PUT', '/memory/note', { value: secret, labels: ['pii'] })
-  await member.good('PUT', `/workflows/${id}`, { description: `again ${secret}`, message: secret })
+  const { definition } = await member.good<{ definition: object }>('GET', `/workflows/${id}`)
+  await member.good('PUT', `/workflows/${id}`, {
+    description: `again ${secret}`,
+    definition,
+    message: secret,
+  })
 }
 
 /**

@@ -31,6 +31,10 @@ export interface ValidRequest {
   readonly restore?: (world: World) => Promise<void>
 }
 
+let turns = 0
+/** Returns another number each time, for a change that must not repeat the present value. */
+const another = (): number => (turns += 1)
+
 const of = (status: number, prepare: ValidRequest['prepare'] = async () => ({})): ValidRequest => ({
   status,
   prepare,
@@ -181,7 +185,9 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'GET /rule-templates': of(200),
 
   'GET /organizations/{id}/governance': of(200),
-  'PATCH /organizations/{id}/governance': of(200, async () => ({ body: { approval_threshold: 1 } })),
+  'PATCH /organizations/{id}/governance': of(200, async () => ({
+    body: { category_flags: { [`c${another()}`]: true } },
+  })),
   'GET /organizations/{id}/governance/audit': of(200),
   'GET /organizations/{id}/governance/report': of(200),
   'GET /organizations/{id}/governance/approvals': of(200),
@@ -202,7 +208,7 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   })),
 
   'GET /organizations/{id}/quota': of(200),
-  'PATCH /organizations/{id}/quota': of(200, async () => ({ body: { memory_mb: 300 } })),
+  'PATCH /organizations/{id}/quota': of(200, async () => ({ body: { memory_mb: 300 + another() } })),
   'GET /organizations/{id}/audit-events/verify': of(200),
   'GET /organizations/{id}/audit-events/checkpoint': of(200),
   'GET /organizations/{id}/audit-events/export': of(200),
