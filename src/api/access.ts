@@ -34,6 +34,8 @@ export type Access =
   | {
       readonly public: false
       readonly scope: Scope | null
+      /** Scopes that a key needs in addition to `scope`, because the answer also shows what they protect. */
+      readonly further?: readonly Scope[]
       readonly role: Role
       readonly subject: Subject
       /**
@@ -49,6 +51,11 @@ const needs = (scope: Scope | null, role: Role, subject: Subject) => ({
   scope,
   role,
   subject,
+})
+
+const withFurther = (access: ReturnType<typeof needs>, further: readonly Scope[]): Access => ({
+  ...access,
+  further,
 })
 
 const withFactor = (access: ReturnType<typeof needs>): Access => ({ ...access, factor: true })
@@ -143,7 +150,12 @@ export const access = {
   'POST /organizations/{id}/rules/test': needs('rules:read', 'member', 'organization'),
   // The conditions of a draft can ask what the parameters of calls were. So only people who may see these parameters
   // may send a backtest.
-  'POST /organizations/{id}/rules/backtest': needs('rules:read', 'admin', 'organization'),
+  // The counts of a draft with a condition say what a parameter was. The samples name runs, sessions and labels.
+  'POST /organizations/{id}/rules/backtest': withFurther(needs('rules:read', 'admin', 'organization'), [
+    'runs:read',
+    'approvals:read',
+    'agents:read',
+  ]),
   'GET /organizations/{id}/rules/analysis': needs('rules:read', 'member', 'organization'),
   'POST /organizations/{id}/rules/diff': needs('rules:read', 'member', 'organization'),
   'POST /organizations/{id}/label-rules': needs('rules:write', 'admin', 'organization'),

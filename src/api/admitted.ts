@@ -3,7 +3,7 @@ import type { Caller, Identity } from '../governance/access/identity.ts'
 import { requireFactor } from '../governance/access/second-factor.ts'
 import { scopesOfRole } from '../governance/access/scopes.ts'
 import { createEntry, type Entry } from '../governance/limits/request-shares.ts'
-import { requireRole, requireScope } from '../governance/access/recheck.ts'
+import { requireRole, requireScopes } from '../governance/access/recheck.ts'
 import { accessOf, type Access } from './access.ts'
 import { ApiError, statusOf, toApiError } from './errors.ts'
 import {
@@ -82,6 +82,11 @@ async function checked(
   requireOneOrganization(query, rawBody)
   if (access.subject !== 'nothing') requireSubjectsOrganization(query, rawBody, caller)
 
+  const callerNow = async (): Promise<Caller> => {
+    const now = await sent.identify()
+    requireScopes(now.scopes, access, now.keyName)
+    return { ...(await standIn(context, now, access, ip, naming)), requestId }
+  }
   const call: Call = {
     context,
     services,
@@ -98,11 +103,10 @@ async function checked(
     once: null,
     signal: sent.signal(),
     leaveShare: () => entry.leave(),
+    callerNow,
     stillAllowed: async () => {
       try {
-        const now = await sent.identify()
-        requireScope(now.scopes, access.scope, now.keyName)
-        await standIn(context, now, access, ip, naming)
+        await callerNow()
         return true
       } catch (error) {
         // An error of the server, such as a database outage, does not mean that the caller has lost the rights. So the
@@ -122,7 +126,7 @@ async function checked(
 async function standIn(
   context: Pick<Context, 'config' | 'db'>,
   identity: Identity,
-  { subject, role, scope, factor = false }: Guarded,
+  { subject, role, scope, further = [], factor = false }: Guarded,
   ip: string | null,
   naming: { params: Record<string, string>; organizationId: string },
 ): Promise<Caller> {
@@ -146,7 +150,7 @@ async function standIn(
     keyId: identity.keyId,
     sessionId: identity.sessionId,
     scopes: identity.keyId === null ? scopesOfRole(senderRights.role) : identity.scopes,
-    needs: { scope, role, factor },
+    needs: { scope, further, role, factor },
     ip,
   }
 }

@@ -4,7 +4,7 @@ import { roleIn, type Identity } from '../governance/access/identity.ts'
 import { covers, hasRole } from '../governance/access/scopes.ts'
 import { JsonParts } from '../shared/json-parts.ts'
 import { createEntry, withShare, type Entry } from '../governance/limits/request-shares.ts'
-import { requireScope } from '../governance/access/recheck.ts'
+import { requireScopes } from '../governance/access/recheck.ts'
 import { nextTurn } from '../shared/time-slices.ts'
 import { acts, accessOf, splitKey } from './access.ts'
 import { admitted, pathParams, type Guarded, type Sent } from './admitted.ts'
@@ -56,7 +56,7 @@ export async function dispatch(
     await withShare(context.shares, identity.charged.holderId, 'refusal', async () => {})
     throw error
   }
-  requireScope(identity.scopes, access.scope, identity.keyName)
+  requireScopes(identity.scopes, access, identity.keyName)
   const takesJson =
     route.receive === undefined && (route.body !== undefined || splitKey(route.key).method === 'POST')
   const sent: Sent = {

@@ -41,7 +41,7 @@ export function readExamples(): Readonly<Record<string, Example>> {
 
 const introduction = `Every path exists below \`/api/v1\`, below \`/v1\` and without a prefix. A method that a path does not have is 404, like an unknown path.
 
-Send \`Authorization: Bearer <API key>\` and JSON. Lists take \`limit\` and \`cursor\`, and answer \`{"data": [...], "next_cursor"}\`. A \`POST\` takes an \`Idempotency-Key\`: the same key and body get the first answer again. Each operation names its scope (\`x-scope\`) and the lowest role that may call it (\`x-minimum-role\`).
+Send \`Authorization: Bearer <API key>\` and JSON. Lists take \`limit\` and \`cursor\`, and answer \`{"data": [...], "next_cursor"}\`. A \`POST\` takes an \`Idempotency-Key\`: the same key and body get the first answer again. Each operation names its scope (\`x-scope\`), further scopes that it needs (\`x-further-scopes\`), and the lowest role that may call it (\`x-minimum-role\`).
 
 Every error is \`{"error": {"code", "message", "details": [{"path", "message"}]}, "meta": {"request_id"}}\`.`
 
@@ -106,6 +106,7 @@ function addRoute(registry: OpenAPIRegistry, route: Route, example: Example | un
     // Either an API key or a sign-in session is enough.
     security: access.public ? [] : [{ apiKey: [] }, { session: [] }],
     ...(access.public ? {} : { 'x-scope': access.scope, 'x-minimum-role': access.role }),
+    ...(access.public || access.further === undefined ? {} : { 'x-further-scopes': access.further }),
     request: {
       ...(names.length === 0
         ? {}

@@ -43,6 +43,11 @@ export interface Call<Key extends string = string, Query = unknown, Body = unkno
    */
   readonly leaveShare: () => void
   /**
+   * Checks the key or session, the scopes, the membership and the role again. Returns the caller with the present role.
+   * Throws the errors of the first check.
+   */
+  readonly callerNow: () => Promise<Caller>
+  /**
    * Checks again whether the key, scope and role allow this call. Is called several times while a long answer is sent.
    */
   readonly stillAllowed: () => Promise<boolean>

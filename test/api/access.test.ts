@@ -47,6 +47,7 @@ describe('the access table', () => {
       path: '/organizations/{id}/governance',
       public: false,
       scope: 'governance:write',
+      further_scopes: [],
       minimum_role: 'owner',
     })
   })

@@ -8,11 +8,17 @@ import { readDocsPage } from './docs-page.ts'
 const page = 'docs/audit-log.md'
 const program = join(import.meta.dirname, '../../bin/countersign.js')
 
-const alike = (text: string): string =>
-  text
-    .replaceAll(/\b[0-9a-f]{64}\b|\b[0-9a-f]{4}…/g, 'HASH')
+/** Equal hashes of one output get the same name. */
+function alike(text: string): string {
+  const hashes: string[] = []
+  return text
+    .replaceAll(/\b[0-9a-f]{64}\b|\b[0-9a-f]{4}…/g, (hash) => {
+      if (!hashes.includes(hash)) hashes.push(hash)
+      return `HASH ${hashes.indexOf(hash)}`
+    })
     .replaceAll(/org_\w+…?/g, 'ORGANIZATION')
     .replace(/\d+ entries/, 'N entries')
+}
 
 test('the page’s commands do what it says', async () => {
   // The commands run outside the repository, and `npx` finds the command only in the repository.

@@ -8,6 +8,7 @@ import { startTestServer, type TestServer } from './server.ts'
 interface Operation {
   security: unknown[]
   'x-scope'?: string
+  'x-further-scopes'?: string[]
   requestBody?: { content: { 'application/json': { schema: unknown } } }
   responses: Record<string, unknown>
 }
@@ -32,7 +33,9 @@ describe('openapi.json', () => {
       const operation = document.paths[path]?.[method.toLowerCase()]
       const entry = accessOf(key)
       expect(operation?.security).toEqual(entry.public ? [] : [{ apiKey: [] }, { session: [] }])
-      if (!entry.public) expect(operation?.['x-scope']).toBe(entry.scope)
+      if (entry.public) continue
+      expect(operation?.['x-scope']).toBe(entry.scope)
+      expect(operation?.['x-further-scopes']).toEqual(entry.further)
     }
   })
 

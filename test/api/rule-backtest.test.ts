@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { agentWorld, type AgentWorld } from './agents/agent.ts'
+import { addKey, everyScope } from './fixtures.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
 let server: TestServer
@@ -60,6 +61,23 @@ test('a member may not ask, because the counts would show parameters of calls', 
   const { status, body } = await backtest({ rules: [fetches] }, world.member.key)
   expect([status, body.error.code]).toEqual([403, 'insufficient_role'])
 })
+
+test.each(['runs:read', 'approvals:read', 'agents:read'])(
+  'a key without `%s` may not ask, because counts and samples show what this scope protects',
+  async (scope) => {
+    const without = everyScope.filter((each) => each !== scope)
+    const { secret } = await addKey(server.context, world.organizationId, world.admin.userId, without)
+    const { status, body } = await backtest({ rules: [fetches] }, secret)
+    expect([status, body.error]).toEqual([
+      403,
+      {
+        code: 'missing_scope',
+        message: expect.stringContaining(`\`${scope}\``),
+        details: [{ path: scope, message: `needs the scope \`${scope}\`` }],
+      },
+    ])
+  },
+)
 
 describe('a request that is not valid is refused', () => {
   const value = (length: number) => Array.from({ length }, (_, index) => `v${index}`)

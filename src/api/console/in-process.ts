@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Api, ApiRequest, Result } from '../../console/visit.ts'
 import type { Context } from '../../governance/context.ts'
 import type { Identity } from '../../governance/access/identity.ts'
-import { requireScope } from '../../governance/access/recheck.ts'
+import { requireScopes } from '../../governance/access/recheck.ts'
 import { JsonParts, ObjectParts } from '../../shared/json-parts.ts'
 import { accessOf } from '../access.ts'
 import { admitted, pathParams, type Sent } from '../admitted.ts'
@@ -65,7 +65,7 @@ async function call(
   const route = byKey.get(key)
   if (route?.handle === undefined) throw new Error(`no route for pages has the key ${key}`)
   const access = accessOf(route.key)
-  if (!access.public) requireScope(identity.scopes, access.scope)
+  if (!access.public) requireScopes(identity.scopes, access)
   const sent: Sent = {
     params: pathParams(params),
     query: { ...query },

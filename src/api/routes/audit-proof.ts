@@ -35,7 +35,7 @@ export const getAuditExport = streamRoute({
   key: 'GET /organizations/{id}/audit-events/export',
   summary: 'The whole audit log as JSON lines, for `countersign verify-audit`',
   description:
-    'A line for each entry in the order of `seq`, with `hash` as its first field. The rest of the line are the bytes that the hash covers. The last line has `checkpoint` and `verifier_key`. An answer without this line is not complete. Entries that are appended meanwhile are left out. If the log does not match the checkpoint that is kept outside the database, the last line has the kept checkpoint, and the check of the file fails.',
+    'A line for each entry in the order of `seq`, with `hash` as its first field. The hash covers the line without `"hash":"…",`, which still begins with `{`. The last line has `checkpoint` and `verifier_key`. An answer without this line is not complete. Entries that are appended meanwhile are left out. If the log does not match the checkpoint that is kept outside the database, the last line has the kept checkpoint, and the check of the file fails.',
   tag: 'Audit',
   contentType: 'application/x-ndjson',
   responses: { 200: null },

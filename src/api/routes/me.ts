@@ -125,6 +125,7 @@ const accessTable = z
         path: z.string(),
         public: z.boolean(),
         scope: z.string().nullable(),
+        further_scopes: z.array(z.string()).meta({ description: 'scopes that a key needs besides `scope`' }),
         minimum_role: role.nullable(),
       }),
     ),
@@ -150,7 +151,7 @@ export const getScopes = route({
 function describe(key: RouteKey, entry: Access) {
   const { method, path } = splitKey(key)
   const needed = entry.public
-    ? { scope: null, minimum_role: null }
-    : { scope: entry.scope, minimum_role: entry.role }
+    ? { scope: null, further_scopes: [], minimum_role: null }
+    : { scope: entry.scope, further_scopes: entry.further ?? [], minimum_role: entry.role }
   return { method, path, public: entry.public, ...needed }
 }

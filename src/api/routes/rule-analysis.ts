@@ -33,10 +33,10 @@ export const getRuleAnalysis = route({
   description:
     'Looks at active and shadow rules. Each finding is proven. A rule without a finding may have no effect all the same.',
   responses: { 200: analysis },
-  async handle({ context, caller, identity, signal, leaveShare }) {
+  async handle({ context, caller, identity, signal, leaveShare, callerNow }) {
     // `analyzeSavedRules` takes a place of its own in the share, for long work.
     leaveShare()
-    const request = { chargedTo: identity.charged.holderId, signal }
+    const request = { chargedTo: identity.charged.holderId, callerNow, signal }
     return ok(await analyzeSavedRules(context, caller.organizationId, request))
   },
 })

@@ -44,18 +44,19 @@ export const postRuleBacktest = route({
   key: 'POST /organizations/{id}/rules/backtest',
   summary: 'Decide recorded calls again by drafts, and count what would change',
   tag: 'Rules',
-  description: `Examines the newest ${mostDecisions.toLocaleString('en-US')} decisions of the period. Each call counts once, by its first decision. Nothing is called and nothing recorded.`,
+  description: `Examines the newest ${mostDecisions.toLocaleString('en-US')} decisions of the period. Each call counts once, by its first decision. Nothing is called and nothing recorded. A key also needs \`runs:read\`, \`approvals:read\` and \`agents:read\`, because the answer shows what these scopes protect.`,
   body: ruleBacktestBody,
   responses: { 200: backtest },
-  async handle({ context, caller, identity, body, signal, leaveShare }) {
+  async handle({ context, caller, identity, body, signal, leaveShare, callerNow }) {
     // `backtestRules` takes a place of its own in the share, for long work.
     leaveShare()
     return ok(
-      await backtestRules(context, caller, {
+      await backtestRules(context, caller.organizationId, {
         drafts: body.rules,
         since: body.since ?? null,
         until: body.until ?? null,
         chargedTo: identity.charged.holderId,
+        callerNow,
         signal,
       }),
     )

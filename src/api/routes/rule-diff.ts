@@ -31,10 +31,10 @@ export const postRuleDiff = route({
     'Tries calls that are made from the conditions of the rules. An empty list of changes does not prove that the sets are equal.',
   body: ruleDiffBody,
   responses: { 200: diff },
-  async handle({ context, caller, identity, body, signal, leaveShare }) {
+  async handle({ context, caller, identity, body, signal, leaveShare, callerNow }) {
     // `diffRules` takes a place of its own in the share, for long work.
     leaveShare()
-    const request = { ...body, chargedTo: identity.charged.holderId, signal }
+    const request = { ...body, chargedTo: identity.charged.holderId, callerNow, signal }
     return ok(await diffRules(context, caller.organizationId, request))
   },
 })

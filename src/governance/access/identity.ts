@@ -68,7 +68,12 @@ export interface Caller extends Sender {
   readonly role: Role
   readonly scopes: readonly string[]
   /** The rights that the call needs (api/access.ts). The service checks them again under the lock (recheck.ts). */
-  readonly needs: { readonly scope: string | null; readonly role: Role; readonly factor?: boolean }
+  readonly needs: {
+    readonly scope: string | null
+    readonly further?: readonly string[]
+    readonly role: Role
+    readonly factor?: boolean
+  }
   readonly ip: string | null
   /** Id of the HTTP request, for the log. */
   readonly requestId?: string

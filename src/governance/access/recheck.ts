@@ -116,6 +116,15 @@ export function requireScope(
   throw new DomainError('missing_scope', message, [{ path, message: detail }])
 }
 
+/** Throws `missing_scope` for the first needed scope that the held scopes do not cover (see `requireScope`). */
+export function requireScopes(
+  held: readonly string[],
+  { scope, further = [] }: Pick<Caller['needs'], 'scope' | 'further'>,
+  keyName: string | null = null,
+): void {
+  for (const each of [scope, ...further]) requireScope(held, each, keyName)
+}
+
 export function requireRole(role: Role, minimum: Role): void {
   if (hasRole(role, minimum)) return
   const message = `this needs the role \`${minimum}\` in the organization, yours is \`${role}\``
@@ -170,7 +179,7 @@ async function presentCaller(
   if (!valid) throw ended(caller)
   if (role === null) throw notFound('organization', tx.organizationId)
   const held = scopes ?? scopesOfRole(role)
-  requireScope(held, caller.needs.scope, keyName)
+  requireScopes(held, caller.needs, keyName)
   requireFactor(config, caller.needs, missing, caller)
   requireRole(role, caller.needs.role)
   const { has_factor: hasFactor, factor_required: factorRequired } = row as Row

@@ -13,8 +13,8 @@ import {
 
 /*
  * A checkpoint says how many entries a chain has, and which hash the last entry has. A checkpoint is a signed note in
- * the form of https://c2sp.org/tlog-checkpoint. Our log is a chain and no tree. So the root hash is the hash of the
- * last entry, and this hash covers all earlier entries.
+ * the form of https://c2sp.org/tlog-checkpoint. Its root hash is the hash of the last entry, which covers all earlier
+ * entries.
  */
 
 export interface Checkpoint extends ChainPosition {

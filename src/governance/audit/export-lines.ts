@@ -2,8 +2,8 @@ import type { StoredEntry } from './verify-entry.ts'
 
 /*
  * The export of a chain has a line for each entry, and a last line with the checkpoint. `hash` is the first field of an
- * entry's line. `{` and the rest of the line after this field are the bytes that the hash covers. So a reader does not
- * need RFC 8785.
+ * entry's line. The hash covers the line without `"hash":"…",`, which still begins with `{`. So a reader does not need
+ * RFC 8785.
  */
 
 const hashField = '{"hash":"'

@@ -1,7 +1,6 @@
 import { compileRule, joinRules } from '../../policy/compile.ts'
 import type { RuleBody } from '../../policy/rule.ts'
 import type { Verdict } from '../../policy/types.ts'
-import type { Caller } from '../access/identity.ts'
 import { activeOf } from '../audit/compiled-rows.ts'
 import type { LoadedPolicy } from '../audit/policy-cache.ts'
 import { policySnapshot } from '../audit/policy-snapshot.ts'
@@ -60,26 +59,27 @@ export interface BacktestRequest extends Window, LongRequest {
 }
 
 /**
- * Decides recorded calls of the caller's organization again, with the drafts in place of the saved rules. Counts the
- * verdicts that change (docs/decisions/0221). Uses the present label rules, settings and tool policies. Ignores a
- * freeze. Writes nothing. Throws `unavailable` when the signal aborts. Throws `validation_error` if the drafts together
- * are too large to save.
+ * Decides recorded calls of an organization again, with the drafts in place of the saved rules. Counts the verdicts that
+ * change (docs/decisions/0221). Uses the recorded labels and side effects. Uses the present tool policies and the present
+ * setting `approvals_enabled`. Ignores a freeze. Writes nothing.
+ *
+ * Throws `validation_error` if the drafts together are too large to save, and the errors of `inSlices`.
  */
 export async function backtestRules(
   context: Pick<Context, 'db' | 'combiner' | 'sealer' | 'shares'>,
-  caller: Pick<Caller, 'organizationId' | 'role'>,
+  organizationId: string,
   { drafts, ...request }: BacktestRequest,
 ): Promise<Backtest> {
   refuseLargeDrafts(drafts)
-  const saved = await policySnapshot(context, caller.organizationId)
   return inSlices(context, request, async (parts) => {
+    const saved = await policySnapshot(context, organizationId)
     const policy = await parts.run(() => withDrafts(saved, drafts))
-    const { slices, limit } = await listCalls(context.db, caller.organizationId, request)
+    const { slices, limit } = await listCalls(context.db, organizationId, request)
     const count = createCount(policy)
     for (const ids of slices) {
-      for (const call of await readSlice(context.db, caller.organizationId, ids)) {
+      for (const call of await readSlice(context.db, organizationId, ids)) {
         if (parts.isOver()) return count.result('time')
-        const known = await parts.run(() => openKnown(context.sealer, call, caller))
+        const known = await parts.run(() => openKnown(context.sealer, call, parts))
         await parts.run(() => count.add(call, known))
       }
     }

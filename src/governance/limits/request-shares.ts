@@ -62,15 +62,16 @@ interface Lane {
 
 /**
  * Waits until the process may work on this request (`Shares.enter`), then runs `work`. Throws the errors of
- * `Shares.enter`.
+ * `Shares.enter`. `most` is the limit of `Shares.enter`.
  */
 export async function withShare<T>(
   shares: Shares,
   organizationId: string,
   size: Size,
   work: (place: Pick<Place, 'works' | 'adds'>) => Promise<T>,
+  most = mostWaiting,
 ): Promise<T> {
-  const place = await shares.enter(organizationId, size)
+  const place = await shares.enter(organizationId, size, most)
   try {
     return await work(place)
   } finally {
@@ -129,10 +130,10 @@ export interface Shares {
   /** Whether more than one organization was served in the last ten seconds. */
   isContended(): boolean
   /**
-   * Resolves when the request may be worked on. Throws `rate_limited` if too many requests of the organization wait
-   * already.
+   * Resolves when the request may be worked on. Throws `rate_limited` if `most` or more requests of the organization and
+   * this kind wait already. The default is `mostWaiting`.
    */
-  enter(organizationId: string, size: Size): Promise<Place>
+  enter(organizationId: string, size: Size, most?: number): Promise<Place>
 }
 
 /** The time that the thread has worked for one request so far. */
@@ -167,10 +168,10 @@ function createWorkClock(clock: () => number) {
   }
 }
 
-const tooManyWaiting = (): DomainError =>
+const tooManyWaiting = (waiting: number): DomainError =>
   new DomainError(
     'rate_limited',
-    `${mostWaiting} requests of the organization are waiting already: send fewer at the same time`,
+    `${waiting} requests of the organization are waiting already: send fewer at the same time`,
     [],
     1,
   )
@@ -210,14 +211,14 @@ export function createShares(
 
   return {
     isContended,
-    async enter(organizationId, size) {
+    async enter(organizationId, size, most = mostWaiting) {
       noteServed(organizationId)
       const key = `${organizationId}/${size}`
       const lane = lanes.get(key) ?? { working: 0, waiting: [] }
       lanes.set(key, lane)
       if (lane.working < mostOf(size)) lane.working += 1
-      else if (lane.waiting.length < mostWaiting) await new Promise<void>((go) => lane.waiting.push(go))
-      else throw tooManyWaiting()
+      else if (lane.waiting.length < most) await new Promise<void>((go) => lane.waiting.push(go))
+      else throw tooManyWaiting(lane.waiting.length)
       let isOver = false
       const began = clock()
       const work = { milliseconds: 0 }

@@ -39,8 +39,8 @@ export async function analyzeSavedRules(
   organizationId: string,
   request: LongRequest,
 ): Promise<RuleAnalysis> {
-  const saved = await policySnapshot(context, organizationId)
   return inSlices(context, request, async (slices) => {
+    const saved = await policySnapshot(context, organizationId)
     let steps = mostSteps
     const all = analyzeRules(await slices.run(() => savedRules(saved)), {
       take: (count = 1) => (steps -= count) >= 0,

@@ -58,8 +58,8 @@ export async function diffRules(
 ): Promise<RuleDiff> {
   if (from !== 'active') refuseLargeDrafts(from, 'from')
   refuseLargeDrafts(to, 'to')
-  const saved = await policySnapshot(context, organizationId)
   return inSlices(context, request, async (slices) => {
+    const saved = await policySnapshot(context, organizationId)
     const changes = new Map<string, Change>()
     const sets = {
       from: from === 'active' ? await slices.run(() => savedRules(saved)) : drafted(from),

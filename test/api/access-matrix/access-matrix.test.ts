@@ -11,6 +11,7 @@ import { fingerprint } from './database.ts'
 import {
   accessTo,
   requestOf,
+  scopesTo,
   validRequests,
   type Filling,
   type GuardedKey,
@@ -95,14 +96,18 @@ function unknownIds({ ids = {} }: Filling): Record<string, string> {
 }
 const ulid = (): string => newId('event').slice('evt_'.length)
 
+/** The first scope of the route that the caller lacks. */
+const missingScope = (key: GuardedKey, { scopes }: Caller) =>
+  scopesTo(key).find((scope) => !covers(scopes, scope))
+
 /**
  * The code with which the caller is refused, or null if the caller may enter. Checks come in this order: 401,
  * `missing_scope`, 404, `insufficient_role`.
  */
 function refusalOf(key: GuardedKey, caller: Caller, organizationId: string | null): string | null {
-  const { scope, role, subject, factor } = accessTo(key)
+  const { role, subject, factor } = accessTo(key)
   if (caller.person === null) return 'unauthenticated'
-  if (scope !== null && !covers(caller.scopes, scope)) return 'missing_scope'
+  if (missingScope(key, caller) !== undefined) return 'missing_scope'
   if (subject === 'nothing') return null
   const theirRole = organizationId === null ? undefined : caller.roles.get(organizationId)
   if (theirRole === undefined) return 'not_found'
@@ -132,16 +137,16 @@ function send(key: GuardedKey, caller: Caller, { path }: Request, body: unknown)
   })
 }
 
-const callersByScope = new Map<string | null, Caller[]>()
+const callersByScope = new Map<string, Caller[]>()
 
-/** Returns the same callers for every route that needs the same scope. */
+/** Returns the same callers for every route that needs the same scopes. */
 async function callersOf(key: GuardedKey): Promise<Caller[]> {
-  const { scope } = accessTo(key)
-  const known = callersByScope.get(scope)
+  const needed = scopesTo(key)
+  const known = callersByScope.get(needed.join())
   if (known !== undefined) return known
-  const each = standings.flatMap((who) => callerKinds.map((kind) => kind(server.context, who, scope)))
+  const each = standings.flatMap((who) => callerKinds.map((kind) => kind(server.context, who, needed)))
   const callers = [...(await Promise.all(each)).flat(), ...strangers]
-  callersByScope.set(scope, callers)
+  callersByScope.set(needed.join(), callers)
   return callers
 }
 
@@ -163,7 +168,7 @@ async function refuse(
   code: string,
   tried: Set<string>,
 ): Promise<string[]> {
-  const { scope, role } = accessTo(key)
+  const { role } = accessTo(key)
   const tellings: string[] = []
   const isNew = !tried.has(`${code} ${request.path}`)
   tried.add(`${code} ${request.path}`)
@@ -171,7 +176,7 @@ async function refuse(
     const answer = await send(key, caller, request, body)
     const who = `${caller.name}: ${request.path} ${JSON.stringify(body)}`
     expect([who, answer.status, answer.body?.error?.code]).toEqual([who, statusOf[code], code])
-    if (code === 'missing_scope') expect(answer.body.error.details[0].path).toBe(scope)
+    if (code === 'missing_scope') expect(answer.body.error.details[0].path).toBe(missingScope(key, caller))
     if (code === 'insufficient_role') expect(answer.body.error.details[0].path).toBe(role)
     tellings.push(told(answer))
   }

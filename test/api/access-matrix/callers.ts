@@ -29,27 +29,29 @@ export interface Standing {
 
 /**
  * One method of authentication. Returns the callers as which this person can send requests to a route that needs
- * `scope`.
+ * these scopes.
  */
-export type CallerKind = (context: Context, who: Standing, scope: Scope | null) => Promise<Caller[]>
+export type CallerKind = (context: Context, who: Standing, needed: readonly Scope[]) => Promise<Caller[]>
 
 const bearer = (secret: string) => ({ authorization: `Bearer ${secret}` })
 
-/** API keys of the person: one has only the route's scope, and one has all other scopes. */
-const withKeys: CallerKind = async (context, who, scope) => {
+/** API keys of the person. One has only the route's scopes. For each of these scopes, one lacks only this scope. */
+const withKeys: CallerKind = async (context, who, needed) => {
   const { name, person, home, roles } = who
   const caller = async (word: string, scopes: readonly string[]): Promise<Caller> => {
     const { secret } = await addKey(context, home.organizationId, person.userId, scopes)
     return { name: `${name}, a key with ${word}`, person, headers: bearer(secret), scopes, roles }
   }
-  if (scope === null) return [await caller('no scope', [])]
-  return [
-    await caller(`only ${scope}`, [scope]),
-    await caller(
-      `all but ${scope}`,
-      everyScope.filter((each) => each !== scope),
-    ),
-  ]
+  if (needed.length === 0) return [await caller('no scope', [])]
+  const callers = [await caller(`only ${needed.join(', ')}`, needed)]
+  for (const scope of needed)
+    callers.push(
+      await caller(
+        `all but ${scope}`,
+        everyScope.filter((each) => each !== scope),
+      ),
+    )
+  return callers
 }
 
 /** A session with every scope of the role. `Origin` is the address of the service. */

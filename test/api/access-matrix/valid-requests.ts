@@ -1,17 +1,24 @@
 import { access, accessOf, splitKey, type Access, type RouteKey } from '../../../src/api/access.ts'
 import { newId } from '../../../src/contract/ids.ts'
+import type { Scope } from '../../../src/governance/access/scopes.ts'
 import { oneStep } from '../../governance/runs/engine-fixture.ts'
 import { addKey, aLabelRule, aRule, formOf } from '../fixtures.ts'
 import { aWebhook, type World } from './world.ts'
 
 /*
  * One valid request for every route that needs a key. The request succeeds for a person of the route's lowest role
- * whose key has only the route's scope. A new route in the access table must be added here.
+ * whose key has only the route's scopes. A new route in the access table must be added here.
  */
 
 type PublicKey = { [Key in RouteKey]: (typeof access)[Key] extends { public: true } ? Key : never }[RouteKey]
 export type GuardedKey = Exclude<RouteKey, PublicKey>
 export const accessTo = (key: GuardedKey) => accessOf(key) as Extract<Access, { public: false }>
+
+/** The scopes that a key needs for the route. Is empty if the route needs none. */
+export const scopesTo = (key: GuardedKey): readonly Scope[] => {
+  const { scope, further = [] } = accessTo(key)
+  return scope === null ? [] : [scope, ...further]
+}
 
 /**
  * Values for the parameters in the path, and the rest of the request. An organization's `{id}` is filled in
