@@ -32,3 +32,7 @@ export async function addPlace(server: TestServer, organizationId: string, owner
   if (answer.status !== 200) throw new Error(answer.text)
   return { organizationId, owner, requester }
 }
+
+let turns = 0
+/** Returns another number each time, for a change that must not repeat the present value. */
+export const another = (): number => (turns += 1)

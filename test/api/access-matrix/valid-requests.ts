@@ -3,6 +3,7 @@ import { newId } from '../../../src/contract/ids.ts'
 import type { Scope } from '../../../src/governance/access/scopes.ts'
 import { oneStep } from '../../governance/runs/engine-fixture.ts'
 import { addKey, aLabelRule, aRule, formOf } from '../fixtures.ts'
+import { another } from './place.ts'
 import { aWebhook, type World } from './world.ts'
 
 /*
@@ -38,10 +39,6 @@ export interface ValidRequest {
   readonly restore?: (world: World) => Promise<void>
 }
 
-let turns = 0
-/** Returns another number each time, for a change that must not repeat the present value. */
-const another = (): number => (turns += 1)
-
 const of = (status: number, prepare: ValidRequest['prepare'] = async () => ({})): ValidRequest => ({
   status,
   prepare,
@@ -56,10 +53,7 @@ const inMemory = (status: number): ValidRequest =>
 const anApiKey = async ({ server, organizationId, sender }: World): Promise<string> =>
   (await addKey(server.context, organizationId, sender.userId, ['api_keys:*'])).id
 const aWebhookOf = (status: number, body?: object): ValidRequest =>
-  of(status, async (world) => ({
-    ids: { webhook: await world.webhook() },
-    ...(body === undefined ? {} : { body }),
-  }))
+  of(status, async (world) => ({ ids: { webhook: await world.webhook() }, body }))
 const definition = oneStep
 
 /** A rule that matches nothing, with a unique name. */
