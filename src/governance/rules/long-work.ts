@@ -3,6 +3,8 @@ import type { Context } from '../context.ts'
 import { DomainError } from '../errors.ts'
 import { withShare } from '../limits/request-shares.ts'
 
+/** The thread works for a part of long work for about this many milliseconds. Then it works for other requests. */
+const sliceTime = 5
 /** The work of one backtest, analysis or comparison takes at most this many milliseconds of the thread. */
 export const mostWork = 5_000
 
@@ -18,6 +20,11 @@ export interface LongRequest {
 export interface Slices {
   /** Throws `unavailable` if the signal has aborted. */
   run<T>(part: () => T): Promise<T>
+  /**
+   * Takes values from a generator until `see` returns a result. Returns this result. Returns `time` if the parts have
+   * taken longer than `mostWork`, and null if the generator has ended. Pauses about every 5 ms (`sliceTime`).
+   */
+  follow<T, R extends string>(values: Iterator<T>, see: (value: T) => R | null): Promise<R | 'time' | null>
   /** Returns whether the parts together have taken longer than `mostWork`. */
   isOver(): boolean
 }
@@ -30,17 +37,42 @@ export function inSlices<T>(
 ): Promise<T> {
   return withShare(shares, chargedTo, 'large', (place) => {
     let worked = 0
+    const run = async <T>(part: () => T): Promise<T> => {
+      await nextTurn()
+      if (signal.aborted) throw new DomainError('unavailable', 'the work was given up: try again')
+      place.works()
+      const began = performance.now()
+      const result = part()
+      worked += performance.now() - began
+      return result
+    }
+    const isOver = () => worked > mostWork
     return work({
-      isOver: () => worked > mostWork,
-      async run(part) {
-        await nextTurn()
-        if (signal.aborted) throw new DomainError('unavailable', 'the work was given up: try again')
-        place.works()
-        const began = performance.now()
-        const result = part()
-        worked += performance.now() - began
-        return result
+      isOver,
+      run,
+      async follow(values, see) {
+        for (;;) {
+          if (isOver()) return 'time'
+          const left = Math.min(sliceTime, mostWork - worked)
+          const end = await run(() => followUntil(values, see, performance.now() + left))
+          if (end !== 'slice') return end.result
+        }
       },
     })
   })
+}
+
+/** Takes values until `see` returns a result, until the generator ends, or until the slice is over. */
+function followUntil<T, R>(
+  values: Iterator<T>,
+  see: (value: T) => R | null,
+  until: number,
+): { readonly result: R | null } | 'slice' {
+  do {
+    const { done, value } = values.next()
+    if (done === true) return { result: null }
+    const result = see(value)
+    if (result !== null) return { result }
+  } while (performance.now() < until)
+  return 'slice'
 }
