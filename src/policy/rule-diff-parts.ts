@@ -134,7 +134,7 @@ const comparedIn = ({ params = [] }: StoredRule): Compared[] =>
   params.flatMap(({ param, operator, value }) =>
     operator === 'exists' || operator === 'from_label'
       ? []
-      : [value].flat().map((each) => ({ param, isDomain: /^domain_/.test(operator), value: each })),
+      : [value].flat().map((each) => ({ param, isDomain: operator.startsWith('domain_'), value: each })),
   )
 
 const labelsIn = ({ labels = {}, params = [] }: StoredRule): Label[] => [

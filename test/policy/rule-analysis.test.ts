@@ -132,9 +132,9 @@ describe('the analysis pauses often', () => {
     const steps = new Steps(10_000_000)
     let [sincePause, most, all] = [0, 0, 0]
     const take = steps.take.bind(steps)
-    steps.take = (count = 1) => {
-      sincePause += count
-      all += count
+    steps.take = (count) => {
+      sincePause += count ?? 1
+      all += count ?? 1
       return take(count)
     }
     for (const _ of analyzeRules(saved(Object.fromEntries(rules.entries())), steps, effects)) {

@@ -25,7 +25,7 @@ export interface Slices {
    * taken longer than `mostWork`, and null if the generator has ended. Pauses about every 5 ms (`sliceTime`).
    */
   follow<T, R extends string>(values: Iterator<T>, see: (value: T) => R | null): Promise<R | 'time' | null>
-  /** Returns whether the parts together have taken longer than `mostWork`. */
+  /** Returns whether the parts together have taken `mostWork`. */
   isOver(): boolean
 }
 
@@ -46,7 +46,7 @@ export function inSlices<T>(
       worked += performance.now() - began
       return result
     }
-    const isOver = () => worked > mostWork
+    const isOver = () => worked >= mostWork
     return work({
       isOver,
       run,
