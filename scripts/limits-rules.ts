@@ -1,13 +1,15 @@
 import { mostExternalTools, mostFlags } from '../src/api/schemas/governance.ts'
 import { mostSamples } from '../src/governance/backtests/backtest.ts'
 import { mostDecisions, mostParamBytes } from '../src/governance/backtests/decided-calls.ts'
-import { mostFindings } from '../src/governance/rules/analysis.ts'
+import { mostFindings, mostSteps } from '../src/governance/rules/analysis.ts'
 import { mostChanges, mostTried } from '../src/governance/rules/diff.ts'
+import { mostWork } from '../src/governance/rules/long-work.ts'
 import { mostRoleOverrides } from '../src/governance/rules/role-overrides.ts'
 import { mostRuleBytes, mostRuleValues } from '../src/governance/rules/size-limit.ts'
 import { mostToolPolicies } from '../src/governance/rules/tool-policies.ts'
 import { mostWebhooks } from '../src/governance/webhooks/webhooks.ts'
 import { comparisonBudget } from '../src/policy/budget.ts'
+import { mostOfTry } from '../src/policy/example-tries.ts'
 import { type Rows, bytes, characters, count, numberAt, sameAt } from './limits-numbers.ts'
 
 /** The limits of rules, policies and webhooks. */
@@ -71,6 +73,12 @@ export const rules: Rows = [
   ],
   ['changed calls that a backtest shows', `${mostSamples}`],
   ['findings of one analysis', `${mostFindings}`],
+  ['comparisons of one analysis', count(mostSteps)],
   ['calls that one diff tries, and changes that it shows', `${count(mostTried)}, ${mostChanges}`],
+  ['comparisons of one call that a diff tries', `${count(mostOfTry)}; a call that needs more is left out`],
+  [
+    'work of one backtest, analysis or diff',
+    `${mostWork / 1_000} seconds; then \`limit_reached\` is \`time\``,
+  ],
   ['comparisons of one decision', `${count(comparisonBudget)}; a call that needs more is denied`],
 ]

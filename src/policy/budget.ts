@@ -33,6 +33,10 @@ export class Budget {
     this.#left -= comparisons
     if (this.#left < 0) throw new BudgetExceeded('the call is too large to evaluate')
   }
+  /** The number of comparisons that are left. Is negative if the budget is overdrawn. */
+  get left(): number {
+    return this.#left
+  }
   /** Whether the budget is overdrawn. */
   get isUsedUp(): boolean {
     return this.#left < 0

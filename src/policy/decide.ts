@@ -63,11 +63,11 @@ export interface Decided {
  * Decides one call. The most restrictive matching rule wins. Among equally restrictive rules, the rule saved first
  * gives the reason. Shadow rules are reported and never enforced. If no other rule matches, the call is allowed. A call
  * that is too large to evaluate is denied. A restrictive rule that cannot be evaluated counts as matching. The function
- * is pure and never throws.
+ * spends `budget`, changes nothing else, and never throws.
  */
-export function decide(policy: CompiledPolicy, call: Call): Decided {
+export function decide(policy: CompiledPolicy, call: Call, budget = new Budget()): Decided {
   if (policy.frozen !== null) return frozen(policy.frozen)
-  const subject = subjectOf(call)
+  const subject = subjectOf(call, budget)
   const matches: CompiledRule[] = []
   try {
     for (const rule of policy.rulesFor(call.tool, call.sideEffect, call.source)) {
@@ -133,7 +133,7 @@ function labelsByRules(
   const unsure: (readonly Label[])[] = []
   const rules = policy.labelRulesFor(call.tool)
   if (rules.length === 0) return { added, unsure }
-  const subject = subjectOf(call)
+  const subject = subjectOf(call, new Budget())
   for (const rule of rules) {
     try {
       if (evaluate(rule, subject) === yes) added.push(rule.addLabels)
@@ -155,7 +155,7 @@ function isTooLargeToLabel(policy: CompiledPolicy, call: Call): boolean {
     .some((label) => policy.excludedLabels.has(label))
 }
 
-function subjectOf(call: Call): Subject {
+function subjectOf(call: Call, budget: Budget): Subject {
   const origins =
     call.paramLabels === undefined
       ? null
@@ -166,7 +166,7 @@ function subjectOf(call: Call): Subject {
     defaults: defaultsIn(call.tool, call.source),
     labels: knownLabels(call.labels),
     origins,
-    budget: new Budget(),
+    budget,
     byLabels: new Map(),
     found: new Map(),
   }

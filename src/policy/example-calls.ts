@@ -1,6 +1,7 @@
 import { compileRule, joinRules } from './compile.ts'
-import { decide, type Call, type CompiledPolicy } from './decide.ts'
-import { headsOf, labelSetsOf, valuesOf, type Head } from './example-parts.ts'
+import type { Call, CompiledPolicy } from './decide.ts'
+import { headsOf, labelSetsOf, paramsFor, valuesOf, type AgentEffects, type Head } from './example-parts.ts'
+import { Tries } from './example-tries.ts'
 import type { Matching } from './implication.ts'
 import { withPlainPaths } from './readers/file-paths.ts'
 import type { StoredRule } from './rule.ts'
@@ -37,16 +38,14 @@ export interface Draft {
  * Makes an example from its parts. Returns null if no tool takes such a call. This is the case if a tool of the
  * catalogue does not have one of the parameters, or if one value is in the way of another value.
  */
-export function exampleOf({ head, labels, values }: Draft): ExampleCall | null {
+export function exampleOf({ head, labels, values }: Draft, effectsOf: AgentEffects): ExampleCall | null {
   const params = paramsOf(head, values)
   if (params === null) return null
-  return {
-    source: head.source,
-    tool: head.tool,
-    side_effect: head.sideEffect,
-    params,
-    labels: unionLabels(labels),
-  }
+  const { source, tool, sideEffect } = head
+  const all = unionLabels(labels)
+  const possible = source === 'agents' ? effectsOf(tool, params, all) : [sideEffect]
+  const effect = possible.includes(sideEffect) ? sideEffect : (possible[0] ?? sideEffect)
+  return { source, tool, side_effect: effect, params, labels: all }
 }
 
 /** Returns the call as rules see it. Returns null if the call is refused before any rule is asked. */
@@ -93,47 +92,86 @@ const policyOf = (rule: Matching): CompiledPolicy => {
   return joinRules({ rules: compiled === null ? [] : [compiled], labelRules: [], approvalsEnabled: true })
 }
 
-/** Whether the only rule of the policy matches the example. */
-function isMatch(policy: CompiledPolicy, draft: Draft): boolean {
-  const example = exampleOf(draft)
-  const call = example === null ? null : callOf(example)
-  return call !== null && decide(policy, call).matchedRules.length > 0
+/** The tries for one rule make at most this many comparisons. */
+const mostComparisons = 50_000
+/** At most this many calls are tried for one rule. */
+const mostTries = 500
+/** At most this many values are tried for one parameter of a rule. */
+const mostChoices = 40
+
+interface Part {
+  readonly param: string
+  readonly policy: CompiledPolicy
+  /** The last value that fitted comes first. */
+  choices: readonly (Json | undefined)[]
 }
+
+/**
+ * What a step of a search has done. `tried` is a call that both sets decided. `too large` is a call or a rule that
+ * needs too many comparisons. Null is any other step.
+ */
+export type Step = 'tried' | 'too large' | null
 
 /**
  * Looks for calls that the rule matches, at most one call for each tool of `headsOf`. May find none, because only a few
- * combinations are tried.
+ * combinations are tried. Yields after each try.
  */
-export function witnessesOf(rule: Matching): Draft[] {
+export function* witnessesOf(
+  rule: Matching,
+  effectsOf: AgentEffects,
+): Generator<Exclude<Step, 'tried'>, readonly Draft[]> {
+  const tries = new Tries(mostComparisons, mostTries)
+  const isMatch = (policy: CompiledPolicy, draft: Draft): boolean => {
+    const example = exampleOf(draft, effectsOf)
+    const call = example === null ? null : callOf(example)
+    return call !== null && (tries.decide(policy, call)?.matchedRules.length ?? 0) > 0
+  }
   const [labels = []] = labelSetsOf(rule)
   const whole = policyOf(rule)
-  const parts = [...Map.groupBy(rule.params ?? [], ({ param }) => param)].map(([param, conditions]) => ({
-    param,
-    policy: policyOf({ verdict: rule.verdict, params: conditions }),
-    choices: choicesFor(conditions.flatMap(valuesOf)),
-  }))
-  return headsOf(rule).flatMap((head) => {
-    const values = new Map<string, Json>()
-    for (const { param, policy, choices } of parts) {
-      const fitting = choices.find((choice) =>
-        isMatch(policy, {
-          head,
-          labels,
-          values: choice === undefined ? new Map() : new Map([[param, choice]]),
-        }),
-      )
-      if (fitting !== undefined) values.set(param, fitting)
+  yield null
+  const parts = yield* partsOf(rule)
+  const found: Draft[] = []
+  for (const head of headsOf(rule, effectsOf)) {
+    const values = new Map<string, Json>(Object.entries(paramsFor(head)))
+    for (const part of parts) {
+      for (const choice of part.choices) {
+        if (tries.areUsedUp) {
+          yield 'too large'
+          return found
+        }
+        const chosen = choice === undefined ? new Map<string, Json>() : new Map([[part.param, choice]])
+        const isFit = isMatch(part.policy, { head, labels, values: chosen })
+        yield null
+        if (!isFit) continue
+        if (choice === undefined) values.delete(part.param)
+        else values.set(part.param, choice)
+        part.choices = [choice, ...part.choices.filter((each) => each !== choice)]
+        break
+      }
     }
     const draft = { head, labels, values }
-    return isMatch(whole, draft) ? [draft] : []
-  })
+    if (isMatch(whole, draft)) found.push(draft)
+    yield null
+  }
+  return found
+}
+
+/** Returns the conditions of the rule by parameter. Yields after each parameter. */
+function* partsOf({ verdict, params = [] }: Matching): Generator<null, readonly Part[]> {
+  const parts: Part[] = []
+  for (const [param, conditions] of Map.groupBy(params, (condition) => condition.param)) {
+    const choices = choicesFor(conditions.flatMap(valuesOf))
+    parts.push({ param, policy: policyOf({ verdict, params: conditions }), choices })
+    yield null
+  }
+  return parts
 }
 
 /**
- * Returns the choices for one parameter: each value by itself, no value (undefined), and a list of the simple values.
+ * Returns the choices for one parameter: some values by themselves, no value (undefined), and a list of simple values.
  */
-const choicesFor = (values: readonly Json[]): (Json | undefined)[] => [
-  ...values,
+const choicesFor = (values: readonly Json[]): readonly (Json | undefined)[] => [
+  ...values.slice(0, mostChoices),
   undefined,
-  values.filter((value) => typeof value !== 'object'),
+  values.filter((value) => typeof value !== 'object').slice(0, mostChoices),
 ]

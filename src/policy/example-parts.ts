@@ -2,11 +2,10 @@ import { agentTool, agentToolNames } from './agent-tools.ts'
 import type { ParamCondition } from './condition.ts'
 import { matchesGlob } from './glob.ts'
 import type { Matching } from './implication.ts'
-import { protocolToolSideEffect } from './protocol-tools.ts'
 import { catalogueNames } from './tool-names.ts'
 import { toolParams } from './tool-params.ts'
 import { toolSideEffects } from './tool-side-effects.ts'
-import type { CallSource, Json, Label, SideEffect } from './types.ts'
+import type { CallSource, Json, JsonObject, Label, SideEffect } from './types.ts'
 
 /*
  * Examples of calls are built from these parts: tools, labels and values. The conditions of rules mention most of them,
@@ -17,8 +16,16 @@ import type { CallSource, Json, Label, SideEffect } from './types.ts'
 export interface Head {
   readonly source: CallSource
   readonly tool: string
+  /** The side effect that the example should have. A call of an agent has another one if this one is not possible. */
   readonly sideEffect: SideEffect
 }
+
+/** Returns the side effects that a call of an agent can have. The first one is the usual one. */
+export type AgentEffects = (
+  tool: string,
+  params: JsonObject,
+  labels: readonly Label[],
+) => readonly SideEffect[]
 
 /** A rule gives at most this many heads. */
 const mostHeads = 6
@@ -26,12 +33,14 @@ const mostHeads = 6
 const mostOfList = 3
 /** A tool of an agent's protocol server. Probably no rule mentions it. */
 const anyProtocolTool = 'mcp__server__tool'
+/** A tool's name has at most this many characters. */
+const longestName = 200
 
 /**
  * Returns some tools that the rule covers, as workflows and agents call them. Leaves out tools of workflows that do not
- * have all parameters of the rule.
+ * have all parameters of the rule, and tools that cannot have a side effect of the rule.
  */
-export function headsOf(rule: Matching): Head[] {
+export function headsOf(rule: Matching, effectsOf: AgentEffects): Head[] {
   const { tools, applies_to: sources = ['workflows', 'agents'], side_effects: effects } = rule
   const fits = (tool: string): boolean => tools?.some((glob) => matchesGlob(glob, tool)) ?? true
   const has = (effect: SideEffect): boolean => effects?.includes(effect) ?? true
@@ -40,14 +49,16 @@ export function headsOf(rule: Matching): Head[] {
     .filter((tool) => fits(tool) && has(toolSideEffects[tool]))
     .filter((tool) => wanted.every((param) => toolParams[tool].includes(param)))
     .map((tool): Head => ({ source: 'workflows', tool, sideEffect: toolSideEffects[tool] }))
-  const names = [...agentToolNames.filter(fits), ...(tools ?? [anyProtocolTool]).map(nameFor)].filter(fits)
-  const ofAgents = (['agents'] as const).flatMap((source) =>
-    // A setting of the organization can give a tool of agents any side effect.
-    [...new Set(names)].map((tool): Head => {
-      const usual = effectOfAgentTool(tool)
-      return { source, tool, sideEffect: has(usual) ? usual : (effects?.[0] ?? usual) }
-    }),
-  )
+  const globs = tools ?? [anyProtocolTool]
+  const names = [
+    ...agentToolNames.filter(fits),
+    ...globs.map((glob) => ({ glob, name: nameFor(glob) })).flatMap(({ glob, name }) => (matchesGlob(glob, name) ? [name] : [])), // prettier-ignore
+  ]
+  const [labels = []] = labelSetsOf(rule)
+  const ofAgents = [...new Set(names)].flatMap((tool): Head[] => {
+    const sideEffect = effectsOfTool(tool, labels, effectsOf).find(has)
+    return sideEffect === undefined ? [] : [{ source: 'agents', tool, sideEffect }]
+  })
   const half = mostHeads / 2
   return [
     ...(sources.includes('workflows') ? ofWorkflows.slice(0, half) : []),
@@ -57,12 +68,35 @@ export function headsOf(rule: Matching): Head[] {
 
 const firstOf = (path: string): string => path.split('.')[0] ?? path
 
-/** Returns a name that matches the glob. Few other globs match this name. */
-const nameFor = (glob: string): string => glob.replaceAll('*', 'any').replaceAll('?', 'q')
+/** Returns a name that matches the glob, in nearly all cases. Few other globs match this name. */
+function nameFor(glob: string): string {
+  const name = glob.replaceAll('*', 'any').replaceAll('?', 'q')
+  return name.length <= longestName ? name : glob.replaceAll('*', '').replaceAll('?', 'q') || 'any'
+}
 
-const effectOfAgentTool = (tool: string): SideEffect =>
-  agentTool(tool)?.sideEffect ??
-  (tool.startsWith('mcp__') ? protocolToolSideEffect(tool).sideEffect : 'write')
+const runsCommands = (tool: string): boolean => {
+  const code = agentTool(tool)?.code
+  return code === 'bash' || code === 'powershell'
+}
+
+const effectsOfTool = (
+  tool: string,
+  labels: readonly Label[],
+  effectsOf: AgentEffects,
+): readonly SideEffect[] => [
+  ...new Set([
+    ...effectsOf(tool, {}, labels),
+    // The command decides which side effect these tools have.
+    ...(runsCommands(tool) ? [...effectsOf(tool, quiet, labels), ...effectsOf(tool, sending, labels)] : []),
+  ]),
+]
+
+const quiet = { command: 'echo hello' }
+const sending = { command: 'curl https://outside.example' }
+
+/** Returns parameters with which the head has its side effect. */
+export const paramsFor = ({ source, tool, sideEffect }: Head): JsonObject =>
+  source === 'agents' && runsCommands(tool) ? (sideEffect === 'egress' ? sending : quiet) : {}
 
 /**
  * Returns sets of labels that just meet the rule's conditions, or just do not meet them. Usually the first set meets

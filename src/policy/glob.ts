@@ -61,19 +61,48 @@ export function globsMeet(a: string, b: string): boolean {
 
 /**
  * Returns whether every name that matches `glob` certainly matches `other`. The answer `false` can be wrong. Example:
- * `?*` and `*?` match the same names, but the answer is `false`. Takes |glob|·|other| steps.
+ * `?*` and `*?` match the same names, but the answer is `false`. Takes at most as many steps as `stepsWithin` says.
  */
 export function isWithinGlob(glob: string, other: string): boolean {
+  if (!isOpen(glob)) return matchesGlob(other, glob)
+  if (!hasSameEnds(glob, other)) return false
   // fits[i]: whether the first i characters of `glob` fit the part of `other` that was read so far.
-  let fits = Array.from({ length: glob.length + 1 }, (_, i) => i === 0)
-  for (const char of other.split('')) {
-    let fitsBefore = false
-    fits = fits.map((isFit, i) => {
-      fitsBefore ||= isFit
-      if (char === '*') return fitsBefore
-      const last = glob[i - 1]
-      return i > 0 && fits[i - 1] === true && (char === last || (char === '?' && last !== '*'))
-    })
+  const fits = new Uint8Array(glob.length + 1)
+  fits[0] = 1
+  for (let at = 0; at < other.length; at++) {
+    const char = other.charCodeAt(at)
+    if (char === anyText) {
+      for (let i = 1; i <= glob.length; i++) if (fits[i - 1] === 1) fits[i] = 1
+      continue
+    }
+    // i runs backwards, because `fits[i - 1]` must not know `char` yet.
+    for (let i = glob.length; i > 0; i--) {
+      const last = glob.charCodeAt(i - 1)
+      const isOne = char === last || (char === anyOne && last !== anyText)
+      fits[i] = isOne ? (fits[i - 1] ?? 0) : 0
+    }
+    fits[0] = 0
   }
-  return fits[glob.length] === true
+  return fits[glob.length] === 1
+}
+
+/** Returns how many steps `isWithinGlob` takes at most. A step is a comparison of two characters. */
+export function stepsWithin(glob: string, other: string): number {
+  const isQuick = isOpen(glob) ? !hasSameEnds(glob, other) : !other.includes('?')
+  return isQuick ? 1 : 1 + glob.length * other.length
+}
+
+const anyText = '*'.charCodeAt(0)
+
+/** Whether the glob matches more than one name. */
+const isOpen = (glob: string): boolean => /[*?]/.test(glob)
+
+/**
+ * Whether `glob` begins and ends with the same plain text as `other`. Otherwise, it is not certain that `other` matches
+ * the names of `glob`.
+ */
+function hasSameEnds(glob: string, other: string): boolean {
+  const [begin = ''] = /^[^*?]*/.exec(other) ?? []
+  const last = Math.max(other.lastIndexOf('*'), other.lastIndexOf('?'))
+  return glob.startsWith(begin) && glob.endsWith(other.slice(last + 1))
 }

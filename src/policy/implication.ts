@@ -1,7 +1,8 @@
 import type { ParamCondition } from './condition.ts'
-import { isWithinGlob } from './glob.ts'
-import { isWithin, ruleDomain } from './readers/hosts.ts'
+import { isWithinGlob, stepsWithin } from './glob.ts'
+import { ruleDomain } from './readers/hosts.ts'
 import type { RuleBody } from './rule.ts'
+import type { Steps } from './steps.ts'
 
 /*
  * Tries to prove that a rule matches every call that another rule matches. The answer `true` is always right. The
@@ -18,24 +19,19 @@ export type Matching = Pick<
   'verdict' | 'side_effects' | 'tools' | 'labels' | 'params' | 'applies_to'
 >
 
-/** Counts comparisons, and says when there were too many. */
-export interface Steps {
-  /** Returns false if no step is left. */
-  take(steps?: number): boolean
-}
-
-/** Returns whether `wide` certainly matches each call that `narrow` matches. */
-export function implies(narrow: Matching, wide: Matching, steps: Steps): boolean {
+/** Returns whether `wide` certainly matches each call that `narrow` matches. Yields null when a pause is due. */
+export function* implies(narrow: Matching, wide: Matching, steps: Steps): Generator<null, boolean> {
   // In an `allow` rule, every element of a list must fit. In other rules, one fitting element is enough. So a match of
   // another rule does not prove a match of an `allow` rule.
   if (narrow.verdict !== 'allow' && wide.verdict === 'allow') return false
-  return (
+  const isPossible =
     isPart(narrow.side_effects, wide.side_effects, everySideEffect) &&
     isPart(narrow.applies_to, wide.applies_to, everySource) &&
-    labelsImply(narrow.labels, wide.labels, steps) &&
-    toolsWithin(narrow.tools, wide.tools, steps) &&
-    (wide.params ?? []).every((condition) => paramsImply(narrow, condition, wide, steps))
-  )
+    labelsImply(narrow.labels, wide.labels, steps)
+  if (!isPossible || !(yield* toolsWithin(narrow.tools, wide.tools, steps))) return false
+  for (const condition of wide.params ?? [])
+    if (!(yield* paramsImply(narrow, condition, wide, steps))) return false
+  return true
 }
 
 const everySideEffect = ['read', 'write', 'egress'] as const
@@ -49,12 +45,24 @@ function isPart<T>(
   return wide === undefined || (narrow ?? all).every((each) => wide.includes(each))
 }
 
-function toolsWithin(narrow: Matching['tools'], wide: Matching['tools'], steps: Steps): boolean {
+function* toolsWithin(
+  narrow: Matching['tools'],
+  wide: Matching['tools'],
+  steps: Steps,
+): Generator<null, boolean> {
   if (wide === undefined) return true
   if (narrow === undefined) return wide.includes('*')
-  return narrow.every((glob) =>
-    wide.some((other) => steps.take(1 + ((glob.length * other.length) >> 6)) && isWithinGlob(glob, other)),
-  )
+  for (const glob of narrow) if (!(yield* isWithinOne(glob, wide, steps))) return false
+  return true
+}
+
+function* isWithinOne(glob: string, others: readonly string[], steps: Steps): Generator<null, boolean> {
+  for (const other of others) {
+    if (!steps.take(stepsWithin(glob, other))) return false
+    if (isWithinGlob(glob, other)) return true
+    if (steps.isPauseDue()) yield null
+  }
+  return false
 }
 
 function labelsImply(narrow: Matching['labels'], wide: Matching['labels'], steps: Steps): boolean {
@@ -80,13 +88,22 @@ function labelsImply(narrow: Matching['labels'], wide: Matching['labels'], steps
 const sizeOf = (labels: Matching['labels']): number =>
   1 + Object.values(labels ?? {}).reduce((sum, list) => sum + (list?.length ?? 0), 0)
 
-function paramsImply(narrow: Matching, condition: ParamCondition, wide: Matching, steps: Steps): boolean {
-  return (narrow.params ?? []).some(
-    (each) =>
-      steps.take() &&
+function* paramsImply(
+  narrow: Matching,
+  condition: ParamCondition,
+  wide: Matching,
+  steps: Steps,
+): Generator<null, boolean> {
+  for (const each of narrow.params ?? []) {
+    if (!steps.take()) return false
+    if (
       isAtSamePlace(each, condition, wide) &&
-      conditionImplies(each, condition, wide.verdict === 'allow', steps),
-  )
+      conditionImplies(each, condition, wide.verdict === 'allow', steps)
+    )
+      return true
+    if (steps.isPauseDue()) yield null
+  }
+  return false
 }
 
 const isNegative = ({ operator }: ParamCondition): boolean =>
@@ -148,14 +165,24 @@ function domainsWithin(
   steps: Steps,
 ): boolean {
   if (isSubset(inner, outer)) return true
-  if (isAllow || !steps.take(inner.length * outer.length)) return false
-  const read = (values: readonly unknown[]): (string | null)[] =>
-    values.map((value) => {
-      const domain = ruleDomain(String(value))
-      return 'domain' in domain ? domain.domain : null
-    })
-  const above = read(outer)
-  return read(inner).every(
-    (domain) => domain !== null && above.some((other) => other !== null && isWithin(domain, other)),
-  )
+  if (isAllow || !steps.take((inner.length + outer.length) * stepsOfDomain)) return false
+  const above = new Set(outer.map(domainOf))
+  return inner.every((value) => {
+    const domain = domainOf(value)
+    return domain !== null && withParents(domain).some((each) => above.has(each))
+  })
+}
+
+/** It takes about as long to read a domain as to make this many comparisons. */
+const stepsOfDomain = 10
+
+function domainOf(value: unknown): string | null {
+  const read = ruleDomain(String(value))
+  return 'domain' in read ? read.domain : null
+}
+
+/** Returns the domain and all domains above it. Example: `a.b.c`, `b.c` and `c`. */
+function withParents(domain: string): string[] {
+  const parts = domain.split('.')
+  return parts.map((_, at) => parts.slice(at).join('.'))
 }

@@ -1,11 +1,13 @@
 import { z } from 'zod'
 import { compileRule, joinRules } from './compile.ts'
-import { decide } from './decide.ts'
 import { callOf, exampleOf, witnessesOf, type ExampleCall } from './example-calls.ts'
 import { quote } from './explain.ts'
-import { implies, type Steps } from './implication.ts'
+import type { AgentEffects } from './example-parts.ts'
+import { Tries } from './example-tries.ts'
+import { implies } from './implication.ts'
 import { contradictions } from './rule-contradictions.ts'
 import { ruleShape, type StoredRule } from './rule.ts'
+import type { Steps } from './steps.ts'
 import { rank } from './types.ts'
 
 export const findingKinds = ['never_decides', 'duplicate', 'contradicts', 'matches_nothing'] as const
@@ -30,14 +32,29 @@ export interface Finding {
 
 /**
  * Finds rules that never decide a call. `rules` are in the order in which they were saved. Leaves out inactive rules.
- * After each rule, yields the finding of this rule, or null if there is none. Ends early when `steps` are used up.
+ * Yields the findings. Between them, yields null often, so that the caller can pause. Ends early when `steps` are used
+ * up.
  */
-export function* analyzeRules(rules: readonly StoredRule[], steps: Steps): Generator<Finding | null> {
-  const sound = rules.filter((rule) => rule.status !== 'inactive' && isSound(rule))
+export function* analyzeRules(
+  rules: readonly StoredRule[],
+  steps: Steps,
+  effectsOf: AgentEffects,
+): Generator<Finding | null> {
+  const sound: StoredRule[] = []
+  for (const rule of rules) {
+    if (rule.status !== 'inactive' && isSound(rule)) sound.push(rule)
+    yield null
+  }
   for (const [index, rule] of sound.entries()) {
     if (!steps.take()) return
-    yield findingFor(rule, index, sound, steps)
+    yield yield* findingFor(rule, index, { rules: sound, steps, effectsOf })
   }
+}
+
+interface Analyzed {
+  readonly rules: readonly StoredRule[]
+  readonly steps: Steps
+  readonly effectsOf: AgentEffects
 }
 
 /**
@@ -47,37 +64,35 @@ export function* analyzeRules(rules: readonly StoredRule[], steps: Steps): Gener
 const isSound = (rule: StoredRule): boolean => form.safeParse(rule).success
 const form = z.object(ruleShape)
 
-function findingFor(
+function* findingFor(
   rule: StoredRule,
   index: number,
-  rules: readonly StoredRule[],
-  steps: Steps,
-): Finding | null {
+  { rules, steps, effectsOf }: Analyzed,
+): Generator<null, Finding | null> {
   const [problem] = contradictions(rule)
   if (problem !== undefined) {
     const message = `${quoted(rule)} matches no call: \`${problem.path.join('.')}\` ${problem.message}.`
     return { kind: 'matches_nothing', rule, coveredBy: null, message, example: null }
   }
-  const covering = rules.filter(
-    (other, at) =>
-      other !== rule &&
-      other.status === 'active' &&
-      isStricter(other, rule, at < index) &&
-      steps.take() &&
-      implies(rule, other, steps),
-  )
-  const twin = covering.find((other) => hasSameConditions(rule, other, steps))
+  const covering: StoredRule[] = []
+  for (const [at, other] of rules.entries()) {
+    if (other === rule || other.status !== 'active' || !isStricter(other, rule, at < index)) continue
+    if (!steps.take()) break
+    if (yield* implies(rule, other, steps)) covering.push(other)
+    if (steps.isPauseDue()) yield null
+  }
+  let twin: StoredRule | undefined
+  for (const other of covering) {
+    if (!(yield* hasSameConditions(rule, other, steps))) continue
+    twin = other
+    break
+  }
   const [first] = covering.toSorted((a, b) => rank[b.verdict] - rank[a.verdict])
   const other = twin ?? first
   if (other === undefined) return null
   const kind = twin === undefined ? 'never_decides' : kindOfTwin(rule, twin)
-  return {
-    kind,
-    rule,
-    coveredBy: other,
-    message: messageFor(kind, rule, other),
-    example: sharedCall(rule, other),
-  }
+  const example = yield* sharedCall(rule, other, effectsOf)
+  return { kind, rule, coveredBy: other, message: messageFor(kind, rule, other), example }
 }
 
 /**
@@ -106,12 +121,12 @@ function asksForMore(other: StoredRule, rule: StoredRule): boolean {
  * Whether the conditions of both rules mean the same. The verdict of a rule also changes what conditions mean. This
  * difference is ignored, because both rules are compared as `deny` rules.
  */
-function hasSameConditions(a: StoredRule, b: StoredRule, steps: Steps): boolean {
+function* hasSameConditions(a: StoredRule, b: StoredRule, steps: Steps): Generator<null, boolean> {
   const [one, two] = [
     { ...a, verdict: 'deny' as const },
     { ...b, verdict: 'deny' as const },
   ]
-  return implies(one, two, steps) && implies(two, one, steps)
+  return (yield* implies(one, two, steps)) && (yield* implies(two, one, steps))
 }
 
 const kindOfTwin = (rule: StoredRule, twin: StoredRule) =>
@@ -130,13 +145,28 @@ function messageFor(kind: Finding['kind'], rule: StoredRule, other: StoredRule):
 }
 
 /** Returns a call that both rules match, as `decide` says. Returns null if no such call was found. */
-function sharedCall(rule: StoredRule, other: StoredRule): ExampleCall | null {
+function* sharedCall(
+  rule: StoredRule,
+  other: StoredRule,
+  effectsOf: AgentEffects,
+): Generator<null, ExampleCall | null> {
   const compiled = [rule, other].map((each) => compileRule(each)).filter((each) => each !== null)
   const policy = joinRules({ rules: compiled, labelRules: [], approvalsEnabled: true })
-  for (const draft of witnessesOf(rule)) {
-    const example = exampleOf(draft)
+  const tries = new Tries()
+  for (const draft of yield* quietly(witnessesOf(rule, effectsOf))) {
+    const example = exampleOf(draft, effectsOf)
     const call = example === null ? null : callOf(example)
-    if (call !== null && decide(policy, call).matchedRules.length === 2) return example
+    if (call !== null && tries.decide(policy, call)?.matchedRules.length === 2) return example
+    yield null
   }
   return null
+}
+
+/** Yields null for each step of the search. */
+function* quietly<T>(search: Generator<unknown, T>): Generator<null, T> {
+  for (;;) {
+    const { done, value } = search.next()
+    if (done === true) return value
+    yield null
+  }
 }

@@ -32,9 +32,10 @@ test('drafts are compared with the saved rules, and each change has a call that 
           source: 'workflows',
           tool: 'mail_send',
           side_effect: 'egress',
-          params: { to: 'partner.example' },
+          params: { to: 'someone@partner.example' },
           labels: [],
         },
+        approval: { from: null, to: null },
         rules: [{ set: 'from', id: saved, name: 'mail stays inside', verdict: 'deny' }],
       },
     ],
@@ -54,6 +55,29 @@ test('two lists of drafts are compared without the saved rules', async () => {
     },
   ])
   expect((await diff({ from: [outside('acme.com')], to: [outside('acme.com')] })).body.changes).toEqual([])
+})
+
+test('a change of the terms of an approval is shown with the terms of both sides', async () => {
+  await world.change('PATCH', '/governance', { approvals_enabled: true })
+  const hold = { name: 'mail is approved', verdict: 'require_approval', tools: ['mail_send'] }
+  const terms = { approver: 'owner', approvals_needed: 3, expires_after_seconds: 60 }
+  const { body } = await diff({ from: [{ ...hold, ...terms }], to: [hold] })
+  expect(body.changes).toMatchObject([
+    {
+      change: 'require_approval->require_approval',
+      approval: { from: terms, to: { approver: 'admin', approvals_needed: 1, expires_after_seconds: null } },
+      rules: [{ set: 'from' }, { set: 'to' }],
+    },
+  ])
+})
+
+test('the setting `external_tools` says which side effect an agent’s tool has', async () => {
+  const sent = [{ name: 'r', verdict: 'deny', tools: ['Read'], side_effects: ['egress'] }]
+  expect((await diff({ from: [], to: sent })).body.changes).toEqual([])
+  await world.change('PATCH', '/governance', { external_tools: { Read: { side_effect: 'egress' } } })
+  expect((await diff({ from: [], to: sent })).body.changes).toMatchObject([
+    { example_call: { source: 'agents', tool: 'Read', side_effect: 'egress' } },
+  ])
 })
 
 test('another organization’s rules are not compared', async () => {

@@ -2,13 +2,16 @@ import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { compilePolicy, decide } from '../../src/policy/decide.ts'
 import { callOf } from '../../src/policy/example-calls.ts'
+import { agentEffects } from '../../src/governance/rules/agent-effects.ts'
 import { analyzeRules, type Finding } from '../../src/policy/rule-analysis.ts'
 import { ruleInput, type StoredRule } from '../../src/policy/rule.ts'
+import { Steps } from '../../src/policy/steps.ts'
+import { comparisonsBetween, longTexts } from './long-rules.ts'
 import { withWiderRules } from './wider-rules.ts'
 
-const endless = { take: () => true }
+const effects = agentEffects({ external_tools: {} })
 const analyzed = (rules: readonly StoredRule[]): Finding[] =>
-  [...analyzeRules(rules, endless)].filter((each) => each !== null)
+  [...analyzeRules(rules, new Steps(Infinity), effects)].filter((each) => each !== null)
 
 /** Returns rules. The key of each rule is its name and its id. */
 const saved = (rules: Readonly<Record<string, object>>): StoredRule[] =>
@@ -114,4 +117,44 @@ test('a rule with a finding never decides in `decide`, and both rules match the 
   const { matches_nothing: none, ...others } = seen
   expect(none).toBe(0)
   for (const count of Object.values(others)) expect(count).toBeGreaterThan(20)
+})
+
+describe('the analysis pauses often', () => {
+  test('when it compares many long globs', () => {
+    const glob = (rule: number, index: number) => `mcp__s__${'a'.repeat(140)}${rule}x${index}`.slice(0, 155)
+    const rules = [0, 1, 2, 3].map((rule) => ({
+      ...deny,
+      tools: [
+        ...Array.from({ length: 99 }, (_, index) => `${glob(rule, index)}*?`),
+        `mcp__s__${'a'.repeat(20)}*?`,
+      ],
+    }))
+    const steps = new Steps(10_000_000)
+    let [sincePause, most, all] = [0, 0, 0]
+    const take = steps.take.bind(steps)
+    steps.take = (count) => {
+      sincePause += count ?? 1
+      all += count ?? 1
+      return take(count)
+    }
+    for (const _ of analyzeRules(saved(Object.fromEntries(rules.entries())), steps, effects)) {
+      most = Math.max(most, sincePause)
+      sincePause = 0
+    }
+    // Each comparison of two long globs takes a step for each pair of characters.
+    expect(all).toBeGreaterThan(1_000_000)
+    expect(most).toBeLessThan(50_000)
+  })
+
+  test('when it looks for an example with many long texts', () => {
+    const search = analyzeRules(
+      saved({ all: { ...deny, match_all: true }, one: { ...hold, params: longTexts(40) } }),
+      new Steps(Infinity),
+      effects,
+    )
+    const { most, all } = comparisonsBetween(search)
+    expect(all).toBeGreaterThan(20_000)
+    expect(all).toBeLessThan(200_000)
+    expect(most).toBeLessThan(25_000)
+  })
 })

@@ -2,8 +2,8 @@ import { z } from 'zod'
 import { tryRules } from '../../governance/rules/rule-trial.ts'
 import type { JsonObject } from '../../policy/types.ts'
 import { ok, route } from '../route.ts'
-import { approver, id, labels, matchedRule, side, verdict } from '../schemas/common.ts'
-import { ruleTrialBody } from '../schemas/rules.ts'
+import { id, labels, matchedRule, side, verdict } from '../schemas/common.ts'
+import { approvalNeeds, ruleTrialBody } from '../schemas/rules.ts'
 
 const trial = z
   .strictObject({
@@ -15,14 +15,7 @@ const trial = z
     matched_rules: z.array(matchedRule),
     side_effect: side,
     labels,
-    approval: z
-      .strictObject({
-        approver,
-        approvals_needed: z.int(),
-        expires_after_seconds: z.int().nullable(),
-      })
-      .nullable()
-      .meta({ description: 'what the approval of a held call needs' }),
+    approval: approvalNeeds,
   })
   .meta({ id: 'RuleTrial' })
 

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { labelRuleInput, labelRuleShape, ruleInput, ruleShape } from '../../policy/rule.ts'
 import { labelSlug } from '../../policy/text.ts'
 import { instant } from '../query.ts'
-import { anyJson, role, side } from './common.ts'
+import { anyJson, approver, role, side } from './common.ts'
 
 /** The body of a PATCH of a rule. It may contain any of the rule's fields. The value null removes an optional field. */
 const ruleChanges = z.strictObject({
@@ -63,6 +63,12 @@ export const exampleCall = z
     labels: z.array(z.string()),
   })
   .meta({ id: 'ExampleCall', description: 'a call in the form in which `rules/test` takes it' })
+
+/** Null if the call needs no approval. */
+export const approvalNeeds = z
+  .strictObject({ approver, approvals_needed: z.int(), expires_after_seconds: z.int().nullable() })
+  .nullable()
+  .meta({ description: 'what the approval of a held call needs' })
 
 const drafts = z.array(ruleInput).max(1000)
 

@@ -2,18 +2,23 @@ import type { ExampleCall } from '../../policy/example-calls.ts'
 import type { RuleBody, StoredRule } from '../../policy/rule.ts'
 import { analyzeRules, type Finding } from '../../policy/rule-analysis.ts'
 import type { MatchedRule } from '../../policy/decide.ts'
+import { Steps } from '../../policy/steps.ts'
 import { inOneLine } from '../../policy/text.ts'
 import type { LoadedPolicy } from '../audit/policy-cache.ts'
 import { policySnapshot } from '../audit/policy-snapshot.ts'
 import type { Context } from '../context.ts'
+import { agentEffects } from './agent-effects.ts'
 import { inSlices, type LongRequest } from './long-work.ts'
 
 /** An analysis has at most this many findings. */
 export const mostFindings = 200
-/** An analysis makes at most this many comparisons. All pairs of 2,000 rules are 4 million comparisons. */
-const mostSteps = 10_000_000
+/**
+ * An analysis makes at most this many comparisons. All pairs of 2,000 rules are 4 million comparisons. Two globs with
+ * `*` can need one comparison for each pair of their characters.
+ */
+export const mostSteps = 10_000_000
 
-/** A rule without effect (docs/rules.md#after-many-changes). */
+/** A rule without effect (docs/rules.md#find-rules-without-effect). */
 export interface FindingView {
   readonly kind: Finding['kind']
   /** The first rule has no effect. For `duplicate` and `contradicts`, the second rule is `covered_by`. */
@@ -41,19 +46,16 @@ export async function analyzeSavedRules(
 ): Promise<RuleAnalysis> {
   return inSlices(context, request, async (slices) => {
     const saved = await policySnapshot(context, organizationId)
-    let steps = mostSteps
-    const all = analyzeRules(await slices.run(() => savedRules(saved)), {
-      take: (count = 1) => (steps -= count) >= 0,
-    })
+    const steps = new Steps(mostSteps)
+    const rules = await slices.run(() => savedRules(saved))
     const findings: FindingView[] = []
-    for (;;) {
-      if (slices.isOver()) return { findings, limit_reached: 'time' }
-      if (findings.length === mostFindings) return { findings, limit_reached: 'findings' }
-      const { done, value } = await slices.run(() => all.next())
-      if (steps < 0) return { findings, limit_reached: 'comparisons' }
-      if (done === true) return { findings, limit_reached: null }
-      if (value !== null) findings.push(viewOf(value))
-    }
+    const limit = await slices.follow(analyzeRules(rules, steps, agentEffects(saved.settings)), (finding) => {
+      if (steps.areUsedUp) return 'comparisons'
+      if (finding !== null && findings.length === mostFindings) return 'findings'
+      if (finding !== null) findings.push(viewOf(finding))
+      return null
+    })
+    return { findings, limit_reached: limit ?? (steps.areUsedUp ? 'comparisons' : null) }
   })
 }
 

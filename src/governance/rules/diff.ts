@@ -1,20 +1,19 @@
 import type { ExampleCall } from '../../policy/example-calls.ts'
 import type { Decided } from '../../policy/decide.ts'
 import type { RuleBody, StoredRule } from '../../policy/rule.ts'
-import { findChanges, sizeOf, type Change } from '../../policy/rule-diff.ts'
+import { findChanges, sizeOf, termsOf, type Change } from '../../policy/rule-diff.ts'
 import type { Verdict } from '../../policy/types.ts'
 import { policySnapshot } from '../audit/policy-snapshot.ts'
 import type { Context } from '../context.ts'
+import { agentEffects } from './agent-effects.ts'
 import { savedRules } from './analysis.ts'
 import { inSlices, type LongRequest } from './long-work.ts'
 import { refuseLargeDrafts } from './size-limit.ts'
 
 /** A comparison shows at most this many changes. */
 export const mostChanges = 50
-/** A comparison tries at most this many calls. Each read of a rule counts as a call. */
+/** A comparison tries at most this many calls. */
 export const mostTried = 20_000
-/** The thread tries this many calls in a row. Then it works for other requests. */
-const sliceTries = 5
 
 /** A rule that decides the example call, in one of the two sets. */
 export interface DecidingRule {
@@ -25,9 +24,14 @@ export interface DecidingRule {
 }
 
 export interface ChangeView {
-  /** The verdicts before and after, such as `allow->deny`. */
+  /**
+   * The verdicts before and after, such as `allow->deny`. If they are equal, both sides ask for an approval, and
+   * `approval` differs.
+   */
   readonly change: string
   readonly example_call: ExampleCall
+  /** What the approval of the example call needs, before and after. Is null for a side that asks for no approval. */
+  readonly approval: Readonly<Record<'from' | 'to', ReturnType<typeof termsOf>>>
   /** The rules that decide the example call. If no rule of a set decides, the set has no element here. */
   readonly rules: readonly DecidingRule[]
 }
@@ -35,10 +39,13 @@ export interface ChangeView {
 export interface RuleDiff {
   /** The smallest examples come first. */
   readonly changes: readonly ChangeView[]
-  /** The number of calls that were tried. Each read of a rule counts as a call. */
+  /** The number of calls that both sets decided. */
   readonly tried: number
-  /** The limit at which the comparison ended. Is null if the comparison tried all calls that it can make. */
-  readonly limit_reached: 'changes' | 'calls' | 'time' | null
+  /**
+   * The limit at which the comparison ended. `comparisons` means that it left out calls or rules that need too many
+   * comparisons. Is null if the comparison tried all calls that it can make.
+   */
+  readonly limit_reached: 'changes' | 'calls' | 'time' | 'comparisons' | null
 }
 
 export interface DiffRequest extends LongRequest {
@@ -65,26 +72,21 @@ export async function diffRules(
       from: from === 'active' ? await slices.run(() => savedRules(saved)) : drafted(from),
       to: drafted(to),
       approvalsEnabled: saved.settings.approvals_enabled,
+      effectsOf: agentEffects(saved.settings),
     }
-    const tries = findChanges(sets, changes)
     let tried = 0
-    const result = (limit: RuleDiff['limit_reached']): RuleDiff => ({
+    let leftOut = false
+    const limit = await slices.follow(findChanges(sets, changes), (step) => {
+      if (step === 'too large') leftOut = true
+      if (step !== 'tried') return null
+      tried += 1
+      if (changes.size >= mostChanges) return 'changes'
+      return tried >= mostTried ? 'calls' : null
+    })
+    return {
       changes: [...changes.values()].sort((a, b) => sizeOf(a.example) - sizeOf(b.example)).map(viewOf),
       tried,
-      limit_reached: limit,
-    })
-    for (;;) {
-      if (changes.size >= mostChanges) return result('changes')
-      if (tried >= mostTried) return result('calls')
-      if (slices.isOver()) return result('time')
-      const isDone = await slices.run(() => {
-        for (let index = 0; index < sliceTries && changes.size < mostChanges; index += 1) {
-          if (tries.next().done === true) return true
-          tried += 1
-        }
-        return false
-      })
-      if (isDone) return result(null)
+      limit_reached: limit ?? (leftOut ? 'comparisons' : null),
     }
   })
 }
@@ -95,6 +97,7 @@ const drafted = (bodies: readonly RuleBody[]): StoredRule[] =>
 const viewOf = ({ from, to, example }: Change): ChangeView => ({
   change: `${from.verdict}->${to.verdict}`,
   example_call: example,
+  approval: { from: termsOf(from), to: termsOf(to) },
   rules: [...decidingRule('from', from), ...decidingRule('to', to)],
 })
 

@@ -3,8 +3,10 @@ import type { Caller } from '../access/identity.ts'
 import { hasRole } from '../access/scopes.ts'
 import type { Context } from '../context.ts'
 import { DomainError } from '../errors.ts'
-import { withShare } from '../limits/request-shares.ts'
+import { withShare, type Place } from '../limits/request-shares.ts'
 
+/** The thread works for a part of long work for about this many milliseconds. Then it works for other requests. */
+const sliceTime = 5
 /** The work of one backtest, analysis or comparison takes at most this many milliseconds of the thread. */
 export const mostWork = 5_000
 /**
@@ -32,7 +34,12 @@ export interface Slices {
   readonly role: Caller['role']
   /** Throws `unavailable` if the signal has aborted. */
   run<T>(part: () => T): Promise<T>
-  /** Returns whether the parts together have taken longer than `mostWork`. */
+  /**
+   * Takes values from a generator until `see` returns a result. Returns this result. Returns `time` if the parts have
+   * taken longer than `mostWork`, and null if the generator has ended. Pauses about every 5 ms (`sliceTime`).
+   */
+  follow<T, R extends string>(values: Iterator<T>, see: (value: T) => R | null): Promise<R | 'time' | null>
+  /** Returns whether the parts together have taken `mostWork`. */
   isOver(): boolean
 }
 
@@ -59,24 +66,53 @@ export function inSlices<T>(
     async (place) => {
       refuseAborted()
       const { role } = await callerNow()
-      let worked = 0
-      const result = await work({
-        role,
-        isOver: () => worked > mostWork,
-        async run(part) {
-          await nextTurn()
-          refuseAborted()
-          place.works()
-          const began = performance.now()
-          const done = part()
-          worked += performance.now() - began
-          return done
-        },
-      })
+      const result = await work(slicesOf(role, place, refuseAborted))
       if (!hasRole((await callerNow()).role, role))
         throw new DomainError('unavailable', 'your role has changed meanwhile: try again')
       return result
     },
     mostLongWaiting,
   )
+}
+
+function slicesOf(role: Caller['role'], place: Pick<Place, 'works'>, refuseAborted: () => void): Slices {
+  let worked = 0
+  const isOver = () => worked >= mostWork
+  const run = async <T>(part: () => T): Promise<T> => {
+    await nextTurn()
+    refuseAborted()
+    place.works()
+    const began = performance.now()
+    const result = part()
+    worked += performance.now() - began
+    return result
+  }
+  return {
+    role,
+    isOver,
+    run,
+    async follow(values, see) {
+      for (;;) {
+        if (isOver()) return 'time'
+        const left = Math.min(sliceTime, mostWork - worked)
+        const end = await run(() => followUntil(values, see, performance.now() + left))
+        if (end !== 'slice') return end.result
+      }
+    },
+  }
+}
+
+/** Takes values until `see` returns a result, until the generator ends, or until the slice is over. */
+function followUntil<T, R>(
+  values: Iterator<T>,
+  see: (value: T) => R | null,
+  until: number,
+): { readonly result: R | null } | 'slice' {
+  do {
+    const { done, value } = values.next()
+    if (done === true) return { result: null }
+    const result = see(value)
+    if (result !== null) return { result }
+  } while (performance.now() < until)
+  return 'slice'
 }
