@@ -7,7 +7,9 @@ let now = 0
 beforeEach(() => {
   jest.spyOn(performance, 'now').mockImplementation(() => now)
 })
-afterEach(() => jest.restoreAllMocks())
+afterEach(() => {
+  jest.restoreAllMocks()
+})
 
 function* values(count: number): Generator<number> {
   for (let value = 1; value <= count; value += 1) {
@@ -26,7 +28,11 @@ async function followed(count: number, see: (value: number) => 'enough' | null, 
     if (!isDone) setImmediate(look)
   }
   look()
-  const request = { chargedTo: 'org_a', signal: signal ?? new AbortController().signal }
+  const request = {
+    chargedTo: 'org_a',
+    callerNow: async () => ({ role: 'member' }) as const,
+    signal: signal ?? new AbortController().signal,
+  }
   const work = inSlices({ shares: createShares() }, request, (slices) =>
     slices.follow(values(count), (value) => {
       last = value
