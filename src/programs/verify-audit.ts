@@ -40,9 +40,23 @@ function argumentsOf(args: string[]): Arguments | null {
 }
 
 function readNote(path: string): { name: string; text: string } {
-  if (statSync(path).size > mostNoteBytes) throw new WrongFile(`\`${path}\` is too large for a checkpoint`)
+  const found = statSync(path)
+  // A device or a pipe has no size, and can send data without an end.
+  if (!found.isFile()) throw new WrongFile(`\`${path}\` is not a regular file`)
+  if (found.size > mostNoteBytes) throw new WrongFile(`\`${path}\` is too large for a checkpoint`)
   return { name: basename(path), text: readFileSync(path, 'utf8') }
 }
+
+/**
+ * Control characters, and characters that have no width or change the direction of the text. With them, a forged file
+ * could show other words on a terminal.
+ */
+// oxlint-disable-next-line eslint/no-control-regex -- These are the characters that must not reach a terminal.
+const unsafe = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g
+
+/** Returns the text as one line that shows each unsafe character as `\u` and its code. */
+const shown = (text: string): string =>
+  text.replace(unsafe, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`)
 
 function resultLine(
   { organizationId, entries, hash, verifierKey }: FileResult,
@@ -69,14 +83,19 @@ async function main(): Promise<void> {
       keys,
       notes,
     })
-    process.stdout.write(`${resultLine(result, keys)}\n`)
+    process.stdout.write(`${shown(resultLine(result, keys))}\n`)
   } catch (error) {
     // An error of the file system names the path and the reason.
     const isWrong = error instanceof WrongFile
-    process.stdout.write(isWrong ? `not valid: ${error.message}\n` : '')
-    process.stderr.write(isWrong ? '' : `error: ${(error as Error).message}\n`)
+    process.stdout.write(isWrong ? `not valid: ${shown(error.message)}\n` : '')
+    process.stderr.write(isWrong ? '' : `error: ${shown((error as Error).message)}\n`)
     process.exitCode = 1
   }
 }
 
+// The reader of the output may have closed it. The exit code still gives the result.
+for (const output of [process.stdout, process.stderr])
+  output.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error
+  })
 await main()

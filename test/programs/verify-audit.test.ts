@@ -1,5 +1,6 @@
-import { spawnSync } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
+import { spawn, spawnSync } from 'node:child_process'
+import { hash, randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -81,6 +82,41 @@ describe('verify-audit', () => {
     expect(run([at('good'), '--key', other])).toEqual({
       status: 1,
       stdout: 'not valid: the checkpoint in the file: no known key has signed the note\n',
+      stderr: '',
+    })
+  })
+
+  test('shows control characters and marks of direction of a file as codes', () => {
+    const entry = JSON.stringify({ seq: 1, organization_id: organizationId, prev_hash: '0\u001b[2K\u202e\u0085' })
+    const raw = entry.replace(/\\u001b/, '\u001b').slice(1)
+    const lines = [
+      lineOf({ canonical: JSON.stringify({ seq: '\u202e', organization_id: organizationId }), hash: '0'.repeat(64) }),
+      `{"hash":"${'\u001b'.repeat(64)}",${raw}`,
+      `{"hash":"${hash('sha256', entry)}",${entry.slice(1)}`,
+    ]
+    for (const line of lines) {
+      writeFileSync(at('forged'), `${line}\n`)
+      const { status, stdout } = run([at('forged')])
+      expect(status).toBe(1)
+      expect(stdout).toMatch(/^not valid: line 1[\x20-\x7e]+\n$/)
+    }
+    expect(run([at('forged')]).stdout).toContain('found 0\\u001b[2K\\u202e\\u0085')
+    expect(run([at('\u001bx')]).stderr).toMatch(/^error: [\x20-\x7e]+\\u001bx'\n$/)
+  })
+
+  test('ends quietly, with its exit code, if nobody reads its output', async () => {
+    const child = spawn(process.execPath, ['src/programs/verify-audit.ts', at('edited')], { cwd: projectRoot() })
+    child.stdout.destroy()
+    let errors = ''
+    child.stderr.on('data', (data: Buffer) => (errors += data.toString()))
+    const [code] = await once(child, 'close')
+    expect([code, errors]).toEqual([1, ''])
+  })
+
+  test('takes no checkpoint from a device', () => {
+    expect(run([at('edited'), '--checkpoint', '/dev/zero'])).toEqual({
+      status: 1,
+      stdout: 'not valid: `/dev/zero` is not a regular file\n',
       stderr: '',
     })
   })

@@ -24,6 +24,8 @@ export interface Checkpoint extends ChainPosition {
 /** Returns the origin line of an organization's checkpoints. This line is also the name of the keys. */
 export const originOf = (organizationId: string): string => `countersign/${organizationId}`
 
+/** The form of an organization's id. */
+export const idPattern = /^[A-Za-z0-9_-]{1,100}$/
 const origin = /^countersign\/([A-Za-z0-9_-]{1,100})$/
 const size = /^(0|[1-9]\d{0,14})$/
 const hashBytes = 32

@@ -54,6 +54,13 @@ export interface CheckpointsOptions {
   readonly clock?: () => number
 }
 
+/** The files of one chain cannot be read or written. The checkpoints of other chains can be kept. */
+class ChainFailure extends Error {
+  override readonly name = 'ChainFailure'
+}
+
+const isOfOneChain = (error: unknown): boolean => error instanceof ChainFailure
+
 /** A process remembers at most this many chains that have grown. A sweep finds the other chains. */
 const mostNoted = 50_000
 const atOnce = 8
@@ -108,7 +115,9 @@ export class Checkpoints {
     const heads = [...noted].map(([organizationId, head]) => ({ organizationId, ...head }))
     const errors = await this.#keepAll(heads)
     if (sweep && this.#folder !== null) errors.push(...(await this.#sweep()))
-    if (errors.length > 0) throw errors[0]
+    if (errors.length === 0) return
+    this.#options.log.warn({ failed: errors.length }, 'checkpoints of audit logs were not kept')
+    throw errors[0]
   }
 
   /**
@@ -148,25 +157,32 @@ export class Checkpoints {
   }
 
   /**
-   * Keeps the checkpoints of `atOnce` chains at a time, and returns the errors. If all of these chains fail, the cause
-   * is probably an outage. Then the remaining chains are left to the next round.
+   * Keeps the checkpoints of `atOnce` chains at a time, and returns the errors. If all of these chains fail, and not
+   * only because of their own files, the cause is an outage. Then the remaining chains are left to the next round. The
+   * next round tries the chains that failed last, so they never stop the other chains.
    */
   async #keepAll(heads: readonly Checkpoint[]): Promise<unknown[]> {
     const errors: unknown[] = []
+    const failed: Checkpoint[] = []
+    let left: readonly Checkpoint[] = []
     for (let at = 0; at < heads.length; at += atOnce) {
       const some = heads.slice(at, at + atOnce)
       const results = await Promise.allSettled(some.map((head) => this.#keepOne(head)))
-      results.forEach((result, index) => {
-        if (result.status === 'fulfilled') return
-        errors.push(result.reason)
-        const failed = some[index] as Checkpoint
-        this.note(failed.organizationId, failed)
-      })
-      if (results.some(({ status }) => status === 'fulfilled')) continue
-      for (const head of heads.slice(at + atOnce)) this.note(head.organizationId, head)
+      const reasons = results.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []))
+      errors.push(...reasons)
+      failed.push(...some.filter((_head, index) => results[index]?.status === 'rejected'))
+      const isOutage = reasons.length === some.length && !reasons.every(isOfOneChain)
+      if (!isOutage) continue
+      left = heads.slice(at + atOnce)
       break
     }
+    for (const head of [...left, ...failed]) this.#noteAgain(head)
     return errors
+  }
+
+  /** Notes a head again whose checkpoint was not made. Goes behind the heads that were noted meanwhile. */
+  #noteAgain(head: Checkpoint): void {
+    this.note(head.organizationId, head)
   }
 
   async #keepOne(head: Checkpoint): Promise<void> {
@@ -179,7 +195,9 @@ export class Checkpoints {
     }
     const kept = await this.kept(organizationId)
     if (kept !== null && 'problem' in kept && kept.isUnreadable)
-      throw new Error(`the kept checkpoint of ${organizationId} cannot be compared: ${kept.problem}`)
+      throw new ChainFailure(
+        `the kept checkpoint of ${organizationId} cannot be compared: ${kept.problem}`,
+      )
     const isKept = kept !== null && 'note' in kept && kept.seq === seq && kept.hash === hash
     if (isKept && kept.isCurrent) return
     const row = await this.#readEnd(organizationId, kept)
@@ -190,7 +208,11 @@ export class Checkpoints {
       return
     }
     if (kept !== null && kept.seq >= seq && !isKept) return
-    await this.#folder.add(organizationId, { seq, text: this.#keys.sign(head) }, kept?.seq ?? 0)
+    try {
+      await this.#folder.add(organizationId, { seq, text: this.#keys.sign(head) }, kept?.seq ?? 0)
+    } catch (error) {
+      throw new ChainFailure(`the checkpoint of ${organizationId} was not kept: ${(error as Error).message}`)
+    }
   }
 
   /** Goes on with the sweep over all chains, and reads the next few pages. Returns the errors. */

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { openCheckpoint, readCheckpoint, type OpenedCheckpoint } from './checkpoint.ts'
+import { idPattern, openCheckpoint, readCheckpoint, type OpenedCheckpoint } from './checkpoint.ts'
 import { chainStart, type ChainPosition } from './entry.ts'
 import { entryOf, type LastLine } from './export-lines.ts'
 import { readVerifierKey, uncheckedText, WrongNote, type VerifierKey } from './signed-note.ts'
@@ -118,10 +118,13 @@ function noteRead<T>(what: string, read: () => T): T {
 
 function lastLineOf(text: string, where: string): LastLine {
   try {
-    return lastLine.parse(JSON.parse(text))
+    const parsed = lastLine.parse(JSON.parse(text))
+    // Other programs must read the same line, so it has one form only: no field twice, and no other white space.
+    if (JSON.stringify(parsed) === text) return parsed
   } catch {
-    throw new WrongFile(`${where} is neither an entry nor a checkpoint`)
+    // The error below says more.
   }
+  throw new WrongFile(`${where} is neither an entry nor a checkpoint`)
 }
 
 /**
@@ -202,7 +205,7 @@ function ownerOf({ canonical }: StoredEntry, line: number): string {
   }
 }
 
-const entryOwner = z.object({ organization_id: z.string() })
+const entryOwner = z.object({ organization_id: z.string().regex(idPattern) })
 
 function inWords({ seq, reason, expected, found }: Mismatch): string {
   switch (reason) {

@@ -109,6 +109,23 @@ test('an outage of the database stops a round after a few chains, and the next r
   for (const id of ids) expect(filesOf(id)).toEqual([fileName(1)])
 })
 
+test('folders that cannot be read do not stop the checkpoints of the other organizations', async () => {
+  const ids = Array.from({ length: 12 }, (_, index) => `org_01J000000000000000000000${10 + index}`)
+  for (const id of ids) await addOrganization(id)
+  const [broken, whole] = [ids.slice(0, 9), ids.slice(9)]
+  for (const id of broken) writeFileSync(folderOf(id), 'a file in place of the folder')
+  const warn = jest.fn()
+  const { append, checkpoints } = startProcess({ log: { warn } as never })
+  for (const id of ids) await append(1, id)
+  await expect(checkpoints.keep()).rejects.toThrow('ENOTDIR')
+  for (const id of whole) expect(filesOf(id)).toEqual([fileName(1)])
+  expect(warn.mock.calls).toEqual([[{ failed: 9 }, 'checkpoints of audit logs were not kept']])
+  // The next round tries the broken folders again.
+  for (const id of broken) rmSync(folderOf(id))
+  await checkpoints.keep()
+  for (const id of broken) expect(filesOf(id)).toEqual([fileName(1)])
+})
+
 describe('the key', () => {
   test('of an earlier time still counts, and the present key signs the note again', async () => {
     const before = startProcess()

@@ -158,6 +158,21 @@ const wrong: readonly (readonly [what: string, file: string | Buffer, message: s
     edited(length, (line) => line.replace('\\n9\\n', '\\n8\\n')),
     'the checkpoint in the file: the signature is wrong',
   ],
+  [
+    'a field twice in its last line',
+    edited(length, (line) => line.replace('{', '{"checkpoint":"x",')),
+    'line 10, after entry 9, is neither an entry nor',
+  ],
+  [
+    'another line break behind its last line',
+    edited(length, (line) => `${line}\r`),
+    'line 10, after entry 9, is neither an entry nor',
+  ],
+  [
+    'an owner with another form of id',
+    fileOf(exported(1, 'org_\u202e').all),
+    'line 1 is not an audit entry',
+  ],
 ]
 
 describe('a file is refused that has', () => {
