@@ -7,7 +7,9 @@ let now = 0
 beforeEach(() => {
   jest.spyOn(performance, 'now').mockImplementation(() => now)
 })
-afterEach(() => jest.restoreAllMocks())
+afterEach(() => {
+  jest.restoreAllMocks()
+})
 
 function* values(count: number): Generator<number> {
   for (let value = 1; value <= count; value += 1) {
