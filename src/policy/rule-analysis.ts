@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { compileRule, joinRules } from './compile.ts'
+import { compileRule, joinRules, type CompiledRule } from './compile.ts'
 import { callOf, exampleOf, witnessesOf, type ExampleCall } from './example-calls.ts'
 import { quote } from './explain.ts'
 import type { AgentEffects } from './example-parts.ts'
@@ -70,6 +70,7 @@ function* findingFor(
   { rules, steps, effectsOf }: Analyzed,
 ): Generator<null, Finding | null> {
   const [problem] = contradictions(rule)
+  yield null
   if (problem !== undefined) {
     const message = `${quoted(rule)} matches no call: \`${problem.path.join('.')}\` ${problem.message}.`
     return { kind: 'matches_nothing', rule, coveredBy: null, message, example: null }
@@ -150,7 +151,12 @@ function* sharedCall(
   other: StoredRule,
   effectsOf: AgentEffects,
 ): Generator<null, ExampleCall | null> {
-  const compiled = [rule, other].map((each) => compileRule(each)).filter((each) => each !== null)
+  const compiled: CompiledRule[] = []
+  for (const each of [rule, other]) {
+    const made = compileRule(each)
+    if (made !== null) compiled.push(made)
+    yield null
+  }
   const policy = joinRules({ rules: compiled, labelRules: [], approvalsEnabled: true })
   const tries = new Tries()
   for (const draft of yield* quietly(witnessesOf(rule, effectsOf))) {
