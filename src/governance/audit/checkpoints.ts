@@ -195,9 +195,7 @@ export class Checkpoints {
     }
     const kept = await this.kept(organizationId)
     if (kept !== null && 'problem' in kept && kept.isUnreadable)
-      throw new ChainFailure(
-        `the kept checkpoint of ${organizationId} cannot be compared: ${kept.problem}`,
-      )
+      throw new ChainFailure(`the kept checkpoint of ${organizationId} cannot be compared: ${kept.problem}`)
     const isKept = kept !== null && 'note' in kept && kept.seq === seq && kept.hash === hash
     if (isKept && kept.isCurrent) return
     const row = await this.#readEnd(organizationId, kept)
