@@ -87,10 +87,17 @@ describe('verify-audit', () => {
   })
 
   test('shows control characters and marks of direction of a file as codes', () => {
-    const entry = JSON.stringify({ seq: 1, organization_id: organizationId, prev_hash: '0\u001b[2K\u202e\u0085' })
+    const entry = JSON.stringify({
+      seq: 1,
+      organization_id: organizationId,
+      prev_hash: '0\u001b[2K\u202e\u0085',
+    })
     const raw = entry.replace(/\\u001b/, '\u001b').slice(1)
     const lines = [
-      lineOf({ canonical: JSON.stringify({ seq: '\u202e', organization_id: organizationId }), hash: '0'.repeat(64) }),
+      lineOf({
+        canonical: JSON.stringify({ seq: '\u202e', organization_id: organizationId }),
+        hash: '0'.repeat(64),
+      }),
       `{"hash":"${'\u001b'.repeat(64)}",${raw}`,
       `{"hash":"${hash('sha256', entry)}",${entry.slice(1)}`,
     ]
@@ -105,7 +112,9 @@ describe('verify-audit', () => {
   })
 
   test('ends quietly, with its exit code, if nobody reads its output', async () => {
-    const child = spawn(process.execPath, ['src/programs/verify-audit.ts', at('edited')], { cwd: projectRoot() })
+    const child = spawn(process.execPath, ['src/programs/verify-audit.ts', at('edited')], {
+      cwd: projectRoot(),
+    })
     child.stdout.destroy()
     let errors = ''
     child.stderr.on('data', (data: Buffer) => (errors += data.toString()))

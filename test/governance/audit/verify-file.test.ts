@@ -168,11 +168,7 @@ const wrong: readonly (readonly [what: string, file: string | Buffer, message: s
     edited(length, (line) => `${line}\r`),
     'line 10, after entry 9, is neither an entry nor',
   ],
-  [
-    'an owner with another form of id',
-    fileOf(exported(1, 'org_\u202e').all),
-    'line 1 is not an audit entry',
-  ],
+  ['an owner with another form of id', fileOf(exported(1, 'org_\u202e').all), 'line 1 is not an audit entry'],
 ]
 
 describe('a file is refused that has', () => {
