@@ -127,8 +127,8 @@ function processCombiner(pool: pg.Pool, config: Config, context: () => Context):
           'this organization can be saved until it is set aside: verify the chain',
       )
     },
-    onCommitted: ({ organizationId, touched, outboxWritten, runEnded, granted, head, entries }) => {
-      if (entries > 0) context().checkpoints.note(organizationId, head)
+    onCommitted: ({ organizationId, touched, outboxWritten, runEnded, granted, head, base, entries }) => {
+      if (entries > 0) context().checkpoints.note(organizationId, head, base)
       context().notifier.touch(touched, runEnded)
       if (outboxWritten) context().onOutbox()
       logGranted(context().log, organizationId, granted)

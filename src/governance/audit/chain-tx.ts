@@ -63,6 +63,8 @@ export class ChainTx implements ChainReader {
   /** The drafts of the transaction's entries, for the log and the metrics. */
   readonly drafts: EntryDraft[] = []
   readonly #entries: SealedEntry[] = []
+  /** The chain's newest entry before this transaction. */
+  readonly base: ChainPosition
   #position: ChainPosition
   #policyVersion: number
   readonly #before: { readonly bytes: number; readonly pending: number }
@@ -85,7 +87,8 @@ export class ChainTx implements ChainReader {
     this.organizationId = organizationId
     this.policy = policy
     this.now = head.now
-    this.#position = { seq: head.seq, hash: head.hash }
+    this.base = { seq: head.seq, hash: head.hash }
+    this.#position = this.base
     this.#policyVersion = head.policy_version
     this.#before = { bytes: head.stored_bytes, pending: head.pending_approvals }
   }

@@ -5,27 +5,10 @@ import type { Log } from '../../shared/log.ts'
 import { notFound } from '../errors.ts'
 import { checkpointKeys, type Checkpoint } from './checkpoint.ts'
 import { CheckpointFolder, UnreadableFile } from './checkpoint-folder.ts'
-import { chainStart, type ChainPosition } from './entry.ts'
+import { lostOf, lostProblem, problemOf, type Kept } from './end-problems.ts'
+import type { ChainPosition } from './entry.ts'
+import { KnownHeads } from './known-heads.ts'
 import { WrongNote } from './signed-note.ts'
-
-/** The checkpoint that is kept outside the database for a chain, or the reason why this checkpoint cannot be used. */
-export type Kept =
-  | {
-      readonly seq: number
-      readonly hash: string
-      readonly note: string
-      /** Whether the present key has signed the note. */
-      readonly isCurrent: boolean
-    }
-  | {
-      readonly seq: number
-      readonly problem: string
-      /**
-       * True if the file could not be read, perhaps only for a while. False if the file is not a correctly signed
-       * checkpoint.
-       */
-      readonly isUnreadable: boolean
-    }
 
 /** The end of a chain, with the checkpoint that belongs to it. */
 export interface ChainEnd {
@@ -63,6 +46,10 @@ const isOfOneChain = (error: unknown): boolean => error instanceof ChainFailure
 
 /** A process remembers at most this many chains that have grown. A sweep finds the other chains. */
 const mostNoted = 50_000
+/** Milliseconds between two alarms of the same chain. */
+const alarmEvery = 60_000
+/** With more chains than this, some alarms come more often. */
+const mostAlarmed = 10_000
 const atOnce = 8
 /** A round of a sweep reads at most this many pages of chains. */
 const pagesInRound = 4
@@ -80,6 +67,9 @@ export class Checkpoints {
   readonly #keys: ReturnType<typeof checkpointKeys>
   readonly #folder: CheckpointFolder | null
   readonly #clock: () => number
+  readonly #heads = new KnownHeads()
+  /** The time of the last alarm of a chain. */
+  readonly #alarmedAt = new Map<string, number>()
   #noted = new Map<string, ChainPosition>()
   #sweepAt = -Infinity
   #sweptTo = ''
@@ -96,12 +86,32 @@ export class Checkpoints {
     return this.#keys.verifierKey(organizationId)
   }
 
-  /** Notes the new head of a chain after a commit. The next round of `keep` makes the checkpoint. */
-  note(organizationId: string, { seq, hash }: ChainPosition): void {
+  /**
+   * Notes the new head of a chain after a commit that added entries behind `base`. The next round of `keep` makes the
+   * checkpoint. If the chain has lost entries that this process committed before, the old head stays noted, and its
+   * checkpoint becomes the proof.
+   */
+  note(organizationId: string, head: ChainPosition, base: ChainPosition): void {
+    const lost = this.#heads.commit(organizationId, base, head)
+    const problem = lostProblem(lost, base)
+    if (problem !== null) this.alarm(organizationId, problem)
+    this.#setNoted(organizationId, lost ?? head)
+  }
+
+  #setNoted(organizationId: string, { seq, hash }: ChainPosition): void {
     if ((this.#noted.get(organizationId)?.seq ?? 0) > seq) return
     if (this.#noted.size < mostNoted || this.#noted.has(organizationId))
       this.#noted.set(organizationId, { seq, hash })
     else this.#sweepAt = -Infinity
+  }
+
+  /** Reports a chain that does not match what is known of it. Reports each chain at most once a minute. */
+  alarm(organizationId: string, problem: string): void {
+    const now = this.#clock()
+    if (now - (this.#alarmedAt.get(organizationId) ?? -Infinity) < alarmEvery) return
+    if (this.#alarmedAt.size >= mostAlarmed) this.#alarmedAt.clear()
+    this.#alarmedAt.set(organizationId, now)
+    this.#options.onConflict(organizationId, problem)
   }
 
   /**
@@ -142,18 +152,20 @@ export class Checkpoints {
   }
 
   /**
-   * Returns the present end of a chain with its signed checkpoint. The service never signs two checkpoints that
-   * contradict each other. If the chain does not match its kept checkpoint, `problem` says why no checkpoint is signed.
-   * Throws `not_found`.
+   * Returns the present end of a chain with its signed checkpoint. A process never signs two checkpoints that contradict
+   * each other. If the chain does not match its kept checkpoint, or lacks entries that this process has committed or
+   * signed, `problem` says why no checkpoint is signed. Throws `not_found`.
    */
   async end(organizationId: string): Promise<ChainEnd> {
+    const known = this.#heads.of(organizationId)
     const kept = await this.kept(organizationId)
-    const row = await this.#readEnd(organizationId, kept)
+    const row = await this.#readEnd(organizationId, kept, known)
     if (row === null) throw notFound('organization', organizationId)
     const head = { seq: row.seq, hash: row.hash }
-    const problem = problemOf(kept, row)
-    if (problem === null) return { head, note: this.#keys.sign({ organizationId, ...head }), problem }
-    return { head, note: kept !== null && 'note' in kept ? kept.note : null, problem }
+    const problem = problemOf(kept, row) ?? lostProblem(lostOf(known, row), row)
+    if (problem !== null) return { head, note: kept !== null && 'note' in kept ? kept.note : null, problem }
+    this.#heads.contains(organizationId, known, head)
+    return { head, note: this.#keys.sign({ organizationId, ...head }), problem }
   }
 
   /**
@@ -176,18 +188,13 @@ export class Checkpoints {
       left = heads.slice(at + atOnce)
       break
     }
-    for (const head of [...left, ...failed]) this.#noteAgain(head)
+    for (const head of [...left, ...failed]) this.#setNoted(head.organizationId, head)
     return errors
-  }
-
-  /** Notes a head again whose checkpoint was not made. Goes behind the heads that were noted meanwhile. */
-  #noteAgain(head: Checkpoint): void {
-    this.note(head.organizationId, head)
   }
 
   async #keepOne(head: Checkpoint): Promise<void> {
     const { organizationId, seq, hash } = head
-    const { log, onConflict } = this.#options
+    const { log } = this.#options
     if (this.#folder === null) {
       const note = this.#keys.sign(head)
       log.info({ organization_id: organizationId, seq, checkpoint: note }, 'checkpoint of the audit log')
@@ -198,16 +205,25 @@ export class Checkpoints {
       throw new ChainFailure(`the kept checkpoint of ${organizationId} cannot be compared: ${kept.problem}`)
     const isKept = kept !== null && 'note' in kept && kept.seq === seq && kept.hash === hash
     if (isKept && kept.isCurrent) return
-    const row = await this.#readEnd(organizationId, kept)
+    const known = this.#heads.of(organizationId)
+    const row = await this.#readEnd(organizationId, kept, known)
     if (row === null) return
     const problem = problemOf(kept, row)
-    if (problem !== null) {
-      onConflict(organizationId, problem)
-      return
-    }
-    if (kept !== null && kept.seq >= seq && !isKept) return
+    const lost = lostOf(known, row)
+    const reason = problem ?? lostProblem(lost, row)
+    if (reason !== null) this.alarm(organizationId, reason)
+    if (problem !== null) return
+    // The checkpoint of lost entries is the proof that they existed. So it is kept, but none of the entries after them.
+    const newest = lost === null ? head : { organizationId, ...lost }
+    if (kept === null || kept.seq < newest.seq || isKept) await this.#add(newest, kept?.seq ?? 0)
+    const last = known.at(-1)
+    if (lost === null && last !== undefined) this.#heads.contains(organizationId, known, last)
+  }
+
+  async #add(head: Checkpoint, checked: number): Promise<void> {
+    const { organizationId, seq } = head
     try {
-      await this.#folder.add(organizationId, { seq, text: this.#keys.sign(head) }, kept?.seq ?? 0)
+      await this.#folder?.add(organizationId, { seq, text: this.#keys.sign(head) }, checked)
     } catch (error) {
       throw new ChainFailure(`the checkpoint of ${organizationId} was not kept: ${(error as Error).message}`)
     }
@@ -233,24 +249,13 @@ export class Checkpoints {
     return errors
   }
 
-  async #readEnd(organizationId: string, kept: Kept | null): Promise<EndRow | null> {
-    const { rows } = await readEnd(organizationId, kept?.seq ?? 0).execute(this.#options.db)
+  async #readEnd(
+    organizationId: string,
+    kept: Kept | null,
+    known: readonly ChainPosition[],
+  ): Promise<EndRow | null> {
+    const positions = known.map(({ seq }) => seq)
+    const { rows } = await readEnd(organizationId, kept?.seq ?? 0, positions).execute(this.#options.db)
     return rows[0] ?? null
   }
-}
-
-/**
- * Compares the end of a chain with the checkpoint that was read before. Returns a sentence that describes the first
- * difference; null if there is none.
- */
-function problemOf(kept: Kept | null, end: EndRow): string | null {
-  if (kept !== null && 'problem' in kept)
-    return `the kept checkpoint of ${kept.seq} entries cannot be used: ${kept.problem}`
-  if (kept !== null && (kept.seq > end.seq || (kept.seq > 0 && end.kept_hash === null)))
-    return `the chain is cut: its kept checkpoint has ${kept.seq} entries`
-  if (kept !== null && kept.seq > 0 && end.kept_hash !== kept.hash)
-    return `entry ${kept.seq} is not the entry of the kept checkpoint`
-  if (end.hash !== (end.seq === chainStart.seq ? chainStart.hash : end.last_hash))
-    return `the head of the chain is not its entry ${end.seq}`
-  return null
 }

@@ -16,7 +16,7 @@ export interface LaneOptions extends TransactionOptions {
   readonly onCommitted: (
     tx: Pick<
       ChainTx,
-      'organizationId' | 'touched' | 'outboxWritten' | 'runEnded' | 'granted' | 'head' | 'entries'
+      'organizationId' | 'touched' | 'outboxWritten' | 'runEnded' | 'granted' | 'head' | 'base' | 'entries'
     >,
   ) => void
   /** Called after each commit with the drafts of its audit entries. */

@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { notFound } from '../errors.ts'
-import type { Kept } from './checkpoints.ts'
+import type { Kept } from './end-problems.ts'
 import { ChainChecker, type Mismatch, type StoredHead } from './verify-entry.ts'
 
 /** The answer of the verify operation. */

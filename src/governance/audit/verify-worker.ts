@@ -3,7 +3,7 @@ import { parentPort } from 'node:worker_threads'
 import pg from 'pg'
 import { isConnectionError } from '../../db/errors.ts'
 import { DomainError } from '../errors.ts'
-import type { Kept } from './checkpoints.ts'
+import type { Kept } from './end-problems.ts'
 import { verifyOver, type Verification } from './verify-chain.ts'
 
 /*

@@ -52,7 +52,7 @@ export function startProcess(options: Partial<CheckpointsOptions> = {}) {
     ...options,
   })
   const { combiner, close } = openCombiner(database.appUrl, {
-    onCommitted: ({ organizationId: id, head }) => checkpoints.note(id, head),
+    onCommitted: ({ organizationId: id, head, base }) => checkpoints.note(id, head, base),
   })
   closers.push(close, () => pool.end())
   const append = async (count: number, of = organizationId): Promise<void> => {

@@ -73,7 +73,7 @@ describe('a superuser who cuts the end of the chain and sets the head back', () 
   }
 
   test('is noticed by verification, and by the next checkpoint, which is not made', async () => {
-    const { append, checkpoints, conflicts } = startProcess()
+    const { append, checkpoints } = startProcess()
     await append(10)
     await checkpoints.keep()
     await cut(7)
@@ -88,21 +88,23 @@ describe('a superuser who cuts the end of the chain and sets the head back', () 
       note: readFileSync(pathOf(10), 'utf8'),
       problem: 'the chain is cut: its kept checkpoint has 10 entries',
     })
-    await append(1)
-    await checkpoints.keep()
-    expect(conflicts).toEqual(['the chain is cut: its kept checkpoint has 10 entries'])
+    const other = startProcess()
+    await other.append(1)
+    await other.checkpoints.keep()
+    expect(other.conflicts).toEqual(['the chain is cut: its kept checkpoint has 10 entries'])
     expect(filesOf()).toEqual([fileName(10)])
   })
 
   test('is noticed also after the chain has grown beyond the checkpoint', async () => {
-    const { append, checkpoints, conflicts } = startProcess()
+    const { append, checkpoints } = startProcess()
     await append(10)
     await checkpoints.keep()
     const hash = (await checkpoints.end(organizationId)).head.hash
     await cut(7)
-    await append(5)
-    await checkpoints.keep()
-    expect(conflicts).toEqual(['entry 10 is not the entry of the kept checkpoint'])
+    const other = startProcess()
+    await other.append(5)
+    await other.checkpoints.keep()
+    expect(other.conflicts).toEqual(['entry 10 is not the entry of the kept checkpoint'])
     expect(filesOf()).toEqual([fileName(10)])
     expect(await verifyWith(checkpoints)).toMatchObject({
       valid: false,
@@ -130,8 +132,72 @@ describe('a superuser who cuts the end of the chain and sets the head back', () 
   })
 })
 
+describe('a superuser who cuts entries that have no kept checkpoint yet', () => {
+  const lost = ['the chain is cut: this process has committed or signed 10 entries']
+
+  test('is noticed by the next commit of the process, and the old checkpoint is kept as the proof', async () => {
+    const { append, checkpoints, conflicts } = startProcess()
+    await append(10)
+    const { hash } = (await checkpoints.end(organizationId)).head
+    await cut(7)
+    await append(5)
+    expect(conflicts).toEqual(lost)
+    await checkpoints.keep()
+    expect(await checkpoints.kept(organizationId)).toMatchObject({ seq: 10, hash })
+    expect(filesOf()).toEqual([fileName(10)])
+  })
+
+  test('is noticed if another process has appended since, and nothing contradictory is signed', async () => {
+    const [own, other] = [startProcess(), startProcess()]
+    await own.append(10)
+    await cut(7)
+    await other.append(5)
+    await own.append(1)
+    expect(await own.checkpoints.end(organizationId)).toMatchObject({
+      note: null,
+      problem: 'entry 10 is not the entry that this process has committed or signed',
+    })
+    await own.checkpoints.keep()
+    expect(own.conflicts).toEqual(['entry 10 is not the entry that this process has committed or signed'])
+  })
+
+  test('is noticed if only the last entry is another one', async () => {
+    const { append, conflicts } = startProcess()
+    await append(10)
+    await cut(9)
+    await startProcess().append(1)
+    await append(1)
+    expect(conflicts).toEqual(['entry 10 is not the entry that this process has committed or signed'])
+  })
+
+  test('is noticed after a checkpoint was signed for a reader', async () => {
+    await startProcess().append(10)
+    const { checkpoints } = startProcess()
+    expect(await checkpoints.end(organizationId)).toMatchObject({ problem: null })
+    await cut(7)
+    expect(await checkpoints.end(organizationId)).toMatchObject({ note: null, problem: lost[0] })
+  })
+})
+
+test('processes that append in turn, read and keep raise no alarm', async () => {
+  const processes = [startProcess(), startProcess(), startProcess()]
+  for (let round = 0; round < 20; round += 1) {
+    await Promise.all(
+      processes.map(async ({ append, checkpoints }, index) => {
+        await append(2)
+        if ((round + index) % 3 === 0) await checkpoints.end(organizationId)
+        if ((round + index) % 7 === 0) await checkpoints.keep()
+      }),
+    )
+  }
+  for (const { checkpoints, conflicts } of processes) {
+    expect(await checkpoints.end(organizationId)).toMatchObject({ head: { seq: 120 }, problem: null })
+    expect(conflicts).toEqual([])
+  }
+})
+
 test('a chain that is rewritten as a whole has another entry than its checkpoint', async () => {
-  const { append, checkpoints, conflicts } = startProcess()
+  const { append, checkpoints } = startProcess()
   await append(3)
   await checkpoints.keep()
   await asSuperuser(async (client) => {
@@ -156,9 +222,10 @@ test('a chain that is rewritten as a whole has another entry than its checkpoint
     entries: 2,
     first_mismatch: { seq: 3, reason: 'checkpoint' },
   })
-  await append(1)
-  await checkpoints.keep()
-  expect(conflicts).toEqual(['entry 3 is not the entry of the kept checkpoint'])
+  const other = startProcess()
+  await other.append(1)
+  await other.checkpoints.keep()
+  expect(other.conflicts).toEqual(['entry 3 is not the entry of the kept checkpoint'])
 })
 
 test('no checkpoint is signed of a head that is not the last entry', async () => {

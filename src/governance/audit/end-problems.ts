@@ -1,0 +1,48 @@
+import type { EndRow } from '../../db/queries/audit/read-end.ts'
+import { chainStart, type ChainPosition } from './entry.ts'
+
+/** The checkpoint that is kept outside the database for a chain, or the reason why this checkpoint cannot be used. */
+export type Kept =
+  | {
+      readonly seq: number
+      readonly hash: string
+      readonly note: string
+      /** Whether the present key has signed the note. */
+      readonly isCurrent: boolean
+    }
+  | {
+      readonly seq: number
+      readonly problem: string
+      /**
+       * True if the file could not be read, perhaps only for a while. False if the file is not a correctly signed
+       * checkpoint.
+       */
+      readonly isUnreadable: boolean
+    }
+
+/** Returns the last head that this process knew before it read the end, and that the chain lacks. */
+export const lostOf = (known: readonly ChainPosition[], end: EndRow): ChainPosition | null =>
+  known.findLast(({ seq, hash }) => seq > 0 && end.known?.[seq] !== hash) ?? null
+
+export function lostProblem(lost: ChainPosition | null, end: ChainPosition): string | null {
+  if (lost === null) return null
+  return lost.seq > end.seq
+    ? `the chain is cut: this process has committed or signed ${lost.seq} entries`
+    : `entry ${lost.seq} is not the entry that this process has committed or signed`
+}
+
+/**
+ * Compares the end of a chain with the checkpoint that was read before. Returns a sentence that describes the first
+ * difference; null if there is none.
+ */
+export function problemOf(kept: Kept | null, end: EndRow): string | null {
+  if (kept !== null && 'problem' in kept)
+    return `the kept checkpoint of ${kept.seq} entries cannot be used: ${kept.problem}`
+  if (kept !== null && (kept.seq > end.seq || (kept.seq > 0 && end.kept_hash === null)))
+    return `the chain is cut: its kept checkpoint has ${kept.seq} entries`
+  if (kept !== null && kept.seq > 0 && end.kept_hash !== kept.hash)
+    return `entry ${kept.seq} is not the entry of the kept checkpoint`
+  if (end.hash !== (end.seq === chainStart.seq ? chainStart.hash : end.last_hash))
+    return `the head of the chain is not its entry ${end.seq}`
+  return null
+}
