@@ -1,7 +1,6 @@
 import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import { authenticate, type Caller } from '../../../src/governance/access/identity.ts'
+import { authenticate } from '../../../src/governance/access/identity.ts'
 import { authorize } from '../../../src/governance/agents/ask.ts'
-import { DomainError } from '../../../src/governance/errors.ts'
 import { freeze, unfreeze } from '../../../src/governance/rules/freeze.ts'
 import { backtestRules, type BacktestRequest } from '../../../src/governance/backtests/backtest.ts'
 import { ruleInput } from '../../../src/policy/rule.ts'
@@ -292,33 +291,5 @@ describe('limits', () => {
     await expect(backtest([outside], { signal: AbortSignal.abort() })).rejects.toMatchObject({
       code: 'unavailable',
     })
-  })
-})
-
-describe('the rights of the caller', () => {
-  const lost = new DomainError('unauthenticated', 'the key has ended')
-  /** Returns these results one after the other, and then the last one again. */
-  const callerNow = (...results: (Caller | DomainError)[]) => {
-    let calls = 0
-    return async () => {
-      const result = results[Math.min(calls, results.length - 1)] as Caller | DomainError
-      calls += 1
-      if (result instanceof DomainError) throw result
-      return result
-    }
-  }
-
-  test('are checked before the work, and again after it', async () => {
-    const caller = engine.caller('admin')
-    await expect(backtest([], { callerNow: callerNow(lost, caller) })).rejects.toBe(lost)
-    await expect(backtest([], { callerNow: callerNow(caller, lost) })).rejects.toBe(lost)
-  })
-
-  test('must not become fewer during the work', async () => {
-    const [owner, admin] = [engine.caller('owner'), engine.caller('admin')]
-    await expect(backtest([], { callerNow: callerNow(owner, admin) })).rejects.toMatchObject({
-      code: 'unavailable',
-    })
-    expect(await backtest([], { callerNow: callerNow(admin, owner) })).toMatchObject({ changed: 0 })
   })
 })

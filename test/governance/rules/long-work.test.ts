@@ -1,4 +1,6 @@
-import { afterEach, beforeEach, expect, jest, test } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import type { Caller } from '../../../src/governance/access/identity.ts'
+import { DomainError } from '../../../src/governance/errors.ts'
 import { createShares } from '../../../src/governance/limits/request-shares.ts'
 import { inSlices, mostWork } from '../../../src/governance/rules/long-work.ts'
 
@@ -69,4 +71,29 @@ test('the work ends at the next pause when its client has gone', async () => {
     return null
   }
   await expect(followed(23, see, client.signal)).rejects.toMatchObject({ code: 'unavailable' })
+})
+
+describe('the rights of the caller', () => {
+  const lost = new DomainError('unauthenticated', 'the key has ended')
+  /** Does work for which the check of rights gives these results, one after the other. */
+  const work = (...results: (Pick<Caller, 'role'> | DomainError)[]) => {
+    const callerNow = async () => {
+      const result = results.shift()
+      if (result === undefined || result instanceof DomainError) throw result
+      return result
+    }
+    const request = { chargedTo: 'org_a', callerNow, signal: new AbortController().signal }
+    return inSlices({ shares: createShares() }, request, async ({ role }) => `done as ${role}`)
+  }
+  const [admin, owner] = [{ role: 'admin' }, { role: 'owner' }] as const
+
+  test('are checked before the work, and again after it', async () => {
+    await expect(work(lost)).rejects.toBe(lost)
+    await expect(work(admin, lost)).rejects.toBe(lost)
+  })
+
+  test('must not become fewer during the work', async () => {
+    await expect(work(owner, admin)).rejects.toMatchObject({ code: 'unavailable' })
+    expect(await work(admin, owner)).toBe('done as admin')
+  })
 })
