@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { constants } from 'node:fs'
 import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 
@@ -70,14 +71,20 @@ export class CheckpointFolder {
     const folder = this.#folderOf(organizationId)
     await mkdir(folder, { recursive: true, mode: 0o700 })
     const making = join(folder, `${randomUUID()}${unfinished}`)
-    const file = await open(making, 'wx', 0o600)
     try {
-      await file.writeFile(text)
-      await file.sync()
-    } finally {
-      await file.close()
+      const file = await open(making, 'wx', 0o600)
+      try {
+        await file.writeFile(text)
+        await file.sync()
+      } finally {
+        await file.close()
+      }
+      await rename(making, join(folder, nameOf(seq)))
+    } catch (error) {
+      // Otherwise each round on a full disk would leave a file.
+      await rm(making, { force: true })
+      throw error
     }
-    await rename(making, join(folder, nameOf(seq)))
     await removeOld(folder, (each) => each <= checked && each !== seq)
   }
 
@@ -107,10 +114,12 @@ async function namesIn(folder: string): Promise<readonly string[]> {
 }
 
 async function textOf(path: string): Promise<string> {
-  const file = await open(path, 'r')
+  // Without O_NONBLOCK, opening a pipe would wait for its writer.
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
-    const { size } = await file.stat()
-    if (size > mostBytes) throw new Error('it is too large')
+    const found = await file.stat()
+    if (!found.isFile()) throw new Error('it is not a file')
+    if (found.size > mostBytes) throw new Error('it is too large')
     return await file.readFile('utf8')
   } finally {
     await file.close()

@@ -2,10 +2,10 @@ import { headsAfter } from '../../db/queries/audit/list-heads.ts'
 import { readEnd, type EndRow } from '../../db/queries/audit/read-end.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Log } from '../../shared/log.ts'
-import { notFound } from '../errors.ts'
+import { DomainError, notFound } from '../errors.ts'
 import { checkpointKeys, type Checkpoint } from './checkpoint.ts'
 import { CheckpointFolder, UnreadableFile } from './checkpoint-folder.ts'
-import { lostOf, lostProblem, problemOf, type Kept } from './end-problems.ts'
+import { headProblem, keptProblem, lostOf, lostProblem, type Kept } from './end-problems.ts'
 import type { ChainPosition } from './entry.ts'
 import { KnownHeads } from './known-heads.ts'
 import { WrongNote } from './signed-note.ts'
@@ -51,6 +51,8 @@ const alarmEvery = 60_000
 /** With more chains than this, some alarms come more often. */
 const mostAlarmed = 10_000
 const atOnce = 8
+/** Codes of system errors that say nothing about the file. */
+const passing: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'EAGAIN', 'ENOMEM', 'ETIMEDOUT'])
 /** A round of a sweep reads at most this many pages of chains. */
 const pagesInRound = 4
 const chainsInPage = 500
@@ -146,6 +148,11 @@ export class Checkpoints {
     } catch (error) {
       if (error instanceof WrongNote) return { seq, problem: error.message, isUnreadable: false }
       if (!(error instanceof UnreadableFile)) throw error
+      if (passing.has(error.message))
+        throw new DomainError(
+          'unavailable',
+          `the kept checkpoint cannot be read now (${error.message}): try again`,
+        )
       const problem = `its file cannot be read (${error.message})`
       return { seq: error.seq, problem, isUnreadable: true }
     }
@@ -162,8 +169,11 @@ export class Checkpoints {
     const row = await this.#readEnd(organizationId, kept, known)
     if (row === null) throw notFound('organization', organizationId)
     const head = { seq: row.seq, hash: row.hash }
-    const problem = problemOf(kept, row) ?? lostProblem(lostOf(known, row), row)
-    if (problem !== null) return { head, note: kept !== null && 'note' in kept ? kept.note : null, problem }
+    const contradicted = keptProblem(kept, row)
+    const problem = contradicted ?? headProblem(row) ?? lostProblem(lostOf(known, row), row)
+    // A kept checkpoint that the chain contradicts makes the check of an export fail. Another one could pass.
+    const proof = contradicted !== null && kept !== null && 'note' in kept ? kept.note : null
+    if (problem !== null) return { head, note: proof, problem }
     this.#heads.contains(organizationId, known, head)
     return { head, note: this.#keys.sign({ organizationId, ...head }), problem }
   }
@@ -208,7 +218,7 @@ export class Checkpoints {
     const known = this.#heads.of(organizationId)
     const row = await this.#readEnd(organizationId, kept, known)
     if (row === null) return
-    const problem = problemOf(kept, row)
+    const problem = keptProblem(kept, row) ?? headProblem(row)
     const lost = lostOf(known, row)
     const reason = problem ?? lostProblem(lost, row)
     if (reason !== null) this.alarm(organizationId, reason)

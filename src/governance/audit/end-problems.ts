@@ -35,14 +35,18 @@ export function lostProblem(lost: ChainPosition | null, end: ChainPosition): str
  * Compares the end of a chain with the checkpoint that was read before. Returns a sentence that describes the first
  * difference; null if there is none.
  */
-export function problemOf(kept: Kept | null, end: EndRow): string | null {
-  if (kept !== null && 'problem' in kept)
-    return `the kept checkpoint of ${kept.seq} entries cannot be used: ${kept.problem}`
-  if (kept !== null && (kept.seq > end.seq || (kept.seq > 0 && end.kept_hash === null)))
+export function keptProblem(kept: Kept | null, end: EndRow): string | null {
+  if (kept === null) return null
+  if ('problem' in kept) return `the kept checkpoint of ${kept.seq} entries cannot be used: ${kept.problem}`
+  if (kept.seq > end.seq || (kept.seq > 0 && end.kept_hash === null))
     return `the chain is cut: its kept checkpoint has ${kept.seq} entries`
-  if (kept !== null && kept.seq > 0 && end.kept_hash !== kept.hash)
+  if (kept.seq > 0 && end.kept_hash !== kept.hash)
     return `entry ${kept.seq} is not the entry of the kept checkpoint`
-  if (end.hash !== (end.seq === chainStart.seq ? chainStart.hash : end.last_hash))
-    return `the head of the chain is not its entry ${end.seq}`
   return null
 }
+
+/** Returns a sentence if the head of a chain is not the newest entry; null if it is. */
+export const headProblem = (end: EndRow): string | null =>
+  end.hash === (end.seq === chainStart.seq ? chainStart.hash : end.last_hash)
+    ? null
+    : `the head of the chain is not its entry ${end.seq}`

@@ -1,7 +1,9 @@
+import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { mkdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, jest, test } from '@jest/globals'
+import { CheckpointFolder } from '../../../src/governance/audit/checkpoint-folder.ts'
 import { organizationId } from './chain-fixture.ts'
 import {
   addOrganization,
@@ -189,7 +191,7 @@ describe('a kept file', () => {
         rmSync(pathOf(3))
         mkdirSync(pathOf(3))
       },
-      'its file cannot be read (EISDIR)',
+      'its file cannot be read (it is not a file)',
     ],
   ]
   test.each(changes)('%s makes the chain invalid, and stays', async (_what, change, found) => {
@@ -215,4 +217,21 @@ describe('a kept file', () => {
       problem: expect.stringContaining(found),
     })
   })
+})
+
+test('a pipe with the name of a checkpoint does not stop the process', async () => {
+  const { append, checkpoints, conflicts } = startProcess()
+  await append(1)
+  mkdirSync(folderOf())
+  execFileSync('mkfifo', [pathOf(1)])
+  await expect(checkpoints.keep()).rejects.toThrow('it is not a file')
+  expect(conflicts).toEqual([])
+})
+
+test('a checkpoint that cannot be written leaves no file', async () => {
+  // A checkpoint cannot get the name of a folder that is not empty.
+  mkdirSync(join(pathOf(1), 'full'), { recursive: true })
+  const folder = new CheckpointFolder(join(folderOf(), '..'))
+  await expect(folder.add(organizationId, { seq: 1, text: 'x' }, 0)).rejects.toThrow()
+  expect(filesOf()).toEqual([fileName(1)])
 })
