@@ -13,8 +13,8 @@ const seenBefore = 2
  */
 const maxNames = 300
 /**
- * A SQL text with more characters than this gets no name. Such a text contains a long list. The next list probably has
- * another length, so the same text rarely comes again.
+ * The maximum length of a named statement, in characters. A longer SQL text contains a long list. The next list
+ * probably has another length, so the same SQL text rarely comes again.
  */
 const longestText = 16_000
 

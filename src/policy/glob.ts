@@ -98,8 +98,9 @@ const anyText = '*'.charCodeAt(0)
 const isOpen = (glob: string): boolean => /[*?]/.test(glob)
 
 /**
- * Whether `glob` begins and ends with the same plain text as `other`. Otherwise, it is not certain that `other` matches
- * the names of `glob`.
+ * Returns whether `glob` begins with the plain text at the beginning of `other`, and ends with the plain text at the
+ * end of `other`. Example: for `ab*c` and `a*c`, the result is true. If the result is false, `other` may not match some
+ * of the names that `glob` matches.
  */
 function hasSameEnds(glob: string, other: string): boolean {
   const [begin = ''] = /^[^*?]*/.exec(other) ?? []

@@ -159,8 +159,8 @@ const includes: Comparison = includesText
 const starts: Comparison = (spelling, part) => spelling.startsWith(part)
 
 /**
- * Compares the place that a leaf names, such as a repository, with the rule's texts. Call this function only if the
- * text of the leaf itself does not match.
+ * Reads the leaf's text as a place, such as a repository. Compares this place with the rule's texts. Call this function
+ * only if the leaf's text itself does not match.
  */
 function byPlace(
   leaf: Leaf,

@@ -49,9 +49,9 @@ function foreignTools(rule: Fields): Issue | null {
 }
 
 /**
- * Returns an issue if a rule applies only to workflows, and names side effects that none of its tools has. Rules for
- * agents are not checked, because the effect of an agent's tool is not certain. Such a tool may have the name of a
- * catalogue tool, and an organization may declare another effect for it.
+ * Returns an issue if a rule lists side effects, but none of the rule's tools has a listed side effect. Checks only
+ * rules that do not apply to agents, because the side effect of an agent's tool is not certain. Example: an agent's
+ * tool has the name of a catalogue tool, but the organization declares another side effect for the agent's tool.
  */
 function otherSideEffects(rule: Fields): Issue | null {
   const { tools, side_effects: wanted } = rule
@@ -207,7 +207,10 @@ function firstEmpty(conditions: readonly Comparison[], read: Read): number {
 
 const folded = (value: Value): Value => (typeof value === 'string' ? comparable(value) : value)
 
-/** The kinds of places that catalogue tools read in a parameter with this path. */
+/**
+ * Returns the kinds of places that a parameter names in the tools of the catalogue. The first part of `path` is the
+ * parameter.
+ */
 function kindsIn(path: string): readonly PlaceKind[] {
   const [param] = path.split('.')
   const places = Object.values(placesOf).flatMap((each) => Object.entries(each))

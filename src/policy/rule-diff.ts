@@ -170,7 +170,8 @@ function* draftsFor(sets: RuleSets): Generator<Draft | Exclude<Step, 'tried'>> {
       yield draft
       yield* variationsOf(draft, parts)
     }
-    // A call that a second rule matches too can get another verdict.
+    // A second rule may match the same call and change the verdict. So calls that are made from two rules are also
+    // tried.
     for (const other of changed) {
       const seconds = yield* remembered(known, other, sets)
       yield null

@@ -15,7 +15,10 @@ export interface UploadedFile {
   readonly media_type: string
   readonly size: number
   readonly text: string
-  /** Absent for a file without rows, so that a `for_each` over `rows` fails instead of running for no item. */
+  /**
+   * Is absent for a file without rows. So a `for_each` over `rows` fails. With an empty list, the step would do
+   * nothing, and would not fail.
+   */
   readonly rows?: Json
 }
 

@@ -34,10 +34,10 @@ export interface Addresses {
 }
 
 /**
- * Writes `DATA_DIR/bootstrap.json` atomically. Only the owner of the file can read it. `made` are the identities of a
- * first start. If `made` is null, the identities in the existing file stay. Returns false and logs a line if the file
- * then has no identities. The database stores passwords and keys only as hashes, so lost passwords and keys cannot be
- * recovered.
+ * Writes `DATA_DIR/bootstrap.json` atomically. Only the owner of the file can read the file. A first start gives its
+ * new identities in `made`. If `made` is null, the identities in the existing file stay. If the written file has no
+ * identities, logs a line and returns false. The database stores passwords and keys only as hashes, so lost passwords
+ * and keys cannot be recovered.
  */
 export function writeBootstrap(
   dataDir: string,

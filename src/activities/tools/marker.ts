@@ -4,9 +4,9 @@ import type { Look, ToolCall } from './executor.ts'
 type Marked = Pick<ToolCall<unknown>, 'idempotencyKey'>
 
 /*
- * The marker of a findable call names the call (run, step, item) by a hash. So the marker shows no name of the
- * workflow, and nobody can guess it before the call is made. The marker is no secret. In a text for GitHub, the marker
- * is an HTML comment, which GitHub does not show.
+ * The marker of a findable call contains a hash of the run, step and item. So the marker shows no name of the workflow.
+ * Nobody can guess the marker before the call is made. The marker is no secret. In a text for GitHub, the marker is an
+ * HTML comment, which GitHub does not show.
  */
 
 // The expression allows at most two line breaks before a marker, because `withMarker` writes two. With `\n*`, searching

@@ -58,13 +58,13 @@ export interface SharedCall {
 }
 
 /**
- * Finds the hook's decision that allowed the gateway's call; null if there is none. The hook names a protocol call
- * `mcp__<gateway>__<server>__<tool>`. The gateway names the same call `mcp__<server>__<tool>`. The gateway asks in its
- * own session or in the hook's session. A question of the hook and a question of the gateway are about one call if they
- * have the same input and the same id from the client.
+ * Finds the hook's decision that allowed the gateway's call. Returns null if there is no such decision. The hook names
+ * a protocol call `mcp__<gateway>__<server>__<tool>`. The gateway names the same call `mcp__<server>__<tool>`. The
+ * gateway asks in its own session or in the hook's session. The hook and the gateway ask about the same call if both
+ * send the same input and the same id from the client.
  *
  * Such a call is decided in the hook's session, even if this session has ended or was revoked. If an approval allowed
- * the call in the hook's session, the gateway's question needs no new approval.
+ * the call in the hook's session, the gateway needs no new approval.
  */
 export function sharedCall(ledger: AgentLedger, op: AuthorizeOp): SharedCall | null {
   if (op.key.toolUseId === null) return null

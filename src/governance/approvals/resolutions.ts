@@ -40,8 +40,8 @@ export const unresolvedPage = (db: Db, runId: string, stepId = '', item = -2) =>
     .execute()
 
 /**
- * Reads all unknown outcomes of a run that nobody has resolved. `first` is the first page, if the caller has read it
- * already.
+ * Reads all unknown outcomes of a run. Leaves out outcomes that a person has resolved. If the caller has already read
+ * the first page, `first` is this page.
  */
 export async function* unresolvedOf(
   db: Db,

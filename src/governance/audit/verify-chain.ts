@@ -39,7 +39,8 @@ export async function verifyOver(
   const mismatch = wrong ?? beside
   return {
     valid: mismatch === null,
-    // If the chain contradicts the kept checkpoint at an entry, only the entries before this entry may be valid.
+    // `beside` says where the chain differs from the kept checkpoint. Example: if entry 5 differs, at most 4 entries
+    // are valid.
     entries: beside === null ? checker.entries : Math.min(checker.entries, Math.max(beside.seq - 1, 0)),
     head: { seq: head.seq, hash: head.hash },
     first_mismatch: mismatch,

@@ -13,7 +13,7 @@ export class WrongFile extends Error {
   override readonly name = 'WrongFile'
 }
 
-/** What the person who checks a file already has, and trusts. */
+/** The keys and checkpoints that a person trusts. The person uses these keys and checkpoints to check a file. */
 export interface Trusted {
   /** Verifier keys. If the list is empty, the key in the file is used. */
   readonly keys: readonly string[]

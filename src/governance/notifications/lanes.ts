@@ -10,9 +10,9 @@ import type { Db } from '../../db/schema/index.ts'
  */
 
 /**
- * A turn lasts this long unless it is renewed. Sending one message takes less time, from the record of the intent to
- * the end of the request. If a process dies, the next turn looks in Slack for the last messages of the dead process. If
- * such a message was sent, it has arrived by then.
+ * A turn lasts this many seconds unless it is renewed. Sending one message takes less time, from the record of the
+ * intent to the end of the request. If a process dies, its sent messages arrive in Slack before the end of the turn. So
+ * the next turn can find these messages in Slack.
  */
 export const leaseSeconds = 45
 

@@ -20,9 +20,9 @@ interface Named {
 export const hashOfText = (text: string): string => createHash('sha256').update(text).digest('hex')
 
 /**
- * Commits that the message may be sent from now on (commit point `notification.intent`). Renews the lease, so that no
- * other process looks for the message in Slack before the message has arrived. Returns false if the message must not be
- * sent now, because this process has lost the lane or the message has changed.
+ * Records that the sending of the message begins (commit point `notification.intent`). Renews the lease, so that no
+ * other process looks for the message in Slack before the message has arrived. Returns false if this process has lost
+ * the lane or the message has changed. In both cases, the message must not be sent now.
  */
 export async function markIntent(
   db: Db,

@@ -30,7 +30,10 @@ export async function returnGuess(db: Db, key: string): Promise<void> {
   await sql`update password_guesses set level = greatest(0, level - 1) where key = ${key}`.execute(db)
 }
 
-/** Deletes the row of a key if the last guess is so long ago that the key has all its guesses again. */
+/**
+ * Deletes the row of a key if the last guess is more than 50 minutes ago. After this time, all `mostGuesses` guesses
+ * are allowed again.
+ */
 export async function forgetGuesses(db: Db): Promise<void> {
   await sql`delete from password_guesses
     where at < clock_timestamp() - make_interval(secs => ${mostGuesses * secondsForOneMore})`.execute(db)

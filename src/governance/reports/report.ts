@@ -55,7 +55,9 @@ export interface GovernanceReport {
   readonly approval_rate: number
   /** The mean time from a request to its approval or rejection; 0 if nothing was decided. */
   readonly avg_approval_time_minutes: number
-  /** The number of decisions for each verdict. Decisions on calls of runs and of agents count. */
+  /**
+   * Maps each verdict to the number of decisions with this verdict. Includes the calls of runs and the calls of agents.
+   */
   readonly decisions: Readonly<Record<Verdict, number>>
   readonly median_decision_seconds: number | null
   readonly p95_decision_seconds: number | null

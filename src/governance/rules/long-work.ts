@@ -17,7 +17,7 @@ export const mostLongWaiting = 4
 
 /** Says which organization pays for long work, whose rights the work uses, and when the work ends early. */
 export interface LongRequest {
-  /** The organization whose share of the process the work uses. */
+  /** The work takes a place in the share of this organization (request-shares.ts). */
   readonly chargedTo: string
   /**
    * Checks the caller's rights again, and returns the caller with the present role. Throws if the caller has lost a

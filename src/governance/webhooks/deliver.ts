@@ -42,7 +42,8 @@ const sendingMilliseconds = 5_000
 /** Seconds until the webhook can be leased again after an internal error of the service. */
 const pauseAfterError = 60
 /**
- * The length of a lease. A worker needs less time, even if its last attempt begins at the end of `sendingMilliseconds`.
+ * The length of a lease, in seconds. The worker begins its last attempt within `sendingMilliseconds`. This attempt
+ * takes at most `attemptMilliseconds`. So the worker normally finishes before the lease ends.
  */
 const leaseSeconds = (sendingMilliseconds + 3 * attemptMilliseconds) / 1_000
 /** If an answer takes longer than this many milliseconds, the webhook counts as slow. */

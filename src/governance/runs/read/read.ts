@@ -207,8 +207,8 @@ export async function listRuns(
 }
 
 /**
- * Returns the whole output of a step, as templates of later steps see this output. Throws `not_found` as `requireStep`
- * does.
+ * Returns the whole output of a step. Templates of later steps read the same value. Throws `not_found` in the same
+ * cases as `requireStep`.
  */
 export async function readStepOutput(
   context: Pick<Context, 'db' | 'sealer'>,

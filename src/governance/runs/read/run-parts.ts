@@ -122,8 +122,8 @@ async function openResult(
 }
 
 /**
- * The steps, with two lists. `waits` has the calls of the steps that are held or have an unknown outcome. `approvals`
- * has the ids of all approvals of the steps.
+ * A page of steps, with two lists. `waits` contains the held calls of these steps, and the calls with an unknown
+ * outcome. `approvals` contains the ids of all approvals of these steps.
  */
 interface StepRows extends StepPage {
   readonly waits: readonly WaitingCall[]
