@@ -1094,7 +1094,7 @@ class Server:
 
     def command(self):
         """Returns three things: the program with its arguments, the environment, and the working folder. The folder is
-        None if the entry names none. Raises Failed if the server cannot be started."""
+        None if the entry has no working folder. Raises Failed if the server cannot be started."""
         said = self.said
         args, named = said.get("args", []), said.get("env", {})
         if not isinstance(said.get("command"), str) or said["command"] == "":

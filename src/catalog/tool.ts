@@ -12,7 +12,7 @@ import type { PreviewDraft } from './preview.ts'
  * - `findable`: the thing that the call makes carries a marker. If the process dies after the point of no return,
  *   Countersign looks for the thing. If the thing is still absent after `findableAfterSeconds`, the call is made again.
  *   If the search gives no answer, a person decides.
- * - `unsafe`: after the point of no return nobody knows the outcome. The step becomes `unknown_outcome`.
+ * - `unsafe`: after the point of no return, the service cannot learn the outcome. The step becomes `unknown_outcome`.
  */
 export const repeats = ['free', 'transactional', 'keyed', 'findable', 'unsafe'] as const
 export type Repeat = (typeof repeats)[number]
@@ -146,7 +146,7 @@ export interface ToolDeclaration<
 
 /**
  * Returns the service that calls of the tool reach through a connection. Returns null if the tool uses no connection.
- * For a tool of the installation, returns its `ownService`, even if nobody has connected it.
+ * For a tool of the installation, returns the tool's `ownService`, also without a connection.
  */
 export function serviceOf({
   connection,

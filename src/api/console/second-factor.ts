@@ -56,7 +56,7 @@ export function secondFactorPages(pages: OpenPages): void {
   })
 }
 
-/** Returns null if nobody is signed in. In this case, the browser is redirected to the sign-in. */
+/** Returns null if the browser has no session. In this case, the browser is redirected to the sign-in. */
 async function visitOf(
   { context, services }: OpenPages,
   open: OpenVisit,

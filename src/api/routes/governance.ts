@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { listAudit } from '../../governance/audit/list.ts'
-import { changeGovernance, readGovernance } from '../../governance/rules/settings.ts'
+import { readGovernance } from '../../governance/access/settings.ts'
+import { changeGovernance } from '../../governance/rules/settings.ts'
 import { completeSettings } from '../../policy/settings.ts'
 import { filter, instant, wholeNumber } from '../query.ts'
 import { ok, route } from '../route.ts'

@@ -23,7 +23,10 @@ const ends: Readonly<Record<string, string>> = {
   expired: 'Nobody decided in time. It will not happen.',
 }
 
-/** Says who decided and what the decision means. If nobody decided, says why the call will not happen. */
+/**
+ * Says who decided and what the decision means. If the approval ended without a decision, says why the call will not
+ * happen.
+ */
 function endOf({ status, votes }: ApprovalView): ComponentChild {
   if (status === 'rejected') {
     const vote = votes.find(({ decision }) => decision === 'reject')

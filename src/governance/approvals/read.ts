@@ -8,6 +8,7 @@ import type { Context } from '../context.ts'
 import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
 import type { ApprovalsTable, LabelSource, Risk } from '../../db/schema/runs.ts'
 import type { JsonObject, Role, SideEffect } from '../../policy/types.ts'
+import { readGovernance } from '../access/settings.ts'
 import { notFound } from '../errors.ts'
 import { readPage, type Page, type PageRequest } from '../page.ts'
 import { openState } from './approved-state.ts'
@@ -16,7 +17,6 @@ import { openParams } from '../runs/values/sealed-params.ts'
 import { agentInputPlace } from '../sealing/places.ts'
 import { filtered, type ApprovalFilters } from './filters.ts'
 import { mayDecide, requirementOf, type VoteSettings } from './requirement.ts'
-import { readVoteSettings } from './vote-settings.ts'
 import { readVotes, type VoteView } from './votes.ts'
 
 /** An approval in the API's answers. */
@@ -117,7 +117,7 @@ export async function listApprovals(
   page: PageRequest,
 ): Promise<Page<ApprovalView>> {
   const { db } = context
-  const settings = await readVoteSettings(db, viewer.organizationId)
+  const settings = await readGovernance(db, viewer.organizationId)
   const query = filtered(shownColumns(db), viewer, filters, settings)
   const rows = await readPage(db, query, 'id', page, (row) => row.id)
   const votes = await readVotes(
@@ -143,7 +143,7 @@ export async function readApproval(
   if (row === undefined) throw notFound('approval', approvalId)
   const [votes, settings] = await Promise.all([
     readVotes(context, [approvalId]),
-    readVoteSettings(context.db, viewer.organizationId),
+    readGovernance(context.db, viewer.organizationId),
   ])
   return approvalView(context, viewer, row, votes, settings)
 }

@@ -1,22 +1,10 @@
-import type { Db } from '../../db/schema/index.ts'
 import type { Json } from '../../policy/types.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
-import { DomainError, notFound } from '../errors.ts'
+import { DomainError } from '../errors.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { readSettings, type GovernancePatch, type GovernanceSettings } from '../../policy/settings.ts'
 import type { Acting, PresentCaller } from '../access/recheck.ts'
 import { growAs, grownEntry } from '../limits/storage.ts'
-
-/** Returns the organization's settings, with defaults filled in. */
-export async function readGovernance(db: Db, organizationId: string): Promise<GovernanceSettings> {
-  const row = await db
-    .selectFrom('organizations')
-    .select('settings')
-    .where('id', '=', organizationId)
-    .executeTakeFirst()
-  if (row === undefined) throw notFound('organization', organizationId)
-  return readSettings(row.settings)
-}
 
 /**
  * Changes the named settings. A setting whose value is an object (`category_flags`, `external_tools`) is replaced as a

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Caller } from '../../../src/governance/access/identity.ts'
-import { changeGovernance, readGovernance } from '../../../src/governance/rules/settings.ts'
+import { readGovernance } from '../../../src/governance/access/settings.ts'
+import { changeGovernance } from '../../../src/governance/rules/settings.ts'
 import { enrolPeople } from '../../api/fixtures.ts'
 import { auditOf, testContext, withPeople, type TestContext } from '../support.ts'
 

@@ -1,10 +1,9 @@
 import type { Db } from '../../db/schema/index.ts'
-import { readSettings } from '../../policy/settings.ts'
+import { readSettings, type GovernanceSettings } from '../../policy/settings.ts'
 import { notFound } from '../errors.ts'
-import type { VoteSettings } from './requirement.ts'
 
-/** Reads the settings on which votes depend. Throws `not_found` if the organization does not exist. */
-export async function readVoteSettings(db: Db, organizationId: string): Promise<VoteSettings> {
+/** Reads an organization's settings. Fills in the defaults. Throws `not_found` if the organization does not exist. */
+export async function readGovernance(db: Db, organizationId: string): Promise<GovernanceSettings> {
   const row = await db
     .selectFrom('organizations')
     .select('settings')
