@@ -148,9 +148,8 @@ export const access = {
   'PATCH /organizations/{id}/rules/{rule}': needs('rules:write', 'admin', 'rule'),
   'DELETE /organizations/{id}/rules/{rule}': needs('rules:write', 'admin', 'rule'),
   'POST /organizations/{id}/rules/test': needs('rules:read', 'member', 'organization'),
-  // The conditions of a draft can ask what the parameters of calls were. So only people who may see these parameters
-  // may send a backtest.
-  // The counts of a draft with a condition say what a parameter was. The samples name runs, sessions and labels.
+  // The counts of a draft with a condition show what the parameters of calls were. The samples name runs, sessions and
+  // labels. So only people who may see these values may send a backtest, with a key that may read them.
   'POST /organizations/{id}/rules/backtest': withFurther(needs('rules:read', 'admin', 'organization'), [
     'runs:read',
     'approvals:read',

@@ -14,8 +14,8 @@ import { WrongNote } from './signed-note.ts'
 export interface ChainEnd {
   readonly head: ChainPosition
   /**
-   * The signed checkpoint of `head`. If `problem` is not null, this is the kept checkpoint instead. Then it is null if
-   * there is no kept checkpoint, or if the kept checkpoint cannot be used.
+   * The signed checkpoint of `head`. If the chain contradicts a usable kept checkpoint, this is the kept checkpoint
+   * instead. Is null for every other `problem`.
    */
   readonly note: string | null
   /** Why the service signs no checkpoint of this chain. Is null if the service signs one. */
