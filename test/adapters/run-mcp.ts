@@ -1,8 +1,9 @@
 import { spawn, type ChildProcess } from 'node:child_process'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { gatewayFile, python } from './gateway-files.ts'
+import { completeLines } from '../support/complete-lines.ts'
 import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { until } from '../stack/until.ts'
 import { emptyHome } from './run-hook.ts'
@@ -134,10 +135,5 @@ export const textOf = (result: Wire): string => result?.content?.[0]?.text ?? ''
 
 /** The entries that the odd server wrote to its file `log`. */
 export const noted = (log: string): Wire[] =>
-  existsSync(log)
-    ? readFileSync(log, 'utf8')
-        .split('\n')
-        .filter((line) => line !== '')
-        .map((line) => JSON.parse(line) as unknown)
-    : []
+  existsSync(log) ? completeLines(log).map((line) => JSON.parse(line) as unknown) : []
 export const logFile = (): string => join(temporaryFolder(), 'log')

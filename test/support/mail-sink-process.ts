@@ -1,9 +1,9 @@
 import { fork } from 'node:child_process'
 import { open } from 'node:fs/promises'
-import { readFileSync } from 'node:fs'
 import { createServer, connect, type Socket } from 'node:net'
 import { Transform } from 'node:stream'
 import { fileURLToPath } from 'node:url'
+import { completeLines } from './complete-lines.ts'
 import { startSmtpSink, type SinkBehaviour } from './smtp-sink.ts'
 
 /*
@@ -62,10 +62,7 @@ export async function startMailSinkProcess(log: string, latency = 0): Promise<Ma
     })
   const port = await answer()
   const entries = () =>
-    readFileSync(log, 'utf8')
-      .split('\n')
-      .filter(Boolean)
-      .map((line) => JSON.parse(line) as LoggedDelivery | LoggedConnection)
+    completeLines(log).map((line) => JSON.parse(line) as LoggedDelivery | LoggedConnection)
   const deliveries = () => entries().filter((entry) => entry.kind === 'delivery')
   return {
     url: `smtp://127.0.0.1:${port}`,
