@@ -1,6 +1,14 @@
 import { z } from 'zod'
 import { ruleDomain } from './readers/hosts.ts'
-import { isPattern, isPlaceholder, labelSlug, patternMessage, placeholderMessage, textField } from './text.ts'
+import {
+  isBracketed,
+  isPattern,
+  isPlaceholder,
+  labelSlug,
+  patternMessage,
+  placeholderMessage,
+  textField,
+} from './text.ts'
 
 const path = textField(200)
   .refine((text) => text.split('.').every((segment) => segment !== ''), {
@@ -10,14 +18,20 @@ const path = textField(200)
   .refine((text) => !text.split('.').includes('__proto__'), {
     message: 'no call has a field called `__proto__`: name another parameter',
   })
+  .superRefine((text, context) => filledInWhole(text, context))
 
+/** For values that a rule searches for within a text. They may be tags, such as `<script>`. */
 const filledIn = (text: string, context: z.RefinementCtx) => {
   if (isPlaceholder(text)) context.addIssue({ code: 'custom', message: placeholderMessage(text) })
+}
+/** For values that a rule compares as a whole. */
+const filledInWhole = (text: string, context: z.RefinementCtx) => {
+  if (isBracketed(text)) context.addIssue({ code: 'custom', message: placeholderMessage(text) })
 }
 
 const number = z.number()
 const text = textField(2000).superRefine(filledIn)
-const possiblyEmptyText = textField(2000, 0).superRefine(filledIn)
+const wholeText = textField(2000, 0).superRefine(filledInWhole)
 /**
  * Refuses a value that looks like a regular expression. The operators would compare the value as plain text, so the
  * value would never match.
@@ -26,13 +40,13 @@ const notPattern = (value: unknown, context: z.RefinementCtx) => {
   if (typeof value === 'string' && isPattern(value))
     context.addIssue({ code: 'custom', message: patternMessage })
 }
-const whole = z.union([possiblyEmptyText, number, z.boolean()]).superRefine(notPattern)
+const whole = z.union([wholeText, number, z.boolean()]).superRefine(notPattern)
 const list = <T extends z.ZodType>(value: T) =>
   z.array(value).min(1, 'give at least one value').max(1000, 'give at most 1,000 values')
 
 /** A domain to compare with. Placeholders are refused, and so are public suffixes such as `co.uk`. */
-export const domain = text.superRefine((value, context) => {
-  if (isPlaceholder(value)) return
+export const domain = textField(2000).superRefine((value, context) => {
+  if (isBracketed(value)) return filledInWhole(value, context)
   const read = ruleDomain(value)
   if ('issue' in read) context.addIssue({ code: 'custom', message: read.issue })
 })

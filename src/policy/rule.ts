@@ -3,7 +3,7 @@ import { conditionInput } from './condition.ts'
 import { matchesGlob } from './glob.ts'
 import { isMe, peopleOf } from './me.ts'
 import { contradictions } from './rule-contradictions.ts'
-import { isPlaceholder, labelSlug, nameField, placeholderMessage, textField } from './text.ts'
+import { isBracketed, labelSlug, nameField, placeholderMessage, textField } from './text.ts'
 import { toolNameIssue } from './tool-names.ts'
 import { paramIssue } from './tool-params.ts'
 
@@ -28,7 +28,7 @@ const labelConditions = z
   })
 
 const toolGlob = textField(200).superRefine((glob, context) => {
-  if (isPlaceholder(glob)) context.addIssue({ code: 'custom', message: placeholderMessage(glob) })
+  if (isBracketed(glob)) context.addIssue({ code: 'custom', message: placeholderMessage(glob) })
   else if (/\s/.test(glob)) {
     context.addIssue({ code: 'custom', message: 'a tool name or glob has no white space, e.g. `mail_*`' })
   } else {
@@ -120,6 +120,8 @@ function refuseUnknownParams({ tools, params = [], applies_to }: Aimed, context:
   }
 }
 
+const onlyForHolds =
+  'is only for rules whose verdict is `require_approval`: leave it out (null in a PATCH), or change the verdict'
 const approvalFields = ['approver', 'approvals_needed', 'expires_after_seconds'] as const
 
 /** Body of a rule as saved. Unknown fields are errors; each issue names its field. */
@@ -130,8 +132,7 @@ export const ruleInput = z.strictObject(ruleShape).superRefine((rule, context) =
     context.addIssue({ code: 'custom', path: [...path], message })
   for (const field of approvalFields) {
     if (rule.verdict === 'require_approval' || rule[field] === undefined) continue
-    const message = `\`${field}\` is only for rules whose verdict is \`require_approval\`: leave it out (null in a PATCH), or change the verdict`
-    context.addIssue({ code: 'custom', path: [field], message })
+    context.addIssue({ code: 'custom', path: [field], message: onlyForHolds })
   }
   const { side_effects, tools, labels, params } = rule
   const [condition] = Object.entries({ side_effects, tools, labels, params }).find(([, given]) => given) ?? []

@@ -41,18 +41,31 @@ const slug = (kind: string, example: string) =>
   z
     .string()
     .max(64, `a ${kind} has at most 64 characters`)
-    .regex(/^[a-z0-9]+(?:[-_][a-z0-9]+)*$/, `a ${kind} is a lower-case slug such as \`${example}\``)
+    .regex(/^[a-z0-9]+(?:[-_][a-z0-9]+)*$/, {
+      error: ({ input }) =>
+        isBracketed(String(input))
+          ? placeholderMessage(String(input))
+          : `a ${kind} is a lower-case slug such as \`${example}\``,
+    })
 export const labelSlug = slug('label', 'confidential')
 /** A category of a workflow. */
 export const categorySlug = slug('category', 'financial')
 
-// Matches `<YOUR_SHEET_ID>`, `<ID>`, `<org-id>`, `<your sheet>`. Lower-case words such as `<script>` do not match,
-// because a rule may search for them.
+// Matches `<YOUR_SHEET_ID>`, `<ID>`, `<org-id>`, `<your sheet>`. Single words such as `<script>` and `<Sheet1>` do not
+// match, because a rule may search for them.
 const placeholder = /^<(?:[A-Z][A-Z0-9_ -]*|[A-Za-z][A-Za-z0-9]*(?:[_ -][A-Za-z0-9]+)+|your[A-Za-z0-9]*)>$/
 
 /** Whether the whole value is a placeholder that nobody has filled in. */
 export function isPlaceholder(text: string): boolean {
   return text.length <= 200 && placeholder.test(text.trim())
+}
+
+/**
+ * Whether the whole value is a placeholder or a single word in angle brackets, such as `<sheet>`. For places where
+ * no rule searches for tags of HTML or XML.
+ */
+export function isBracketed(text: string): boolean {
+  return text.length <= 200 && /^<[A-Za-z0-9][A-Za-z0-9_ -]*>$/.test(text.trim())
 }
 
 export function placeholderMessage(text: string): string {

@@ -71,6 +71,16 @@ test('a change of the terms of an approval is shown with the terms of both sides
   ])
 })
 
+test('votes below the setting `approval_threshold` are no change', async () => {
+  await world.change('PATCH', '/governance', { approvals_enabled: true, approval_threshold: 3 })
+  const hold = { name: 'mail is approved', verdict: 'require_approval', tools: ['mail_send'] }
+  expect((await diff({ from: [hold], to: [{ ...hold, approvals_needed: 2 }] })).body.changes).toEqual([])
+  expect((await diff({ from: [hold], to: [{ ...hold, approvals_needed: 4 }] })).body.changes).toMatchObject([
+    { approval: { from: { approvals_needed: 3 }, to: { approvals_needed: 4 } } },
+  ])
+  await world.change('PATCH', '/governance', { approval_threshold: 1 })
+})
+
 test('the setting `external_tools` says which side effect an agent’s tool has', async () => {
   const sent = [{ name: 'r', verdict: 'deny', tools: ['Read'], side_effects: ['egress'] }]
   expect((await diff({ from: [], to: sent })).body.changes).toEqual([])

@@ -78,6 +78,18 @@ test('a hold shows its approval’s terms, and is a denial while approvals are o
   })
 })
 
+test('the votes of a hold are at least the setting `approval_threshold`', async () => {
+  await ask('owner', 'PATCH', '/governance', { approvals_enabled: true, approval_threshold: 3 })
+  const hold = { ...outside, verdict: 'require_approval' }
+  for (const [own, needed] of [
+    [1, 3],
+    [2, 3],
+    [4, 4],
+  ])
+    expect((await trial(mail, [{ ...hold, approvals_needed: own }])).approval.approvals_needed).toBe(needed)
+  await ask('owner', 'PATCH', '/governance', { approval_threshold: 1 })
+})
+
 test('the side effect is the tool’s own, or the organization’s setting, else a write', async () => {
   const effect = async (call: object) => (await trial(call)).side_effect
   expect(await effect({ tool: 'mail_send' })).toBe('egress')

@@ -73,12 +73,43 @@ describe('values by operator', () => {
     },
   )
 
-  test.each(['see <YOUR_SHEET_ID>', '<b>', 'a < b > c', '<a@acme.com>'])(
-    '%s is not a placeholder',
+  test.each(['<sheet>', '<Sheet1>', '<timestamp>', '<b>'])(
+    'the single word %s is a placeholder where whole values are compared, but a rule may search for it',
     (value) => {
-      expect(issues(withCondition('equals', value))).toEqual([])
+      for (const [operator, given] of [
+        ['equals', value],
+        ['in', ['x', value]],
+        ['not_in', [value]],
+        ['domain_in', [value]],
+        ['domain_not_in', [value]],
+        ['from_label', [value]],
+      ] as const)
+        expect(issues(withCondition(operator, given))).toEqual([expect.stringContaining('replace it')])
+      for (const operator of ['contains', 'startswith'])
+        expect(issues(withCondition(operator, value))).toEqual([])
     },
   )
+
+  test('a placeholder is refused in every place of a rule', () => {
+    const value = '<YOUR_VALUE>'
+    for (const part of [
+      { tools: [value] },
+      { labels: { any_of: [value] } },
+      { params: [{ param: value, operator: 'exists', value: true }] },
+    ]) {
+      expect(issues({ name: 'x', verdict: 'deny', ...part })).toEqual([expect.stringContaining('replace it')])
+      expect(issues({ name: 'x', add_labels: ['y'], ...part }, labelRuleInput as never)).toEqual([
+        expect.stringContaining('replace it'),
+      ])
+    }
+    expect(issues({ name: 'x', add_labels: [value] }, labelRuleInput as never)).toEqual([
+      expect.stringContaining('replace it'),
+    ])
+  })
+
+  test.each(['see <YOUR_SHEET_ID>', 'a < b > c', '<a@acme.com>'])('%s is not a placeholder', (value) => {
+    expect(issues(withCondition('equals', value))).toEqual([])
+  })
 })
 
 describe('the word `me`, which rules see as an address', () => {

@@ -28,7 +28,8 @@ export const getApprovals = route({
     mine: flag.optional(),
     rule_id: filter.optional(),
     requested_by: filter.optional(),
-    risk: riskLevel.optional(),
+    // A new schema without the message of the setting `approval_required_from`, which may also be null.
+    risk: z.enum(riskLevel.options).optional(),
   }),
   responses: { 200: listOf(approval) },
   async handle({ context, caller, query }) {

@@ -68,9 +68,11 @@ export async function diffRules(
   return inSlices(context, request, async (slices) => {
     const saved = await policySnapshot(context, organizationId)
     const changes = new Map<string, Change>()
+    const { approval_threshold: threshold } = saved.settings
+    const active = from === 'active' ? await slices.run(() => savedRules(saved)) : drafted(from)
     const sets = {
-      from: from === 'active' ? await slices.run(() => savedRules(saved)) : drafted(from),
-      to: drafted(to),
+      from: withThreshold(active, threshold),
+      to: withThreshold(drafted(to), threshold),
       approvalsEnabled: saved.settings.approvals_enabled,
       effectsOf: agentEffects(saved.settings),
     }
@@ -93,6 +95,10 @@ export async function diffRules(
 
 const drafted = (bodies: readonly RuleBody[]): StoredRule[] =>
   bodies.map((body, index) => ({ ...body, id: `draft_${index}` }))
+
+/** Returns the rules with the number of votes that their approvals need: at least `approval_threshold`. */
+const withThreshold = (rules: readonly StoredRule[], threshold: number): StoredRule[] =>
+  rules.map((rule) => ({ ...rule, approvals_needed: Math.max(threshold, rule.approvals_needed ?? 1) }))
 
 const viewOf = ({ from, to, example }: Change): ChangeView => ({
   change: `${from.verdict}->${to.verdict}`,

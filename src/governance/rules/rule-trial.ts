@@ -68,7 +68,7 @@ export async function tryRules(
   const compiled = drafts === null ? saved.compiled : compileDrafts(saved, drafts)
   const refusal = saved.frozen === null ? refusalOf(tried, params === null) : null
   const decided = refusal ?? answerOf({ compiled, toolAccess: saved.toolAccess }, tried)
-  return trialOf(decided, sideEffect, words, call.labels)
+  return trialOf(atLeast(decided, saved.settings), { sideEffect, words, labels: call.labels })
 }
 
 /**
@@ -114,7 +114,20 @@ function classify(
   return { ...classifyIn(read, labels, settings), params: read.params }
 }
 
-function trialOf(decided: Decided, sideEffect: SideEffect, words: string, labels: readonly Label[]): Trial {
+/** Returns the decision with the number of votes that its approval would need in this organization. */
+const atLeast = (decided: Decided, { approval_threshold }: GovernanceSettings): Decided => ({
+  ...decided,
+  approvalsNeeded: Math.max(approval_threshold, decided.approvalsNeeded),
+})
+
+interface Facts {
+  readonly sideEffect: SideEffect
+  /** The sentence that says why the call has this side effect. */
+  readonly words: string
+  readonly labels: readonly Label[]
+}
+
+function trialOf(decided: Decided, { sideEffect, words, labels }: Facts): Trial {
   const { verdict, reason, explanation, ruleId, ruleName, matchedRules } = decided
   return {
     decision: verdict,

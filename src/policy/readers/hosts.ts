@@ -1,4 +1,4 @@
-import { getPublicSuffix } from 'tldts'
+import { getPublicSuffix, parse } from 'tldts'
 
 /** Maximum length of a host name (RFC 1035), without the trailing dot. */
 const longestHost = 253
@@ -51,6 +51,9 @@ export function isOwnedBy(host: string, domain: string): boolean {
   return suffix === null || suffix.length < domain.length || host === domain
 }
 
+/** Whether the name is a top-level domain of the internet, such as `com`. `localhost` is none. */
+const isTopLevel = (name: string): boolean => parse(name, suffixOptions).isIcann === true
+
 /**
  * Reads a domain of a rule. A bare public suffix (`com`, `co.uk`, `github.io`) is refused, because anybody can
  * register a domain under it.
@@ -59,7 +62,10 @@ export function ruleDomain(text: string): { domain: string } | { issue: string }
   const trimmed = text.trim()
   const host = normalHost(trimmed)
   const bare = host ?? withoutEndDots(trimmed.toLowerCase())
-  if (/^[^\s/@:]+$/.test(bare) && getPublicSuffix(bare, suffixOptions) === bare) {
+  const isBare = /^[^\s/@:]+$/.test(bare)
+  if (isBare && !bare.includes('.') && !isTopLevel(bare))
+    return { issue: `\`${trimmed}\` has no dot: a host with such a name is outside every domain` }
+  if (isBare && getPublicSuffix(bare, suffixOptions) === bare) {
     return {
       issue: `\`${trimmed}\` is a public suffix that anybody can register under: name a domain such as \`acme.com\``,
     }

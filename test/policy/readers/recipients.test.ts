@@ -187,12 +187,13 @@ describe('domains', () => {
     expect(isOwnedBy('mail.acme.co.uk', 'acme.co.uk')).toBe(true)
   })
 
-  test.each(['com', 'co.uk', 'github.io', 'CO.UK.', '公司.cn', 'localhost'])(
-    '%s is a bare suffix',
-    (text) => {
-      expect(ruleDomain(text)).toEqual({ issue: expect.stringContaining('public suffix') })
-    },
-  )
+  test.each(['com', 'co.uk', 'github.io', 'CO.UK.', '公司.cn'])('%s is a bare suffix', (text) => {
+    expect(ruleDomain(text)).toEqual({ issue: expect.stringContaining('public suffix') })
+  })
+
+  test.each(['localhost', 'intranet', 'SERVER1.'])('%s has no dot, so that no rule can name it', (text) => {
+    expect(ruleDomain(text)).toEqual({ issue: expect.stringContaining('is outside every domain') })
+  })
 
   test.each(['a@acme.com', 'https://acme.com', 'acme.com/x', '*.acme.com', 'ac me.com', ''])(
     '%j is not a domain for a rule',
