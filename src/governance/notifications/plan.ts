@@ -1,5 +1,6 @@
 import { sql, type Transaction } from 'kysely'
 import { newId } from '../../contract/ids.ts'
+import { dropUnsentMails } from '../../db/queries/notifications/drop-unsent-mails.ts'
 import { insertNotifications } from '../../db/queries/notifications/insert-notifications.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import type { NoticeKind } from '../../db/schema/notifications.ts'
@@ -68,6 +69,7 @@ function planFor(db: Db, organizationId: string, planners: readonly Planner[]): 
       const wanted = []
       for (const planner of planners) wanted.push(...(await planner(trx, organization, changed)))
       await touchSent(trx, organizationId, changed.subjects)
+      await dropMails(trx, organizationId, changed.subjects)
       await insertMissing(trx, organizationId, wanted)
       return notices.length
     }),
@@ -126,6 +128,20 @@ async function touchSent(
         join unnest(${subjects.map(({ id }) => id)}::text[], ${subjects.map(({ round }) => round)}::int[])
           as s(subject, round) on s.subject = n.subject and s.round = n.round
       where n.organization_id = ${organizationId} and n.channel = 'slack')`.execute(trx)
+}
+
+/** Removes mails that wait to be sent about approvals that have ended. Nobody would get them, and the list shows them. */
+async function dropMails(
+  trx: Transaction<Database>,
+  organizationId: string,
+  subjects: readonly Subject[],
+): Promise<void> {
+  const ended = subjects.filter(({ kind, state }) => kind === 'approval' && state !== 'waits')
+  if (ended.length === 0) return
+  await dropUnsentMails(
+    organizationId,
+    ended.map(({ id }) => id),
+  ).execute(trx)
 }
 
 async function insertMissing(
