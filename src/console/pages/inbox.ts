@@ -22,7 +22,7 @@ const unknownPerPage = '10'
  * Query parameters of the page: the filters of the API's list, the cursor of the approvals (`cursor`), and the cursor
  * of the unknown outcomes (`unknown`).
  */
-const parameters = ['kind', 'rule_id', 'requested_by', 'risk', 'cursor', 'unknown'] as const
+const parameters = ['kind', 'rule_id', 'requested_by', 'risk', 'mine', 'cursor', 'unknown'] as const
 
 type Chosen = Readonly<Record<string, string>>
 type Listed = Result<ListPage<ApprovalView>>

@@ -1,5 +1,6 @@
 import type { ApprovalView } from '../../governance/approvals/read.ts'
-import type { JsonObject } from '../../policy/types.ts'
+import type { WorkflowDefinition } from '../../contract/definition.ts'
+import type { Json, JsonObject } from '../../policy/types.ts'
 import { summaryFields, type RunSummary } from '../parts/outcome.ts'
 import { lengthOf } from '../parts/values.ts'
 import { mostShown } from '../parts/words.ts'
@@ -14,23 +15,45 @@ import { problemPage } from './problem.ts'
 export function coveredBy(
   visit: PersonsVisit,
   { kind, organization_id, approver, params, tool, workflow_id }: ApprovalView,
-  run: Pick<RunSummary, 'inputs'> | null,
+  run: Pick<RunSummary, 'inputs' | 'definition'> | null,
 ): JsonObject | null {
   if (kind !== 'run') return params === undefined ? null : { tool, params }
   if (run === null || !hasRole(roleIn(visit, organization_id), approver)) return null
-  return { workflow_id, inputs: run.inputs }
+  const { inputs, definition } = run
+  // A definition has come from JSON, so its steps are JSON too.
+  return { workflow_id, inputs, ...(definition ? { steps: definition.steps as unknown as Json } : {}) }
 }
 
 /** Returns whether this value is too long for the approval's page. In this case, the page shows only the beginning. */
 export const isTooLong = (covered: JsonObject | null): boolean =>
   covered !== null && lengthOf(covered) > mostShown
 
-/** Reads the run of an approval. The approval covers either this whole run or one of its calls. */
-export const readRun = (
-  { api }: PersonsVisit,
-  { run_id: id }: Pick<ApprovalView, 'run_id'>,
-): Promise<Result<RunSummary>> =>
-  api.call('GET /runs/{id}', { params: { id: id ?? '' }, only: summaryFields })
+/**
+ * Reads the run of an approval. The approval covers either this whole run or one of its calls. For a whole run, also
+ * reads the definition that the run would follow, if the reader may decide.
+ */
+export async function readRun(
+  visit: PersonsVisit,
+  approval: Pick<ApprovalView, 'kind' | 'run_id' | 'workflow_id' | 'organization_id' | 'approver'>,
+): Promise<Result<RunSummary>> {
+  const { kind, run_id: id, workflow_id: workflow, organization_id, approver } = approval
+  const run = await visit.api.call<RunSummary>('GET /runs/{id}', {
+    params: { id: id ?? '' },
+    only: summaryFields,
+  })
+  if (!run.ok || kind !== 'run') return run
+  const isShown = workflow !== null && hasRole(roleIn(visit, organization_id), approver)
+  const version = isShown
+    ? await visit.api.call<{ readonly definition: WorkflowDefinition }>(
+        'GET /workflows/{id}/versions/{version}',
+        { params: { id: workflow, version: String(run.body.workflow_version) }, only: ['definition'] },
+      )
+    : null
+  return {
+    ok: true,
+    body: { ...run.body, definition: version?.ok === true ? version.body.definition : null },
+  }
+}
 
 const refused: Problem = {
   status: 403,

@@ -2,10 +2,9 @@ import { h, type ComponentChild } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import type { JsonObject } from '../../policy/types.ts'
 import { Diff } from './diff.ts'
-import { Inputs } from './inputs.ts'
 import type { RunSummary } from './outcome.ts'
-import { After } from './steps.ts'
 import { Values } from './values.ts'
+import { WholeRun } from './whole-run.ts'
 import { LongText, visible, Words } from './words.ts'
 
 const past: Readonly<Record<string, string>> = { read: 'read', write: 'changed', egress: 'sent' }
@@ -47,55 +46,6 @@ export function Contents(props: ContentsProps): ComponentChild {
     h(props.approval.kind === 'run' ? WholeRun : OneCall, props),
   ])
 }
-
-/**
- * At most this many steps are unfolded at first. All other steps are folded, but they are on the page too, because an
- * approval covers all steps.
- */
-const mostOpen = 100
-
-function WholeRun({ run, mayDecide }: ContentsProps): ComponentChild {
-  const rest = 'A rule may still hold a single call.'
-  if (run === null) return h('p', null, `All steps of the workflow. ${rest}`)
-  const { steps } = run
-  const folded = steps.slice(mostOpen)
-  return [
-    h('p', null, `${steps.length === 1 ? 'This step' : `These ${steps.length} steps`}. ${rest}`),
-    h(StepRows, { steps: steps.slice(0, mostOpen), start: 1 }),
-    folded.length === 0
-      ? null
-      : h('details', null, [
-          h('summary', null, `${folded.length.toLocaleString('en')} more steps`),
-          h(StepRows, { steps: folded, start: mostOpen + 1 }),
-        ]),
-    h('h3', null, 'Inputs of the run'),
-    h(Inputs, { run, areShown: mayDecide }),
-    mayDecide ? null : h('p', { class: 'quiet' }, 'Only people who may decide see the values.'),
-  ]
-}
-
-interface StepRowsProps {
-  readonly steps: RunSummary['steps']
-  /** The number of the first of these steps in the run, counted from 1. */
-  readonly start: number
-}
-
-const StepRows = ({ steps, start }: StepRowsProps): ComponentChild =>
-  h(
-    'ol',
-    { class: 'rows', start },
-    steps.map((step) =>
-      h('li', { class: 'row' }, [
-        h('p', null, [
-          h('strong', null, h(Words, { text: step.id, most: 100 })),
-          ' ',
-          h('code', null, h(Words, { text: step.tool, most: 100 })),
-        ]),
-        step.summary === null ? null : h('p', null, h(Words, { text: step.summary, most: 500 })),
-        h('div', { class: 'meta' }, h(After, { step })),
-      ]),
-    ),
-  )
 
 function OneCall({ approval, isDone }: ContentsProps): ComponentChild {
   const { params, params_hash, tool, summary, preview } = approval

@@ -4,8 +4,8 @@ import { inboxPath } from '../../contract/pages.ts'
 import { Choice, Filters } from './filters.ts'
 
 /**
- * Shows the filters of the list of approvals. Each option shows how many approvals wait. Only the option for unknown
- * outcomes has no number.
+ * Shows the filters of the list of approvals. Each option shows how many approvals wait. The options for unknown
+ * outcomes and for the reader's own decisions have no number.
  */
 export function InboxFilters({
   chosen,
@@ -45,6 +45,7 @@ export function InboxFilters({
       'Risk',
       risks.map(({ level, count }) => [level, level, count]),
     ),
+    choice('mine', 'Decided by', [['true', 'me, now', null]]),
   ])
 }
 
@@ -54,6 +55,6 @@ export function InboxFilters({
  */
 type Option = readonly [string, string, number | null]
 
-const names = ['kind', 'rule_id', 'requested_by', 'risk']
+const names = ['kind', 'rule_id', 'requested_by', 'risk', 'mine']
 
 const kindWords = { step: 'Steps of runs', run: 'Whole runs', agent_call: 'Calls of agents' } as const

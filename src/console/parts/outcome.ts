@@ -1,4 +1,5 @@
 import { h, type ComponentChild } from 'preact'
+import type { WorkflowDefinition } from '../../contract/definition.ts'
 import { inboxPath } from '../../contract/pages.ts'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import type { RunView } from '../../governance/runs/read/read.ts'
@@ -13,9 +14,23 @@ import { Words } from './words.ts'
  * The fields of a run that the page of an approval needs. They show the result of an approved call, or what a whole run
  * would do.
  */
-export const summaryFields = ['id', 'status', 'status_reason', 'steps', 'inputs', 'input_labels'] as const
+export const summaryFields = [
+  'id',
+  'status',
+  'status_reason',
+  'steps',
+  'inputs',
+  'input_labels',
+  'workflow_version',
+] as const
 
-export type RunSummary = Pick<RunView, (typeof summaryFields)[number]>
+export interface RunSummary extends Pick<RunView, (typeof summaryFields)[number]> {
+  /**
+   * The frozen definition that a whole run would follow. Is null if the reader may not see it, or if it cannot be read.
+   * It is absent for an approval of one call.
+   */
+  readonly definition?: WorkflowDefinition | null
+}
 
 const ends: Readonly<Record<string, string>> = {
   cancelled:

@@ -26,7 +26,7 @@ const pageOf = async (id: string, who: 'approver' | 'member' | 'admin' = 'approv
   plain(await (await home.get(`/console/approvals/${id}`, await home.cookieOf(who))).text())
 
 describe('a whole run', () => {
-  test('shows its steps, and its inputs to those who may decide', async () => {
+  test('shows its steps, and its inputs and parameters to those who may decide', async () => {
     await governance({ approval_required_from: 'low' })
     const runId = await startRun(home.server, {
       inputs: { topic: 'a-secret-topic' },
@@ -47,10 +47,17 @@ describe('a whole run', () => {
     for (const words of ['look memory_get', 'Looks it up', 'tell mail_send', 'Tells the team', 'after look'])
       expect(text).toContain(words)
     expect(text).toContain('a-secret-topic')
+    expect(text).toMatch(/to ?a@b\.test ?subject ?\{\{input\.topic\}\}/)
+    const file = await home.get(`/console/approvals/${id}/parameters`)
+    expect(await file.json()).toMatchObject({
+      inputs: {},
+      steps: [{ id: 'look' }, { params: { to: 'a@b.test' } }],
+    })
     const members = await pageOf(id, 'member')
     expect(members).toContain('Tells the team')
     expect(members).toContain('topic')
     expect(members).not.toContain('a-secret-topic')
+    expect(members).not.toContain('a@b.test')
   })
 
   test('is not approved while its steps and inputs cannot be read', async () => {

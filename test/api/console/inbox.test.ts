@@ -92,10 +92,13 @@ describe('several at once', () => {
       `rule_id=${rule_id}`,
       `requested_by=${requested_by}`,
       `risk=${risk.level}`,
+      'mine=true',
     ])
       expect([query, await shows(query)]).toEqual([query, true])
     for (const query of ['kind=run', 'rule_id=rule_1', 'requested_by=usr_1', 'risk=critical'])
       expect([query, await shows(query)]).toEqual([query, false])
+    const members = await home.get('/console/approvals?mine=true', await home.cookieOf('member'))
+    expect(await members.text()).not.toContain(`/console/approvals/${id}"`)
     // The choices cover everything that waits in the organization, even while a filter shows nothing.
     const page = plain(await (await home.get('/console/approvals?kind=run')).text())
     const { server } = home
