@@ -85,6 +85,11 @@ export const approval = z
           .describe('names of all rules that hold the call, the deciding one first'),
         label_sources: labelSources,
         votes_missing: z.int().describe('approving votes that are missing now'),
+        voters_left: z
+          .int()
+          .describe(
+            'people who can still vote, up to 100; if fewer than `votes_missing`, nobody can approve',
+          ),
         vote_refused: z
           .string()
           .nullable()

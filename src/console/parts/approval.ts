@@ -117,6 +117,7 @@ const versionOf = ({ approval, call, run }: ApprovalProps): string =>
     approval.status,
     approval.votes.length,
     approval.detail?.votes_missing ?? '',
+    approval.detail?.voters_left ?? '',
     approval.detail?.vote_refused ?? '',
     approval.superseded_by ?? '',
     approval.used_at === null ? '' : 'used',

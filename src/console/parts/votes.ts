@@ -16,6 +16,7 @@ export function Votes({
   return h('section', { 'aria-labelledby': 'votes' }, [
     h('h2', { id: 'votes' }, 'Votes'),
     status === 'pending' ? h('p', null, neededWords(approval)) : null,
+    status === 'pending' ? h(TooFew, { approval }) : null,
     votes.length === 0 ? h('p', { class: 'quiet' }, 'Nobody has voted.') : null,
     votes.length === 0
       ? null
@@ -42,6 +43,18 @@ export function Votes({
           ),
         ),
     expires_at === null ? h('p', { class: 'quiet' }, 'It does not expire.') : null,
+  ])
+}
+
+/** Says if too few people can vote. Then the approval would wait in vain. */
+function TooFew({ approval: { detail, approver } }: { readonly approval: ApprovalView }): ComponentChild {
+  const { votes_missing: missing = 0, voters_left: left = 0 } = detail ?? {}
+  if (left >= missing) return null
+  const able = left === 0 ? 'Nobody' : left === 1 ? 'Only 1 person' : `Only ${left} people`
+  return h('p', { class: 'note' }, [
+    `${able} can still vote, so it cannot be approved now. An owner can give more people the role `,
+    h('strong', null, approver),
+    '.',
   ])
 }
 

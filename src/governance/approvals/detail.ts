@@ -5,7 +5,7 @@ import { readApprovalDetail } from '../../db/queries/approvals/read-detail.ts'
 import type { LabelSource, MatchedRule } from '../../db/schema/runs.ts'
 import { readSettings } from '../../policy/settings.ts'
 import { endedRefusal, voterRefusal } from './refusals.ts'
-import { countingVotes, requirementOf, type VoteWithRole } from './requirement.ts'
+import { countingVotes, requirementOf, voteRefusal, type VoteWithRole } from './requirement.ts'
 import type { ApprovalDetail, Viewer } from './read.ts'
 import { isOverSql } from './state.ts'
 
@@ -26,7 +26,11 @@ interface Row {
   readonly observed_outcome: string | null
   readonly observed_at: Date | null
   readonly votes: readonly VoteWithRole[]
+  readonly deciders: readonly Pick<VoteWithRole, 'user_id' | 'role'>[]
 }
+
+/** People who can still vote are counted up to this number. An approval needs at most 20 votes. */
+const mostDeciders = 100
 
 /** Reads the details of an approval, which must exist in the viewer's organization. */
 export async function readDetail(
@@ -38,6 +42,7 @@ export async function readDetail(
     approvalId,
     organizationId,
     isOver: isOverSql(sql<Date>`clock_timestamp()`),
+    mostDeciders,
   }).execute(db)
   const row = rows[0] as Row
   const required = requirementOf(row, readSettings(row.settings))
@@ -52,6 +57,13 @@ export async function readDetail(
     held_by: holding(row),
     label_sources: row.label_sources ?? [],
     votes_missing: Math.max(0, required.needed - counting),
+    voters_left:
+      row.status === 'pending'
+        ? row.deciders.filter(
+            (person) =>
+              voteRefusal(person, row.requested_by, required) === null && !voted.includes(person.user_id),
+          ).length
+        : 0,
     vote_refused: refusal?.message ?? null,
     observed:
       row.observed_at === null

@@ -1,14 +1,19 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Reads an approval with its votes, its decision and its agent. Also reads the settings of the organization. */
+/**
+ * Reads an approval with its votes, its decision and its agent. Also reads the settings of the organization, and at most
+ * `mostDeciders` of its admins and owners, owners first.
+ */
 export const readApprovalDetail = <Row>({
   approvalId,
   organizationId,
   isOver,
+  mostDeciders,
 }: {
   readonly approvalId: string
   readonly organizationId: string
   readonly isOver: RawBuilder<boolean>
+  readonly mostDeciders: number
 }): RawBuilder<Row> => sql`
   select a.kind, a.status, a.requested_by, a.approver, a.approvals_needed,
     ${isOver} as is_over, s.agent_name, s.agent_kind,
@@ -17,7 +22,11 @@ export const readApprovalDetail = <Row>({
     coalesce((select json_agg(json_build_object('user_id', v.user_id, 'decision', v.decision, 'role', m.role))
               from approval_votes v
                 left join memberships m on m.organization_id = a.organization_id and m.user_id = v.user_id
-              where v.approval_id = a.id), '[]') as votes
+              where v.approval_id = a.id), '[]') as votes,
+    coalesce((select json_agg(json_build_object('user_id', m.user_id, 'role', m.role))
+              from (select user_id, role from memberships
+                    where organization_id = a.organization_id and role in ('admin', 'owner')
+                    order by role = 'owner' desc limit ${mostDeciders}) m), '[]') as deciders
   from approvals a join organizations o on o.id = a.organization_id
     left join agent_sessions s on s.id = a.session_id
     left join lateral (select explanation, matched_rules, label_sources from decisions where approval_id = a.id
