@@ -173,12 +173,12 @@ export const auditEvents = {
     metadata: { session_id: text, side_effect: text, labels: list, params_hash: text },
   },
   'agent_session.ended': {
-    when: 'A session of an agent ends.',
-    metadata: { session_id: text, cancelled_approvals: number },
+    when: 'An agent ends its session.',
+    metadata: { session_id: text, reason: text, cancelled_approvals: number },
   },
   'agent_session.revoked': {
     when: 'A person revokes a session of an agent.',
-    metadata: { session_id: text, cancelled_approvals: number },
+    metadata: { session_id: text, reason: text, cancelled_approvals: number },
   },
   'rule.created': { when: 'A rule is created.', metadata: fields.decidingRuleFields },
   'rule.updated': { when: 'A rule changes.', metadata: fields.decidingRuleFields },
