@@ -1019,6 +1019,16 @@ def held(decided, state):
     return "held%s: approval %s %s" % (named_rule(decided), decided["approval_id"], state)
 
 
+def ended(decided, found):
+    """Says that the approval of a held call ended without letting the call run. `found` is the service's answer about
+    the approval."""
+    if found["status"] == "cancelled" and found.get("session_status") == "revoked":
+        return held(decided, "was cancelled, because this session was revoked: it can make no more calls")
+    told = held(decided, "has expired" if found["status"] == "expired" else "was " + found["status"])
+    comment = text_of(found, "comment")
+    return told + (": " + comment if comment else "")
+
+
 # --- gateway/names ----------------------------------------------------------------------------------------------------
 
 # Names of tools as the client sees them.
@@ -3206,12 +3216,11 @@ class Decisions:
             except Unreachable:
                 # The service may be restarting. Its approvals survive a restart, so the wait goes on.
                 found = {"status": "pending"}
-            status, comment = found.get("status"), text_of(found, "comment")
+            status = found.get("status")
             if status == "approved":
                 return
             if status in ("rejected", "expired", "cancelled"):
-                told = held(decided, "was " + status if status != "expired" else "has expired")
-                raise Refused(told + (": " + comment if comment else ""))
+                raise Refused(ended(decided, found))
             if status != "pending":
                 raise Refused(held(decided, "has a status that cannot be read"))
             # Requests begin at least a second apart, even if the service answers at once.

@@ -43,6 +43,11 @@ export type Access =
        * organization requires no factor.
        */
       readonly factor?: boolean
+      /**
+       * True if the subject is `own` and a request that names no organization is about every organization in which the
+       * caller has the role. A key also needs the role in its own organization (docs/decisions/0246).
+       */
+      readonly every?: boolean
     }
 
 const open: Access = { public: true }
@@ -57,6 +62,8 @@ const withFurther = (access: ReturnType<typeof needs>, further: readonly Scope[]
   ...access,
   further,
 })
+
+const inEvery = (access: ReturnType<typeof needs>): Access => ({ ...access, every: true })
 
 const withFactor = (access: ReturnType<typeof needs>): Access => ({ ...access, factor: true })
 
@@ -216,7 +223,7 @@ export const access = {
   'POST /authorize/approvals/{id}/cancel': needs('agents:authorize', 'member', 'nothing'),
   'POST /authorize/observe': needs('agents:authorize', 'member', 'nothing'),
   'POST /authorize/sessions/end': needs('agents:authorize', 'member', 'nothing'),
-  'GET /agent-sessions': needs('agents:read', 'admin', 'own'),
+  'GET /agent-sessions': inEvery(needs('agents:read', 'admin', 'own')),
   'GET /agent-sessions/{id}': needs('agents:read', 'admin', 'agent_session'),
   'POST /agent-sessions/{id}/revoke': needs('agents:revoke', 'admin', 'agent_session'),
   'GET /integrations': open,

@@ -1,5 +1,6 @@
 import type { Context } from '../governance/context.ts'
 import type { Caller, Identity } from '../governance/access/identity.ts'
+import { organizationsOf } from '../governance/access/organizations-of.ts'
 import { requireFactor } from '../governance/access/second-factor.ts'
 import { scopesOfRole } from '../governance/access/scopes.ts'
 import { createEntry, type Entry } from '../governance/limits/request-shares.ts'
@@ -75,7 +76,8 @@ async function checked(
   await entry.admit('small')
   const naming = {
     params,
-    organizationId: organizationNamed(query, rawBody) ?? identity.wanted ?? identity.organizationId,
+    organizationId:
+      organizationNamed(query, rawBody) ?? identity.wanted ?? (await homeIn(context, identity, access)),
   }
   const caller = { ...(await standIn(context, identity, access, ip, naming)), requestId }
   entry.works()
@@ -117,6 +119,19 @@ async function checked(
     },
   }
   return { call, rawBody }
+}
+
+/**
+ * Returns the organization of a request that names none. If the request is about every organization of a signed-in
+ * person, this is the first one in which the person has the needed role.
+ */
+async function homeIn(
+  { db }: Pick<Context, 'db'>,
+  identity: Identity,
+  { every, role }: Guarded,
+): Promise<string> {
+  const [first] = every === true && identity.keyId === null ? await organizationsOf(db, identity, role) : []
+  return first ?? identity.organizationId
 }
 
 /**

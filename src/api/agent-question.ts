@@ -18,6 +18,9 @@ export const agentBodyLimit = 4 * 1024 * 1024
  */
 export const mostAgentValues = 20_000
 
+/** A decision has no list of issues, so its explanation names this many of them. */
+const mostIssuesShown = 8
+
 /**
  * Answers every question with a decision. If a question is over the rate limit or its body is not valid, the answer is
  * a denial and not an HTTP error. After an HTTP error, a client that allows calls on errors (fail-open) would make the
@@ -63,10 +66,15 @@ async function decide(
     if (isCrowded) return unrecorded('rate limited', error.message)
     return denyUnreadable(context, asker, error.message)
   }
-  const request = readAs(authorizeBody, body)
+  // An empty body is read as an empty object, so that the answer names the missing fields.
+  const request = readAs(authorizeBody, body === undefined ? {} : body)
   if (!request.ok) {
     await confirm()
-    return denyUnreadable(context, asker, headlineWithField('it is not valid', request.issues))
+    return denyUnreadable(
+      context,
+      asker,
+      headlineWithField('it is not valid', request.issues, mostIssuesShown),
+    )
   }
   const answer = await authorize(context, asker, withInput(request.value))
   // The asker's key can come from a cache. If `session_run_id` is empty, the call was denied before this key was

@@ -173,12 +173,12 @@ export const auditEvents = {
     metadata: { session_id: text, side_effect: text, labels: list, params_hash: text },
   },
   'agent_session.ended': {
-    when: 'A session of an agent ends.',
-    metadata: { session_id: text, cancelled_approvals: number },
+    when: 'An agent ends its session.',
+    metadata: { session_id: text, reason: text, cancelled_approvals: number },
   },
   'agent_session.revoked': {
     when: 'A person revokes a session of an agent.',
-    metadata: { session_id: text, cancelled_approvals: number },
+    metadata: { session_id: text, reason: text, cancelled_approvals: number },
   },
   'rule.created': { when: 'A rule is created.', metadata: fields.decidingRuleFields },
   'rule.updated': { when: 'A rule changes.', metadata: fields.decidingRuleFields },
@@ -254,11 +254,11 @@ export const auditEvents = {
   'member.joined': { when: 'A person accepts an invitation.', metadata: { invitation_id: text, role: text } },
   'member.role_changed': {
     when: 'A member gets another role.',
-    metadata: { member_id: text, from: text, to: text },
+    metadata: { member_id: text, from: text, to: text, ended_sessions: number, cancelled_approvals: number },
   },
   'member.removed': {
-    when: 'A member is removed.',
-    metadata: { member_id: text, cancelled_approvals: number },
+    when: 'A member is removed. Their agents’ sessions end.',
+    metadata: { member_id: text, ended_sessions: number, cancelled_approvals: number },
   },
   'member.account_claimed': {
     when: 'A code is sent to an account at another service that a member says is theirs.',
@@ -295,7 +295,10 @@ export const auditEvents = {
     when: 'A member chooses whether and when they get mails.',
     metadata: { mail: flag, delay_seconds: number },
   },
-  'member.left': { when: 'A member leaves.', metadata: { member_id: text, cancelled_approvals: number } },
+  'member.left': {
+    when: 'A member leaves. Their agents’ sessions end.',
+    metadata: { member_id: text, ended_sessions: number, cancelled_approvals: number },
+  },
   'invitation.revoked': {
     when: 'An invitation is withdrawn.',
     metadata: { invitation_id: text, role: text },

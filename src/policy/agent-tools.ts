@@ -9,6 +9,8 @@ export interface AgentTool {
   readonly code?: 'bash' | 'powershell' | 'script'
   /** True if the tool opens files or folders that its arguments name. */
   readonly opensPaths?: true
+  /** True if the tool gives commands to a shell. Tool policies on `Bash` restrict each such tool (docs/decisions/0244). */
+  readonly isShell?: true
 }
 
 const internal: AgentTool = { sideEffect: 'read', outputLabels: ['internal'] }
@@ -21,7 +23,7 @@ const own: AgentTool = { sideEffect: 'read', outputLabels: [] }
 const change: AgentTool = { sideEffect: 'write', outputLabels: [] }
 const fileChange: AgentTool = { ...change, opensPaths: true }
 const sending: AgentTool = { sideEffect: 'egress', outputLabels: [] }
-const bash: AgentTool = { ...change, code: 'bash' }
+const bash: AgentTool = { ...change, code: 'bash', isShell: true }
 const script: AgentTool = { ...change, code: 'script' }
 
 /**
@@ -50,11 +52,12 @@ const tools: readonly (readonly [AgentTool, string])[] = [
   // These tools send data out: to a phone, to a page for other people, or to a run elsewhere.
   [sending, 'PushNotification SendUserFile Artifact RemoteTrigger'],
   [bash, 'Bash Monitor bash Shell shell exec_command run_shell_command run_in_terminal runTerminalCommand'],
-  [{ ...change, code: 'powershell' }, 'PowerShell'],
-  // These tools run code. `write_stdin` types into a running program, `Workflow` starts a program that starts agents,
-  // and `sql` runs SQL. The others load a skill. A skill comes from a repository, and its shell commands run before any
-  // hook is asked.
-  [script, 'write_stdin Workflow sql Skill activate_skill skill'],
+  [{ ...change, code: 'powershell', isShell: true }, 'PowerShell'],
+  // `write_stdin` types into a running program, which may be a shell.
+  [{ ...script, isShell: true }, 'write_stdin'],
+  // These tools run code. `Workflow` starts a program that starts agents, and `sql` runs SQL. The others load a skill. A
+  // skill comes from a repository, and its shell commands run before any hook is asked.
+  [script, 'Workflow sql Skill activate_skill skill'],
 ]
 
 const byName: ReadonlyMap<string, AgentTool> = new Map(
@@ -67,6 +70,14 @@ export const agentToolNames: readonly string[] = [...byName.keys()]
 /** Returns the effects of an agent's tool; undefined for an unknown name. */
 export function agentTool(name: string): AgentTool | undefined {
   return byName.get(name)
+}
+
+/**
+ * Returns the names whose tool policies restrict a tool: its own name, and `Bash` for every other tool that gives
+ * commands to a shell.
+ */
+export function restrictingNames(tool: string): readonly string[] {
+  return tool !== 'Bash' && byName.get(tool)?.isShell === true ? [tool, 'Bash'] : [tool]
 }
 
 /** Hints from a protocol server about its tool. They never make a classification less strict. */

@@ -37,19 +37,23 @@ export function readAs<T>(
   return { ok: false, issues: issuesOf(first, []).slice(0, mostIssues) }
 }
 
-/** Returns one line for an error. The line contains the first issue and the number of further issues. */
-export function headline(what: string, issues: readonly FieldIssue[]): string {
-  const [first] = issues
-  if (first === undefined) return what
-  const rest = issues.length > 1 ? ` (and ${issues.length - 1} more)` : ''
-  return `${what}: ${first.message}${rest}`
+/**
+ * Returns one line for an error. The line contains the first `most` issues and the number of further issues. If the
+ * answer does not list the issues beside this line, use a larger `most`.
+ */
+export function headline(what: string, issues: readonly FieldIssue[], most = 1): string {
+  if (issues.length === 0) return what
+  const first = issues.slice(0, most).map(({ message }) => message)
+  const rest = issues.length > most ? ` (and ${issues.length - most} more)` : ''
+  return `${what}: ${first.join('; ')}${rest}`
 }
 
 /** Like `headline`, but adds the field to each message. Use this function for messages that do not name their field. */
-export function headlineWithField(what: string, issues: readonly FieldIssue[]): string {
+export function headlineWithField(what: string, issues: readonly FieldIssue[], most = 1): string {
   return headline(
     what,
     issues.map(({ path, message }) => ({ path, message: withField(path, message) })),
+    most,
   )
 }
 

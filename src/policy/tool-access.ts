@@ -1,3 +1,4 @@
+import { restrictingNames } from './agent-tools.ts'
 import type { Audience } from './audience.ts'
 import { Budget } from './budget.ts'
 import { compileLimits, type LimitCheck, type LimitedParams, type Restrictions } from './tool-limits.ts'
@@ -75,7 +76,8 @@ export interface ToolAccess {
 /**
  * Combines the organization's policy for a tool with the policy for the caller's role. A role's policy adds limits and
  * removes none. A block or `read_only` in either policy applies. A value must be in the lists of both policies.
- * The smaller of two numbers applies (docs/decisions/0091).
+ * The smaller of two numbers applies (docs/decisions/0091). A block or `read_only` of `Bash` also applies to every other
+ * tool that gives commands to a shell (docs/decisions/0244).
  * @param limitedBy the limits that a tool supports, from the catalogue
  */
 export function compileToolAccess(
@@ -92,18 +94,27 @@ export function compileToolAccess(
   const overridden = new Map(overrides.map((each) => [key(each.toolName, each.role), each.allowed]))
   return {
     refusal({ tool, role, sideEffect, params }, budget) {
+      const names = restrictingNames(tool)
+      const first = (find: (name: string) => Refusal | null): Refusal | null => firstOf(names, find)
       const organization = byKey.get(key(tool, null))
       const ofRole = byKey.get(key(tool, role))
       const override = overridden.get(key(tool, role))
-      if (organization?.allowed === false) return blocked(tool, null)
-      if (override === false) return blocked(tool, role)
-      if (ofRole?.allowed === false) return blocked(tool, role)
+      const isBlockedFor = (name: string): boolean =>
+        overridden.get(key(name, role)) === false || byKey.get(key(name, role))?.allowed === false
+      const block =
+        first((name) => (byKey.get(key(name, null))?.allowed === false ? blocked(tool, name, null) : null)) ??
+        first((name) => (isBlockedFor(name) ? blocked(tool, name, role) : null))
+      if (block !== null) return block
       const isAllowed = organization?.allowed === true || ofRole?.allowed === true || override === true
       if (fallback === 'deny' && !isAllowed) return unlisted(tool)
-      if (sideEffect !== 'read') {
-        if (organization?.restrictions.read_only === true) return readOnly(tool, null, sideEffect)
-        if (ofRole?.restrictions.read_only === true) return readOnly(tool, role, sideEffect)
-      }
+      const isReadOnly = (of: Role | null) =>
+        first((name) =>
+          byKey.get(key(name, of))?.restrictions.read_only === true
+            ? readOnly(tool, name, of, sideEffect)
+            : null,
+        )
+      const change = sideEffect === 'read' ? null : (isReadOnly(null) ?? isReadOnly(role))
+      if (change !== null) return change
       if (params === null) return null
       const ofBoth: readonly [Role | null, LimitCheck | undefined][] = [
         [null, organization?.check],
@@ -150,10 +161,23 @@ function beyondEither(
 
 const whose = (role: Role | null): string => (role === null ? 'the organization' : `role \`${role}\``)
 
-const blocked = (tool: string, role: Role | null): Refusal => ({
+/** Returns the first refusal that `find` finds for one of these names; null if it finds none. */
+function firstOf(names: readonly string[], find: (name: string) => Refusal | null): Refusal | null {
+  for (const name of names) {
+    const found = find(name)
+    if (found !== null) return found
+  }
+  return null
+}
+
+/** Says why a policy on the tool `name` also restricts `tool`. Is empty if both are the same tool. */
+const covering = (tool: string, name: string): string =>
+  tool === name ? '' : ` \`${tool}\` runs commands of a shell too, so the policy covers it.`
+
+const blocked = (tool: string, name: string, role: Role | null): Refusal => ({
   isCertain: true,
   reason: role === null ? 'tool blocked by the organization' : `tool blocked for role ${role}`,
-  explanation: `A tool policy of ${whose(role)} blocks \`${tool}\`.`,
+  explanation: `A tool policy of ${whose(role)} blocks \`${name}\`.${covering(tool, name)}`,
 })
 
 const unlisted = (tool: string): Refusal => ({
@@ -167,8 +191,8 @@ const beyond = (tool: string, role: Role | null, issue: string): Blocked => ({
   explanation: `A tool policy of ${whose(role)} lets \`${tool}\` take ${issue}.`,
 })
 
-const readOnly = (tool: string, role: Role | null, sideEffect: SideEffect): Refusal => ({
+const readOnly = (tool: string, name: string, role: Role | null, sideEffect: SideEffect): Refusal => ({
   isCertain: true,
   reason: role === null ? 'tool is read-only in the organization' : `tool is read-only for role ${role}`,
-  explanation: `A tool policy of ${whose(role)} lets \`${tool}\` only read, and this call is of side effect \`${sideEffect}\`.`,
+  explanation: `A tool policy of ${whose(role)} lets \`${name}\` only read, and this call is of side effect \`${sideEffect}\`.${covering(tool, name)}`,
 })

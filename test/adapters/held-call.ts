@@ -13,6 +13,9 @@ export const status = (word: string, comment: string | null = null): object => (
   comment,
 })
 
+/** The approval was withdrawn, because the agent's session was revoked. */
+export const revoked: object = { ...status('cancelled'), session_status: 'revoked' }
+
 /**
  * Answers the authorize request and then the polls, in order; the last answer repeats. Accepts reports and withdrawals.
  */

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import type { Socket } from 'node:net'
 import { until } from '../stack/until.ts'
-import { answerInTurn, poll, status, type Answer } from './held-call.ts'
+import { answerInTurn, poll, revoked, status, type Answer } from './held-call.ts'
 import { runHook, startHook } from './run-hook.ts'
 import { allowed, denied, held, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
@@ -83,6 +83,14 @@ test.each([
     const ended = await runHook({ args, env: settings(mode), event })
     expect(ended).toMatchObject({ code: 2, stderr: `countersign: ${reason}\n` })
   }
+})
+
+test('a revoked session: the model is told to make no more calls', async () => {
+  answers([held], [revoked])
+  const ended = await runHook({ args, env: settings('open'), event })
+  expect(ended.code).toBe(2)
+  expect(ended.stderr).toContain('was cancelled, because this session was revoked: it can make no more calls')
+  expect(asked()).toEqual([ask, look])
 })
 
 test.each<[string, Answer]>([

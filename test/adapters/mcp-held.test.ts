@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import type { Socket } from 'node:net'
 import { until } from '../stack/until.ts'
-import { answerInTurn, poll, status, type Answer } from './held-call.ts'
+import { answerInTurn, poll, revoked, status, type Answer } from './held-call.ts'
 import { endGateways, logFile, noted, odd, startGateway, textOf, type Gateway, type Wire } from './run-mcp.ts'
 import { allowed, denied, held, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
@@ -61,6 +61,7 @@ test('approved in time: the gateway asks again, and only then the call runs', as
 test.each<[string, readonly Answer[], Answer, string]>([
   ['rejected', [held], status('rejected', 'not today'), 'approval apr_1 was rejected: not today'],
   ['withdrawn', [held], status('cancelled'), 'approval apr_1 was cancelled'],
+  ['a revoked session', [held], revoked, 'was cancelled, because this session was revoked: it can make'],
   ['expired', [held], status('expired'), 'approval apr_1 has expired'],
   ['an unknown status', [held], status('maybe'), 'has a status that cannot be read'],
   ['denied meanwhile', [held, denied], status('approved'), 'blocked by rule `no-egress`'],

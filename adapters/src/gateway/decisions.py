@@ -105,12 +105,11 @@ class Decisions:
             except Unreachable:
                 # The service may be restarting. Its approvals survive a restart, so the wait goes on.
                 found = {"status": "pending"}
-            status, comment = found.get("status"), text_of(found, "comment")
+            status = found.get("status")
             if status == "approved":
                 return
             if status in ("rejected", "expired", "cancelled"):
-                told = held(decided, "was " + status if status != "expired" else "has expired")
-                raise Refused(told + (": " + comment if comment else ""))
+                raise Refused(ended(decided, found))
             if status != "pending":
                 raise Refused(held(decided, "has a status that cannot be read"))
             # Requests begin at least a second apart, even if the service answers at once.

@@ -60,3 +60,13 @@ def blocked(decided):
 
 def held(decided, state):
     return "held%s: approval %s %s" % (named_rule(decided), decided["approval_id"], state)
+
+
+def ended(decided, found):
+    """Says that the approval of a held call ended without letting the call run. `found` is the service's answer about
+    the approval."""
+    if found["status"] == "cancelled" and found.get("session_status") == "revoked":
+        return held(decided, "was cancelled, because this session was revoked: it can make no more calls")
+    told = held(decided, "has expired" if found["status"] == "expired" else "was " + found["status"])
+    comment = text_of(found, "comment")
+    return told + (": " + comment if comment else "")

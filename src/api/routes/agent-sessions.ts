@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { organizationsOf } from '../../governance/access/organizations-of.ts'
 import { revokeSession } from '../../governance/agents/end.ts'
 import { listSessions, readSession } from '../../governance/agents/read.ts'
 import { actOnce } from '../../governance/idempotency.ts'
@@ -11,7 +12,9 @@ const tag = 'Agents'
 
 const getSessions = route({
   key: 'GET /agent-sessions',
-  summary: 'The organization’s agent sessions, newest first',
+  summary: 'The agent sessions of your organizations, newest first',
+  description:
+    'Without `organization_id`: the sessions of every organization in which you have the role `admin`. A key also needs this role in its own organization.',
   tag,
   query: z.object({
     ...listQuery.shape,
@@ -20,9 +23,15 @@ const getSessions = route({
     session_id: filter.optional(),
   }),
   responses: { 200: listOf(agentSession) },
-  async handle({ context, caller, query }) {
-    const { limit, cursor = null, organization_id: _, ...filters } = query
-    return ok(await listSessions(context.db, caller.organizationId, filters, { limit, cursor }))
+  async handle({ context, caller, identity, query }) {
+    const { limit, cursor = null, organization_id: named, ...filters } = query
+    const isNamed = (named ?? identity.wanted) !== null
+    const organizations = isNamed
+      ? [caller.organizationId]
+      : await organizationsOf(context.db, caller, caller.needs.role)
+    // The list is empty if the caller has lost the role since it was checked.
+    if (organizations.length === 0) return ok({ data: [], next_cursor: null })
+    return ok(await listSessions(context.db, organizations, filters, { limit, cursor }))
   },
 })
 

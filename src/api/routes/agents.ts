@@ -95,7 +95,7 @@ const postSessionEnd = route({
   },
   async handle(call) {
     const { context, body, once } = call
-    const ended = await actOnce(once, () => endSession(context, askerOf(call), body.session_id, once))
+    const ended = await actOnce(once, () => endSession(context, askerOf(call), body, once))
     return ok({ ok: true, ...ended })
   },
 })

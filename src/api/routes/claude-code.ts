@@ -69,7 +69,7 @@ export const postClaudeCode = askRoute({
     const signal = question.signal()
     try {
       await waitForApproval(context, asker, approval_id, wait, signal)
-      const { status } = await readAgentApproval(context, asker, approval_id)
+      const { status, session_status } = await readAgentApproval(context, asker, approval_id)
       if (status === 'pending' && signal.reason === clientGone) {
         await withdrawOwn(context, asker, approval_id, null)
         return ok(verdictView(first, 'cancelled'))
@@ -77,7 +77,8 @@ export const postClaudeCode = askRoute({
       // Ask again only if the approval was decided and the client still waits. Otherwise a new question could reopen an
       // ended session of the agent, or use up the approval of a client that has disconnected.
       const isDecided = status === 'approved' || status === 'rejected'
-      if (!isDecided || signal.aborted) return ok(verdictView(first, status))
+      const isStopped = status === 'cancelled' && session_status === 'revoked'
+      if (!isDecided || signal.aborted) return ok(verdictView(first, isStopped ? 'revoked' : status))
       return ok(verdictView(await decideQuestion(question, async () => questionOf(body, organization))))
     } catch (error) {
       // The code is `not_found` if the person has left the organization. This has cancelled the approval. The code is
@@ -135,8 +136,10 @@ function readWait(text: string | undefined): number {
   return /^\d{1,3}$/.test(text) ? Math.min(longestWait, Number(text)) : 0
 }
 
-/** `status` is the state of a held call's approval. */
-function verdictView(decision: AgentDecision, status: ApprovalStatus = 'pending'): z.infer<typeof verdict> {
+/** The state of a held call's approval. `revoked` means that the approval was cancelled with its revoked session. */
+type HeldState = ApprovalStatus | 'revoked'
+
+function verdictView(decision: AgentDecision, status: HeldState = 'pending'): z.infer<typeof verdict> {
   if (decision.decision === 'allow') return {}
   return {
     hookSpecificOutput: {
@@ -151,16 +154,14 @@ function verdictView(decision: AgentDecision, status: ApprovalStatus = 'pending'
  * Returns the text that the language model reads. It contains the reason (for example, the name of a rule), an
  * explanation and, for a held call, the next step. The client cuts the text at 10,000 characters.
  */
-function reasonFor(
-  { decision, reason, explanation, approval_id }: AgentDecision,
-  status: ApprovalStatus,
-): string {
+function reasonFor({ decision, reason, explanation, approval_id }: AgentDecision, status: HeldState): string {
   if (decision === 'deny') return `Blocked by Countersign: ${reason}. ${explanation}`
   const next = {
     pending: 'is still pending: once a person has approved it, make the identical call again',
     approved: 'was given: make the identical call again',
     rejected: 'was refused: do not make the call again',
     cancelled: 'was withdrawn: make the identical call again to ask anew',
+    revoked: 'was withdrawn, because this session was revoked: it can make no more calls',
     expired: 'has expired: make the identical call again to ask anew',
   }[status]
   return `Held by Countersign: ${reason}. ${explanation} Approval ${approval_id ?? ''} ${next}.`

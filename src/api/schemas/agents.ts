@@ -74,17 +74,19 @@ export const agentDecision = z
   })
   .meta({ id: 'Decision' })
 
+export const sessionStatus = z.enum(sessionStatuses)
+
 export const agentApproval = z
   .strictObject({
     approval_id: id,
     status: approvalStatus,
+    session_status: sessionStatus.describe('The state of the agent session that made the call.'),
     decided_by: id.nullable(),
     comment: z.string(),
     expires_at: time.nullable(),
   })
   .meta({ id: 'AgentApproval' })
 
-export const sessionStatus = z.enum(sessionStatuses)
 export const agentSession = z
   .strictObject({
     id,

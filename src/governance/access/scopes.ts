@@ -45,6 +45,11 @@ export function hasRole(role: Role, minimum: Role): boolean {
   return ranks[role] >= ranks[minimum]
 }
 
+/** Returns the roles that include the rights of `minimum`. */
+export function rolesFrom(minimum: Role): Role[] {
+  return (Object.keys(ranks) as Role[]).filter((role) => hasRole(role, minimum))
+}
+
 /**
  * Whether a key may have this scope. The text must be a known scope, or a known area with `:*`, for example `runs:*`.
  */

@@ -4,6 +4,7 @@ import { mostLabels, tooManyLabels, unionLabels, type Label, type SideEffect } f
 import type { ChainTx } from '../audit/chain-tx.ts'
 import type { BatchKind } from '../audit/combiner.ts'
 import { addressNotConfirmed } from '../access/address-proof.ts'
+import { hasRole } from '../access/scopes.ts'
 import { refusalOfRole } from '../access/role-refusal.ts'
 import { classifyIn, pathAboveRoot } from './classify.ts'
 import { useHeldCall, withdrawHeld } from './held-call.ts'
@@ -11,7 +12,7 @@ import { loadAgentLedger, type AgentLedger, type PriorDecision, type SessionReco
 import type { AuthorizeOp, Judged, Question } from './question.ts'
 import { storageOver } from '../limits/storage.ts'
 import { addLabels, openSession, resume, wouldExceedLabels } from './sessions.ts'
-import { denyOverStorageLimit, type AgentDecision } from './unrecorded.ts'
+import { denyOverStorageLimit, unrecorded, type AgentDecision } from './unrecorded.ts'
 import { priorOf, sharedCall, mayRepeat } from './same-call.ts'
 
 /** The reason of the denial if the asking key or sign-in session has ended, or has lost its scope. */
@@ -37,10 +38,14 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
   const full = storageOver(tx)
   if (full !== null) return denyOverStorageLimit(tx, full, op)
   const shared = sharedCall(ledger, op)
+  const role = ledger.roles.get(op.key.userId)
+  if (role === undefined && shared === null && ledger.session(op.key.userId, op.key.sessionId) === undefined)
+    return denyStranger(tx, ledger, op)
+  const mayAsk = role !== undefined && hasRole(role, 'member')
   const session =
     shared === null
-      ? openSession(tx, ledger, { ...op.key, agent: op.agent })
-      : resume(tx, ledger, shared.session)
+      ? openSession(tx, ledger, { ...op.key, agent: op.agent }, mayAsk)
+      : resume(tx, ledger, shared.session, mayAsk)
   const asking = ledger.session(op.key.userId, op.key.sessionId) ?? session
   const refusal = refusalOf(tx, ledger, [session, asking], op)
   const answered = priorOf(ledger, session, op)
@@ -108,6 +113,20 @@ const tooMany = refused(
   `${tooManyLabels('With this call the session would carry')}: start a new session.`,
 )
 
+/**
+ * Denies a question in a new session of a person who is not a member. The denial is not stored. Otherwise a person who
+ * has left could open any number of sessions in the organization.
+ */
+function denyStranger(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): AgentDecision {
+  const { reason, explanation } = refusalOf(tx, ledger, [], op) ?? notMember
+  return unrecorded(reason, explanation)
+}
+
+const notMember = refused(
+  'not a member',
+  'The person this agent acts for is not a member of the organization.',
+)
+
 /** Returns the refusal if this person, key or agent session may make no call at all, else null. */
 function refusalOf(
   tx: ChainTx,
@@ -136,8 +155,7 @@ function refusalOf(
       `This session belongs to \`${tx.organizationId}\`, but the call names another organization: check \`SERVICE_ORG_ID\` (the field \`organization_id\`), and whether the agent’s person is a member of that organization. After a change, start a new session.`,
     )
   const role = ledger.roles.get(op.key.userId)
-  if (role === undefined)
-    return refused('not a member', 'The person this agent acts for is not a member of the organization.')
+  if (role === undefined) return notMember
   if (op.mustBeConfirmed && !ledger.confirmed.has(op.key.userId))
     return refused(
       addressNotConfirmed,

@@ -20,7 +20,10 @@ export interface EndedSession {
 export async function endSession(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,
   asker: Asker,
-  sessionId: string,
+  {
+    session_id: sessionId,
+    reason = '',
+  }: { readonly session_id: string; readonly reason?: string | undefined },
   once: Once | null,
 ): Promise<EndedSession> {
   const known = await context.db
@@ -49,7 +52,7 @@ export async function endSession(
         status: 'success',
         actor: actorOf(caller),
         runId: known.run_id,
-        metadata: { session_id: known.id, cancelled_approvals: cancelled },
+        metadata: { session_id: known.id, reason, cancelled_approvals: cancelled },
       })
     const ended = { session_run_id: known.run_id, cancelled_approvals: cancelled }
     await once?.markActed(tx.trx, ended)
@@ -91,7 +94,7 @@ export async function revokeSession(
       status: 'success',
       actor: actorOf(caller),
       runId: revoked.run_id,
-      metadata: { session_id: id, cancelled_approvals: cancelled },
+      metadata: { session_id: id, reason, cancelled_approvals: cancelled },
     })
   })
 }

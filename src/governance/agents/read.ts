@@ -38,14 +38,14 @@ export interface SessionFilters {
   readonly session_id?: string | undefined
 }
 
-/** Returns a page of the organization's agent sessions, the newest first. */
+/** Returns a page of the agent sessions of these organizations, the newest first. */
 export async function listSessions(
   db: Db,
-  organizationId: string,
+  organizationIds: readonly string[],
   filters: SessionFilters,
   page: PageRequest,
 ): Promise<Page<AgentSessionView>> {
-  let query = sessionColumns(db).where('organization_id', '=', organizationId)
+  let query = sessionColumns(db).where('organization_id', 'in', organizationIds)
   for (const name of ['status', 'user_id', 'session_id'] as const) {
     const wanted = filters[name]
     if (wanted !== undefined) query = query.where(name, '=', wanted)

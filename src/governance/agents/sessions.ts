@@ -13,12 +13,13 @@ export interface SessionKey {
 
 /**
  * Returns the session of a call. If there is none, makes a session in the organization of the transaction. An ended
- * session becomes live again with its labels. A revoked session stays revoked.
+ * session becomes live again with its labels, unless `mayAsk` is false. A revoked session stays revoked.
+ * @param mayAsk whether the person is a member whose role may use agents
  */
-export function openSession(tx: ChainTx, ledger: AgentLedger, key: SessionKey): SessionRecord {
+export function openSession(tx: ChainTx, ledger: AgentLedger, key: SessionKey, mayAsk = true): SessionRecord {
   const now = tx.now.toISOString()
   const known = ledger.session(key.userId, key.sessionId)
-  if (known !== undefined) return resume(tx, ledger, known)
+  if (known !== undefined) return resume(tx, ledger, known, mayAsk)
   tx.stores(sessionBytes)
   return resume(
     tx,
@@ -49,12 +50,17 @@ export function openSession(tx: ChainTx, ledger: AgentLedger, key: SessionKey): 
 const sessionBytes = 2_048
 
 /**
- * Records that an agent asks about a call in this session. An ended session becomes live again; a revoked session stays
- * revoked.
+ * Records that an agent asks about a call in this session. An ended session becomes live again, unless `mayAsk` is
+ * false. A revoked session stays revoked.
  */
-export function resume(tx: ChainTx, ledger: AgentLedger, session: SessionRecord): SessionRecord {
+export function resume(
+  tx: ChainTx,
+  ledger: AgentLedger,
+  session: SessionRecord,
+  mayAsk = true,
+): SessionRecord {
   session.last_seen_at = tx.now.toISOString()
-  if (session.status === 'ended') {
+  if (session.status === 'ended' && mayAsk) {
     session.status = 'live'
     session.ended_at = null
   }

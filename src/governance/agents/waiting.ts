@@ -2,6 +2,7 @@ import { sql, type Selectable } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import type { Context } from '../context.ts'
 import type { ApprovalStatus } from '../../contract/status.ts'
+import type { SessionStatus } from '../../db/schema/agents.ts'
 import type { ApprovalsTable } from '../../db/schema/runs.ts'
 import { expireIfDue } from '../approvals/expire.ts'
 import { withdrawByRequester, writeAtOnce } from '../approvals/moves.ts'
@@ -18,6 +19,8 @@ import { callerIn, type Asker } from './ask.ts'
 export interface AgentApproval {
   readonly approval_id: string
   readonly status: ApprovalStatus
+  /** Says why a `cancelled` approval was withdrawn, if its session was ended or revoked. */
+  readonly session_status: SessionStatus
   /** Id of the person whose vote decided; null if no vote has decided. */
   readonly decided_by: string | null
   readonly comment: string
@@ -36,12 +39,13 @@ export async function readAgentApproval(
   const row = await readOwnApproval(context.db, asker, approvalId)
   const isOver = isDue(row, new Date())
   if (isOver) await expireIfDue(context, row)
-  const { status } = isOver ? await readOwnApproval(context.db, asker, approvalId) : row
+  const { status, session_status } = isOver ? await readOwnApproval(context.db, asker, approvalId) : row
   const votes = (await readVotes(context, [approvalId])).get(approvalId) ?? []
   const last = status === 'approved' || status === 'rejected' ? votes.at(-1) : undefined
   return {
     approval_id: approvalId,
     status,
+    session_status,
     decided_by: last?.user_id ?? null,
     comment: last?.comment ?? '',
     expires_at: row.expires_at?.toISOString() ?? null,
@@ -76,14 +80,15 @@ async function readOwnApproval(
   db: Db,
   { identity }: Asker,
   approvalId: string,
-): Promise<Selectable<ApprovalsTable>> {
+): Promise<Selectable<ApprovalsTable> & { readonly session_status: SessionStatus }> {
   const row = await db
     .selectFrom('approvals as a')
     .innerJoin('memberships as m', (join) =>
       join.onRef('m.organization_id', '=', 'a.organization_id').onRef('m.user_id', '=', 'a.requested_by'),
     )
+    .innerJoin('agent_sessions as s', 's.id', 'a.session_id')
     .selectAll('a')
-    .select('m.role')
+    .select(['m.role', 's.status as session_status'])
     .where('a.id', '=', approvalId)
     .where('a.kind', '=', 'agent_call')
     .where('a.requested_by', '=', identity.user.id)

@@ -11,13 +11,28 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 export const withdrawAll = (tx: ChainTx, sessionId: string): Promise<number> =>
   withdraw(tx, sql`session_id = ${sessionId}`)
 
-/** Does the same as `withdrawAll` for all agent sessions of a person, because the person has left the organization. */
-export const withdrawAllOf = (tx: ChainTx, userId: string): Promise<number> =>
-  withdraw(
+/**
+ * Ends a person's live agent sessions in the organization, and does the same as `withdrawAll` for all their sessions.
+ * Call this if the person has left the organization or may no longer use agents (docs/decisions/0245).
+ */
+export async function endAllOf(
+  tx: ChainTx,
+  userId: string,
+): Promise<{ readonly ended_sessions: number; readonly cancelled_approvals: number }> {
+  const { numUpdatedRows } = await tx.trx
+    .updateTable('agent_sessions')
+    .set({ status: 'ended', ended_at: tx.now })
+    .where('organization_id', '=', tx.organizationId)
+    .where('user_id', '=', userId)
+    .where('status', '=', 'live')
+    .executeTakeFirst()
+  const cancelled = await withdraw(
     tx,
     sql`session_id in (select id from agent_sessions
                        where organization_id = ${tx.organizationId} and user_id = ${userId})`,
   )
+  return { ended_sessions: Number(numUpdatedRows), cancelled_approvals: cancelled }
+}
 
 async function withdraw(tx: ChainTx, whose: RawBuilder<unknown>): Promise<number> {
   const withdrawn = await withdrawWhere(

@@ -2,12 +2,13 @@ import type { AuditMetadata } from '../../contract/audit-events.ts'
 import { sql } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import type { Role } from '../../policy/types.ts'
-import { withdrawAllOf } from '../agents/withdraw.ts'
+import { endAllOf } from '../agents/withdraw.ts'
 import { revokeAllOf } from '../connections/connections.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError, notFound } from '../errors.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
+import { hasRole } from '../access/scopes.ts'
 import { requireRole, roleUnderLock, runAs, type Acting } from '../access/recheck.ts'
 
 export interface MemberView {
@@ -39,7 +40,8 @@ export async function listMembers(db: Db, caller: Caller, page: PageRequest): Pr
 /**
  * Changes a member's role. Throws `insufficient_role` if the caller is not an owner, `conflict` if the last owner would
  * get another role, and `not_found` if the person is not a member. All changes of members run under the chain's lock.
- * So if two owners demote each other at the same time, only one of them succeeds.
+ * So if two owners demote each other at the same time, only one of them succeeds. If the new role may not use agents,
+ * the member's agent sessions end.
  */
 export async function changeRole(
   context: Acting,
@@ -58,7 +60,15 @@ export async function changeRole(
         .where('organization_id', '=', tx.organizationId)
         .where('user_id', '=', userId)
         .execute()
-      appendMemberEvent(tx, caller, 'member.role_changed', { member_id: userId, from: before, to: role })
+      const ended = hasRole(role, 'member')
+        ? { ended_sessions: 0, cancelled_approvals: 0 }
+        : await endAllOf(tx, userId)
+      appendMemberEvent(tx, caller, 'member.role_changed', {
+        member_id: userId,
+        from: before,
+        to: role,
+        ...ended,
+      })
     }
     return { user_id: userId, role }
   })
@@ -69,8 +79,8 @@ export async function changeRole(
  * caller tries to remove a member. Throws `conflict` for the last owner, and `not_found` if the person is not a member.
  *
  * The member's keys stay, but have no access to this organization (docs/decisions/0012). The member's personal
- * connections are revoked. An approval of the member's agents is withdrawn if it is pending, or if it is approved and
- * not used yet.
+ * connections are revoked. The member's agent sessions end. An approval of the member's agents is withdrawn if it is
+ * pending, or if it is approved and not used yet.
  */
 export async function removeMember(context: Acting, caller: Caller, userId: string): Promise<void> {
   await runAs(context, caller, 'org.change', async (tx, now) => {
@@ -81,10 +91,10 @@ export async function removeMember(context: Acting, caller: Caller, userId: stri
       .where('organization_id', '=', tx.organizationId)
       .where('user_id', '=', userId)
       .execute()
-    const cancelled = await withdrawAllOf(tx, userId)
+    const ended = await endAllOf(tx, userId)
     await revokeAllOf(tx, userId, actorOf(caller))
     const type = userId === caller.userId ? 'member.left' : 'member.removed'
-    appendMemberEvent(tx, caller, type, { member_id: userId, cancelled_approvals: cancelled })
+    appendMemberEvent(tx, caller, type, { member_id: userId, ...ended })
   })
 }
 

@@ -249,8 +249,9 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   })),
   'GET /authorize/approvals/{id}': about(200, (world) => world.heldCall()),
   'POST /authorize/approvals/{id}/cancel': about(200, (world) => world.heldCall(), {}),
+  // The session is new, because the organization of a known session decides, and not that of the key.
   'POST /authorize/observe': of(200, async () => ({
-    body: { session_id: 's', tool_name: 'Read', tool_input: {} },
+    body: { session_id: newId('session'), tool_name: 'Read', tool_input: {} },
   })),
   'POST /authorize/sessions/end': of(200, async (world) => ({
     body: { session_id: (await world.agentSession(world.sender)).sessionId },

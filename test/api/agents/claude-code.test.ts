@@ -170,7 +170,12 @@ describe('a call that waits', () => {
     else if (how === 'revoked')
       await server.call(world.admin.key, 'POST', `/agent-sessions/${data[0].id}/revoke`, {})
     else await server.call(world.member.key, 'POST', `/authorize/approvals/${id}/cancel`)
-    expect(await answer).toContain('was withdrawn')
+    const words =
+      how === 'revoked' ? 'was withdrawn, because this session was revoked: it can' : 'was withdrawn: make'
+    expect(await answer).toContain(words)
+    const own = await server.call(world.member.key, 'GET', `/authorize/approvals/${id}`)
+    const session_status = how === 'withdrawn' ? 'live' : how
+    expect(own.body).toMatchObject({ status: 'cancelled', session_status })
     expect((await approvals(call.session_id)).map((each: { status: string }) => each.status)).toEqual([
       'cancelled',
     ])

@@ -96,6 +96,63 @@ describe.each(Object.keys(leave) as (keyof typeof leave)[])('by %s nothing is wr
   })
 })
 
+describe.each(Object.keys(leave) as (keyof typeof leave)[])('the sessions of a person %s', (who) => {
+  const reasons = { 'who was removed': 'not a member', 'who is a viewer now': 'role may not ask' }
+  const reason = reasons[who]
+  const sessionsBy = async (session: string) =>
+    (await server.call(world.admin.key, 'GET', `/agent-sessions?session_id=${session}`)).body.data
+
+  test('end, and their later questions do not open them again', async () => {
+    await world.change('POST', '/rules', { name: 'r', verdict: 'require_approval', tools: ['Write'] })
+    const [agent, ended, revoked] = [world.agent(), world.agent(), world.agent()]
+    const { approval_id } = await agent.ask('Write')
+    for (const each of [ended, revoked]) await each.ask('Read')
+    await server.call(world.member.key, 'POST', '/authorize/sessions/end', { session_id: ended.session })
+    const [{ ended_at: endedAt }] = await sessionsBy(ended.session)
+    const [{ id }] = await sessionsBy(revoked.session)
+    await server.call(world.admin.key, 'POST', `/agent-sessions/${id}/revoke`, {})
+    await leave[who]()
+    const [session] = await sessionsBy(agent.session)
+    expect([session.status, session.ended_at]).toEqual(['ended', expect.any(String)])
+    const approval = await server.call(world.admin.key, 'GET', `/approvals/${approval_id}`)
+    expect(approval.body.status).toBe('cancelled')
+    expect(await sessionsBy(ended.session)).toMatchObject([{ status: 'ended', ended_at: endedAt }])
+    expect(await sessionsBy(revoked.session)).toMatchObject([{ status: 'revoked' }])
+
+    const denied = await agent.ask('Read')
+    expect(denied).toMatchObject({ decision: 'deny', reason, session_run_id: session.session_run_id })
+    expect(await sessionsBy(agent.session)).toMatchObject([{ status: 'ended', decisions: { deny: 1 } }])
+
+    await server.context.db
+      .insertInto('memberships')
+      .values({ organization_id: world.organizationId, user_id: world.member.userId, role: 'member' })
+      .onConflict((row) => row.columns(['organization_id', 'user_id']).doUpdateSet({ role: 'member' }))
+      .execute()
+    expect((await agent.ask('Read')).decision).toBe('allow')
+    expect(await sessionsBy(agent.session)).toMatchObject([{ status: 'live', ended_at: null }])
+  })
+})
+
+test('a person who has left opens no session', async () => {
+  await leave['who was removed']()
+  const before = await written()
+  const agent = world.agent()
+  expect(await agent.ask('Read')).toMatchObject({
+    decision: 'deny',
+    reason: 'not a member',
+    session_run_id: '',
+  })
+  expect(await written()).toEqual(before)
+})
+
+test('another role that may use agents ends no session', async () => {
+  const agent = world.agent()
+  await agent.ask('Read')
+  await world.change('PATCH', `/members/${world.member.userId}`, { role: 'admin' })
+  const { data } = (await server.call(world.owner.key, 'GET', '/agent-sessions')).body
+  expect(data).toMatchObject([{ session_id: agent.session, status: 'live' }])
+})
+
 test('a member’s unreadable question is in the audit log', async () => {
   await server.call(world.member.key, 'POST', '/authorize', { nothing: 1 })
   const path = `/organizations/${world.organizationId}/governance/audit?event_type=agent_call.unreadable`
@@ -126,7 +183,11 @@ test.each(['removed', 'leaving'])('a person’s pending approvals are withdrawn 
   const type = how === 'removed' ? 'member.removed' : 'member.left'
   const path = `/organizations/${world.organizationId}/governance/audit?event_type=${type}`
   const { events } = (await server.call(world.owner.key, 'GET', path)).body
-  expect(events[0].metadata).toMatchObject({ member_id: world.member.userId, cancelled_approvals: 2 })
+  expect(events[0].metadata).toMatchObject({
+    member_id: world.member.userId,
+    ended_sessions: 2,
+    cancelled_approvals: 2,
+  })
 
   // After the person has come back, the agent asks again.
   await server.context.db

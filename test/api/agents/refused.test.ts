@@ -96,6 +96,25 @@ describe('a person who may not ask gets a denial, not an error', () => {
     expect(answer.body).toMatchObject({ decision: 'deny', reason: 'unreadable request' })
   })
 
+  test.each<[string, string | undefined, string]>([
+    [
+      'an empty body',
+      undefined,
+      '`agent` is missing; `session_id` is missing; `tool_name` is missing; `tool_input` is missing',
+    ],
+    [
+      'an empty object',
+      '{}',
+      '`agent` is missing; `session_id` is missing; `tool_name` is missing; `tool_input` is missing',
+    ],
+    ['null', 'null', 'must be an object, not null'],
+    ['more than eight flaws', '{"a":1,"b":1,"c":1,"d":1,"e":1,"session_id":1}', '(and 1 more)'],
+  ])('an unreadable question is told every field to change: %s', async (_, body, words) => {
+    const answer = await server.call(world.member.key, 'POST', '/authorize', body)
+    expect(answer.body.reason).toBe('unreadable request')
+    expect(answer.body.explanation).toContain(words)
+  })
+
   test.each(['9007199254740993', '-9007199254740993', '{"deep":[12345678901234567890]}'])(
     'a whole number that would be rounded, so that its approval would cover neighbouring numbers: %s',
     async (number) => {

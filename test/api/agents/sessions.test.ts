@@ -27,6 +27,25 @@ test('a session that has ended is not ended again', async () => {
   expect((await server.call(world.owner.key, 'GET', listing)).body.total).toBe(1)
 })
 
+test('the audit log says why a session ended or was revoked', async () => {
+  const agent = world.agent()
+  await agent.ask('Read')
+  const end = (body: object) =>
+    server.call(world.member.key, 'POST', '/authorize/sessions/end', { session_id: agent.session, ...body })
+  await end({ reason: 'the work is done' })
+  await agent.ask('Read')
+  await end({})
+  const [{ id }] = (await server.call(world.admin.key, 'GET', '/agent-sessions')).body.data
+  await server.call(world.admin.key, 'POST', `/agent-sessions/${id}/revoke`, { reason: 'gone wild' })
+  const reasonsOf = async (type: string) => {
+    const listing = `/organizations/${world.organizationId}/governance/audit?event_type=${type}`
+    const { events } = (await server.call(world.owner.key, 'GET', listing)).body
+    return events.map((each: { metadata: { reason: string } }) => each.metadata.reason)
+  }
+  expect(await reasonsOf('agent_session.ended')).toEqual(['', 'the work is done'])
+  expect(await reasonsOf('agent_session.revoked')).toEqual(['gone wild'])
+})
+
 test('the receipt of a session shows an approved call once, with its approval, and a call that still waits', async () => {
   await world.change('POST', '/rules', { name: 'hold', verdict: 'require_approval', tools: ['Write'] })
   const agent = world.agent()
