@@ -118,7 +118,7 @@ function givenOf(reference: Reference, scope: Scope): Json {
   if (missing !== null)
     throw new TemplateError(
       `\`${reference.text}\`: the run was started without the input \`${missing}\`, and this text needs it: ` +
-        'give it, declare a `default`, or make the step conditional with `when`',
+        'give it, or declare a `default`; a step can also have a `when` with `exists`',
     )
   return lookUp(reference, scope)
 }
