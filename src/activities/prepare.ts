@@ -19,7 +19,7 @@ import {
 } from '../governance/runs/values/sealed-params.ts'
 import { references, resolve, type Resolved, type Scope } from '../policy/templates.ts'
 import { mostLabels, tooManyLabels, unionLabels, type Json, type JsonObject } from '../policy/types.ts'
-import { holds } from '../policy/when.ts'
+import { isWanted } from '../policy/when.ts'
 
 /** A call that is ready to be decided. The permit is for the memory that the call may use until the call ends. */
 export type Prepared = Loaded<StepOp>
@@ -123,7 +123,7 @@ async function resolved(
   try {
     const scope = scopeOf(spec, named)
     if (scope.item !== undefined) item = { item: shownItem(scope.item) }
-    wanted = isWanted(spec, scope)
+    wanted = spec.step.when === undefined || isWanted(spec.step.when, scope)
     if (wanted) stored = resolveParams(spec, scope)
   } catch (error) {
     const code = error instanceof ResourceExhausted ? 'resource_exhausted' : 'template_unresolved'
@@ -217,13 +217,6 @@ function scopeOf(spec: CallSpec, named: Scope): Scope {
     index: spec.key.itemIndex,
     itemSources: [...new Set([...sources.values()].flat())],
   }
-}
-
-function isWanted(spec: CallSpec, scope: Scope): boolean {
-  const { when } = spec.step
-  if (when === undefined) return true
-  const compare = when.compare === undefined ? undefined : resolve(when.compare, scope).value
-  return holds(when.operator, resolve(when.value, scope).value, compare)
 }
 
 /**

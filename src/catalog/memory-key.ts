@@ -8,4 +8,4 @@ export const memoryKey = z
   .string()
   .min(1)
   .max(256)
-  .regex(/^\P{Cc}+$/u, 'a key has no control characters')
+  .regex(/^\P{Cc}*$/u, 'must not contain control characters')

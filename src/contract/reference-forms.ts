@@ -1,5 +1,5 @@
 import type { ToolCatalog } from '../catalog/tool.ts'
-import { type Reference, placeOfItem } from '../policy/template-syntax.ts'
+import { type Reference, parseText, placeOfItem } from '../policy/template-syntax.ts'
 import { filesInput } from '../policy/uploaded-files.ts'
 import type { WorkflowDefinition, WorkflowStep } from './definition.ts'
 import {
@@ -77,7 +77,7 @@ export function referenceForm(reference: Reference, known: Known, item: Form | n
     return outsideForEach(text)
   switch (reference.kind) {
     case 'unknown':
-      return `\`${text}\` is not a reference: write for example \`{{input.name}}\` or \`{{steps.ID.output.path}}\``
+      return `\`${text}\` is not a reference: write ${insteadOf(text, known)}`
     case 'step': {
       const step = known.steps.get(reference.stepId)
       if (step === undefined) return `\`${text}\`: there is no step \`${reference.stepId}\``
@@ -102,6 +102,20 @@ export function referenceForm(reference: Reference, known: Known, item: Form | n
     default:
       return textForm
   }
+}
+
+/** Matches a path behind a step's id in which `output` is missing, such as `{{read.text}}`. */
+const withoutOutput = /^\{\{\s*((?:steps\.)?([\w-]{1,100}))([.[][^{}]{1,100})\}\}$/
+
+/** Says what to write in place of a text that is not a reference. */
+function insteadOf(text: string, { steps }: Known): string {
+  const [, head, id, path] = withoutOutput.exec(text) ?? []
+  if (head !== undefined && id !== undefined && path !== undefined && steps.has(id)) {
+    const written = `{{${head}.output${path.trimEnd()}}}`
+    const [only] = parseText(written)
+    if (typeof only === 'object' && only.kind === 'step') return `\`${written}\``
+  }
+  return 'for example `{{input.name}}` or `{{steps.ID.output.path}}`'
 }
 
 const fileForm: Form = {

@@ -18,6 +18,7 @@ import type { TextBudget } from './text-budget.ts'
 import { maybe } from './tri.ts'
 import type { Label } from './types.ts'
 import { Hole, type Partial, find } from './values.ts'
+import { asksForPresence } from './when.ts'
 
 /*
  * Explains why a rule matches or may match a step. Each condition of the rule becomes one clause of the explanation. If
@@ -154,7 +155,10 @@ function whetherItRuns({ step, plan, skipped, textBudget }: Planned): string {
   }
   if (step.when !== undefined) {
     const { value, compare } = step.when
-    const sides = [value, ...(compare === undefined ? [] : [compare])].map((each) => fillIn(each, scope))
+    const sides = [
+      fillIn(value, { ...scope, missingIsNull: asksForPresence(step.when) }),
+      ...(compare === undefined ? [] : [fillIn(compare, scope)]),
+    ]
     if (sides.some((side) => holesIn(side).length > 0))
       reasons.push(`its \`when\` depends on ${unknown(...sides)}`)
   }

@@ -10,7 +10,7 @@ import type { TextBudget } from './text-budget.ts'
 import { type Tri, maybe, no, tri, yes } from './tri.ts'
 import type { Json } from './types.ts'
 import { Hole, type Partial, isList } from './values.ts'
-import { holds } from './when.ts'
+import { asksForPresence, holds } from './when.ts'
 
 /** A step under analysis, with the results of the steps before it. */
 export interface Planned {
@@ -85,7 +85,7 @@ function itemsOf(step: PlanStep, scope: PlanScope): Item[] {
 function whenOf({ step, budget }: Planned, scope: PlanScope): (within: PlanScope) => Tri {
   if (step.when === undefined) return () => yes
   const { operator } = step.when
-  const valueIn = sideOf(step.when.value, scope)
+  const valueIn = sideOf(step.when.value, { ...scope, missingIsNull: asksForPresence(step.when) })
   const compareIn = step.when.compare === undefined ? () => undefined : sideOf(step.when.compare, scope)
   return (within) => {
     if (budget.isUsedUp) return maybe
@@ -109,7 +109,7 @@ const unclear = Symbol('unclear')
  */
 function sideOf(written: Json, scope: PlanScope): (within: PlanScope) => Json | typeof unclear {
   const read = (within: PlanScope): Json | typeof unclear => {
-    const value = fillIn(written, within)
+    const value = fillIn(written, { ...within, missingIsNull: scope.missingIsNull })
     return isKnown(value) ? value : unclear
   }
   if (references(written).some(isOfItem)) return read

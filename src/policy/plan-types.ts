@@ -1,6 +1,6 @@
 import type { Builtins } from './builtins.ts'
 import type { Json, JsonObject, Label, SideEffect } from './types.ts'
-import type { WhenOperator } from './when.ts'
+import type { When } from './when.ts'
 
 export interface PlanStep {
   readonly id: string
@@ -19,13 +19,7 @@ export interface PlanStep {
   readonly people?: readonly string[] | undefined
   /** Ids of all steps that this step waits for, because its `depends_on` or one of its templates names them. */
   readonly dependsOn: readonly string[]
-  readonly when?:
-    | {
-        readonly value: Json
-        readonly operator: WhenOperator
-        readonly compare?: Json | undefined
-      }
-    | undefined
+  readonly when?: When | undefined
   readonly forEach?: Json | undefined
   readonly onError?: 'fail' | 'continue' | undefined
 }

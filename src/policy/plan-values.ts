@@ -18,6 +18,8 @@ export interface PlanScope {
   readonly textBudget: TextBudget
   readonly item?: Partial | undefined
   readonly index?: number | undefined
+  /** See `Scope.missingIsNull`. */
+  readonly missingIsNull?: boolean | undefined
 }
 
 /** Returns a value in which all known templates are filled in. Unknown parts become holes. Never throws. */
@@ -116,25 +118,35 @@ const nameOf = ({ text }: Reference): string => text.slice(2, -2).trim()
 const unknown = (reference: Reference): Hole => new Hole(null, { from: [nameOf(reference)], isWhole: true })
 
 /**
- * Follows a path into a known value. Returns an unknown value if the path is missing. This is safe, because the step
- * then fails before any decision.
+ * The value of a path that leads to nothing. If it is not null, an unknown value is safe, because the step then fails
+ * before any decision.
  */
-function followKnown(value: Json, reference: WithPath, { index }: PlanScope): Partial {
-  const path = pathAt(reference.path, index)
-  const found = path === null ? undefined : valueAt(value, path)
-  return found === undefined ? unknown(reference) : found
+const missing = (reference: Reference, scope: PlanScope): Partial =>
+  scope.missingIsNull === true ? null : unknown(reference)
+
+/** Follows a path into a known value. */
+function followKnown(value: Json, reference: WithPath, scope: PlanScope): Partial {
+  const path = pathAt(reference.path, scope.index)
+  if (path === null) return unknown(reference)
+  const found = valueAt(value, path)
+  return found === undefined ? missing(reference, scope) : found
 }
 
-function follow(value: Partial, reference: WithPath, { index }: PlanScope): Partial {
+function follow(value: Partial, reference: WithPath, scope: PlanScope): Partial {
   if (value === null) return null
-  const path = pathAt(reference.path, index)
+  const path = pathAt(reference.path, scope.index)
   if (path === null) return unknown(reference)
-  let at: Partial | undefined = value
+  let at: Partial = value
   for (const segment of path) {
-    if (at instanceof Hole || typeof at !== 'object' || at === null) return unknown(reference)
+    if (at instanceof Hole) return unknown(reference)
+    if (typeof at !== 'object' || at === null) return missing(reference, scope)
     const holder: object = at
     const isThere: boolean = isList(at) ? /^\d{1,9}$/.test(segment) : Object.hasOwn(holder, segment)
-    at = isThere ? (at as { readonly [key: string]: Partial })[segment] : undefined
+    const below: Partial | undefined = isThere
+      ? (at as { readonly [key: string]: Partial })[segment]
+      : undefined
+    if (below === undefined) return missing(reference, scope)
+    at = below
   }
-  return at ?? unknown(reference)
+  return at
 }

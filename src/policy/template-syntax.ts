@@ -74,7 +74,7 @@ export function parseText(text: string): Part[] {
       at = quoted.lastIndex
       continue
     }
-    const close = text.indexOf('}}', open + 2)
+    const close = closeOf(text, open + 2)
     if (close < 0) {
       parts.push({ kind: 'unknown', text: text.slice(open, open + 60) })
       return parts
@@ -84,6 +84,24 @@ export function parseText(text: string): Part[] {
   }
   if (at < text.length || parts.length === 0) parts.push(text.slice(at))
   return parts
+}
+
+const quotedKey = /\[(?:"[^"]*"|'[^']*')\]/y
+
+/**
+ * Returns the position of the `}}` that closes a reference, or -1. A `}}` inside a quoted key, such as `["}}"]`, does
+ * not close the reference. The time is linear in the length of the text.
+ */
+function closeOf(text: string, start: number): number {
+  let close = text.indexOf('}}', start)
+  for (let at = start; close >= 0;) {
+    const bracket = text.slice(at, close).search(/\[["']/)
+    if (bracket < 0) return close
+    quotedKey.lastIndex = at + bracket
+    at = quotedKey.test(text) ? quotedKey.lastIndex : at + bracket + 2
+    if (at > close) close = text.indexOf('}}', at)
+  }
+  return close
 }
 
 /**

@@ -12,6 +12,9 @@ export class TemplateError extends Error {
   override readonly name = 'TemplateError'
 }
 
+/** A template whose path leads to nothing. */
+export class MissingPath extends TemplateError {}
+
 /** The values for references. */
 export interface Scope {
   readonly inputs: JsonObject
@@ -26,6 +29,8 @@ export interface Scope {
   readonly today: string
   readonly yesterday: string
   readonly now: string
+  /** If true, a path that leads to nothing gives null. If absent, such a path is an error. */
+  readonly missingIsNull?: boolean | undefined
 }
 
 export interface Resolved {
@@ -43,7 +48,7 @@ export interface Resolved {
  * Filled-in text is not parsed for templates again. A reference into an absent input, a null item or the output of a
  * skipped step gives null.
  * Throws TemplateError in these cases:
- * - A reference is malformed, its path is missing, or its step has no output.
+ * - A reference is malformed, its path is missing (see `missingIsNull`), or its step has no output.
  * - A reference needs an item, and the step has no `for_each`.
  * - A longer text needs an input that was not given (docs/decisions/0087).
  * - The filled-in texts have more than `mostText` characters together. If `value` itself is one reference, it may have
@@ -113,7 +118,7 @@ function givenOf(reference: Reference, scope: Scope): Json {
   if (missing !== null)
     throw new TemplateError(
       `\`${reference.text}\`: the run was started without the input \`${missing}\`, and this text needs it: ` +
-        'give it, declare a `default`, or make the step conditional with `when`',
+        'give it, or declare a `default`; a step can also have a `when` with `exists`',
     )
   return lookUp(reference, scope)
 }
@@ -145,6 +150,16 @@ export function textFor(reference: Reference, value: Json): string {
 }
 
 function lookUp(reference: Reference, scope: Scope): Json {
+  if (scope.missingIsNull !== true) return valueOf(reference, scope)
+  try {
+    return valueOf(reference, scope)
+  } catch (error) {
+    if (error instanceof MissingPath) return null
+    throw error
+  }
+}
+
+function valueOf(reference: Reference, scope: Scope): Json {
   switch (reference.kind) {
     case 'today':
     case 'yesterday':
@@ -156,7 +171,7 @@ function lookUp(reference: Reference, scope: Scope): Json {
       if (value === undefined || value === null) return null
       const path = pathOf(reference, scope)
       const missing = reference.name === filesInput ? missingOfFiles(value, path) : null
-      if (missing !== null) throw new TemplateError(`\`${reference.text}\`: ${missing}`)
+      if (missing !== null) throw new MissingPath(`\`${reference.text}\`: ${missing}`)
       return descend(value, path, reference.text)
     }
     case 'item':
@@ -198,14 +213,14 @@ function isNothing(output: Json, [first]: readonly string[]): boolean {
 }
 
 /**
- * Follows a path through own properties and list positions. Throws TemplateError with the name of the missing segment.
+ * Follows a path through own properties and list positions. Throws MissingPath with the name of the missing segment.
  */
 export function descend(value: Json, path: readonly string[], text: string): Json {
   let at = value
   for (const segment of path) {
     const below = own(at, segment)
     if (below === undefined)
-      throw new TemplateError(`\`${text}\`: there is no \`${segment}\` in the value${hintOn(at, segment)}`)
+      throw new MissingPath(`\`${text}\`: there is no \`${segment}\` in the value${hintOn(at, segment)}`)
     at = below
   }
   return at

@@ -2,6 +2,7 @@ import { Budget } from './budget.ts'
 import type { ParamCondition } from './condition.ts'
 import { comparable } from './readers/google-links.ts'
 import { type Matcher, compileMatcher, quantify } from './operators.ts'
+import { resolve, type Scope } from './templates.ts'
 import { yes } from './tri.ts'
 import type { Json } from './types.ts'
 import { find } from './values.ts'
@@ -10,6 +11,26 @@ import { find } from './values.ts'
 export type WhenOperator = Exclude<ParamCondition['operator'], 'from_label'> | 'not_equals'
 
 const negations = { not_equals: 'equals', not_in: 'in', domain_not_in: 'domain_in' } as const
+
+/** The condition of a step. `value` and `compare` may have templates. */
+export interface When {
+  readonly value: Json
+  readonly operator: WhenOperator
+  readonly compare?: Json | undefined
+}
+
+/**
+ * Whether a path of `value` that leads to nothing is null, and not an error. `exists` asks whether there is a value. For
+ * every other operator, a missing path is more likely a mistake (docs/decisions/0250).
+ */
+export const asksForPresence = ({ operator }: Pick<When, 'operator'>): boolean => operator === 'exists'
+
+/** Returns whether a step's `when` is true. Throws as `resolve` and `holds` do. */
+export function isWanted(when: When, scope: Scope): boolean {
+  const compare = when.compare === undefined ? undefined : resolve(when.compare, scope).value
+  const { value } = resolve(when.value, { ...scope, missingIsNull: asksForPresence(when) })
+  return holds(when.operator, value, compare)
+}
 
 /**
  * Returns whether a step's `when` is true for a resolved value. Positive operators are true if any element of a list

@@ -182,6 +182,15 @@ describe('an unknown outcome', () => {
     expect((await call('admin', 'GET', `/runs/${runId}`)).body.steps[0].unresolved_items).toEqual([0, 1])
   })
 
+  test.each(['fail', 'retry'])(
+    'an output is refused with the outcome `%s`, which has none',
+    async (outcome) => {
+      const runId = await lost()
+      const answer = await resolve(runId, { outcome, output: 1 })
+      expect([answer.status, answer.body.error.details[0].path]).toEqual([422, 'output'])
+    },
+  )
+
   test('of a step without items is resolved by `all`, too', async () => {
     const runId = await lost()
     expect((await resolve(runId, { all: true, outcome: 'retry' })).status).toBe(200)

@@ -44,6 +44,16 @@ describe('errors that the schema cannot find', () => {
     ['waiting for itself', [{ id: 'a', depends_on: ['a'] }], 'step `a`: a step cannot wait for itself'],
     ['itself', [{ id: 'a', params: { path: '{{a}}' } }], 'step `a`: `{{a}}` refers to the step itself'],
     ['malformed reference', [{ id: 'a', params: { path: '{{a.b.c}}' } }], '`{{a.b.c}}` is not a reference'],
+    [
+      'reference without `output`',
+      [{ id: 'a' }, { id: 'b', params: { path: '{{ steps.a.text[0] }}' } }],
+      '`{{ steps.a.text[0] }}` is not a reference: write `{{steps.a.output.text[0]}}`',
+    ],
+    [
+      'reference with a bad path',
+      [{ id: 'a' }, { id: 'b', params: { path: '{{a.text | trim}}' } }],
+      '`{{a.text | trim}}` is not a reference: write for example `{{input.name}}`',
+    ],
     ['unclosed reference', [{ id: 'a', params: { path: 'x {{a' } }], '`{{a` is not a reference'],
     ['unknown input', [{ id: 'a', params: { path: '{{input.x}}' } }], 'the workflow declares no input `x`'],
     ['item outside', [{ id: 'a', params: { path: '{{item}}' } }], '`{{item}}` only has a value'],

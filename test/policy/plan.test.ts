@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import type { PlanStep } from '../../src/policy/plan-types.ts'
 import type { ParamCondition } from '../../src/policy/condition.ts'
-import type { Verdict } from '../../src/policy/types.ts'
+import type { Json, Verdict } from '../../src/policy/types.ts'
 import { rule, leak, outside, read, send, analyze, sent } from './plan-steps.ts'
 
 test('if some conditions certainly hold and one may hold, the rule only may match, in any order', () => {
@@ -161,6 +161,19 @@ describe('whether a step runs', () => {
     const step = sent(always, [leak])
     expect(step).toMatchObject({ verdict: 'deny', certainty: 'possible', definiteVerdict: 'allow' })
     expect(step?.rules[0]?.certainty).toBe('possible')
+  })
+
+  test('`exists` on a path that leads to nothing in a known value is known', () => {
+    const on = (compare: boolean) => ({
+      when: { value: '{{input.go.deep}}', operator: 'exists' as const, compare },
+    })
+    const known = { inputs: { go: { other: 1 } } }
+    expect(sent(on(true), [leak], known)).toMatchObject({ verdict: 'allow', certainty: 'definite' })
+    expect(sent(on(false), [leak], known)).toMatchObject({ verdict: 'deny', certainty: 'definite' })
+    const each = (item: Json) => sent({ ...on(true), when: { ...on(true).when, value: '{{item.x}}' }, forEach: [item] }, [leak]) // prettier-ignore
+    expect(each({ y: 1 })).toMatchObject({ verdict: 'allow', certainty: 'definite' })
+    expect(each({ x: 1 })).toMatchObject({ verdict: 'deny', certainty: 'definite' })
+    expect(each({ x: '{{read.output}}' })).toMatchObject({ verdict: 'deny', certainty: 'possible' })
   })
 
   test('the output of a certainly skipped step is null', () => {

@@ -8,6 +8,8 @@ export const outputs: Record<string, Json> = {
     rows: [{ name: 'Ann', n: 1 }, { name: 'Bob' }],
     'odd key': 2,
     'a.b': 3,
+    '}}': 4,
+    '{{x}}': { '}}': 5 },
     inner: null,
   },
   text: 'hello',

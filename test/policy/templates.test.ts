@@ -30,6 +30,8 @@ describe('resolving', () => {
     ['{{ read.output.rows.0.n }}', 1],
     ['{{read.output["odd key"]}}', 2],
     ["{{read.output['a.b']}}", 3],
+    ['{{read.output["}}"]}}', 4],
+    ['{{read.output[\'{{x}}\']["}}"]}}.{{input.n}}', '5.7'],
     ['{{read.output.inner}}', null],
     ['{{text}}', 'hello'],
     ['{{steps.text}}', 'hello'],
@@ -132,6 +134,8 @@ describe('resolving', () => {
     ['{{each.output["[index]"]}}', '`[index]`'],
     ['{{a b}}', 'not a reference'],
     ['{{"a"b}}', 'not a reference'],
+    ['{{a["}}', 'not a reference'],
+    ["{{a['x}}", 'not a reference'],
   ])('%s is an error that names it', (template, message) => {
     expect(() => resolve(template, scope)).toThrow(TemplateError)
     expect(() => resolve(template, scope)).toThrow(template)

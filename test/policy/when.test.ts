@@ -1,8 +1,10 @@
 import { expect, test } from '@jest/globals'
 import { Budget } from '../../src/policy/budget.ts'
 import type { Json } from '../../src/policy/types.ts'
-import { type WhenOperator, holds } from '../../src/policy/when.ts'
+import { MissingPath } from '../../src/policy/templates.ts'
+import { type WhenOperator, holds, isWanted } from '../../src/policy/when.ts'
 import { cpuMilliseconds } from './cpu-time.ts'
+import { scope } from './template-scope.ts'
 
 test.each<[Json, WhenOperator, Json | undefined, boolean]>([
   ['x', 'equals', 'x', true],
@@ -33,6 +35,30 @@ test.each<[Json, WhenOperator, Json | undefined, boolean]>([
   ['x', 'exists', undefined, true],
 ])('%j %s %j: %s', (value, operator, compare, expected) => {
   expect(holds(operator, value, compare)).toBe(expected)
+})
+
+test.each<[Json, boolean]>([
+  ['{{read.output.gone}}', false],
+  ['{{read.output.inner.deeper}}', false],
+  ['{{read.output.rows[9].name}}', false],
+  ['{{read.output.rows[1].n}}', false],
+  ['{{input.object.deep[1]}}', false],
+  ['{{input.uploaded_files[1].text}}', false],
+  ['{{input.uploaded_files[0].rows}}', false],
+  ['{{item.email}}', false],
+  ['{{item.id}}', true],
+  ['{{read.output.rows[0].n}}', true],
+])('`exists` asks whether %s leads to a value: %s', (value, expected) => {
+  const within = { ...scope, item: { id: 5 }, index: 2 }
+  expect(isWanted({ value, operator: 'exists' }, within)).toBe(expected)
+  expect(isWanted({ value, operator: 'exists', compare: false }, within)).toBe(!expected)
+})
+
+test('a path that leads to nothing is an error for every other operator, and in `compare`', () => {
+  const value = '{{read.output.gone}}'
+  for (const operator of ['equals', 'not_equals', 'not_in'] as const)
+    expect(() => isWanted({ value, operator, compare: ['x'] }, scope)).toThrow(MissingPath)
+  expect(() => isWanted({ value: 1, operator: 'exists', compare: value }, scope)).toThrow(MissingPath)
 })
 
 test('a comparison of unsuitable types is an error, not false', () => {

@@ -175,7 +175,7 @@ describe('options of a step', () => {
     expect(await stack.ended(wrong)).toEqual({ run: 'failed', a: 'completed', each: 'failed' })
     expect(await runOf(stack.context, wrong)).toMatchObject({
       nodes_failed: 1,
-      status_reason: 'step `each` ended the run: `for_each` did not resolve to a list',
+      status_reason: 'step `each` ended the run: `for_each` must resolve to a list, and it resolved to text',
     })
   })
 

@@ -45,7 +45,7 @@ export const itemCases: Record<string, Case> = {
     nodes: '1/0',
     reason: 'every step has ended',
     events:
-      'run.started, step.started e, step.decided e#0, step.held e#0, approval.created e, run.paused, approval.decided, step.decided e#0, run.resumed, step.completed e#0, step.completed e, run.completed',
+      'run.started, step.started e, step.decided e#0, step.held e#0, approval.created e, run.paused, approval.decided, run.resumed, step.decided e#0, step.completed e#0, step.completed e, run.completed',
     receipts: 'e#0 require_approval require_approval completed',
     calls: { x: 1 },
   },
@@ -141,7 +141,7 @@ export const itemCases: Record<string, Case> = {
     nodes: '3/1',
     reason: 'every step has ended',
     events:
-      'run.started, step.started e, step.decided e#2, step.decided e#1, step.held e#1, approval.created e, run.paused, step.decided e#0, step.failed e#2, step.skipped e#3, step.completed e#0, approval.decided, step.decided e#1, run.resumed, step.completed e#1, step.failed e, step.decided b, step.started b, step.completed b, run.completed',
+      'run.started, step.started e, step.decided e#2, step.decided e#1, step.held e#1, approval.created e, run.paused, step.decided e#0, step.failed e#2, step.skipped e#3, step.completed e#0, approval.decided, run.resumed, step.decided e#1, step.completed e#1, step.failed e, step.decided b, step.started b, step.completed b, run.completed',
     receipts:
       'e#2 allow - failed, e#0 allow - completed, e#1 require_approval require_approval completed, b allow - completed',
     calls: { fail: 1, ok: 1, hold: 1, bhold: 1 },

@@ -60,6 +60,32 @@ export const stepCases: Record<string, Case> = {
     receipts: 'yes allow - completed',
     calls: { yes: 1 },
   },
+  '`when` with `exists`: a path that leads to nothing': {
+    steps: [
+      read('a', 'a'),
+      read('no', 'no', { when: { value: '{{a.output.rows[7].x}}', operator: 'exists' } }),
+      read('yes', 'yes', { when: { value: '{{a.output.rows[7].x}}', operator: 'exists', compare: false } }),
+    ],
+    states: { run: 'completed', a: 'completed', no: 'skipped', yes: 'completed' },
+    nodes: '2/0',
+    reason: 'every step has ended',
+    events:
+      'run.started, step.decided a, step.started a, step.completed a, step.skipped no, step.decided yes, step.started yes, step.completed yes, run.completed',
+    receipts: 'a allow - completed, yes allow - completed',
+    calls: { a: 1, yes: 1 },
+  },
+  '`when` with another operator: a path that leads to nothing': {
+    steps: [
+      read('a', 'a'),
+      read('b', 'b', { when: { value: '{{a.output.rows[7].x}}', operator: 'not_equals', compare: 'x' } }),
+    ],
+    states: { run: 'failed', a: 'completed', b: 'failed' },
+    nodes: '1/1',
+    reason: 'step `b` ended the run: `{{a.output.rows[7].x}}`: there is no `rows` in the value',
+    events: 'run.started, step.decided a, step.started a, step.completed a, step.failed b, run.failed',
+    receipts: 'a allow - completed',
+    calls: { a: 1 },
+  },
   '`retry`: passes': {
     steps: [read('a', 'flaky', { retry: twice })],
     states: { run: 'completed', a: 'completed' },
@@ -175,7 +201,7 @@ export const stepCases: Record<string, Case> = {
     nodes: '1/0',
     reason: 'every step has ended',
     events:
-      'run.started, step.decided a, step.held a, approval.created a, run.paused, approval.decided, step.decided a, step.started a, run.resumed, step.completed a, run.completed',
+      'run.started, step.decided a, step.held a, approval.created a, run.paused, approval.decided, run.resumed, step.decided a, step.started a, step.completed a, run.completed',
     receipts: 'a require_approval require_approval completed',
     calls: { a: 1 },
   },

@@ -38,7 +38,9 @@ export const governanceReport = z
     avg_approval_time_minutes: z.number().describe('until a person decided; 0 if nothing was decided'),
     decisions: z
       .strictObject({ allow: count, require_approval: count, deny: count })
-      .describe('decisions of calls of runs and agents, by verdict'),
+      .describe(
+        'decisions of calls of runs and agents, by verdict; a held call that is approved and made has two `require_approval`',
+      ),
     median_decision_seconds: z.number().nullable(),
     p95_decision_seconds: z.number().nullable(),
     approved_within_ten_seconds: count,

@@ -278,6 +278,10 @@ export const resolveBody = z
       [item_index ?? undefined, item_indexes, all].filter((each) => each !== undefined).length < 2,
     'give one of `item_index`, `item_indexes` and `all`',
   )
+  .refine(({ outcome, output }) => outcome === 'done' || output === undefined, {
+    path: ['output'],
+    message: 'is only for the outcome `done`: leave it out',
+  })
 
 /** A comment or reason. */
 export const words = textField(2000, 0)

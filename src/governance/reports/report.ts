@@ -57,6 +57,7 @@ export interface GovernanceReport {
   readonly avg_approval_time_minutes: number
   /**
    * Maps each verdict to the number of decisions with this verdict. Includes the calls of runs and the calls of agents.
+   * A held call of a run that is approved has two decisions `require_approval`: the second is made when the call runs.
    */
   readonly decisions: Readonly<Record<Verdict, number>>
   readonly median_decision_seconds: number | null

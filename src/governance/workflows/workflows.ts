@@ -133,24 +133,21 @@ export async function changeWorkflow(
   change: WorkflowChange,
 ): Promise<WorkflowView> {
   if (change.definition !== undefined) requireSound(change.definition)
-  const said = await growAs(context, caller, 'org.change', {
+  const saved = await growAs(context, caller, 'org.change', {
     action: 'update',
     bytes: JSON.stringify(change).length,
     async work(tx) {
       const row = await lockWorkflow(tx, id)
       if (change.name === undefined && change.description === undefined && change.definition === undefined)
-        return {}
+        return summaryOf(row)
       const version = change.definition === undefined ? row.current_version : row.current_version + 1
-      await tx.trx
-        .updateTable('workflows')
-        .set({
-          name: change.name ?? row.name,
-          description: change.description ?? row.description,
-          current_version: version,
-          updated_at: tx.now,
-        })
-        .where('id', '=', id)
-        .execute()
+      const changed = {
+        name: change.name ?? row.name,
+        description: change.description ?? row.description,
+        current_version: version,
+        updated_at: tx.now,
+      }
+      await tx.trx.updateTable('workflows').set(changed).where('id', '=', id).execute()
       if (change.definition !== undefined)
         await deploy(tx, caller, {
           id,
@@ -159,10 +156,25 @@ export async function changeWorkflow(
           message: change.message ?? '',
         })
       else appendWorkflowEvent(tx, caller, id, 'update')
-      return change.definition === undefined ? {} : warningsOf(context, tx, caller, change.definition)
+      const warnings =
+        change.definition === undefined ? {} : warningsOf(context, tx, caller, change.definition)
+      return { ...summaryOf({ ...row, ...changed }), ...warnings }
     },
   })
-  return { ...(await readWorkflow(context.db, id)), ...said }
+  // The answer shows the version of this change, even if another change has been saved meanwhile.
+  const definition = change.definition ?? (await readDefinition(context.db, id, saved.version))
+  return { ...saved, definition }
+}
+
+/** Reads the definition of a version. It needs no lock, because a version never changes. */
+async function readDefinition(db: Db, id: string, version: number): Promise<WorkflowDefinition> {
+  const row = await db
+    .selectFrom('workflow_versions')
+    .select('definition')
+    .where('workflow_id', '=', id)
+    .where('version', '=', version)
+    .executeTakeFirstOrThrow()
+  return JSON.parse(row.definition) as WorkflowDefinition
 }
 
 /**

@@ -69,6 +69,17 @@ test('the receipt of a session shows an approved call once, with its approval, a
   expect(Date.parse(decisions[0].held_at)).toBeLessThan(Date.parse(decisions[0].decided_at))
 })
 
+test('the record of a session cannot be cancelled, and the answer names the route that stops the session', async () => {
+  const { session_run_id: run } = await world.agent().ask('Read')
+  for (const path of [`/runs/${run}/cancel`, `/executions/${run}/cancel`]) {
+    const { status, body } = await server.call(world.member.key, 'POST', path)
+    expect([status, body.error.code]).toEqual([409, 'bad_transition'])
+    expect(body.error.message).toMatch(/POST \/agent-sessions\/ses_\w+\/revoke/)
+  }
+  const stranger = (await addOrganization(server.context)).owner
+  expect((await server.call(stranger.key, 'POST', `/runs/${run}/cancel`)).status).toBe(404)
+})
+
 test('an ended session reopens with its labels; its receipt has every decision in order', async () => {
   const agent = world.agent()
   const { session_run_id } = await agent.ask('Read')

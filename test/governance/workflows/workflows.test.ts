@@ -124,6 +124,17 @@ describe('workflows', () => {
     expect(versions.map(({ version }) => version)).toEqual([6, 5, 4, 3, 2, 1])
   })
 
+  test('the answer to a deployment shows its own version, also while others are deployed', async () => {
+    const { id } = await create()
+    const paths = Array.from({ length: 20 }, (_, index) => `${index}.md`)
+    const answers = await Promise.all(
+      paths.map((path) => changeWorkflow(running.context, member, id, { definition: reading(path) })),
+    )
+    expect(new Set(answers.map(({ version }) => version)).size).toBe(paths.length)
+    for (const { version, definition } of answers)
+      expect(await inspectVersion(running.context.db, id, String(version))).toMatchObject({ definition })
+  })
+
   test('a definition that cannot run is refused, with its step named', async () => {
     const definition = workflowDefinition.parse({ steps: [{ id: 'one', tool: 'no_such_tool' }] })
     const made = createWorkflow(running.context, member, { name: 'x', description: '', definition })

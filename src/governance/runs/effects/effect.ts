@@ -209,6 +209,9 @@ function begin(call: DecidingCall, decided: Decided, approvalId: string | null =
   effect.resolved_outcome = null
   effect.wants_slot = false
   effect.intent_at = tx.now.toISOString()
+  // First the run goes on, then the call is decided: so the events come in this order for every end of a wait.
+  if (wasWaiting) run.waiting -= 1
+  updateRunStatus(call)
   effect.decision_id = recordDecision(call, decided, effect.approval_id)
   ledger.touchEffect(effect)
   const step = ledger.step(effect.run_id, effect.step_id)
@@ -221,8 +224,6 @@ function begin(call: DecidingCall, decided: Decided, approvalId: string | null =
     step.attempts = Math.max(step.attempts, effect.attempt)
     ledger.dirtySteps.add(step)
   }
-  if (wasWaiting) run.waiting -= 1
-  updateRunStatus(call)
   // `decideCall` has already denied the call of a person without a role, so `viewer` is never used.
   const role = ledger.roles.get(run.requested_by) ?? 'viewer'
   const basis = { policyVersion: tx.policy.version, role }

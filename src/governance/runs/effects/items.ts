@@ -1,5 +1,7 @@
 import type { Context } from '../../context.ts'
 import { mostItems } from '../../../contract/definition.ts'
+import { words } from '../../../contract/forms.ts'
+import { typeOfJson } from '../../../contract/json.ts'
 import { runEnded } from '../../../contract/status.ts'
 import type { ExpandResult } from '../../../contract/messages.ts'
 import { resolve, type Scope } from '../../../policy/templates.ts'
@@ -15,6 +17,8 @@ import { load } from '../values/loading.ts'
 import { ResourceExhausted } from '../values/outputs.ts'
 import { runActor, updateRunStatus } from './ledger-moves.ts'
 
+const inWords = (count: number): string => count.toLocaleString('en-US')
+
 /**
  * Resolves the list of a `for_each` step. Throws TemplateError if a template cannot be resolved, and TypeError if the
  * value is not a list or has too many items.
@@ -22,9 +26,14 @@ import { runActor, updateRunStatus } from './ledger-moves.ts'
 export function itemsOf(spec: CallSpec, scope: Scope): readonly Json[] {
   const { value } = resolve(spec.step.for_each as Json, scope)
   if (value === null) return []
-  if (!Array.isArray(value)) throw new TypeError('`for_each` did not resolve to a list')
+  if (!Array.isArray(value))
+    throw new TypeError(
+      `\`for_each\` must resolve to a list, and it resolved to ${words[typeOfJson(value) as keyof typeof words]}`,
+    )
   if (value.length > mostItems)
-    throw new TypeError(`\`for_each\` resolved to ${value.length} items, at most ${mostItems} run`)
+    throw new TypeError(
+      `\`for_each\` resolved to ${inWords(value.length)} items, more than ${inWords(mostItems)}: split the list`,
+    )
   return value
 }
 

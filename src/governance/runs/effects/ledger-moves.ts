@@ -131,8 +131,11 @@ export function settle(call: LockedCall, how: Settlement): void {
     how.state === 'unknown_outcome'
       ? `${itemOf(effect) === null ? '' : `item ${effect.item_index} of `}step \`${effect.step_id}\` may or may not have taken effect: an approver must resolve it`
       : undefined
+  // The event of a call with an unknown outcome comes before `run.paused`, because this call is what pauses the run.
+  if (how.state === 'unknown_outcome') stepEvent(tx, effect, 'step.unknown_outcome')
   updateRunStatus(call, reason)
-  if (how.state !== 'retry') stepEvent(tx, effect, `step.${how.state}`, how.error ? { error: how.error } : {})
+  if (how.state !== 'retry' && how.state !== 'unknown_outcome')
+    stepEvent(tx, effect, `step.${how.state}`, how.error ? { error: how.error } : {})
   tx.append({
     eventType: `tool_call.${how.state}`,
     action: effect.tool,

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import { runEnded } from '../../../contract/status.ts'
 import type { AuditDraft } from '../../audit/entry.ts'
+import type { Db } from '../../../db/schema/index.ts'
 import { DomainError, notFound } from '../../errors.ts'
 import type { Once } from '../../idempotency.ts'
 import { actorOf, type Caller } from '../../access/identity.ts'
@@ -22,7 +23,7 @@ import { runAs, type Acting } from '../../access/recheck.ts'
  *
  * - `not_found` for an unknown run;
  * - `insufficient_role` if the caller may not cancel the run;
- * - `bad_transition` if the run has ended.
+ * - `bad_transition` if the run has ended, or if it is the record of an agent session.
  */
 export async function cancelRun(
   context: Acting,
@@ -36,7 +37,7 @@ export async function cancelRun(
       .where('id', '=', runId)
       .where('organization_id', '=', caller.organizationId)
       .executeTakeFirst()
-    if (run === undefined) throw notFound('run', runId)
+    if (run === undefined) throw await noSuchRun(tx.trx, caller.organizationId, runId)
     if (run.requested_by !== caller.userId && !hasRole((await now()).role, 'admin'))
       throw new DomainError(
         'insufficient_role',
@@ -71,6 +72,21 @@ export async function cancelRun(
     tx.append(requested(caller, run, cancellation.reason))
     await request.once?.markActed(tx.trx)
   })
+}
+
+/** The record of an agent session can be read like a run, but only `revoke` stops the session. */
+async function noSuchRun(db: Db, organizationId: string, runId: string): Promise<DomainError> {
+  const session = await db
+    .selectFrom('agent_sessions')
+    .select('id')
+    .where('run_id', '=', runId)
+    .where('organization_id', '=', organizationId)
+    .executeTakeFirst()
+  if (session === undefined) return notFound('run', runId)
+  return new DomainError(
+    'bad_transition',
+    `\`${runId}\` is the record of an agent session, which cannot be cancelled: stop the session with \`POST /agent-sessions/${session.id}/revoke\``,
+  )
 }
 
 const requested = (

@@ -9,6 +9,7 @@ import { resolveStep, type ResolveRequest } from '../../../../src/governance/run
 import { auditOf } from '../../support.ts'
 import {
   effectOf,
+  eventsOf,
   go,
   mark,
   opOf,
@@ -47,6 +48,19 @@ const resolve = (
   })
 
 describe('a person resolves an unknown outcome', () => {
+  test('events: the call comes before the pause, and the run goes on before the next decision', async () => {
+    const op = await unknown()
+    await resolve(op, 'retry')
+    await go(engine, op)
+    expect((await eventsOf(engine.context, op.key.runId)).slice(3)).toEqual([
+      'step.started',
+      'step.unknown_outcome',
+      'run.paused',
+      'run.resumed',
+      'step.decided',
+    ])
+  })
+
   test('retry: the call is decided and made again; the choice counts once', async () => {
     const op = await unknown()
     await resolve(op, 'retry')
