@@ -73,6 +73,7 @@ const commands: readonly (readonly [string, readonly string[]])[] = [
   ['set-plan', ['org_1', 'pro']],
   ['set-queue', ['org_1', 'acme']],
   ['rotate-key', []],
+  ['accept-checkpoints', ['--all']],
   ['connect-installation', ['org_1', 'file_read']],
   ['create-owner', ['you@example.com']],
 ]
