@@ -45,11 +45,18 @@ export class AuditAlarms {
   verified(organizationId: string, mismatch: Mismatch | null): void {
     if (mismatch === null) return this.settle(organizationId, 'verify')
     const { seq, reason, expected, found } = mismatch
-    this.raise(organizationId, 'verify', `entry ${seq} (${reason}): expected ${expected}, found ${found}`)
+    const source = reason === 'checkpoint' ? 'end' : 'verify'
+    this.raise(organizationId, source, `entry ${seq} (${reason}): expected ${expected}, found ${found}`)
   }
 
   has(organizationId: string): boolean {
     return this.#loggedAt.has(keyOf(organizationId, 'end'))
+  }
+
+  /** The chains whose end was wrong, at most `most` of them. */
+  wrongEnds(most: number): readonly string[] {
+    const keys = [...this.#loggedAt.keys()].filter((key) => key.endsWith(' end'))
+    return keys.slice(0, most).map((key) => key.slice(0, -' end'.length))
   }
 
   /** The number of chains in alarm. */

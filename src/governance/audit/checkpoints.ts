@@ -58,6 +58,8 @@ const isOfOneChain = (error: unknown): boolean => error instanceof ChainFailure
 /** A process remembers at most this many chains that have grown. A sweep finds the other chains. */
 const mostNoted = 50_000
 const atOnce = 8
+/** A round looks at most at this many chains in alarm. */
+const mostLookedAt = 500
 /** A round of a sweep reads at most this many pages of chains. */
 const pagesInRound = 4
 const chainsInPage = 500
@@ -114,15 +116,15 @@ export class Checkpoints {
 
   /**
    * Keeps a checkpoint of each chain that has grown since the last round. If this fails for a chain, the next round
-   * tries this chain again. Throws the first error at the end of the round. With `sweep`, also goes on with a sweep. A
-   * sweep finds chains whose newest head no process has noted, for example because of a crash.
+   * tries this chain again. Throws the first error at the end of the round. With `sweep`, also looks at chains in alarm
+   * again, and goes on with a sweep. A sweep finds chains whose newest head no process has noted, for example because of a crash.
    */
   async keep({ sweep = false }: { readonly sweep?: boolean } = {}): Promise<void> {
     const noted = this.#noted
     this.#noted = new Map()
     const heads = [...noted].map(([organizationId, head]) => ({ organizationId, ...head }))
     const errors = await this.#keepAll(heads)
-    if (sweep && this.#folder !== null) errors.push(...(await this.#sweep()))
+    if (sweep && this.#folder !== null) errors.push(...(await this.#lookAgain()), ...(await this.#sweep()))
     if (errors.length === 0) return
     this.#options.log.warn({ failed: errors.length }, 'checkpoints of audit logs were not kept')
     throw errors[0]
@@ -245,6 +247,14 @@ export class Checkpoints {
       throw new ChainFailure(`the checkpoint of ${organizationId} was not kept: ${(error as Error).message}`)
     }
     await this.#places?.remember(organizationId)
+  }
+
+  /** Looks whether the ends of chains in alarm are right by now. Returns the errors. */
+  async #lookAgain(): Promise<unknown[]> {
+    const errors: unknown[] = []
+    for (const organizationId of this.#options.alarms.wrongEnds(mostLookedAt))
+      await this.end(organizationId).catch((error: unknown) => errors.push(error))
+    return errors
   }
 
   /** Keeps the checkpoints of these chains, and returns the errors. */

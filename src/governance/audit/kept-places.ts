@@ -8,9 +8,10 @@ import type { CheckpointFolder } from './checkpoint-folder.ts'
  */
 
 /** The folder has lost the checkpoint of an organization. The sentence does not name the path. */
-export const lostSentence =
+const lostSentence =
   'checkpoints of this audit log were kept, and AUDIT_CHECKPOINT_DIR has none of them any more'
-const notMounted = 'it is not a folder in which checkpoints were kept before: check that its disk is mounted'
+const notMounted = 'check that the disk of AUDIT_CHECKPOINT_DIR is mounted'
+const accept = 'or accept this with `npm run accept-checkpoints`'
 
 /** A process remembers at most this many organizations whose row exists. */
 const mostKnown = 50_000
@@ -40,7 +41,7 @@ export class KeptPlaces {
       .limit(1)
       .executeTakeFirst()
     if (row === undefined) return null
-    return id === null ? `${lostSentence} (${notMounted})` : lostSentence
+    return `${lostSentence}: ${id === null ? notMounted : 'bring its folder back'}, ${accept}`
   }
 
   /** Marks a new folder. Throws `unavailable` if the service has kept checkpoints, and none of them here. */
@@ -48,7 +49,7 @@ export class KeptPlaces {
     if ((await this.#open()) === null)
       throw new DomainError(
         'unavailable',
-        `AUDIT_CHECKPOINT_DIR cannot be used: ${notMounted}, or accept it with \`npm run accept-checkpoints\``,
+        `AUDIT_CHECKPOINT_DIR is not a folder in which checkpoints were kept before: ${notMounted}, ${accept}`,
       )
   }
 
@@ -61,7 +62,8 @@ export class KeptPlaces {
       .select('folder_id')
       .limit(1)
       .executeTakeFirst()
-    return used === undefined ? this.#folder.mark() : null
+    // Another process may have marked the folder after the mark was looked for.
+    return used === undefined ? this.#folder.mark() : this.#folder.id()
   }
 
   /** Remembers that the folder has a checkpoint of this organization. Call this after the file was written. */
