@@ -98,6 +98,19 @@ test.each(commands)('`npm run %s` without the database says in one line what to 
   })
 })
 
+test('`npm run migrate` without the database says in one line what to check', async () => {
+  const program = fileURLToPath(new URL('../../src/programs/migrate.ts', import.meta.url))
+  for (const name of ['DATABASE_URL', 'DATABASE_OWNER_URL'])
+    await expect(
+      promisify(execFile)(process.execPath, [program], {
+        env: { ...programEnv(), [name]: url.replace('5439', '1') },
+      }),
+    ).rejects.toMatchObject({
+      code: 1,
+      stderr: `error: the database cannot be reached: check ${name} (connect ECONNREFUSED 127.0.0.1:1)\n`,
+    })
+})
+
 test('`npm run set-plan` moves an organization of the running stack to another plan, and sets its limits', async () => {
   const running = await testContext()
   try {
