@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import { readQuota } from '../../src/governance/limits/quota.ts'
 import { loadSecrets } from '../../src/stack/secrets.ts'
 import { toolEnvironment } from '../../src/programs/tool-environment.ts'
@@ -51,6 +51,40 @@ test('uses the database, Temporal server and keys of a stack that runs there, an
       TEMPORAL_ADDRESS: 'mine:7233',
     },
   )
+})
+
+describe('a data folder without bootstrap.json, as in production', () => {
+  const folderOf = () => {
+    const folder = temporaryFolder()
+    const secrets = loadSecrets(folder)
+    writeFileSync(join(folder, 'ports.json'), JSON.stringify({ postgres: 5439, temporal: 7999 }))
+    return { folder, secrets }
+  }
+
+  test('names the database and the Temporal server of its last start', () => {
+    const { folder, secrets } = folderOf()
+    mkdirSync(join(folder, 'postgres'))
+    writeFileSync(join(folder, 'postgres', 'PG_VERSION'), '18\n')
+    const said: string[] = []
+    const env = toolEnvironment({ DATA_DIR: folder, APP_ENV: 'production' }, (line) => said.push(line))
+    expect(env).toEqual({
+      DATA_DIR: folder,
+      APP_ENV: 'production',
+      DATABASE_URL: url.replace('hidden', secrets.postgres_app_password),
+      TEMPORAL_ADDRESS: '127.0.0.1:7999',
+      DATA_ENCRYPTION_KEY: secrets.data_encryption_key,
+      SESSION_SECRET_KEY: secrets.session_secret_key,
+      AUDIT_CHECKPOINT_DIR: join(folder, 'audit-checkpoints'),
+    })
+    expect(said).toEqual([expect.stringContaining('127.0.0.1:5439/countersign')])
+    expect(said[0]).not.toContain(secrets.postgres_app_password)
+  })
+
+  test('names nothing if its last start had another database', () => {
+    const { folder } = folderOf()
+    const env = { DATA_DIR: folder }
+    expect(toolEnvironment(env, () => undefined)).toBe(env)
+  })
 })
 
 test.each([
