@@ -205,6 +205,10 @@ export const auditEvents = {
     when: 'An operator gives an organization another task queue.',
     metadata: { from: text, to: text },
   },
+  'organization.checkpoint_accepted': {
+    when: 'An operator accepts that the folder of checkpoints has lost the checkpoint of this audit log. `folder_id` is null if the folder is new.',
+    metadata: { folder_id: text },
+  },
   'connection.created': {
     when: 'A tool is connected: by the operator to the installation, or by a member to a service.',
     metadata: { tool: text, scope: text, ...fields.connectionFields, replaced_id: text },

@@ -10,6 +10,7 @@ import type { TokenCache } from '../shared/outgoing/token-cache.ts'
 import type { Outgoing } from '../shared/outgoing/outgoing.ts'
 import type { KeyLookup } from './access/identity.ts'
 import type { SessionCache } from './access/session-cache.ts'
+import type { AuditAlarms } from './audit/alarms.ts'
 import type { Checkpoints } from './audit/checkpoints.ts'
 import type { Combiner } from './audit/combiner.ts'
 import type { ExportPlaces } from './audit/export.ts'
@@ -52,9 +53,11 @@ export interface Context {
   readonly runCaches: RunCaches
   /** The memory and the parsers that all uploads of this process share (files/uploads.ts). */
   readonly uploads: { readonly memory: LoadBudget; readonly parsers: LoadBudget }
+  /** The chains that this process has found changed, until a check finds them right again. */
+  readonly auditAlarms: AuditAlarms
   /**
-   * The last time when this process found an audit entry that the service did not write, or a chain that does not match
-   * its kept checkpoint. The value comes from `performance.now()`. Is null if the process never found this.
+   * The last time when this process found an audit entry that the service did not write. The value comes from
+   * `performance.now()`. Is null if the process never found this.
    */
   auditAlarmAt: number | null
   /**

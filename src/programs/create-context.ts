@@ -1,9 +1,9 @@
 import type pg from 'pg'
 import { createDatabase, createPool } from '../db/connect.ts'
 import { createPipeline } from '../db/pipelined.ts'
-import type { Db } from '../db/schema/index.ts'
 import { createKeyLookup } from '../governance/access/identity.ts'
 import { createSessionCache } from '../governance/access/session-cache.ts'
+import { AuditAlarms } from '../governance/audit/alarms.ts'
 import { Checkpoints } from '../governance/audit/checkpoints.ts'
 import { createCombiner, type Combiner } from '../governance/audit/combiner.ts'
 import { countEntries } from '../governance/audit/entry-metrics.ts'
@@ -70,6 +70,7 @@ export function createContext(
     await pool.end()
   }
   const sealer = createSealer({ db, installationKeys: config.encryptionKeys, log })
+  const auditAlarms = processAlarms(metrics, log)
   let closed: Promise<void> | undefined
   const context: Context = {
     config,
@@ -92,7 +93,14 @@ export function createContext(
     runCaches: createRunCaches(),
     combiner: processCombiner(pool, config, () => context),
     verifier: new Verifier(),
-    checkpoints: processCheckpoints(db, config, log, () => context),
+    checkpoints: new Checkpoints({
+      db,
+      encryptionKeys: config.encryptionKeys,
+      folder: config.checkpointFolder,
+      log,
+      alarms: auditAlarms,
+    }),
+    auditAlarms,
     exports: new ExportPlaces(),
     auditAlarmAt: null,
     isTemporalAway: false,
@@ -151,20 +159,16 @@ function processCombiner(pool: pg.Pool, config: Config, context: () => Context):
   })
 }
 
-function processCheckpoints(db: Db, config: Config, log: Log, context: () => Context): Checkpoints {
-  return new Checkpoints({
-    db,
-    encryptionKeys: config.encryptionKeys,
-    folder: config.checkpointFolder,
-    log,
-    onConflict: (organizationId, problem) => {
-      context().auditAlarmAt = performance.now()
+function processAlarms(metrics: Metrics, log: Log): AuditAlarms {
+  const alarms = new AuditAlarms({
+    onAlarm: (organizationId, problem) =>
       log.error(
         { organization_id: organizationId },
-        `ALARM: the audit log of ${organizationId} does not match its kept checkpoint: ${problem}; verify the chain`,
-      )
-    },
+        `ALARM: the audit log of ${organizationId} is not proven: ${problem}; verify the chain`,
+      ),
   })
+  metrics.beforeScrape(async () => metrics.auditAlarms.set(alarms.count))
+  return alarms
 }
 
 export function createProcessLog(config: Config, kind: ProcessKind): Log {

@@ -1,3 +1,4 @@
+import { isConnectionError } from '../db/errors.ts'
 import { migrate } from '../db/migrate.ts'
 
 /*
@@ -18,6 +19,9 @@ try {
   const { applied } = await migrate({ url, log: print, ...(appRole ? { appRole } : {}) })
   if (applied.length === 0) print('the database is up to date')
 } catch (error) {
-  process.stderr.write(`error: ${(error as Error).message}\n`)
+  const { message } = error as Error
+  const name = process.env['DATABASE_OWNER_URL'] ? 'DATABASE_OWNER_URL' : 'DATABASE_URL'
+  const unreachable = `the database cannot be reached: check ${name} (${message})`
+  process.stderr.write(`error: ${isConnectionError(error) ? unreachable : message}\n`)
   process.exit(1)
 }

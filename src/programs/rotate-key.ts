@@ -1,11 +1,12 @@
 import { parseArgs } from 'node:util'
+import { signAgain } from '../governance/audit/sign-again.ts'
 import { rotateKey } from '../governance/sealing/rotate.ts'
 import { runOperatorProgram } from './operator-program.ts'
 
 /*
  * `npm run rotate-key` makes a new data key and seals every value with this key, while the service runs
  * (docs/encryption.md). With `--installation-key`, it makes no new data key, but wraps the existing data keys with the
- * new DATA_ENCRYPTION_KEY. The operator runs this after a change of DATA_ENCRYPTION_KEY.
+ * new DATA_ENCRYPTION_KEY, and signs the kept checkpoints of audit logs with it. The operator runs this after a change of DATA_ENCRYPTION_KEY.
  */
 
 const usage = 'usage: npm run rotate-key [-- [--installation-key] [--settle SECONDS]]\n'
@@ -42,5 +43,13 @@ await runOperatorProgram(async (context, say) => {
     process.exitCode = 1
   } else if (options.installationKey && rotation.wrapped === 0 && rotation.sealed === 0)
     say('nothing to do: the data keys are wrapped with this DATA_ENCRYPTION_KEY already')
-  return rotation
+  if (!options.installationKey || context.config.checkpointFolder === null) return rotation
+  const checkpoints = await signAgain(context)
+  if (checkpoints.unsigned.length > 0)
+    say(
+      'error: not all kept checkpoints were signed with the new key: keep DATA_ENCRYPTION_KEY_OLD, verify these audit ' +
+        'logs, and run the command again',
+    )
+  if (checkpoints.unsigned.length > 0) process.exitCode = 1
+  return { ...rotation, checkpoints }
 })

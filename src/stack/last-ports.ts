@@ -31,7 +31,7 @@ export function rememberPorts(dataDir: string, ports: LastPorts): void {
 }
 
 /** Returns the ports of the last start. Returns an empty object if the file is missing or damaged. */
-function lastPorts(dataDir: string): LastPorts {
+export function lastPorts(dataDir: string): LastPorts {
   try {
     return schema.parse(JSON.parse(readFileSync(file(dataDir), 'utf8')))
   } catch {

@@ -6,6 +6,7 @@ import { Client } from 'pg'
 import { running, type Running } from './child.ts'
 import { privateFolder, serverLog, type Log } from './files.ts'
 import { forgetProcess, recordProcess } from './guard.ts'
+import { embeddedAppUrl, embeddedUrl } from './embedded-url.ts'
 import { portLike, rememberPorts } from './last-ports.ts'
 import { accountFor } from './postgres-account.ts'
 import {
@@ -69,7 +70,7 @@ export async function startPostgres(options: PostgresOptions): Promise<PostgresS
     const port =
       options.port === undefined || options.port === 0 ? await portLike(dataDir, 'postgres') : options.port
     const url = (user: string, password: string, database: string): string =>
-      `postgresql://${user}:${encodeURIComponent(password)}@127.0.0.1:${port}/${database}`
+      embeddedUrl(port, user, password, database)
     const adminUrl = url('postgres', secrets.postgres_superuser_password, 'postgres')
     disownStalePid(cluster, options.log)
     const command = [...account.wrap, binaries.postgres, '-D', cluster, ...settings(port, durable)]
@@ -83,7 +84,7 @@ export async function startPostgres(options: PostgresOptions): Promise<PostgresS
         port,
         adminUrl,
         ownerUrl: url('countersign_owner', secrets.postgres_owner_password, 'countersign'),
-        appUrl: url('countersign_app', secrets.postgres_app_password, 'countersign'),
+        appUrl: embeddedAppUrl(port, secrets.postgres_app_password),
       }
     }
     await started.stop()

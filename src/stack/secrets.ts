@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { hasCluster } from './embedded-url.ts'
 import { writeFileAtomic } from './files.ts'
 
 /** The content of `DATA_DIR/secrets.json`. It is created once, never printed, and readable only by its owner. */
@@ -30,7 +31,7 @@ const makers: { readonly [K in keyof Secrets]: () => string } = {
 export function loadSecrets(dataDir: string): Secrets {
   const path = join(dataDir, 'secrets.json')
   const known = readKnown(path)
-  if (known === null && existsSync(join(dataDir, 'postgres', 'PG_VERSION'))) {
+  if (known === null && hasCluster(dataDir)) {
     throw new Error(
       `\`${path}\` is missing, and the database beside it cannot be opened without it: restore the file, or remove the data folder to start afresh`,
     )

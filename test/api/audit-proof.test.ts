@@ -77,6 +77,13 @@ const cut = (entries: number): Promise<unknown> =>
     await client.query('alter table audit_events enable always trigger audit_events_no_edit')
   })
 
+/** What health and metrics say about alarms. */
+async function alarm(): Promise<readonly [health: string, logs: number]> {
+  const health = (await server.call(null, 'GET', '/health')).body.checks.audit
+  const text = await server.context.metrics.text()
+  return [health, Number(/^countersign_audit_logs_in_alarm\{[^}]*\} (\d+)$/m.exec(text)?.[1])]
+}
+
 describe('the checkpoint', () => {
   test('is a signed note of the present head', async () => {
     await append(3)
@@ -89,10 +96,12 @@ describe('the checkpoint', () => {
     expect(headers.get('x-verifier-key')?.replace(/\+[0-9a-f]{8}\+A\S{43}$/, '')).toBe(name)
   })
 
-  test('is not signed for a log that was cut, which health and verify report', async () => {
+  test('is not signed for a log that was cut, which log, health and metrics report at once', async () => {
     await append(9)
     await keep()
+    expect(await alarm()).toEqual(['ok', 0])
     await cut(3)
+    const error = jest.spyOn(server.context.log, 'error').mockImplementation(() => {})
     const refused = await get('checkpoint')
     expect([refused.status, refused.body.error.code]).toEqual([409, 'conflict'])
     expect(refused.body.error.message).toMatch(
@@ -102,14 +111,53 @@ describe('the checkpoint', () => {
       valid: false,
       first_mismatch: { id: null, reason: 'checkpoint' },
     })
-    const error = jest.spyOn(server.context.log, 'error').mockImplementation(() => {})
-    await append(1)
-    await keep()
     expect(error.mock.calls).toEqual([
       [{ organization_id: organization }, expect.stringMatching(/^ALARM: .* the chain is cut/)],
     ])
     error.mockRestore()
-    expect((await server.call(null, 'GET', '/health')).body.checks.audit).toBe('alarm')
+    expect(await alarm()).toEqual(['alarm', 1])
+    server.context.auditAlarms.settle(organization, 'end')
+  })
+
+  test('that cannot be read says nothing about the log', async () => {
+    await append(1)
+    writeFileSync(join(folder, organization), 'a file in place of the folder')
+    for (const what of ['verify', 'checkpoint', 'export'])
+      expect(await get(what)).toMatchObject({
+        status: 503,
+        body: { error: { code: 'unavailable', message: expect.stringContaining('(ENOTDIR)') } },
+      })
+    expect(await alarm()).toEqual(['ok', 0])
+    rmSync(join(folder, organization))
+    expect((await get('verify')).body.valid).toBe(true)
+  })
+})
+
+describe('an alarm of a verification', () => {
+  test('ends when the log is valid again', async () => {
+    await append(3)
+    const edit = (from: string, to: string) =>
+      asAdmin(server.adminUrl, async (client) => {
+        await client.query('alter table audit_events disable trigger all')
+        await client.query(
+          'update audit_events set canonical = replace(canonical, $2, $3) where organization_id = $1 and seq = 2',
+          [organization, from, to],
+        )
+        await client.query('alter table audit_events enable always trigger audit_events_no_edit')
+      })
+    const error = jest.spyOn(server.context.log, 'error').mockImplementation(() => {})
+    await edit('"status":"ok"', '"status":"no"')
+    expect((await get('verify')).body.first_mismatch).toMatchObject({ seq: 2, reason: 'hash' })
+    expect(error.mock.calls).toEqual([
+      [{ organization_id: organization }, expect.stringMatching(/^ALARM: .* entry 2 \(hash\): expected /)],
+    ])
+    error.mockRestore()
+    // The end of the log is right, and says nothing about entry 2.
+    expect((await get('checkpoint')).status).toBe(200)
+    expect(await alarm()).toEqual(['alarm', 1])
+    await edit('"status":"no"', '"status":"ok"')
+    expect((await get('verify')).body.valid).toBe(true)
+    expect(await alarm()).toEqual(['ok', 0])
   })
 })
 

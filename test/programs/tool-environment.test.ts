@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import { readQuota } from '../../src/governance/limits/quota.ts'
 import { loadSecrets } from '../../src/stack/secrets.ts'
 import { toolEnvironment } from '../../src/programs/tool-environment.ts'
@@ -53,6 +53,40 @@ test('uses the database, Temporal server and keys of a stack that runs there, an
   )
 })
 
+describe('a data folder without bootstrap.json, as in production', () => {
+  const folderOf = () => {
+    const folder = temporaryFolder()
+    const secrets = loadSecrets(folder)
+    writeFileSync(join(folder, 'ports.json'), JSON.stringify({ postgres: 5439, temporal: 7999 }))
+    return { folder, secrets }
+  }
+
+  test('names the database and the Temporal server of its last start', () => {
+    const { folder, secrets } = folderOf()
+    mkdirSync(join(folder, 'postgres'))
+    writeFileSync(join(folder, 'postgres', 'PG_VERSION'), '18\n')
+    const said: string[] = []
+    const env = toolEnvironment({ DATA_DIR: folder, APP_ENV: 'production' }, (line) => said.push(line))
+    expect(env).toEqual({
+      DATA_DIR: folder,
+      APP_ENV: 'production',
+      DATABASE_URL: url.replace('hidden', secrets.postgres_app_password),
+      TEMPORAL_ADDRESS: '127.0.0.1:7999',
+      DATA_ENCRYPTION_KEY: secrets.data_encryption_key,
+      SESSION_SECRET_KEY: secrets.session_secret_key,
+      AUDIT_CHECKPOINT_DIR: join(folder, 'audit-checkpoints'),
+    })
+    expect(said).toEqual([expect.stringContaining('127.0.0.1:5439/countersign')])
+    expect(said[0]).not.toContain(secrets.postgres_app_password)
+  })
+
+  test('names nothing if its last start had another database', () => {
+    const { folder } = folderOf()
+    const env = { DATA_DIR: folder }
+    expect(toolEnvironment(env, () => undefined)).toBe(env)
+  })
+})
+
 test.each([
   ['an environment that names a database', () => ({ DATABASE_URL: url, DATA_DIR: dataFolder() })],
   ['a folder without a stack', () => ({ DATA_DIR: temporaryFolder() })],
@@ -73,6 +107,7 @@ const commands: readonly (readonly [string, readonly string[]])[] = [
   ['set-plan', ['org_1', 'pro']],
   ['set-queue', ['org_1', 'acme']],
   ['rotate-key', []],
+  ['accept-checkpoints', ['--all']],
   ['connect-installation', ['org_1', 'file_read']],
   ['create-owner', ['you@example.com']],
 ]
@@ -95,6 +130,19 @@ test.each(commands)('`npm run %s` without the database says in one line what to 
     code: 1,
     stderr: 'error: the database cannot be reached: check DATABASE_URL\n',
   })
+})
+
+test('`npm run migrate` without the database says in one line what to check', async () => {
+  const program = fileURLToPath(new URL('../../src/programs/migrate.ts', import.meta.url))
+  for (const name of ['DATABASE_URL', 'DATABASE_OWNER_URL'])
+    await expect(
+      promisify(execFile)(process.execPath, [program], {
+        env: { ...programEnv(), [name]: url.replace('5439', '1') },
+      }),
+    ).rejects.toMatchObject({
+      code: 1,
+      stderr: `error: the database cannot be reached: check ${name} (connect ECONNREFUSED 127.0.0.1:1)\n`,
+    })
 })
 
 test('`npm run set-plan` moves an organization of the running stack to another plan, and sets its limits', async () => {

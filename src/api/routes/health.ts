@@ -27,7 +27,7 @@ const health = z
       audit: z
         .enum(['ok', 'alarm'])
         .describe(
-          '`alarm`: an audit chain holds entries that the service did not write, or does not match its kept checkpoint',
+          '`alarm`: an audit log has entries that the service did not write, or a check found that it was changed, or that its kept checkpoint is lost',
         ),
     }),
   })
@@ -82,12 +82,11 @@ async function databaseState(db: Db): Promise<{ worker: boolean }> {
 }
 
 /**
- * Returns whether the last alarm is less than five minutes old. The service sets `auditAlarmAt` when it finds an audit
- * entry that it did not write. Every later attempt to add to that audit log sets `auditAlarmAt` again, at most once a
- * minute. The service also sets `auditAlarmAt` when a round of checkpoints finds a chain that does not match its kept
- * checkpoint. A later round does this again if the chain has grown.
+ * Returns whether a chain is in alarm. An entry that the service did not write is an alarm for five minutes: every
+ * later attempt to add to that audit log sets `auditAlarmAt` again, at most once a minute.
  */
-function isAlarmed({ auditAlarmAt }: Pick<Context, 'auditAlarmAt'>): boolean {
+function isAlarmed({ auditAlarmAt, auditAlarms }: Pick<Context, 'auditAlarmAt' | 'auditAlarms'>): boolean {
+  if (auditAlarms.count > 0) return true
   return auditAlarmAt !== null && performance.now() - auditAlarmAt < alarmMilliseconds
 }
 

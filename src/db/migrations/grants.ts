@@ -63,6 +63,7 @@ const changeable = [
   'webhook_deliveries',
   'mail_preferences',
   'slack_claims',
+  'checkpoint_folders',
 ]
 const deletable = [
   'run_events',
@@ -98,6 +99,7 @@ const deletable = [
   'webhook_deliveries',
   'mail_preferences',
   'slack_claims',
+  'checkpoint_folders',
 ]
 
 /** Returns statements that give `role` exactly these rights. `role` must be a quoted identifier. */

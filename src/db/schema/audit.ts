@@ -42,6 +42,13 @@ export interface AuditCountsTable {
   entries: number
 }
 
+/** A folder that has had a checkpoint of the organization's chain (audit/kept-places.ts). */
+export interface CheckpointFoldersTable {
+  organization_id: string
+  folder_id: string
+  since: Generated<Date>
+}
+
 /** The application writes only `canonical` and `hash`. PostgreSQL generates the other columns from `canonical`. */
 export interface AuditEventsTable {
   canonical: string

@@ -1,6 +1,12 @@
 import type { Kysely } from 'kysely'
 import type { AgentObservationsTable, AgentSessionsTable, ToolPoliciesTable } from './agents.ts'
-import type { AuditCountsTable, AuditEventsTable, ChainHeadTable, StorageMovesTable } from './audit.ts'
+import type {
+  AuditCountsTable,
+  AuditEventsTable,
+  ChainHeadTable,
+  CheckpointFoldersTable,
+  StorageMovesTable,
+} from './audit.ts'
 import type { ConnectionAttemptsTable, ConnectionsTable, SecretRemovalsTable } from './connections.ts'
 import type { FilesTable } from './files.ts'
 import type {
@@ -58,6 +64,7 @@ export interface Database {
   audit_events: AuditEventsTable
   audit_counts: AuditCountsTable
   storage_moves: StorageMovesTable
+  checkpoint_folders: CheckpointFoldersTable
   rules: RulesTable
   label_rules: RulesTable
   workflows: WorkflowsTable

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { constants } from 'node:fs'
-import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import { mkdir, open, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { DomainError } from '../errors.ts'
 
 /** The file of a checkpoint. `seq` is the number in the name of the file. */
 export interface KeptFile {
@@ -10,11 +11,11 @@ export interface KeptFile {
 }
 
 /**
- * A file or the folder of the organization exists, but cannot be read. `seq` is 0 if it is the folder. The message does
- * not name the path, because members of the organization see the message.
+ * The file with the name of the newest checkpoint is not one that the service has written. The message does not name
+ * the path, because members of the organization see the message.
  */
-export class UnreadableFile extends Error {
-  override readonly name = 'UnreadableFile'
+export class WrongFile extends Error {
+  override readonly name = 'WrongFile'
   readonly seq: number
 
   constructor(seq: number, reason: string) {
@@ -23,12 +24,26 @@ export class UnreadableFile extends Error {
   }
 }
 
+/** An error of the disk says nothing about the audit log. */
+const unreadable = (code: string): DomainError =>
+  new DomainError(
+    'unavailable',
+    `the kept checkpoint cannot be read (${code}), so nothing was compared: try again, or check AUDIT_CHECKPOINT_DIR`,
+  )
+
+const codeOf = (error: unknown): string | undefined => (error as NodeJS.ErrnoException).code
+
 const nameOf = (seq: number): string => `${String(seq).padStart(15, '0')}.note`
 const notes = /^(\d{15})\.note$/
 /** The ending of a file that is not complete yet. */
 const unfinished = '.new'
 /** An unfinished file that is older than this was left by a crash. */
 const leftMilliseconds = 10 * 60_000
+/** The name of the only file in this folder is the id of the whole folder. */
+const markFolder = 'folder-id'
+const mark = /^[0-9a-f-]{36}$/
+const markText =
+  'The name of this file is the id of this folder of checkpoints. Do not remove it: see docs/operations.md.\n'
 const mostBytes = 64 * 1024
 const mostTries = 20
 
@@ -37,6 +52,9 @@ const mostTries = 20
  * newest checkpoint, and sometimes earlier ones. The name of each file is the `seq` of the checkpoint. Several
  * processes may write at the same time. Checkpoints with different `seq` have different file names, so a smaller
  * checkpoint never replaces a larger one.
+ *
+ * The folder also has a mark, the file in `folder-id`. Without this mark the folder is new, or the disk of
+ * the folder is not mounted.
  */
 export class CheckpointFolder {
   readonly #path: string
@@ -45,7 +63,23 @@ export class CheckpointFolder {
     this.#path = path
   }
 
-  /** Returns the file with the largest `seq`; null if there is none. Throws UnreadableFile. */
+  /** Returns the id of the folder; null if the folder has no mark. Throws `unavailable`. */
+  async id(): Promise<string | null> {
+    // Processes that start together can each make a mark. All of them use the first one.
+    const marks = (await namesIn(join(this.#path, markFolder))).filter((name) => mark.test(name))
+    return marks.toSorted()[0] ?? null
+  }
+
+  /** Marks the folder with a new id. Returns its id. */
+  async mark(): Promise<string> {
+    const folder = join(this.#path, markFolder)
+    await mkdir(folder, { recursive: true, mode: 0o700 })
+    const made = randomUUID()
+    await writeFile(join(folder, made), markText, { flag: 'wx', mode: 0o600 })
+    return (await this.id()) ?? made
+  }
+
+  /** Returns the file with the largest `seq`; null if there is none. Throws WrongFile and `unavailable`. */
   async newest(organizationId: string): Promise<KeptFile | null> {
     const folder = this.#folderOf(organizationId)
     for (let tries = 0; ; tries += 1) {
@@ -54,10 +88,10 @@ export class CheckpointFolder {
       try {
         return { seq, text: await textOf(join(folder, nameOf(seq))) }
       } catch (error) {
-        const { code, message } = error as NodeJS.ErrnoException
+        const code = codeOf(error)
+        if (code === undefined) throw new WrongFile(seq, (error as Error).message)
         // Another process has made a newer file, and has removed this one.
-        if (code === 'ENOENT' && tries < mostTries) continue
-        throw new UnreadableFile(seq, code ?? message)
+        if (code !== 'ENOENT' || tries >= mostTries) throw unreadable(code)
       }
     }
   }
@@ -107,9 +141,9 @@ async function namesIn(folder: string): Promise<readonly string[]> {
   try {
     return await readdir(folder)
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
+    const code = codeOf(error)
     if (code === 'ENOENT') return []
-    throw new UnreadableFile(0, code ?? 'unknown error')
+    throw unreadable(code ?? 'unknown error')
   }
 }
 

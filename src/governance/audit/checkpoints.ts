@@ -1,12 +1,14 @@
-import { headsAfter } from '../../db/queries/audit/list-heads.ts'
+import { headsAfter, type HeadOfChain } from '../../db/queries/audit/list-heads.ts'
 import { readEnd, type EndRow } from '../../db/queries/audit/read-end.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Log } from '../../shared/log.ts'
 import { DomainError, notFound } from '../errors.ts'
+import type { AuditAlarms } from './alarms.ts'
 import { checkpointKeys, type Checkpoint } from './checkpoint.ts'
-import { CheckpointFolder, UnreadableFile } from './checkpoint-folder.ts'
-import { headProblem, keptProblem, lostOf, lostProblem, type Kept } from './end-problems.ts'
+import { CheckpointFolder, WrongFile } from './checkpoint-folder.ts'
+import { headProblem, keptProblem, lostOf, lostProblem, type Expected, type Kept } from './end-problems.ts'
 import type { ChainPosition } from './entry.ts'
+import { KeptPlaces } from './kept-places.ts'
 import { KnownHeads } from './known-heads.ts'
 import { WrongNote } from './signed-note.ts'
 
@@ -28,13 +30,14 @@ export interface CheckpointsOptions {
   /** Is null if checkpoints are only logged. */
   readonly folder: string | null
   readonly log: Log
-  /**
-   * Is called if the chain does not match its kept checkpoint, or if the head of the chain does not match its last
-   * entry. Is also called if the kept checkpoint is not correctly signed.
-   */
-  readonly onConflict: (organizationId: string, problem: string) => void
+  readonly alarms: AuditAlarms
   /** Returns milliseconds. The default is `performance.now`. */
   readonly clock?: () => number
+}
+
+/** The head of a chain. `isWhole` is false if the chain was read and lacks this entry. */
+interface Head extends Checkpoint {
+  readonly isWhole?: boolean
 }
 
 /** The files of one chain cannot be read or written. The checkpoints of other chains can be kept. */
@@ -42,17 +45,21 @@ class ChainFailure extends Error {
   override readonly name = 'ChainFailure'
 }
 
+/** Makes an error of the disk an error of this chain alone. */
+const failureOf =
+  (organizationId: string) =>
+  (error: unknown): never => {
+    if (!(error instanceof DomainError)) throw error
+    throw new ChainFailure(`the checkpoint of ${organizationId} was not kept: ${error.message}`)
+  }
+
 const isOfOneChain = (error: unknown): boolean => error instanceof ChainFailure
 
 /** A process remembers at most this many chains that have grown. A sweep finds the other chains. */
 const mostNoted = 50_000
-/** Milliseconds between two alarms of the same chain. */
-const alarmEvery = 60_000
-/** With more chains than this, some alarms come more often. */
-const mostAlarmed = 10_000
 const atOnce = 8
-/** Codes of system errors that say nothing about the file. */
-const passing: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'EAGAIN', 'ENOMEM', 'ETIMEDOUT'])
+/** A round looks at most at this many chains in alarm. */
+const mostLookedAt = 500
 /** A round of a sweep reads at most this many pages of chains. */
 const pagesInRound = 4
 const chainsInPage = 500
@@ -68,10 +75,9 @@ export class Checkpoints {
   readonly #options: CheckpointsOptions
   readonly #keys: ReturnType<typeof checkpointKeys>
   readonly #folder: CheckpointFolder | null
+  readonly #places: KeptPlaces | null
   readonly #clock: () => number
   readonly #heads = new KnownHeads()
-  /** The time of the last alarm of a chain. */
-  readonly #alarmedAt = new Map<string, number>()
   #noted = new Map<string, ChainPosition>()
   #sweepAt = -Infinity
   #sweptTo = ''
@@ -80,6 +86,7 @@ export class Checkpoints {
     this.#options = options
     this.#keys = checkpointKeys(options.encryptionKeys)
     this.#folder = options.folder === null ? null : new CheckpointFolder(options.folder)
+    this.#places = this.#folder === null ? null : new KeptPlaces(options.db, this.#folder)
     this.#clock = options.clock ?? (() => performance.now())
   }
 
@@ -96,7 +103,7 @@ export class Checkpoints {
   note(organizationId: string, head: ChainPosition, base: ChainPosition): void {
     const lost = this.#heads.commit(organizationId, base, head)
     const problem = lostProblem(lost, base)
-    if (problem !== null) this.alarm(organizationId, problem)
+    if (problem !== null) this.#options.alarms.raise(organizationId, 'end', problem)
     this.#setNoted(organizationId, lost ?? head)
   }
 
@@ -107,26 +114,17 @@ export class Checkpoints {
     else this.#sweepAt = -Infinity
   }
 
-  /** Reports a chain that does not match what is known of it. Reports each chain at most once a minute. */
-  alarm(organizationId: string, problem: string): void {
-    const now = this.#clock()
-    if (now - (this.#alarmedAt.get(organizationId) ?? -Infinity) < alarmEvery) return
-    if (this.#alarmedAt.size >= mostAlarmed) this.#alarmedAt.clear()
-    this.#alarmedAt.set(organizationId, now)
-    this.#options.onConflict(organizationId, problem)
-  }
-
   /**
    * Keeps a checkpoint of each chain that has grown since the last round. If this fails for a chain, the next round
-   * tries this chain again. Throws the first error at the end of the round. With `sweep`, also goes on with a sweep. A
-   * sweep finds chains whose newest head no process has noted, for example because of a crash.
+   * tries this chain again. Throws the first error at the end of the round. With `sweep`, also looks at chains in alarm
+   * again, and goes on with a sweep. A sweep finds chains whose newest head no process has noted, for example because of a crash.
    */
   async keep({ sweep = false }: { readonly sweep?: boolean } = {}): Promise<void> {
     const noted = this.#noted
     this.#noted = new Map()
     const heads = [...noted].map(([organizationId, head]) => ({ organizationId, ...head }))
     const errors = await this.#keepAll(heads)
-    if (sweep && this.#folder !== null) errors.push(...(await this.#sweep()))
+    if (sweep && this.#folder !== null) errors.push(...(await this.#lookAgain()), ...(await this.#sweep()))
     if (errors.length === 0) return
     this.#options.log.warn({ failed: errors.length }, 'checkpoints of audit logs were not kept')
     throw errors[0]
@@ -134,28 +132,32 @@ export class Checkpoints {
 
   /**
    * Returns the kept checkpoint of a chain; null if there is none. Call this function before you read the chain.
-   * Otherwise the checkpoint can have more entries than the chain that you have read.
+   * Otherwise the checkpoint can have more entries than the chain that you have read. Throws `unavailable` if the disk
+   * fails, because then the folder says nothing about the chain.
    */
   async kept(organizationId: string): Promise<Kept | null> {
     let seq = 0
     try {
-      const file = await this.#folder?.newest(organizationId)
-      if (file === undefined || file === null) return null
+      const first = await this.#folder?.newest(organizationId)
+      const problem = first === null ? await this.#places?.loss(organizationId) : null
+      // Another process may have made the first file after it was looked for.
+      const file = typeof problem === 'string' ? await this.#folder?.newest(organizationId) : first
+      if (file === undefined || file === null) return typeof problem === 'string' ? { seq, problem } : null
       seq = file.seq
       const opened = this.#keys.open(organizationId, file.text)
       if (opened.seq !== seq) throw new WrongNote(`it names ${opened.seq} entries`)
       return { seq, hash: opened.hash, note: file.text, isCurrent: opened.isCurrent }
     } catch (error) {
-      if (error instanceof WrongNote) return { seq, problem: error.message, isUnreadable: false }
-      if (!(error instanceof UnreadableFile)) throw error
-      if (passing.has(error.message))
-        throw new DomainError(
-          'unavailable',
-          `the kept checkpoint cannot be read now (${error.message}): try again`,
-        )
-      const problem = `its file cannot be read (${error.message})`
-      return { seq: error.seq, problem, isUnreadable: true }
+      if (error instanceof WrongNote) return { seq, problem: error.message }
+      if (error instanceof WrongFile) return { seq: error.seq, problem: error.message }
+      throw error
     }
+  }
+
+  /** Returns what a verification of this chain compares it with. Throws `unavailable` as `kept` does. */
+  async expected(organizationId: string): Promise<Expected> {
+    const known = this.#heads.of(organizationId)
+    return { kept: await this.kept(organizationId), known }
   }
 
   /**
@@ -171,6 +173,7 @@ export class Checkpoints {
     const head = { seq: row.seq, hash: row.hash }
     const contradicted = keptProblem(kept, row)
     const problem = contradicted ?? headProblem(row) ?? lostProblem(lostOf(known, row), row)
+    this.#report(organizationId, problem)
     // A kept checkpoint that the chain contradicts makes the check of an export fail. Another one could pass.
     const proof = contradicted !== null && kept !== null && 'note' in kept ? kept.note : null
     if (problem !== null) return { head, note: proof, problem }
@@ -183,10 +186,10 @@ export class Checkpoints {
    * only because of their own files, the cause is an outage. Then the remaining chains are left to the next round. The
    * next round tries the chains that failed last, so they never stop the other chains.
    */
-  async #keepAll(heads: readonly Checkpoint[]): Promise<unknown[]> {
+  async #keepAll(heads: readonly Head[]): Promise<unknown[]> {
     const errors: unknown[] = []
-    const failed: Checkpoint[] = []
-    let left: readonly Checkpoint[] = []
+    const failed: Head[] = []
+    let left: readonly Head[] = []
     for (let at = 0; at < heads.length; at += atOnce) {
       const some = heads.slice(at, at + atOnce)
       const results = await Promise.allSettled(some.map((head) => this.#keepOne(head)))
@@ -202,26 +205,30 @@ export class Checkpoints {
     return errors
   }
 
-  async #keepOne(head: Checkpoint): Promise<void> {
+  #report(organizationId: string, problem: string | null): void {
+    const { alarms } = this.#options
+    if (problem === null) alarms.settle(organizationId, 'end')
+    else alarms.raise(organizationId, 'end', problem)
+  }
+
+  async #keepOne({ isWhole = true, ...head }: Head): Promise<void> {
     const { organizationId, seq, hash } = head
-    const { log } = this.#options
+    const { log, alarms } = this.#options
     if (this.#folder === null) {
       const note = this.#keys.sign(head)
       log.info({ organization_id: organizationId, seq, checkpoint: note }, 'checkpoint of the audit log')
       return
     }
-    const kept = await this.kept(organizationId)
-    if (kept !== null && 'problem' in kept && kept.isUnreadable)
-      throw new ChainFailure(`the kept checkpoint of ${organizationId} cannot be compared: ${kept.problem}`)
+    const kept = await this.kept(organizationId).catch(failureOf(organizationId))
     const isKept = kept !== null && 'note' in kept && kept.seq === seq && kept.hash === hash
-    if (isKept && kept.isCurrent) return
+    if (isKept && kept.isCurrent && isWhole && !alarms.has(organizationId))
+      return this.#places?.remember(organizationId)
     const known = this.#heads.of(organizationId)
     const row = await this.#readEnd(organizationId, kept, known)
     if (row === null) return
     const problem = keptProblem(kept, row) ?? headProblem(row)
     const lost = lostOf(known, row)
-    const reason = problem ?? lostProblem(lost, row)
-    if (reason !== null) this.alarm(organizationId, reason)
+    this.#report(organizationId, problem ?? lostProblem(lost, row))
     if (problem !== null) return
     // The checkpoint of lost entries is the proof that they existed. So it is kept, but none of the entries after them.
     const newest = lost === null ? head : { organizationId, ...lost }
@@ -232,11 +239,33 @@ export class Checkpoints {
 
   async #add(head: Checkpoint, checked: number): Promise<void> {
     const { organizationId, seq } = head
+    // A folder that has a checkpoint of this chain is in use, also without a mark.
+    if (checked === 0) await this.#places?.requireOpen()
     try {
       await this.#folder?.add(organizationId, { seq, text: this.#keys.sign(head) }, checked)
     } catch (error) {
       throw new ChainFailure(`the checkpoint of ${organizationId} was not kept: ${(error as Error).message}`)
     }
+    await this.#places?.remember(organizationId)
+  }
+
+  /** Looks whether the ends of chains in alarm are right by now. Returns the errors. */
+  async #lookAgain(): Promise<unknown[]> {
+    const errors: unknown[] = []
+    for (const organizationId of this.#options.alarms.wrongEnds(mostLookedAt))
+      await this.end(organizationId).catch((error: unknown) => errors.push(error))
+    return errors
+  }
+
+  /** Keeps the checkpoints of these chains, and returns the errors. */
+  keepChains(rows: readonly HeadOfChain[]): Promise<unknown[]> {
+    const heads = rows.map(({ organization_id: organizationId, is_whole: isWhole, seq, hash }) => ({
+      organizationId,
+      isWhole,
+      seq,
+      hash,
+    }))
+    return this.#keepAll(heads)
   }
 
   /** Goes on with the sweep over all chains, and reads the next few pages. Returns the errors. */
@@ -245,11 +274,7 @@ export class Checkpoints {
     const errors: unknown[] = []
     for (let pages = 0; pages < pagesInRound; pages += 1) {
       const { rows } = await headsAfter(this.#sweptTo, chainsInPage).execute(this.#options.db)
-      errors.push(
-        ...(await this.#keepAll(
-          rows.map(({ organization_id, ...head }) => ({ organizationId: organization_id, ...head })),
-        )),
-      )
+      errors.push(...(await this.keepChains(rows)))
       this.#sweptTo = rows.at(-1)?.organization_id ?? ''
       if (rows.length === chainsInPage) continue
       this.#sweptTo = ''

@@ -11,14 +11,17 @@ export type Kept =
       readonly isCurrent: boolean
     }
   | {
+      /** Is 0 if the folder has no checkpoint of the chain any more. */
       readonly seq: number
       readonly problem: string
-      /**
-       * True if the file could not be read, perhaps only for a while. False if the file is not a correctly signed
-       * checkpoint.
-       */
-      readonly isUnreadable: boolean
     }
+
+/** What a verification compares a chain with. Must be read before the chain. */
+export interface Expected {
+  readonly kept: Kept | null
+  /** Heads that this process has committed or signed. */
+  readonly known: readonly ChainPosition[]
+}
 
 /** Returns the last head that this process knew before it read the end, and that the chain lacks. */
 export const lostOf = (known: readonly ChainPosition[], end: EndRow): ChainPosition | null =>
@@ -37,7 +40,10 @@ export function lostProblem(lost: ChainPosition | null, end: ChainPosition): str
  */
 export function keptProblem(kept: Kept | null, end: EndRow): string | null {
   if (kept === null) return null
-  if ('problem' in kept) return `the kept checkpoint of ${kept.seq} entries cannot be used: ${kept.problem}`
+  if ('problem' in kept)
+    return kept.seq === 0
+      ? kept.problem
+      : `the kept checkpoint of ${kept.seq} entries cannot be used: ${kept.problem}`
   if (kept.seq > end.seq || (kept.seq > 0 && end.kept_hash === null))
     return `the chain is cut: its kept checkpoint has ${kept.seq} entries`
   if (kept.seq > 0 && end.kept_hash !== kept.hash)

@@ -1,6 +1,7 @@
 import pg from 'pg'
 import { notFound } from '../errors.ts'
-import type { Kept } from './end-problems.ts'
+import type { ChainPosition } from './entry.ts'
+import type { Expected, Kept } from './end-problems.ts'
 import { ChainChecker, type Mismatch, type StoredHead } from './verify-entry.ts'
 
 /** The answer of the verify operation. */
@@ -19,15 +20,15 @@ export interface Verification {
 }
 
 /**
- * Verifies an organization's chain over this connection. Also compares the chain with `kept`, the checkpoint that is
- * kept outside the database and was read before this call. Reads from one snapshot, so it does not see entries that are
+ * Verifies an organization's chain over this connection. Also compares the chain with `expected`, which was
+ * read before this call. Reads from one snapshot, so it does not see entries that are
  * appended later. Uses constant memory. Throws `not_found` for an unknown organization. The caller must close the
  * connection afterwards, because the transaction stays open. After a mismatch, the query is also still running.
  */
 export async function verifyOver(
   client: pg.ClientBase,
   organizationId: string,
-  kept: Kept | null = null,
+  { kept, known }: Expected = { kept: null, known: [] },
 ): Promise<Verification> {
   const started = performance.now()
   await client.query('begin isolation level repeatable read read only')
@@ -35,7 +36,10 @@ export async function verifyOver(
   const checker = new ChainChecker(organizationId)
   const wrong = (await firstMismatch(client, organizationId, checker)) ?? checker.end(head)
   const beside =
-    wrong === null && kept !== null ? await againstKept(client, organizationId, kept, head) : null
+    wrong === null
+      ? ((kept === null ? null : await againstKept(client, organizationId, kept, head)) ??
+        (await againstKnown(client, organizationId, known, head)))
+      : null
   const mismatch = wrong ?? beside
   return {
     valid: mismatch === null,
@@ -58,26 +62,51 @@ async function againstKept(
   kept: Kept,
   head: StoredHead,
 ): Promise<Mismatch | null> {
-  const differs = (seq: number, id: string | null, expected: string, found: string): Mismatch => ({
-    seq,
-    id,
-    reason: 'checkpoint',
-    expected,
-    found,
-  })
   if ('problem' in kept)
     return differs(head.seq, null, 'a kept checkpoint that this service has signed', kept.problem)
   if (kept.seq > head.seq)
     return differs(head.seq + 1, null, `${kept.seq} entries, by the kept checkpoint`, `${head.seq} entries`)
-  if (kept.seq === 0) return null
+  return entryDiffers(client, organizationId, kept)
+}
+
+/** Compares a chain with the heads that the process had committed or signed before. */
+async function againstKnown(
+  client: pg.ClientBase,
+  organizationId: string,
+  known: readonly ChainPosition[],
+  head: StoredHead,
+): Promise<Mismatch | null> {
+  const last = known.at(-1)
+  if (last !== undefined && last.seq > head.seq)
+    return differs(
+      head.seq + 1,
+      null,
+      `${last.seq} entries, which this process has committed or signed`,
+      `${head.seq} entries`,
+    )
+  for (const each of known) {
+    const mismatch = await entryDiffers(client, organizationId, each)
+    if (mismatch !== null) return mismatch
+  }
+  return null
+}
+
+function differs(seq: number, id: string | null, expected: string, found: string): Mismatch {
+  return { seq, id, reason: 'checkpoint', expected, found }
+}
+
+async function entryDiffers(
+  client: pg.ClientBase,
+  organizationId: string,
+  { seq, hash }: ChainPosition,
+): Promise<Mismatch | null> {
+  if (seq === 0) return null
   const { rows } = await client.query<{ id: string; hash: string }>(
     'select id, hash from audit_events where organization_id = $1 and seq = $2',
-    [organizationId, kept.seq],
+    [organizationId, seq],
   )
   const entry = rows[0]
-  return entry?.hash === kept.hash
-    ? null
-    : differs(kept.seq, entry?.id ?? null, kept.hash, entry?.hash ?? 'no entry')
+  return entry?.hash === hash ? null : differs(seq, entry?.id ?? null, hash, entry?.hash ?? 'no entry')
 }
 
 type StoredRow = readonly [canonical: string, hash: string]

@@ -3,7 +3,7 @@ import { parentPort } from 'node:worker_threads'
 import pg from 'pg'
 import { isConnectionError } from '../../db/errors.ts'
 import { DomainError } from '../errors.ts'
-import type { Kept } from './end-problems.ts'
+import type { Expected } from './end-problems.ts'
 import { verifyOver, type Verification } from './verify-chain.ts'
 
 /*
@@ -15,8 +15,8 @@ export interface VerifyRequest {
   readonly databaseUrl: string
   readonly appRole: string
   readonly organizationId: string
-  /** The kept checkpoint of the chain. It was read before this request was made. */
-  readonly kept?: Kept | null
+  /** Was read before this request was made. */
+  readonly expected?: Expected
 }
 
 /**
@@ -35,7 +35,7 @@ async function answer(request: VerifyRequest): Promise<VerifyAnswer> {
   client.on('error', () => undefined) // the query in flight fails with the same error
   try {
     await client.connect()
-    return { result: await verifyOver(client, request.organizationId, request.kept) }
+    return { result: await verifyOver(client, request.organizationId, request.expected) }
   } catch (error) {
     if (error instanceof DomainError) return { code: error.code, message: error.message }
     if (isConnectionError(error))

@@ -7,7 +7,7 @@ import { hashOf } from '../../shared/canonical-json.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import type { Page, PageRequest } from '../page.ts'
 import { violates } from '../../db/errors.ts'
-import { DomainError, notFound } from '../errors.ts'
+import { DomainError } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { growAs, grownEntry } from '../limits/storage.ts'
@@ -146,7 +146,7 @@ export async function changeToolPolicy(
         .where('role', '=', patch.role ?? '')
         .returningAll()
         .executeTakeFirst()
-      if (row === undefined) throw notFound('tool policy', tool)
+      if (row === undefined) throw noPolicy(tool, patch.role)
       refuseNoEffect(tool, row, `; or delete the policy with \`DELETE ${pathOf(caller, tool, patch.role)}\``)
       // It must be possible to block a tool even if `storage_mb` is exceeded, although a long audit entry is then
       // refused. So the audit entry contains long `restrictions` only if the patch contains `restrictions`.
@@ -169,7 +169,7 @@ export async function deleteToolPolicy(
       .where('role', '=', ofRole ?? '')
       .returningAll()
       .executeTakeFirst()
-    if (row === undefined) throw notFound('tool policy', tool)
+    if (row === undefined) throw noPolicy(tool, ofRole)
     await saved(tx, caller, 'deleted', row)
   })
 }
@@ -224,3 +224,8 @@ function toolPolicyView(row: Selectable<ToolPoliciesTable>): ToolPolicyView {
     updated_at: row.updated_at.toISOString(),
   }
 }
+
+const noPolicy = (tool: string, ofRole: Role | undefined): DomainError =>
+  ofRole === undefined
+    ? new DomainError('not_found', `the organization has no policy for \`${tool}\` without a role`)
+    : new DomainError('not_found', `role \`${ofRole}\` has no policy for \`${tool}\``)

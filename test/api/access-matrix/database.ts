@@ -1,8 +1,8 @@
 import type { Pool } from 'pg'
 import type { Context } from '../../../src/governance/context.ts'
 
-/** Tables that change without any request, or with every request: heartbeats and request counters. */
-const alive = ['process_heartbeats', 'request_windows']
+/** Tables that change without any request, or with every request: heartbeats, request counters, kept checkpoints. */
+const alive = ['process_heartbeats', 'request_windows', 'checkpoint_folders']
 /** Columns that only record the use of an object. */
 const notes = ['last_used_at']
 

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach } from '@jest/globals'
 import { createDatabase, createPool } from '../../../src/db/connect.ts'
+import { AuditAlarms } from '../../../src/governance/audit/alarms.ts'
 import { Checkpoints, type CheckpointsOptions } from '../../../src/governance/audit/checkpoints.ts'
 import { createLog } from '../../../src/shared/log.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/stack.ts'
@@ -35,6 +36,9 @@ export function eachWithFolder(): void {
   })
 }
 
+/** The folder with the checkpoints of all organizations. */
+export const wholeFolder = (): string => folder
+
 /** The encryption key of the processes. */
 export const key = randomBytes(32)
 const log = createLog({ level: 'silent', process: 'test', processId: 'test', folder: null })
@@ -43,12 +47,14 @@ const log = createLog({ level: 'silent', process: 'test', processId: 'test', fol
 export function startProcess(options: Partial<CheckpointsOptions> = {}) {
   const conflicts: string[] = []
   const pool = createPool({ url: database.appUrl, max: 2 })
+  const alarms = new AuditAlarms({ onAlarm: (_organization, problem) => conflicts.push(problem) })
+  const db = createDatabase(pool)
   const checkpoints = new Checkpoints({
-    db: createDatabase(pool),
+    db,
     encryptionKeys: [key],
     folder,
     log,
-    onConflict: (_organization, problem) => conflicts.push(problem),
+    alarms,
     ...options,
   })
   const { combiner, close } = openCombiner(database.appUrl, {
@@ -58,7 +64,7 @@ export function startProcess(options: Partial<CheckpointsOptions> = {}) {
   const append = async (count: number, of = organizationId): Promise<void> => {
     for (let entry = 0; entry < count; entry += 1) await combiner.join(of, appendMarked, `${entry}`)
   }
-  return { checkpoints, conflicts, append }
+  return { checkpoints, conflicts, alarms, append, combiner, db }
 }
 
 export const filesOf = (of = organizationId): string[] => readdirSync(join(folder, of))
@@ -67,18 +73,25 @@ export const pathOf = (seq: number): string => join(folder, organizationId, file
 
 /** Verifies the chain against the kept checkpoint that this process reads. */
 export async function verifyWith(checkpoints: Checkpoints) {
-  const kept = await checkpoints.kept(organizationId)
-  return verifier.verify({ databaseUrl: database.appUrl, appRole: 'countersign_app', organizationId, kept })
+  const expected = await checkpoints.expected(organizationId)
+  return verifier.verify({
+    databaseUrl: database.appUrl,
+    appRole: 'countersign_app',
+    organizationId,
+    expected,
+  })
 }
 
 /** Deletes the entries after `seq` as a superuser, and sets the head back. */
 export function cut(seq: number): Promise<unknown> {
   return query(database.adminUrl, async (client) => {
     await client.query('alter table audit_events disable trigger all')
-    await client.query('delete from audit_events where seq > $1', [seq])
+    const chain = [organizationId, seq]
+    await client.query('delete from audit_events where organization_id = $1 and seq > $2', chain)
     await client.query(
-      'update chain_head set seq = $1, hash = (select hash from audit_events where seq = $1)',
-      [seq],
+      `update chain_head set seq = $2, hash = (select hash from audit_events where organization_id = $1 and seq = $2)
+       where organization_id = $1`,
+      chain,
     )
     await client.query('alter table audit_events enable trigger all')
   })

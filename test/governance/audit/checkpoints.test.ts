@@ -64,6 +64,18 @@ describe('a kept checkpoint', () => {
 })
 
 describe('a superuser who cuts the end of the chain and sets the head back', () => {
+  test('is noticed by a sweep also if the head still names them', async () => {
+    const { append, checkpoints, conflicts } = startProcess()
+    await append(10)
+    await checkpoints.keep()
+    await asSuperuser(async (client) => {
+      await client.query('alter table audit_events disable trigger all')
+      await client.query('delete from audit_events where seq > 7')
+    })
+    await checkpoints.keep({ sweep: true })
+    expect(conflicts).toEqual(['the chain is cut: its kept checkpoint has 10 entries'])
+  })
+
   const shorter = {
     seq: 8,
     id: null,
@@ -134,6 +146,27 @@ describe('a superuser who cuts the end of the chain and sets the head back', () 
 
 describe('a superuser who cuts entries that have no kept checkpoint yet', () => {
   const lost = ['the chain is cut: this process has committed or signed 10 entries']
+
+  test('is noticed by verification in this process', async () => {
+    const { append, checkpoints } = startProcess()
+    await append(10)
+    await cut(7)
+    expect(await verifyWith(checkpoints)).toMatchObject({
+      valid: false,
+      entries: 7,
+      first_mismatch: {
+        seq: 8,
+        reason: 'checkpoint',
+        expected: '10 entries, which this process has committed or signed',
+        found: '7 entries',
+      },
+    })
+    await startProcess().append(5)
+    expect(await verifyWith(checkpoints)).toMatchObject({
+      valid: false,
+      first_mismatch: { seq: 10, id: expect.stringMatching(/^evt_/), reason: 'checkpoint' },
+    })
+  })
 
   test('is noticed by the next commit of the process, and the old checkpoint is kept as the proof', async () => {
     const { append, checkpoints, conflicts } = startProcess()

@@ -244,3 +244,17 @@ test('a second policy of a tool is a conflict that names how to change the first
     await deleteToolPolicy(engine.context, engine.caller('owner'), 'memory_set', 'admin')
   }
 })
+
+test('a policy that does not exist is refused with the role that has none', async () => {
+  const owner = engine.caller('owner')
+  for (const [role, message] of [
+    [undefined, 'the organization has no policy for `memory_get` without a role'],
+    ['viewer', 'role `viewer` has no policy for `memory_get`'],
+  ] as const) {
+    const refusal = { code: 'not_found', message }
+    await expect(deleteToolPolicy(engine.context, owner, 'memory_get', role)).rejects.toMatchObject(refusal)
+    await expect(
+      changeToolPolicy(engine.context, owner, 'memory_get', { allowed: true, ...(role && { role }) }),
+    ).rejects.toMatchObject(refusal)
+  }
+})

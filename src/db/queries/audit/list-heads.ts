@@ -4,6 +4,8 @@ export interface HeadOfChain {
   readonly organization_id: string
   readonly seq: number
   readonly hash: string
+  /** Whether the chain has this entry. */
+  readonly is_whole: boolean
 }
 
 /**
@@ -11,8 +13,9 @@ export interface HeadOfChain {
  * and selects at most `most` heads.
  */
 export const headsAfter = (after: string, most: number): RawBuilder<HeadOfChain> => sql`
-  select organization_id, seq, hash
-  from chain_head
-  where organization_id > ${after} and seq > 0
-  order by organization_id
+  select h.organization_id, h.seq, h.hash, e.hash is not distinct from h.hash as is_whole
+  from chain_head h
+  left join audit_events e on e.organization_id = h.organization_id and e.seq = h.seq
+  where h.organization_id > ${after} and h.seq > 0
+  order by h.organization_id
   limit ${most}`

@@ -1,0 +1,115 @@
+import type { Db } from '../../db/schema/index.ts'
+import type { Config } from '../../shared/config.ts'
+import { DomainError, notFound } from '../errors.ts'
+import { CheckpointFolder } from './checkpoint-folder.ts'
+import type { Checkpoints } from './checkpoints.ts'
+import type { Combiner } from './combiner.ts'
+
+export interface Acceptance {
+  readonly folder_id: string
+  /** The organizations whose audit log goes on without its earlier checkpoint in this folder. */
+  readonly accepted: readonly string[]
+}
+
+/** The services that an acceptance needs. */
+interface Accepting {
+  readonly combiner: Combiner
+  readonly config: Pick<Config, 'checkpointFolder'>
+  readonly db: Db
+  readonly checkpoints: Checkpoints
+}
+
+const organizationsInPage = 500
+
+/**
+ * Accepts that the folder of checkpoints has lost the checkpoint of this organization, or of all organizations if
+ * `organizationId` is null. Each accepted audit log gets an entry, and a new checkpoint of its present end. A checkpoint
+ * that the folder still has stays. After a crash, the next call does the rest.
+ *
+ * Throws `not_found` for an unknown organization. Throws `conflict` if there is no folder, if the folder still has the
+ * checkpoint of this organization, or if the folder is new and only one organization is named.
+ */
+export async function acceptCheckpoints(
+  context: Accepting,
+  organizationId: string | null,
+): Promise<Acceptance> {
+  const path = context.config.checkpointFolder
+  if (path === null)
+    throw new DomainError('conflict', 'AUDIT_CHECKPOINT_DIR is not set: set it as for the service')
+  const folder = new CheckpointFolder(path)
+  const id = await folder.id()
+  if (organizationId !== null) await requireLost(context, folder, id, organizationId)
+  const accepted: string[] = []
+  const accept = async (each: string): Promise<void> => {
+    await acceptOne(context, each, id)
+    accepted.push(each)
+  }
+  if (organizationId !== null) await accept(organizationId)
+  else await eachKept(context, id, async (each) => (await folder.newest(each)) ?? accept(each))
+  // The mark comes last. Before it, the service says that the folder is lost.
+  const folderId = id ?? (await folder.mark())
+  await context.checkpoints.keep()
+  return { folder_id: folderId, accepted }
+}
+
+async function requireLost(
+  { db }: Accepting,
+  folder: CheckpointFolder,
+  id: string | null,
+  organizationId: string,
+): Promise<void> {
+  const known = await db
+    .selectFrom('organizations')
+    .select('id')
+    .where('id', '=', organizationId)
+    .executeTakeFirst()
+  if (known === undefined) throw notFound('organization', organizationId)
+  if (id === null)
+    throw new DomainError('conflict', 'the whole folder of checkpoints is new: accept it with `--all`')
+  if ((await folder.newest(organizationId)) !== null)
+    throw new DomainError(
+      'conflict',
+      `the folder has a checkpoint of \`${organizationId}\`: move its folder to another place first, and keep it`,
+    )
+}
+
+/** Calls `work` for each organization that has had a checkpoint: in this folder, or in any folder if this one is new. */
+async function eachKept(
+  { db }: Accepting,
+  id: string | null,
+  work: (organizationId: string) => Promise<unknown>,
+): Promise<void> {
+  for (let after = ''; ;) {
+    const rows = await db
+      .selectFrom('checkpoint_folders')
+      .select('organization_id')
+      .distinct()
+      .where('organization_id', '>', after)
+      .$if(id !== null, (query) => query.where('folder_id', '=', id as string))
+      .orderBy('organization_id')
+      .limit(organizationsInPage)
+      .execute()
+    for (const { organization_id } of rows) await work(organization_id)
+    const last = rows.at(-1)
+    if (last === undefined) return
+    after = last.organization_id
+  }
+}
+
+function acceptOne({ combiner }: Accepting, organizationId: string, id: string | null): Promise<void> {
+  return combiner.run(organizationId, 'org.change', async (tx) => {
+    if (id !== null)
+      await tx.trx
+        .deleteFrom('checkpoint_folders')
+        .where('organization_id', '=', organizationId)
+        .where('folder_id', '=', id)
+        .execute()
+    tx.append({
+      eventType: 'organization.checkpoint_accepted',
+      action: 'update',
+      status: 'success',
+      actor: { type: 'system', id: 'accept-checkpoints' },
+      metadata: { folder_id: id },
+    })
+  })
+}

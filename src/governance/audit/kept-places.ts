@@ -1,0 +1,82 @@
+import { DomainError } from '../errors.ts'
+import type { Db } from '../../db/schema/index.ts'
+import type { CheckpointFolder } from './checkpoint-folder.ts'
+
+/*
+ * The database remembers for which organizations a folder has had a checkpoint (docs/decisions/0256). Without this
+ * memory, a folder that was emptied, or whose disk is not mounted, would look like a new one.
+ */
+
+/** The folder has lost the checkpoint of an organization. The sentence does not name the path. */
+const lostSentence =
+  'checkpoints of this audit log were kept, and AUDIT_CHECKPOINT_DIR has none of them any more'
+const notMounted = 'check that the disk of AUDIT_CHECKPOINT_DIR is mounted'
+const accept = 'or accept this with `npm run accept-checkpoints`'
+
+/** A process remembers at most this many organizations whose row exists. */
+const mostKnown = 50_000
+
+export class KeptPlaces {
+  readonly #db: Db
+  readonly #folder: CheckpointFolder
+  /** The organizations whose row exists. */
+  readonly #known = new Set<string>()
+
+  constructor(db: Db, folder: CheckpointFolder) {
+    this.#db = db
+    this.#folder = folder
+  }
+
+  /**
+   * Returns why it is wrong that the folder has no checkpoint of this organization; null if there was none before. A
+   * folder without a mark counts as lost for each organization that has had a checkpoint in any folder.
+   */
+  async loss(organizationId: string): Promise<string | null> {
+    const id = await this.#folder.id()
+    const row = await this.#db
+      .selectFrom('checkpoint_folders')
+      .select('folder_id')
+      .where('organization_id', '=', organizationId)
+      .$if(id !== null, (query) => query.where('folder_id', '=', id as string))
+      .limit(1)
+      .executeTakeFirst()
+    if (row === undefined) return null
+    return `${lostSentence}: ${id === null ? notMounted : 'bring its folder back'}, ${accept}`
+  }
+
+  /** Marks a new folder. Throws `unavailable` if the service has kept checkpoints, and none of them here. */
+  async requireOpen(): Promise<void> {
+    if ((await this.#open()) === null)
+      throw new DomainError(
+        'unavailable',
+        `AUDIT_CHECKPOINT_DIR is not a folder in which checkpoints were kept before: ${notMounted}, ${accept}`,
+      )
+  }
+
+  /** Returns the id of the folder. Returns null for a folder without a mark if the service has used another folder. */
+  async #open(): Promise<string | null> {
+    const id = await this.#folder.id()
+    if (id !== null) return id
+    const used = await this.#db
+      .selectFrom('checkpoint_folders')
+      .select('folder_id')
+      .limit(1)
+      .executeTakeFirst()
+    // Another process may have marked the folder after the mark was looked for.
+    return used === undefined ? this.#folder.mark() : this.#folder.id()
+  }
+
+  /** Remembers that the folder has a checkpoint of this organization. Call this after the file was written. */
+  async remember(organizationId: string): Promise<void> {
+    if (this.#known.has(organizationId)) return
+    const id = await this.#open()
+    if (id === null) return
+    await this.#db
+      .insertInto('checkpoint_folders')
+      .values({ organization_id: organizationId, folder_id: id })
+      .onConflict((conflict) => conflict.doNothing())
+      .execute()
+    if (this.#known.size >= mostKnown) this.#known.clear()
+    this.#known.add(organizationId)
+  }
+}

@@ -1,0 +1,18 @@
+import { acceptCheckpoints } from '../governance/audit/accept-checkpoints.ts'
+import { runOperatorProgram } from './operator-program.ts'
+
+/*
+ * `npm run accept-checkpoints -- ORGANIZATION|--all` accepts that the folder AUDIT_CHECKPOINT_DIR has lost checkpoints
+ * (docs/operations.md#checkpoints-of-audit-logs). `--all` also accepts a new folder.
+ */
+
+const [asked, ...rest] = process.argv.slice(2)
+if (asked === undefined || rest.length > 0 || (asked.startsWith('-') && asked !== '--all')) {
+  process.stderr.write('usage: npm run accept-checkpoints -- ORGANIZATION|--all\n')
+  process.exit(2)
+}
+await runOperatorProgram(async (context, say) => {
+  const acceptance = await acceptCheckpoints(context, asked === '--all' ? null : asked)
+  if (acceptance.accepted.length === 0) say('nothing to do: the folder has lost no checkpoint')
+  return acceptance
+})
