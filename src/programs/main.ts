@@ -6,6 +6,7 @@ import { createContext } from './create-context.ts'
 import type { Context } from '../governance/context.ts'
 import { migrate } from '../db/migrate.ts'
 import { bootstrapIdentities } from '../governance/people/bootstrap.ts'
+import { CheckpointFolder } from '../governance/audit/checkpoint-folder.ts'
 import { checkInstallation } from '../governance/upkeep/installation.ts'
 import { programFile } from '../stack/files.ts'
 import { startMailCatcher } from '../stack/mail-catcher.ts'
@@ -27,6 +28,7 @@ process.exit(
       worker: programFile('./worker', import.meta.url),
     },
     migrate,
+    markCheckpointFolder: (path) => new CheckpointFolder(path).mark(),
     startMailCatcher,
     checkDatabase: (env) => withContext(env, checkInstallation),
     bootstrapIdentities: (env, save) => withContext(env, (context) => bootstrapIdentities(context, save)),

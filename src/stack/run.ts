@@ -1,4 +1,4 @@
-import { realpathSync, writeSync } from 'node:fs'
+import { existsSync, readdirSync, realpathSync, writeSync } from 'node:fs'
 import { firstSteps } from './first-steps.ts'
 import { privateFolder, serverLog, type Log } from './files.ts'
 import { endOrphans, type Role } from './guard.ts'
@@ -69,6 +69,7 @@ async function hold(
   hurry: AbortSignal,
 ): Promise<void> {
   const settings = readStackSettings(env)
+  const isNewFolder = !existsSync(settings.dataDir) || readdirSync(settings.dataDir).length === 0
   const kept = settings.logDir === null ? null : serverLog(settings.logDir, 'supervisor')
   const log: Log = (line) => {
     process.stdout.write(`${line}\n`)
@@ -82,6 +83,9 @@ async function hold(
   }
   const dataDir = realpathSync(privateFolder(settings.dataDir))
   const lock = lockDataFolder(dataDir)
+  // On a further machine of an installation, the folder of checkpoints is new because the data folder is new. Somebody
+  // who sets AUDIT_CHECKPOINT_DIR may name a disk that is not mounted, so that folder is never marked here.
+  if (isNewFolder && !settings.isCheckpointDirNamed) await parts.markCheckpointFolder(settings.checkpointDir)
   await endOrphans(dataDir, { log })
   const guard = startGuard(dataDir)
   const supervisor = createSupervisor<Role>({ log })

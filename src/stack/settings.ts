@@ -27,6 +27,8 @@ export interface StackSettings {
   readonly logDir: string | null
   /** An absolute path: the folder of the checkpoints of audit logs. */
   readonly checkpointDir: string
+  /** True if AUDIT_CHECKPOINT_DIR is set. False if the checkpoints are in the data folder. */
+  readonly isCheckpointDirNamed: boolean
   readonly publicUrl: string | null
   readonly tls: boolean
 }
@@ -51,6 +53,7 @@ export function readStackSettings(env: NodeJS.ProcessEnv): StackSettings {
     smtpUrl: e.SMTP_URL ?? null,
     logDir: logDirOf(e),
     checkpointDir: resolve(e.AUDIT_CHECKPOINT_DIR ?? join(e.DATA_DIR, checkpointsName)),
+    isCheckpointDirNamed: e.AUDIT_CHECKPOINT_DIR !== undefined,
     fileRoot: resolve(projectRoot(), e.FILE_ROOT),
     publicUrl: e.PUBLIC_URL ?? null,
     tls: e.TLS_CERT_FILE !== undefined,

@@ -27,6 +27,8 @@ export interface StackParts {
   bootstrapIdentities(env: NodeJS.ProcessEnv, save: (made: Identities) => Promise<void>): Promise<unknown>
   /** Throws an error that says what to change, if the service cannot work with the database of this environment. */
   checkDatabase(env: NodeJS.ProcessEnv): Promise<unknown>
+  /** Marks a new folder of checkpoints, so that it does not look like a folder whose disk is not mounted. */
+  markCheckpointFolder(path: string): Promise<unknown>
   startMailCatcher(options: { dir: string }): Promise<{ url: string; close(): Promise<void> }>
 }
 

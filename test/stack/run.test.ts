@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, test } from '@jest/globals'
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { Client } from 'pg'
@@ -141,6 +141,24 @@ describe('npm start', () => {
     expect(bootstrap.metrics_url).toBe(`http://127.0.0.1:${ports.metrics}/metrics`)
     expect(await remembered(second)).toBe(true)
     expect(await second.stop()).toBe(0)
+  })
+
+  test('only the folder of checkpoints in a new data folder is marked', async () => {
+    const marks = (folder: string) =>
+      readdirSync(folder, { recursive: true }).filter((name) =>
+        /^folder-id.[0-9a-f-]{36}$/.test(String(name)),
+      )
+    const dataDir = newHome()
+    const checkpoints = join(dataDir, 'audit-checkpoints')
+    expect(await (await start(dataDir)).stop()).toBe(0)
+    expect(marks(checkpoints)).toHaveLength(1)
+    // Somebody has emptied the folder. The next start must not make it look like a new one.
+    rmSync(checkpoints, { recursive: true })
+    expect(await (await start(dataDir)).stop()).toBe(0)
+    expect(existsSync(checkpoints)).toBe(false)
+    const [further, named] = [newHome(), newHome()]
+    expect(await (await start(further, { AUDIT_CHECKPOINT_DIR: join(named, 'named') })).stop()).toBe(0)
+    expect(existsSync(join(named, 'named'))).toBe(false)
   })
 
   test('a start right after kill -9 of everything, or of only the supervisor and the guard, works', async () => {
