@@ -249,9 +249,14 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   })),
   'GET /authorize/approvals/{id}': about(200, (world) => world.heldCall()),
   'POST /authorize/approvals/{id}/cancel': about(200, (world) => world.heldCall(), {}),
-  // The session is new, because the organization of a known session decides, and not that of the key.
-  'POST /authorize/observe': of(200, async () => ({
-    body: { session_id: newId('session'), tool_name: 'Read', tool_input: {} },
+  // The session belongs to the organization, because without one the person's own organization would count. The call is
+  // new, because a report also counts for a call that was allowed in another session of the person.
+  'POST /authorize/observe': of(200, async (world) => ({
+    body: {
+      session_id: (await world.agentSession(world.sender)).sessionId,
+      tool_name: 'Read',
+      tool_input: { file_path: newId('file') },
+    },
   })),
   'POST /authorize/sessions/end': of(200, async (world) => ({
     body: { session_id: (await world.agentSession(world.sender)).sessionId },
