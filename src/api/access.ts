@@ -8,18 +8,16 @@ import type { Role } from '../policy/types.ts'
  *   organization in the header `X-Organization-Id` or in the console's cookie. Otherwise it is the organization of the
  *   key, or one of the signed-in person's organizations.
  * - `organization`: the organization that the path's `{id}` names.
- * - `rule`, `label_rule`: the organization that the path's `{id}` names. The answer is 404 if the path's `{rule}` is
- *   not a rule of this organization.
  * - `workflow`, `run`, `approval`, `api_key`, `agent_session`, `connection`, `file`: the organization that owns the
  *   object named by the path's `{id}`.
  * - `nothing`: the call is about the caller and no organization, or the handler finds the organization itself. No role
  *   is checked beforehand.
+ *
+ * A path can also name an object inside the subject, such as a version of a workflow (inner-objects.ts).
  */
 export type Subject =
   | 'own'
   | 'organization'
-  | 'rule'
-  | 'label_rule'
   | 'workflow'
   | 'run'
   | 'approval'
@@ -150,10 +148,10 @@ export const access = {
 
   'POST /organizations/{id}/rules': needs('rules:write', 'admin', 'organization'),
   'GET /organizations/{id}/rules': needs('rules:read', 'member', 'organization'),
-  'GET /organizations/{id}/rules/{rule}': needs('rules:read', 'member', 'rule'),
-  'PUT /organizations/{id}/rules/{rule}': needs('rules:write', 'admin', 'rule'),
-  'PATCH /organizations/{id}/rules/{rule}': needs('rules:write', 'admin', 'rule'),
-  'DELETE /organizations/{id}/rules/{rule}': needs('rules:write', 'admin', 'rule'),
+  'GET /organizations/{id}/rules/{rule}': needs('rules:read', 'member', 'organization'),
+  'PUT /organizations/{id}/rules/{rule}': needs('rules:write', 'admin', 'organization'),
+  'PATCH /organizations/{id}/rules/{rule}': needs('rules:write', 'admin', 'organization'),
+  'DELETE /organizations/{id}/rules/{rule}': needs('rules:write', 'admin', 'organization'),
   'POST /organizations/{id}/rules/test': needs('rules:read', 'member', 'organization'),
   // The counts of a draft with a condition show what the parameters of calls were. The samples name runs, sessions and
   // labels. So only people who may see these values may send a backtest, with a key that may read them.
@@ -166,10 +164,10 @@ export const access = {
   'POST /organizations/{id}/rules/diff': needs('rules:read', 'member', 'organization'),
   'POST /organizations/{id}/label-rules': needs('rules:write', 'admin', 'organization'),
   'GET /organizations/{id}/label-rules': needs('rules:read', 'member', 'organization'),
-  'GET /organizations/{id}/label-rules/{rule}': needs('rules:read', 'member', 'label_rule'),
-  'PUT /organizations/{id}/label-rules/{rule}': needs('rules:write', 'admin', 'label_rule'),
-  'PATCH /organizations/{id}/label-rules/{rule}': needs('rules:write', 'admin', 'label_rule'),
-  'DELETE /organizations/{id}/label-rules/{rule}': needs('rules:write', 'admin', 'label_rule'),
+  'GET /organizations/{id}/label-rules/{rule}': needs('rules:read', 'member', 'organization'),
+  'PUT /organizations/{id}/label-rules/{rule}': needs('rules:write', 'admin', 'organization'),
+  'PATCH /organizations/{id}/label-rules/{rule}': needs('rules:write', 'admin', 'organization'),
+  'DELETE /organizations/{id}/label-rules/{rule}': needs('rules:write', 'admin', 'organization'),
   'GET /rule-templates': needs('rules:read', 'member', 'own'),
 
   'GET /organizations/{id}/governance': needs('governance:read', 'admin', 'organization'),

@@ -7,14 +7,15 @@ import { createEntry, type Entry } from '../governance/limits/request-shares.ts'
 import { requireRole, requireScopes } from '../governance/access/recheck.ts'
 import { accessOf, type Access } from './access.ts'
 import { ApiError, statusOf, toApiError } from './errors.ts'
+import { innerObjectsOf, type InnerObject } from './inner-objects.ts'
 import {
   organizationNamed,
   requireOneOrganization,
   requireSubjectsOrganization,
 } from './organization-named.ts'
-import { queryOf } from './query.ts'
+import { queryOf, refuseRepeated } from './query.ts'
 import type { Call, Mounted, Route } from './route.ts'
-import { findMissingToKey, findStanding } from './subjects.ts'
+import { findMissingToKey, findStanding, requireOwnObjects } from './subjects.ts'
 import { validate } from './validation.ts'
 
 export type Guarded = Extract<Access, { public: false }>
@@ -23,6 +24,8 @@ export type Guarded = Extract<Access, { public: false }>
 export interface Sent {
   readonly params: Record<string, string>
   readonly query: Record<string, string>
+  /** A query parameter that is given more than once, or null. */
+  readonly repeated: string | null
   /** Reads and parses the body. It is called once for each request. */
   body(entry: Entry): Promise<unknown>
   /** Returns the `Idempotency-Key` or null. Throws if the key is malformed. */
@@ -79,8 +82,10 @@ async function checked(
     organizationId:
       organizationNamed(query, rawBody) ?? identity.wanted ?? (await homeIn(context, identity, access)),
   }
-  const caller = { ...(await standIn(context, identity, access, ip, naming)), requestId }
+  const inner = innerObjectsOf(route.key, { params, query, body: rawBody })
+  const caller = { ...(await standIn(context, identity, { ...access, inner }, ip, naming)), requestId }
   entry.works()
+  refuseRepeated(sent.repeated)
   requireOneOrganization(query, rawBody)
   if (access.subject !== 'nothing') requireSubjectsOrganization(query, rawBody, caller)
 
@@ -141,10 +146,18 @@ async function homeIn(
 async function standIn(
   context: Pick<Context, 'config' | 'db'>,
   identity: Identity,
-  { subject, role, scope, further = [], factor = false }: Guarded,
+  {
+    subject,
+    role,
+    scope,
+    further = [],
+    factor = false,
+    inner = [],
+  }: Guarded & { readonly inner?: readonly InnerObject[] },
   ip: string | null,
   naming: { params: Record<string, string>; organizationId: string },
 ): Promise<Caller> {
+  if (subject === 'nothing') await requireOwnObjects(context.db, identity, inner)
   const senderRights =
     subject === 'nothing'
       ? // A call that is only about the caller needs only the lowest role. A signed-in person may always read who they
@@ -154,7 +167,7 @@ async function standIn(
           role: 'viewer' as const,
           missing: identity.keyId === null ? null : await findMissingToKey(context.db, identity),
         }
-      : await findStanding(context.db, identity, { subject, factor }, naming)
+      : await findStanding(context.db, identity, { subject, factor, inner }, naming)
   requireFactor(context.config, { scope, factor }, senderRights.missing, identity)
   if (subject !== 'nothing') requireRole(senderRights.role, role)
   return {

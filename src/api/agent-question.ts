@@ -26,10 +26,7 @@ const mostIssuesShown = 8
  * a denial and not an HTTP error. After an HTTP error, a client that allows calls on errors (fail-open) would make the
  * call.
  */
-export async function decideQuestion(
-  question: Pick<Question, 'context' | 'asker' | 'confirm'>,
-  read: Read,
-): Promise<AgentDecision> {
+export async function decideQuestion(question: Asked, read: Read): Promise<AgentDecision> {
   const { context, asker } = question
   const entry = createEntry(context.shares, asker.identity.charged.holderId)
   const answer = await decide(question, entry, read).finally(() => entry.leave())
@@ -37,16 +34,19 @@ export async function decideQuestion(
   return answer
 }
 
+type Asked = Pick<Question, 'context' | 'asker' | 'confirm' | 'showRate'>
+
 /** Reads the question's body. Awaits `admit` after the last byte has arrived and before the body is parsed. */
 type Read = (admit: (size: 'small' | 'large', worked?: number) => Promise<void>) => Promise<unknown>
 
 async function decide(
-  { context, asker, confirm }: Pick<Question, 'context' | 'asker' | 'confirm'>,
+  { context, asker, confirm, showRate }: Asked,
   entry: Entry,
   read: Read,
 ): Promise<AgentDecision> {
   const { charged } = asker.identity
   const taken = await context.rates.take(charged.holderId, charged.limits, 'authorize')
+  showRate(taken)
   if (!taken.allowed) {
     noteRefusal(context, charged.holderId, taken, asker.requestId)
     await confirm()

@@ -3,6 +3,7 @@ import type { Context } from '../governance/context.ts'
 import { roleIn, type Identity } from '../governance/access/identity.ts'
 import { covers, hasRole } from '../governance/access/scopes.ts'
 import { JsonParts } from '../shared/json-parts.ts'
+import type { Taken } from '../governance/limits/rates.ts'
 import { createEntry, withShare, type Entry } from '../governance/limits/request-shares.ts'
 import { requireScopes } from '../governance/access/recheck.ts'
 import { nextTurn } from '../shared/time-slices.ts'
@@ -12,8 +13,8 @@ import { addressOf } from './client-address.ts'
 import { ApiError } from './errors.ts'
 import { answerOnce } from './idempotent.ts'
 import { readJsonBody } from './json-body.ts'
-import { queryOf, readQuery } from './query.ts'
-import { countRequest } from './rate.ts'
+import { queryOf, readQuery, refuseRepeated } from './query.ts'
+import { countRequest, showRate } from './rate.ts'
 import { requestIdOf } from './request-id.ts'
 import { clientGone, type Call, type Mounted, type Route } from './route.ts'
 import { sendAnswer, sendParts } from './send.ts'
@@ -34,7 +35,9 @@ export async function dispatch(
 ): Promise<void> {
   const access = accessOf(route.key)
   if (access.public) {
-    validate(queryOf(route), readQuery(request), 'the query')
+    const { query, repeated } = readQuery(request)
+    refuseRepeated(repeated)
+    validate(queryOf(route), query, 'the query')
     const answer = await route.open?.(context, services, request, response)
     if (answer) sendAnswer(response, answer)
     return
@@ -46,7 +49,8 @@ export async function dispatch(
     // keep the whole request in memory until the next full garbage collection.
     const signal = (): AbortSignal => goneSignal(response, services)
     const asker = { identity, ip: addressOf(request), requestId: requestIdOf(response) }
-    sendAnswer(response, await route.ask({ context, asker, confirm, signal }, request))
+    const show = (taken: Taken): void => showRate(response, taken)
+    sendAnswer(response, await route.ask({ context, asker, confirm, showRate: show, signal }, request))
     return
   }
   const identity = await requireIdentity(context, services.auth, request)
@@ -61,7 +65,7 @@ export async function dispatch(
     route.receive === undefined && (route.body !== undefined || splitKey(route.key).method === 'POST')
   const sent: Sent = {
     params: pathParams(request.params),
-    query: readQuery(request),
+    ...readQuery(request),
     body: (entry) => (takesJson ? bodyOf(request, route, entry) : Promise.resolve(undefined)),
     idempotencyKey: () => idempotencyKey(route, request),
     ip: addressOf(request),
@@ -112,9 +116,10 @@ interface Admitted {
 /** Runs the handler of a request that has passed all checks, and sends its answer. */
 async function answer(route: Route, { request, response, call, entry, rawBody }: Admitted): Promise<void> {
   if (route.stream !== undefined) {
-    // A HEAD request only asks whether the stream exists, so the stream is not opened.
-    if (request.method === 'HEAD') sendAnswer(response, { status: 200, body: undefined })
-    else await route.stream(call, request, response)
+    if (request.method === 'HEAD') {
+      await route.head?.(call, response)
+      sendAnswer(response, { status: 200, body: undefined })
+    } else await route.stream(call, request, response)
     return
   }
   const answered =

@@ -63,7 +63,7 @@ export function openApiDocument(routes: readonly Route[]): object {
   for (const [name, description] of Object.entries(headerWords))
     registry.registerComponent('headers', name, {
       description,
-      schema: { type: name === 'X-Request-Id' ? 'string' : 'integer' },
+      schema: headerTypes[name] ?? { type: 'integer' },
     })
   registry.registerComponent('securitySchemes', 'apiKey', {
     type: 'http',
@@ -130,7 +130,7 @@ function addRoute(registry: OpenAPIRegistry, route: Route, example: Example | un
       ...successes(route, example),
       default: {
         description: 'Any error',
-        headers: headersOf('X-Request-Id', ...(access.public ? [] : counted), 'Retry-After'),
+        headers: headersOf(...answerHeaders(route), 'Retry-After'),
         content: json(errorAnswer),
       },
     },
@@ -169,7 +169,7 @@ function successes(route: Route, example: Example | undefined) {
       status,
       {
         description: statusWords[Number(status)] ?? 'Answer',
-        headers: headersOf('X-Request-Id', ...(accessOf(route.key).public ? [] : counted)),
+        headers: headersOf(...answerHeaders(route), ...(route.headers ?? [])),
         ...(schema !== null ? { content: json(schema, example?.answers[status]) } : {}),
         ...(schema === null && route.contentType !== undefined
           ? { content: { [route.contentType]: { schema: z.string() } } }
@@ -211,9 +211,25 @@ const headerWords = {
   'X-RateLimit-Limit': 'how many requests the window allows',
   'X-RateLimit-Remaining': 'how many requests are left in the window',
   'X-RateLimit-Reset': 'the end of the window, in epoch seconds',
+  'Idempotent-Replayed': '`true` if this is the first answer to the same `Idempotency-Key` again',
+  'X-Verifier-Key': 'the key that checks the signature of the checkpoint',
   'Retry-After': 'seconds after which the same request may succeed; only with 409, 429 and 503',
 }
+const headerTypes: Readonly<Record<string, { type: 'string'; enum?: string[] }>> = {
+  'X-Request-Id': { type: 'string' },
+  'X-Verifier-Key': { type: 'string' },
+  'Idempotent-Replayed': { type: 'string', enum: ['true'] },
+}
 const counted = ['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'] as const
+
+/** The headers that every answer of the route can have. */
+function answerHeaders({ key }: Route): readonly (keyof typeof headerWords)[] {
+  return [
+    'X-Request-Id',
+    ...(accessOf(key).public ? [] : counted),
+    ...(acts(key) ? (['Idempotent-Replayed'] as const) : []),
+  ]
+}
 
 function headersOf(...names: readonly (keyof typeof headerWords)[]) {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]))

@@ -4,23 +4,32 @@ import { accessOf } from './access.ts'
 import { ApiError } from './errors.ts'
 import type { Route } from './route.ts'
 
-/** Returns the query parameters as text. Throws 400 for NUL characters, and 422 for a parameter that is given twice. */
-export function readQuery(request: Request): Record<string, string> {
+export interface ReadQuery {
+  readonly query: Record<string, string>
+  /** A parameter that is given more than once, or null. */
+  readonly repeated: string | null
+}
+
+/** Reads the query parameters as text. Throws 400 for NUL characters. */
+export function readQuery(request: Pick<Request, 'url'>): ReadQuery {
   const start = request.url.indexOf('?')
   const query: Record<string, string> = Object.create(null) as Record<string, string>
-  if (start < 0) return query
+  let repeated: string | null = null
+  if (start < 0) return { query, repeated }
   for (const [name, value] of new URLSearchParams(request.url.slice(start + 1))) {
     if (name.includes('\u0000') || value.includes('\u0000'))
       throw new ApiError('bad_request', 'a query parameter must not contain NUL characters')
-    if (name in query) {
-      const message = 'is given more than once: give it once'
-      throw new ApiError('validation_error', `\`${name.slice(0, 100)}\` ${message}`, [
-        { path: name, message },
-      ])
-    }
-    query[name] = value
+    if (name in query) repeated ??= name
+    else query[name] = value
   }
-  return query
+  return { query, repeated }
+}
+
+/** Throws 422 for a query parameter that is given more than once. */
+export function refuseRepeated(name: string | null): void {
+  if (name === null) return
+  const message = 'is given more than once: give it once'
+  throw new ApiError('validation_error', `\`${name.slice(0, 100)}\` ${message}`, [{ path: name, message }])
 }
 
 /**

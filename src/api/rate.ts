@@ -1,7 +1,7 @@
 import type { Response } from 'express'
 import type { Context } from '../governance/context.ts'
 import type { Charged } from '../governance/access/identity.ts'
-import type { Kind } from '../governance/limits/rates.ts'
+import type { Kind, Taken } from '../governance/limits/rates.ts'
 import { noteRefusal } from '../governance/limits/rate-refusal.ts'
 import { ApiError } from './errors.ts'
 import { requestIdOf } from './request-id.ts'
@@ -19,6 +19,13 @@ const words = {
   quota: 'changes of its quota',
 } as const satisfies Partial<Record<Kind, string>>
 
+/** Sets the headers that tell a client how many requests are left. */
+export function showRate(response: Response, { limit, remaining, resetAt }: Taken): void {
+  response.setHeader('X-RateLimit-Limit', String(limit))
+  response.setHeader('X-RateLimit-Remaining', String(remaining))
+  response.setHeader('X-RateLimit-Reset', String(resetAt))
+}
+
 /**
  * Counts a request of an organization, and sets the `X-RateLimit-*` headers. Throws `rate_limited` if the organization
  * is over its limit. Reports of agents have their own limit. Changes of the quota by an owner also have their own
@@ -31,9 +38,7 @@ export async function countRequest(
   kind: keyof typeof words,
 ): Promise<void> {
   const taken = await context.rates.take(charged.holderId, charged.limits, kind)
-  response.setHeader('X-RateLimit-Limit', String(taken.limit))
-  response.setHeader('X-RateLimit-Remaining', String(taken.remaining))
-  response.setHeader('X-RateLimit-Reset', String(taken.resetAt))
+  showRate(response, taken)
   if (taken.allowed) return
   noteRefusal(context, charged.holderId, taken, requestIdOf(response))
   throw new ApiError(

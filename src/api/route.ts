@@ -4,6 +4,7 @@ import type { Context } from '../governance/context.ts'
 import type { Asker } from '../governance/agents/ask.ts'
 import type { Entry } from '../governance/limits/request-shares.ts'
 import type { Once } from '../governance/idempotency.ts'
+import type { Taken } from '../governance/limits/rates.ts'
 import type { Caller, Identity } from '../governance/access/identity.ts'
 import type { RouteKey } from './access.ts'
 import type { Auth } from './auth.ts'
@@ -94,6 +95,8 @@ export interface Question {
   readonly asker: Asker
   /** Throws `unauthenticated` or `missing_scope` if the asker's key came from the cache and is no longer valid. */
   readonly confirm: () => Promise<void>
+  /** Sets the `X-RateLimit-*` headers of the answer. */
+  readonly showRate: (taken: Taken) => void
   /** Creates a signal. The signal is aborted when the client has disconnected or the server drains. */
   readonly signal: () => AbortSignal
 }
@@ -114,6 +117,8 @@ interface Described {
   /** For each status of a successful answer, the schema of the body. The schema is null if the answer has no body. */
   readonly responses: Readonly<Record<number, z.ZodType | null>>
   readonly contentType?: string
+  /** Headers that only the successful answers of this route have. */
+  readonly headers?: readonly 'X-Verifier-Key'[]
 }
 
 /** A route whose handler returns the answer. */
@@ -143,6 +148,11 @@ export interface JsonRoute<Key extends RouteKey = RouteKey, Q = unknown, B = unk
 export interface StreamRoute<Key extends RouteKey = RouteKey, Q = unknown> extends Described {
   readonly key: Key
   readonly query?: Q
+  /**
+   * Sets the headers of the answer to a HEAD request, for which `stream` is not called. Throws the errors that `stream`
+   * throws before it writes.
+   */
+  head?(call: Call<Key, SchemaOutput<Q>, undefined>, response: Response): Promise<void>
   stream(call: Call<Key, SchemaOutput<Q>, undefined>, request: Request, response: Response): Promise<void>
 }
 
@@ -179,6 +189,7 @@ export type Route = Described & {
   ask?(question: Question, request: Request): Promise<Answer>
   receive?(call: Call, request: Request, entry: Entry): Promise<Received>
   handle?(call: Call): Promise<Answer>
+  head?(call: Call, response: Response): Promise<void>
   stream?(call: Call, request: Request, response: Response): Promise<void>
   open?(context: Context, services: Services, request: Request, response: Response): Promise<Answer | null>
 }

@@ -25,15 +25,17 @@ export interface Stream {
   end(): void
 }
 
-/**
- * Begins an answer with Server-Sent Events. The headers tell proxies not to buffer the answer. Regular comments keep
- * the connection open.
- */
-export function openStream(response: Response, options: StreamOptions): Stream {
+/** Sets the status and headers of an answer with Server-Sent Events. They tell proxies not to buffer the answer. */
+export function setStreamHeaders(response: Response): void {
   response.status(200)
   response.setHeader('Content-Type', 'text/event-stream; charset=utf-8')
   response.setHeader('Cache-Control', 'no-cache, no-transform')
   response.setHeader('X-Accel-Buffering', 'no')
+}
+
+/** Begins an answer with Server-Sent Events. Regular comments keep the connection open. */
+export function openStream(response: Response, options: StreamOptions): Stream {
+  setStreamHeaders(response)
   response.flushHeaders()
   const barred = new AbortController()
   const signal = AbortSignal.any([options.signal, barred.signal])

@@ -6,6 +6,7 @@ import type { Sender } from '../governance/access/identity.ts'
 import { missingToKey } from '../governance/access/recheck.ts'
 import type { Role } from '../policy/types.ts'
 import type { Subject } from './access.ts'
+import type { InnerObject } from './inner-objects.ts'
 
 /** The organization that a call is about, and the role of the caller in this organization. */
 export interface Standing {
@@ -30,8 +31,6 @@ export interface Naming {
 const words = {
   own: 'organization',
   organization: 'organization',
-  rule: 'rule',
-  label_rule: 'label rule',
   workflow: 'workflow',
   run: 'run',
   approval: 'approval',
@@ -42,14 +41,9 @@ const words = {
 } as const satisfies Record<Exclude<Subject, 'nothing'>, string>
 
 /** SQL that selects the subject's `organization_id`, or no row. */
-const sources: Readonly<
-  Record<Exclude<Subject, 'nothing'>, (id: string, rule: string) => RawBuilder<unknown>>
-> = {
+const sources: Readonly<Record<Exclude<Subject, 'nothing'>, (id: string) => RawBuilder<unknown>>> = {
   own: (id) => sql`select ${id}::text as organization_id`,
   organization: (id) => sql`select ${id}::text as organization_id`,
-  rule: (id, rule) => sql`select organization_id from rules where id = ${rule} and organization_id = ${id}`,
-  label_rule: (id, rule) =>
-    sql`select organization_id from label_rules where id = ${rule} and organization_id = ${id}`,
   workflow: (id) => sql`select organization_id from workflows where id = ${id} and deleted_at is null`,
   // Decisions and receipts of an agent session have the session's `run_id` in place of a run's id, so this id is also
   // accepted.
@@ -74,25 +68,61 @@ export async function findMissingToKey(db: Db, sender: Sender): Promise<MissingF
   return rows[0]?.missing ?? null
 }
 
+interface Needed {
+  readonly subject: Exclude<Subject, 'nothing'>
+  readonly factor?: boolean
+  /** The objects inside the subject that must exist. */
+  readonly inner?: readonly InnerObject[]
+}
+
 /**
  * Finds the subject's organization and the user's role in this organization, in one statement. Throws `not_found` if
- * the subject does not exist, and also if the user is not a member of this organization.
+ * the subject or an inner object does not exist, and also if the user is not a member of this organization.
  */
 export async function findStanding(
   db: Db,
   sender: Sender,
-  { subject, factor }: { readonly subject: Exclude<Subject, 'nothing'>; readonly factor?: boolean },
+  { subject, factor, inner = [] }: Needed,
   naming: Naming,
 ): Promise<Standing> {
   const id = subject === 'own' ? naming.organizationId : (naming.params['id'] ?? '')
-  const rule = naming.params['rule'] ?? ''
-  const { rows } = await sql<{ organization_id: string; role: Role; missing: MissingFactor | null }>`
-    select s.organization_id, m.role, ${missingFactor(sender, factor)} as missing
-    from (${sources[subject](id, rule)}) as s
+  const { rows } = await sql<Row>`
+    select s.organization_id, m.role, ${missingFactor(sender, factor)} as missing, ${firstAbsent(inner)} as absent
+    from (${sources[subject](id)}) as s
     join memberships m on m.organization_id = s.organization_id and m.user_id = ${sender.userId}
     join organizations o on o.id = s.organization_id join users u on u.id = m.user_id`.execute(db)
   const [row] = rows
-  if (row === undefined)
-    throw notFound(words[subject], subject === 'rule' || subject === 'label_rule' ? rule : id)
+  if (row === undefined) throw notFound(words[subject], id)
+  refuseAbsent(inner, row.absent)
   return { organizationId: row.organization_id, role: row.role, missing: row.missing }
+}
+
+interface Row {
+  readonly organization_id: string
+  readonly role: Role
+  readonly missing: MissingFactor | null
+  readonly absent: number | null
+}
+
+/** Throws `not_found` if an object that the path of a call about the caller names does not exist for the caller. */
+export async function requireOwnObjects(
+  db: Db,
+  { userId }: Sender,
+  inner: readonly InnerObject[],
+): Promise<void> {
+  if (inner.length === 0) return
+  const { rows } = await sql<Pick<Row, 'absent'>>`
+    select ${firstAbsent(inner)} as absent from (select ${userId}::text as user_id) as m`.execute(db)
+  refuseAbsent(inner, rows[0]?.absent ?? null)
+}
+
+function refuseAbsent(inner: readonly InnerObject[], index: number | null): void {
+  const absent = index === null ? undefined : inner[index]
+  if (absent !== undefined) throw notFound(absent.word, absent.name)
+}
+
+/** SQL: the index of the first inner object that does not exist, or null. */
+function firstAbsent(inner: readonly InnerObject[]): RawBuilder<number | null> {
+  const cases = inner.map(({ exists }, index) => sql`when not ${exists} then ${sql.lit(index)}`)
+  return cases.length === 0 ? sql`null::int` : sql`case ${sql.join(cases, sql` `)} end`
 }

@@ -47,8 +47,8 @@ export class DomainError extends Error {
 
 /**
  * Returns the error for an unknown id, for example of a run. If the id belongs to another organization, the error is
- * the same. So the caller does not learn that the id exists.
+ * the same. So the caller does not learn that the id exists. The message shows the beginning of a long id.
  */
 export function notFound(what: string, id: string): DomainError {
-  return new DomainError('not_found', `no ${what} \`${id}\``)
+  return new DomainError('not_found', `no ${what} \`${id.length > 300 ? `${id.slice(0, 300)}…` : id}\``)
 }

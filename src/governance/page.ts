@@ -1,5 +1,6 @@
 import { sql, type SelectQueryBuilder } from 'kysely'
 import type { Db } from '../db/schema/index.ts'
+import { idPrefixes, type IdKind } from '../contract/ids.ts'
 import { readBounded } from './bounded-read.ts'
 import { DomainError } from './errors.ts'
 
@@ -17,29 +18,34 @@ export interface Page<T> {
 
 /**
  * Decodes a cursor. Returns the text that was given to `writeCursor`: the page begins after this position. Returns null
- * for the first page. `form` is the pattern of valid positions. By default it is the pattern of ids. Throws
- * `validation_error` if `cursor` is not a valid cursor.
+ * for the first page. `form` is the pattern of the list's positions. Throws `validation_error` if `cursor` is not a
+ * cursor of this list.
  */
-export function readCursor(cursor: string | null, form = /^[\x21-\x7e]{1,200}$/): string | null {
+export function readCursor(cursor: string | null, form: RegExp): string | null {
   if (cursor === null) return null
   const text = Buffer.from(cursor, 'base64url').toString('utf8')
   if (form.test(text) && writeCursor(text) === cursor) return text
-  const message = 'is not a cursor: take `next_cursor` of the page before'
-  throw new DomainError('validation_error', `\`cursor\` ${message}`, [{ path: 'cursor', message }])
+  throw notOfList()
+}
+
+function notOfList(): DomainError {
+  const message = 'is not a cursor of this list: take `next_cursor` of the page before'
+  return new DomainError('validation_error', `\`cursor\` ${message}`, [{ path: 'cursor', message }])
 }
 
 /**
- * Reads one page of the rows of `query`, sorted by `column` in descending order. `column` contains ids, which sort by
- * time. `place` returns the id of a row.
+ * Reads one page of the rows of `query`, sorted by `column` in descending order. `column` contains ids of this kind,
+ * which sort by time. `place` returns the id of a row. Throws `validation_error` for a cursor of a list of another kind
+ * (docs/decisions/0248).
  */
 export async function readPage<DB, TB extends keyof DB, Row>(
   db: Db,
   query: SelectQueryBuilder<DB, TB, Row>,
-  column: string,
+  { column, kind }: { readonly column: string; readonly kind: IdKind },
   page: PageRequest,
   place: (row: Row) => string,
 ): Promise<Page<Row>> {
-  const after = readCursor(page.cursor)
+  const after = readCursor(page.cursor, new RegExp(`^${idPrefixes[kind]}_[0-9A-Z]{26}$`))
   const by = sql.ref<string>(column)
   const rest = after === null ? query : query.where(by, '<', after)
   const whole = rest.orderBy(by, 'desc').limit(page.limit + 1)
@@ -67,11 +73,13 @@ export function pageOf<Row, T>(
 
 /**
  * Returns one page of a list in memory, in the order of the list. `place` returns a text that is different for each
- * item.
+ * item. Throws `validation_error` for the cursor of an item that is not in the list.
  */
 export function pageOfList<T>(items: readonly T[], page: PageRequest, place: (item: T) => string): Page<T> {
-  const after = readCursor(page.cursor)
-  const from = after === null ? 0 : items.findIndex((item) => place(item) === after) + 1
+  const after = readCursor(page.cursor, /^[\x21-\x7e]{1,200}$/)
+  const last = after === null ? -1 : items.findIndex((item) => place(item) === after)
+  if (after !== null && last === -1) throw notOfList()
+  const from = last + 1
   return pageOf(items.slice(from, from + page.limit + 1), page.limit, place, (item) => item)
 }
 

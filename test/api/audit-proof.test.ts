@@ -84,6 +84,28 @@ async function alarm(): Promise<readonly [health: string, logs: number]> {
   return [health, Number(/^countersign_audit_logs_in_alarm\{[^}]*\} (\d+)$/m.exec(text)?.[1])]
 }
 
+test.each(['checkpoint', 'export'])(
+  'HEAD of the %s sends the headers of GET, without a body',
+  async (what) => {
+    await append(9)
+    const send = (method: string) =>
+      fetch(`${server.base}/organizations/${organization}/audit-events/${what}`, {
+        method,
+        headers: { authorization: `Bearer ${key}` },
+      })
+    const [got, asked] = [await send('GET'), await send('HEAD')]
+    expect(await asked.text()).toBe('')
+    for (const name of ['content-type', 'x-verifier-key']) {
+      expect(got.headers.get(name)).not.toBeNull()
+      expect([asked.status, name, asked.headers.get(name)]).toEqual([200, name, got.headers.get(name)])
+    }
+    if (what === 'export') return
+    await keep()
+    await cut(3)
+    expect((await send('HEAD')).status).toBe(409)
+  },
+)
+
 describe('the checkpoint', () => {
   test('is a signed note of the present head', async () => {
     await append(3)

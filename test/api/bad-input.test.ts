@@ -5,7 +5,9 @@ import { accessOf, splitKey } from '../../src/api/access.ts'
 import { queryOf } from '../../src/api/query.ts'
 import { defaultBodyLimit } from '../../src/api/json-body.ts'
 import { routes } from '../../src/api/routes/index.ts'
-import { erring, guarded, pathsOf, routeOf, withBody } from './called-routes.ts'
+import { erring, guarded, innerNamesOf, pathsOf, routeOf, withBody } from './called-routes.ts'
+import { addPlace } from './access-matrix/place.ts'
+import { World } from './access-matrix/world.ts'
 import { resourcesOf, type Resources } from './resources.ts'
 import { startTestServer, type Answer, type TestServer } from './server.ts'
 
@@ -17,8 +19,15 @@ beforeAll(async () => {
   server = await startTestServer()
   const { organization_id: organizationId, users } = server.identities
   owner = users.owner.api_key
-  ours = await resourcesOf(server, organizationId, users.owner.user_id)
-  pathOf = pathsOf(ours)
+  const made = await resourcesOf(server, organizationId, users.owner.user_id)
+  const sender = { userId: users.owner.user_id, key: owner }
+  const world = new World(server, await addPlace(server, organizationId, sender), sender)
+  const run = await world.runWithStep('completed')
+  await world.send(sender, 'POST', `/workflow-registry/${made.ids.workflow}/approve-template`, {
+    template_name: 'T',
+  })
+  ours = { ...made, ids: { ...made.ids, run } }
+  pathOf = pathsOf(ours, await innerNamesOf(world))
 })
 afterAll(() => server.close())
 
@@ -41,7 +50,9 @@ describe('bad bodies', () => {
     ['null', 'null', [422]],
   ]
   for (const [name, body, statuses] of bodies) {
-    test.each(withBody.map((route) => [route.key]))(`${name}: %s`, async (key) => {
+    // Routes that need a session with a second factor refuse keys before they look at the fields.
+    const asked = withBody.filter(({ key }) => statuses.includes(400) || !('factor' in accessOf(key)))
+    test.each(asked.map((route) => [route.key]))(`${name}: %s`, async (key) => {
       const { method } = splitKey(key)
       const answer = await server.call(owner, method, pathOf(key), body)
       expectRefused(answer, statuses)
@@ -239,9 +250,7 @@ describe('bad paths and queries', () => {
       const answer = await server.call(owner, 'GET', `${pathOf(key)}?${query}`)
       expect(answer.status).toBeLessThan(500)
       const name = query.split('=')[0] as string
-      // The step or webhook of the path does not exist. The service checks this before it checks the query.
-      const refused = /\{(step|webhook)\}/.test(key) ? [400, 404, 422] : [400, 422]
-      if (shape.includes(name)) expect(refused).toContain(answer.status)
+      if (shape.includes(name)) expect([400, 422]).toContain(answer.status)
     }
   })
 

@@ -88,6 +88,40 @@ describe('lists are `{data, next_cursor}`, newest first, fifty at a time', () =>
     for (const each of times) expect(each).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
   })
 
+  test('a cursor of another list is refused, and leads nowhere', async () => {
+    for (let turn = 0; turn < 2; turn += 1) {
+      await world.workflow()
+      await world.template()
+      await world.approval()
+      await ruleBody('rules', { verdict: 'deny' })()
+    }
+    const paths = [
+      ...lists.map(([, pathOf]) => pathOf()),
+      ...['connections', 'files', 'agent-sessions', 'tools', 'rule-templates'].map((name) => `/${name}`),
+      '/governance/tool-constraints',
+      ...['webhooks', 'notifications', 'tool-policies', 'role-policy-overrides'].map((name) => here(name)()),
+    ]
+    const given = [
+      '/workflows',
+      '/workflow-registry',
+      '/approvals',
+      here('rules')(),
+      '/tools',
+      '/rule-templates',
+    ]
+    for (const from of given) {
+      const { next_cursor: cursor } = (await ask('GET', `${from}?limit=1`)).body
+      expect([from, typeof cursor]).toEqual([from, 'string'])
+      // Both lists are the catalogue's tools by name.
+      const same = from === '/tools' ? [from, '/governance/tool-constraints'] : [from]
+      for (const path of paths) {
+        const { status, body } = await ask('GET', `${path}?cursor=${cursor}`)
+        expect([from, path, status]).toEqual([from, path, same.includes(path) ? 200 : 422])
+        if (status === 422) expect(body.error.details[0].path).toBe('cursor')
+      }
+    }
+  })
+
   test('without a limit there are fifty', async () => {
     for (let turn = 0; turn < 51; turn += 1)
       await ask('POST', '/api-keys', { name: 'k', scopes: ['runs:read'] })

@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { access, splitKey } from '../../src/api/access.ts'
+import { newId } from '../../src/contract/ids.ts'
+import { World } from './access-matrix/world.ts'
 import { addKey, aDefinition } from './fixtures.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
@@ -160,11 +162,30 @@ describe('Idempotency-Key', () => {
   })
 
   test('two long paths are two calls, and a repeated one is one', async () => {
+    const { context, identities } = server
+    const { organization_id: organizationId, users } = identities
+    const owner = { userId: users.owner.user_id, key }
+    const world = new World(server, { organizationId, owner, requester: owner }, owner)
+    const { webhook: webhookId, delivery: one } = await world.delivery()
+    const webhook = `/organizations/${organizationId}/webhooks/${webhookId}`
+    const [event, other] = [newId('message'), newId('delivery')]
+    const copy = async (table: 'webhook_events' | 'webhook_deliveries', given: object) => {
+      const row = await context.db.selectFrom(table).selectAll().executeTakeFirstOrThrow()
+      await context.db
+        .insertInto(table)
+        .values({ ...row, ...given })
+        .execute()
+    }
+    await copy('webhook_events', { id: event })
+    await copy('webhook_deliveries', { id: other, event_id: event })
     const headers = fresh()
-    const cancel = (name: string) => post(`/authorize/approvals/${name}/cancel`, {}, headers)
-    const replayed = async (name: string) => (await cancel(name)).headers.get('idempotent-replayed')
-    expect(await replayed(`${long}a`)).toBeNull()
-    expect(await replayed(`${long}b`)).toBeNull()
-    expect(await replayed(`${long}a`)).toBe('true')
+    const replayed = async (delivery: string) => {
+      const answer = await post(`${webhook}/deliveries/${delivery}/redeliver`, {}, headers)
+      expect(answer.status).toBe(202)
+      return answer.headers.get('idempotent-replayed')
+    }
+    expect(await replayed(one)).toBeNull()
+    expect(await replayed(other)).toBeNull()
+    expect(await replayed(one)).toBe('true')
   })
 })

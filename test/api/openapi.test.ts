@@ -117,8 +117,10 @@ describe('generators of clients find', () => {
         route.key,
         acts(route.key) ? ['Idempotency-Key', 'X-Request-Id'] : ['X-Request-Id'],
       ])
-      for (const { headers } of Object.values(operation.responses))
+      for (const { headers } of Object.values(operation.responses)) {
         expect(headers).toHaveProperty('X-Request-Id')
+        expect([route.key, 'Idempotent-Replayed' in headers]).toEqual([route.key, acts(route.key)])
+      }
       expect(operation.responses['default']?.headers).toHaveProperty('Retry-After')
     }
   })

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { addKey, addPerson, addOrganization } from './fixtures.ts'
-import { startTestServer, type TestServer } from './server.ts'
+import { startTestServer, type Answer, type TestServer } from './server.ts'
 
 let server: TestServer
 beforeAll(async () => {
@@ -38,6 +38,9 @@ test('a limit that an owner sets refuses the next request with 429, and the answ
   expect((await call(null, '/health')).headers.get('x-ratelimit-limit')).toBeNull()
 })
 
+const shown = ({ headers }: Answer) =>
+  ['limit', 'remaining'].map((name) => headers.get(`x-ratelimit-${name}`))
+
 test('agents’ reports have a separate limit, and are refused with 429', async () => {
   const { context } = server
   const { id } = await addOrganization(context)
@@ -45,9 +48,10 @@ test('agents’ reports have a separate limit, and are refused with 429', async 
   const overrides = { authorize_per_minute: 2, requests_per_minute: 100, requests_per_day: 100 }
   await context.pool.query('update organizations set quota_overrides = $1 where id = $2', [overrides, id])
   const call = { session_id: 's', tool_name: 'Read', tool_input: {} }
-  const ask = async () =>
-    (await server.call(key, 'POST', '/authorize', { agent: { name: 'a', kind: 'b' }, ...call })).body.reason
-  expect(await ask()).toBe('no rule matched')
+  const asked = await server.call(key, 'POST', '/authorize', { agent: { name: 'a', kind: 'b' }, ...call })
+  expect([asked.body.reason, ...shown(asked)]).toEqual(['no rule matched', '2', '1'])
+  const hook = { hook_event_name: 'PreToolUse', ...call }
+  expect(shown(await server.call(key, 'POST', '/hooks/claude-code?wait=0', hook))[0]).toBe('2')
   const told = []
   // Sends more requests than two minutes allow, because the minute may end in between.
   for (let nth = 0; nth < 5; nth += 1) told.push(await server.call(key, 'POST', '/authorize/observe', call))

@@ -11,7 +11,7 @@ test('walking the pages by their cursors returns every row once, in order', () =
       const seen: string[] = []
       let cursor: string | null = null
       do {
-        const after: string = readCursor(cursor) ?? ''
+        const after: string = readCursor(cursor, /^id_\d{3}$/) ?? ''
         const rest = rows.filter((row) => row > after).slice(0, limit + 1)
         const page = pageOf(rest, limit, same, same)
         expect(page.data.length).toBeLessThanOrEqual(limit)
@@ -27,7 +27,7 @@ test('an invalid cursor is refused before the database is asked', () => {
   fc.assert(
     fc.property(fc.oneof(fc.string(), fc.base64String()), (text) => {
       try {
-        expect(readCursor(text)).toMatch(/^[\x21-\x7e]+$/)
+        expect(readCursor(text, /^id_\d{3}$/)).toMatch(/^id_/)
       } catch (error) {
         expect(error).toMatchObject({ code: 'validation_error', details: [{ path: 'cursor' }] })
       }

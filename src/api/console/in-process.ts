@@ -69,6 +69,7 @@ async function call(
   const sent: Sent = {
     params: pathParams(params),
     query: { ...query },
+    repeated: null,
     body: () => Promise.resolve(route.body === undefined ? undefined : (body ?? {})),
     idempotencyKey: () => idempotencyKey ?? null,
     ip,

@@ -16,7 +16,7 @@ import {
   observeBody,
   sessionEndBody,
 } from '../schemas/agents.ts'
-import { id, labels } from '../schemas/common.ts'
+import { emptyBody, id, labels } from '../schemas/common.ts'
 import { waitForApproval } from '../wait.ts'
 
 const tag = 'Agents'
@@ -62,6 +62,7 @@ const postCancelApproval = route({
   key: 'POST /authorize/approvals/{id}/cancel',
   summary: 'Withdraw a held call of your own',
   tag,
+  body: emptyBody,
   responses: { 200: agentApproval },
   async handle(call) {
     const { context, params, once } = call

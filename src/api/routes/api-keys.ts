@@ -9,7 +9,7 @@ import {
 import type { KeyView } from '../../governance/people/key-view.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { created, noContent, ok, route } from '../route.ts'
-import { id, listOf, listQuery, scopeMap, time } from '../schemas/common.ts'
+import { emptyBody, id, listOf, listQuery, scopeMap, time } from '../schemas/common.ts'
 import { apiKeyBody, apiKeyChanges } from '../schemas/people.ts'
 import { scopesAsMap } from '../schemas/scopes.ts'
 
@@ -98,6 +98,7 @@ export const postApiKeyConfirm = route({
   description:
     'An organization that requires a second factor refuses keys that were made without one until they are confirmed. Only a session that was opened with the factor can confirm them.',
   tag: 'API keys',
+  body: emptyBody,
   responses: { 200: apiKey },
   async handle({ context, caller, params, once }) {
     return ok(answer(await actOnce(once, () => confirmApiKey(context, caller, params.id, once))))

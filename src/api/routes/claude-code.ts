@@ -8,7 +8,7 @@ import type { JsonObject } from '../../policy/types.ts'
 import { agentBodyLimit, decideQuestion, mostAgentValues } from '../agent-question.ts'
 import { ApiError } from '../errors.ts'
 import { readJsonBody } from '../json-body.ts'
-import { readQuery, wholeNumber } from '../query.ts'
+import { readQuery, refuseRepeated, wholeNumber } from '../query.ts'
 import { askRoute, clientGone, ok } from '../route.ts'
 import { preToolUse } from '../schemas/agents.ts'
 import { waitForApproval } from '../wait.ts'
@@ -57,7 +57,8 @@ export const postClaudeCode = askRoute({
     const first = await decideQuestion(question, async (admit) => {
       // The query is read here, so that a wrong query also becomes a denial. After an HTTP error, a client would make
       // the call.
-      const named = readQuery(request)
+      const { query: named, repeated } = readQuery(request)
+      refuseRepeated(repeated)
       refuseUnknown(named)
       wait = readWait(named['wait'])
       organization = named['organization_id']

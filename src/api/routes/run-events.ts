@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { runEnded } from '../../contract/status.ts'
 import { wholeNumber } from '../query.ts'
 import { streamRoute, type Call } from '../route.ts'
-import { eventText, openStream } from '../sse.ts'
+import { eventText, openStream, setStreamHeaders } from '../sse.ts'
 import { subscribeTo } from '../wait.ts'
 import { readRunEvents } from '../../governance/runs/read/events.ts'
 import { withShare, type Place } from '../../governance/limits/request-shares.ts'
@@ -19,6 +19,7 @@ export const getRunEvents = streamRoute({
     limit: wholeNumber(1, 200).optional(),
   }),
   responses: { 200: null },
+  head: (_call, response) => Promise.resolve(setStreamHeaders(response)),
   async stream(call, request, response) {
     const { context, params, query, services } = call
     const look = createLook(call)

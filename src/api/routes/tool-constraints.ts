@@ -1,10 +1,9 @@
 import { z } from 'zod'
-import { catalog } from '../../catalog/index.ts'
 import type { ToolDeclaration } from '../../catalog/tool.ts'
-import { pageOf, readCursor } from '../../governance/page.ts'
 import { restrictions } from '../../governance/rules/tool-policy-limits.ts'
 import { limitNames } from '../../policy/tool-limits.ts'
 import { ok, route } from '../route.ts'
+import { pageOfTools } from '../tool-page.ts'
 import { listOf, listQuery, side } from '../schemas/common.ts'
 
 const limitName = z.enum(limitNames).meta({ id: 'LimitName' })
@@ -52,9 +51,6 @@ export const getToolConstraints = route({
   query: listQuery,
   responses: { 200: listOf(constraints) },
   async handle({ query }) {
-    const after = readCursor(query.cursor ?? null) ?? ''
-    const all: readonly ToolDeclaration[] = Object.values(catalog)
-    const rest = [...all].filter(({ name }) => name > after).sort((a, b) => (a.name < b.name ? -1 : 1))
-    return ok(pageOf(rest, query.limit, ({ name }) => name, constraintsOf))
+    return ok(pageOfTools(query, constraintsOf))
   },
 })

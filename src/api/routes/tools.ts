@@ -1,11 +1,11 @@
 import { z } from 'zod'
-import { catalog, getTool } from '../../catalog/index.ts'
-import { preconditionChecks, repeats, type ToolDeclaration } from '../../catalog/tool.ts'
+import { getTool } from '../../catalog/index.ts'
+import { preconditionChecks, repeats } from '../../catalog/tool.ts'
 import { readConnected } from '../../governance/tools/connections.ts'
 import { notFound } from '../../governance/errors.ts'
-import { pageOf, readCursor } from '../../governance/page.ts'
 import { toolView } from '../../governance/tools/tool-view.ts'
 import { organizationQuery } from '../query.ts'
+import { pageOfTools } from '../tool-page.ts'
 import { ok, route } from '../route.ts'
 import { labels, listOf, listQuery, reversible, side } from '../schemas/common.ts'
 
@@ -69,15 +69,9 @@ export const getTools = route({
   responses: { 200: listOf(tool) },
   async handle({ context, caller, query }) {
     const connections = await readConnected(context.db, caller.organizationId, caller.userId)
-    const after = readCursor(query.cursor ?? null) ?? ''
-    const all: readonly ToolDeclaration[] = Object.values(catalog)
-    const rest = [...all].filter(({ name }) => name > after).sort((a, b) => (a.name < b.name ? -1 : 1))
     return ok(
-      pageOf(
-        rest,
-        query.limit,
-        ({ name }) => name,
-        (declaration) => toolView(context.config.tools, connections, declaration, caller.userId),
+      pageOfTools(query, (declaration) =>
+        toolView(context.config.tools, connections, declaration, caller.userId),
       ),
     )
   },

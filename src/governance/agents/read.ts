@@ -50,7 +50,10 @@ export async function listSessions(
     const wanted = filters[name]
     if (wanted !== undefined) query = query.where(name, '=', wanted)
   }
-  return viewPage(await readPage(db, query, 'id', page, (row) => row.id), sessionView)
+  return viewPage(
+    await readPage(db, query, { column: 'id', kind: 'session' }, page, (row) => row.id),
+    sessionView,
+  )
 }
 
 /** Reads one session. Throws `not_found` also for a session of another organization. */

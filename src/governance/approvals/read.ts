@@ -121,7 +121,7 @@ export async function listApprovals(
   const { db } = context
   const settings = await readGovernance(db, viewer.organizationId)
   const query = filtered(shownColumns(db), viewer, filters, settings)
-  const rows = await readPage(db, query, 'id', page, (row) => row.id)
+  const rows = await readPage(db, query, { column: 'id', kind: 'approval' }, page, (row) => row.id)
   const votes = await readVotes(
     context,
     rows.data.map((row) => row.id),

@@ -94,7 +94,10 @@ export async function listConnections(
     .$if(!hasRole(caller.role, 'admin'), (seen) =>
       seen.where((where) => where.or([where('owner_id', 'is', null), where('owner_id', '=', caller.userId)])),
     )
-  return viewPage(await readPage(db, query, 'id', page, (row) => row.id), connectionView)
+  return viewPage(
+    await readPage(db, query, { column: 'id', kind: 'connection' }, page, (row) => row.id),
+    connectionView,
+  )
 }
 
 /**

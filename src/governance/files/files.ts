@@ -112,7 +112,7 @@ async function seal(sealer: Sealer, organizationId: string, id: string, { text, 
 /** Lists the organization's files, newest first. */
 export async function listFiles(db: Db, organizationId: string, page: PageRequest): Promise<Page<FileView>> {
   const query = db.selectFrom('files').select(shownColumns).where('organization_id', '=', organizationId)
-  return viewPage(await readPage(db, query, 'id', page, (row) => row.id), fileView)
+  return viewPage(await readPage(db, query, { column: 'id', kind: 'file' }, page, (row) => row.id), fileView)
 }
 
 /** Returns a file as the API shows it. Throws `not_found`. */

@@ -89,7 +89,7 @@ export async function listApiKeys(db: Db, caller: Caller, page: PageRequest): Pr
     )
     .where('organization_id', '=', caller.organizationId)
     .$if(!hasRole(caller.role, 'owner'), (own) => own.where('user_id', '=', caller.userId))
-  return viewPage(await readPage(db, query, 'id', page, (row) => row.id), (row) =>
+  return viewPage(await readPage(db, query, { column: 'id', kind: 'key' }, page, (row) => row.id), (row) =>
     keyView(row, row.now, row.required),
   )
 }

@@ -104,8 +104,9 @@ export async function listInvitations(
     .selectAll()
     .select(sql<Date>`clock_timestamp()`.as('now'))
     .where('organization_id', '=', caller.organizationId)
-  return viewPage(await readPage(db, query, 'id', page, (row) => row.id), (row) =>
-    invitationView(row, row.now),
+  return viewPage(
+    await readPage(db, query, { column: 'id', kind: 'invitation' }, page, (row) => row.id),
+    (row) => invitationView(row, row.now),
   )
 }
 

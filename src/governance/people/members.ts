@@ -27,14 +27,17 @@ export async function listMembers(db: Db, caller: Caller, page: PageRequest): Pr
     .innerJoin('users as u', 'u.id', 'm.user_id')
     .select(['u.id', 'u.email', 'u.name', 'm.role', 'u.two_factor_enabled', 'm.created_at'])
     .where('m.organization_id', '=', caller.organizationId)
-  return viewPage(await readPage(db, query, 'u.id', page, (row) => row.id), (row) => ({
-    user_id: row.id,
-    email: row.email,
-    name: row.name,
-    role: row.role,
-    second_factor: row.two_factor_enabled,
-    joined_at: row.created_at.toISOString(),
-  }))
+  return viewPage(
+    await readPage(db, query, { column: 'u.id', kind: 'user' }, page, (row) => row.id),
+    (row) => ({
+      user_id: row.id,
+      email: row.email,
+      name: row.name,
+      role: row.role,
+      second_factor: row.two_factor_enabled,
+      joined_at: row.created_at.toISOString(),
+    }),
+  )
 }
 
 /**

@@ -73,7 +73,10 @@ export async function listRules(
   page: PageRequest,
 ): Promise<Page<RuleView>> {
   const query = db.selectFrom(ruleKinds[kind].table).selectAll().where('organization_id', '=', organizationId)
-  return viewPage(await readPage(db, query, 'id', page, (row) => row.id), ruleView)
+  return viewPage(
+    await readPage(db, query, { column: 'id', kind: ruleKinds[kind].id }, page, (row) => row.id),
+    ruleView,
+  )
 }
 
 export async function readRule(

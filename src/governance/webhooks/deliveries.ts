@@ -27,7 +27,10 @@ export async function listDeliveries(
     .select('e.type as event_type')
     .where('d.webhook_id', '=', webhookId)
     .$if(state !== undefined, (some) => some.where('d.state', '=', state as DeliveryView['state']))
-  return viewPage(await readPage(db, query, 'd.id', page, (row) => row.id), deliveryView)
+  return viewPage(
+    await readPage(db, query, { column: 'd.id', kind: 'delivery' }, page, (row) => row.id),
+    deliveryView,
+  )
 }
 
 export interface AcceptedDelivery {

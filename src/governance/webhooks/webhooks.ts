@@ -76,7 +76,7 @@ export async function listWebhooks(
   page: PageRequest,
 ): Promise<Page<WebhookView>> {
   const query = db.selectFrom('webhooks').selectAll().where('organization_id', '=', organizationId)
-  const rows = await readPage(db, query, 'id', page, (row) => row.id)
+  const rows = await readPage(db, query, { column: 'id', kind: 'webhook' }, page, (row) => row.id)
   const data = await Promise.all(
     rows.data.map(async (row) => webhookView(row, await openTarget(sealer, row))),
   )

@@ -13,24 +13,15 @@ export async function listTemplates(
   includeArchived: boolean,
   page: PageRequest,
 ): Promise<Page<TemplateView>> {
-  const after = placeIn(readCursor(page.cursor))
+  const after = readCursor(page.cursor, /^\d{1,9}$/)
   const query = db
     .selectFrom('registry_entries')
     .selectAll()
     .where('organization_id', '=', organizationId)
     .$if(!includeArchived, (query) => query.where('state', '<>', 'archived'))
-    .$if(after !== null, (query) => query.where('place', '<', after as number))
+    .$if(after !== null, (query) => query.where('place', '<', Number(after)))
     .orderBy('place', 'desc')
     .limit(page.limit + 1)
   const { rows } = await readBounded(db, (trx) => trx.executeQuery(query))
   return pageOf(rows, page.limit, (row) => String(row.place), templateView)
-}
-
-/**
- * Returns the position in a cursor; null if there is no cursor. For a cursor of another list, returns 0, so that the
- * page is empty.
- */
-function placeIn(cursor: string | null): number | null {
-  if (cursor === null) return null
-  return /^\d{1,9}$/.test(cursor) ? Number(cursor) : 0
 }

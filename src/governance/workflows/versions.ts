@@ -93,6 +93,6 @@ export async function rollBack(
  * Returns the version number in the text. Returns 0 if the text is no version number, because no version has the number
  * 0.
  */
-function versionNumber(text: string): number {
+export function versionNumber(text: string): number {
   return /^[1-9]\d{0,8}$/.test(text) ? Number(text) : 0
 }

@@ -104,7 +104,10 @@ export async function listWorkflows(
     .selectAll()
     .where('organization_id', '=', organizationId)
     .where('deleted_at', 'is', null)
-  return viewPage(await readPage(db, query, 'id', page, (row) => row.id), summaryOf)
+  return viewPage(
+    await readPage(db, query, { column: 'id', kind: 'workflow' }, page, (row) => row.id),
+    summaryOf,
+  )
 }
 
 export async function readWorkflow(db: Db, id: string): Promise<WorkflowView> {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { access, accessOf, acts, splitKey } from '../../../src/api/access.ts'
 import { prefixes } from '../../../src/api/app.ts'
 import { newId } from '../../../src/contract/ids.ts'
-import { covers, hasRole } from '../../../src/governance/access/scopes.ts'
+import { hasRole } from '../../../src/governance/access/scopes.ts'
 import type { Role } from '../../../src/policy/types.ts'
 import { addOrganization } from '../fixtures.ts'
 import { startTestServer, type Answer, type TestServer } from '../server.ts'
@@ -18,6 +18,7 @@ import {
   type Request,
 } from './valid-requests.ts'
 import { addPlace, type Place, withGoogle } from './place.ts'
+import { missingScope, refusalOf, statusOf } from './refusals.ts'
 import { World } from './world.ts'
 
 /*
@@ -95,33 +96,6 @@ function unknownIds({ ids = {} }: Filling): Record<string, string> {
   )
 }
 const ulid = (): string => newId('event').slice('evt_'.length)
-
-/** The first scope of the route that the caller lacks. */
-const missingScope = (key: GuardedKey, { scopes }: Caller) =>
-  scopesTo(key).find((scope) => !covers(scopes, scope))
-
-/**
- * The code with which the caller is refused, or null if the caller may enter. Checks come in this order: 401,
- * `missing_scope`, 404, `insufficient_role`.
- */
-function refusalOf(key: GuardedKey, caller: Caller, organizationId: string | null): string | null {
-  const { role, subject, factor } = accessTo(key)
-  if (caller.person === null) return 'unauthenticated'
-  if (missingScope(key, caller) !== undefined) return 'missing_scope'
-  if (subject === 'nothing') return null
-  const theirRole = organizationId === null ? undefined : caller.roles.get(organizationId)
-  if (theirRole === undefined) return 'not_found'
-  if (factor === true && caller.isSignedIn !== true) return 'mfa_required'
-  return hasRole(theirRole, role) ? null : 'insufficient_role'
-}
-
-const statusOf: Record<string, number> = {
-  unauthenticated: 401,
-  missing_scope: 403,
-  mfa_required: 403,
-  not_found: 404,
-  insufficient_role: 403,
-}
 
 let sent = 0
 /** Uses the path prefixes in turn, since all prefixes lead to the same routes. */
@@ -226,7 +200,7 @@ describe.each(keys)('%s', (key) => {
     for (const caller of callers) {
       const unknown = new Set<string>()
       for (const request of requests) {
-        const code = refusalOf(key, caller, request.organizationId)
+        const code = refusalOf(key, caller, request.organizationId, 'owner')
         if (code === null) continue
         refused += 1
         const tellings = await refuse(key, caller, request, code, tried)
@@ -246,7 +220,7 @@ describe.each(keys)('%s', (key) => {
       const { person } = caller
       if (person === null) continue
       for (const place of subject === 'nothing' ? [ours] : [ours, theirs]) {
-        if (refusalOf(key, caller, place.organizationId) !== null) continue
+        if (refusalOf(key, caller, place.organizationId, 'caller') !== null) continue
         const world = new World(server, place, person)
         const filling = await validRequests[key].prepare(world)
         const elsewhere = place === ours ? theirs : ours

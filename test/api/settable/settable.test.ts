@@ -71,6 +71,8 @@ const acts: readonly RouteKey[] = [
   'POST /authorize',
   'POST /authorize/observe',
   'POST /authorize/sessions/end',
+  'POST /authorize/approvals/{id}/cancel',
+  'POST /api-keys/{id}/confirm',
   'POST /hooks/claude-code',
   'POST /agent-sessions/{id}/revoke',
   'POST /organizations/{id}/freeze',

@@ -1,4 +1,3 @@
-import { DomainError } from '../../errors.ts'
 import { readCursor } from '../../page.ts'
 
 /** A page of a receipt's decisions: at most `limit` after the cursor. */
@@ -40,9 +39,4 @@ export async function* reversed<T>(items: AsyncIterable<T>): AsyncGenerator<T> {
   yield* all
 }
 
-function placeAfter(cursor: string | null): number {
-  const text = readCursor(cursor) ?? '0'
-  if (/^\d{1,9}$/.test(text)) return Number(text)
-  const message = 'is not a cursor of a receipt: take `next_cursor` of the page before'
-  throw new DomainError('validation_error', `\`cursor\` ${message}`, [{ path: 'cursor', message }])
-}
+const placeAfter = (cursor: string | null): number => Number(readCursor(cursor, /^\d{1,9}$/) ?? '0')
