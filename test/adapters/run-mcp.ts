@@ -3,7 +3,7 @@ import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { gatewayFile, python } from './gateway-files.ts'
-import { completeLines } from '../support/complete-lines.ts'
+import { jsonLines } from '../support/json-lines.ts'
 import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { until } from '../stack/until.ts'
 import { emptyHome } from './run-hook.ts'
@@ -134,6 +134,5 @@ export async function endGateways(): Promise<void> {
 export const textOf = (result: Wire): string => result?.content?.[0]?.text ?? ''
 
 /** The entries that the odd server wrote to its file `log`. */
-export const noted = (log: string): Wire[] =>
-  existsSync(log) ? completeLines(log).map((line) => JSON.parse(line) as unknown) : []
+export const noted = (log: string): Wire[] => (existsSync(log) ? jsonLines(log) : [])
 export const logFile = (): string => join(temporaryFolder(), 'log')

@@ -1,81 +1,22 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { setImmediate as nextTurn } from 'node:timers/promises'
-import { afterAll, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
-import type { AuditDraft } from '../../src/governance/audit/entry.ts'
-import { linesOf, verifyFile, type Trusted } from '../../src/governance/audit/verify-file.ts'
+import { describe, expect, jest, test } from '@jest/globals'
 import { asAdmin } from '../support/postgres.ts'
-import { until } from '../stack/until.ts'
-import { addOrganization } from './fixtures.ts'
-import { startTestServer, type TestServer } from './server.ts'
+import {
+  append,
+  check,
+  cut,
+  eachWithLog,
+  folder,
+  get,
+  keep,
+  key,
+  organization,
+  owner,
+  server,
+} from './audit-proof-fixture.ts'
 
-let server: TestServer
-let folder: string
-let owner: string
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'checkpoints-'))
-  server = await startTestServer({ env: { AUDIT_CHECKPOINT_DIR: folder } })
-  owner = server.identities.users.owner.api_key
-})
-afterAll(async () => {
-  await server?.close()
-  rmSync(folder, { recursive: true, force: true })
-})
-
-/** A new organization for each test, because tests cut its audit log. */
-let organization: string
-let key: string
-beforeEach(async () => {
-  const added = await addOrganization(server.context)
-  organization = added.id
-  key = added.owner.key
-})
-
-const draft = (mark: string): AuditDraft => ({
-  eventType: 'memory.set',
-  action: 'set',
-  status: 'ok',
-  actor: { type: 'system', id: 'test' },
-  metadata: { key: mark },
-})
-
-async function append(count: number, mark = 'm'): Promise<void> {
-  await server.context.combiner.run(organization, 'org.change', async (tx) => {
-    for (let entry = 0; entry < count; entry += 1) tx.append(draft(mark))
-  })
-}
-
-const get = (what: string, by = key) =>
-  server.call(by, 'GET', `/organizations/${organization}/audit-events/${what}`)
-const keep = () => server.context.checkpoints.keep()
-
-async function check(text: string, trusted: Partial<Trusted> = {}) {
-  async function* chunks() {
-    yield Buffer.from(text)
-  }
-  return verifyFile(linesOf(chunks()), { keys: [], notes: [], ...trusted })
-}
-
-/** Deletes the last entries as a superuser, and sets the head back. */
-const cut = (entries: number): Promise<unknown> =>
-  asAdmin(server.adminUrl, async (client) => {
-    const { rows } = await client.query('select seq from chain_head where organization_id = $1', [
-      organization,
-    ])
-    const left = Number(rows[0].seq) - entries
-    await client.query('alter table audit_events disable trigger all')
-    await client.query('delete from audit_events where organization_id = $1 and seq > $2', [
-      organization,
-      left,
-    ])
-    await client.query(
-      `update chain_head set seq = $2, hash = (select hash from audit_events where organization_id = $1 and seq = $2)
-       where organization_id = $1`,
-      [organization, left],
-    )
-    await client.query('alter table audit_events enable always trigger audit_events_no_edit')
-  })
+eachWithLog()
 
 /** What health and metrics say about alarms. */
 async function alarm(): Promise<readonly [health: string, logs: number]> {
@@ -83,28 +24,6 @@ async function alarm(): Promise<readonly [health: string, logs: number]> {
   const text = await server.context.metrics.text()
   return [health, Number(/^countersign_audit_logs_in_alarm\{[^}]*\} (\d+)$/m.exec(text)?.[1])]
 }
-
-test.each(['checkpoint', 'export'])(
-  'HEAD of the %s sends the headers of GET, without a body',
-  async (what) => {
-    await append(9)
-    const send = (method: string) =>
-      fetch(`${server.base}/organizations/${organization}/audit-events/${what}`, {
-        method,
-        headers: { authorization: `Bearer ${key}` },
-      })
-    const [got, asked] = [await send('GET'), await send('HEAD')]
-    expect(await asked.text()).toBe('')
-    for (const name of ['content-type', 'x-verifier-key']) {
-      expect(got.headers.get(name)).not.toBeNull()
-      expect([asked.status, name, asked.headers.get(name)]).toEqual([200, name, got.headers.get(name)])
-    }
-    if (what === 'export') return
-    await keep()
-    await cut(3)
-    expect((await send('HEAD')).status).toBe(409)
-  },
-)
 
 describe('the checkpoint', () => {
   test('is a signed note of the present head', async () => {
@@ -247,76 +166,4 @@ describe('an export', () => {
   test('is not sent to another organization', async () => {
     for (const what of ['export', 'checkpoint']) expect((await get(what, owner)).status).toBe(404)
   })
-})
-
-describe('a slow reader of a large export', () => {
-  /** Opens an export and reads nothing of it. */
-  async function open(): Promise<{ status: number; leave: () => void; rest: () => Promise<string> }> {
-    const abort = new AbortController()
-    const path = `/organizations/${organization}/audit-events/export`
-    const answer = await fetch(`${server.base}${path}`, {
-      headers: { authorization: `Bearer ${key}`, connection: 'close' },
-      signal: abort.signal,
-    })
-    return { status: answer.status, leave: () => abort.abort(), rest: () => answer.text() }
-  }
-
-  /** Adds long entries. The buffers between server and client cannot take all of them. */
-  const appendLarge = async (): Promise<void> => {
-    for (let part = 0; part < 8; part += 1) await append(250, 'x'.repeat(8_000))
-  }
-  const pool = () => server.context.pool
-  const areIdle = (): boolean => pool().idleCount === pool().totalCount && pool().waitingCount === 0
-
-  test('holds no connection, pages wait for it, and others of the organization are refused', async () => {
-    await appendLarge()
-    const executed = jest.spyOn(pool(), 'connect')
-    const [first, second] = [await open(), await open()]
-    expect([first.status, second.status]).toEqual([200, 200])
-    // The server reads pages until the buffers of the connections are full. Then it reads nothing.
-    let reads = -1
-    await until('no page is read', async () => {
-      const before = reads
-      reads = executed.mock.calls.length
-      for (let turn = 0; turn < 200; turn += 1) await nextTurn()
-      return before === reads && areIdle()
-    })
-    executed.mockRestore()
-    const third = await get('export')
-    expect([third.status, third.headers.get('retry-after')]).toEqual([429, '10'])
-    second.leave()
-    const text = await first.rest()
-    await check(text)
-    expect(text.length).toBeGreaterThan(16_000_000)
-    await until('the places are free again', async () => (await open()).status === 200)
-  })
-})
-
-test('a fast reader who loses the rights gets no more pages', async () => {
-  for (let part = 0; part < 8; part += 1) await append(250)
-  const { checkpoints, pool } = server.context
-  const [end, connect] = [checkpoints.end.bind(checkpoints), pool.connect.bind(pool)]
-  const now = performance.now.bind(performance)
-  let pages = -Infinity
-  jest.spyOn(checkpoints, 'end').mockImplementation(async (of) => {
-    const found = await end(of)
-    pages = 0
-    return found
-  })
-  jest.spyOn(pool, 'connect').mockImplementation((async () => {
-    pages += 1
-    if (pages === 3) {
-      await asAdmin(server.adminUrl, (client) =>
-        client.query('update api_keys set revoked_at = now() where organization_id = $1', [organization]),
-      )
-      // The rights are checked again when a second has gone by.
-      jest.spyOn(performance, 'now').mockImplementation(() => now() + 5_000)
-    }
-    return connect()
-  }) as never)
-  try {
-    await expect(get('export')).rejects.toThrow()
-  } finally {
-    jest.restoreAllMocks()
-  }
 })

@@ -217,7 +217,9 @@ describe('bad paths and queries', () => {
     const { method } = splitKey(key)
     for (const id of ids) {
       const body = method === 'GET' || method === 'DELETE' ? undefined : {}
-      expectRefusedOrFine(await server.call(owner, method, pathOf(key, id), body))
+      const answer = await server.call(owner, method, pathOf(key, id), body)
+      // Some of these values are valid, so a success is fine too.
+      if (answer.status >= 400) expectRefused(answer, [400, 404, 422])
     }
   })
 
@@ -296,8 +298,3 @@ describe('bad paths and queries', () => {
     expectRefused(await server.call(owner, 'GET', '/memory/%E0%A4%A'), [400])
   })
 })
-
-/** Some of these values are valid, so a success is fine too. The test only checks that nothing breaks. */
-function expectRefusedOrFine(answer: Answer): void {
-  if (answer.status >= 400) expectRefused(answer, [400, 404, 422])
-}

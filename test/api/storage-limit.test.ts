@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import { access, accessOf, splitKey } from '../../src/api/access.ts'
+import { newId } from '../../src/contract/ids.ts'
 import { readUsage } from '../../src/governance/limits/storage-counters.ts'
 import { requestOf, validRequests, type GuardedKey } from './access-matrix/valid-requests.ts'
 import { addPlace, type Place } from './access-matrix/place.ts'
@@ -51,8 +52,6 @@ describe('over `storage_mb` every route', () => {
     'POST /files',
     'POST /organizations/{id}/webhooks',
     'POST /organizations/{id}/webhooks/{webhook}/test',
-    // This request is refused because its session is unknown. An agent's question gets a denial, not an error.
-    'POST /authorize/observe',
   ]
   const keys = (Object.keys(access) as GuardedKey[]).filter(
     (key) => !accessOf(key).public && splitKey(key).method !== 'GET',
@@ -76,6 +75,18 @@ describe('over `storage_mb` every route', () => {
     } finally {
       await keeps(place.organizationId, -2e12)
       await restore?.(world)
+    }
+  })
+
+  // The table's report is about a known session. A report in an unknown session would store the session.
+  test('a report in a new session', async () => {
+    const body = { session_id: newId('session'), tool_name: 'Read', tool_input: {} }
+    await keeps(place.organizationId, 2e12)
+    try {
+      const answer = await server.call(place.owner.key, 'POST', '/authorize/observe', body)
+      expect(answer).toMatchObject({ status: 429, body: { error: { details: [{ path: 'storage_mb' }] } } })
+    } finally {
+      await keeps(place.organizationId, -2e12)
     }
   })
 })

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { crashHome, type CrashHome } from '../support/chaos.ts'
-import { completeLines } from '../support/complete-lines.ts'
+import { jsonLines } from '../support/json-lines.ts'
 import { startModel, type Model } from '../support/model.ts'
 import { sendPlanted } from '../support/planted-requests.ts'
 import { formsOf } from '../support/scan.ts'
@@ -41,8 +41,7 @@ type Line = Readonly<Record<string, unknown>> & { readonly msg: string; readonly
 function lines(): Line[] {
   const folder = join(home.stack.dataDir, 'logs')
   return ['api.log', 'worker.log']
-    .flatMap((name) => completeLines(join(folder, name)))
-    .map((line) => JSON.parse(line) as Line)
+    .flatMap((name) => jsonLines<Line>(join(folder, name)))
     .toSorted((a, b) => Number(a['time']) - Number(b['time']))
 }
 const linesOf = (runId: string, msg: string) =>

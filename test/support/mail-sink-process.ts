@@ -3,7 +3,7 @@ import { open } from 'node:fs/promises'
 import { createServer, connect, type Socket } from 'node:net'
 import { Transform } from 'node:stream'
 import { fileURLToPath } from 'node:url'
-import { completeLines } from './complete-lines.ts'
+import { jsonLines } from './json-lines.ts'
 import { startSmtpSink, type SinkBehaviour } from './smtp-sink.ts'
 
 /*
@@ -61,8 +61,7 @@ export async function startMailSinkProcess(log: string, latency = 0): Promise<Ma
       })
     })
   const port = await answer()
-  const entries = () =>
-    completeLines(log).map((line) => JSON.parse(line) as LoggedDelivery | LoggedConnection)
+  const entries = () => jsonLines<LoggedDelivery | LoggedConnection>(log)
   const deliveries = () => entries().filter((entry) => entry.kind === 'delivery')
   return {
     url: `smtp://127.0.0.1:${port}`,

@@ -8,12 +8,12 @@ import { addOrganization } from '../fixtures.ts'
 import { startTestServer, type Answer, type TestServer } from '../server.ts'
 import { callerKinds, everyStanding, nobodies, type Caller, type Standing } from './callers.ts'
 import { fingerprint } from './database.ts'
+import type { Filling } from './request-parts.ts'
 import {
   accessTo,
   requestOf,
   scopesTo,
   validRequests,
-  type Filling,
   type GuardedKey,
   type Request,
 } from './valid-requests.ts'

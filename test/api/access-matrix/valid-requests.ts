@@ -2,8 +2,20 @@ import { access, accessOf, splitKey, type Access, type RouteKey } from '../../..
 import { newId } from '../../../src/contract/ids.ts'
 import type { Scope } from '../../../src/governance/access/scopes.ts'
 import { oneStep } from '../../governance/runs/engine-fixture.ts'
-import { addKey, aLabelRule, aRule, formOf } from '../fixtures.ts'
+import { formOf } from '../fixtures.ts'
 import { another } from './place.ts'
+import {
+  about,
+  aNewRule,
+  anApiKey,
+  aStep,
+  aWebhookOf,
+  inMemory,
+  of,
+  rule,
+  type Filling,
+  type ValidRequest,
+} from './request-parts.ts'
 import { aWebhook, type World } from './world.ts'
 
 /*
@@ -21,52 +33,7 @@ export const scopesTo = (key: GuardedKey): readonly Scope[] => {
   return scope === null ? [] : [scope, ...further]
 }
 
-/**
- * Values for the parameters in the path, and the rest of the request. An organization's `{id}` is filled in
- * automatically.
- */
-export interface Filling {
-  readonly ids?: Readonly<Record<string, string>>
-  readonly query?: string
-  readonly body?: unknown
-}
-export interface ValidRequest {
-  /** The HTTP status of a success. */
-  readonly status: number
-  /** Creates the object of the request. Each call creates a new one. */
-  readonly prepare: (world: World) => Promise<Filling>
-  /** Undoes effects that would prevent the sender's next request. */
-  readonly restore?: (world: World) => Promise<void>
-}
-
-const of = (status: number, prepare: ValidRequest['prepare'] = async () => ({})): ValidRequest => ({
-  status,
-  prepare,
-})
-const about = (status: number, id: (world: World) => Promise<string>, body?: unknown): ValidRequest =>
-  of(status, async (world) => ({ ids: { id: await id(world) }, ...(body === undefined ? {} : { body }) }))
-const aStep = (status: number, state: 'completed' | 'unknown_outcome', body?: unknown): ValidRequest =>
-  of(status, async (world) => ({ ids: { id: await world.runWithStep(state), step: 's' }, body }))
-const inMemory = (status: number): ValidRequest =>
-  of(status, async (world) => ({ ids: { key: await world.memoryKey() } }))
-/** Another key of the sender. It is not the key that sends the request. */
-const anApiKey = async ({ server, organizationId, sender }: World): Promise<string> =>
-  (await addKey(server.context, organizationId, sender.userId, ['api_keys:*'])).id
-const aWebhookOf = (status: number, body?: object): ValidRequest =>
-  of(status, async (world) => ({ ids: { webhook: await world.webhook() }, body }))
 const definition = oneStep
-
-/** A rule that matches nothing, with a unique name. */
-const rule = (kind: 'rules' | 'label-rules') => ({
-  ...(kind === 'rules' ? aRule : aLabelRule),
-  name: newId('rule'),
-  status: 'inactive',
-})
-const aNewRule = (kind: 'rules' | 'label-rules', status: number, body?: () => object): ValidRequest =>
-  of(status, async (world) => ({
-    ids: { rule: await world.make(`/organizations/${world.organizationId}/${kind}`, rule(kind)) },
-    ...(body === undefined ? {} : { body: body() }),
-  }))
 const named = { name: 'another' }
 
 const aSlackId = (): string => `U${newId('user').slice(-20).toUpperCase()}`
