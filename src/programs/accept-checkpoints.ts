@@ -13,6 +13,11 @@ if (asked === undefined || rest.length > 0 || (asked.startsWith('-') && asked !=
 }
 await runOperatorProgram(async (context, say) => {
   const acceptance = await acceptCheckpoints(context, asked === '--all' ? null : asked)
-  if (acceptance.accepted.length === 0) say('nothing to do: the folder has lost no checkpoint')
+  if (acceptance.accepted.length === 0)
+    say(
+      acceptance.is_new_folder
+        ? 'the folder is accepted; it has lost no checkpoint'
+        : 'nothing to do: the folder has lost no checkpoint',
+    )
   return acceptance
 })

@@ -20,15 +20,20 @@ type Addresses = z.infer<typeof addresses>
  *   These values come from its data folder (`DATA_DIR`, default `.data`). `say` gets a line that names the database,
  *   without its password.
  * - In production the data folder has no bootstrap.json. Then the addresses are those of the last start.
- * - If the data folder has no database of `npm start`, returns `env` unchanged. A later check reports the missing
- *   variables.
+ * - If the data folder has no database of `npm start`, says so and returns `env` unchanged. A later check reports the
+ *   missing variables.
  * Throws if the folder's files cannot be read.
  */
 export function toolEnvironment(env: NodeJS.ProcessEnv, say: (line: string) => void): NodeJS.ProcessEnv {
   if (env['DATABASE_URL']) return env
   const dataDir = resolve(env['DATA_DIR'] || '.data')
   const known = knownAddresses(dataDir)
-  if (known === null) return env
+  if (known === null) {
+    say(
+      `\`${dataDir}\` has no database of \`npm start\`: run \`npm start\` first, or set DATA_DIR or DATABASE_URL`,
+    )
+    return env
+  }
   const { host, pathname } = new URL(known.database_url)
   say(`using the database of \`${dataDir}\`: ${host}${pathname}; it answers while \`npm start\` runs`)
   const secrets = loadSecrets(dataDir)

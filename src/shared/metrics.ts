@@ -52,7 +52,10 @@ const workMetrics = ({ counter, gauge, histogram }: Makers) => ({
   batchSize: histogram('combiner_batch_size', 'Operations in one transaction', batchBuckets),
   lockSeconds: histogram('combiner_lock_seconds', 'Time under a chain’s lock', lockBuckets),
   failedBatches: counter('combiner_failed_batches_total', 'Transactions that failed', 'reason'),
-  auditAlarms: gauge('audit_logs_in_alarm', 'Audit logs that this process has found changed'),
+  auditAlarms: gauge(
+    'audit_logs_in_alarm',
+    'Audit logs that this process has found changed, or without their kept checkpoint',
+  ),
   waitingOperations: gauge('combiner_waiting_operations', 'Operations that wait for a transaction'),
   busyLanes: gauge('combiner_busy_lanes', 'Organizations with a transaction in flight'),
   relayed: counter('relay_messages_total', 'Messages of the outbox', 'kind', 'result'),

@@ -88,13 +88,17 @@ describe('a data folder without bootstrap.json, as in production', () => {
 })
 
 test.each([
-  ['an environment that names a database', () => ({ DATABASE_URL: url, DATA_DIR: dataFolder() })],
-  ['a folder without a stack', () => ({ DATA_DIR: temporaryFolder() })],
-])('%s stays unchanged', (_what, make) => {
+  ['an environment that names a database', () => ({ DATABASE_URL: url, DATA_DIR: dataFolder() }), []],
+  [
+    'a folder without a stack',
+    () => ({ DATA_DIR: temporaryFolder() }),
+    [expect.stringMatching(/^`.+` has no database of `npm start`: run `npm start` first, or set/)],
+  ],
+])('%s stays unchanged', (_what, make, lines) => {
   const env = make()
   const said: string[] = []
   expect(toolEnvironment(env, (line) => said.push(line))).toBe(env)
-  expect(said).toEqual([])
+  expect(said).toEqual(lines)
   expect(existsSync(join(env.DATA_DIR, 'secrets.json'))).toBe(false)
 })
 

@@ -7,6 +7,8 @@ import type { Combiner } from './combiner.ts'
 
 export interface Acceptance {
   readonly folder_id: string
+  /** Whether the folder had no mark before. */
+  readonly is_new_folder: boolean
   /** The organizations whose audit log goes on without its earlier checkpoint in this folder. */
   readonly accepted: readonly string[]
 }
@@ -49,7 +51,7 @@ export async function acceptCheckpoints(
   // The mark comes last. Before it, the service says that the folder is lost.
   const folderId = id ?? (await folder.mark())
   await context.checkpoints.keep()
-  return { folder_id: folderId, accepted }
+  return { folder_id: folderId, is_new_folder: id === null, accepted }
 }
 
 async function requireLost(

@@ -8,10 +8,9 @@ import type { CheckpointFolder } from './checkpoint-folder.ts'
  */
 
 /** The folder has lost the checkpoint of an organization. The sentence does not name the path. */
-const lostSentence =
-  'checkpoints of this audit log were kept, and AUDIT_CHECKPOINT_DIR has none of them any more'
+const lostSentence = 'AUDIT_CHECKPOINT_DIR has no checkpoint of this audit log, although one was kept before'
 const notMounted = 'check that the disk of AUDIT_CHECKPOINT_DIR is mounted'
-const accept = 'or accept this with `npm run accept-checkpoints`'
+const accept = 'or accept the loss with `npm run accept-checkpoints`'
 
 /** A process remembers at most this many organizations whose row exists. */
 const mostKnown = 50_000
@@ -41,7 +40,7 @@ export class KeptPlaces {
       .limit(1)
       .executeTakeFirst()
     if (row === undefined) return null
-    return `${lostSentence}: ${id === null ? notMounted : 'bring its folder back'}, ${accept}`
+    return `${lostSentence}: ${id === null ? notMounted : 'bring back the folder of the organization'}, ${accept}`
   }
 
   /** Marks a new folder. Throws `unavailable` if the service has kept checkpoints, and none of them here. */

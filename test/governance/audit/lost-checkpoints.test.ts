@@ -23,9 +23,9 @@ eachWithFolder()
 
 const other = 'org_01J00000000000000000000001'
 const lost =
-  'checkpoints of this audit log were kept, and AUDIT_CHECKPOINT_DIR has none of them any more: bring its folder back, or accept this with `npm run accept-checkpoints`'
+  'AUDIT_CHECKPOINT_DIR has no checkpoint of this audit log, although one was kept before: bring back the folder of the organization, or accept the loss with `npm run accept-checkpoints`'
 const unmounted = expect.stringMatching(
-  /any more: check that the disk of AUDIT_CHECKPOINT_DIR is mounted, or accept/,
+  /kept before: check that the disk of AUDIT_CHECKPOINT_DIR is mounted, or accept/,
 )
 const elsewhere = () => `${wholeFolder()}-elsewhere`
 
@@ -77,7 +77,7 @@ describe('the folder of an organization that is gone', () => {
     expect(alarms.count).toBe(1)
     await checkpoints.keep({ sweep: true })
     expect(alarms.count).toBe(0)
-    expect(await accept(null)).toMatchObject({ accepted: [] })
+    expect(await accept(null)).toMatchObject({ accepted: [], is_new_folder: false })
     // The folder is remembered again.
     rmSync(folderOf(), { recursive: true })
     expect(await verifyWith(checkpoints)).toMatchObject({ valid: false })
@@ -124,8 +124,8 @@ describe('a whole folder that is empty, such as that of a disk that is not mount
     const { checkpoints } = await withCheckpoints()
     empty()
     await expect(accept(organizationId)).rejects.toThrow('the whole folder of checkpoints is new')
-    const { accepted, folder_id } = await accept(null)
-    expect(accepted).toEqual([organizationId, other])
+    const { accepted, folder_id, is_new_folder } = await accept(null)
+    expect([accepted, is_new_folder]).toEqual([[organizationId, other], true])
     expect(readdirSync(join(wholeFolder(), 'folder-id'))).toEqual([folder_id])
     expect([filesOf(), filesOf(other)]).toEqual([[fileName(11)], [fileName(3)]])
     expect(await verifyWith(checkpoints)).toMatchObject({ valid: true })
@@ -166,6 +166,7 @@ test('a folder with checkpoints of a version without marks is used on', async ()
   await append(1)
   await checkpoints.keep()
   expect([filesOf(), conflicts]).toEqual([[fileName(11)], []])
+  expect(await accept(null)).toMatchObject({ accepted: [], is_new_folder: true })
 })
 
 describe('an error of the disk', () => {
