@@ -45,7 +45,7 @@ export function InboxFilters({
       'Risk',
       risks.map(({ level, count }) => [level, level, count]),
     ),
-    choice('mine', 'Decided by', [['true', 'me, now', null]]),
+    choice('mine', 'Who decides', [['true', 'me, now', null]]),
   ])
 }
 
