@@ -127,7 +127,10 @@ test('a sender without a required second factor does not learn which names exist
   for (const path of [`/memory/${key}`, '/memory/no-such-key', `/organizations/${id}/tool-policies/Bash`])
     expect(await codeOf(owner.key, path)).toEqual([403, 'mfa_required'])
   const stranger = await addOrganization(server.context)
-  expect(await codeOf(stranger.owner.key, `/organizations/${id}/tool-policies/Bash`)).toEqual([404, 'not_found'])
+  expect(await codeOf(stranger.owner.key, `/organizations/${id}/tool-policies/Bash`)).toEqual([
+    404,
+    'not_found',
+  ])
 })
 
 async function codeOf(key: string, path: string): Promise<unknown> {
