@@ -37,17 +37,17 @@ export async function acceptCheckpoints(
   if (path === null)
     throw new DomainError('conflict', 'AUDIT_CHECKPOINT_DIR is not set: set it as for the service')
   const folder = new CheckpointFolder(path)
-  const id = await folder.id()
-  if (organizationId !== null) await requireLost(context, folder, id, organizationId)
+  const ids = await folder.ids()
+  if (organizationId !== null) await requireLost(context, folder, ids, organizationId)
   const accepted: string[] = []
   const accept = async (each: string): Promise<void> => {
-    await acceptOne(context, each, id)
+    await acceptOne(context, each, ids)
     accepted.push(each)
   }
   if (organizationId !== null) await accept(organizationId)
-  else await eachKept(context, id, async (each) => (await folder.newest(each)) ?? accept(each))
+  else await eachKept(context, ids, async (each) => (await folder.newest(each)) ?? accept(each))
   // The mark comes last. Before it, the service says that the folder is lost.
-  const folderId = id ?? (await folder.mark())
+  const folderId = ids[0] ?? (await folder.mark())
   await context.checkpoints.keep()
   return { folder_id: folderId, accepted }
 }
@@ -55,7 +55,7 @@ export async function acceptCheckpoints(
 async function requireLost(
   { db }: Accepting,
   folder: CheckpointFolder,
-  id: string | null,
+  ids: readonly string[],
   organizationId: string,
 ): Promise<void> {
   const known = await db
@@ -64,7 +64,7 @@ async function requireLost(
     .where('id', '=', organizationId)
     .executeTakeFirst()
   if (known === undefined) throw notFound('organization', organizationId)
-  if (id === null)
+  if (ids.length === 0)
     throw new DomainError('conflict', 'the whole folder of checkpoints is new: accept it with `--all`')
   if ((await folder.newest(organizationId)) !== null)
     throw new DomainError(
@@ -76,7 +76,7 @@ async function requireLost(
 /** Calls `work` for each organization that has had a checkpoint: in this folder, or in any folder if this one is new. */
 async function eachKept(
   { db }: Accepting,
-  id: string | null,
+  ids: readonly string[],
   work: (organizationId: string) => Promise<unknown>,
 ): Promise<void> {
   for (let after = ''; ;) {
@@ -85,7 +85,7 @@ async function eachKept(
       .select('organization_id')
       .distinct()
       .where('organization_id', '>', after)
-      .$if(id !== null, (query) => query.where('folder_id', '=', id as string))
+      .$if(ids.length > 0, (query) => query.where('folder_id', 'in', ids))
       .orderBy('organization_id')
       .limit(organizationsInPage)
       .execute()
@@ -96,20 +96,20 @@ async function eachKept(
   }
 }
 
-function acceptOne({ combiner }: Accepting, organizationId: string, id: string | null): Promise<void> {
+function acceptOne({ combiner }: Accepting, organizationId: string, ids: readonly string[]): Promise<void> {
   return combiner.run(organizationId, 'org.change', async (tx) => {
-    if (id !== null)
+    if (ids.length > 0)
       await tx.trx
         .deleteFrom('checkpoint_folders')
         .where('organization_id', '=', organizationId)
-        .where('folder_id', '=', id)
+        .where('folder_id', 'in', ids)
         .execute()
     tx.append({
       eventType: 'organization.checkpoint_accepted',
       action: 'update',
       status: 'success',
       actor: { type: 'system', id: 'accept-checkpoints' },
-      metadata: { folder_id: id },
+      metadata: { folder_id: ids[0] ?? null },
     })
   })
 }

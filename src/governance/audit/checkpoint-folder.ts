@@ -65,9 +65,15 @@ export class CheckpointFolder {
 
   /** Returns the id of the folder; null if the folder has no mark. Throws `unavailable`. */
   async id(): Promise<string | null> {
-    // Processes that start together can each make a mark. All of them use the first one.
-    const marks = (await namesIn(join(this.#path, markFolder))).filter((name) => mark.test(name))
-    return marks.toSorted()[0] ?? null
+    return (await this.ids())[0] ?? null
+  }
+
+  /**
+   * Returns all ids of the folder, the present one first. Processes that start together can each make a mark. All of
+   * them use the first one, but a process may have used its own mark before it saw the first one. Throws `unavailable`.
+   */
+  async ids(): Promise<readonly string[]> {
+    return (await namesIn(join(this.#path, markFolder))).filter((name) => mark.test(name)).toSorted()
   }
 
   /** Marks the folder with a new id. Returns its id. */

@@ -1,12 +1,14 @@
 import { randomBytes } from 'node:crypto'
 import { mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, test } from '@jest/globals'
+import { describe, expect, jest, test } from '@jest/globals'
+import { createDatabase, createPool } from '../../../src/db/connect.ts'
 import { acceptCheckpoints } from '../../../src/governance/audit/accept-checkpoints.ts'
 import { signAgain } from '../../../src/governance/audit/sign-again.ts'
 import { organizationId } from './chain-fixture.ts'
 import {
   addOrganization,
+  asSuperuser,
   cut,
   eachWithFolder,
   fileName,
@@ -84,6 +86,28 @@ describe('the folder of an organization that is gone', () => {
     rmSync(elsewhere(), { recursive: true })
   })
 
+  test('is remembered again by a running process, also if the acceptance was killed halfway', async () => {
+    const { append, checkpoints } = await withCheckpoints()
+    rmSync(folderOf(), { recursive: true })
+    await asSuperuser(async (client) => {
+      await client.query('delete from checkpoint_folders where organization_id = $1', [organizationId])
+    })
+    await append(1)
+    await checkpoints.keep()
+    rmSync(folderOf(), { recursive: true })
+    expect(await startProcess().checkpoints.end(organizationId)).toMatchObject({ problem: lost })
+  })
+
+  test('is missed under each of the marks that processes made at the same time', async () => {
+    await withCheckpoints()
+    const earlier = '00000000-0000-4000-8000-000000000000'
+    writeFileSync(join(wholeFolder(), 'folder-id', earlier), '')
+    rmSync(folderOf(), { recursive: true })
+    expect(await startProcess().checkpoints.end(organizationId)).toMatchObject({ problem: lost })
+    expect(await accept(organizationId)).toEqual({ accepted: [organizationId], folder_id: earlier })
+    expect(await startProcess().checkpoints.end(organizationId)).toMatchObject({ problem: null })
+  })
+
   test('is not accepted while the folder has a checkpoint', async () => {
     await withCheckpoints()
     await expect(accept(organizationId)).rejects.toThrow(/move its folder to another place first/)
@@ -140,6 +164,16 @@ describe('a whole folder that is empty, such as that of a disk that is not mount
     for (const { checkpoints } of processes)
       expect(await checkpoints.expected(organizationId)).toMatchObject({ kept: { seq: 3 } })
   })
+})
+
+test('a round looks at no further chain in alarm while the database is away', async () => {
+  const pool = createPool({ url: 'postgresql://127.0.0.1:1/none', max: 1 })
+  const { alarms, checkpoints } = startProcess({ db: createDatabase(pool) })
+  for (let each = 0; each < 9; each += 1) alarms.raise(`org_${each}`, 'end', 'cut')
+  const looked = jest.spyOn(checkpoints, 'end')
+  await expect(checkpoints.keep({ sweep: true })).rejects.toThrow()
+  expect(looked).toHaveBeenCalledTimes(1)
+  await pool.end()
 })
 
 test('a second machine has a folder of its own after it was accepted', async () => {
