@@ -81,7 +81,7 @@ export class CheckpointFolder {
     const folder = join(this.#path, markFolder)
     await mkdir(folder, { recursive: true, mode: 0o700 })
     const made = randomUUID()
-    await writeFile(join(folder, made), markText, { flag: 'wx', mode: 0o600 })
+    await writeFile(join(folder, made), markText, { flag: 'wx', mode: 0o600, flush: true })
     return (await this.id()) ?? made
   }
 
