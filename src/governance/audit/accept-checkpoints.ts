@@ -1,7 +1,7 @@
 import type { Db } from '../../db/schema/index.ts'
 import type { Config } from '../../shared/config.ts'
 import { DomainError, notFound } from '../errors.ts'
-import { CheckpointFolder } from './checkpoint-folder.ts'
+import { CheckpointFolder, WrongFile } from './checkpoint-folder.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import type { Combiner } from './combiner.ts'
 
@@ -45,7 +45,7 @@ export async function acceptCheckpoints(
     accepted.push(each)
   }
   if (organizationId !== null) await accept(organizationId)
-  else await eachKept(context, ids, async (each) => (await folder.newest(each)) ?? accept(each))
+  else await eachKept(context, ids, async (each) => (await hasFile(folder, each)) || accept(each))
   // The mark comes last. Before it, the service says that the folder is lost.
   const folderId = ids[0] ?? (await folder.mark())
   await context.checkpoints.keep()
@@ -66,11 +66,21 @@ async function requireLost(
   if (known === undefined) throw notFound('organization', organizationId)
   if (ids.length === 0)
     throw new DomainError('conflict', 'the whole folder of checkpoints is new: accept it with `--all`')
-  if ((await folder.newest(organizationId)) !== null)
+  if (await hasFile(folder, organizationId))
     throw new DomainError(
       'conflict',
       `the folder has a checkpoint of \`${organizationId}\`: move its folder to another place first, and keep it`,
     )
+}
+
+/** Returns whether the folder has a checkpoint of the organization. One that cannot be used counts too. */
+async function hasFile(folder: CheckpointFolder, organizationId: string): Promise<boolean> {
+  try {
+    return (await folder.newest(organizationId)) !== null
+  } catch (error) {
+    if (error instanceof WrongFile) return true
+    throw error
+  }
 }
 
 /** Calls `work` for each organization that has had a checkpoint: in this folder, or in any folder if this one is new. */

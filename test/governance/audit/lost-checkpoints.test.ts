@@ -116,6 +116,14 @@ describe('the folder of an organization that is gone', () => {
   })
 })
 
+test('a file that is no checkpoint is not accepted as a loss, and does not stop the acceptance of others', async () => {
+  await withCheckpoints()
+  mkdirSync(pathOf(99))
+  rmSync(folderOf(other), { recursive: true })
+  await expect(accept(organizationId)).rejects.toThrow(/move its folder to another place first/)
+  expect(await accept(null)).toMatchObject({ accepted: [other] })
+})
+
 describe('a whole folder that is empty, such as that of a disk that is not mounted', () => {
   const empty = () => {
     rmSync(wholeFolder(), { recursive: true })
