@@ -13,6 +13,9 @@ if (asked === undefined || rest.length > 0 || (asked.startsWith('-') && asked !=
 }
 await runOperatorProgram(async (context, say) => {
   const acceptance = await acceptCheckpoints(context, asked === '--all' ? null : asked)
-  if (acceptance.accepted.length === 0) say('nothing to do: the folder has lost no checkpoint')
+  if (acceptance.refused.length > 0) {
+    say('error: not all losses were accepted: verify these audit logs, and run the command again')
+    process.exitCode = 1
+  } else if (acceptance.accepted.length === 0) say('nothing to do: the folder has lost no checkpoint')
   return acceptance
 })

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import type { Db } from '../../db/schema/index.ts'
 import type { Config } from '../../shared/config.ts'
 import { DomainError, notFound } from '../errors.ts'
@@ -9,6 +10,8 @@ export interface Acceptance {
   readonly folder_id: string
   /** The organizations whose audit log goes on without its earlier checkpoint in this folder. */
   readonly accepted: readonly string[]
+  /** The organizations whose audit log cannot get an entry, or whose folder cannot be read. They stay in alarm. */
+  readonly refused: readonly { readonly organization_id: string; readonly reason: string }[]
 }
 
 /** The services that an acceptance needs. */
@@ -24,7 +27,8 @@ const organizationsInPage = 500
 /**
  * Accepts that the folder of checkpoints has lost the checkpoint of this organization, or of all organizations if
  * `organizationId` is null. Each accepted audit log gets an entry, and a new checkpoint of its present end. A checkpoint
- * that the folder still has stays. After a crash, the next call does the rest.
+ * that the folder still has stays. After a crash, the next call does the rest. Of all organizations, a
+ * refused one does not stop the others.
  *
  * Throws `not_found` for an unknown organization. Throws `conflict` if there is no folder, if the folder still has the
  * checkpoint of this organization, or if the folder is new and only one organization is named.
@@ -38,18 +42,39 @@ export async function acceptCheckpoints(
     throw new DomainError('conflict', 'AUDIT_CHECKPOINT_DIR is not set: set it as for the service')
   const folder = new CheckpointFolder(path)
   const ids = await folder.ids()
-  if (organizationId !== null) await requireLost(context, folder, ids, organizationId)
   const accepted: string[] = []
-  const accept = async (each: string): Promise<void> => {
-    await acceptOne(context, each, ids)
-    accepted.push(each)
+  const refused: Acceptance['refused'][number][] = []
+  if (organizationId === null)
+    await eachKept(context, ids, async (each) => {
+      try {
+        if (await hasFile(folder, each)) return
+        await acceptOne(context, each, ids)
+        accepted.push(each)
+      } catch (error) {
+        if (!(error instanceof DomainError)) throw error
+        refused.push({ organization_id: each, reason: error.message })
+      }
+    })
+  else {
+    await requireLost(context, folder, ids, organizationId)
+    await acceptOne(context, organizationId, ids)
+    accepted.push(organizationId)
   }
-  if (organizationId !== null) await accept(organizationId)
-  else await eachKept(context, ids, async (each) => (await hasFile(folder, each)) || accept(each))
   // The mark comes last. Before it, the service says that the folder is lost.
-  const folderId = ids[0] ?? (await folder.mark())
+  const folderId = ids[0] ?? (await markNew(context.db, folder, refused))
   await context.checkpoints.keep()
-  return { folder_id: folderId, accepted }
+  return { folder_id: folderId, accepted, refused }
+}
+
+/** Marks a new folder. It has lost the checkpoints of the refused organizations. */
+async function markNew(db: Db, folder: CheckpointFolder, refused: Acceptance['refused']): Promise<string> {
+  const id = randomUUID()
+  if (refused.length > 0)
+    await db
+      .insertInto('checkpoint_folders')
+      .values(refused.map(({ organization_id }) => ({ organization_id, folder_id: id })))
+      .execute()
+  return folder.mark(id)
 }
 
 async function requireLost(

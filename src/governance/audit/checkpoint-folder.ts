@@ -76,11 +76,10 @@ export class CheckpointFolder {
     return (await namesIn(join(this.#path, markFolder))).filter((name) => mark.test(name)).toSorted()
   }
 
-  /** Marks the folder with a new id. Returns its id. */
-  async mark(): Promise<string> {
+  /** Marks the folder with this new id. Returns the id of the folder. */
+  async mark(made: string = randomUUID()): Promise<string> {
     const folder = join(this.#path, markFolder)
     await mkdir(folder, { recursive: true, mode: 0o700 })
-    const made = randomUUID()
     await writeFile(join(folder, made), markText, { flag: 'wx', mode: 0o600, flush: true })
     return (await this.id()) ?? made
   }

@@ -31,6 +31,16 @@ const unmounted = expect.stringMatching(
 )
 const elsewhere = () => `${wholeFolder()}-elsewhere`
 
+/** Adds an entry that the service did not write. */
+function addForeignEntry(seq: number): Promise<void> {
+  return asSuperuser(async (client) => {
+    await client.query('insert into audit_events (canonical, hash) values ($1, $2)', [
+      JSON.stringify({ organization_id: organizationId, seq, id: 'evt_foreign', event_type: 'rule.created' }),
+      '0'.repeat(64),
+    ])
+  })
+}
+
 /** Two organizations with kept checkpoints. */
 async function withCheckpoints() {
   await addOrganization(other)
@@ -104,7 +114,11 @@ describe('the folder of an organization that is gone', () => {
     writeFileSync(join(wholeFolder(), 'folder-id', earlier), '')
     rmSync(folderOf(), { recursive: true })
     expect(await startProcess().checkpoints.end(organizationId)).toMatchObject({ problem: lost })
-    expect(await accept(organizationId)).toEqual({ accepted: [organizationId], folder_id: earlier })
+    expect(await accept(organizationId)).toEqual({
+      accepted: [organizationId],
+      refused: [],
+      folder_id: earlier,
+    })
     expect(await startProcess().checkpoints.end(organizationId)).toMatchObject({ problem: null })
   })
 
@@ -122,6 +136,26 @@ test('a file that is no checkpoint is not accepted as a loss, and does not stop 
   rmSync(folderOf(other), { recursive: true })
   await expect(accept(organizationId)).rejects.toThrow(/move its folder to another place first/)
   expect(await accept(null)).toMatchObject({ accepted: [other] })
+  rmSync(folderOf(), { recursive: true })
+  rmSync(folderOf(other), { recursive: true })
+  symlinkSync(folderOf(), folderOf())
+  const reason = expect.stringContaining('(ELOOP)')
+  expect(await accept(null)).toMatchObject({
+    accepted: [other],
+    refused: [{ organization_id: organizationId, reason }],
+  })
+})
+
+test('a log with a foreign entry stays in alarm, and does not stop the acceptance of a new folder', async () => {
+  await withCheckpoints()
+  rmSync(wholeFolder(), { recursive: true })
+  await addForeignEntry(11)
+  const refused = [{ organization_id: organizationId, reason: expect.stringContaining('did not write') }]
+  expect(await accept(null)).toMatchObject({ accepted: [other], refused })
+  const { checkpoints } = startProcess()
+  expect(await checkpoints.end(other)).toMatchObject({ problem: null })
+  expect(await checkpoints.end(organizationId)).toMatchObject({ problem: lost })
+  expect(await accept(null)).toMatchObject({ accepted: [], refused })
 })
 
 describe('a whole folder that is empty, such as that of a disk that is not mounted', () => {
