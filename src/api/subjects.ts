@@ -79,8 +79,8 @@ interface Needed {
 
 /**
  * Finds the subject's organization and the user's role in this organization, in one statement. Throws `not_found` if
- * the subject does not exist, and also if the user is not a member of this organization. The caller refuses an absent
- * inner object after it has checked the second factor.
+ * the subject does not exist for the user, and also if the user is not a member of this organization. The caller
+ * refuses an absent inner object after it has checked the second factor.
  */
 export async function findStanding(
   db: Db,
@@ -97,7 +97,9 @@ export async function findStanding(
   const [row] = rows
   if (row === undefined) throw notFound(words[subject], id)
   const { organization_id: organizationId, role, missing, absent } = row
-  return { organizationId, role, missing, absent: absentOf(inner, absent) }
+  const missed = absentOf(inner, absent)
+  if (missed?.isSubject === true) refuseAbsent(missed)
+  return { organizationId, role, missing, absent: missed }
 }
 
 interface Row {
