@@ -15,7 +15,7 @@ import {
 } from './organization-named.ts'
 import { queryOf, refuseRepeated } from './query.ts'
 import type { Call, Mounted, Route } from './route.ts'
-import { findMissingToKey, findStanding, requireOwnObjects } from './subjects.ts'
+import { findMissingToKey, findStanding, refuseAbsent, requireOwnObjects } from './subjects.ts'
 import { validate } from './validation.ts'
 
 export type Guarded = Extract<Access, { public: false }>
@@ -140,8 +140,8 @@ async function homeIn(
 }
 
 /**
- * Finds the caller's role in the organization that the request is about. Throws if the role is too low, or if a
- * required second factor is missing.
+ * Finds the caller's role in the organization that the request is about. Throws if a required second factor is
+ * missing, if an inner object does not exist, or if the role is too low.
  */
 async function standIn(
   context: Pick<Context, 'config' | 'db'>,
@@ -166,9 +166,12 @@ async function standIn(
           organizationId: identity.organizationId,
           role: 'viewer' as const,
           missing: identity.keyId === null ? null : await findMissingToKey(context.db, identity),
+          absent: null,
         }
       : await findStanding(context.db, identity, { subject, factor, inner }, naming)
   requireFactor(context.config, { scope, factor }, senderRights.missing, identity)
+  // Names such as the keys of memory can be guessed. So a sender without a required factor does not learn which exist.
+  refuseAbsent(senderRights.absent)
   if (subject !== 'nothing') requireRole(senderRights.role, role)
   return {
     userId: identity.user.id,

@@ -23,8 +23,8 @@ import { validate } from './validation.ts'
 
 /**
  * Checks one request by the access table, and answers it. The first failed check decides the error. The checks have
- * this order: 401, `rate_limited`, `missing_scope`, a body that cannot be read, 404, `mfa_required`,
- * `insufficient_role`, 422. Errors of the handler come last.
+ * this order: 401, `rate_limited`, `missing_scope`, a body that cannot be read, 404 of the subject,
+ * `mfa_required`, 404 of an object inside the subject, `insufficient_role`, 422. Errors of the handler come last.
  */
 export async function dispatch(
   route: Route,

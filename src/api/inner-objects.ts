@@ -20,6 +20,8 @@ export interface InnerObject {
   readonly word: string
   /** The name that the path gives. */
   readonly name: string
+  /** Whether this is the subject itself, such as another person's key. Then it must look like an unknown subject. */
+  readonly isSubject: boolean
   /** SQL: whether the object exists. */
   readonly exists: RawBuilder<boolean>
 }
@@ -189,6 +191,7 @@ export const innerObjectsOf = (key: RouteKey, named: InnerNaming): readonly Inne
   (kindsOf.get(key) ?? []).map(({ word, param, exists }) => ({
     word,
     name: named.params[param] ?? '',
+    isSubject: param === 'id',
     exists: exists(named, key),
   }))
 

@@ -17,6 +17,8 @@ export interface Standing {
    * missing.
    */
   readonly missing: MissingFactor | null
+  /** An object inside the subject that the request names and that does not exist; null if all of them exist. */
+  readonly absent: InnerObject | null
 }
 
 /**
@@ -71,13 +73,14 @@ export async function findMissingToKey(db: Db, sender: Sender): Promise<MissingF
 interface Needed {
   readonly subject: Exclude<Subject, 'nothing'>
   readonly factor?: boolean
-  /** The objects inside the subject that must exist. */
+  /** The objects inside the subject that the request names. */
   readonly inner?: readonly InnerObject[]
 }
 
 /**
  * Finds the subject's organization and the user's role in this organization, in one statement. Throws `not_found` if
- * the subject or an inner object does not exist, and also if the user is not a member of this organization.
+ * the subject does not exist for the user, and also if the user is not a member of this organization. The caller
+ * refuses an absent inner object after it has checked the second factor.
  */
 export async function findStanding(
   db: Db,
@@ -93,8 +96,10 @@ export async function findStanding(
     join organizations o on o.id = s.organization_id join users u on u.id = m.user_id`.execute(db)
   const [row] = rows
   if (row === undefined) throw notFound(words[subject], id)
-  refuseAbsent(inner, row.absent)
-  return { organizationId: row.organization_id, role: row.role, missing: row.missing }
+  const { organization_id: organizationId, role, missing, absent } = row
+  const missed = absentOf(inner, absent)
+  if (missed?.isSubject === true) refuseAbsent(missed)
+  return { organizationId, role, missing, absent: missed }
 }
 
 interface Row {
@@ -113,13 +118,16 @@ export async function requireOwnObjects(
   if (inner.length === 0) return
   const { rows } = await sql<Pick<Row, 'absent'>>`
     select ${firstAbsent(inner)} as absent from (select ${userId}::text as user_id) as m`.execute(db)
-  refuseAbsent(inner, rows[0]?.absent ?? null)
+  refuseAbsent(absentOf(inner, rows[0]?.absent ?? null))
 }
 
-function refuseAbsent(inner: readonly InnerObject[], index: number | null): void {
-  const absent = index === null ? undefined : inner[index]
-  if (absent !== undefined) throw notFound(absent.word, absent.name)
+/** Throws `not_found` for an inner object that does not exist. */
+export function refuseAbsent(absent: InnerObject | null): void {
+  if (absent !== null) throw notFound(absent.word, absent.name)
 }
+
+const absentOf = (inner: readonly InnerObject[], index: number | null): InnerObject | null =>
+  index === null ? null : (inner[index] ?? null)
 
 /** SQL: the index of the first inner object that does not exist, or null. */
 function firstAbsent(inner: readonly InnerObject[]): RawBuilder<number | null> {

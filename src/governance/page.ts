@@ -45,13 +45,17 @@ export async function readPage<DB, TB extends keyof DB, Row>(
   page: PageRequest,
   place: (row: Row) => string,
 ): Promise<Page<Row>> {
-  const after = readCursor(page.cursor, new RegExp(`^${idPrefixes[kind]}_[0-9A-Z]{26}$`))
+  const after = idAfter(kind, page)
   const by = sql.ref<string>(column)
   const rest = after === null ? query : query.where(by, '<', after)
   const whole = rest.orderBy(by, 'desc').limit(page.limit + 1)
   const { rows } = await readBounded(db, (trx) => trx.executeQuery(whole))
   return pageOf(rows, page.limit, place, (row) => row)
 }
+
+/** Returns the id after which the page begins; null for the first page. Throws as `readPage` does. */
+export const idAfter = (kind: IdKind, { cursor }: PageRequest): string | null =>
+  readCursor(cursor, new RegExp(`^${idPrefixes[kind]}_[0-9A-Z]{26}$`))
 
 /** Converts each row of the page for the API. */
 export function viewPage<Row, T>(page: Page<Row>, view: (row: Row) => T): Page<T> {

@@ -13,7 +13,10 @@ if (asked === undefined || rest.length > 0 || (asked.startsWith('-') && asked !=
 }
 await runOperatorProgram(async (context, say) => {
   const acceptance = await acceptCheckpoints(context, asked === '--all' ? null : asked)
-  if (acceptance.accepted.length === 0)
+  if (acceptance.refused.length > 0) {
+    say('error: not all losses were accepted: verify these audit logs, and run the command again')
+    process.exitCode = 1
+  } else if (acceptance.accepted.length === 0)
     say(
       acceptance.is_new_folder
         ? 'the folder is accepted; it has lost no checkpoint'

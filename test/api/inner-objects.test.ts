@@ -5,7 +5,7 @@ import type { Role } from '../../src/policy/types.ts'
 import { addPlace, type Person } from './access-matrix/place.ts'
 import { scopesTo, validRequests, type GuardedKey } from './access-matrix/valid-requests.ts'
 import { World } from './access-matrix/world.ts'
-import { addKey, addOrganization, addPerson } from './fixtures.ts'
+import { addKey, addOrganization, addPerson, requireFactors } from './fixtures.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
 /*
@@ -118,3 +118,22 @@ test('an admin deletes the labels of a deleted value; for a member it does not e
   expect((await server.call(admin.key, 'GET', path)).status).toBe(404)
   expect((await server.call(admin.key, 'DELETE', path)).status).toBe(204)
 })
+
+test('a sender without a required second factor does not learn which names exist', async () => {
+  const { id, owner } = await addOrganization(server.context)
+  const key = newId('file')
+  await server.call(owner.key, 'PUT', `/memory/${key}`, { value: 1 })
+  await requireFactors(server.context, id)
+  for (const path of [`/memory/${key}`, '/memory/no-such-key', `/organizations/${id}/tool-policies/Bash`])
+    expect(await codeOf(owner.key, path)).toEqual([403, 'mfa_required'])
+  const stranger = await addOrganization(server.context)
+  expect(await codeOf(stranger.owner.key, `/organizations/${id}/tool-policies/Bash`)).toEqual([
+    404,
+    'not_found',
+  ])
+})
+
+async function codeOf(key: string, path: string): Promise<unknown> {
+  const { status, body } = await server.call(key, 'DELETE', path)
+  return [status, body.error.code]
+}

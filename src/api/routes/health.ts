@@ -86,7 +86,7 @@ async function databaseState(db: Db): Promise<{ worker: boolean }> {
  * later attempt to add to that audit log sets `auditAlarmAt` again, at most once a minute.
  */
 function isAlarmed({ auditAlarmAt, auditAlarms }: Pick<Context, 'auditAlarmAt' | 'auditAlarms'>): boolean {
-  if (auditAlarms.count > 0) return true
+  if (auditAlarms.any) return true
   return auditAlarmAt !== null && performance.now() - auditAlarmAt < alarmMilliseconds
 }
 

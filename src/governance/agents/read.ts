@@ -1,9 +1,10 @@
 import type { ExpressionBuilder, Selectable } from 'kysely'
+import { newestSessionIds } from '../../db/queries/agents/newest-session-ids.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import type { AgentSessionsTable, SessionStatus } from '../../db/schema/agents.ts'
 import type { LabelSource } from '../../db/schema/runs.ts'
 import { notFound } from '../errors.ts'
-import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
+import { idAfter, readPage, viewPage, type Page, type PageRequest } from '../page.ts'
 
 /** An agent session in the API's answers. */
 export interface AgentSessionView {
@@ -45,11 +46,12 @@ export async function listSessions(
   filters: SessionFilters,
   page: PageRequest,
 ): Promise<Page<AgentSessionView>> {
-  let query = sessionColumns(db).where('organization_id', 'in', organizationIds)
-  for (const name of ['status', 'user_id', 'session_id'] as const) {
-    const wanted = filters[name]
-    if (wanted !== undefined) query = query.where(name, '=', wanted)
-  }
+  const after = idAfter('session', page)
+  const query = sessionColumns(db).where(
+    'id',
+    'in',
+    newestSessionIds({ organizationIds, filters, after, most: page.limit + 1 }),
+  )
   return viewPage(
     await readPage(db, query, { column: 'id', kind: 'session' }, page, (row) => row.id),
     sessionView,

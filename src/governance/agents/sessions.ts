@@ -13,7 +13,8 @@ export interface SessionKey {
 
 /**
  * Returns the session of a call. If there is none, makes a session in the organization of the transaction. An ended
- * session becomes live again with its labels, unless `mayAsk` is false. A revoked session stays revoked.
+ * session becomes live again with its labels, unless `mayAsk` is false. A new session is also live unless `mayAsk` is
+ * false. A revoked session stays revoked.
  * @param mayAsk whether the person is a member whose role may use agents
  */
 export function openSession(tx: ChainTx, ledger: AgentLedger, key: SessionKey, mayAsk = true): SessionRecord {
@@ -31,7 +32,7 @@ export function openSession(tx: ChainTx, ledger: AgentLedger, key: SessionKey, m
       run_id: newId('run'),
       agent_name: key.agent.name,
       agent_kind: key.agent.kind,
-      status: 'live',
+      status: mayAsk ? 'live' : 'ended',
       labels: [],
       label_sources: [],
       label_bytes: 0,
@@ -41,8 +42,9 @@ export function openSession(tx: ChainTx, ledger: AgentLedger, key: SessionKey, m
       denied: 0,
       started_at: now,
       last_seen_at: now,
-      ended_at: null,
+      ended_at: mayAsk ? null : now,
     }),
+    mayAsk,
   )
 }
 

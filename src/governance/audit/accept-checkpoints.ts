@@ -1,7 +1,8 @@
+import { randomUUID } from 'node:crypto'
 import type { Db } from '../../db/schema/index.ts'
 import type { Config } from '../../shared/config.ts'
 import { DomainError, notFound } from '../errors.ts'
-import { CheckpointFolder } from './checkpoint-folder.ts'
+import { CheckpointFolder, WrongFile } from './checkpoint-folder.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import type { Combiner } from './combiner.ts'
 
@@ -11,6 +12,8 @@ export interface Acceptance {
   readonly is_new_folder: boolean
   /** The organizations whose audit log goes on without its earlier checkpoint in this folder. */
   readonly accepted: readonly string[]
+  /** The organizations whose audit log cannot get an entry, or whose folder cannot be read. They stay in alarm. */
+  readonly refused: readonly { readonly organization_id: string; readonly reason: string }[]
 }
 
 /** The services that an acceptance needs. */
@@ -26,7 +29,8 @@ const organizationsInPage = 500
 /**
  * Accepts that the folder of checkpoints has lost the checkpoint of this organization, or of all organizations if
  * `organizationId` is null. Each accepted audit log gets an entry, and a new checkpoint of its present end. A checkpoint
- * that the folder still has stays. After a crash, the next call does the rest.
+ * that the folder still has stays. After a crash, the next call does the rest. Of all organizations, a
+ * refused one does not stop the others.
  *
  * Throws `not_found` for an unknown organization. Throws `conflict` if there is no folder, if the folder still has the
  * checkpoint of this organization, or if the folder is new and only one organization is named.
@@ -39,25 +43,46 @@ export async function acceptCheckpoints(
   if (path === null)
     throw new DomainError('conflict', 'AUDIT_CHECKPOINT_DIR is not set: set it as for the service')
   const folder = new CheckpointFolder(path)
-  const id = await folder.id()
-  if (organizationId !== null) await requireLost(context, folder, id, organizationId)
+  const ids = await folder.ids()
   const accepted: string[] = []
-  const accept = async (each: string): Promise<void> => {
-    await acceptOne(context, each, id)
-    accepted.push(each)
+  const refused: Acceptance['refused'][number][] = []
+  if (organizationId === null)
+    await eachKept(context, ids, async (each) => {
+      try {
+        if (await hasFile(folder, each)) return
+        await acceptOne(context, each, ids)
+        accepted.push(each)
+      } catch (error) {
+        if (!(error instanceof DomainError)) throw error
+        refused.push({ organization_id: each, reason: error.message })
+      }
+    })
+  else {
+    await requireLost(context, folder, ids, organizationId)
+    await acceptOne(context, organizationId, ids)
+    accepted.push(organizationId)
   }
-  if (organizationId !== null) await accept(organizationId)
-  else await eachKept(context, id, async (each) => (await folder.newest(each)) ?? accept(each))
   // The mark comes last. Before it, the service says that the folder is lost.
-  const folderId = id ?? (await folder.mark())
+  const folderId = ids[0] ?? (await markNew(context.db, folder, refused))
   await context.checkpoints.keep()
-  return { folder_id: folderId, is_new_folder: id === null, accepted }
+  return { folder_id: folderId, is_new_folder: ids.length === 0, accepted, refused }
+}
+
+/** Marks a new folder. It has lost the checkpoints of the refused organizations. */
+async function markNew(db: Db, folder: CheckpointFolder, refused: Acceptance['refused']): Promise<string> {
+  const id = randomUUID()
+  if (refused.length > 0)
+    await db
+      .insertInto('checkpoint_folders')
+      .values(refused.map(({ organization_id }) => ({ organization_id, folder_id: id })))
+      .execute()
+  return folder.mark(id)
 }
 
 async function requireLost(
   { db }: Accepting,
   folder: CheckpointFolder,
-  id: string | null,
+  ids: readonly string[],
   organizationId: string,
 ): Promise<void> {
   const known = await db
@@ -66,19 +91,29 @@ async function requireLost(
     .where('id', '=', organizationId)
     .executeTakeFirst()
   if (known === undefined) throw notFound('organization', organizationId)
-  if (id === null)
+  if (ids.length === 0)
     throw new DomainError('conflict', 'the whole folder of checkpoints is new: accept it with `--all`')
-  if ((await folder.newest(organizationId)) !== null)
+  if (await hasFile(folder, organizationId))
     throw new DomainError(
       'conflict',
       `the folder has a checkpoint of \`${organizationId}\`: move its folder to another place first, and keep it`,
     )
 }
 
+/** Returns whether the folder has a checkpoint of the organization. One that cannot be used counts too. */
+async function hasFile(folder: CheckpointFolder, organizationId: string): Promise<boolean> {
+  try {
+    return (await folder.newest(organizationId)) !== null
+  } catch (error) {
+    if (error instanceof WrongFile) return true
+    throw error
+  }
+}
+
 /** Calls `work` for each organization that has had a checkpoint: in this folder, or in any folder if this one is new. */
 async function eachKept(
   { db }: Accepting,
-  id: string | null,
+  ids: readonly string[],
   work: (organizationId: string) => Promise<unknown>,
 ): Promise<void> {
   for (let after = ''; ;) {
@@ -87,7 +122,7 @@ async function eachKept(
       .select('organization_id')
       .distinct()
       .where('organization_id', '>', after)
-      .$if(id !== null, (query) => query.where('folder_id', '=', id as string))
+      .$if(ids.length > 0, (query) => query.where('folder_id', 'in', ids))
       .orderBy('organization_id')
       .limit(organizationsInPage)
       .execute()
@@ -98,20 +133,20 @@ async function eachKept(
   }
 }
 
-function acceptOne({ combiner }: Accepting, organizationId: string, id: string | null): Promise<void> {
+function acceptOne({ combiner }: Accepting, organizationId: string, ids: readonly string[]): Promise<void> {
   return combiner.run(organizationId, 'org.change', async (tx) => {
-    if (id !== null)
+    if (ids.length > 0)
       await tx.trx
         .deleteFrom('checkpoint_folders')
         .where('organization_id', '=', organizationId)
-        .where('folder_id', '=', id)
+        .where('folder_id', 'in', ids)
         .execute()
     tx.append({
       eventType: 'organization.checkpoint_accepted',
       action: 'update',
       status: 'success',
       actor: { type: 'system', id: 'accept-checkpoints' },
-      metadata: { folder_id: id },
+      metadata: { folder_id: ids[0] ?? null },
     })
   })
 }

@@ -53,10 +53,19 @@ export class AuditAlarms {
     return this.#loggedAt.has(keyOf(organizationId, 'end'))
   }
 
-  /** The chains whose end was wrong, at most `most` of them. */
+  /** The chains whose end was wrong, at most `most` of them. The next call begins with the other chains. */
   wrongEnds(most: number): readonly string[] {
-    const keys = [...this.#loggedAt.keys()].filter((key) => key.endsWith(' end'))
-    return keys.slice(0, most).map((key) => key.slice(0, -' end'.length))
+    const some = [...this.#loggedAt].filter(([key]) => key.endsWith(' end')).slice(0, most)
+    for (const [key, at] of some) {
+      this.#loggedAt.delete(key)
+      this.#loggedAt.set(key, at)
+    }
+    return some.map(([key]) => key.slice(0, -' end'.length))
+  }
+
+  /** Whether a chain is in alarm. */
+  get any(): boolean {
+    return this.#loggedAt.size > 0
   }
 
   /** The number of chains in alarm. */

@@ -65,17 +65,22 @@ export class CheckpointFolder {
 
   /** Returns the id of the folder; null if the folder has no mark. Throws `unavailable`. */
   async id(): Promise<string | null> {
-    // Processes that start together can each make a mark. All of them use the first one.
-    const marks = (await namesIn(join(this.#path, markFolder))).filter((name) => mark.test(name))
-    return marks.toSorted()[0] ?? null
+    return (await this.ids())[0] ?? null
   }
 
-  /** Marks the folder with a new id. Returns its id. */
-  async mark(): Promise<string> {
+  /**
+   * Returns all ids of the folder, the present one first. Processes that start together can each make a mark. All of
+   * them use the first one, but a process may have used its own mark before it saw the first one. Throws `unavailable`.
+   */
+  async ids(): Promise<readonly string[]> {
+    return (await namesIn(join(this.#path, markFolder))).filter((name) => mark.test(name)).toSorted()
+  }
+
+  /** Marks the folder with this new id. Returns the id of the folder. */
+  async mark(made: string = randomUUID()): Promise<string> {
     const folder = join(this.#path, markFolder)
     await mkdir(folder, { recursive: true, mode: 0o700 })
-    const made = randomUUID()
-    await writeFile(join(folder, made), markText, { flag: 'wx', mode: 0o600 })
+    await writeFile(join(folder, made), markText, { flag: 'wx', mode: 0o600, flush: true })
     return (await this.id()) ?? made
   }
 

@@ -117,7 +117,8 @@ export class Checkpoints {
   /**
    * Keeps a checkpoint of each chain that has grown since the last round. If this fails for a chain, the next round
    * tries this chain again. Throws the first error at the end of the round. With `sweep`, also looks at chains in alarm
-   * again, and goes on with a sweep. A sweep finds chains whose newest head no process has noted, for example because of a crash.
+   * again, and goes on with a sweep. A sweep finds chains whose newest head no process has noted, for example because
+   * of a crash.
    */
   async keep({ sweep = false }: { readonly sweep?: boolean } = {}): Promise<void> {
     const noted = this.#noted
@@ -249,21 +250,24 @@ export class Checkpoints {
     await this.#places?.remember(organizationId)
   }
 
-  /** Looks whether the ends of chains in alarm are right by now. Returns the errors. */
+  /** Looks whether the ends of chains in alarm are right by now. Returns the errors. Stops at an outage. */
   async #lookAgain(): Promise<unknown[]> {
     const errors: unknown[] = []
-    for (const organizationId of this.#options.alarms.wrongEnds(mostLookedAt))
-      await this.end(organizationId).catch((error: unknown) => errors.push(error))
+    for (const organizationId of this.#options.alarms.wrongEnds(mostLookedAt)) {
+      const [looked] = await Promise.allSettled([this.end(organizationId)])
+      if (looked.status === 'fulfilled') continue
+      errors.push(looked.reason)
+      if (!(looked.reason instanceof DomainError)) break
+    }
     return errors
   }
 
   /** Keeps the checkpoints of these chains, and returns the errors. */
   keepChains(rows: readonly HeadOfChain[]): Promise<unknown[]> {
-    const heads = rows.map(({ organization_id: organizationId, is_whole: isWhole, seq, hash }) => ({
+    const heads = rows.map(({ organization_id: organizationId, is_whole: isWhole, ...head }) => ({
       organizationId,
       isWhole,
-      seq,
-      hash,
+      ...head,
     }))
     return this.#keepAll(heads)
   }

@@ -31,16 +31,20 @@ export class KeptPlaces {
    * folder without a mark counts as lost for each organization that has had a checkpoint in any folder.
    */
   async loss(organizationId: string): Promise<string | null> {
-    const id = await this.#folder.id()
+    const ids = await this.#folder.ids()
     const row = await this.#db
       .selectFrom('checkpoint_folders')
       .select('folder_id')
       .where('organization_id', '=', organizationId)
-      .$if(id !== null, (query) => query.where('folder_id', '=', id as string))
+      .$if(ids.length > 0, (query) => query.where('folder_id', 'in', ids))
       .limit(1)
       .executeTakeFirst()
-    if (row === undefined) return null
-    return `${lostSentence}: ${id === null ? notMounted : 'bring back the folder of the organization'}, ${accept}`
+    if (row === undefined) {
+      // An operator may have accepted a loss since this process inserted a row.
+      this.#known.delete(organizationId)
+      return null
+    }
+    return `${lostSentence}: ${ids.length === 0 ? notMounted : 'bring back the folder of the organization'}, ${accept}`
   }
 
   /** Marks a new folder. Throws `unavailable` if the service has kept checkpoints, and none of them here. */

@@ -145,6 +145,19 @@ test('a person who has left opens no session', async () => {
   expect(await written()).toEqual(before)
 })
 
+test('a new session of a viewer is never live, until the person may use agents again', async () => {
+  await leave['who is a viewer now']()
+  const agent = world.agent()
+  expect(await agent.ask('Read')).toMatchObject({ decision: 'deny', reason: 'role may not ask' })
+  const sessions = async () => (await server.call(world.owner.key, 'GET', '/agent-sessions')).body.data
+  expect(await sessions()).toMatchObject([
+    { session_id: agent.session, status: 'ended', ended_at: expect.any(String), decisions: { deny: 1 } },
+  ])
+  await world.change('PATCH', `/members/${world.member.userId}`, { role: 'member' })
+  expect((await agent.ask('Read')).decision).toBe('allow')
+  expect(await sessions()).toMatchObject([{ status: 'live', ended_at: null }])
+})
+
 test('another role that may use agents ends no session', async () => {
   const agent = world.agent()
   await agent.ask('Read')

@@ -1,12 +1,14 @@
 import { randomBytes } from 'node:crypto'
 import { mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, test } from '@jest/globals'
+import { describe, expect, jest, test } from '@jest/globals'
+import { createDatabase, createPool } from '../../../src/db/connect.ts'
 import { acceptCheckpoints } from '../../../src/governance/audit/accept-checkpoints.ts'
 import { signAgain } from '../../../src/governance/audit/sign-again.ts'
 import { organizationId } from './chain-fixture.ts'
 import {
   addOrganization,
+  asSuperuser,
   cut,
   eachWithFolder,
   fileName,
@@ -28,6 +30,16 @@ const unmounted = expect.stringMatching(
   /kept before: check that the disk of AUDIT_CHECKPOINT_DIR is mounted, or accept/,
 )
 const elsewhere = () => `${wholeFolder()}-elsewhere`
+
+/** Adds an entry that the service did not write. */
+function addForeignEntry(seq: number): Promise<void> {
+  return asSuperuser(async (client) => {
+    await client.query('insert into audit_events (canonical, hash) values ($1, $2)', [
+      JSON.stringify({ organization_id: organizationId, seq, id: 'evt_foreign', event_type: 'rule.created' }),
+      '0'.repeat(64),
+    ])
+  })
+}
 
 /** Two organizations with kept checkpoints. */
 async function withCheckpoints() {
@@ -84,12 +96,66 @@ describe('the folder of an organization that is gone', () => {
     rmSync(elsewhere(), { recursive: true })
   })
 
+  test('is remembered again by a running process, also if the acceptance was killed halfway', async () => {
+    const { append, checkpoints } = await withCheckpoints()
+    rmSync(folderOf(), { recursive: true })
+    await asSuperuser(async (client) => {
+      await client.query('delete from checkpoint_folders where organization_id = $1', [organizationId])
+    })
+    await append(1)
+    await checkpoints.keep()
+    rmSync(folderOf(), { recursive: true })
+    expect(await startProcess().checkpoints.end(organizationId)).toMatchObject({ problem: lost })
+  })
+
+  test('is missed under each of the marks that processes made at the same time', async () => {
+    await withCheckpoints()
+    const earlier = '00000000-0000-4000-8000-000000000000'
+    writeFileSync(join(wholeFolder(), 'folder-id', earlier), '')
+    rmSync(folderOf(), { recursive: true })
+    expect(await startProcess().checkpoints.end(organizationId)).toMatchObject({ problem: lost })
+    expect(await accept(organizationId)).toEqual({
+      accepted: [organizationId],
+      refused: [],
+      folder_id: earlier,
+    })
+    expect(await startProcess().checkpoints.end(organizationId)).toMatchObject({ problem: null })
+  })
+
   test('is not accepted while the folder has a checkpoint', async () => {
     await withCheckpoints()
     await expect(accept(organizationId)).rejects.toThrow(/move its folder to another place first/)
     await expect(accept('org_none')).rejects.toMatchObject({ code: 'not_found' })
     await expect(accept(organizationId, null)).rejects.toThrow('AUDIT_CHECKPOINT_DIR is not set')
   })
+})
+
+test('a file that is no checkpoint is not accepted as a loss, and does not stop the acceptance of others', async () => {
+  await withCheckpoints()
+  mkdirSync(pathOf(99))
+  rmSync(folderOf(other), { recursive: true })
+  await expect(accept(organizationId)).rejects.toThrow(/move its folder to another place first/)
+  expect(await accept(null)).toMatchObject({ accepted: [other] })
+  rmSync(folderOf(), { recursive: true })
+  rmSync(folderOf(other), { recursive: true })
+  symlinkSync(folderOf(), folderOf())
+  const reason = expect.stringContaining('(ELOOP)')
+  expect(await accept(null)).toMatchObject({
+    accepted: [other],
+    refused: [{ organization_id: organizationId, reason }],
+  })
+})
+
+test('a log with a foreign entry stays in alarm, and does not stop the acceptance of a new folder', async () => {
+  await withCheckpoints()
+  rmSync(wholeFolder(), { recursive: true })
+  await addForeignEntry(11)
+  const refused = [{ organization_id: organizationId, reason: expect.stringContaining('did not write') }]
+  expect(await accept(null)).toMatchObject({ accepted: [other], refused })
+  const { checkpoints } = startProcess()
+  expect(await checkpoints.end(other)).toMatchObject({ problem: null })
+  expect(await checkpoints.end(organizationId)).toMatchObject({ problem: lost })
+  expect(await accept(null)).toMatchObject({ accepted: [], refused })
 })
 
 describe('a whole folder that is empty, such as that of a disk that is not mounted', () => {
@@ -140,6 +206,16 @@ describe('a whole folder that is empty, such as that of a disk that is not mount
     for (const { checkpoints } of processes)
       expect(await checkpoints.expected(organizationId)).toMatchObject({ kept: { seq: 3 } })
   })
+})
+
+test('a round looks at no further chain in alarm while the database is away', async () => {
+  const pool = createPool({ url: 'postgresql://127.0.0.1:1/none', max: 1 })
+  const { alarms, checkpoints } = startProcess({ db: createDatabase(pool) })
+  for (let each = 0; each < 9; each += 1) alarms.raise(`org_${each}`, 'end', 'cut')
+  const looked = jest.spyOn(checkpoints, 'end')
+  await expect(checkpoints.keep({ sweep: true })).rejects.toThrow()
+  expect(looked).toHaveBeenCalledTimes(1)
+  await pool.end()
 })
 
 test('a second machine has a folder of its own after it was accepted', async () => {
