@@ -117,6 +117,7 @@ describe('the folder of an organization that is gone', () => {
     expect(await accept(organizationId)).toEqual({
       accepted: [organizationId],
       refused: [],
+      is_new_folder: false,
       folder_id: earlier,
     })
     expect(await startProcess().checkpoints.end(organizationId)).toMatchObject({ problem: null })
