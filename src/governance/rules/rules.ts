@@ -2,8 +2,6 @@ import type { Selectable } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import { newId } from '../../contract/ids.ts'
 import type { RulesTable } from '../../db/schema/policy.ts'
-import { headlineWithField, readAs } from '../../policy/issues.ts'
-import { applyPatch } from '../../policy/rule.ts'
 import { hashOf } from '../../shared/canonical-json.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError, notFound } from '../errors.ts'
@@ -11,6 +9,7 @@ import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { quote } from '../../policy/explain.ts'
 import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
+import { patchedBody } from './patched-body.ts'
 import { refuseManyLabels } from './label-limit.ts'
 import { ruleKinds, type AnyBody, type AnyPatch, type RuleKindName } from './rule-kinds.ts'
 import { refuseLargeRules } from './size-limit.ts'
@@ -106,29 +105,36 @@ export async function replaceRule(
   return update(context, kind, caller, { id, bodyAfter: () => body })
 }
 
-/** These fields do not decide which calls match. */
-const besides: ReadonlySet<string> = new Set(['name', 'description', 'status'])
-
 /**
  * Changes the fields that `patch` names. The value null removes an optional field. Throws `validation_error` if the
- * result is not a valid rule. Exception: a rule that an older version has saved may be invalid now. The name,
- * description and status of such a rule can still be changed, so that it can be switched off.
+ * result is not a valid rule (patched-body.ts).
  */
 export async function patchRule(
-  context: Acting,
+  context: Acting & { readonly db: Db },
   kind: RuleKindName,
   caller: Caller,
   id: string,
   patch: AnyPatch,
 ): Promise<RuleView> {
-  const bodyAfter = (before: AnyBody): AnyBody => {
-    const merged = readAs<AnyBody>(ruleKinds[kind].input, applyPatch(before, patch))
-    if (merged.ok) return merged.value
-    if (Object.keys(patch).every((field) => besides.has(field))) return applyPatch(before, patch) as AnyBody
-    const message = headlineWithField('the rule would not be valid', merged.issues)
-    throw new DomainError('validation_error', message, merged.issues)
-  }
+  const bodyAfter = patchedBody(kind, patch)
+  const present = await context.db
+    .selectFrom(ruleKinds[kind].table)
+    .select('body')
+    .where('organization_id', '=', caller.organizationId)
+    .where('id', '=', id)
+    .executeTakeFirst()
+  // A large rule is checked here, because decisions wait while the chain's lock is held. Under the lock it is checked
+  // again only if it has changed meanwhile. An error is thrown there, after the caller's rights are checked again.
+  if (present !== undefined) attempt(() => bodyAfter(present.body as unknown as AnyBody))
   return update(context, kind, caller, { id, bodyAfter })
+}
+
+function attempt(work: () => unknown): void {
+  try {
+    work()
+  } catch (error) {
+    if (!(error instanceof DomainError)) throw error
+  }
 }
 
 interface RuleUpdate {
