@@ -34,6 +34,9 @@ async function eventsOf(runId: string) {
   return history?.events ?? []
 }
 
+/** Temporal gives this request id to a workflow task that a worker asks for while its local activities go on. */
+const heartbeat = 'request-from-RespondWorkflowTaskCompleted'
+
 test('three steps take one workflow task and three markers, each with the summary of its step', async () => {
   const runId = await start(
     read('a', 'a', quick),
@@ -48,7 +51,9 @@ test('three steps take one workflow task and three markers, each with the summar
   })
   const events = await eventsOf(runId)
   expect(callsIn({ events })).toEqual([])
-  expect(events.filter((event) => event.workflowTaskStartedEventAttributes)).toHaveLength(1)
+  // If a task takes some seconds on a slow machine, the worker asks for another one to keep its local activities.
+  const tasks = events.flatMap(({ workflowTaskStartedEventAttributes: task }) => task ?? [])
+  expect(tasks.filter(({ requestId }) => requestId !== heartbeat)).toHaveLength(1)
   const markers = events.filter((event) => event.markerRecordedEventAttributes)
   const summaries = markers.flatMap(({ userMetadata }) => userMetadata?.summary?.data?.toString() ?? [])
   expect(summaries).toEqual(['"file_read for step a"', '"reads it again"', '"file_read for step c"'])
