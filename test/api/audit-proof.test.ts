@@ -18,7 +18,7 @@ import {
 
 eachWithLog()
 
-/** What health and metrics say about alarms. */
+/** Returns the state of the audit logs in `/health`, and the number of logs in alarm in the metrics. */
 async function alarm(): Promise<readonly [health: string, logs: number]> {
   const health = (await server.call(null, 'GET', '/health')).body.checks.audit
   const text = await server.context.metrics.text()

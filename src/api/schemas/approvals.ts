@@ -88,7 +88,7 @@ export const approval = z
         voters_left: z
           .int()
           .describe(
-            'people who can still vote, up to 100; if fewer than `votes_missing`, nobody can approve',
+            'the number of people who can still vote, up to 100; if it is less than `votes_missing`, the approval cannot be given now',
           ),
         vote_refused: z
           .string()

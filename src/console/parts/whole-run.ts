@@ -57,7 +57,7 @@ export function WholeRun({
   ]
 }
 
-/** What a step calls. Is `too long` if the steps before it have used up the room on the page. */
+/** The parameters of a step. The value is `too long` if the page has no more room after the earlier steps. */
 type StepCall = JsonObject | 'too long'
 
 /** Returns the parameters of each step as the definition has them. Returns null if the definition is not known. */

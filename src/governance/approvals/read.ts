@@ -94,7 +94,7 @@ export interface ApprovalDetail {
   readonly label_sources: readonly LabelSource[]
   /** The number of approving votes that are missing now. */
   readonly votes_missing: number
-  /** The number of people who can still vote, up to 100. If it is less than `votes_missing`, nobody can approve. */
+  /** The number of people who can still vote, up to 100. If it is less than `votes_missing`, the approval cannot be given. */
   readonly voters_left: number
   /** The reason why the viewer's vote would be refused now; null if the vote would count. */
   readonly vote_refused: string | null

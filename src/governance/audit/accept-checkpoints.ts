@@ -29,8 +29,8 @@ const organizationsInPage = 500
 /**
  * Accepts that the folder of checkpoints has lost the checkpoint of this organization, or of all organizations if
  * `organizationId` is null. Each accepted audit log gets an entry, and a new checkpoint of its present end. A checkpoint
- * that the folder still has stays. After a crash, the next call does the rest. Of all organizations, a
- * refused one does not stop the others.
+ * that the folder still has stays. After a crash, the next call does the rest. A refused
+ * organization does not stop the others.
  *
  * Throws `not_found` for an unknown organization. Throws `conflict` if there is no folder, if the folder still has the
  * checkpoint of this organization, or if the folder is new and only one organization is named.

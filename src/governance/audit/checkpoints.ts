@@ -250,7 +250,7 @@ export class Checkpoints {
     await this.#places?.remember(organizationId)
   }
 
-  /** Looks whether the ends of chains in alarm are right by now. Returns the errors. Stops at an outage. */
+  /** Checks whether the ends of chains in alarm are right now. Returns the errors. Stops at an outage. */
   async #lookAgain(): Promise<unknown[]> {
     const errors: unknown[] = []
     for (const organizationId of this.#options.alarms.wrongEnds(mostLookedAt)) {

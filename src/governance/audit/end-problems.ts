@@ -16,7 +16,7 @@ export type Kept =
       readonly problem: string
     }
 
-/** What a verification compares a chain with. Must be read before the chain. */
+/** The values with which a verification compares a chain. The caller must read them before it reads the chain. */
 export interface Expected {
   readonly kept: Kept | null
   /** Heads that this process has committed or signed. */
