@@ -316,6 +316,13 @@ TOOL_NAMES = {
 }
 
 
+# The names under which the service knows tools that give commands to a shell. For them the service is told the folder.
+SHELL_TOOLS = (
+    "Bash Monitor PowerShell powershell bash Shell shell local_shell shell_command exec_command write_stdin "
+    "run_shell_command run_in_terminal runInTerminal runTerminalCommand run_terminal_cmd"
+).split()
+
+
 def canonical_name(dialect, tool, mcp_context=None):
     """Returns Claude Code's name of a tool. For a tool of an MCP server, this name is `mcp__<server>__<tool>`."""
     # opencode's own tools come first. Otherwise a project could name a server `apply`, and `apply_patch` would count as
@@ -364,7 +371,7 @@ FREE_TEXT = ("apply_patch",)
 class Call:
     """One tool call, with the data that the service is asked about."""
 
-    def __init__(self, dialect, event, session_id, tool, arguments, use_id, refused, also=()):
+    def __init__(self, dialect, event, session_id, tool, arguments, use_id, refused, also=(), cwd=None):
         self.dialect = dialect
         self.event = event
         self.session_id = session_id
@@ -372,6 +379,7 @@ class Call:
         self.arguments = arguments
         self.use_id = use_id
         self.refused = refused  # why the hook refuses the call without asking the service; None if it asks
+        self.cwd = cwd  # the client's folder, as its event names it; None if it names none
         self.also = also  # further calls that this call also makes; the service is asked about each of them
 
 
@@ -437,7 +445,7 @@ def read_call(dialect, event):
     parts = [
         Call(dialect, name, session_id, other, given, use_id and use_id + ":" + other, None) for other, given in also
     ]
-    return Call(dialect, name, session_id, canonical, arguments, use_id, refused, parts)
+    return Call(dialect, name, session_id, canonical, arguments, use_id, refused, parts, cwd)
 
 
 def refuse_two_meanings(dialect, tool, mcp_context):
@@ -1297,7 +1305,7 @@ def calls_of(call, config):
         return found
     if (config is None or config != Place(True).config) and may_run_typed(command):
         use_id = call.use_id and call.use_id + ":write_stdin"
-        found.append(Call(call.dialect, call.event, call.session_id, "write_stdin", {"command": command}, use_id, None))
+        found.append(Call(call.dialect, call.event, call.session_id, "write_stdin", {"command": command}, use_id, None, (), call.cwd))
     return found
 
 
@@ -2001,6 +2009,131 @@ def checked_keys(place):
     return [path] if len(text) == 8 and not text.strip(b"0123456789abcdef") else []
 
 
+# --- hook/surroundings ------------------------------------------------------------------------------------------------
+
+# What the service is told of a shell's call beside its arguments: the folder, and the content of scripts.
+
+MOST_FOLDERS = 8  # folders in which a script of one call is looked for
+MOST_WORDS = 200  # words of one command that are looked up on the disk
+MOST_SCRIPTS = 16  # files of one call that are sent
+MOST_SCRIPT = 8 * MIB  # of a larger file, the service is told only the path
+MOST_OF_SCRIPTS = 32 * MIB  # bytes of all scripts of one call
+SCRIPT_SECONDS = 1.5  # after this time, no further file is read
+
+# The service knows the folder of a call under these names (src/policy/readers/folders.ts).
+OWN_FOLDERS = ("workdir", "cwd", "directory", "dir_path", "working_directory", "workingDirectory", "working_dir")
+# Characters that end a word somewhere in a command, for example in the text of `sh -c`.
+BETWEEN_WORDS = {ord(c): " " for c in "\t\r\n\0;&|<>()`'\"{}=,$"}
+
+
+def surroundings(call):
+    """Returns the fields of an authorize request that say where a shell's call runs, and what it runs. A folder that
+    the service cannot read is sent as it is, so that the service denies the call."""
+    if call.cwd is None:
+        return {}
+    told = {"cwd": call.cwd}
+    if not is_absolute(call.cwd):
+        return told
+    folders = own_folders(call)
+    real = [found for found in map(real_path, folders) if found is not None and found not in folders]
+    if real:
+        told["real_folders"] = sorted(set(real), key=real.index)
+    scripts = scripts_in([call.arguments.get(name) for name in ("command", "cmd", "script")], folders)
+    if scripts:
+        told["scripts"] = scripts
+    return told
+
+
+def own_folders(call):
+    """Returns the client's folder, and those that the call names itself, as absolute paths in plain form."""
+    own = [call.arguments.get(name) for name in OWN_FOLDERS]
+    found = [os.path.join(call.cwd, os.path.expanduser(each)) for each in own if isinstance(each, str) and each.strip()]
+    return [collapsed(each) for each in [call.cwd] + found]
+
+
+def real_path(path):
+    """Returns a path without symbolic links; None if it cannot be read."""
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):
+        return None
+
+
+def scripts_in(given, folders):
+    """Returns the files that the words of these commands name: `word`, `path` and `sha256`. The service knows which of
+    them the command runs. A word can name a file in each folder that the command may enter, so all of them are sent."""
+    words, found, folders = [], [], list(folders)
+    for text in texts_in(given):
+        for word in (text.translate(BETWEEN_WORDS).split() if len(text) < MIB else ()):
+            if word not in words and len(words) < MOST_WORDS:
+                words.append(word)
+    until, left = time.monotonic() + SCRIPT_SECONDS, MOST_OF_SCRIPTS
+    for word in words:
+        for folder in list(folders):
+            path = os.path.join(folder, os.path.expanduser(word))
+            status = status_of(path)
+            if status is None:
+                continue
+            if is_folder(status) and path not in folders and len(folders) < MOST_FOLDERS:
+                folders.append(path)
+            if status.st_mode & 0o170000 != 0o100000 or len(found) == MOST_SCRIPTS:
+                continue
+            real = real_path(path)
+            if real is None or any(each["word"] == word and each["path"] == real for each in found):
+                continue
+            may_read = status.st_size <= min(MOST_SCRIPT, left) and time.monotonic() < until
+            sha256 = checksum(real, until) if may_read else None
+            left -= status.st_size if may_read else 0
+            found.append({"word": word, "path": real, "sha256": sha256})
+    return found
+
+
+def texts_in(given):
+    """Returns the texts in commands, which may also be lists of words."""
+    for each in given:
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, list):
+            yield " ".join(word for word in each if isinstance(word, str))
+
+
+def status_of(path):
+    try:
+        return os.stat(path)
+    except (OSError, ValueError):
+        return None
+
+
+def is_folder(status):
+    return status.st_mode & 0o170000 == 0o040000
+
+
+def checksum(path, until):
+    """Returns the SHA-256 of a file; None if it cannot be read in time. Another program may replace the file by a pipe
+    or a device, so it is opened without waiting and looked at again."""
+    from hashlib import sha256
+
+    read, size = sha256(), 0
+    try:
+        file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0))
+        try:
+            if os.fstat(file).st_mode & 0o170000 != 0o100000:
+                return None
+            while time.monotonic() < until:
+                chunk = os.read(file, MIB)
+                if not chunk:
+                    return read.hexdigest()
+                size += len(chunk)
+                if size > MOST_SCRIPT:
+                    return None
+                read.update(chunk)
+        finally:
+            os.close(file)
+    except OSError:
+        pass
+    return None
+
+
 # --- hook/pre ---------------------------------------------------------------------------------------------------------
 
 # The command `pre`: may this call run?
@@ -2017,6 +2150,8 @@ def authorize_body(call, settings):
         asked["organization_id"] = settings.organization_id
     if call.use_id is not None:
         asked["tool_use_id"] = call.use_id
+    if call.tool in SHELL_TOOLS:
+        asked.update(surroundings(call))
     try:
         body = to_json(asked)
     except ValueError as error:
@@ -2031,19 +2166,19 @@ def authorize_body(call, settings):
 
 def pre(answer, options):
     """Asks about one call. If the call is held, waits for an approver. Then answers the client."""
-    call, settings, bodies = question(answer, options)
+    call, settings, asked = question(answer, options)
     # The fail mode is set only after the call was read. Otherwise, in open mode, text of the model could make the hook
     # fail and so allow the call.
     answer.fail_open = settings.fail_open
     refuse_strange_key(settings, min(time.monotonic() + ASK_SECONDS, answer.deadline - 1))
     flush_ends(settings, call, options)
     give_up = min(time.monotonic() + settings.wait, answer.deadline - 1)
-    for body in bodies:
-        permit(answer, settings, body, give_up)
+    for each, body in asked:
+        permit(answer, settings, each, body, give_up)
     answer.allow()
 
 
-def permit(answer, settings, body, give_up):
+def permit(answer, settings, call, body, give_up):
     """Returns if the service allows the call. Otherwise answers the client with a denial, or raises Refused."""
     answer.asking = True
     decided = decision(answer, settings, body)
@@ -2059,7 +2194,8 @@ def permit(answer, settings, body, give_up):
         # An approval alone does not let the call run: the service decides once more. Only the decision `allow` lets the
         # call run.
         try:
-            decided = decision(answer, settings, body)
+            # The scripts of the call may have changed while it was held, so they are read again.
+            decided = decision(answer, settings, authorize_body(call, settings))
         except Unreachable as error:
             raise Refused("%s; the service is unreachable: %s" % (held(decided, "is approved"), error))
         answer.waiting_for = None
@@ -2069,7 +2205,7 @@ def permit(answer, settings, body, give_up):
 
 
 def question(answer, options):
-    """Returns the call, the settings and the bodies of the requests."""
+    """Returns the client's call, the settings, and each call about which the service is asked with the body of its request."""
     event = read_event()
     answer.dialect = detect(options.dialect, event)
     call = read_call(answer.dialect, event)
@@ -2090,7 +2226,7 @@ def question(answer, options):
             "this may run what Codex types into it later, which cannot be checked: give the program its commands as "
             "arguments or in a file"
         )
-    return call, settings, [authorize_body(each, settings) for each in calls_of(call, options.config)]
+    return call, settings, [(each, authorize_body(each, settings)) for each in calls_of(call, options.config)]
 
 
 def decision(answer, settings, body):

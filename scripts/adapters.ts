@@ -30,6 +30,7 @@ const parts = {
     'hook/request',
     'shared/decision',
     'hook/organization',
+    'hook/surroundings',
     'hook/pre',
     'hook/after',
     'hook/clients',

@@ -52,7 +52,8 @@ const tools: readonly (readonly [AgentTool, string])[] = [
   // These tools send data out: to a phone, to a page for other people, or to a run elsewhere.
   [sending, 'PushNotification SendUserFile Artifact RemoteTrigger'],
   [bash, 'Bash Monitor bash Shell shell exec_command run_shell_command run_in_terminal runTerminalCommand'],
-  [{ ...change, code: 'powershell', isShell: true }, 'PowerShell'],
+  [bash, 'local_shell shell_command run_terminal_cmd runInTerminal'],
+  [{ ...change, code: 'powershell', isShell: true }, 'PowerShell powershell'],
   // `write_stdin` types into a running program, which may be a shell.
   [{ ...script, isShell: true }, 'write_stdin'],
   // These tools run code. `Workflow` starts a program that starts agents, and `sql` runs SQL. The others load a skill. A

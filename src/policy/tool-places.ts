@@ -1,4 +1,5 @@
 import type { PlaceKind } from './readers/places.ts'
+import { agentTool } from './agent-tools.ts'
 import type { CallSource } from './types.ts'
 import type { CatalogueName } from './tool-names.ts'
 import type { Places } from './values.ts'
@@ -38,9 +39,13 @@ const byTool: ReadonlyMap<string, Places> = new Map(
   Object.entries(placesOf).map(([tool, places]) => [tool, new Map(Object.entries(places))]),
 )
 
+const ofShells: Places = new Map([['cwd', 'folder']])
+
 /**
- * Returns null for the tools of agents. An agent's tool may have the name of a catalogue tool, but other parameters.
+ * Of the tools of agents, only shells have a parameter that names a place. Another tool of an agent may have the name of
+ * a catalogue tool, but other parameters.
  */
 export function placesIn(tool: string, source: CallSource): Places {
-  return source === 'workflows' ? (byTool.get(tool) ?? null) : null
+  if (source === 'workflows') return byTool.get(tool) ?? null
+  return agentTool(tool)?.isShell === true ? ofShells : null
 }

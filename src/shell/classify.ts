@@ -1,6 +1,6 @@
 import { parse } from 'unbash'
 import { deepestRuns, longest, longestScan, perCode, perCommand, readable } from './limits.ts'
-import { asCode, isDynamic, unknown } from './marks.ts'
+import { asCode, isDynamic, isPlain, unknown } from './marks.ts'
 import { runProgram } from './programs/known-programs.ts'
 import { collect, unread } from './read/collect.ts'
 import { callFunction, evaluate, evaluateUncalled } from './read/evaluate.ts'
@@ -21,6 +21,9 @@ interface Found {
 const harmless: Found = { kind: 'write', because: [] }
 /** The maximum number of phrases that explain one classification. */
 const mostReasons = 4
+/** The maximum number of scripts of one command, and of the characters of a script's name. */
+const mostScripts = 16
+const longestScript = 4_096
 
 /**
  * Returns the worst effect of a Bash command:
@@ -34,6 +37,7 @@ const mostReasons = 4
  */
 export function classifyCommand(command: string): ShellReading {
   let found = harmless
+  const scripts = new Set<string>()
   const note: Shell['note'] = (kind, because) => {
     if (weight[kind] > weight[found.kind]) found = { kind, because: [because] }
     else if (kind === found.kind && found.because.length < mostReasons && !found.because.includes(because))
@@ -52,6 +56,11 @@ export function classifyCommand(command: string): ShellReading {
   const shell: Shell = {
     note,
     attempt,
+    script: (file) => {
+      if (file === undefined || file === '' || file.length > longestScript || !isPlain(file)) return
+      // An open file of the shell itself, such as `/dev/stdin`, is no script on the disk.
+      if (scripts.size < mostScripts && !/^-|^\/(dev|proc)\//.test(file)) scripts.add(file)
+    },
     run: (words, call = noInput) => run(words, call, state),
     code: (text, words) => readWith(words, state, () => readCode(text, state)),
     environment: (name, value) => readVariable(name, value, shell),
@@ -72,7 +81,7 @@ export function classifyCommand(command: string): ShellReading {
     note('script', 'the command is too tangled to read')
     unread(text, state)
   }
-  return { kind: found.kind, because: found.because.join(', and ') || nothingFound }
+  return { kind: found.kind, because: found.because.join(', and ') || nothingFound, scripts: [...scripts] }
 }
 
 /**

@@ -22,7 +22,7 @@ const senders: ReadonlySet<string> = new Set(
  * counts as a script. Upper and lower case are not distinguished. Back-ticks, carets and quotes inside a name are
  * ignored.
  */
-export function classifyPowerShell(command: string): ShellReading {
+export function classifyPowerShell(command: string): Omit<ShellReading, 'scripts'> {
   const bare = command.slice(0, 1_000_000).replaceAll(/[`^'"]|\0/g, '')
   for (const word of bare.toLowerCase().split(/[^a-z0-9_.-]+/)) {
     const parts = [word, ...(word.includes('.') ? word.split('.') : [])]

@@ -11,6 +11,8 @@ export type ShellKind = 'write' | 'script' | 'egress'
 export interface ShellReading {
   readonly kind: ShellKind
   readonly because: string
+  /** The files that the command runs as scripts, as it names them. Example: `./deploy.sh`. At most `mostScripts`. */
+  readonly scripts: readonly string[]
 }
 
 /** The input of a command, as far as the text of the command shows it: standard input, and the output of `<(...)`. */
@@ -26,6 +28,8 @@ export interface Call {
 export interface Shell {
   /** Records an effect of the command, and a phrase that explains it. */
   note(kind: 'script' | 'egress', because: string): void
+  /** Records a file whose content the command runs. Does nothing if the file's name is not known, or is no file's. */
+  script(file: string | undefined): void
   /** Reads words as a command, e.g. the command that a wrapper runs. */
   run(words: readonly string[], call?: Call): void
   /**

@@ -277,7 +277,8 @@ const list: Twins = {
   refused: [],
 }
 
-export const twins: { readonly [kind in PlaceKind]: readonly Twins[] } = {
+/** Of the kinds of catalogue tools. Only agents' shells have a `folder`. */
+export const twins: { readonly [kind in Exclude<PlaceKind, 'folder'>]: readonly Twins[] } = {
   repository: [repository],
   channel: [channel, channelId],
   jira_issue: [issue],

@@ -1,12 +1,11 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { addedLabels, compilePolicy } from '../../src/policy/decide.ts'
-import { placeKinds } from '../../src/policy/readers/places.ts'
 import type { Verdict } from '../../src/policy/types.ts'
 import { repository, site, type Twins, twins } from './place-twins.ts'
 import { ask } from './rule-semantics.ts'
 
-const all = placeKinds.flatMap((kind) => twins[kind].map((each) => [kind, each] as const))
+const all = Object.entries(twins).flatMap(([kind, list]) => list.map((each) => [kind, each] as const))
 
 /** Whether a rule with one condition on the parameter matches the text. */
 function matches(

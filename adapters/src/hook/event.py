@@ -7,7 +7,7 @@ FREE_TEXT = ("apply_patch",)
 class Call:
     """One tool call, with the data that the service is asked about."""
 
-    def __init__(self, dialect, event, session_id, tool, arguments, use_id, refused, also=()):
+    def __init__(self, dialect, event, session_id, tool, arguments, use_id, refused, also=(), cwd=None):
         self.dialect = dialect
         self.event = event
         self.session_id = session_id
@@ -15,6 +15,7 @@ class Call:
         self.arguments = arguments
         self.use_id = use_id
         self.refused = refused  # why the hook refuses the call without asking the service; None if it asks
+        self.cwd = cwd  # the client's folder, as its event names it; None if it names none
         self.also = also  # further calls that this call also makes; the service is asked about each of them
 
 
@@ -80,7 +81,7 @@ def read_call(dialect, event):
     parts = [
         Call(dialect, name, session_id, other, given, use_id and use_id + ":" + other, None) for other, given in also
     ]
-    return Call(dialect, name, session_id, canonical, arguments, use_id, refused, parts)
+    return Call(dialect, name, session_id, canonical, arguments, use_id, refused, parts, cwd)
 
 
 def refuse_two_meanings(dialect, tool, mcp_context):

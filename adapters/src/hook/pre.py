@@ -12,6 +12,8 @@ def authorize_body(call, settings):
         asked["organization_id"] = settings.organization_id
     if call.use_id is not None:
         asked["tool_use_id"] = call.use_id
+    if call.tool in SHELL_TOOLS:
+        asked.update(surroundings(call))
     try:
         body = to_json(asked)
     except ValueError as error:
@@ -26,19 +28,19 @@ def authorize_body(call, settings):
 
 def pre(answer, options):
     """Asks about one call. If the call is held, waits for an approver. Then answers the client."""
-    call, settings, bodies = question(answer, options)
+    call, settings, asked = question(answer, options)
     # The fail mode is set only after the call was read. Otherwise, in open mode, text of the model could make the hook
     # fail and so allow the call.
     answer.fail_open = settings.fail_open
     refuse_strange_key(settings, min(time.monotonic() + ASK_SECONDS, answer.deadline - 1))
     flush_ends(settings, call, options)
     give_up = min(time.monotonic() + settings.wait, answer.deadline - 1)
-    for body in bodies:
-        permit(answer, settings, body, give_up)
+    for each, body in asked:
+        permit(answer, settings, each, body, give_up)
     answer.allow()
 
 
-def permit(answer, settings, body, give_up):
+def permit(answer, settings, call, body, give_up):
     """Returns if the service allows the call. Otherwise answers the client with a denial, or raises Refused."""
     answer.asking = True
     decided = decision(answer, settings, body)
@@ -54,7 +56,8 @@ def permit(answer, settings, body, give_up):
         # An approval alone does not let the call run: the service decides once more. Only the decision `allow` lets the
         # call run.
         try:
-            decided = decision(answer, settings, body)
+            # The scripts of the call may have changed while it was held, so they are read again.
+            decided = decision(answer, settings, authorize_body(call, settings))
         except Unreachable as error:
             raise Refused("%s; the service is unreachable: %s" % (held(decided, "is approved"), error))
         answer.waiting_for = None
@@ -64,7 +67,7 @@ def permit(answer, settings, body, give_up):
 
 
 def question(answer, options):
-    """Returns the call, the settings and the bodies of the requests."""
+    """Returns the client's call, the settings, and each call about which the service is asked with the body of its request."""
     event = read_event()
     answer.dialect = detect(options.dialect, event)
     call = read_call(answer.dialect, event)
@@ -85,7 +88,7 @@ def question(answer, options):
             "this may run what Codex types into it later, which cannot be checked: give the program its commands as "
             "arguments or in a file"
         )
-    return call, settings, [authorize_body(each, settings) for each in calls_of(call, options.config)]
+    return call, settings, [(each, authorize_body(each, settings)) for each in calls_of(call, options.config)]
 
 
 def decision(answer, settings, body):

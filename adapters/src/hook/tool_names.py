@@ -91,6 +91,13 @@ TOOL_NAMES = {
 }
 
 
+# The names under which the service knows tools that give commands to a shell. For them the service is told the folder.
+SHELL_TOOLS = (
+    "Bash Monitor PowerShell powershell bash Shell shell local_shell shell_command exec_command write_stdin "
+    "run_shell_command run_in_terminal runInTerminal runTerminalCommand run_terminal_cmd"
+).split()
+
+
 def canonical_name(dialect, tool, mcp_context=None):
     """Returns Claude Code's name of a tool. For a tool of an MCP server, this name is `mcp__<server>__<tool>`."""
     # opencode's own tools come first. Otherwise a project could name a server `apply`, and `apply_patch` would count as

@@ -41,5 +41,5 @@ def calls_of(call, config):
         return found
     if (config is None or config != Place(True).config) and may_run_typed(command):
         use_id = call.use_id and call.use_id + ":write_stdin"
-        found.append(Call(call.dialect, call.event, call.session_id, "write_stdin", {"command": command}, use_id, None))
+        found.append(Call(call.dialect, call.event, call.session_id, "write_stdin", {"command": command}, use_id, None, (), call.cwd))
     return found

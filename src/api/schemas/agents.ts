@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { sessionStatuses } from '../../db/schema/agents.ts'
+import { folderIssue, isFolder } from '../../policy/readers/folders.ts'
 import { isOneLine, textField } from '../../policy/text.ts'
 import { isPlainName } from '../../policy/tool-names.ts'
 import { approvalStatus, labelSource } from './runs.ts'
@@ -23,6 +24,21 @@ const call = {
     .describe('A protocol tool’s hints: they can only make the decision stricter.'),
 }
 
+const folder = z
+  .string()
+  .refine(isFolder, 'must be an absolute path in one line, with at most 4,096 characters')
+
+/** A file that a word of a command names. */
+const script = z.strictObject({
+  word: z.string().max(4_096).describe('The word of the command, as written.'),
+  path: folder.describe('The file, without symbolic links.'),
+  sha256: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/)
+    .nullable()
+    .describe('null if the file was not read, for example because it is too large'),
+})
+
 /** The body of the question that an agent asks before each tool call. */
 export const authorizeBody = z
   .strictObject({
@@ -33,6 +49,27 @@ export const authorizeBody = z
       isPlainName,
       'must be a plain name without invisible or look-alike characters',
     ),
+    cwd: folder
+      .optional()
+      .describe('The folder in which a shell runs its command. An approval covers no other folder.'),
+    real_folders: z
+      .array(folder)
+      .max(8)
+      .optional()
+      .describe('The folders of the call without symbolic links, if they then are other ones.'),
+    scripts: z
+      .array(script)
+      .max(16)
+      .optional()
+      .describe(
+        'Files that a shell’s command names. Those that the command runs are covered by its approval.',
+      ),
+  })
+  .check((context) => {
+    const { tool_name, tool_input } = context.value
+    const message = folderIssue(tool_name, tool_input)
+    if (message !== null)
+      context.issues.push({ code: 'custom', input: tool_input, path: ['tool_input'], message })
   })
   .meta({ id: 'AuthorizeRequest' })
 
@@ -55,7 +92,9 @@ export const preToolUse = z
     cwd: z
       .unknown()
       .optional()
-      .describe('The folder that relative paths are resolved against, for rules and approvers.'),
+      .describe(
+        'The folder that relative paths are resolved against, and in which a shell runs its command, for rules and approvers.',
+      ),
   })
   .meta({ id: 'ClaudeCodePreToolUse' })
 

@@ -1,5 +1,6 @@
 import { h, type ComponentChild } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
+import { shownOfShell } from '../../policy/shell-params.ts'
 import type { JsonObject } from '../../policy/types.ts'
 import { Diff } from './diff.ts'
 import type { RunSummary } from './outcome.ts'
@@ -93,7 +94,8 @@ function Parameters({
   const { before, after, skipped } = approval.preview?.diff ?? { before: null, after: '', skipped: 0 }
   const isAbove = ([, value]: readonly [string, unknown]): boolean =>
     before !== null && skipped === 0 && (value === before || value === after)
-  const all = Object.entries(inOrder(approval, params))
+  const shown = approval.kind === 'agent_call' ? shownOfShell(approval.tool, params) : params
+  const all = Object.entries(inOrder(approval, shown))
   const [above, others] = [all.filter(isAbove), all.filter((entry) => !isAbove(entry))]
   return [
     others.length === 0 ? null : h(Values, { values: Object.fromEntries(others) }),

@@ -202,12 +202,14 @@ export interface DecisionsTable {
   policy_version: number
   decided_at: Date
   /**
-   * These three fields are only set for an agent's call. `session_id` is the agent session (ses_...), and `tool_use_id`
+   * These four fields are only set for an agent's call. `session_id` is the agent session (ses_...), and `tool_use_id`
    * is the client's id of the call.
    */
   session_id: string | null
   tool_use_id: string | null
   requested_by: string | null
+  /** The hash of a shell's arguments without its folder; null if `params_hash` covers no folder. */
+  input_hash?: string | null
   /** Bytes of the decision that count towards `storage_mb`; null for decisions of an older version. */
   bytes: number | null
 }

@@ -13,12 +13,12 @@ import type { Taken } from '../limits/rates.ts'
 import { hasRole } from '../access/scopes.ts'
 import { agentInputPlace } from '../sealing/places.ts'
 import { authorizeCalls } from './authorize.ts'
-import { readCall } from './classify.ts'
-import { hashOfCall } from './same-call.ts'
+import { readCall, type Surroundings } from './classify.ts'
+import { callHash, hashOfCall } from './same-call.ts'
 import { unrecorded, type AgentDecision } from './unrecorded.ts'
 
 /** A validated question, which an agent asks before it calls a tool. */
-export interface AgentRequest {
+export interface AgentRequest extends Surroundings {
   readonly agent: { readonly name: string; readonly kind: string }
   readonly session_id: string
   readonly tool_name: string
@@ -81,9 +81,11 @@ export async function authorize(
   request: AgentRequest,
 ): Promise<AgentDecision> {
   const { user, keyId } = asker.identity
-  const input = canonicalJson(request.tool_input)
+  const call = readCall(request.tool_name, request.tool_input, request.annotations ?? {}, request)
+  const input = canonicalJson(call.covered)
   const paramsHash = hashOfCall(request.tool_name, input)
-  const call = readCall(request.tool_name, request.tool_input, request.annotations ?? {})
+  const inputHash =
+    call.covered === request.tool_input ? null : callHash(request.tool_name, request.tool_input)
   for (let tries = 1; ; tries += 1) {
     const organizationId = await organizationOf(context, asker.identity, request)
     if (organizationId === '') return nowhere()
@@ -103,7 +105,8 @@ export async function authorize(
         actor: { type: 'user', id: user.id, apiKeyId: keyId, ip: asker.ip, requestId: asker.requestId },
         named: request.organization_id ?? null,
         call,
-        params: request.tool_input,
+        params: call.covered,
+        inputHash,
         weight: input.length,
         seal: (approvalId) => seal(agentInputPlace(approvalId), input),
         mustBeConfirmed: context.config.people.mustBeConfirmed,

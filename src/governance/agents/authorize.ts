@@ -225,6 +225,7 @@ function recordDecision(question: Question, judged: Judged): AgentDecision {
     decided_at: tx.now,
     session_id: session.id,
     tool_use_id: toolUseId,
+    input_hash: op.inputHash,
     requested_by: op.key.userId,
   })
   if (toolUseId !== null)

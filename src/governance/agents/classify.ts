@@ -1,8 +1,12 @@
 import { classifyCommand } from '../../shell/classify.ts'
+import { scriptFile } from '../../shell/tables/interpreters.ts'
+import type { ShellReading } from '../../shell/types.ts'
 import { classifyPowerShell } from '../../shell/powershell.ts'
 import { refused, type Decided } from '../../policy/decide.ts'
+import { foldersOf } from '../../policy/readers/folders.ts'
 import { withPlainPaths } from '../../policy/readers/file-paths.ts'
 import { agentTool, withAnnotations, type AgentTool, type ToolAnnotations } from '../../policy/agent-tools.ts'
+import type { Script } from '../../policy/shell-params.ts'
 import { protocolToolKind, protocolToolSideEffect } from '../../policy/protocol-tools.ts'
 import type { Json, JsonObject, Label, SideEffect } from '../../policy/types.ts'
 import type { GovernanceSettings } from '../../policy/settings.ts'
@@ -24,10 +28,21 @@ export interface ReadCall {
   readonly because: string | null
   readonly annotations: ToolAnnotations
   /**
-   * The arguments as rules see them. Is null if a path climbs above the root or contains a NUL character. The call's
-   * hash and the call's approval use the original arguments.
+   * What the call's hash and approval cover: the arguments. For a shell also `cwd`, the folders in which it may run, and
+   * `scripts`, the files that it runs.
    */
+  readonly covered: JsonObject
+  /** `covered` as rules see it. Is null if a path climbs above the root or contains a NUL character. */
   readonly params: JsonObject | null
+}
+
+/** What the adapter on the machine of the agent says of a shell's call. */
+export interface Surroundings {
+  readonly cwd?: string | undefined
+  /** The folders of the call without symbolic links, if they then are other ones. */
+  readonly real_folders?: readonly string[] | undefined
+  /** Files that the words of the command name. The service keeps those that the command runs. */
+  readonly scripts?: readonly Script[] | undefined
 }
 
 /** The denial of a call whose `params` are null. */
@@ -36,23 +51,55 @@ export const pathAboveRoot: Decided = refused(
   'A path of the call climbs above the root or contains a NUL character: correct the path.',
 )
 
-/** Classifies a call by its tool's name and arguments. */
-export function readCall(tool: string, input: JsonObject, annotations: ToolAnnotations): ReadCall {
+/**
+ * Classifies a call by its tool's name and arguments.
+ * @param around is null for arguments that need no folder: those of an approval already contain it
+ */
+export function readCall(
+  tool: string,
+  input: JsonObject,
+  annotations: ToolAnnotations,
+  around: Surroundings | null = null,
+): ReadCall {
   const known = agentTool(tool) ?? (tool.startsWith('mcp__') ? protocolTool(tool) : unknownTool(tool))
-  const { sideEffect, outputLabels, code } = known
-  const params = withPlainPaths(tool, input)
-  if (code === undefined)
-    return { tool, sideEffect, outputLabels, isScript: false, because: null, annotations, params }
-  const { kind, because } = readCode(code, input)
+  const { sideEffect, outputLabels, code, isShell } = known
+  const reading = code === undefined ? null : readCode(code, input)
+  const covered = around === null || isShell !== true ? input : bound(input, around, reading)
   return {
     tool,
-    sideEffect: kind === 'egress' ? 'egress' : sideEffect,
+    sideEffect: reading?.kind === 'egress' ? 'egress' : sideEffect,
     outputLabels,
-    isScript: kind === 'script',
-    because,
+    isScript: reading?.kind === 'script',
+    because: reading?.because ?? null,
     annotations,
-    params,
+    covered,
+    params: withPlainPaths(tool, covered),
   }
+}
+
+/** Adds to a shell's arguments the folders in which it may run, and the files that it runs. */
+function bound(input: JsonObject, around: Surroundings, reading: ShellReading | null): JsonObject {
+  const cwd = foldersOf(input, around.cwd, around.real_folders ?? [])
+  const scripts = scriptsOf(around.scripts ?? [], reading)
+  const { cwd: _, ...others } = input
+  return {
+    ...others,
+    ...(cwd === undefined ? {} : { cwd }),
+    ...(scripts.length === 0 ? {} : { scripts: scripts.map((each) => ({ ...each })) }),
+  }
+}
+
+/**
+ * Returns the files that a command runs. Of the files that the adapter sent, a file counts if the command runs it. If
+ * the command runs code that cannot be read, a file that is named like a script counts too: `cat deploy.sh | bash`.
+ */
+function scriptsOf(sent: readonly Script[], reading: ShellReading | null): readonly Script[] {
+  const named = new Set(reading?.scripts)
+  const runsCode = reading !== null && reading.kind !== 'write'
+  const kept = sent.filter(({ word }) => named.has(word) || (runsCode && scriptFile.test(word)))
+  const known = new Set(kept.map(({ word }) => word))
+  const missing = [...named].filter((word) => !known.has(word))
+  return [...kept, ...missing.map((word) => ({ word, path: null, sha256: null }))]
 }
 
 /**
@@ -71,24 +118,25 @@ function protocolTool(name: string): AgentTool {
   return { sideEffect, outputLabels: label === null ? [] : [label] }
 }
 
-function readCode(code: NonNullable<AgentTool['code']>, input: JsonObject) {
+function readCode(code: NonNullable<AgentTool['code']>, input: JsonObject): ShellReading {
   if (code === 'script')
-    return { kind: 'script', because: 'it runs a program whose code is unknown' } as const
+    return { kind: 'script', because: 'it runs a program whose code is unknown', scripts: [] }
   // With the field `ws`, the tool opens a socket and runs no command.
-  if (input['ws'] !== undefined) return { kind: 'egress', because: 'it opens a connection' } as const
+  if (input['ws'] !== undefined) return { kind: 'egress', because: 'it opens a connection', scripts: [] }
   // If a call has both `command` and `cmd`, it is unknown which of the two the client runs. So the stricter result
   // counts.
   const given = [input['command'], input['cmd']].filter((command) => command !== undefined)
   const readings = (given.length === 0 ? [undefined] : given).map((command) => readCommand(code, command))
-  return readings.reduce((a, b) => (strictness[b.kind] > strictness[a.kind] ? b : a))
+  const strictest = readings.reduce((a, b) => (strictness[b.kind] > strictness[a.kind] ? b : a))
+  return { ...strictest, scripts: [...new Set(readings.flatMap(({ scripts }) => scripts))] }
 }
 
 const strictness = { write: 0, script: 1, egress: 2 } as const
 
-function readCommand(code: 'bash' | 'powershell', given: Json | undefined) {
+function readCommand(code: 'bash' | 'powershell', given: Json | undefined): ShellReading {
   const command = textOf(given)
-  if (command === null) return { kind: 'script', because: 'its command cannot be read' } as const
-  return code === 'powershell' ? classifyPowerShell(command) : classifyCommand(command)
+  if (command === null) return { kind: 'script', because: 'its command cannot be read', scripts: [] }
+  return code === 'powershell' ? { ...classifyPowerShell(command), scripts: [] } : classifyCommand(command)
 }
 
 /**

@@ -15,6 +15,8 @@ export interface AuthorizeOp {
   readonly named: string | null
   readonly call: ReadCall
   readonly params: JsonObject
+  /** The hash of the tool and its arguments alone; null if `key.paramsHash` covers nothing else. */
+  readonly inputHash: string | null
   /** The number of characters of the input. */
   readonly weight: number
   /** Seals the parameters for the approvers. */

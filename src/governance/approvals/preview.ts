@@ -2,6 +2,7 @@ import { diffOf, fieldsOf, mostOfPreview, quoted, titleOf, type Preview } from '
 import type { ToolDeclaration } from '../../catalog/tool.ts'
 import { parseParams } from '../../contract/tool-params.ts'
 import { isObject } from '../../contract/json.ts'
+import { isShellCall, scriptsOf, shownOfShell } from '../../policy/shell-params.ts'
 import type { Json, JsonObject } from '../../policy/types.ts'
 import type { ApprovedState } from './approved-state.ts'
 import { effectiveParams } from '../runs/values/sealed-params.ts'
@@ -40,7 +41,18 @@ export function inPreviewOrder(tool: ToolDeclaration | undefined, params: JsonOb
 }
 
 /** The parameters of agents' tools that describe a call best, the best one first. */
-const telling = ['command', 'file_path', 'path', 'notebook_path', 'url', 'query', 'to', 'subject', 'title']
+const telling = [
+  'command',
+  'cwd',
+  'file_path',
+  'path',
+  'notebook_path',
+  'url',
+  'query',
+  'to',
+  'subject',
+  'title',
+]
 
 /** In agents' tools, parameters with these names usually contain the path of a file. */
 const pathNames = ['file_path', 'filePath', 'path', 'notebook_path', 'notebookPath']
@@ -72,7 +84,8 @@ const edits = [
  * first text parameter, in the order of `telling`. The fields begin with the parameters in `telling` and `edits`. The
  * other parameters follow in the agent's order.
  */
-export function agentPreviewOf(tool: string | null, params: JsonObject): Preview {
+export function agentPreviewOf(tool: string | null, given: JsonObject): Preview {
+  const params = shownOfShell(tool, given)
   const names = [
     ...new Set([
       ...[...telling, ...edits.flat()].filter((each) => Object.hasOwn(params, each)),
@@ -83,7 +96,26 @@ export function agentPreviewOf(tool: string | null, params: JsonObject): Preview
     title: titleOf(agentTitle(tool, params)),
     fields: fieldsOf(Object.fromEntries(names.map((each) => [each, params[each]]))),
     ...changeOf(tool, params),
+    ...noteOfShell(tool, given),
   }
+}
+
+/** Returns what an approval of a shell's call does not cover, and whether the call may run in several folders. */
+function noteOfShell(tool: string | null, params: JsonObject): Pick<Preview, 'note'> {
+  if (!isShellCall(tool)) return {}
+  const open = scriptsOf(params).filter(({ sha256 }) => sha256 === null)
+  const words = open.slice(0, 5).map(({ word }) => quoted(word.slice(0, 100)))
+  const more = open.length > words.length ? ` and of ${open.length - words.length} more` : ''
+  const note = [
+    ...(params['cwd'] === undefined ? ['The client does not say in which folder the command runs.'] : []),
+    ...(isObject(params['cwd']) ? ['The command may run in each of the folders shown.'] : []),
+    ...(open.length === 0
+      ? []
+      : [
+          `The approval does not cover the content of ${words.join(', ')}${more}: it may change until it runs.`,
+        ]),
+  ].join(' ')
+  return note === '' ? {} : { note }
 }
 
 function agentTitle(tool: string | null, params: JsonObject): string {

@@ -28,10 +28,11 @@ const pathArguments = [
  * opened.
  */
 export function withPlainPaths(tool: string, params: JsonObject): JsonObject | null {
-  if (agentTool(tool)?.opensPaths !== true) return params
+  const { opensPaths, isShell } = agentTool(tool) ?? {}
+  if (opensPaths !== true && isShell !== true) return params
   let seen = params
   try {
-    for (const name of pathArguments) {
+    for (const name of isShell === true ? ['cwd'] : pathArguments) {
       const given = Object.hasOwn(params, name) ? params[name] : undefined
       if (given === undefined) continue
       const both = withPlain(given)

@@ -1,5 +1,6 @@
 import type { Budget } from '../budget.ts'
 import { channelOf } from './channels.ts'
+import { folderOf, partOfFolder } from './folders.ts'
 import { calendarIdOf, fileIdOf } from './google-links.ts'
 import { issueKeyOf, partOfKey, projectKeyOf } from './jira-keys.ts'
 import { priced } from './priced.ts'
@@ -7,7 +8,7 @@ import { asGithubLink, partOfRepository, repositoryOf } from './repositories.ts'
 import { boardIdOf, cardIdOf, partOfId } from './trello-ids.ts'
 
 /*
- * A place is what a parameter of a catalogue tool can name: a repository, a channel, a file and so on. This file has
+ * A place is what a parameter of a tool can name: a repository, a channel, a file, the folder of a shell and so on. This file has
  * functions that read each kind of place. Rules, tool policies and the tools themselves use the same functions. So a
  * rule compares the place that a call reaches, however the call spells the place.
  */
@@ -57,11 +58,12 @@ const readers = {
   trello_list: { read: asWritten, part: asWritten },
   google_file: { read: fileIdOf, part: asWritten },
   google_calendar: { read: calendarIdOf, part: asWritten },
+  folder: { read: folderOf, part: partOfFolder, others: (place) => [place.slice(0, -1)] },
 } as const satisfies { readonly [kind: string]: Reader }
 
 export type PlaceKind = keyof typeof readers
 
-export const placeKinds = Object.keys(readers) as readonly PlaceKind[]
+const placeKinds = Object.keys(readers) as readonly PlaceKind[]
 
 /**
  * Returns the place that a text names, in the form used for comparison. Returns null for a text that the tools refuse.

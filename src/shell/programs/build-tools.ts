@@ -46,6 +46,11 @@ function make(args: readonly string[], shell: Shell, call: Call): void {
   )
   if (stdin || args.some((arg) => /^(-f|--file=|--makefile=)(-|\/dev\/)/.test(arg)))
     given.push(...fed(call), ...(call.input === undefined && call.files.length === 0 ? [''] : []))
+  for (const [at, arg] of args.entries())
+    shell.script(
+      /^(?:-f|--(?:make)?file=)(.+)$/s.exec(arg)?.[1] ??
+        (/^(-f|--file|--makefile)$/.test(arg) ? args[at + 1] : undefined),
+    )
   for (const text of given) {
     shell.note('script', '`make` is given code')
     for (const line of text.split('\n')) {

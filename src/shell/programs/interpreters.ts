@@ -3,7 +3,7 @@ import { runner } from './packages.ts'
 import { sendingPath } from './paths.ts'
 import { isToolFile, managesTests } from './project-tools.ts'
 import { isTestOrBuild, testModules } from '../tables/tools.ts'
-import { interpreters } from '../tables/interpreters.ts'
+import { interpreters, runsFiles, scriptFile } from '../tables/interpreters.ts'
 import type { Call, Program, Shell } from '../types.ts'
 
 const prints = ['--version', '--help']
@@ -19,6 +19,9 @@ export const shellProgram: Program = (args, shell, call, name) => {
   if (args[0] === '-n' && args.length === 2 && /^[^-]/.test(args[1] ?? '')) return
   shell.note('script', `\`${name}\` runs a script`)
   const at = codeArgument(args)
+  if (at === undefined) shell.script(fileArgument(args))
+  for (const [index, arg] of args.entries())
+    if (/^--(rcfile|init-file)$/.test(arg)) shell.script(args[index + 1])
   if (at !== undefined) shell.code(args[at] ?? '', args.length > at + 1 ? args.slice(at + 1) : undefined)
   for (const text of fed(call)) shell.code(text)
 }
@@ -42,6 +45,12 @@ function codeArgument(args: readonly string[]): number | undefined {
   return undefined
 }
 
+/** Returns the file that a shell runs: its first argument that is neither an option nor the value of one. */
+const fileArgument = (args: readonly string[]): string | undefined =>
+  args.find(
+    (arg, at) => !/^[-+]/.test(arg) && !/^(--(rcfile|init-file)|[-+]\w*[oO])$/.test(args[at - 1] ?? ''),
+  )
+
 export const fed = ({ input, files }: Call): string[] =>
   input === undefined ? [...files] : [input, ...files]
 
@@ -51,12 +60,35 @@ export const fed = ({ input, files }: Call): string[] =>
  */
 export const interpreter: Program = (args, shell, call, name) => {
   if (args.length === 1 && interpreters.get(name)?.includes(args[0] ?? '') === true) return
+  for (const file of filesRun(name, args)) shell.script(file)
   const path = sendingPath(name, args)
   if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)
   if (name === 'bun' && args[0] === 'x') return runner(args.slice(1), shell, call, name)
   if (name === 'bun' && args[0] === 'exec') shell.code(args.slice(1).join(' '))
   if (isHarmless(name, args, shell, call)) return
   shell.note('script', `\`${name}\` runs code`)
+}
+
+/** Options whose value is code that an interpreter loads before its script. */
+const loads = /^(?:-r|--require|--import|--loader|--experimental-loader)(?:=(.*))?$/s
+/** Options whose value is code and no file. With them, an operand is data for this code. */
+const givesCode = /^(-\w*[eEc]|-[mp]|--(eval|print))$/
+
+/**
+ * Returns the files that an interpreter runs. An unknown option may have a value. So the first argument that is no
+ * option may not be the script, and the first one that is named like a script is returned too.
+ */
+function filesRun(name: string, args: readonly string[]): (string | undefined)[] {
+  const rest = (name === 'python' || name === 'pypy' ? afterOptions(args) : undefined) ?? args
+  const loaded = rest.flatMap((arg, at) => {
+    const load = loads.exec(arg)
+    return load === null ? [] : [load[1] ?? rest[at + 1]]
+  })
+  if (rest.some((arg) => givesCode.test(arg))) return loaded
+  const operands = rest.filter((arg, at) => !arg.startsWith('-') && !loads.test(rest[at - 1] ?? ''))
+  if ((name === 'deno' || name === 'bun') && operands[0] === 'run') operands.shift()
+  const first = runsFiles.has(name) ? operands[0] : undefined
+  return [...loaded, first, operands.find((each) => scriptFile.test(each))]
 }
 
 function isHarmless(name: string, args: readonly string[], shell: Shell, call: Call): boolean {
@@ -168,7 +200,8 @@ function bun(args: readonly string[]): boolean {
 }
 
 /** Reads the input of `source` and `.`. Both builtins run the text of a file, of `<(...)` or of standard input. */
-export const sourced: Program = (_, shell, call) => {
+export const sourced: Program = (args, shell, call) => {
   shell.note('script', 'it runs a local script')
+  shell.script(args[0] === '--' ? args[1] : args[0])
   for (const text of fed(call)) shell.code(text)
 }

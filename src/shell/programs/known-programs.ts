@@ -1,4 +1,4 @@
-import { interpreters, shells } from '../tables/interpreters.ts'
+import { interpreters, scriptFile, shells } from '../tables/interpreters.ts'
 import { senders, sendingPaths, sendingPrograms, sendsExcept } from '../tables/senders.ts'
 import { wrappers } from '../tables/wrappers.ts'
 import { isDynamic, isPlain, one, star, withoutUnknowns } from '../marks.ts'
@@ -157,9 +157,6 @@ const senderNames = [...senders, 'git', 'aws', 'gh', 'npm']
  */
 const installed =
   /^(\/usr\/local(\/go)?|\/usr|\/opt\/homebrew|\/opt\/local|\/snap|\/run\/current-system\/sw|\/nix\/var\/nix\/profiles\/default)?\/s?bin\/$|^\/usr\/lib(exec)?\/git-core\/$/
-const scriptFile =
-  /\.(sh|bash|zsh|fish|ksh|csh|py|pyw|rb|pl|pm|js|mjs|cjs|ts|mts|php|lua|tcl|ps1|bat|cmd|command|run|jar|awk|r)$/i
-
 /** Reads one command. The name of the program decides which function reads the arguments. */
 export function runProgram(words: readonly string[], shell: Shell, call: Call): void {
   const [head = '', ...args] = words
@@ -180,6 +177,7 @@ export function runProgram(words: readonly string[], shell: Shell, call: Call): 
   const [folder, file] = [head.slice(0, slash), head.slice(slash)]
   const name = known(file)
   const build = /^(gradlew|mvnw)$/.test(file)
+  if (folder !== '' && !installed.test(folder)) shell.script(head)
   if (folder !== '' && !installed.test(folder) && !build) {
     const tool = isInstalledTool(folder, name ?? file, args) || managesTests(head, args)
     if (!tool) shell.note('script', 'it runs a local program or script')

@@ -33,3 +33,14 @@ export const interpreters: ReadonlyMap<string, readonly string[]> = new Map([
     [...common, '-h'],
   ]),
 ])
+
+/** The interpreters whose first argument is the script that they run. */
+export const runsFiles: ReadonlySet<string> = new Set(
+  list(`node nodejs bun deno ruby php perl lua luajit java pwsh powershell nu python pypy ipython perl6 raku rscript julia
+    octave tclsh wish expect groovy scala elixir escript ts-node tsx esno vite-node zx nodemon osascript qjs racket guile
+    wasmtime ansible-playbook`),
+)
+
+/** Names of files that are scripts. */
+export const scriptFile =
+  /\.(sh|bash|zsh|fish|ksh|csh|py|pyw|rb|pl|pm|js|mjs|cjs|ts|mts|php|lua|tcl|ps1|bat|cmd|command|run|jar|awk|r)$/i

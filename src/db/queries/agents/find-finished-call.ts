@@ -5,6 +5,7 @@ export interface FinishedCall {
   readonly userId: string
   /** The client's own id of the agent session. */
   readonly sessionId: string
+  /** The hash of the tool and its arguments, without the folder of a shell. */
   readonly paramsHash: string
   readonly outcome: string | null
 }

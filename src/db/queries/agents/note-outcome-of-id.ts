@@ -14,7 +14,7 @@ export const noteOutcomeOfId = (
   with call as (
     select d.id, d.verdict, d.decided_at, s.run_id, s.labels, s.session_id = ${sessionId} as is_own
     from decisions d join agent_sessions s on s.id = d.session_id join ${askers}
-    where d.tool_use_id = ${toolUseId} and d.params_hash = ${paramsHash} and s.user_id = ${userId}
+    where d.tool_use_id = ${toolUseId} and coalesce(d.input_hash, d.params_hash) = ${paramsHash} and s.user_id = ${userId}
   ), noted as (
     insert into agent_observations (decision_id, outcome)
     select id, ${outcome}::text from call where verdict = 'allow'

@@ -14,7 +14,7 @@ export const noteOutcomeOfOldest = ({
   with call as (
     select d.id, s.run_id, s.labels
     from decisions d join agent_sessions s on s.id = d.session_id join ${askers}
-    where d.params_hash = ${paramsHash} and d.verdict = 'allow'
+    where coalesce(d.input_hash, d.params_hash) = ${paramsHash} and d.verdict = 'allow'
       and s.user_id = ${userId} and s.session_id = ${sessionId}
       and not exists (select from agent_observations where decision_id = d.id)
     order by d.seq limit 1
