@@ -18,7 +18,7 @@ export const isShellCall = (tool: string | null): boolean => agentTool(tool ?? '
 
 /** Returns the scripts that the service has added to a shell's parameters. */
 export const scriptsOf = ({ scripts }: JsonObject): readonly Script[] =>
-  Array.isArray(scripts) ? (scripts as unknown as readonly Script[]) : []
+  Array.isArray(scripts) ? (scripts as readonly Script[]) : []
 
 /** Returns a shell's parameters as approvers read them: a list of its folders, and one sentence for each script. */
 export function shownOfShell(tool: string | null, params: JsonObject): JsonObject {

@@ -1,6 +1,6 @@
 import { parse } from 'unbash'
 import { deepestRuns, longest, longestScan, perCode, perCommand, readable } from './limits.ts'
-import { asCode, isDynamic, isPlain, unknown } from './marks.ts'
+import { asCode, isDynamic, unknown } from './marks.ts'
 import { runProgram } from './programs/known-programs.ts'
 import { collect, unread } from './read/collect.ts'
 import { callFunction, evaluate, evaluateUncalled } from './read/evaluate.ts'
@@ -57,9 +57,9 @@ export function classifyCommand(command: string): ShellReading {
     note,
     attempt,
     script: (file) => {
-      if (file === undefined || file === '' || file.length > longestScript || !isPlain(file)) return
+      if (file === undefined || file === '' || file.length > longestScript) return
       // An open file of the shell itself, such as `/dev/stdin`, is no script on the disk.
-      if (scripts.size < mostScripts && !/^-|^\/(dev|proc)\//.test(file)) scripts.add(file)
+      if (scripts.size < mostScripts && !/^-|^\/(dev|proc)\//.test(file)) scripts.add(asCode(file))
     },
     run: (words, call = noInput) => run(words, call, state),
     code: (text, words) => readWith(words, state, () => readCode(text, state)),

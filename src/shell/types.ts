@@ -28,7 +28,7 @@ export interface Call {
 export interface Shell {
   /** Records an effect of the command, and a phrase that explains it. */
   note(kind: 'script' | 'egress', because: string): void
-  /** Records a file whose content the command runs. Does nothing if the file's name is not known, or is no file's. */
+  /** Records a file whose content the command runs. Does nothing without a name. */
   script(file: string | undefined): void
   /** Reads words as a command, e.g. the command that a wrapper runs. */
   run(words: readonly string[], call?: Call): void

@@ -21,6 +21,7 @@ const events: Readonly<Record<string, object>> = {
     hook_event_name: 'BeforeTool',
     tool_name: 'run_shell_command',
     tool_input: { command },
+    cwd: '/w',
   },
   copilot: { sessionId: 'session-1', timestamp: 1, cwd: '/w', toolName: 'bash', toolArgs: { command } },
   cursor: {
@@ -29,6 +30,7 @@ const events: Readonly<Record<string, object>> = {
     hook_event_name: 'preToolUse',
     tool_name: 'Shell',
     tool_input: { command },
+    cwd: '/w',
     tool_use_id: 'tool_1',
   },
   vscode: {
@@ -36,6 +38,7 @@ const events: Readonly<Record<string, object>> = {
     hookEventName: 'PreToolUse',
     tool_name: 'runTerminalCommand',
     tool_input: { command },
+    cwd: '/w',
     tool_use_id: 'call_1',
   },
   opencode: {
@@ -43,6 +46,7 @@ const events: Readonly<Record<string, object>> = {
     hook_event_name: 'tool.execute.before',
     tool_name: 'bash',
     tool_input: { command },
+    cwd: '/w',
     tool_use_id: 'call_1',
   },
 }
@@ -112,6 +116,7 @@ describe.each(dialects)('%s', (dialect) => {
       session_id: 'session-1',
       tool_name: 'Bash',
       tool_input: { command },
+      cwd: '/w',
       ...(useIds[dialect] && { tool_use_id: useIds[dialect] }),
     })
   })

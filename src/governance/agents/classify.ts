@@ -4,7 +4,7 @@ import type { ShellReading } from '../../shell/types.ts'
 import { classifyPowerShell } from '../../shell/powershell.ts'
 import { refused, type Decided } from '../../policy/decide.ts'
 import { foldersOf } from '../../policy/readers/folders.ts'
-import { withPlainPaths } from '../../policy/readers/file-paths.ts'
+import { plainPath, withPlainPaths } from '../../policy/readers/file-paths.ts'
 import { agentTool, withAnnotations, type AgentTool, type ToolAnnotations } from '../../policy/agent-tools.ts'
 import type { Script } from '../../policy/shell-params.ts'
 import { protocolToolKind, protocolToolSideEffect } from '../../policy/protocol-tools.ts'
@@ -94,13 +94,15 @@ function bound(input: JsonObject, around: Surroundings, reading: ShellReading | 
  * the command runs code that cannot be read, a file that is named like a script counts too: `cat deploy.sh | bash`.
  */
 function scriptsOf(sent: readonly Script[], reading: ShellReading | null): readonly Script[] {
-  const named = new Set(reading?.scripts)
+  const named = new Map(reading?.scripts.map((word) => [plain(word), word]))
   const runsCode = reading !== null && reading.kind !== 'write'
-  const kept = sent.filter(({ word }) => named.has(word) || (runsCode && scriptFile.test(word)))
-  const known = new Set(kept.map(({ word }) => word))
-  const missing = [...named].filter((word) => !known.has(word))
-  return [...kept, ...missing.map((word) => ({ word, path: null, sha256: null }))]
+  const kept = sent.filter(({ word }) => named.has(plain(word)) || (runsCode && scriptFile.test(word)))
+  for (const { word } of kept) named.delete(plain(word))
+  return [...kept, ...[...named.values()].map((word) => ({ word, path: null, sha256: null }))]
 }
+
+/** `./deploy.sh` and `deploy.sh` are one file. */
+const plain = (word: string): string => plainPath(word) ?? word
 
 /**
  * Classifies a tool whose name is unknown. The tool counts as write, with one exception. Some clients write a protocol

@@ -225,6 +225,7 @@ function known(file: string): string | undefined {
  */
 function hiddenName(head: string, shell: Shell): void {
   shell.note('script', 'which program runs is only known when it runs')
+  shell.script(head)
   if (isDynamic(head) || head.length > 200 || !(head.includes(star) || head.includes(one))) return
   const pattern = withoutUnknowns(head.slice(head.lastIndexOf('/') + 1))
   const sender = senderNames.find((name) => matches(pattern, name))

@@ -1,0 +1,83 @@
+"""What the service is told of a shell's call beside its arguments: folders, and the content of scripts."""
+
+import hashlib
+import os
+import shutil
+import tempfile
+import unittest
+
+from test_service_hook import hook
+
+
+class Surroundings(unittest.TestCase):
+    def setUp(self):
+        self.folder = os.path.realpath(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def write(self, name, text="x"):
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+        with open(self.path(name), "w") as file:
+            file.write(text)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def told(self, command, cwd=None, tool="Bash", **more):
+        event = {"session_id": "s", "tool_name": tool, "tool_input": dict({"command": command}, **more)}
+        event["cwd"] = self.folder if cwd is None else cwd
+        return hook.surroundings(hook.read_call("claude", event))
+
+    def scripts(self, command, **more):
+        return [(each["word"], each["path"], each["sha256"]) for each in self.told(command, **more).get("scripts", [])]
+
+    def test_the_words_of_a_command_that_name_files(self):
+        one, two = self.write("a.sh", "1"), self.write("sub/a.sh", "2")
+        here, below = self.path("a.sh"), self.path("sub", "a.sh")
+        self.assertEqual([("./a.sh", here, one)], self.scripts("./a.sh"))
+        self.assertEqual([("./a.sh", here, one)], self.scripts('X=1; sh -c "exec ./a.sh" >/dev/null'))
+        self.assertEqual([("./a.sh", here, one)], self.scripts("bash $PWD/a.sh"))
+        self.assertEqual([(here, here, one)], self.scripts(here + " x"))
+        self.assertEqual([("./?.sh", here, one)], self.scripts("./?.sh"))
+        self.assertEqual([("./a.sh", here, one), ("./a.sh", below, two)], self.scripts("cd sub && ./a.sh"))
+        self.assertEqual([("a.sh", here, one), ("a.sh", below, two)], self.scripts("sh a.sh", workdir="sub"))
+        self.assertEqual([], self.scripts("./none.sh; sh sub; */*.sh"))
+
+    def test_what_cannot_be_read_is_named_without_its_content_and_never_waited_for(self):
+        self.write("a.sh")
+        os.mkfifo(self.path("pipe.sh"))
+        with open(self.path("large.sh"), "wb") as file:
+            file.truncate(hook.MOST_SCRIPT + 1)
+        self.write("odd\nname.sh")
+        self.assertEqual([], self.scripts("sh pipe.sh; sh /dev/zero; . /dev/stdin; sh odd*"))
+        self.assertEqual([("large.sh", self.path("large.sh"), None)], self.scripts("sh large.sh"))
+        os.unlink(self.path("a.sh"))
+        self.assertEqual(None, hook.content_checksum(self.path("a.sh"), hook.time.monotonic() + 9))
+        self.assertEqual(None, hook.content_checksum(self.path("pipe.sh"), hook.time.monotonic() + 9))
+        self.assertEqual(None, hook.content_checksum(self.path("large.sh"), hook.time.monotonic() - 1))
+        for number in range(40):
+            self.write("%d.sh" % number)
+        self.assertEqual(hook.MOST_SCRIPTS, len(self.scripts("cat *.sh [0-9]*.sh | sh")))
+        self.assertEqual([], self.scripts(" ".join("w%d" % number for number in range(hook.MOST_WORDS)) + " ./1.sh"))
+
+    def test_a_symbolic_link_is_named_with_what_it_leads_to(self):
+        sha256 = self.write("real/a.sh")
+        os.symlink(self.path("real"), self.path("link"))
+        os.symlink(self.path("real", "a.sh"), self.path("b.sh"))
+        told = self.told("./a.sh", self.path("link"))
+        self.assertEqual(self.path("link"), told["cwd"])
+        self.assertEqual([self.path("real")], told["real_folders"])
+        self.assertEqual([("./b.sh", self.path("real", "a.sh"), sha256)], self.scripts("./b.sh"))
+        self.assertEqual([self.path("real")], self.told("ls", workdir="link")["real_folders"])
+        self.assertEqual([hook.home()], self.told("ls", workdir="~")["real_folders"][:1])
+        self.assertNotIn("real_folders", self.told("ls", workdir="real/../real"))
+
+    def test_a_folder_that_cannot_be_read_is_sent_as_it_is(self):
+        for cwd in ("relative", "", 5, ["/w"]):
+            self.assertEqual({"cwd": cwd}, self.told("./a.sh", cwd))
+        event = {"session_id": "s", "tool_name": "Bash", "tool_input": {"command": "ls"}}
+        self.assertEqual({}, hook.surroundings(hook.read_call("claude", event)))
+
+
+if __name__ == "__main__":
+    unittest.main()
