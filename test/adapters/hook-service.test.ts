@@ -272,36 +272,24 @@ describe('installed with a key that is only for agents', () => {
 })
 
 test('a script that changes while its call is held is held again, also in another folder', async () => {
-  await world.change('POST', '/rules', {
-    name: 'ask-before-deploying',
-    verdict: 'require_approval',
-    applies_to: ['agents'],
-    tools: ['Bash'],
-    params: [{ param: 'command', operator: 'contains', value: 'deploy' }],
-  })
+  const params = [{ param: 'command', operator: 'contains', value: 'deploy' }]
+  await world.change('POST', '/rules', { name: 'r', verdict: 'require_approval', tools: ['Bash'], params })
   const [folder, other] = [temporaryFolder(), temporaryFolder()]
   const write = (text: string) => [folder, other].map((each) => writeFileSync(join(each, 'deploy.sh'), text))
   const id = session()
   const event = (cwd: string) => ({ ...call(id, 'Bash', { command: './deploy.sh' }), cwd })
-  const pending = async (): Promise<{ id: string; preview: { fields: object[] } } | undefined> => {
-    const path = '/approvals?status=pending&kind=agent_call'
-    const { data } = (await server.call(world.admin.key, 'GET', path)).body
-    return data.find((each: { session_id: string }) => each.session_id === id)
+  const held = async (former?: string): Promise<string> => {
+    const { data } = (await server.call(world.admin.key, 'GET', '/approvals?status=pending')).body
+    const found = data.find((each: { session_id: string }) => each.session_id === id)?.id
+    return found === undefined || found === former ? held(former) : found
   }
   write('echo harmless')
-  const args = ['pre', '--dialect', 'claude']
-  const { ended } = startHook({ args, env: env({ SERVICE_APPROVAL_WAIT: '60' }), event: event(folder) })
-  await until('the call is held', async () => (await pending()) !== undefined)
-  const first = await pending()
+  const wait = env({ SERVICE_APPROVAL_WAIT: '60' })
+  const { ended } = startHook({ args: ['pre', '--dialect', 'claude'], env: wait, event: event(folder) })
+  const first = await held()
   write('rm -rf /')
-  await world.decide(first?.id ?? '', 'approve')
-  await until(
-    'the changed script is held',
-    async () => ![undefined, first?.id].includes((await pending())?.id),
-  )
-  const second = await pending()
-  expect(second?.preview.fields).not.toEqual(first?.preview.fields)
-  await world.decide(second?.id ?? '', 'approve')
+  await world.decide(first, 'approve')
+  await world.decide(await held(first), 'approve')
   expect(await ended).toMatchObject({ code: 0, stdout: '' })
   write('echo harmless')
   expect((await pre(event(other))).stderr).toContain('is still pending')

@@ -77,3 +77,30 @@ describe('the reason', () => {
     expect(classifyCommand(command).because).toBe(because)
   })
 })
+
+describe('files that a command runs as scripts', () => {
+  test.each([
+    ['./a.sh x; sub/b.sh > c.sh', ['./a.sh', 'sub/b.sh']],
+    ['bash -eu -o pipefail a.sh b.sh', ['a.sh']],
+    ['bash --rcfile rc -i; bash -n a.sh', ['rc']],
+    ['source a; . ./b; . /dev/stdin', ['a', './b']],
+    ['python3 -u -W ignore a.py b.py', ['a.py']],
+    ['python3 -m pytest a.py; python3 -c 1 a.py', []],
+    ['node -r ./a.js --import=b.mjs c d', ['./a.js', 'b.mjs', 'c']],
+    ['perl -ne 1 a; deno run a.ts', ['a.ts']],
+    ['make -f a.mk all --file=b.mk', ['a.mk', 'b.mk']],
+    ['sudo nice env X=1 timeout 9 ./a', ['./a']],
+    ['x=./a; $x; for i in b c; do bash $i; done', ['./a', 'b', 'c']],
+    ['f() { sh "$1"; }; f a', ['a']],
+    ['./?.sh; bash $UNKNOWN', ['./?.sh', '${_}']],
+    ['ls a.sh; git add b.py; psql a; /usr/bin/env', []],
+  ])('%s', (command, scripts) => {
+    expect(classifyCommand(command).scripts).toEqual(scripts)
+  })
+
+  test('are bounded', () => {
+    const many = Array.from({ length: 100 }, (_, index) => `./${index}.sh`)
+    expect(classifyCommand(many.join(';')).scripts).toEqual(many.slice(0, 16))
+    expect(classifyCommand(`./${'a'.repeat(5_000)}`).scripts).toEqual([])
+  })
+})

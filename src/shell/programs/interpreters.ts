@@ -71,6 +71,7 @@ export const interpreter: Program = (args, shell, call, name) => {
 
 /** Options whose value is code that an interpreter loads before its script. */
 const loads = /^(?:-r|--require|--import|--loader|--experimental-loader)(?:=(.*))?$/s
+const takesValue = (option: string): boolean => !option.includes('=') && loads.test(option)
 /** Options whose value is code and no file. With them, an operand is data for this code. */
 const givesCode = /^(-\w*[eEc]|-[mp]|--(eval|print))$/
 
@@ -85,7 +86,7 @@ function filesRun(name: string, args: readonly string[]): (string | undefined)[]
     return load === null ? [] : [load[1] ?? rest[at + 1]]
   })
   if (rest.some((arg) => givesCode.test(arg))) return loaded
-  const operands = rest.filter((arg, at) => !arg.startsWith('-') && !loads.test(rest[at - 1] ?? ''))
+  const operands = rest.filter((arg, at) => !arg.startsWith('-') && !takesValue(rest[at - 1] ?? ''))
   if ((name === 'deno' || name === 'bun') && operands[0] === 'run') operands.shift()
   const first = runsFiles.has(name) ? operands[0] : undefined
   return [...loaded, first, operands.find((each) => scriptFile.test(each))]
