@@ -277,7 +277,7 @@ const list: Twins = {
   refused: [],
 }
 
-/** Of the kinds of catalogue tools. Only agents' shells have a `folder`. */
+/** The kinds of places that tools of the catalogue have. Only a shell of an agent has a `folder`. */
 export const twins: { readonly [kind in Exclude<PlaceKind, 'folder'>]: readonly Twins[] } = {
   repository: [repository],
   channel: [channel, channelId],
