@@ -205,7 +205,7 @@ class OpenFailMode(unittest.TestCase):
         with mock.patch.object(hook, "decision", return_value=held), mock.patch.object(
             hook, "wait_for_approval", side_effect=RuntimeError
         ):
-            self.assertRaises(RuntimeError, hook.permit, answer, mock.Mock(), b"{}", 0)
+            self.assertRaises(RuntimeError, hook.permit, answer, mock.Mock(), mock.Mock(), b"{}", 0)
         # `guarded` lets the call run after a failure only if this is true.
         self.assertIs(False, answer.fail_open)
 

@@ -44,6 +44,7 @@ export function inPreviewOrder(tool: ToolDeclaration | undefined, params: JsonOb
 const telling = [
   'command',
   'cwd',
+  'scripts',
   'file_path',
   'path',
   'notebook_path',

@@ -116,6 +116,23 @@ describe('an agent’s call', () => {
     expect(reported).not.toContain('data-poll')
   }) // prettier-ignore
 
+  test('of a command shows its folder with hidden characters, its scripts, and what is not covered', async () => {
+    const body = {
+      session_id: 'folder',
+      agent: { name: 'A', kind: 'hook' },
+      tool_name: 'Bash',
+      tool_input: { command: './a.sh && ./b.sh && git push' },
+      cwd: '/srv/pro\u200bduction',
+      scripts: [{ word: './a.sh', path: '/srv/a.sh', sha256: '0123456789abcdef'.repeat(4) }],
+    }
+    const id = (await home.server.call(home.server.identities.agent_key, 'POST', '/authorize', body)).body.approval_id
+    const text = await pageOf(id as string)
+    expect(text).toContain('The approval does not cover the content of “./b.sh”')
+    expect(text).toMatch(/cwd ?\/srv\/pro ?U\+200B ?duction ?scripts ?\.\/a\.sh, the file \/srv\/a\.sh: SHA-256 0123456789ab…/)
+    const { approval_id } = (await home.server.call(home.server.identities.agent_key, 'POST', '/authorize', { ...body, cwd: undefined })).body
+    expect(await pageOf(approval_id)).toContain('does not say in which folder')
+  }) // prettier-ignore
+
   test('has in its past what a client reports as done', async () => {
     const { agent_key: key, users } = home.server.identities
     const asked = { session_id: 'past', tool_name: 'Bash', tool_input: { command: 'git push origin past' } }
