@@ -114,7 +114,8 @@ describe.each(clients)('%s', (_name, client) => {
   test('a held call that is approved in time runs once', async () => {
     const { turn, text } = call(client, 'RAN', release.word)
     const started = await start(client, [turn])
-    const { id } = await world.held(text)
+    const { id, params } = await world.held(text)
+    expect(params?.['cwd']).toMatch(/\/work$/)
     expect(started.has('RAN')).toBe(false)
     await world.approve(id)
     const ended = await started.ended
