@@ -1,6 +1,8 @@
 import { spawnSync } from 'node:child_process'
+import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from '@jest/globals'
+import { agentTool, agentToolNames } from '../../src/policy/agent-tools.ts'
 import { hookFile } from './run-hook.ts'
 
 /*
@@ -30,6 +32,13 @@ const pythons = [...new Set(names.flatMap((name) => [real(name) ?? [], real(name
 
 test('at least one supported Python is installed', () => {
   expect(pythons).not.toEqual([])
+})
+
+test('the hook names the folder for each tool that the service knows as a shell, and for no other', () => {
+  const script = 'import json, service_hook; print(json.dumps(service_hook.SHELL_TOOLS))'
+  const { stdout } = spawnSync('python3', ['-B', '-c', script], { cwd: dirname(hookFile), encoding: 'utf8' })
+  const shells = agentToolNames.filter((name) => agentTool(name)?.isShell === true)
+  expect(JSON.parse(stdout).toSorted()).toEqual(shells.toSorted())
 })
 
 const thorough = [...new Set([...pythons.slice(0, 2), ...pythons.slice(-1)])]
