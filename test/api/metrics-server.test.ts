@@ -8,7 +8,7 @@ afterEach(() => close?.())
 
 test('counters are served on a separate port, which serves nothing else', async () => {
   const metrics = createMetrics('api')
-  const server = await serveMetrics(metrics, { host: '127.0.0.1', port: 0 })
+  const server = await serveMetrics(metrics, { host: '127.0.0.1', port: 0, names: [] })
   close = () => server.close()
   const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   metrics.decisions.inc({ source: 'agents', verdict: 'deny' })
