@@ -37,14 +37,13 @@ describe('Idempotency-Key', () => {
 
   test('a session without a second factor never gets the answer of one with it, not even a half-made one', async () => {
     const { user_id: id } = server.identities.users.owner
-    const send = async (cookie: Promise<string>, headers: Record<string, string>) =>
-      server.call(
-        null,
-        'POST',
-        '/api-keys',
-        { name: 'k', scopes: ['runs:read'] },
-        { cookie: await cookie, origin: server.base, ...headers },
-      )
+    const { body: saved } = await post('/workflows', workflow(), {})
+    const send = async (
+      cookie: Promise<string>,
+      headers: Record<string, string>,
+      path = '/api-keys',
+      body: object = { name: 'k', scopes: ['runs:read'] },
+    ) => server.call(null, 'POST', path, body, { cookie: await cookie, origin: server.base, ...headers })
     const [withFactor, another] = [factorCookie(server.context, id), factorCookie(server.context, id)]
     const [without, older] = [
       sessionCookie(server.context, id),
@@ -66,6 +65,13 @@ describe('Idempotency-Key', () => {
       const apart = await send(other, headers)
       expect([apart.status, apart.headers.get('idempotent-replayed')]).toEqual([201, null])
       expect(apart.body.api_key).not.toBe(JSON.parse(text).api_key)
+      const runs: string[] = []
+      for (const each of [first, same, other]) {
+        const { body } = await send(each, headers, `/workflows/${saved.id}/execute?wait=0`, {})
+        runs.push(body.execution_id)
+      }
+      expect(runs).toEqual([expect.any(String), runs[0], expect.any(String)])
+      expect(runs[2]).not.toBe(runs[0])
     }
   })
 
