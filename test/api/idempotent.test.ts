@@ -67,7 +67,9 @@ describe('Idempotency-Key', () => {
       expect(apart.body.api_key).not.toBe(JSON.parse(text).api_key)
       const runs: string[] = []
       for (const each of [first, same, other]) {
-        const { body } = await send(each, headers, `/workflows/${saved.id}/execute?wait=0`, {})
+        const { body } = await send(each, headers, `/workflows/${saved.id}/execute?wait=0`, {
+          inputs: { to: 'a@b.test' },
+        })
         runs.push(body.execution_id)
       }
       expect(runs).toEqual([expect.any(String), runs[0], expect.any(String)])
