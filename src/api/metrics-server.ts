@@ -1,6 +1,6 @@
 import { createServer, type Server } from 'node:http'
 import { foreignHost } from './own-host.ts'
-import type { MetricsPlace } from '../shared/config.ts'
+import type { MetricsPlace } from '../shared/own-hosts.ts'
 import type { Metrics } from '../shared/metrics.ts'
 
 /**

@@ -4,16 +4,10 @@ import { resolve } from 'node:path'
 import { readEnvironment, WrongSettings, type Environment } from './environment.ts'
 import { apiPorts, clashingPorts } from './listening-ports.ts'
 import type { ModelPrice } from './model-prices.ts'
-import { bareHost, loopbackHosts, type NamedHost } from './outgoing/hosts.ts'
+import { loopbackHosts, type NamedHost } from './outgoing/hosts.ts'
+import { namesOf, type MetricsPlace } from './own-hosts.ts'
 import { sessionSecrets, type SessionSecrets } from './session-secrets.ts'
 import type { SignUp } from './sign-up-setting.ts'
-
-export interface MetricsPlace {
-  readonly host: string
-  readonly port: number
-  /** The hosts under which the metrics are served, beside loopback. */
-  readonly names: readonly string[]
-}
 
 export interface Config extends SessionSecrets {
   readonly env: 'development' | 'test' | 'staging' | 'production'
@@ -216,11 +210,6 @@ const httpOf = (e: Environment, tls: Config['http']['tls']): Config['http'] => (
 const metricsOf = (e: Environment, port: number | undefined): MetricsPlace | null =>
   port === undefined ? null : { host: e.METRICS_HOST, port, names: namesOf(e, e.METRICS_HOST) }
 
-function namesOf({ ALLOWED_HOSTS: allowed, PUBLIC_URL: url }: Environment, host: string): string[] {
-  const named = url === undefined ? [] : [new URL(url).hostname]
-  return [...allowed, ...[host, ...named].map(bareHost)]
-}
-
 function keyIn(name: string, text: string, wrong: string[]): Buffer {
   const key = Buffer.from(text, 'base64')
   if (text !== '' && key.length !== 32)
@@ -280,6 +269,10 @@ function warningsOf(e: Environment, unfit: readonly string[]): string[] {
   if (e.TLS_CERT_FILE === undefined && e.PUBLIC_URL?.startsWith('https:') !== true)
     found.push(
       'PUBLIC_URL is not an https address: browsers send session cookies over plain HTTP too, and links in mails use it',
+    )
+  if (e.PUBLIC_URL === undefined && e.ALLOWED_HOSTS.length === 0)
+    found.push(
+      'neither PUBLIC_URL nor ALLOWED_HOSTS is set: requests that name another host than `localhost` and addresses of this machine get 421',
     )
   // Production needs no warning: it hides these pages by default, and refuses to start if ENABLE_DOCS is `true`.
   if (e.APP_ENV === 'staging' && e.ENABLE_DOCS === undefined)

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import type { z } from 'zod'
+import type { Environment } from './environment.ts'
 import { bareHost } from './outgoing/hosts.ts'
 
 /*
@@ -23,6 +24,22 @@ export function allowedHosts(text: string, context: z.RefinementCtx): string[] {
       })
     return bare
   })
+}
+
+/** Where a process serves its metrics, and under which hosts beside loopback. */
+export interface MetricsPlace {
+  readonly host: string
+  readonly port: number
+  readonly names: readonly string[]
+}
+
+/** Returns the hosts that the settings name, for a server that listens on `host`. */
+export function namesOf(
+  { ALLOWED_HOSTS: allowed, PUBLIC_URL: url }: Pick<Environment, 'ALLOWED_HOSTS' | 'PUBLIC_URL'>,
+  host: string,
+): string[] {
+  const named = url === undefined ? [] : [new URL(url).hostname]
+  return [...allowed, ...[host, ...named].map(bareHost)]
 }
 
 /**
