@@ -1,7 +1,6 @@
 import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import type { z } from 'zod'
-import type { Environment } from './environment.ts'
 import { bareHost } from './outgoing/hosts.ts'
 
 /*
@@ -35,9 +34,10 @@ export interface MetricsPlace {
 
 /** Returns the hosts that the settings name, for a server that listens on `host`. */
 export function namesOf(
-  { ALLOWED_HOSTS: allowed, PUBLIC_URL: url }: Pick<Environment, 'ALLOWED_HOSTS' | 'PUBLIC_URL'>,
+  settings: { readonly ALLOWED_HOSTS: readonly string[]; readonly PUBLIC_URL?: string | undefined },
   host: string,
 ): string[] {
+  const { ALLOWED_HOSTS: allowed, PUBLIC_URL: url } = settings
   const named = url === undefined ? [] : [new URL(url).hostname]
   return [...allowed, ...[host, ...named].map(bareHost)]
 }
