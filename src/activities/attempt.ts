@@ -34,6 +34,7 @@ export async function runAttempt(
     attempt: control.attempt,
     result,
     durationMs: Date.now() - startedAt,
+    bodiless: !control.body.hasBegun,
   })
   for (;;) {
     const state = await save(control, outcome(), ended.commit, follow)

@@ -17,6 +17,7 @@ import { logFields } from './log-fields.ts'
 import { isOutage, raceWithLimit } from './patience.ts'
 import { isCancelled, isShutdown } from './cancellation.ts'
 import { ActingAccount, disconnected } from './acting-account.ts'
+import { BodyCount } from './body-count.ts'
 import { Approved, changedBy, coversMore } from './approved.ts'
 import type { Allowed, Attempt, Refused, Stopped } from './call-attempt.ts'
 import { failed, refusalOfSize, unknownOutcome, type Ended } from './ended.ts'
@@ -60,10 +61,12 @@ export class Control {
   #refused: Refused | null = null
   #approved = new Approved()
   readonly #account: ActingAccount
+  readonly body: BodyCount
 
   constructor(attempt: Attempt) {
     this.#attempt = attempt
     this.#spend = new Spend(attempt)
+    this.body = new BodyCount(attempt)
     this.#verdict = attempt.verdict
     this.#account = new ActingAccount(attempt.verdict.sentWith)
   }
@@ -87,14 +90,15 @@ export class Control {
     const signal = AbortSignal.any([limit, activity.cancellationSignal])
     const make = (until: AbortSignal, found: Look | null) => body(this.#issued(parsed.params, until, found))
     if (look !== null) return this.#look(() => make(signal, look), limit, look.sentSecondsAgo)
-    try {
-      return this.#completed(
-        (await raceWithLimit(make(signal, null), limit, () => this.#isSent)) as ToolResult,
-      )
-    } catch (error) {
-      const ended = this.#ended(error, limit, seconds)
-      return ended === 'lost' ? await this.#lost(make) : ended
-    }
+    const ended = await this.body.during(async () => {
+      try {
+        const made = await raceWithLimit(make(signal, null), limit, () => this.#isSent)
+        return this.#completed(made as ToolResult)
+      } catch (error) {
+        return this.#ended(error, limit, seconds)
+      }
+    })
+    return ended === 'lost' ? this.#lost(make) : ended
   }
 
   #issued(params: JsonObject, signal: AbortSignal, look: Look | null): DecidedCall {
@@ -188,9 +192,8 @@ export class Control {
   }
 
   /**
-   * Decides the call again with the present rules and roles. Returns null if the call may act. In this case, `attempt`
-   * has increased. Returns `superseded` if this attempt may not act any more. A loop over this function ends, because
-   * each decision uses up one attempt of the call.
+   * Decides the call again with the present rules and roles. Returns null if the call may act, and `superseded` if this
+   * attempt may not. A loop over this function ends, because each decision uses up one attempt of the call.
    */
   async decideAgain(): Promise<Refused | 'superseded' | null> {
     return this.#decided(this.#attempt.op)

@@ -8,6 +8,7 @@ import { docsFiles } from './docs-page.ts'
 import { ApiError, errorBody, statusOf, toApiError } from './errors.ts'
 import { sendPage } from './html-page.ts'
 import { observed, routeLocal } from './observed.ts'
+import { ownHost } from './own-host.ts'
 import { pages } from './pages.ts'
 import { dropBody } from './refused-body.ts'
 import { requestId, requestIdOf } from './request-id.ts'
@@ -31,6 +32,7 @@ export function createApp(context: Context, services: Services): Express {
   app.set('trust proxy', [...context.config.http.trustedProxies])
   app.use(withHeaders)
   app.use(observed(context))
+  app.use(ownHost(context))
   app.use(pages(context))
   if (context.config.http.docs) app.use(docsFiles())
   const auth = createAuth(context, services.mail)

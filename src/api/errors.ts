@@ -3,7 +3,8 @@ import { isConnectionError, writeRefusal } from '../db/errors.ts'
 import { DomainError, type DomainErrorCode, type ErrorDetail } from '../governance/errors.ts'
 
 /** Error codes that only the HTTP layer uses. */
-export type ApiErrorCode = 'too_large' | 'unsupported_media_type' | 'rate_limited' | 'internal'
+export type ApiErrorCode =
+  'too_large' | 'unsupported_media_type' | 'misdirected_request' | 'rate_limited' | 'internal'
 export type ErrorCode = DomainErrorCode | ApiErrorCode
 
 /** The HTTP status of every error code. */
@@ -25,6 +26,7 @@ export const statusOf = {
   bad_transition: 409,
   too_large: 413,
   unsupported_media_type: 415,
+  misdirected_request: 421,
   validation_error: 422,
   idempotency_mismatch: 422,
   rate_limited: 429,

@@ -1,4 +1,10 @@
-import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { Duplex } from 'node:stream'
 import { ApiError, errorBody, statusOf } from './errors.ts'
@@ -16,12 +22,12 @@ export function createHttpServer(app: RequestListener, tls: TlsKeyPair | null = 
   const listener: RequestListener = (request, response) => {
     inFlight.set(request.socket, response)
     limitUnread(request, response)
-    if (request.headers.host === undefined && request.httpVersion === '1.1')
-      refuse(response, noHost, requestId(request.headers['x-request-id']))
+    if (hostsOf(request) !== 1) refuse(response, notOneHost, requestId(request.headers['x-request-id']))
     else app(request, response)
   }
-  // Node's own answer to a request without `Host` would have no body. So Node's check is off, and the listener above
-  // checks the header (RFC 9112, section 3.2).
+  // Node's own answer to a request without `Host` would have no body, and Node ignores a second `Host`. So Node's check
+  // is off, and the listener above checks the header (RFC 9112, section 3.2). It does so for HTTP/1.0 too, because the
+  // application refuses requests for other hosts.
   const options = { requireHostHeader: false }
   const server =
     tls === null
@@ -48,8 +54,17 @@ export function createHttpServer(app: RequestListener, tls: TlsKeyPair | null = 
   return server
 }
 
-const noHost = new ApiError('bad_request', 'send a `Host` header')
+const notOneHost = new ApiError('bad_request', 'send one `Host` header')
 const unknownExpectation = new ApiError('bad_request', '`Expect` may only be `100-continue`')
+
+function hostsOf({ rawHeaders }: IncomingMessage): number {
+  let found = 0
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] as string
+    if (name.length === 4 && name.toLowerCase() === 'host') found += 1
+  }
+  return found
+}
 
 function whatIsWrong(code: string | undefined): ApiError {
   if (code === 'HPE_HEADER_OVERFLOW')

@@ -1,3 +1,7 @@
+import { sql } from 'kysely'
+import type { Db } from '../db/schema/index.ts'
+import type { Caller } from '../governance/access/identity.ts'
+import { isBackedByFactor } from '../governance/access/second-factor.ts'
 import { hashOf, sha256 } from '../shared/canonical-json.ts'
 import { mostKeptLength, openKey, type Claim } from '../governance/idempotency.ts'
 import { JsonParts } from '../shared/json-parts.ts'
@@ -40,9 +44,7 @@ export async function answerOnce(route: Route, call: Call, sent: unknown): Promi
     // A route with the subject `nothing` is only about the caller. A call of such a route belongs to no organization.
     organizationId: isAboutCaller(route) ? '' : caller.organizationId,
     userId: caller.userId,
-    // All sign-in sessions of a person have the same rights, so they share the value `session`. The id of an API key
-    // begins with `key_`, so it is never `session`.
-    apiKeyId: caller.keyId ?? 'session',
+    apiKeyId: caller.keyId ?? (await kindOfSession(context.db, caller)),
     // The path of the request is not used here. So a call counts as repeated even if its path has another prefix, a
     // slash at the end, or other percent-encoding.
     route: routeText(route, call),
@@ -52,6 +54,16 @@ export async function answerOnce(route: Route, call: Call, sent: unknown): Promi
   if ('replay' in opening)
     return { status: opening.replay.status, body: undefined, text: opening.replay.body, replayed: true }
   return handleClaimed(call, handle, opening.claim, call.requestId)
+}
+
+/**
+ * A person's sign-in sessions share their idempotency keys. But sessions with and without a second factor have different
+ * rights, so an answer to one kind is never given to the other. The id of an API key begins with `key_`, so it is none
+ * of these values.
+ */
+async function kindOfSession(db: Db, caller: Caller): Promise<'session' | 'session with factor'> {
+  const { rows } = await sql<{ backed: boolean }>`select ${isBackedByFactor(caller)} as backed`.execute(db)
+  return rows[0]?.backed === true ? 'session with factor' : 'session'
 }
 
 async function handleClaimed(

@@ -22,6 +22,8 @@ export interface StoredAnswer {
 
 /** Makes sure that an act happens once per key, even if the process dies between the act and its answer. */
 export interface Once {
+  /** The API key, or the kind of sign-in session, to which the `Idempotency-Key` belongs. */
+  readonly sender: string
   /**
    * True if an earlier call with the key has done the act, but has stored no answer. Then this call must only make the
    * answer.
@@ -139,6 +141,7 @@ async function claimOf(
       .finally(() => (isRenewing = false))
   }, renewMilliseconds).unref()
   return {
+    sender: use.apiKeyId,
     acted: row.acted,
     made: made === null ? undefined : JSON.parse(made),
     async markActed(trx, what) {

@@ -5,6 +5,7 @@ import { readEnvironment, WrongSettings, type Environment } from './environment.
 import { apiPorts, clashingPorts } from './listening-ports.ts'
 import type { ModelPrice } from './model-prices.ts'
 import { loopbackHosts, type NamedHost } from './outgoing/hosts.ts'
+import { namesOf, type MetricsPlace } from './own-hosts.ts'
 import { sessionSecrets, type SessionSecrets } from './session-secrets.ts'
 import type { SignUp } from './sign-up-setting.ts'
 
@@ -31,6 +32,8 @@ export interface Config extends SessionSecrets {
     readonly host: string
     readonly port: number
     readonly publicUrl: string | null
+    /** The hosts under which the API answers, beside loopback: those of ALLOWED_HOSTS, PUBLIC_URL and HOST. */
+    readonly names: readonly string[]
     /** The files for TLS. Is null if the API serves HTTP without TLS, for loopback or behind a proxy that does TLS. */
     readonly tls: { readonly certFile: string; readonly keyFile: string } | null
     readonly docs: boolean
@@ -39,10 +42,10 @@ export interface Config extends SessionSecrets {
     /** Addresses and CIDR ranges of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted. */
     readonly trustedProxies: readonly string[]
   }
-  /** The address of the API's metrics. Is null if the API serves no metrics. */
-  readonly metrics: { readonly host: string; readonly port: number } | null
-  /** The address of the worker's metrics. Is null if the worker serves no metrics. */
-  readonly workerMetrics: { readonly host: string; readonly port: number } | null
+  /** Where the API serves its metrics. Is null if it serves none. */
+  readonly metrics: MetricsPlace | null
+  /** Where the worker serves its metrics. Is null if it serves none. */
+  readonly workerMetrics: MetricsPlace | null
   /**
    * The first key is the present encryption key of the installation. The others are its previous keys. A key has 32
    * bytes.
@@ -143,9 +146,8 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     database: { url: e.DATABASE_URL, appRole: e.DATABASE_APP_ROLE, prepare: e.DATABASE_PREPARED_STATEMENTS },
     temporal,
     http: httpOf(e, tls),
-    metrics: e.METRICS_PORT === undefined ? null : { host: e.METRICS_HOST, port: e.METRICS_PORT },
-    workerMetrics:
-      e.WORKER_METRICS_PORT === undefined ? null : { host: e.METRICS_HOST, port: e.WORKER_METRICS_PORT },
+    metrics: metricsOf(e, e.METRICS_PORT),
+    workerMetrics: metricsOf(e, e.WORKER_METRICS_PORT),
     encryptionKeys: [encryptionKey, ...oldKeys],
     ...sessionSecrets(e.SESSION_SECRET_KEY, listOf(e.SESSION_SECRET_KEY_OLD), [encryptionKey, ...oldKeys]),
     tools: {
@@ -198,11 +200,15 @@ const httpOf = (e: Environment, tls: Config['http']['tls']): Config['http'] => (
   host: e.HOST,
   port: e.PORT,
   publicUrl: e.PUBLIC_URL ?? null,
+  names: namesOf(e, e.HOST),
   tls,
   docs: e.ENABLE_DOCS ?? e.APP_ENV !== 'production',
   developerRoutes: e.ENABLE_DEVELOPER_ROUTES,
   trustedProxies: e.TRUSTED_PROXY_HOSTS,
 })
+
+const metricsOf = (e: Environment, port: number | undefined): MetricsPlace | null =>
+  port === undefined ? null : { host: e.METRICS_HOST, port, names: namesOf(e, e.METRICS_HOST) }
 
 function keyIn(name: string, text: string, wrong: string[]): Buffer {
   const key = Buffer.from(text, 'base64')
@@ -263,6 +269,10 @@ function warningsOf(e: Environment, unfit: readonly string[]): string[] {
   if (e.TLS_CERT_FILE === undefined && e.PUBLIC_URL?.startsWith('https:') !== true)
     found.push(
       'PUBLIC_URL is not an https address: browsers send session cookies over plain HTTP too, and links in mails use it',
+    )
+  if (e.PUBLIC_URL === undefined && e.ALLOWED_HOSTS.length === 0)
+    found.push(
+      'neither PUBLIC_URL nor ALLOWED_HOSTS is set: requests that name another host than `localhost` and addresses of this machine get 421',
     )
   // Production needs no warning: it hides these pages by default, and refuses to start if ENABLE_DOCS is `true`.
   if (e.APP_ENV === 'staging' && e.ENABLE_DOCS === undefined)

@@ -2,6 +2,7 @@ import { isIP } from 'node:net'
 import { z } from 'zod'
 import { defaultModelPrices, modelPrices } from './model-prices.ts'
 import { connectionHosts, isNamed, loopbackHosts, portOf } from './outgoing/hosts.ts'
+import { allowedHosts } from './own-hosts.ts'
 import { proxyHosts } from './proxy-hosts.ts'
 import { signUpSetting } from './sign-up-setting.ts'
 
@@ -54,6 +55,7 @@ const fields = {
   WORKER_METRICS_PORT: port.optional(),
   METRICS_HOST: listenHost().default('127.0.0.1'),
   PUBLIC_URL: readableAddress(['http:', 'https:'], 'https://countersign.example.com').optional(),
+  ALLOWED_HOSTS: z.string().default('').transform(allowedHosts),
   TRUSTED_PROXY_HOSTS: z.string().default('').transform(proxyHosts),
   TLS_CERT_FILE: z.string().optional(),
   TLS_KEY_FILE: z.string().optional(),

@@ -1,22 +1,22 @@
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { connect } from 'node:tls'
+import type { Patience } from './patience.ts'
 
 const answerTime = 5_000
 
 /**
- * Waits until the health check of the API at `baseUrl` succeeds. After 30 seconds without success, throws an error with
- * the last answer. Also throws if `ending` is aborted.
+ * Waits until the health check of the API at `baseUrl` succeeds. If the patience is over first, throws an error with the
+ * last answer. Also throws if `ending` is aborted.
  */
-export async function healthy(baseUrl: string, ending: AbortSignal): Promise<void> {
+export async function healthy(baseUrl: string, ending: AbortSignal, patience: Patience): Promise<void> {
   const url = new URL('/health', baseUrl)
   const status = url.protocol === 'https:' ? statusOverTls : statusOf
-  const deadline = Date.now() + 30_000
   for (;;) {
     ending.throwIfAborted()
     const answer = await status(url).catch((error: Error) => error.message)
     if (answer === 200) return
-    if (Date.now() > deadline)
+    if (patience.isOver())
       throw new Error(`the API does not become healthy: \`${url.href}\` answers ${answer}`)
     await delay(100)
   }

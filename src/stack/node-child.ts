@@ -1,8 +1,8 @@
 import { fork } from 'node:child_process'
-import { setTimeout as delay } from 'node:timers/promises'
 import { running, type Running } from './child.ts'
 import { forgetProcess, recordProcess, type Role } from './guard.ts'
 import { drainTime } from './parent.ts'
+import { Patience } from './patience.ts'
 
 export interface ProgramOptions {
   readonly role: Extract<Role, 'api' | 'worker'>
@@ -15,8 +15,6 @@ export interface RunningProgram extends Running {
   /** Is null if the program reported no port. */
   readonly port: number | null
 }
-
-const readyTime = 60_000
 
 /**
  * V8 flags of our processes. `npm run api` and `npm run worker` use the same flags.
@@ -32,7 +30,7 @@ export const v8Flags = { api: [...everywhere, '--v8-pool-size=1'], worker: every
 
 /**
  * Starts one of our programs. Resolves once the program has called `signalReady` (parent.ts). Throws if the program
- * ends before this call, or is not ready within a minute. The output of the program goes to standard error, because our
+ * ends before this call, or if the stack stands still for a minute before it. The output of the program goes to standard error, because our
  * standard output is for progress.
  */
 export async function startProgram({ role, file, dataDir, env }: ProgramOptions): Promise<RunningProgram> {
@@ -51,13 +49,14 @@ export async function startProgram({ role, file, dataDir, env }: ProgramOptions)
   })
   const started = await running(child, file, [['SIGTERM', drainTime + 5_000], ['SIGKILL', 5_000]]) // prettier-ignore
   void started.exited.then(() => forgetProcess(dataDir, role, child.pid))
+  const done = new AbortController()
   const port = await Promise.race([
     ready,
     started.exited.then(
       (how) => new Error(`${role} ended before it was ready (${how}), see its messages above`),
     ),
-    delay(readyTime, new Error(`${role} was not ready within ${readyTime / 1_000} s`), { ref: false }),
-  ])
+    new Patience(dataDir).over(done.signal).then(() => new Error(`${role} stands still, and is not ready`)),
+  ]).finally(() => done.abort())
   if (port instanceof Error) {
     await started.stop(AbortSignal.abort())
     throw port

@@ -1,6 +1,6 @@
 /*
- * Functions for the programs that the supervisor starts (API and worker). A person or an orchestrator may also start
- * these programs without the supervisor.
+ * Functions for programs that must not outlive the program that started them. The supervisor starts the API and the
+ * worker, and a person or an orchestrator may also start them without it. npm starts `npm start` and `npm test`.
  */
 
 /** The time in which a program can finish its work, in milliseconds. After this time, the program is ended by force. */
@@ -46,4 +46,20 @@ export function exitWithParent(onEnd: () => Promise<void> | void): void {
  */
 export function signalReady(port?: number): void {
   process.send?.(port === undefined ? { ready: true } : { ready: true, port })
+}
+
+/**
+ * Calls `onGone` when the parent process has ended, if npm started this process. The parent is npm, or a shell between
+ * npm and this process. A signal that ends the parent may not reach this process. So this process must notice the end
+ * itself.
+ */
+export function watchNpm(env: NodeJS.ProcessEnv, onGone: () => void): NodeJS.Timeout | undefined {
+  if (env['npm_lifecycle_event'] === undefined) return undefined
+  const parent = process.ppid
+  const timer = setInterval(() => {
+    if (process.ppid === parent) return
+    clearInterval(timer)
+    onGone()
+  }, 250)
+  return timer
 }

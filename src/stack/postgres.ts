@@ -6,6 +6,7 @@ import { Client } from 'pg'
 import { running, type Running } from './child.ts'
 import { privateFolder, serverLog, type Log } from './files.ts'
 import { forgetProcess, recordProcess } from './guard.ts'
+import { Patience } from './patience.ts'
 import { embeddedAppUrl, embeddedUrl } from './embedded-url.ts'
 import { portLike, rememberPorts } from './last-ports.ts'
 import { accountFor } from './postgres-account.ts'
@@ -45,15 +46,9 @@ export interface PostgresServer extends Running {
 }
 
 /**
- * The maximum time of a start, in milliseconds. After a crash, this time includes the end of the old backends and the
- * recovery.
- */
-const startTime = 60_000
-
-/**
  * Starts PostgreSQL 18 on 127.0.0.1 only, without a Unix socket. Creates the cluster, the roles and the database if
- * they are missing. Resolves once the server answers queries. If the server ends or does not answer within a minute,
- * throws an error with the end of its log. The caller must prevent two starts on one data folder (lock.ts).
+ * they are missing. Resolves once the server answers queries. If the server ends, or stands still for a minute and
+ * does not answer, throws an error with the end of its log. The caller must prevent two starts on one data folder (lock.ts).
  */
 export async function startPostgres(options: PostgresOptions): Promise<PostgresServer> {
   const dataDir = realpathSync(privateFolder(options.dataDir))
@@ -65,7 +60,8 @@ export async function startPostgres(options: PostgresOptions): Promise<PostgresS
   const account = accountFor(cluster)
   if (await createCluster(dataDir, binaries, account, secrets, durable))
     options.log?.('PostgreSQL: cluster created')
-  const deadline = Date.now() + startTime
+  // After a crash, the start includes the end of the old backends and the recovery.
+  const patience = new Patience(dataDir)
   for (;;) {
     const port =
       options.port === undefined || options.port === 0 ? await portLike(dataDir, 'postgres') : options.port
@@ -75,7 +71,7 @@ export async function startPostgres(options: PostgresOptions): Promise<PostgresS
     disownStalePid(cluster, options.log)
     const command = [...account.wrap, binaries.postgres, '-D', cluster, ...settings(port, durable)]
     const started = await launch(dataDir, logFolder, command, ids(account))
-    const failure = await answers(adminUrl, started, deadline)
+    const failure = await answers(adminUrl, started, dataDir)
     if (failure === null) {
       await createRoles(adminUrl, secrets)
       rememberPorts(dataDir, { postgres: port })
@@ -92,7 +88,7 @@ export async function startPostgres(options: PostgresOptions): Promise<PostgresS
     // shared memory until they end. Second, another process can take the chosen port before PostgreSQL does.
     const passing = /still in use|lock file .* already exists/.test(failure)
     const lostPort = /Address already in use/.test(failure) && (options.port ?? 0) === 0
-    if (Date.now() > deadline || !(passing || lostPort)) {
+    if (patience.isOver() || !(passing || lostPort)) {
       throw new Error(
         `PostgreSQL did not start; the end of \`${join(logFolder, 'postgres.log')}\`:\n${failure}`,
       )
@@ -149,16 +145,16 @@ async function launch(
 }
 
 /**
- * Waits for the server. Returns null once it answers a query. If the server ends or the deadline passes first, returns
- * the last lines that the server has logged, and the last connection error.
+ * Waits for the server. Returns null once it answers a query. If the server ends or stands still first, returns the last lines that the server has logged, and the last connection error.
  */
 async function answers(
   url: string,
   server: Running & { readonly said: () => string },
-  deadline: number,
+  dataDir: string,
 ): Promise<string | null> {
   let last = ''
-  while (!server.gone() && Date.now() < deadline) {
+  const patience = new Patience(dataDir, { said: () => server.said().length })
+  while (!server.gone() && !patience.isOver()) {
     const client = new Client({ connectionString: url, connectionTimeoutMillis: 2_000 })
     client.on('error', () => undefined)
     try {

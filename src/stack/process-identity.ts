@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 
 /**
  * Distinguishes a process from a later process with the same pid. A small machine reuses a pid within minutes, and a
@@ -65,4 +65,54 @@ function fromPs(pid: number): RunningProcess | null {
   } catch {
     return null
   }
+}
+
+/**
+ * Returns the milliseconds of processor time that these processes and their descendants have used. Ended descendants
+ * count if their parent still runs.
+ */
+export function processorTime(pids: readonly number[]): number {
+  const all = process.platform === 'linux' ? timesFromProc() : timesFromPs()
+  const wanted = new Set(pids)
+  // A child is newer than its parent, but may have a lower pid. So this is repeated until no process is added.
+  for (let before = -1; before !== wanted.size;) {
+    before = wanted.size
+    for (const { pid, parent } of all) if (wanted.has(parent)) wanted.add(pid)
+  }
+  return all.reduce((sum, { pid, milliseconds }) => sum + (wanted.has(pid) ? milliseconds : 0), 0)
+}
+
+interface ProcessTime {
+  readonly pid: number
+  readonly parent: number
+  readonly milliseconds: number
+}
+
+/** Linux counts processor time in hundredths of a second, for every program. */
+const tick = 10
+
+function timesFromProc(): ProcessTime[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((name) => {
+      try {
+        const stat = readFileSync(`/proc/${name}/stat`, 'utf8')
+        const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+        const ticks = fields.slice(11, 15).reduce((sum, each) => sum + Number(each), 0)
+        return [{ pid: Number(name), parent: Number(fields[1]), milliseconds: ticks * tick }]
+      } catch {
+        return [] // the process has ended
+      }
+    })
+}
+
+function timesFromPs(): ProcessTime[] {
+  const lines = execFileSync('ps', ['-A', '-o', 'pid=,ppid=,time='], { encoding: 'utf8' }).split('\n')
+  return lines.flatMap((line) => {
+    const [, pid, parent, days = 0, hours = 0, minutes, seconds] =
+      /^\s*(\d+)\s+(\d+)\s+(?:(\d+)-)?(?:(\d+):)?(\d+):([\d.]+)\s*$/.exec(line) ?? []
+    if (pid === undefined) return []
+    const total = ((Number(days) * 24 + Number(hours)) * 60 + Number(minutes)) * 60 + Number(seconds)
+    return [{ pid: Number(pid), parent: Number(parent), milliseconds: total * 1_000 }]
+  })
 }

@@ -4,6 +4,7 @@ import { privateFolder, serverLog, type Log } from './files.ts'
 import { endOrphans, type Role } from './guard.ts'
 import { startGuard } from './guarded.ts'
 import { lockDataFolder } from './lock.ts'
+import { watchNpm } from './parent.ts'
 import { createSteps } from './progress.ts'
 import { readStackSettings } from './settings.ts'
 import { startStack, type StackParts } from './start.ts'
@@ -44,22 +45,6 @@ export async function runStack(parts: StackParts, env: NodeJS.ProcessEnv = proce
   } finally {
     clearInterval(npm)
   }
-}
-
-/**
- * Calls `onGone` when the parent process has ended, if npm started this process. The parent is npm, or a shell between
- * npm and this process. A signal that ends the parent may not reach this process. So this process must notice the end
- * itself.
- */
-function watchNpm(env: NodeJS.ProcessEnv, onGone: () => void): NodeJS.Timeout | undefined {
-  if (env['npm_lifecycle_event'] === undefined) return undefined
-  const parent = process.ppid
-  const timer = setInterval(() => {
-    if (process.ppid === parent) return
-    clearInterval(timer)
-    onGone()
-  }, 250)
-  return timer
 }
 
 async function hold(

@@ -6,6 +6,7 @@ import type { Role } from './guard.ts'
 import { healthy } from './healthy.ts'
 import { portLike, rememberPorts } from './last-ports.ts'
 import { startProgram } from './node-child.ts'
+import { Patience } from './patience.ts'
 import { isFree } from './ports.ts'
 import { startPostgres } from './postgres.ts'
 import type { Step } from './progress.ts'
@@ -85,7 +86,7 @@ export async function startStack(options: StartOptions): Promise<string> {
     )
   await step('API and worker', async () => {
     await Promise.all([program('api'), program('worker')])
-    await healthy(baseUrl, ending)
+    await healthy(baseUrl, ending, new Patience(dataDir))
   })
   rememberPorts(dataDir, { api: port, metrics: metricsPort, worker_metrics: workerMetricsPort })
   return baseUrl

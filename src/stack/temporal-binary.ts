@@ -79,7 +79,7 @@ export async function findOnPath(path: string, log?: Log): Promise<string | null
   const candidates = path.split(delimiter).filter((folder) => folder !== '')
   const program = candidates.map((folder) => join(folder, 'temporal')).find(isExecutable)
   if (program === undefined) return null
-  const { stdout } = await run(program, ['--version'], { timeout: 10_000 })
+  const { stdout } = await run(program, ['--version'], { timeout: 120_000 })
   const version = stdout.trim()
   if (isNewEnough(version)) {
     log?.(`using \`${program}\` from PATH: ${version}`)

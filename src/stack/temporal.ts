@@ -6,6 +6,7 @@ import { Connection } from '@temporalio/client'
 import { running, type Running } from './child.ts'
 import { creatingPrivately, privateFolder, serverLog, type Log } from './files.ts'
 import { forgetProcess, recordProcess, runFolder } from './guard.ts'
+import { Patience } from './patience.ts'
 import { portLike, rememberPorts } from './last-ports.ts'
 import { listens } from './ports.ts'
 import { ensureTemporal } from './temporal-binary.ts'
@@ -43,12 +44,10 @@ export interface TemporalServer extends Running {
   readonly uiUrl: string | null
 }
 
-const startTime = 60_000
-
 /**
  * Starts the Temporal development server on 127.0.0.1 with the settings of temporal-dev.yml. Installs the program if
- * needed. Resolves once the namespace answers. If the server ends or does not answer within a minute, throws an error
- * with the end of its log.
+ * needed. Resolves once the namespace answers. If the server ends, or stands still for a minute and does
+ * not answer, throws an error with the end of its log.
  */
 export async function startTemporal(options: TemporalOptions): Promise<TemporalServer> {
   const dataDir = realpathSync(privateFolder(options.dataDir))
@@ -62,7 +61,6 @@ export async function startTemporal(options: TemporalOptions): Promise<TemporalS
     dynamic_config: { ...read.dynamic_config, ...options.dynamicConfig },
   }
   const wanted = { grpc: options.port ?? config.ports.grpc, ui: options.uiPort ?? config.ports.ui }
-  const deadline = Date.now() + startTime
   for (let attempt = 1; ; attempt += 1) {
     const port = wanted.grpc === 0 ? await portLike(dataDir, 'temporal') : wanted.grpc
     const uiPort = wanted.ui === 0 ? await portLike(dataDir, 'temporal_ui') : wanted.ui
@@ -74,7 +72,7 @@ export async function startTemporal(options: TemporalOptions): Promise<TemporalS
       temporalArguments(config, { port, uiPort, database, ui: durable }),
     )
     const address = `127.0.0.1:${port}`
-    const failure = await answers(address, config.namespace, started, deadline)
+    const failure = await answers(address, config.namespace, started, dataDir)
     if (failure === null) {
       rememberPorts(dataDir, { temporal: port, ...(durable ? { temporal_ui: uiPort } : {}) })
       const uiUrl = durable ? `http://127.0.0.1:${uiPort}` : null
@@ -125,17 +123,18 @@ async function launch(
 }
 
 /**
- * Waits for the server. Returns null once the namespace answers. If the server ends or the deadline passes first,
+ * Waits for the server. Returns null once the namespace answers. If the server ends or stands still first,
  * returns the last lines that the server has logged, and the last connection error.
  */
 async function answers(
   address: string,
   namespace: string,
   server: Launched,
-  deadline: number,
+  dataDir: string,
 ): Promise<string | null> {
   let last = ''
-  while (!server.gone() && Date.now() < deadline) {
+  const patience = new Patience(dataDir, { said: () => server.said().length })
+  while (!server.gone() && !patience.isOver()) {
     try {
       // After a refused connection, the Temporal client waits a second. The server needs less time to start, so the
       // port is checked first.

@@ -76,7 +76,7 @@ describe('the application', () => {
       socket.on('error', (error) => (problem = error))
       const closed = once(socket, 'close')
       const key = server.identities.users.owner.api_key
-      socket.write(`POST /workflows HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\n${length}\r\n\r\n`) // prettier-ignore
+      socket.write(`POST /workflows HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\n${length}\r\n\r\n`) // prettier-ignore
       for (let sent = 0; sent < 48 && problem === null; sent += 1)
         await new Promise<void>((resolve) => socket.write(form('x'.repeat(128 * 1024)), () => resolve()))
       if (length.endsWith('chunked')) socket.write('0\r\n\r\n')

@@ -141,9 +141,9 @@ describe('requests that no browser sends', () => {
     ['TRACE /api/auth/get-session', 404],
     ['PUT /api/auth/get-session', 404],
     ['DELETE /api/auth/sign-out', 404],
-    ['GET http://a:99999/api/auth/get-session', 200],
+    ['GET http://a:99999/api/auth/get-session', 421],
     ['GET http://[/api/auth/get-session', 404],
-    ['GET http://elsewhere.example/api/auth/get-session', 200],
+    ['GET http://elsewhere.example/api/auth/get-session', 421],
     ['GET /api/auth/get-session', 200],
   ])('%s is %i', async (line, status) => {
     expect(await statusOf(line)).toBe(status)

@@ -47,6 +47,8 @@ const cases: [string, string, number, string][] = [
   ['two lengths', `GET / HTTP/1.1\r\n${host}Content-Length: 1\r\nContent-Length: 2\r\n\r\n`, 400, 'bad_request'],
   ['an unknown expectation', `GET / HTTP/1.1\r\n${host}Expect: tea\r\n\r\n`, 400, 'bad_request'],
   ['no host', 'GET / HTTP/1.1\r\n\r\n', 400, 'bad_request'],
+  ['no host in HTTP/1.0', 'GET / HTTP/1.0\r\n\r\n', 400, 'bad_request'],
+  ['two hosts', `GET / HTTP/1.1\r\n${host}HOST: evil.example\r\n\r\n`, 400, 'bad_request'],
 ] // prettier-ignore
 
 describe('requests that Node refuses before the application sees them', () => {
@@ -90,10 +92,10 @@ describe('requests that Node refuses before the application sees them', () => {
     expect(text).toContain('"code":"bad_request"')
   })
 
-  test('well-formed requests pass, including HTTP/1.0 without a host and `100-continue`', async () => {
+  test('well-formed requests pass, including HTTP/1.0 and `100-continue`', async () => {
     const close = 'Connection: close\r\n\r\n'
     expect(await raw(`GET / HTTP/1.1\r\n${host}${close}`)).toContain('fine')
-    expect(await raw(`GET / HTTP/1.0\r\n${close}`)).toContain('fine')
+    expect(await raw(`GET / HTTP/1.0\r\n${host}${close}`)).toContain('fine')
     const continued = await raw(`GET / HTTP/1.1\r\n${host}Expect: 100-continue\r\n${close}`)
     expect(continued).toMatch(/^HTTP\/1.1 100 Continue\r\n[^]*fine/)
   })

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { access, splitKey } from '../../src/api/access.ts'
 import { newId } from '../../src/contract/ids.ts'
 import { World } from './access-matrix/world.ts'
-import { addKey, aDefinition } from './fixtures.ts'
+import { addKey, aDefinition, factorCookie, sessionCookie } from './fixtures.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
 let server: TestServer
@@ -33,6 +33,48 @@ describe('Idempotency-Key', () => {
     expect(again.headers.get('idempotent-replayed')).toBe('true')
     expect(again.headers.get('content-type')).toBe(first.headers.get('content-type'))
     expect(await countOf('workflows')).toBe(count)
+  })
+
+  test('a session without a second factor never gets the answer of one with it, not even a half-made one', async () => {
+    const { user_id: id } = server.identities.users.owner
+    const { body: saved } = await post('/workflows', workflow(), {})
+    const send = async (
+      cookie: Promise<string>,
+      headers: Record<string, string>,
+      path = '/api-keys',
+      body: object = { name: 'k', scopes: ['runs:read'] },
+    ) => server.call(null, 'POST', path, body, { cookie: await cookie, origin: server.base, ...headers })
+    const [withFactor, another] = [factorCookie(server.context, id), factorCookie(server.context, id)]
+    const [without, older] = [
+      sessionCookie(server.context, id),
+      sessionCookie(server.context, id, undefined, 'unrecorded'),
+    ]
+    for (const [first, same, other] of [
+      [withFactor, another, without],
+      [without, older, withFactor],
+    ] as const) {
+      const headers = fresh()
+      const { status, text } = await send(first, headers)
+      expect(status).toBe(201)
+      expect((await send(same, headers)).text).toBe(text)
+      // The process died before it stored the answer. The new key is only in `made` then.
+      await server.context.pool.query(
+        "update idempotency_keys set response_status = null, locked_until = now() - interval '1 second' where key = $1",
+        [headers['idempotency-key']],
+      )
+      const apart = await send(other, headers)
+      expect([apart.status, apart.headers.get('idempotent-replayed')]).toEqual([201, null])
+      expect(apart.body.api_key).not.toBe(JSON.parse(text).api_key)
+      const runs: string[] = []
+      for (const each of [first, same, other]) {
+        const { body } = await send(each, headers, `/workflows/${saved.id}/execute?wait=0`, {
+          inputs: { to: 'a@b.test' },
+        })
+        runs.push(body.execution_id)
+      }
+      expect(runs).toEqual([expect.any(String), runs[0], expect.any(String)])
+      expect(runs[2]).not.toBe(runs[0])
+    }
   })
 
   test.each(['/api-keys/', '/v1/api-keys', '/api/v1/api-keys/'])('%s is the same route', async (path) => {

@@ -197,7 +197,7 @@ async function begin(base: string, path: string): Promise<Socket> {
   const socket = connect(Number(new URL(base).port), '127.0.0.1')
   socket.on('error', () => undefined)
   socket.write(
-    `GET ${path} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${key()}\r\nconnection: close\r\n\r\n`,
+    `GET ${path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${key()}\r\nconnection: close\r\n\r\n`,
   )
   await once(socket, 'readable')
   socket.read(1)

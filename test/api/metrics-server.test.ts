@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { get } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, expect, test } from '@jest/globals'
 import { serveMetrics } from '../../src/api/metrics-server.ts'
@@ -8,7 +10,7 @@ afterEach(() => close?.())
 
 test('counters are served on a separate port, which serves nothing else', async () => {
   const metrics = createMetrics('api')
-  const server = await serveMetrics(metrics, { host: '127.0.0.1', port: 0 })
+  const server = await serveMetrics(metrics, { host: '127.0.0.1', port: 0, names: [] })
   close = () => server.close()
   const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   metrics.decisions.inc({ source: 'agents', verdict: 'deny' })
@@ -24,4 +26,8 @@ test('counters are served on a separate port, which serves nothing else', async 
     ['/metrics', 'POST'],
   ])
     expect((await fetch(`${base}${path}`, { method: method as string })).status).toBe(404)
+
+  // `fetch` does not let a program choose the host.
+  const [rebound] = await once(get(`${base}/metrics`, { headers: { host: 'evil.example' } }), 'response')
+  expect(rebound.resume().statusCode).toBe(421)
 })

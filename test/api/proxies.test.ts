@@ -1,5 +1,6 @@
 import { createServer, request as httpRequest, type IncomingHttpHeaders, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { connect, type AddressInfo } from 'node:net'
+import { text as textOf } from 'node:stream/consumers'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { createApp } from '../../src/api/app.ts'
 import { sessionCookie } from './fixtures.ts'
@@ -22,7 +23,12 @@ let api: Server
 let port: number
 let proxies: Server[]
 beforeAll(async () => {
-  server = await startTestServer({ env: { TRUSTED_PROXY_HOSTS: `${trusted}, 127.0.0.4/32, fd00::/16` } })
+  server = await startTestServer({
+    env: {
+      TRUSTED_PROXY_HOSTS: `${trusted}, 127.0.0.4/32, fd00::/16`,
+      ALLOWED_HOSTS: 'countersign.example, UPSTREAM, 10.0.0.7,[fd00::7]',
+    },
+  })
   const draining = new AbortController().signal
   const services = { temporal: async () => true, draining, mail: async () => {} }
   api = createServer(createApp(server.context, services))
@@ -235,5 +241,89 @@ describe('addresses that a trusted proxy may send', () => {
       [userId],
     )
     expect(rows).toEqual([{ ip_address: '2001:db8::abcd' }])
+  })
+})
+
+describe('the host of a request', () => {
+  const tokens = { authorization: () => `Bearer ${server.identities.users.owner.api_key}` }
+  const asked = async (headers: object, { from = stranger, path = '/health' } = {}) =>
+    (await send(from, port, path, { headers })).status
+
+  test.each([
+    ['localhost', 200],
+    ['LOCALHOST:9', 200],
+    ['127.0.0.1:1', 200],
+    ['127.9.9.9', 200],
+    ['[::1]:8080', 200],
+    ['[0:0:0:0:0:0:0:1]', 200],
+    ['[::ffff:127.0.0.1]', 200],
+    ['countersign.example', 200],
+    ['Countersign.Example:8443', 200],
+    ['upstream:8080', 200],
+    ['10.0.0.7', 200],
+    ['[fd00::7]', 200],
+    ['rebound.evil.example:8080', 421],
+    ['localhost.evil.example', 421],
+    ['evil.localhost', 421],
+    ['countersign.example.evil.example', 421],
+    ['xcountersign.example', 421],
+    ['countersign.example@evil.example', 421],
+    ['evil.example#countersign.example', 421],
+    ['countersign.example:80:80', 421],
+    ['countersign.example, evil.example', 421],
+    ['127.0.0.1.evil.example', 421],
+    ['127.0.0.1.', 421],
+    ['127.1', 421],
+    ['2130706433', 421],
+    ['0.0.0.0', 421],
+    ['[::]', 421],
+    ['10.0.0.8', 421],
+    ['[::1', 421],
+  ])('`%s` gets %d', async (host, status) => {
+    expect(await asked({ host })).toBe(status)
+  })
+
+  test('is checked before anything else: for pages, sign-up, files and keys alike', async () => {
+    const host = 'rebound.evil.example'
+    const paths = ['/', '/console/', '/console/style.css', '/docs', '/openapi.json', '/nothing', '/api/v1/me']
+    for (const path of paths) {
+      expect([path, await asked({ host, authorization: tokens.authorization() }, { path })]).toEqual([
+        path,
+        421,
+      ])
+    }
+    const body = { name: 'r', email: 'r@evil.example', password: 'aaaaaaaaaaaa' }
+    const origin = `http://${host}`
+    const signUp = await send(stranger, port, '/api/auth/sign-up/email', { body, headers: { host, origin } })
+    expect(signUp.status).toBe(421)
+    const { rows } = await server.context.pool.query("select from users where email = 'r@evil.example'")
+    expect(rows).toEqual([])
+  })
+
+  test('the answer says what to set', async () => {
+    const socket = connect(port, '127.0.0.1')
+    socket.end('GET /api/v1/me HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n')
+    const text = await textOf(socket)
+    expect(text).toMatch(/^HTTP\/1.1 421 Misdirected Request\r\n/)
+    expect(JSON.parse(text.split('\r\n\r\n')[1] ?? '')).toMatchObject({
+      error: { code: 'misdirected_request', message: expect.stringMatching(/`evil.example`.*ALLOWED_HOSTS/) },
+    })
+  })
+
+  test('a client cannot name another one in the first line, or beside a trusted proxy', async () => {
+    const ours = { host: 'countersign.example' }
+    expect(await asked(ours, { path: 'http://evil.example/health' })).toBe(421)
+    expect(await asked(ours, { path: 'http://countersign.example/health' })).toBe(200)
+    expect(await asked({ host: 'evil.example' }, { path: 'http://countersign.example/health' })).toBe(421)
+    // A header that anybody can send neither opens nor closes the door.
+    const said = { 'x-forwarded-host': 'countersign.example', forwarded: 'host=countersign.example' }
+    expect(await asked({ host: 'evil.example', ...said })).toBe(421)
+    expect(await asked({ ...ours, 'x-forwarded-host': 'evil.example' })).toBe(200)
+    // A trusted proxy that writes its own name for this service says what the client sent.
+    const from = trusted
+    expect(await asked({ host: 'upstream', 'x-forwarded-host': 'countersign.example' }, { from })).toBe(200)
+    expect(await asked({ host: 'upstream', 'x-forwarded-host': 'evil.example' }, { from })).toBe(421)
+    const chain = 'countersign.example, evil.example'
+    expect(await asked({ host: 'upstream', 'x-forwarded-host': chain }, { from })).toBe(421)
   })
 })

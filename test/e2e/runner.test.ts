@@ -19,10 +19,13 @@ interface Started {
   output(): string
 }
 
-function start(...args: string[]): Started {
+const start = (...args: string[]): Started => run(process.execPath, runner, ...args)
+
+function run(program: string, ...args: string[]): Started {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'runner-')))
-  const child = spawn(process.execPath, [runner, ...args], {
+  const child = spawn(program, args, {
     env: { ...programEnv(), TMPDIR: folder, TEST_DATABASE_FOLDER: folder },
+    cwd: fileURLToPath(new URL('../..', import.meta.url)),
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   let output = ''
@@ -59,6 +62,21 @@ test.each(['SIGKILL', 'SIGTERM'] as const)(
     child.kill(signal)
     const { code, lastLine } = await ended
     if (signal === 'SIGTERM') expect({ code, lastLine }).toEqual({ code: 1, lastLine: '0 passed, 1 failed' })
+    await until('the run folder is gone', () => readdirSync(folder).length === 0)
+  },
+)
+
+// npm passes SIGTERM and SIGINT on to the program that it has started, and dies of all other signals alone.
+test.each(['SIGTERM', 'SIGKILL'] as const)(
+  'leaves nothing behind when npm alone gets %s while a test runs a stack',
+  async (signal) => {
+    const { child, folder, ended } = run('npm', 'test', '--', 'test/stack/run.test')
+    await until(
+      'a test starts a stack',
+      () => globSync('*/data/run/postgres.json', { cwd: folder }).length > 0,
+    )
+    child.kill(signal)
+    await ended
     await until('the run folder is gone', () => readdirSync(folder).length === 0)
   },
 )

@@ -138,7 +138,10 @@ describe('readConfig', () => {
     expect(readConfig(plain).warnings).toEqual([expect.stringContaining('PUBLIC_URL')])
     expect(readConfig({ ...production, PUBLIC_URL: '' }).warnings).toEqual([
       expect.stringContaining('PUBLIC_URL'),
+      expect.stringContaining('neither PUBLIC_URL nor ALLOWED_HOSTS is set'),
     ])
+    const named = { ...production, PUBLIC_URL: '', ALLOWED_HOSTS: 'countersign.internal' }
+    expect(readConfig(named).warnings).toHaveLength(1)
     expect(readConfig({ ...plain, APP_ENV: 'development' }).warnings).toEqual([])
   })
 
@@ -152,7 +155,7 @@ describe('readConfig', () => {
 
   test('metrics are on loopback, wherever the API listens, unless METRICS_HOST says otherwise', () => {
     const wide = { ...least, HOST: '0.0.0.0', METRICS_PORT: '9100' }
-    expect(readConfig(wide).metrics).toEqual({ host: '127.0.0.1', port: 9100 })
+    expect(readConfig(wide).metrics).toEqual({ host: '127.0.0.1', port: 9100, names: ['127.0.0.1'] })
     expect(readConfig({ ...wide, METRICS_HOST: '10.0.0.9' }).metrics?.host).toBe('10.0.0.9')
     expect(readConfig({ ...wide, METRICS_PORT: '' }).metrics).toBeNull()
   })
@@ -215,6 +218,37 @@ describe('readConfig', () => {
     ['QUOTA_OVERRIDES', 'admin'],
   ])('%s=%s is refused by name', (name, value) => {
     expect(() => readConfig({ ...least, [name]: value })).toThrow(`${name} is wrong`)
+  })
+
+  test('the API answers under the hosts of ALLOWED_HOSTS, PUBLIC_URL and HOST, and metrics under that of METRICS_HOST', () => {
+    const named = {
+      ...least,
+      ALLOWED_HOSTS: 'Countersign.internal, 10.0.0.7,[FD00:0::7],fd00::8',
+      PUBLIC_URL: 'https://BÜRO.acme.com:8443/console',
+      HOST: 'api.acme.internal',
+      METRICS_PORT: '9100',
+      METRICS_HOST: '10.0.0.9',
+    }
+    const both = ['countersign.internal', '10.0.0.7', 'fd00::7', 'fd00::8']
+    const { http, metrics } = readConfig(named)
+    expect(http.names).toEqual([...both, 'api.acme.internal', 'xn--bro-hoa.acme.com'])
+    expect(metrics?.names).toEqual([...both, '10.0.0.9', 'xn--bro-hoa.acme.com'])
+    for (const wrong of [
+      '*',
+      '*.acme.com',
+      'a:80',
+      '[::1]:80',
+      'https://a',
+      'a b',
+      'büro.acme.com',
+      'a/b',
+      'a@b',
+      '[::',
+      '.',
+    ])
+      expect(() => readConfig({ ...least, ALLOWED_HOSTS: `ok,${wrong}` })).toThrow(
+        `ALLOWED_HOSTS is wrong: \`${wrong}\` is not a host`,
+      )
   })
 
   test('accepts addresses and ranges of proxies, but no range that trusts everybody', () => {

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { forgetProcess, recordProcess } from '../../src/stack/guard.ts'
+import { watchNpm } from '../../src/stack/parent.ts'
 import { countResults, lastLine, type Counts } from './counts.ts'
 import { guardedFolder, startTestPostgres } from './postgres.ts'
 
@@ -71,13 +72,23 @@ process.env['NODE_COMPILE_CACHE'] ??= join(root, 'node_modules', '.cache', 'comp
  */
 const longest = 60 * 60_000
 
+/** Milliseconds for the processes of a phase to end after SIGTERM. After that, they get SIGKILL. */
+const patience = 10_000
+
 const running = new Set<number>()
 let interrupted: string | undefined
 function interrupt(by: string): void {
-  interrupted = by
+  interrupted ??= by
   for (const leader of running) endGroup(leader, 'SIGTERM')
+  setTimeout(() => {
+    for (const leader of running) endGroup(leader, 'SIGKILL')
+  }, patience).unref()
 }
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, interrupt)
+// npm passes some signals on, and dies of the others.
+watchNpm(process.env, () => interrupt('the end of npm'))?.unref()
+// Whoever read our output may be gone with npm. Then writing has no effect.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
 setTimeout(() => interrupt(`its time limit of ${longest / 60_000} minutes`), longest).unref()
 
 /** Sends the signal to a Jest process and its workers. Each Jest process leads its own process group. */
@@ -122,6 +133,7 @@ async function runPhase({ name, args }: Phase, env: NodeJS.ProcessEnv): Promise<
   const { pid } = child
   if (pid === undefined) return countResults(null, 1)
   running.add(pid)
+  if (interrupted !== undefined) endGroup(pid, 'SIGTERM')
   // The run folder has only one record for the role `stack`. Each phase except `clients` replaces this record. A Jest
   // process without a record ends by itself when this process ends (end-with-parent.ts).
   if (name !== 'clients') recordProcess(runDir, 'stack', pid)

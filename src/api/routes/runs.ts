@@ -41,7 +41,7 @@ export const postExecute = route({
       timeZone: body.time_zone,
       version: body.version,
       // The same `Idempotency-Key` may be used again with another body after 24 hours. So the body is part of the hash.
-      idempotencyKey: idempotencyKey === null ? undefined : hashOf([caller.keyId, idempotencyKey, body]),
+      idempotencyKey: idempotencyKey === null ? undefined : hashOf([once?.sender, idempotencyKey, body]),
       once,
     }
     const { runId } = await actOnce(once, () => acceptRun(context, request))

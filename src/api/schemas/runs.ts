@@ -114,12 +114,14 @@ const failedItem = z.strictObject({
     ),
 })
 
+const bodies = z.int().describe('How often the body of the tool began.')
+
 /** One call of a step. */
 export const stepCall = z
   .strictObject({
     item_index: itemIndex,
     status: z.enum(effectStates),
-    attempts: z.int(),
+    attempts: bodies,
     params: z.record(z.string(), anyJson).optional().describe('Only for the requester and admins.'),
     item: anyJson.optional().describe('The item of a `for_each`; shown like `params`.'),
     params_hash: z.string().nullable(),
@@ -151,7 +153,7 @@ const step = z.strictObject({
     .array(z.int())
     .describe('Items of a `for_each` step whose outcome is unknown; `resolve` takes one as `item_index`.'),
   verdict: verdict.nullable(),
-  attempts: z.int(),
+  attempts: bodies,
   labels,
   started_at: time.nullable(),
   finished_at: time.nullable(),

@@ -44,6 +44,7 @@ import { listsOfMessages } from './0063-lists-of-messages.ts'
 import { slackClaims } from './0068-slack-claims.ts'
 import { changedPasswords } from './0069-changed-passwords.ts'
 import { backtests } from './0070-backtests.ts'
+import { bodies } from './0079-bodies.ts'
 import { checkpointFolders } from './0071-checkpoint-folders.ts'
 import { foldersOfCalls } from './0074-folders-of-calls.ts'
 
@@ -100,4 +101,5 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0070-backtests', sql: backtests },
   { name: '0071-checkpoint-folders', sql: checkpointFolders },
   { name: '0074-folders-of-calls', sql: foldersOfCalls },
+  { name: '0079-bodies', sql: bodies },
 ]

@@ -14,7 +14,7 @@ export interface OutboxTable {
 export interface IdempotencyKeysTable {
   organization_id: string
   user_id: string
-  /** The API key of the request. Another API key of the same person may have fewer scopes (docs/decisions/0013). */
+  /** The API key of the request, or the kind of its sign-in session. Another API key of the same person may have fewer scopes (docs/decisions/0013). */
   api_key_id: string
   /**
    * The key of the route and the decoded path parameters as text, or a hash of a long text. The path itself is not

@@ -130,6 +130,12 @@ export interface EffectsTable {
    * numbers.
    */
   attempt: Generated<number>
+  /**
+   * How often the tool's body began (docs/decisions/0274). `attempt` can be higher: a worker may not use a decision, and an attempt may only look for the effect of an earlier one.
+   */
+  bodies: Generated<number>
+  /** Whether `bodies` has the body of the present attempt. */
+  body_counted: Generated<boolean>
   /** The number of attempts that failed in the tool. Dead processes and database outages do not count. */
   failures: Generated<number>
   /**

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import { DocumentRefused, reply, type ParsedDocument, type Reply } from './document.ts'
-import { runInSandbox, SandboxDied, type SandboxOptions } from './sandbox.ts'
+import { runInSandbox, SandboxDied, usualLimits, type SandboxOptions } from './sandbox.ts'
 
 /**
  * Reads an uploaded file. The content of the file decides its type. Text counts as CSV if the file's name or media type
@@ -12,21 +12,32 @@ export async function parseDocument(
   {
     name,
     mediaType,
+    limits: given,
     ...options
   }: { readonly name: string; readonly mediaType: string | null } & SandboxOptions,
 ): Promise<ParsedDocument> {
   const kind = kindOf(bytes, name, mediaType)
   if (kind === 'text') return { kind, text: withoutMark(bytes), rows: null }
+  const limits = { ...usualLimits, ...(kind === 'pdf' ? { processorSeconds: mostPdfSeconds } : {}), ...given }
   try {
-    return partsOf(await runInSandbox(program, [kind], kind === 'csv' ? withoutMark(bytes) : bytes, options))
+    const input = kind === 'csv' ? withoutMark(bytes) : bytes
+    return partsOf(await runInSandbox(program, [kind], input, { ...options, limits }))
   } catch (error) {
     if (!(error instanceof SandboxDied)) throw error
+    if (error.isOutOfTime)
+      throw new DocumentRefused(
+        `the file takes more than ${limits.processorSeconds} seconds of processor time to read: save it anew, or split it into several files`,
+        { cause: error },
+      )
     throw new DocumentRefused(
       'the file takes too much time or memory to read: save it anew, or split it into several files',
       { cause: error },
     )
   }
 }
+
+/** A PDF of few bytes can draw the same content without end, and a file of the other types cannot. */
+const mostPdfSeconds = 5
 
 const program = new URL(`./parser-process${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url)
 

@@ -36,6 +36,12 @@ export const usualLimits: SandboxLimits = {
 /** The program gave no complete output: it died, or it reached a limit. */
 export class SandboxDied extends Error {
   override readonly name = 'SandboxDied'
+  /** True if the program used up its processor time. */
+  readonly isOutOfTime: boolean
+  constructor(message: string, options: ErrorOptions & { readonly isOutOfTime?: boolean } = {}) {
+    super(message, options)
+    this.isOutOfTime = options.isOutOfTime === true
+  }
 }
 
 export interface SandboxOptions {
@@ -93,7 +99,10 @@ function outputOf(child: ChildProcess, input: Uint8Array, most: number, kill: ()
     child.once('error', (cause) => reject(new SandboxDied('the program could not be started', { cause })))
     child.once('close', (code, signal) => {
       if (code === 0 && length <= most) resolve(Buffer.concat(pieces))
-      else reject(new SandboxDied(`the program ended with ${signal ?? code}`))
+      else {
+        const isOutOfTime = signal === 'SIGXCPU'
+        reject(new SandboxDied(`the program ended with ${signal ?? code}`, { isOutOfTime }))
+      }
     })
   })
 }
@@ -131,7 +140,9 @@ function commandOf(program: URL, args: readonly string[], limits: SandboxLimits)
   ]
   if (!existsSync(shell)) return node
   const bounds = [
-    `ulimit -t ${limits.processorSeconds}`,
+    // At the soft limit the kernel sends SIGXCPU, which tells why the program ended. A program that catches this signal
+    // is killed a second later.
+    `ulimit -S -t ${limits.processorSeconds}; ulimit -H -t ${limits.processorSeconds + 1}`,
     'ulimit -f 0',
     'ulimit -c 0',
     `ulimit -d ${limits.memoryMiB * 1024} 2>/dev/null || true`,

@@ -155,6 +155,18 @@ describe('a hostile file is refused:', () => {
     ])
     await expect(parse(circle, 'a.pdf', { processorSeconds: 5 })).rejects.toThrow(/damaged|too much/)
   })
+  test('a PDF of 3 kB with forty million commands, after five seconds of processor time', async () => {
+    let packed = Buffer.from('q Q '.repeat(4 * 1024 ** 2))
+    for (let level = 0; level < 2; level += 1) packed = deflateSync(packed, { level: 9 })
+    const slow = pdfOfObjects([
+      '<< /Type /Catalog /Pages 2 0 R >>',
+      '<< /Type /Pages /Kids [3 0 R] /Count 1 >>',
+      `<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] /Contents [${'4 0 R '.repeat(5)}] >>`,
+      `<< /Length ${packed.length} /Filter [/FlateDecode /FlateDecode] >>\nstream\n${packed.toString('latin1')}\nendstream`,
+    ])
+    expect(slow.length).toBeLessThan(3_000)
+    await expect(parse(slow, 'a.pdf')).rejects.toThrow('takes more than 5 seconds of processor time')
+  })
   test('a PDF with a million levels of lists', async () => {
     const deep = pdfOfObjects([
       `<< /Type /Catalog /Pages 2 0 R /Names ${'['.repeat(1_000_000)}${']'.repeat(1_000_000)} >>`,

@@ -12,7 +12,8 @@ export const markSentText = `
     from open
   ), marked as (
     -- A call that is sent again keeps the time of its first request: its key counts from then.
-    update effects e set state = 'sent', sent_at = coalesce(e.sent_at, clock_timestamp()), sent_with = $7
+    update effects e set state = 'sent', sent_at = coalesce(e.sent_at, clock_timestamp()), sent_with = $7,
+      bodies = e.bodies + (not e.body_counted)::int, body_counted = true
     from runs r, call where call.same and call.connected and r.id = e.run_id and e.run_id = $1 and e.step_id = $2
       and e.item_index = $3 and e.attempt = $4 and e.state = 'intent'
       and r.cancel_requested_at is null and r.finished_at is null

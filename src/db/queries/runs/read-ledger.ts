@@ -51,7 +51,7 @@ export const readRunLedger = <Run, Effect, Step, Approval>(
     ), e as (
       select run_id, step_id, item_index, tool, state, attempt, failures, resolved_outcome, params_hash, labels,
              label_sources, decision_id, approval_id, output_labels, error, past_outcomes, intent_at, sent_at, sent_with,
-             finished_at, duration_ms, wants_slot
+             finished_at, duration_ms, wants_slot, bodies, body_counted
       from effects join k using (run_id, step_id, item_index)
       -- \`effect.sent\` commits outside the chain lock: the row lock orders it against a new attempt.
       for update of effects

@@ -19,6 +19,8 @@ export function addEffect(locked: LockedRun, op: StepOp, fits: boolean): EffectR
     // This state is overwritten before the transaction ends, because every path from here sets a state.
     state: 'retry',
     attempt: 0,
+    bodies: 0,
+    body_counted: false,
     failures: 0,
     resolved_outcome: null,
     params_hash: op.paramsHash,

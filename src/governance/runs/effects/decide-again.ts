@@ -1,5 +1,6 @@
 import type { StepOp } from './step-op.ts'
 import { decideStep, type StepVerdict } from './effect.ts'
+import { countBody } from './ledger-moves.ts'
 import { effectId, type EffectKey } from '../../../contract/effect-key.ts'
 import { ledgerKind } from './ledger-store.ts'
 
@@ -21,12 +22,16 @@ export const decideAgain = ledgerKind(
   (tx, ledger, { key, step, attempt }: DecideAgainOp): StepVerdict | null => {
     const effect = ledger.effects.get(effectId(key))
     if (effect === undefined || effect.attempt !== attempt) return null
+    if (effect.state === 'intent') countBody(effect)
     if (step.changed !== undefined && (effect.state === 'intent' || effect.state === 'sent')) {
       // `changed` means: the tool saw that its target had changed, and did nothing. So the call is not `sent` any more.
       effect.state = 'retry'
       effect.sent_at = effect.sent_with = null
       ledger.touchEffect(effect)
     } else if (effect.state !== 'intent') return null
-    return decideStep(tx, ledger, step)
+    const verdict = decideStep(tx, ledger, step)
+    // The same body goes on with the new decision, unless it has given up.
+    if (verdict.go) effect.body_counted = step.changed === undefined
+    return verdict
   },
 )

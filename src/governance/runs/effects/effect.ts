@@ -56,7 +56,8 @@ import { noteOutcome, recordDecision, settle, startRun, stepEvent, updateRunStat
  *   until the next attempt, which decides the call again.
  * - unknown_outcome → the outcome that the attempt reports late (`effect.outcome`).
  *
- * `attempt` is a fence: only the newest attempt may move to `sent` or record an outcome.
+ * `attempt` is a fence: only the newest attempt may move to `sent` or record an outcome. `bodies` is the number that
+ * people see: how often the tool's body began (docs/decisions/0274).
  */
 
 export type StepVerdict =
@@ -201,6 +202,7 @@ function begin(call: DecidingCall, decided: Decided, approvalId: string | null =
   // A call with an unknown outcome is decided only after a person has chosen `retry`.
   if (effect.state === 'unknown_outcome') noteOutcome(effect, 'unknown_outcome')
   effect.attempt += 1
+  effect.body_counted = false
   effect.state = 'intent'
   // If `sent_at` is set, this attempt first looks for the effect of an earlier attempt, or repeats the call with its
   // key. A person who chose `retry` has looked already, so `sent_at` is then removed.
@@ -221,7 +223,8 @@ function begin(call: DecidingCall, decided: Decided, approvalId: string | null =
     step.started_at ??= tx.now.toISOString()
     step.status = 'running'
     step.verdict = decided.verdict
-    step.attempts = Math.max(step.attempts, effect.attempt)
+    // An attempt that looks for the effect of an earlier one does not begin the body.
+    step.attempts = Math.max(step.attempts, effect.bodies + (effect.sent_at === null ? 1 : 0))
     ledger.dirtySteps.add(step)
   }
   // `decideCall` has already denied the call of a person without a role, so `viewer` is never used.

@@ -186,6 +186,12 @@ function saveOnEffect(call: LockedCall, how: Settlement, ended: boolean): void {
   if (how.durationMs !== undefined) effect.duration_ms = how.durationMs
 }
 
+/** Counts the body of the present attempt, unless it has been counted already. */
+export function countBody(effect: EffectRecord): void {
+  if (!effect.body_counted) effect.bodies += 1
+  effect.body_counted = true
+}
+
 /** A call's row stores at most this many outcomes of earlier attempts. */
 const mostPastOutcomes = 50
 
@@ -206,7 +212,9 @@ function moveStep({ tx, ledger, effect }: LockedCall, how: Settlement, ended: bo
     ledger.dirtySteps.add(step)
     return
   }
-  step.attempts = Math.max(step.attempts, effect.attempt)
+  // A decision that no body followed must not count. The items of a step share the highest number.
+  const isWhole = effect.item_index < 0 && ended
+  step.attempts = isWhole ? effect.bodies : Math.max(step.attempts, effect.bodies)
   ledger.dirtySteps.add(step)
   // A late outcome of an item changes only the item: the end of the run has already ended the step.
   if (effect.item_index >= 0 && step.finished_at !== null) return

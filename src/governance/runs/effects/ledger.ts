@@ -43,6 +43,10 @@ export interface EffectRecord {
   readonly tool: string
   state: EffectState
   attempt: number
+  /** How often the tool's body began. */
+  bodies: number
+  /** Whether `bodies` has the body of the present attempt. */
+  body_counted: boolean
   failures: number
   resolved_outcome: 'retry' | null
   params_hash: string | null

@@ -20,7 +20,7 @@ import { exceededEntry, quotaExceeded, type Exceeded } from '../../limits/run-qu
 import type { SealedText } from '../../sealing/format.ts'
 import type { Basis } from './step-op.ts'
 import { storageOver } from '../../limits/storage.ts'
-import { runActor, settle, type NewError } from './ledger-moves.ts'
+import { countBody, runActor, settle, type NewError } from './ledger-moves.ts'
 import { fitsRun, runTooLarge } from './storage-limit.ts'
 
 /**
@@ -54,6 +54,8 @@ export interface OutcomeOp {
       }
     | { readonly state: 'cancelled' | 'unknown_outcome' }
   readonly durationMs: number
+  /** True if the tool's body did not begin, for example because the attempt only looked for an earlier effect. */
+  readonly bodiless?: boolean
 }
 
 /** Records outcomes; commit point `effect.outcome`. Returns the call's state afterwards. */
@@ -146,6 +148,7 @@ function applyOutcome(tx: ChainTx, ledger: Ledger, op: OutcomeOp): EffectState {
     effect.attempt === op.attempt &&
     (op.result.state === 'completed' || op.result.state === 'failed')
   if (!settlesLate && !isCurrent(effect, op)) return effect.state
+  if (op.bodiless !== true) countBody(effect)
   const call = { tx, ledger, run, effect }
   const result = kept(call, op.result)
   if (op.result.state === 'retry') effect.failures += 1
@@ -229,6 +232,22 @@ export async function stillHolds(
   // (db/prepared.ts).
   const { rows } = await db.executeQuery<{ same: boolean }>(CompiledQuery.raw(openIntentText, values))
   return rows[0]?.same === true
+}
+
+/**
+ * Counts the body that this attempt has begun. Later commits of the attempt count it too. So this is for bodies that
+ * take long: without it, the crash of their worker would hide them.
+ */
+export async function noteBody(
+  { pool }: Pick<Context, 'pool'>,
+  { runId, stepId, itemIndex }: EffectKey,
+  attempt: number,
+): Promise<void> {
+  await pool.query(
+    `update effects set bodies = bodies + 1, body_counted = true where run_id = $1 and step_id = $2
+     and item_index = $3 and attempt = $4 and state = 'intent' and not body_counted`,
+    [runId, stepId, itemIndex, attempt],
+  )
 }
 
 /**

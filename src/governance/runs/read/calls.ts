@@ -82,7 +82,7 @@ export async function readCalls(
     views.push({
       item_index: row.item_index < 0 ? null : row.item_index,
       status: row.state,
-      attempts: row.attempt,
+      attempts: row.bodies + (row.state === 'intent' && !row.body_counted && row.sent_at === null ? 1 : 0),
       ...(isShown ? await shownParams(context, key, row.params_sealed, row.tool) : {}),
       params_hash: row.params_hash,
       labels: row.labels,

@@ -1,7 +1,14 @@
 import { describe, expect, test } from '@jest/globals'
 import { finishRun } from '../../../../src/governance/runs/end/finish.ts'
 import { cancelRun } from '../../../../src/governance/runs/end/cancel.ts'
-import { markSent, recordWithWrite, type MayAct } from '../../../../src/governance/runs/effects/outcome.ts'
+import { decideAgain } from '../../../../src/governance/runs/effects/decide-again.ts'
+import {
+  markSent,
+  noteBody,
+  recordWithWrite,
+  type MayAct,
+} from '../../../../src/governance/runs/effects/outcome.ts'
+import { readCalls } from '../../../../src/governance/runs/read/calls.ts'
 import { resolveStep } from '../../../../src/governance/runs/effects/resolve.ts'
 import { readRun } from '../whole-run.ts'
 import {
@@ -243,6 +250,51 @@ describe('the rows of a run', () => {
       'step.decided',
       'step.failed',
     ])
+  })
+
+  test('the number of attempts says how often the body began, not how often the call was decided', async () => {
+    const shown = async (op: StepOp) => {
+      const run = await readRun(engine.context, engine.organizationId, op.key.runId)
+      const { data } = await readCalls(engine.context, viewer(), op.key, { limit: 1, cursor: null })
+      return [run?.steps[0]?.attempts, data[0]?.attempts]
+    }
+    const viewer = () => ({ organizationId: engine.organizationId, userId: 'usr_x', role: 'admin' as const })
+    // The answer to the first decision was lost, so the body did not begin. The second one begins it.
+    const lost = await fresh({ tool: toolOf('free') })
+    await go(engine, lost)
+    await go(engine, lost)
+    expect(await shown(lost)).toEqual([1, 1])
+    // The worker reports the outcome twice, because the first answer was lost too.
+    for (const _ of [1, 2]) expect(await engine.record(outcomeOf(lost, 2, 'completed'))).toBe('completed')
+    expect(await shown(lost)).toEqual([1, 1])
+
+    // A long body is counted once, before its worker dies. The rules change during the next one, which goes on.
+    const died = await fresh({ tool: toolOf('transactional') })
+    await go(engine, died)
+    for (const _ of [1, 2]) await noteBody(engine.context, died.key, 1)
+    await go(engine, died)
+    expect(await shown(died)).toEqual([2, 2])
+    const again = { key: died.key, step: died, attempt: 2 }
+    await engine.context.combiner.join(engine.organizationId, decideAgain, again)
+    await noteBody(engine.context, died.key, 3)
+    await engine.record(outcomeOf(died, 3, 'completed'))
+    expect(await shown(died)).toEqual([2, 2])
+
+    // The second attempt only looks for the effect of the first one.
+    const looked = await fresh({ tool: toolOf('findable') })
+    await go(engine, looked)
+    expect(await mark(looked, 1)).toBe('yes')
+    await go(engine, looked)
+    expect(await shown(looked)).toEqual([1, 1])
+    await engine.record({ ...outcomeOf(looked, 2, 'completed'), bodiless: true })
+    expect(await shown(looked)).toEqual([1, 1])
+
+    // A rule denies the call after a decision that no body followed.
+    const denied = await fresh({ tool: toolOf('free') })
+    await go(engine, denied)
+    await engine.rules({ name: 'no mail', verdict: 'deny', tools: ['mail_send'] })
+    expect(await engine.decide(denied)).toMatchObject({ state: 'denied' })
+    expect(await shown(denied)).toEqual([0, 0])
   })
 
   test('a call that kills every worker is given up after a hundred attempts', async () => {
