@@ -14,7 +14,7 @@ import { passwordWatch } from './password-watch.ts'
 import { sessionKeys } from './session-keys.ts'
 import { isOneLine } from '../policy/text.ts'
 import { isError, wordsOf } from '../shared/log.ts'
-import type { SendMail, ServiceMail } from './service-mail.ts'
+import type { SendMail, ServiceMail } from '../governance/service-mail.ts'
 import { requireConfirmedToSignIn, requireMaySignUp } from './sign-up-guards.ts'
 
 const cookiePrefix = 'countersign'

@@ -5,7 +5,8 @@ import { Diff } from './diff.ts'
 import type { RunSummary } from './outcome.ts'
 import { Values } from './values.ts'
 import { WholeRun } from './whole-run.ts'
-import { LongText, visible, Words } from './words.ts'
+import { visible } from '../../policy/readers/look-alikes.ts'
+import { LongText, Words } from './words.ts'
 
 const past: Readonly<Record<string, string>> = { read: 'read', write: 'changed', egress: 'sent' }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
-import { visible } from '../../../src/console/parts/words.ts'
+import { noteOn, piecesOf, visible } from '../../../src/policy/readers/look-alikes.ts'
 
 describe('text of others', () => {
   test.each([
