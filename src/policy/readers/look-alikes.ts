@@ -344,8 +344,8 @@ export function shortWords(text: string, most: number): string {
  */
 export function isListOfPointers(text: string): boolean {
   if (!rightToLeft.test(text)) return false
-  const words = wordsOf(text, 'text')
-  return words.length > 0 && words.every(({ isPointer }) => isPointer)
+  const words = [...text.matchAll(word)]
+  return words.length > 0 && words.every(([each]) => pointerIn(withoutEndSigns(each), words.length === 1) !== null)
 }
 
 const mostNotes = 10
