@@ -1,5 +1,4 @@
 import { parse } from 'tldts'
-import { inOneLine } from '../text.ts'
 import { normalHost } from './hosts.ts'
 import { oddLetters } from './scripts.ts'
 
@@ -70,7 +69,7 @@ const word = new RegExp(
   'gu',
 )
 const rightToLeft =
-  /[\u0590-\u08ff\u200f\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u
+  /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u
 const beyondAscii = /[^\0-\x7f]/
 
 /** Signs that look like those of an address or a command: dashes, slashes, dots and colons. */
@@ -321,6 +320,8 @@ export const visible = (text: string, kind: TextKind = 'sentence'): string =>
  * letter.
  */
 const stackedMarks = /(\p{M}{3})\p{M}+/gu
+/** Tabs, and everything that some program shows as the end of a line. */
+const lineBreaks = /[\t-\r\u0085\u2028\u2029]+/g
 /** Splits text into the characters that people see. A flag stays whole, although it consists of several code points. */
 const segmenter = new Intl.Segmenter()
 
@@ -331,7 +332,7 @@ const segmenter = new Intl.Segmenter()
 export function shortWords(text: string, most: number): string {
   // The text is cut before anything else, because it may be very long.
   const short = text.slice(0, 4 * most).toWellFormed()
-  const line = inOneLine(short).replaceAll(stackedMarks, '$1')
+  const line = short.replaceAll(lineBreaks, ' ').replaceAll(stackedMarks, '$1')
   const letters = Array.from(segmenter.segment(line), ({ segment }) => segment)
   const isCut = letters.length > most || short.length < text.length
   const shown = isCut ? `${letters.slice(0, most).join('')}…` : line
