@@ -77,7 +77,7 @@ export const fieldsOf = (values: Readonly<Record<string, unknown>>): PreviewFiel
     .slice(0, mostOfPreview.fields)
     .map(([name, value]) => {
       const shown = cut(readable(value), mostOfPreview.value)
-      const note = noteOn(shown)
+      const note = noteOn(shown, typeof value === 'string' ? 'text' : 'json')
       return { name: cut(name, mostOfPreview.name), value: shown, ...(note === undefined ? {} : { note }) }
     })
 

@@ -72,7 +72,8 @@ export class MailText {
 
 export const mailText = MailText.of
 
-const plainAddress = /^((?=.{1,64}@)[a-z0-9_+-]+(?:\.[a-z0-9_+-]+)*)@(?=.{1,253}$)[a-z0-9-]+(?:\.[a-z0-9-]+)+$/i
+const plainAddress =
+  /^((?=.{1,64}@)[a-z0-9_+-]+(?:\.[a-z0-9_+-]+)*)@(?=.{1,253}$)[a-z0-9-]+(?:\.[a-z0-9-]+)+$/i
 
 const mostOfName = 200
 

@@ -18,7 +18,10 @@ export function createMailer({
 }: Pick<Config, 'tools'>): (mail: ServiceMail, beforeDot?: () => Promise<void>) => Promise<void> {
   return async ({ to, subject, text }, beforeDot = async () => {}) => {
     const server = parseSmtpUrl(tools.smtpUrl)
-    const message = await composeMail({ params: { to, subject, text: text.plain }, idempotencyKey: randomUUID() }, tools.mailFrom)
+    const message = await composeMail(
+      { params: { to, subject, text: text.plain }, idempotencyKey: randomUUID() },
+      tools.mailFrom,
+    )
     await deliver(server, message, {
       signal: AbortSignal.timeout(patienceMilliseconds),
       pointOfNoReturn: beforeDot,

@@ -197,12 +197,15 @@ describe('strangers', () => {
   })
 
   test('read our words and the inviter, and only colleagues read the name of the organization', async () => {
-    const { body } = await server.call(owner.key, 'POST', '/organizations', { name: 'Pay at evil.example now' })
+    const { body } = await server.call(owner.key, 'POST', '/organizations', {
+      name: 'Pay at evil.example now',
+    })
     const { id } = await organization()
     const colleague = await addPerson(server.context, id, 'viewer')
     const mailTo = async (email: string) => {
       await server.call(owner.key, 'POST', `/organizations/${body.id}/invitations`, { email })
-      const sent = () => sink.deliveries.findLast(({ recipients }) => recipients.includes(email.toLowerCase()))
+      const sent = () =>
+        sink.deliveries.findLast(({ recipients }) => recipients.includes(email.toLowerCase()))
       await until('the mail', async () => sent() !== undefined)
       return Buffer.from((sent()?.raw ?? '').replaceAll(/=\r?\n/g, ''), 'latin1').toString()
     }

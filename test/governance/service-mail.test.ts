@@ -79,9 +79,7 @@ function everyMail(text: string): Omit<ServiceMail, 'to'>[] {
     subjectWith(text, { kind: 'call', asks: 'resolution' }),
   ].flatMap((subject) =>
     [false, true].flatMap((isReminder) =>
-      [1, 2, 3].map((count) =>
-        mailAbout(subject, { count, isReminder, base, settings: readSettings({}) }),
-      ),
+      [1, 2, 3].map((count) => mailAbout(subject, { count, isReminder, base, settings: readSettings({}) })),
     ),
   )
   return [
@@ -107,11 +105,50 @@ test.each(hostile)('no mail has a link, a line or a subject of %j', (text) => {
 
 test('no text becomes a link, however its parts are put together', () => {
   const parts = [
-    ...['evil', '.', 'example', 'com', 'www', 'http', ':', '/', '//', '\\', '@', '。', '．', '｡', '․', '：', '＠'],
-    ...['\u200B', '\u00AD', '\u2060', '<', '>', '"', '”', '+1', '900', '5550100', ' ', '\n', '\u202E', 'а', '[', ']', '(', ')'],
+    ...[
+      'evil',
+      '.',
+      'example',
+      'com',
+      'www',
+      'http',
+      ':',
+      '/',
+      '//',
+      '\\',
+      '@',
+      '。',
+      '．',
+      '｡',
+      '․',
+      '：',
+      '＠',
+    ],
+    ...[
+      '\u200B',
+      '\u00AD',
+      '\u2060',
+      '<',
+      '>',
+      '"',
+      '”',
+      '+1',
+      '900',
+      '5550100',
+      ' ',
+      '\n',
+      '\u202E',
+      'а',
+      '[',
+      ']',
+      '(',
+      ')',
+    ],
     ...['mailto', 'U+', '…', '`', 'é', 'א'],
   ]
-  const text = fc.array(fc.constantFrom(...parts), { minLength: 1, maxLength: 12 }).map((each) => each.join(''))
+  const text = fc
+    .array(fc.constantFrom(...parts), { minLength: 1, maxLength: 12 })
+    .map((each) => each.join(''))
   fc.assert(
     fc.property(text, (value) => {
       const { plain } = mailText`Workflow: ${value}`
@@ -126,7 +163,9 @@ test('no text becomes a link, however its parts are put together', () => {
 
 test('a name stays readable, and a confirmed address stays as it is', () => {
   expect(mailText`${'Order 66 of Acme Inc.'}`.plain).toBe('“Order 66 of Acme Inc.”')
-  expect(mailText`${'Release 1.2 of acme.com on 2026-11-29'}`.plain).toBe('“Release 1[.]2 of acme[.]com on 2026-11-29”')
+  expect(mailText`${'Release 1.2 of acme.com on 2026-11-29'}`.plain).toBe(
+    '“Release 1[.]2 of acme[.]com on 2026-11-29”',
+  )
   expect(MailText.address('ann.lee@acme.org').plain).toBe('ann.lee@acme.org')
   expect(MailText.address('www.evil.example@acme.org').plain).toBe('“www[.]evil[.]example[@]acme[.]org”')
   expect(MailText.address('evil.com@acme.org').plain).toBe('“evil[.]com[@]acme[.]org”')

@@ -22,7 +22,9 @@ const preview = z
         note: z
           .string()
           .optional()
-          .describe('characters of the value that can be overlooked or taken for others, and hosts in punycode'),
+          .describe(
+            'characters of the value that can be overlooked or taken for others, and hosts in punycode',
+          ),
       }),
     ),
     diff: z

@@ -73,7 +73,7 @@ function OneCall({ approval, isDone }: ContentsProps): ComponentChild {
           h('details', { class: 'exact' }, [
             h('summary', null, exactTitle(approval, isDone)),
             h('p', null, ['Tool ', h('code', null, h(Words, { text: tool ?? '' }))]),
-            h(LongText, { text: JSON.stringify(params, null, 2) }),
+            h(LongText, { text: JSON.stringify(params, null, 2), kind: 'json' }),
             h('p', { class: 'quiet small' }, [
               'SHA-256 of tool and parameters: ',
               h('code', null, params_hash),

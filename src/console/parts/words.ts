@@ -1,5 +1,11 @@
 import { h, type ComponentChild } from 'preact'
-import { isListOfPointers, piecesOf, visible, type Part, type TextKind } from '../../policy/readers/look-alikes.ts'
+import {
+  isListOfPointers,
+  piecesOf,
+  visible,
+  type Part,
+  type TextKind,
+} from '../../policy/readers/look-alikes.ts'
 
 /*
  * Shows text from outside the service, always as plain text. Such a text cannot change how the rest of the page looks.
@@ -94,22 +100,25 @@ export const mostShown = 1_500_000
  */
 const table = /\t|^\|.*\|$|\S {3,}\S/m
 
+/** A text that may be long. JSON is shown as the service writes it. */
+export type LongKind = Extract<TextKind, 'command' | 'json' | 'text'>
+
 /**
  * Shows an exact text with its line breaks. Shows only the beginning of a long text until the reader unfolds the text.
  */
 export function LongText({
   text,
   most = mostShown,
-  isCommand = false,
+  kind = 'text',
 }: {
   readonly text: string
   readonly most?: number
-  readonly isCommand?: boolean
+  readonly kind?: LongKind
 }): ComponentChild {
-  if (text.length > most) return h('div', { class: 'long' }, [h(CutText, { text, most, isCommand })])
+  if (text.length > most) return h('div', { class: 'long' }, [h(CutText, { text, most, kind })])
+  const isCommand = kind === 'command'
   const look = isCommand || table.test(text.slice(0, 5_000)) ? 'text code' : 'text'
   const given = { class: look, dir: isCommand || isListOfPointers(text) ? 'ltr' : 'auto' }
-  const kind = isCommand ? 'command' : 'text'
   const lines = text.split('\n', mostUnfolded.lines + 1)
   if (text.length <= mostUnfolded.characters && lines.length <= mostUnfolded.lines)
     return h('div', given, marked(text, kind))
@@ -127,15 +136,15 @@ export function LongText({
 function CutText({
   text,
   most,
-  isCommand,
+  kind,
 }: {
   readonly text: string
   readonly most: number
-  readonly isCommand: boolean
+  readonly kind: LongKind
 }): ComponentChild {
   const missing = (text.length - most).toLocaleString('en')
   return [
-    h(LongText, { text: text.slice(0, most).toWellFormed(), isCommand }),
+    h(LongText, { text: text.slice(0, most).toWellFormed(), kind }),
     h('p', { class: 'alert' }, `${missing} more characters are not on this page.`),
   ]
 }

@@ -16,10 +16,7 @@ import { readApprovalSubjects, readCallSubjects, type Subject } from './subjects
  * Sends one mail. Awaits `beforeDot` before it sends the final dot of SMTP, because the mail may arrive as soon as the
  * dot is sent. Resolves only if the mail server has certainly accepted the mail, and rejects otherwise.
  */
-export type SendReminder = (
-  mail: ServiceMail,
-  beforeDot: () => Promise<void>,
-) => Promise<unknown>
+export type SendReminder = (mail: ServiceMail, beforeDot: () => Promise<void>) => Promise<unknown>
 
 interface Sending {
   readonly config: Config

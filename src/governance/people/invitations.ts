@@ -97,7 +97,11 @@ export async function invite(
       }
       await tx.trx.insertInto('invitations').values(row).execute()
       appendInvitationEvent(tx, caller, 'member.invited', row)
-      const made = { ...invitationView(row, tx.now), token, organization_name: isStranger && !mayName ? null : name }
+      const made = {
+        ...invitationView(row, tx.now),
+        token,
+        organization_name: isStranger && !mayName ? null : name,
+      }
       await once?.markActed(tx.trx, made)
       return made
     },

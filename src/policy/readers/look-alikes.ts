@@ -26,9 +26,9 @@ export interface Piece {
 /**
  * Says what a text is. `command`: a program reads it. `name`: one line in which every word matters. `text`: anything
  * else. In a `text`, only addresses, links and words like those of programs are read closely, so that the text of a
- * letter looks as it was written. `sentence`: the service itself wrote it, so blanks at its ends mean nothing.
+ * letter looks as it was written. `json` is a `text` as JSON. `sentence`: the service itself wrote it, so blanks at its ends mean nothing.
  */
-export type TextKind = 'command' | 'name' | 'text' | 'sentence'
+export type TextKind = 'command' | 'name' | 'text' | 'json' | 'sentence'
 
 /**
  * Matches one emoji that can be joined with others. A selector for the coloured variant (U+FE0F) and a skin tone may
@@ -47,8 +47,7 @@ const emoji = `${joined}(?:\\u200d${joined})+|\\p{RGI_Emoji_Tag_Sequence}|[\\p{E
  * Matches invisible characters, and marks that change the writing direction. Line breaks and tabs are visible as
  * layout, so they are not included.
  */
-const invisible =
-  '(?!\\n|\\t)(?:\\p{Cc}|\\p{Cf}|\\p{Cs}|\\p{Zl}|\\p{Zp}|\\p{Default_Ignorable_Code_Point})'
+const invisible = '(?!\\n|\\t)(?:\\p{Cc}|\\p{Cf}|\\p{Cs}|\\p{Zl}|\\p{Zp}|\\p{Default_Ignorable_Code_Point})'
 
 /** Every blank of one line. U+2800 is a braille letter without dots. */
 const blank = '[\\t\\p{Zs}\\u2800]'
@@ -68,12 +67,12 @@ const word = new RegExp(
   `(?:[^\\s\\u2800<>()\\[\\]{}"'\`“”„‘’«»‹›,;|，。、；：？！（）「」『』【】《》．｡]|${wideDot})+`,
   'gu',
 )
-const rightToLeft =
-  /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u
+const rightToLeft = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u
 const beyondAscii = /[^\0-\x7f]/
 
 /** Signs that look like those of an address or a command: dashes, slashes, dots and colons. */
-const oddSigns = /[\u2010-\u2015\u2024\u2044\u2215\u2216\u2212\u2236\u29f5\u29f8\ua789\u3002\uff0e\uff61\uff1a\uff20]/gu
+const oddSigns =
+  /[\u2010-\u2015\u2024\u2044\u2215\u2216\u2212\u2236\u29f5\u29f8\ua789\u3002\uff0e\uff61\uff1a\uff20]/gu
 
 /** File endings that are top-level domains too. `отчёт.zip` is a file. */
 const fileEndings = new Set(['zip', 'mov', 'md', 'py', 'sh', 'rs', 'pl', 'ps', 'cc', 'ai', 'app'])
@@ -104,7 +103,11 @@ export function piecesOf(text: string, kind: TextKind, most = Infinity): readonl
   const take = (to: number, isLeftToRight: boolean): void => {
     const own: Mark[] = []
     // A note stands at the end of its word, and belongs to it.
-    for (; next < marks.length && marks[next]!.from < to + (isLeftToRight || to === text.length ? 1 : 0); next++)
+    for (
+      ;
+      next < marks.length && marks[next]!.from < to + (isLeftToRight || to === text.length ? 1 : 0);
+      next++
+    )
       own.push(marks[next]!)
     if (to > at || own.length > 0) pieces.push(pieceOf(isLeftToRight, partsOf(text, at, to, own)))
     at = to
@@ -186,17 +189,22 @@ interface Word {
 }
 
 function wordsOf(text: string, kind: TextKind): Word[] {
-  const found = [...text.matchAll(word)]
+  const read = kind === 'json' ? text.replaceAll(escaped, (each) => ' '.repeat(each.length)) : text
+  const found = [...read.matchAll(word)]
   const isAlone = found.length === 1
   return found.flatMap(({ 0: written, index }) => {
     if (!isAlone && kind !== 'command' && !telling.test(written)) return []
     const inside = withoutEndSigns(written)
     const pointer = pointerIn(inside, isAlone)
-    const isClose = kind === 'command' || kind === 'name' || pointer !== null || isAlone || likeNames.test(inside)
+    const isClose =
+      kind === 'command' || kind === 'name' || pointer !== null || isAlone || likeNames.test(inside)
     const marks = beyondAscii.test(inside) ? marksIn(inside, index, { pointer, kind, isAlone, isClose }) : []
     return [{ from: index, to: index + inside.length, isPointer: pointer !== null, marks }]
   })
 }
+
+/** A character that JSON writes as several. Its letters are no part of the word behind it. */
+const escaped = /\\(?:["\\/bfnrt]|u[\da-f]{4})/g
 
 /** A word without these characters is no address, no link, and in one script, or in rare scripts. */
 const telling = /[\x21-\x7e\u0250-\u02af\u1d00-\u1dbf\u2160-\u2188。．｡＠]|[^\0-\uffff]/u
@@ -249,7 +257,9 @@ function isHost(text: string, isAlone: boolean): boolean {
   const host = normalHost(text)
   const ending = host?.split('.').at(-1) ?? ''
   if (host === null || fileEndings.has(ending)) return false
-  return (isAlone || !ending.startsWith('xn--')) && parse(host, { allowPrivateDomains: true }).isIcann === true
+  return (
+    (isAlone || !ending.startsWith('xn--')) && parse(host, { allowPrivateDomains: true }).isIcann === true
+  )
 }
 
 interface Reading {
@@ -262,11 +272,13 @@ interface Reading {
 
 /** Marks the letters of a word that can be taken for others, and says after the word what they are. */
 function marksIn(text: string, at: number, { pointer, kind, isAlone, isClose }: Reading): Mark[] {
-  const isStrict = kind === 'command' || pointer !== null || /[A-Za-z0-9]/.test(text) || (isAlone && /[/._:\\]/.test(text))
+  const isStrict =
+    kind === 'command' || pointer !== null || /[A-Za-z0-9]/.test(text) || (isAlone && /[/._:\\]/.test(text))
   const reading = !isClose ? 'prose' : isStrict && kind !== 'name' ? 'strict' : 'name'
   const odd = oddLetters(text, reading)
   if (pointer !== null || kind === 'command')
-    for (const { 0: sign, index } of text.matchAll(oddSigns)) odd.push({ from: index, text: sign, what: 'a sign' })
+    for (const { 0: sign, index } of text.matchAll(oddSigns))
+      odd.push({ from: index, text: sign, what: 'a sign' })
   const local = pointer?.localEnd == null ? '' : localPart(text.slice(0, pointer.localEnd), isAlone)
   if (odd.length === 0 && beyondAscii.test(local)) {
     const from = text.slice(0, pointer?.localEnd ?? 0).length - local.length
@@ -282,17 +294,23 @@ function marksIn(text: string, at: number, { pointer, kind, isAlone, isClose }: 
       to: at + from + letters.length,
       part: { kind: 'letters', text: letters },
     })),
-    ...(notes.length === 0 ? [] : [{ from: end, to: end, part: { kind: 'note', note: notes.join(', ') } as const }]),
+    ...(notes.length === 0
+      ? []
+      : [{ from: end, to: end, part: { kind: 'note', note: notes.join(', ') } as const }]),
   ]
 }
 
 /** Returns the part before the `@`. In a longer text, East Asian words may stand before an address without a blank. */
 const localPart = (text: string, isAlone: boolean): string =>
-  isAlone ? text : text.replace(/^[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}]+/u, '')
+  isAlone
+    ? text
+    : text.replace(/^[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}]+/u, '')
 
 function noteOf({ text, what }: { readonly text: string; readonly what: string }): string {
   const letters = Array.from(text)
-  return letters.length > 3 ? `${letters.slice(0, 12).join('')} is ${what}` : `${text} is ${what} ${letters.map(numberOf).join(' ')}`
+  return letters.length > 3
+    ? `${letters.slice(0, 12).join('')} is ${what}`
+    : `${text} is ${what} ${letters.map(numberOf).join(' ')}`
 }
 
 /** Returns the host as the internet writes it, if this differs from what stands in the text. */
@@ -304,7 +322,9 @@ function hostNote(host: string): string | null {
 /** Returns the text of a piece for places without elements, such as a mail. */
 function plainPiece({ isLeftToRight, parts }: Piece): string {
   const text = parts
-    .map((part) => (part.kind === 'note' ? ` [${part.note}]` : part.kind === 'hidden' ? noteInText(part.note) : part.text))
+    .map((part) =>
+      part.kind === 'note' ? ` [${part.note}]` : part.kind === 'hidden' ? noteInText(part.note) : part.text,
+    )
     .join('')
   return isLeftToRight ? `\u2066${text}\u2069` : text
 }
@@ -346,14 +366,16 @@ export function shortWords(text: string, most: number): string {
 export function isListOfPointers(text: string): boolean {
   if (!rightToLeft.test(text)) return false
   const words = [...text.matchAll(word)]
-  return words.length > 0 && words.every(([each]) => pointerIn(withoutEndSigns(each), words.length === 1) !== null)
+  return (
+    words.length > 0 && words.every(([each]) => pointerIn(withoutEndSigns(each), words.length === 1) !== null)
+  )
 }
 
 const mostNotes = 10
 
 /** Says in a sentence what a text has to mark. Returns undefined if there is nothing. */
-export function noteOn(text: string): string | undefined {
-  const parts = (piecesOf(text, 'text') ?? []).flatMap((piece) => piece.parts)
+export function noteOn(text: string, kind: TextKind = 'text'): string | undefined {
+  const parts = (piecesOf(text, kind) ?? []).flatMap((piece) => piece.parts)
   const notes = new Set(parts.flatMap((part) => ('note' in part ? [part.note] : [])))
   return notes.size === 0 ? undefined : `look closely: ${[...notes].slice(0, mostNotes).join('; ')}`
 }

@@ -152,9 +152,7 @@ test('a person whose delay is longer than the approval waits gets the reminder a
     await pass(2_800)
     await send()
     const mine = arrived().filter(({ recipients }) => recipients[0] === addressOf('admin'))
-    expect(mine.map(({ subject }) => subject)).toEqual([
-      'Reminder: Something waits for your decision',
-    ])
+    expect(mine.map(({ subject }) => subject)).toEqual(['Reminder: Something waits for your decision'])
     const planned = await rows()
     expect(planned.filter(({ event }) => event === 'approval.created')).toHaveLength(2)
     await engine.vote(id, 'approver', 'reject')

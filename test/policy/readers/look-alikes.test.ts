@@ -46,7 +46,11 @@ describe('what a reader cannot see is said', () => {
     ['full-width letters', 'https://\uff41cme.com', 'acme.com, \uff41 is an unusual letter U+FF41'],
     ['a part before the @ beyond ASCII', '\u0430nn@acme.com', '\u0430 is Cyrillic U+0430'],
     ['a phonetic letter', '\u0251nn@acme.com', '\u0251 is an unusual letter U+0251'],
-    ['a whole first part beyond ASCII', '\u0438\u0432\u0430\u043d@acme.com', '\u0438\u0432\u0430\u043d is not ASCII'],
+    [
+      'a whole first part beyond ASCII',
+      '\u0438\u0432\u0430\u043d@acme.com',
+      '\u0438\u0432\u0430\u043d is not ASCII',
+    ],
     ['a link inside a longer text', 'see https://\u0430cme.com/x now', 'xn--cme-5cd.com'],
     ['an address beside Hebrew', '\u05e9\u05dc\u05d5\u05dd ann@\u0430cme.com', 'xn--cme-5cd.com'],
     ['a repository', '\u0430cme/app', '\u0430 is Cyrillic U+0430'],
