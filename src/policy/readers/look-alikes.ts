@@ -1,5 +1,4 @@
-import { parse } from 'tldts'
-import { normalHost } from './hosts.ts'
+import { hostNote, pointerIn, type Pointer } from './pointers.ts'
 import { oddLetters } from './scripts.ts'
 
 /*
@@ -73,9 +72,6 @@ const beyondAscii = /[^\0-\x7f]/
 /** Signs that look like those of an address or a command: dashes, slashes, dots and colons. */
 const oddSigns =
   /[\u2010-\u2015\u2024\u2044\u2215\u2216\u2212\u2236\u29f5\u29f8\ua789\u3002\uff0e\uff61\uff1a\uff20]/gu
-
-/** File endings that are top-level domains too. `отчёт.zip` is a file. */
-const fileEndings = new Set(['zip', 'mov', 'md', 'py', 'sh', 'rs', 'pl', 'ps', 'cc', 'ai', 'app'])
 
 interface Mark {
   readonly from: number
@@ -218,50 +214,6 @@ function withoutEndSigns(text: string): string {
   return text.slice(0, end)
 }
 
-/** An address, a link or a host: where its host begins and ends. `localEnd` is the place of the `@` of an address. */
-interface Pointer {
-  readonly hostFrom: number
-  readonly hostTo: number
-  readonly localEnd: number | null
-}
-
-function pointerIn(text: string, isAlone: boolean): Pointer | null {
-  const scheme = /^[^/@?#]*?:?[/\\]{2}/.exec(text)?.[0]
-  if (scheme !== undefined) {
-    const ends = text.slice(scheme.length).search(/[/\\?#]/)
-    const end = ends < 0 ? text.length : scheme.length + ends
-    const at = text.lastIndexOf('@', end - 1)
-    const from = at >= scheme.length ? at + 1 : scheme.length
-    return { hostFrom: from, hostTo: withoutPort(text, from, end), localEnd: null }
-  }
-  const at = Math.max(text.lastIndexOf('@'), text.lastIndexOf('＠'))
-  if (at > 0 && at < text.length - 1)
-    return { hostFrom: at + 1, hostTo: withoutPort(text, at + 1, endOfHost(text, at + 1)), localEnd: at }
-  const to = withoutPort(text, 0, endOfHost(text, 0))
-  return isHost(text.slice(0, to), isAlone) ? { hostFrom: 0, hostTo: to, localEnd: null } : null
-}
-
-function endOfHost(text: string, from: number): number {
-  const end = text.slice(from).search(/[/\\?#]/)
-  return end < 0 ? text.length : from + end
-}
-
-function withoutPort(text: string, from: number, to: number): number {
-  const port = /:\d{0,5}$/.exec(text.slice(from, to))
-  return port === null ? to : to - port[0].length
-}
-
-/** Whether a word without a scheme is a host. Only a host whose last part is a top-level domain counts. */
-function isHost(text: string, isAlone: boolean): boolean {
-  if (text.length > 253 || !/[^.][.。．｡][^\d.]/.test(text)) return false
-  const host = normalHost(text)
-  const ending = host?.split('.').at(-1) ?? ''
-  if (host === null || fileEndings.has(ending)) return false
-  return (
-    (isAlone || !ending.startsWith('xn--')) && parse(host, { allowPrivateDomains: true }).isIcann === true
-  )
-}
-
 interface Reading {
   readonly pointer: Pointer | null
   readonly kind: TextKind
@@ -311,12 +263,6 @@ function noteOf({ text, what }: { readonly text: string; readonly what: string }
   return letters.length > 3
     ? `${letters.slice(0, 12).join('')} is ${what}`
     : `${text} is ${what} ${letters.map(numberOf).join(' ')}`
-}
-
-/** Returns the host as the internet writes it, if this differs from what stands in the text. */
-function hostNote(host: string): string | null {
-  if (!beyondAscii.test(host)) return null
-  return normalHost(host) ?? 'not a readable host'
 }
 
 /** Returns the text of a piece for places without elements, such as a mail. */

@@ -41,6 +41,8 @@ describe('what a reader cannot see is said', () => {
     ['a host with another alphabet', 'ann@\u0430cme.com', 'xn--cme-5cd.com, \u0430 is Cyrillic U+0430'],
     ['a whole label that looks Latin', 'https://\u0430\u0440\u0440\u04cf\u0435.com/x', 'xn--80ak6aa92e.com'],
     ['a host with accents', 'ann@b\u00fccher.example', 'xn--bcher-kva.example'],
+    ['a link without slashes', 'https:b\u00fccher.example', 'xn--bcher-kva.example'],
+    ['a host behind quotes', '"ann x"@b\u00fccher.example', 'xn--bcher-kva.example'],
     ['a bare host', '\u0430cme.com', 'xn--cme-5cd.com, \u0430 is Cyrillic U+0430'],
     ['a dot of another script', 'ann@acme\u3002com', 'acme.com, \u3002 is a sign U+3002'],
     ['full-width letters', 'https://\uff41cme.com', 'acme.com, \uff41 is an unusual letter U+FF41'],
