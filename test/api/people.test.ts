@@ -9,7 +9,7 @@ let server: TestServer
 let owner: { userId: string; key: string }
 beforeAll(async () => {
   sink = await startSmtpSink()
-  server = await startTestServer({ env: { SMTP_URL: sink.url } })
+  server = await startTestServer({ env: { SMTP_URL: sink.url, STRANGERS_INVITED_PER_DAY: '' } })
   const { user_id: userId, api_key: key } = server.identities.users.owner
   owner = { userId, key }
 })
