@@ -3,6 +3,7 @@ import { approvalSeconds } from '../src/governance/agents/ask.ts'
 import { mostCodes, mostCodesToAccount } from '../src/governance/notifications/claims.ts'
 import { mostGuesses, secondsForOneMore } from '../src/governance/people/guesses.ts'
 import { mailsAnHour } from '../src/governance/people/invitations.ts'
+import { readEnvironment } from '../src/shared/environment.ts'
 import { ceiling } from '../src/contract/plan-limits.ts'
 import { longest as longestCommand } from '../src/shell/limits.ts'
 import {
@@ -67,6 +68,10 @@ export const people: Rows = [
   [
     'mails for one person’s invitations in an hour',
     `${mailsAnHour.address} to one address, ${mailsAnHour.all} in all`,
+  ],
+  [
+    'people whom one person invites in a day, and who share no organization with them',
+    `${count(readEnvironment({}).values.STRANGERS_INVITED_PER_DAY ?? 0)}; \`STRANGERS_INVITED_PER_DAY\``,
   ],
   ['codes to Slack in an hour', `${mostCodes} for a member, ${mostCodesToAccount} to one account`],
   [

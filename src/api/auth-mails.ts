@@ -1,5 +1,5 @@
 import { confirmPath, invitationPath, resetPath } from '../contract/pages.ts'
-import type { ServiceMail } from './service-mail.ts'
+import { MailText, mailText, type ServiceMail } from '../governance/service-mail.ts'
 
 type Text = Omit<ServiceMail, 'to'>
 
@@ -10,9 +10,9 @@ type Text = Omit<ServiceMail, 'to'>
 
 export const verifyMail = (base: string, token: string): Text => ({
   subject: 'Confirm your address',
-  text: `Somebody, probably you, signed up to Countersign with this address. Open this link within a day to confirm that it is yours:
+  text: mailText`Somebody, probably you, signed up to Countersign with this address. Open this link within a day to confirm that it is yours:
 
-${base}${confirmPath}?token=${token}
+${MailText.link(base, `${confirmPath}?token=${token}`)}
 
 If it was not you, do nothing.
 `,
@@ -20,10 +20,10 @@ If it was not you, do nothing.
 
 export const signUpAgainMail = (base: string): Text => ({
   subject: 'You already have an account',
-  text: `Somebody, probably you, tried to sign up to Countersign with this address, which already has an account. Sign in instead.
+  text: mailText`Somebody, probably you, tried to sign up to Countersign with this address, which already has an account. Sign in instead.
 If you have forgotten the password, ask for a new one:
 
-${base}${resetPath}
+${MailText.link(base, resetPath)}
 
 If it was not you, do nothing.
 `,
@@ -31,16 +31,19 @@ If it was not you, do nothing.
 
 export const resetMail = (base: string, token: string): Text => ({
   subject: 'A new password',
-  text: `Somebody, probably you, asked for a new password for Countersign. This link sets one. It works once, within an hour, and
+  text: mailText`Somebody, probably you, asked for a new password for Countersign. This link sets one. It works once, within an hour, and
 ends every session:
 
-${base}${resetPath}?token=${token}
+${MailText.link(base, `${resetPath}?token=${token}`)}
 
 If it was not you, do nothing: the password stays as it is.
 `,
 })
 
-/** `inviter` is a confirmed address. The name of the organization can be any text that its owner chose. */
+/**
+ * `inviter` is a confirmed address. `organization` is the name of the organization; null if the mail must not say it,
+ * because its reader does not know the inviter (`INVITATION_NAMES`).
+ */
 export const invitationMail = (
   base: string,
   token: string,
@@ -48,14 +51,14 @@ export const invitationMail = (
     organization,
     role,
     inviter,
-  }: { readonly organization: string; readonly role: string; readonly inviter: string },
+  }: { readonly organization: string | null; readonly role: string; readonly inviter: string },
 ): Text => ({
   subject: 'An invitation to Countersign',
-  text: `${inviter} invites you to the organization "${organization}" as ${role}.
+  text: mailText`${MailText.address(inviter)} invites you to ${organization === null ? mailText`an organization` : mailText`the organization ${organization}`} as ${MailText.sentence(role)}.
 
 On this page you sign in or sign up with this address, and accept:
 
-${base}${invitationPath}?token=${token}
+${MailText.link(base, `${invitationPath}?token=${token}`)}
 
 If you do not expect this invitation, do nothing.
 `,

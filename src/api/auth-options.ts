@@ -14,7 +14,7 @@ import { passwordWatch } from './password-watch.ts'
 import { sessionKeys } from './session-keys.ts'
 import { isOneLine } from '../policy/text.ts'
 import { isError, wordsOf } from '../shared/log.ts'
-import type { SendMail, ServiceMail } from './service-mail.ts'
+import type { SendMail, ServiceMail } from '../governance/service-mail.ts'
 import { requireConfirmedToSignIn, requireMaySignUp } from './sign-up-guards.ts'
 
 const cookiePrefix = 'countersign'
@@ -197,7 +197,7 @@ function databaseHooks(context: Context) {
       create: {
         before: async (user) => {
           await requireModestUser(user)
-          await requireMaySignUp(context, user.email)
+          return { data: { ...user, invited: await requireMaySignUp(context, user.email) } }
         },
         after: (user) => createPersonalOrganization(context, user),
       },
@@ -241,7 +241,12 @@ async function requireModestUser(user: {
 
 const times = { createdAt: 'created_at', updatedAt: 'updated_at' }
 const tables = {
-  user: { modelName: 'users', fields: { emailVerified: 'email_verified', ...times } },
+  user: {
+    modelName: 'users',
+    fields: { emailVerified: 'email_verified', ...times },
+    // No request can set or read `invited`.
+    additionalFields: { invited: { type: 'boolean', required: false, input: false, returned: false } },
+  },
   session: {
     modelName: 'auth_sessions',
     fields: {

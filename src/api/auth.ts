@@ -10,7 +10,7 @@ import { ApiError } from './errors.ts'
 import { readJsonBody } from './json-body.ts'
 import { deviceCookie } from './device-cookie.ts'
 import { accountOf, guarded } from './password-guesses.ts'
-import type { SendMail } from './service-mail.ts'
+import type { SendMail } from '../governance/service-mail.ts'
 
 /** Sign-in for people: the sign-in library behind `/api/auth/*`, and its sessions. */
 export interface Auth {

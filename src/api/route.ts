@@ -8,7 +8,7 @@ import type { Taken } from '../governance/limits/rates.ts'
 import type { Caller, Identity } from '../governance/access/identity.ts'
 import type { RouteKey } from './access.ts'
 import type { Auth } from './auth.ts'
-import type { SendMail } from './service-mail.ts'
+import type { SendMail } from '../governance/service-mail.ts'
 
 /** The names in braces in a route's key. Example: `'GET /workflows/{id}/versions/{version}'` has `id` and `version`. */
 type ParamNames<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`

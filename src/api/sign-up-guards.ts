@@ -15,13 +15,14 @@ export function requireSignUpOffered({ people }: Pick<Config, 'people'>, email: 
 
 /**
  * Runs before an account is created. Throws if the address may not have an account. The library then gives the same
- * answer as for an existing account. So a stranger cannot find out which addresses are invited.
+ * answer as for an existing account. So a stranger cannot find out which addresses are invited. Returns whether the
+ * address may have an account only because of an invitation.
  */
 export async function requireMaySignUp(
   { config, db }: Pick<Context, 'config' | 'db'>,
   email: string,
-): Promise<void> {
-  if (await maySignUp(db, config.people.signUp, email)) return
+): Promise<boolean> {
+  if (await maySignUp(db, config.people, email)) return config.people.signUp.mode === 'invited'
   throw new APIError('FORBIDDEN', { message: 'no account can be created for this address' })
 }
 

@@ -1,3 +1,5 @@
+import { noteOn } from '../policy/readers/look-alikes.ts'
+
 /*
  * A preview shows a call to an approver in place of raw parameters. The values of a preview are plain text that a page
  * can show. Each value is cut to a limit. Only people who may see the call's parameters may see the preview.
@@ -6,6 +8,8 @@
 export interface PreviewField {
   readonly name: string
   readonly value: string
+  /** Says which characters of the value can be overlooked or taken for others. */
+  readonly note?: string
 }
 
 /** The old and the new text of the thing that a call changes. */
@@ -71,10 +75,11 @@ export const fieldsOf = (values: Readonly<Record<string, unknown>>): PreviewFiel
   Object.entries(values)
     .filter(([, value]) => value !== undefined)
     .slice(0, mostOfPreview.fields)
-    .map(([name, value]) => ({
-      name: cut(name, mostOfPreview.name),
-      value: cut(readable(value), mostOfPreview.value),
-    }))
+    .map(([name, value]) => {
+      const shown = cut(readable(value), mostOfPreview.value)
+      const note = noteOn(shown, typeof value === 'string' ? 'text' : 'json')
+      return { name: cut(name, mostOfPreview.name), value: shown, ...(note === undefined ? {} : { note }) }
+    })
 
 export const titleOf = (text: string): string => cut(text.replaceAll(/\s+/g, ' ').trim(), mostOfPreview.title)
 

@@ -56,6 +56,12 @@ export function isPlainName(name: string): boolean {
 
 const longestName = Math.max(...knownNames.map((name) => name.length))
 
+/**
+ * Returns whether an agent may ask about a tool with this name. Approvers read the name on pages, in mails and in
+ * chats. So it has no white space, and no sign that could make a sentence or a link of it.
+ */
+export const isAskedName = (name: string): boolean => isPlainName(name) && !/[\s:`<>"]/.test(name)
+
 /** A glob that matches the name of every protocol tool. The names of resources and prompts match this glob too. */
 const protocolNames = 'mcp__?*__?*'
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { composeMail } from '../activities/tools/mail-message.ts'
 import { parseSmtpUrl } from '../activities/tools/smtp-url.ts'
 import { deliver } from '../activities/tools/smtp.ts'
-import type { ServiceMail } from '../api/service-mail.ts'
+import type { ServiceMail } from '../governance/service-mail.ts'
 import type { Config } from '../shared/config.ts'
 
 const patienceMilliseconds = 60_000
@@ -16,9 +16,12 @@ const patienceMilliseconds = 60_000
 export function createMailer({
   tools,
 }: Pick<Config, 'tools'>): (mail: ServiceMail, beforeDot?: () => Promise<void>) => Promise<void> {
-  return async (mail, beforeDot = async () => {}) => {
+  return async ({ to, subject, text }, beforeDot = async () => {}) => {
     const server = parseSmtpUrl(tools.smtpUrl)
-    const message = await composeMail({ params: mail, idempotencyKey: randomUUID() }, tools.mailFrom)
+    const message = await composeMail(
+      { params: { to, subject, text: text.plain }, idempotencyKey: randomUUID() },
+      tools.mailFrom,
+    )
     await deliver(server, message, {
       signal: AbortSignal.timeout(patienceMilliseconds),
       pointOfNoReturn: beforeDot,

@@ -96,6 +96,12 @@ export interface Config extends SessionSecrets {
      * is no maximum.
      */
     readonly organizationsPerPerson: number | null
+    /** Maximum number of invitations to strangers that one person may send in a day. Is null if there is no maximum. */
+    readonly strangersPerDay: number | null
+    /** True if the invitation of a stranger may say the name of the organization. */
+    readonly invitationsNameOrganizations: boolean
+    /** True if people who could sign up only because of an invitation may invite strangers too. */
+    readonly invitedMayInvite: boolean
     /** True if a person must confirm their mail address before they run workflows or use agents. */
     readonly mustBeConfirmed: boolean
   }
@@ -167,6 +173,9 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
       signUp: e.SIGN_UP ?? { mode: isShared ? 'invited' : 'open' },
       organizationsPerPerson:
         e.ORGANIZATIONS_PER_PERSON === undefined ? (isShared ? 3 : null) : e.ORGANIZATIONS_PER_PERSON,
+      strangersPerDay: e.STRANGERS_INVITED_PER_DAY,
+      invitationsNameOrganizations: e.INVITATION_NAMES === 'organization',
+      invitedMayInvite: e.INVITED_MAY_INVITE,
       mustBeConfirmed: isShared,
     },
     quotaOverrides: e.QUOTA_OVERRIDES,

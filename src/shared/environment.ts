@@ -90,6 +90,13 @@ const fields = {
       error: 'write a whole number, or `unlimited`',
     })
     .optional(),
+  STRANGERS_INVITED_PER_DAY: z
+    .union([z.literal('unlimited').transform(() => null), wholeNumber(0, 1_000_000)], {
+      error: 'write a whole number, or `unlimited`',
+    })
+    .default(10),
+  INVITATION_NAMES: oneOf(['none', 'organization']).default('none'),
+  INVITED_MAY_INVITE: flag.default(false),
   QUOTA_OVERRIDES: oneOf(['owner', 'operator']).default('owner'),
   SESSION_SECRET_KEY: z.string().optional(),
   SESSION_SECRET_KEY_OLD: z.string().optional(),

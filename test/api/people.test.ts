@@ -9,7 +9,7 @@ let server: TestServer
 let owner: { userId: string; key: string }
 beforeAll(async () => {
   sink = await startSmtpSink()
-  server = await startTestServer({ env: { SMTP_URL: sink.url } })
+  server = await startTestServer({ env: { SMTP_URL: sink.url, STRANGERS_INVITED_PER_DAY: '' } })
   const { user_id: userId, api_key: key } = server.identities.users.owner
   owner = { userId, key }
 })
@@ -151,6 +151,71 @@ describe('invitation mails', () => {
     expect((await invite('three@acme.test')).status).toBe(429)
     await server.context.pool.query(`update invitations set mailed_at = now() - interval '61 minutes'`)
     expect((await invite('one@acme.test')).status).toBe(201)
+  })
+})
+
+describe('strangers', () => {
+  test('are invited ten times a day by one person, in all organizations together and whatever is revoked', async () => {
+    const { id, at } = await organization()
+    const { key } = await addPerson(server.context, id, 'owner')
+    const { body: other } = await server.call(key, 'POST', '/organizations', { name: 'Other' })
+    const colleague = await addPerson(server.context, id, 'viewer')
+    let people = 0
+    const invite = (organizationId: string, more: object = { send_mail: false }) =>
+      server.call(key, 'POST', `/organizations/${organizationId}/invitations`, {
+        email: `stranger${(people += 1)}@elsewhere.test`,
+        ...more,
+      })
+    const first = await invite(id)
+    expect((await server.call(key, 'DELETE', at(`invitations/${first.body.id}`))).status).toBe(204)
+    // An account makes no difference, so that nobody learns whether an address has one.
+    const stranger = await outsider()
+    expect((await invite(id, { email: stranger.email })).status).toBe(201)
+    const answers = await Promise.all(
+      Array.from({ length: 14 }, (_, nth) => invite(nth % 2 === 0 ? id : other.id)),
+    )
+    expect(statuses(answers)).toEqual([...Array(8).fill(201), ...Array(6).fill(429)])
+    const refused = await invite(other.id)
+    expect(codeOf(refused)).toEqual([429, 'quota_exceeded'])
+    expect(refused.body.error.details).toEqual([
+      { path: 'strangers_invited_per_day', message: 'the limit is 10' },
+    ])
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(23 * 3600)
+    const { events } = (await server.call(key, 'GET', `/organizations/${other.id}/governance/audit`)).body
+    expect(events[0]).toMatchObject({
+      event_type: 'quota.exceeded',
+      action: 'invite',
+      metadata: { limit: 'strangers_invited_per_day', value: 10 },
+    })
+    expect((await invite(other.id, { email: stranger.email })).status).toBe(429)
+    const known = `${colleague.userId}@elsewhere.test`
+    expect((await invite(other.id, { email: known })).status).toBe(201)
+    await server.context.pool.query(
+      `update invitations set created_at = created_at - interval '1 day' where to_stranger`,
+    )
+    expect((await invite(other.id)).status).toBe(201)
+  })
+
+  test('read our words and the inviter, and only colleagues read the name of the organization', async () => {
+    const { body } = await server.call(owner.key, 'POST', '/organizations', {
+      name: 'Pay at evil.example now',
+    })
+    const { id } = await organization()
+    const colleague = await addPerson(server.context, id, 'viewer')
+    const mailTo = async (email: string) => {
+      await server.call(owner.key, 'POST', `/organizations/${body.id}/invitations`, { email })
+      const sent = () =>
+        sink.deliveries.findLast(({ recipients }) => recipients.includes(email.toLowerCase()))
+      await until('the mail', async () => sent() !== undefined)
+      return Buffer.from((sent()?.raw ?? '').replaceAll(/=\r?\n/g, ''), 'latin1').toString()
+    }
+    const inviter = server.identities.users.owner.email
+    const toStranger = await mailTo('nobody@elsewhere.test')
+    expect(toStranger).toContain(`${inviter} invites you to an organization as member.`)
+    expect(toStranger).not.toContain('evil')
+    const toColleague = await mailTo(`${colleague.userId}@elsewhere.test`)
+    expect(toColleague).toContain('Pay at evil[.]example now')
+    expect(toColleague).not.toContain('evil.example')
   })
 })
 

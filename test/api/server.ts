@@ -64,7 +64,8 @@ export interface Answer {
 export async function startTestServer(
   options: { env?: NodeJS.ProcessEnv; services?: Partial<Services> } = {},
 ): Promise<TestServer> {
-  const running = await testContext(options.env)
+  // Like the limits of organizations, the limit of invitations is off, unless a test is about it.
+  const running = await testContext({ STRANGERS_INVITED_PER_DAY: 'unlimited', ...options.env })
   const { context } = running
   const identities = (await bootstrapIdentities(context)) as BootstrapIdentities
   await context.db.updateTable('organizations').set({ quota_overrides: unthrottled }).execute()

@@ -140,6 +140,56 @@ describe('where only invited people can sign up', () => {
     expect((await browser.send('POST', '/invitations/accept', { token })).status).toBe(200)
   })
 
+  test('who was invited invites nobody from outside, also as an owner and in an organization of their own', async () => {
+    const server = at()
+    const path = `/organizations/${server.identities.organization_id}`
+    const join = async (email: string): Promise<Browser> => {
+      const { token } = await invite(server, email)
+      await server.context.pool.query('delete from auth_rate_limits')
+      const { body } = await signUp(server, email, { invited: false })
+      expect(body.user ?? {}).not.toHaveProperty('invited')
+      await confirm(server, email)
+      const browser = new Browser(server)
+      await browser.signIn(email, password)
+      expect((await browser.send('POST', '/invitations/accept', { token })).status).toBe(200)
+      return browser
+    }
+    const guest = await join('chain@acme.test')
+    await join('colleague@acme.test')
+    await server.context.pool.query(
+      `update memberships set role = 'owner' where user_id = (select id from users where email = 'chain@acme.test')`,
+    )
+    const own = (await guest.send('POST', '/organizations', { name: 'Own' })).body
+    for (const [place, email, expected] of [
+      [path, 'friend@acme.test', 409],
+      [`/organizations/${own.id}`, 'friend@acme.test', 409],
+      [`/organizations/${own.id}`, 'colleague@acme.test', 201],
+    ] as const) {
+      const { status } = await guest.send('POST', `${place}/invitations`, { email, send_mail: false })
+      expect([place, email, status]).toEqual([place, email, expected])
+    }
+    await guest.send('POST', '/../auth/update-user', { invited: false })
+    expect((await guest.send('POST', `${path}/invitations`, { email: 'friend@acme.test' })).status).toBe(409)
+    // An invitation that was made while this was allowed admits nobody either.
+    const { id } = await invite(server, 'friend@acme.test')
+    await server.context.pool.query(
+      `update invitations set invited_by = (select id from users where email = 'chain@acme.test') where id = $1`,
+      [id],
+    )
+    await server.context.pool.query('delete from auth_rate_limits')
+    await signUp(server, 'friend@acme.test')
+    expect(await hasAccount(server, 'friend@acme.test')).toBe(false)
+    Object.assign(server.context.config.people, { invitedMayInvite: true })
+    try {
+      const { status } = await guest.send('POST', `${path}/invitations`, { email: 'other@acme.test' })
+      expect(status).toBe(201)
+      await signUp(server, 'friend@acme.test')
+      expect(await hasAccount(server, 'friend@acme.test')).toBe(true)
+    } finally {
+      Object.assign(server.context.config.people, { invitedMayInvite: false })
+    }
+  })
+
   test.each([
     ['revoked', 'update invitations set revoked_at = now() where id = $1'],
     ['accepted', 'update invitations set accepted_at = now() where id = $1'],

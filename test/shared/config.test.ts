@@ -178,7 +178,14 @@ describe('readConfig', () => {
     (APP_ENV, installationTools, signUp, most, must) => {
       const config = readConfig({ ...production, APP_ENV })
       expect(config.tools.installationTools).toBe(installationTools)
-      expect(config.people).toEqual({ signUp, organizationsPerPerson: most, mustBeConfirmed: must })
+      expect(config.people).toEqual({
+        signUp,
+        organizationsPerPerson: most,
+        mustBeConfirmed: must,
+        strangersPerDay: 10,
+        invitationsNameOrganizations: false,
+        invitedMayInvite: false,
+      })
       expect(config.quotaOverrides).toBe('owner')
     },
   )

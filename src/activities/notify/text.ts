@@ -149,7 +149,7 @@ function about(subjects: readonly Subject[]): readonly string[] {
   const rules = named(subjects.flatMap(({ ruleName }) => (ruleName === null ? [] : [ruleName])))
   const labels = named(subjects.flatMap((each) => each.labels))
   const risk = first?.risk
-  const reasons = (risk?.reasons ?? []).slice(0, mostNamed).map(withoutCode)
+  const reasons = (risk?.reasons ?? []).slice(0, mostNamed).map(reasonText)
   return [
     ...(rules === '' ? [] : [`Rule: ${rules}`]),
     ...(labels === '' ? [] : [`Labels: ${labels}`]),
@@ -160,8 +160,8 @@ function about(subjects: readonly Subject[]): readonly string[] {
   ]
 }
 
-/** Removes the backticks around tool names from a reason for a risk level. Countersign itself writes these reasons. */
-const withoutCode = (reason: string): string => escape(reason.replaceAll(/[`\n\r]/g, '').slice(0, 300))
+/** Shows a reason for a risk level. The service writes these reasons, but a reason with a backtick names a tool. */
+const reasonText = (reason: string): string => (reason.includes('`') ? code(reason) : escape(reason))
 
 function named(names: readonly string[]): string {
   const all = [...new Set(names)]

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { sessionStatuses } from '../../db/schema/agents.ts'
 import { folderIssue, isFolder } from '../../policy/readers/folders.ts'
 import { isOneLine, textField } from '../../policy/text.ts'
-import { isPlainName } from '../../policy/tool-names.ts'
+import { isAskedName } from '../../policy/tool-names.ts'
 import { approvalStatus, labelSource } from './runs.ts'
 import { anyJson, id, labels, side, time, verdict } from './common.ts'
 
@@ -46,8 +46,8 @@ export const authorizeBody = z
     organization_id: text(200).optional(),
     ...call,
     tool_name: call.tool_name.refine(
-      isPlainName,
-      'must be a plain name without invisible or look-alike characters',
+      isAskedName,
+      'must be a plain name without white space, `:`, quotes, or invisible or look-alike characters: rename the tool or its server',
     ),
     cwd: folder
       .optional()

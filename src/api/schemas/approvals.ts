@@ -15,7 +15,18 @@ import {
 const preview = z
   .strictObject({
     title: z.string().describe('one sentence: what would happen'),
-    fields: z.array(z.strictObject({ name: z.string(), value: z.string() })),
+    fields: z.array(
+      z.strictObject({
+        name: z.string(),
+        value: z.string(),
+        note: z
+          .string()
+          .optional()
+          .describe(
+            'characters of the value that can be overlooked or taken for others, and hosts in punycode',
+          ),
+      }),
+    ),
     diff: z
       .strictObject({
         before: z.string().nullable().describe('null: there was nothing yet'),

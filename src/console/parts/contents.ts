@@ -6,7 +6,8 @@ import { Diff } from './diff.ts'
 import type { RunSummary } from './outcome.ts'
 import { Values } from './values.ts'
 import { WholeRun } from './whole-run.ts'
-import { LongText, visible, Words } from './words.ts'
+import { visible } from '../../policy/readers/look-alikes.ts'
+import { LongText, Words } from './words.ts'
 
 const past: Readonly<Record<string, string>> = { read: 'read', write: 'changed', egress: 'sent' }
 
@@ -73,7 +74,7 @@ function OneCall({ approval, isDone }: ContentsProps): ComponentChild {
           h('details', { class: 'exact' }, [
             h('summary', null, exactTitle(approval, isDone)),
             h('p', null, ['Tool ', h('code', null, h(Words, { text: tool ?? '' }))]),
-            h(LongText, { text: JSON.stringify(params, null, 2) }),
+            h(LongText, { text: JSON.stringify(params, null, 2), kind: 'json' }),
             h('p', { class: 'quiet small' }, [
               'SHA-256 of tool and parameters: ',
               h('code', null, params_hash),

@@ -1,6 +1,6 @@
 import { h, type ComponentChild, type ComponentChildren } from 'preact'
 import { Icon } from './state.ts'
-import { visible } from './words.ts'
+import { visible } from '../../policy/readers/look-alikes.ts'
 
 type Chosen = Readonly<Record<string, string>>
 

@@ -11,7 +11,8 @@ import { Live } from './live.ts'
 import { addressOf, Pager } from './pager.ts'
 import { effectTitle, Icon, Risk } from './state.ts'
 import { Time } from './time.ts'
-import { visible, Words } from './words.ts'
+import { visible } from '../../policy/readers/look-alikes.ts'
+import { Words } from './words.ts'
 
 /**
  * The rows and the comment that the page shows again, because some decisions of the previous form were not accepted.

@@ -5,7 +5,8 @@ import { placesOf } from '../home.ts'
 import type { Page, Person } from '../visit.ts'
 import { OrganizationName } from './organization.ts'
 import { Icon } from './state.ts'
-import { visible, Words } from './words.ts'
+import { visible } from '../../policy/readers/look-alikes.ts'
+import { Words } from './words.ts'
 
 export interface Frame {
   readonly person: Person | null

@@ -1,6 +1,6 @@
 import { h, type ComponentChild } from 'preact'
 import type { Json, JsonObject } from '../../policy/types.ts'
-import { LongText, mostShown, Words } from './words.ts'
+import { LongText, mostShown, Words, type LongKind } from './words.ts'
 
 /*
  * Shows values so that people can read them easily. A person who approves must not miss a part of a value. So a value
@@ -25,6 +25,9 @@ const mostOfShort = 500_000
 
 /** A name with more characters is shown like a text: folded if it is long, and cut if there is no room. */
 const mostOfName = 300
+
+/** Parameters of agents' tools that a shell or another program runs. */
+const commands: ReadonlySet<string> = new Set(['command', 'cmd', 'script', 'code'])
 
 /** Returns the length that decides whether a value fits on a page. */
 export const lengthOf = (value: Json): number => JSON.stringify(value, null, 2).length
@@ -63,15 +66,15 @@ const remainingFor = (value: Json): Remaining => ({
       : { short: mostOfShort, long: mostShown },
 })
 
-function textIn({ characters }: Remaining, text: string, isCommand = false): ComponentChild {
+function textIn({ characters }: Remaining, text: string, textKind: LongKind = 'text'): ComponentChild {
   const kind = text.length <= shortText ? 'short' : 'long'
   const most = Math.min(text.length, characters[kind])
   characters[kind] -= most
-  return h(LongText, { text, most, isCommand })
+  return h(LongText, { text, most, kind: textKind })
 }
 
 const jsonIn = (remaining: Remaining, value: Json): ComponentChild =>
-  textIn(remaining, JSON.stringify(value, null, 2))
+  textIn(remaining, JSON.stringify(value, null, 2), 'json')
 
 function fields(values: JsonObject, depth: number, remaining: Remaining, beside?: Beside): ComponentChild {
   const entries = Object.entries(values)
@@ -84,7 +87,7 @@ function fields(values: JsonObject, depth: number, remaining: Remaining, beside?
       shown.map(([name, value]) =>
         h('div', { class: 'field' }, [
           h('dt', null, [nameIn(remaining, name), beside === undefined ? null : [' ', beside(name)]]),
-          h('dd', null, valueAt(value, depth + 1, remaining, name === 'command')),
+          h('dd', null, valueAt(value, depth + 1, remaining, name)),
         ]),
       ),
     ),
@@ -120,10 +123,12 @@ const restOf = (remaining: Remaining, count: number, value: Json): ComponentChil
     jsonIn(remaining, value),
   ])
 
-function valueAt(value: Json, depth: number, remaining: Remaining, isCommand = false): ComponentChild {
+function valueAt(value: Json, depth: number, remaining: Remaining, name = ''): ComponentChild {
   remaining.values -= 1
   if (typeof value === 'string')
-    return value === '' ? h('span', { class: 'quiet' }, 'empty text') : textIn(remaining, value, isCommand)
+    return value === ''
+      ? h('span', { class: 'quiet' }, 'empty text')
+      : textIn(remaining, value, commands.has(name) ? 'command' : 'text')
   if (value === null) return h('span', { class: 'quiet' }, 'null')
   if (typeof value !== 'object') return h('code', null, String(value))
   if (depth > deepest || remaining.values <= 0) return jsonIn(remaining, value)

@@ -47,6 +47,7 @@ import { backtests } from './0070-backtests.ts'
 import { bodies } from './0079-bodies.ts'
 import { checkpointFolders } from './0071-checkpoint-folders.ts'
 import { foldersOfCalls } from './0074-folders-of-calls.ts'
+import { strangers } from './0078-strangers.ts'
 
 /**
  * All migrations, in the order in which they run. A migration is never undone, and a released migration is never
@@ -101,5 +102,6 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0070-backtests', sql: backtests },
   { name: '0071-checkpoint-folders', sql: checkpointFolders },
   { name: '0074-folders-of-calls', sql: foldersOfCalls },
+  { name: '0078-strangers', sql: strangers },
   { name: '0079-bodies', sql: bodies },
 ]

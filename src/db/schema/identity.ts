@@ -36,6 +36,8 @@ export interface UsersTable {
   email_verified: Generated<boolean>
   image: Generated<string | null>
   two_factor_enabled: Generated<boolean>
+  /** Whether the person could sign up only because of an invitation. */
+  invited: Generated<boolean>
   created_at: Generated<Date>
   updated_at: Generated<Date>
 }
@@ -60,6 +62,8 @@ export interface InvitationsTable {
   invited_by: string
   /** When the service mailed the link; null if a person hands over the link instead. */
   mailed_at: Date | null
+  /** Whether the invited person shared no organization with the inviter. */
+  to_stranger: Generated<boolean>
   created_at: Generated<Date>
   expires_at: Date
   accepted_at: Date | null

@@ -6,11 +6,14 @@ import type { LimitName } from '../../contract/plan-limits.ts'
 
 /** A limit that would be exceeded. `limit` is the name of the limit, and `value` is its present value. */
 export interface Exceeded {
-  readonly limit: LimitName
+  readonly limit: LimitName | PersonLimit
   readonly value: number
   /** Seconds after which the caller may try again. */
   readonly retryAfter: number
 }
+
+/** A limit of the installation for each person. Only its operator can raise it. */
+type PersonLimit = 'strangers_invited_per_day'
 
 export interface RunCapacity {
   /**
@@ -33,7 +36,7 @@ export interface RunCapacity {
  */
 const untilSlotSeconds = 10
 
-const words: Readonly<Partial<Record<LimitName, string>>> = {
+const words: Readonly<Partial<Record<Exceeded['limit'], string>>> = {
   workflow_runs_per_hour: 'runs an hour',
   queued_executions: 'waiting runs',
   monthly_spend: 'units of spend a month',
@@ -44,7 +47,7 @@ const words: Readonly<Partial<Record<LimitName, string>>> = {
 }
 
 /** Says what people can do to get below a limit again. For these limits, waiting is not the answer. */
-const remedies: Readonly<Partial<Record<LimitName, string>>> = {
+const remedies: Readonly<Partial<Record<Exceeded['limit'], string>>> = {
   memory_mb: 'delete values',
   storage_mb: 'delete files or memory values',
   pending_approvals: 'decide or cancel some of them',
@@ -53,10 +56,13 @@ const remedies: Readonly<Partial<Record<LimitName, string>>> = {
 
 /** Returns the error for the caller. The details of the error contain the limit's name and value. */
 export function quotaExceeded({ limit, value, retryAfter }: Exceeded): DomainError {
-  const message = `the organization is at its limit of ${value} ${words[limit] ?? ''}`.trimEnd()
+  const message =
+    limit === 'strangers_invited_per_day'
+      ? `you have invited ${value} people in a day who share no organization with you: try again later, or ask the operator of this installation to raise \`${limit.toUpperCase()}\``
+      : `${`the organization is at its limit of ${value} ${words[limit] ?? ''}`.trimEnd()}: ${remedies[limit] ?? 'try again later'}, or ask an owner to raise \`${limit}\``
   return new DomainError(
     'quota_exceeded',
-    `${message}: ${remedies[limit] ?? 'try again later'}, or ask an owner to raise \`${limit}\``,
+    message,
     [{ path: limit, message: `the limit is ${value}` }],
     retryAfter,
   )

@@ -1,50 +1,45 @@
 import { accountPath } from '../../contract/pages.ts'
-import { inOneLine } from '../../policy/text.ts'
 import type { VoteSettings } from '../approvals/requirement.ts'
+import { MailText, mailText, type MailSubject, type ServiceMail } from '../service-mail.ts'
 import { votesOf } from './recipients.ts'
 import type { Subject } from './subjects.ts'
 
-/** The subject and the text of a mail, without its recipient. */
-export interface ServiceText {
-  readonly subject: string
-  readonly text: string
-}
-
 /**
- * Makes a mail about an approval or call that waits for a person. The mail never contains a parameter of a call.
- * `count` is the number of items that the mail is about. If it is more than 1, the link leads to the run of the items.
- * Each name is shortened to one line. So a name cannot look like another line of the mail or like a mail header.
+ * Makes a mail about an approval or call that waits for a person, without its recipient. The mail never contains a
+ * parameter of a call. `count` is the number of items that the mail is about. If it is more than 1, the link leads to
+ * the run of the items.
  */
-export function mailAbout(subject: Subject, { count, isReminder, base, settings }: MailOptions): ServiceText {
-  const isUnknown = subject.kind === 'call'
-  const what = isUnknown ? 'A call’s outcome is unknown' : 'Something waits for your decision'
+export function mailAbout(
+  subject: Subject,
+  { count, isReminder, base, settings }: MailOptions,
+): Omit<ServiceMail, 'to'> {
   const lines = [
-    firstLine(subject, isReminder),
-    '',
     ...named('Tool', subject.tool),
     ...named('Step', subject.stepId),
     ...named('Workflow', subject.workflowName),
     ...named('Agent', subject.agentName),
     ...named('Rule', subject.ruleName),
-    ...named('Why', subject.asks === 'run' ? whyRun : null),
+    ...(subject.asks === 'run' ? [whyRun] : []),
     ...named('Labels', subject.labels.slice(0, 20).join(', ') || null),
-    ...named('Risk', subject.risk.level),
-    ...subject.risk.reasons.slice(0, mostReasons).map((reason) => `- ${short(reason, 200)}`),
-    ...named('Asked by', subject.requesterEmail),
-    ...named('Votes', votesLine(subject, settings)),
-    ...named('Expires', subject.expiresAt?.toISOString() ?? null),
-    ...(count > 1
-      ? [count === 2 ? '1 more of this step waits too.' : `${count - 1} more of this step wait too.`]
-      : []),
-    '',
-    `${base}${count > 1 ? `/console/runs/${subject.runId}` : subject.path}`,
-    '',
-    'Sign in to see what would be sent. You can change or turn off these mails on your account’s page:',
-    `${base}${accountPath}`,
-    '',
+    mailText`Risk: ${MailText.sentence(subject.risk.level)}`,
+    ...subject.risk.reasons.slice(0, mostReasons).map((reason) => mailText`- ${MailText.sentence(reason)}`),
+    mailText`Asked by: ${MailText.address(subject.requesterEmail)}`,
+    ...votesLine(subject, settings),
+    ...(subject.expiresAt === null ? [] : [mailText`Expires: ${MailText.time(subject.expiresAt)}`]),
+    ...moreItems(count),
   ]
-  const tool = subject.tool === null ? '' : `: ${short(subject.tool, 80)}`
-  return { subject: `${isReminder ? 'Reminder: ' : ''}${what}${tool}`, text: lines.join('\n') }
+  return {
+    subject: subjects[subject.kind][isReminder ? 'reminder' : 'first'],
+    text: mailText`${firstLine(subject, isReminder)}
+
+${lines}
+
+${MailText.link(base, count > 1 ? `/console/runs/${subject.runId}` : subject.path)}
+
+Sign in to see what would be sent. You can change or turn off these mails on your account’s page:
+${MailText.link(base, accountPath)}
+`,
+  }
 }
 
 interface MailOptions {
@@ -55,26 +50,41 @@ interface MailOptions {
   readonly settings: VoteSettings
 }
 
+const subjects: Readonly<Record<Subject['kind'], Readonly<Record<'first' | 'reminder', MailSubject>>>> = {
+  approval: {
+    first: 'Something waits for your decision',
+    reminder: 'Reminder: Something waits for your decision',
+  },
+  call: { first: 'A call’s outcome is unknown', reminder: 'Reminder: A call’s outcome is unknown' },
+}
+
 const mostReasons = 10
-const whyRun = 'the settings of the organization hold a run like this before it starts'
+const whyRun = mailText`Why: the settings of the organization hold a run like this before it starts`
 
-function firstLine({ kind, asks }: Subject, isReminder: boolean): string {
-  if (kind === 'call') return 'Nobody can know whether this call took effect. Please say what became of it.'
-  const what = asks === 'run' ? 'A whole run' : 'This'
+function firstLine({ kind, asks }: Subject, isReminder: boolean): MailText {
+  if (kind === 'call')
+    return mailText`Nobody can know whether this call took effect. Please say what became of it.`
+  const what = asks === 'run' ? mailText`A whole run` : mailText`This`
   return isReminder
-    ? `${what} still waits for your decision, and expires soon.`
-    : `${what} waits for your decision.`
+    ? mailText`${what} still waits for your decision, and expires soon.`
+    : mailText`${what} waits for your decision.`
 }
 
-function votesLine(subject: Subject, settings: VoteSettings): string | null {
+function votesLine(subject: Subject, settings: VoteSettings): MailText[] {
   const { given, needed } = votesOf(subject, settings)
-  return needed < 2 ? null : `${given} of ${needed} given`
+  return needed < 2 ? [] : [mailText`Votes: ${given} of ${needed} given`]
 }
 
-const named = (name: string, value: string | null): string[] =>
-  value === null ? [] : [`${name}: ${short(value, 200)}`]
-
-function short(text: string, most: number): string {
-  const line = inOneLine(text)
-  return line.length <= most ? line : `${line.slice(0, most - 1).toWellFormed()}…`
+function moreItems(count: number): MailText[] {
+  if (count < 2) return []
+  return [
+    count === 2
+      ? mailText`1 more of this step waits too.`
+      : mailText`${count - 1} more of this step wait too.`,
+  ]
 }
+
+const named = (name: NameOfLine, value: string | null): MailText[] =>
+  value === null ? [] : [mailText`${MailText.sentence(name)}: ${value}`]
+
+type NameOfLine = 'Tool' | 'Step' | 'Workflow' | 'Agent' | 'Rule' | 'Labels'

@@ -6,7 +6,8 @@ import { readSettings } from '../../policy/settings.ts'
 import { atCommitPoint } from '../audit/commit-points.ts'
 import { publicBase, type Config } from '../../shared/config.ts'
 import type { SparseLog } from '../../shared/sparse-log.ts'
-import { mailAbout, type ServiceText } from './mail-text.ts'
+import type { ServiceMail } from '../service-mail.ts'
+import { mailAbout } from './mail-text.ts'
 import { canDecide } from './recipients.ts'
 import { readReaders } from './plan-mail.ts'
 import { readApprovalSubjects, readCallSubjects, type Subject } from './subjects.ts'
@@ -15,10 +16,7 @@ import { readApprovalSubjects, readCallSubjects, type Subject } from './subjects
  * Sends one mail. Awaits `beforeDot` before it sends the final dot of SMTP, because the mail may arrive as soon as the
  * dot is sent. Resolves only if the mail server has certainly accepted the mail, and rejects otherwise.
  */
-export type SendReminder = (
-  mail: ServiceText & { readonly to: string },
-  beforeDot: () => Promise<void>,
-) => Promise<unknown>
+export type SendReminder = (mail: ServiceMail, beforeDot: () => Promise<void>) => Promise<unknown>
 
 interface Sending {
   readonly config: Config

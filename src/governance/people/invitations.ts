@@ -14,6 +14,7 @@ import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
 import { addressNotProven, requireProvenCaller } from '../access/address-proof.ts'
 import { requireRole, requireStillValid, roleUnderLock, runAs, type Acting } from '../access/recheck.ts'
 import { growAs } from '../limits/storage.ts'
+import { requireMayInviteStrangers, sharesNoOrganization, strangersOver } from './strangers.ts'
 
 /**
  * An invitation in the API's answers. It never contains the token, because the database stores only a hash of the
@@ -37,7 +38,11 @@ export interface InvitationView {
  * - Throws `insufficient_role` if the caller is not an owner.
  * - Throws `conflict` if the organization is personal, if the person is already a member, or if the caller's own
  *   address is not confirmed.
- * - Throws `quota_exceeded` if the caller's invitations have caused too many mails.
+ * - Throws `conflict` if the person is a stranger, and the caller may not invite strangers.
+ * - Throws `quota_exceeded` if the caller's invitations have caused too many mails, or if the caller has invited too many
+ *   strangers in a day.
+ *
+ * `organization_name` is null if the mail must not say the name.
  */
 export async function invite(
   context: Acting,
@@ -49,11 +54,13 @@ export async function invite(
     readonly mailed: boolean
   },
   once: Once | null = null,
-): Promise<InvitationView & { readonly token: string; readonly organization_name: string }> {
+): Promise<InvitationView & { readonly token: string; readonly organization_name: string | null }> {
   const token = randomBytes(32).toString('base64url')
   const email = input.email.toLowerCase()
+  const { invitationsNameOrganizations: mayName } = context.config.people
   return growAs(context, caller, 'org.change', {
     action: 'invite',
+    exceeded: (tx) => strangersOver(tx, caller, email, context.config.people.strangersPerDay),
     async work(tx, now) {
       const present = await now()
       requireRole(present.role, 'owner')
@@ -61,6 +68,8 @@ export async function invite(
       await requireProvenCaller(tx, present)
       const name = await requireShared(tx)
       await requireNoMember(tx, email)
+      const isStranger = await sharesNoOrganization(tx, caller, email)
+      if (isStranger) await requireMayInviteStrangers(tx, caller, context.config.people)
       if (input.mailed) await requireMailsLeft(tx, caller, email)
       await tx.trx
         .updateTable('invitations')
@@ -79,6 +88,7 @@ export async function invite(
         token_hash: sha256(token),
         invited_by: caller.userId,
         mailed_at: input.mailed ? tx.now : null,
+        to_stranger: isStranger,
         created_at: tx.now,
         expires_at: new Date(tx.now.getTime() + input.seconds * 1_000),
         accepted_at: null,
@@ -87,7 +97,11 @@ export async function invite(
       }
       await tx.trx.insertInto('invitations').values(row).execute()
       appendInvitationEvent(tx, caller, 'member.invited', row)
-      const made = { ...invitationView(row, tx.now), token, organization_name: name }
+      const made = {
+        ...invitationView(row, tx.now),
+        token,
+        organization_name: isStranger && !mayName ? null : name,
+      }
       await once?.markActed(tx.trx, made)
       return made
     },

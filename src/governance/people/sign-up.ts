@@ -1,5 +1,6 @@
 import { isInvitedByOwner } from '../../db/queries/people/is-invited.ts'
 import type { Db } from '../../db/schema/index.ts'
+import type { Config } from '../../shared/config.ts'
 import { isOfDomain, type SignUp } from '../../shared/sign-up-setting.ts'
 
 /**
@@ -7,10 +8,14 @@ import { isOfDomain, type SignUp } from '../../shared/sign-up-setting.ts'
  * address. So if only some addresses may sign up, the person must confirm the address before the first sign-in
  * (`mustConfirmFirst`).
  */
-export async function maySignUp(db: Db, signUp: SignUp, email: string): Promise<boolean> {
+export async function maySignUp(
+  db: Db,
+  { signUp, invitedMayInvite }: Config['people'],
+  email: string,
+): Promise<boolean> {
   if (signUp.mode === 'open') return true
   if (signUp.mode === 'domain') return isOfDomain(email, signUp.domains)
-  return signUp.mode === 'invited' && (await isInvited(db, email))
+  return signUp.mode === 'invited' && (await isInvited(db, email, invitedMayInvite))
 }
 
 /** Whether people must confirm their address before they sign in. Is true unless everybody may create an account. */
@@ -26,8 +31,8 @@ export function refusedToAll(signUp: SignUp, email: string): string | null {
   return `accounts are for addresses of ${signUp.domains.map((domain) => `\`${domain}\``).join(', ')}: use such a one`
 }
 
-/** Whether the address has an open invitation from a person who is still an owner. */
-async function isInvited(db: Db, email: string): Promise<boolean> {
-  const { rows } = await isInvitedByOwner(email.toLowerCase()).execute(db)
+/** Whether the address has an open invitation from a person who is still an owner and may invite strangers. */
+async function isInvited(db: Db, email: string, byInvited: boolean): Promise<boolean> {
+  const { rows } = await isInvitedByOwner(email.toLowerCase(), byInvited).execute(db)
   return rows[0]?.invited === true
 }

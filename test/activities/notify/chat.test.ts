@@ -206,7 +206,7 @@ describe('a message', () => {
     for (const text of await copies(id)) {
       expect(text.split('\n')).toHaveLength(6)
       expect(text).toContain(
-        'Rule: `*x* &lt;!channel&gt; ˋyˋ &lt;https://evil.test|here&gt; :flag-de: 🇩🇪 &amp; z *Approved* by everybody`',
+        'Rule: `*x* &lt;!channel&gt; ˋyˋ &lt;https://evil.test|here&gt;U+202EU+200F :flag-de: 🇩🇪 &amp; z *Approved* by everybody`',
       )
       expect(text).not.toMatch(/[\u202e\u200f]/)
       expect(text.length).toBeLessThan(1_000)

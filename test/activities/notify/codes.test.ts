@@ -83,5 +83,5 @@ test('the names of strangers stay one line of text', async () => {
   await home.settle()
   const text = (await texts()).at(-1) ?? ''
   expect(text.split('\n')).toHaveLength(4)
-  expect(text).toContain('in `ˋ*x* &lt;!channel&gt; *Linked* &lt;https://evil.test|here&gt;` says so')
+  expect(text).toContain('in `ˋ*x* &lt;!channel&gt; *Linked* &lt;https://evil.test|here&gt;U+202E` says so')
 })

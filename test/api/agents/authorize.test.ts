@@ -119,9 +119,9 @@ describe('a command', () => {
   test('a protocol tool is judged by the words of its name', async () => {
     const agent = world.agent()
     expect((await agent.ask('mcp__tracker__create_issue')).decision).toBe('deny')
-    for (const name of ['mcp_tracker_create_issue', 'MCP:send_mail', 'MCP__mail__send'])
+    for (const name of ['mcp_tracker_create_issue', 'MCP_send_mail', 'MCP__mail__send'])
       expect([name, (await agent.ask(name)).side_effect]).toEqual([name, 'egress'])
-    for (const name of ['mcp_tracker_get_issue', 'MCP:get_mail', 'mcp_', 'recreate'])
+    for (const name of ['mcp_tracker_get_issue', 'MCP_get_mail', 'mcp_', 'recreate'])
       expect([name, (await agent.ask(name)).side_effect]).toEqual([name, 'write'])
     expect((await agent.ask('mcp__tracker__get_issue')).side_effect).toBe('read')
     expect((await agent.ask('mcp__browser__fetch')).labels).toEqual(['internal'])

@@ -85,6 +85,10 @@ describe('a person who may not ask gets a denial, not an error', () => {
       'Ｂａｓｈ',
       '\u202ehsaB',
       'Bash\u2028',
+      'Please sign in again',
+      'http://evil.example/login',
+      'Bash\u00a0x',
+      'x`y',
     ].map((tool_name): [string, unknown] => [
       `a name that only looks like another: ${JSON.stringify(tool_name)}`,
       { agent: { name: 'a', kind: 'b' }, session_id: 's', tool_name, tool_input: {} },
@@ -108,6 +112,11 @@ describe('a person who may not ask gets a denial, not an error', () => {
       '`agent` is missing; `session_id` is missing; `tool_name` is missing; `tool_input` is missing',
     ],
     ['null', 'null', 'must be an object, not null'],
+    [
+      'a name with a blank',
+      '{"agent":{"name":"a","kind":"b"},"session_id":"s","tool_name":"sign in","tool_input":{}}',
+      '`tool_name` must be a plain name without white space, `:`',
+    ],
     ['more than eight flaws', '{"a":1,"b":1,"c":1,"d":1,"e":1,"session_id":1}', '(and 1 more)'],
   ])('an unreadable question is told every field to change: %s', async (_, body, words) => {
     const answer = await server.call(world.member.key, 'POST', '/authorize', body)

@@ -65,7 +65,7 @@ test('a mail leaves after the delay, once for each person who can decide, withou
   const mails = arrived()
   expect(mails.map(({ recipients }) => recipients[0])).toEqual(deciders())
   for (const mail of mails) {
-    expect(mail.subject).toBe('Something waits for your decision: mail_send')
+    expect(mail.subject).toBe('Something waits for your decision')
     const text = mail.raw.replaceAll(/=\r?\n/g, '')
     expect(text).toContain(`/console/approvals/${id}`)
     expect(text).toMatch(/^Risk: high\r\n- delivers content to people or places\r$/m)
@@ -135,7 +135,7 @@ test('a reminder follows before the expiry, and only while it waits', async () =
   await pass(2_200)
   await send()
   const reminders = arrived()
-  expect(reminders.map(({ subject }) => subject)).toEqual(Array(3).fill('Reminder: Something waits for your decision: mail_send')) // prettier-ignore
+  expect(reminders.map(({ subject }) => subject)).toEqual(Array(3).fill('Reminder: Something waits for your decision')) // prettier-ignore
   await pass(100)
   await plan()
   await send()
@@ -152,9 +152,7 @@ test('a person whose delay is longer than the approval waits gets the reminder a
     await pass(2_800)
     await send()
     const mine = arrived().filter(({ recipients }) => recipients[0] === addressOf('admin'))
-    expect(mine.map(({ subject }) => subject)).toEqual([
-      'Reminder: Something waits for your decision: mail_send',
-    ])
+    expect(mine.map(({ subject }) => subject)).toEqual(['Reminder: Something waits for your decision'])
     const planned = await rows()
     expect(planned.filter(({ event }) => event === 'approval.created')).toHaveLength(2)
     await engine.vote(id, 'approver', 'reject')

@@ -1,0 +1,114 @@
+import { parse } from 'tldts'
+import { shortWords } from '../policy/readers/look-alikes.ts'
+
+/*
+ * Mails that the service itself writes. They say our sentences. What people and agents have chosen, such as names,
+ * stands between quotes, and no mail program makes a link of it (docs/decisions/0271).
+ */
+
+/** A plain text mail to one recipient. */
+export interface ServiceMail {
+  readonly to: string
+  readonly subject: MailSubject
+  readonly text: MailText
+}
+
+/** Every subject of a mail. There is no other, so no subject contains a word of others. */
+export type MailSubject =
+  | 'Confirm your address'
+  | 'You already have an account'
+  | 'A new password'
+  | 'An invitation to Countersign'
+  | 'Something waits for your decision'
+  | 'Reminder: Something waits for your decision'
+  | 'A call’s outcome is unknown'
+  | 'Reminder: A call’s outcome is unknown'
+
+/** Sends a mail of the service itself. Resolves once the mail server has accepted it. */
+export type SendMail = (mail: ServiceMail) => Promise<void>
+
+/** The text of a mail, or a part of it. Only the functions of this file make one, so it is always safe to send. */
+export class MailText {
+  readonly plain: string
+  private constructor(plain: string) {
+    this.plain = plain
+  }
+
+  /**
+   * Makes a text from a template: mailText`Workflow: ${name}`. The template is our own sentence. A value that is a text
+   * is quoted. A list becomes one line for each of its texts.
+   */
+  static of(
+    sentence: TemplateStringsArray,
+    ...values: readonly (string | number | MailText | readonly MailText[])[]
+  ): MailText {
+    return new MailText(String.raw({ raw: sentence }, ...values.map(shownIn)))
+  }
+
+  /** A link to a page of this service. `base` is its public address. */
+  static link(base: string, path: string): MailText {
+    return new MailText(`${base}${path}`)
+  }
+
+  static time(at: Date): MailText {
+    return new MailText(at.toISOString())
+  }
+
+  /**
+   * A confirmed address. It stands there as it is, so that the reader can compare it and answer. An address is quoted
+   * if a mail program could take its first part for a link.
+   */
+  static address(email: string): MailText {
+    const [, local = ''] = plainAddress.exec(email) ?? []
+    const isPlain = local !== '' && !/^www\./i.test(local) && parse(local).isIcann !== true
+    return new MailText(isPlain ? email : quoted(email))
+  }
+
+  /** A sentence of ours that names something of others in backticks. */
+  static sentence(text: string): MailText {
+    return new MailText(withoutLinks(shortWords(text, mostOfName)))
+  }
+}
+
+export const mailText = MailText.of
+
+const plainAddress =
+  /^((?=.{1,64}@)[a-z0-9_+-]+(?:\.[a-z0-9_+-]+)*)@(?=.{1,253}$)[a-z0-9-]+(?:\.[a-z0-9-]+)+$/i
+
+const mostOfName = 200
+
+function shownIn(value: string | number | MailText | readonly MailText[]): string {
+  if (typeof value === 'string') return quoted(value)
+  if (typeof value === 'number') return `${value}`
+  return value instanceof MailText ? value.plain : value.map(({ plain }) => plain).join('\n')
+}
+
+/** Every kind of double quote. Without them, a name cannot end its own quotes. */
+const doubleQuotes = /["“”„‟″‶❝❞〝〞〟＂]/gu
+
+const quoted = (text: string): string =>
+  `“${withoutLinks(shortWords(text, mostOfName)).replaceAll(doubleQuotes, "'")}”`
+
+/** Digits that a telephone would offer to call. */
+const phoneNumber = /\p{Nd}(?:[\s()./\u2010-\u2015-]{0,3}\p{Nd}){6,}/gu
+const isoDate = /^\d{4}-\d\d-\d\d$/
+
+/**
+ * Puts brackets around the signs from which mail programs make links, as in `example[.]org`: dots, colons, `@`, and
+ * pairs of slashes. The look-alikes of these signs count too. Brackets are used because some programs ignore invisible
+ * characters.
+ */
+function withoutLinks(text: string): string {
+  return text
+    .replaceAll(phoneNumber, (found) =>
+      isoDate.test(found)
+        ? found
+        : found.replaceAll(/\P{Nd}+/gu, '[$&]').replaceAll(/\p{Nd}{3}(?=\p{Nd})/gu, '$&[]'),
+    )
+    .replaceAll(/[.。．｡․﹒](?=[^\s\]])/gu, '[.]')
+    .replaceAll(/[:：﹕꞉∶](?=\S)/gu, '[:]')
+    .replaceAll(/[@＠﹫]/gu, '[@]')
+    .replaceAll(/[/\\]{2,}/g, '[$&]')
+    .replaceAll('<', '‹')
+    .replaceAll('>', '›')
+}
