@@ -44,6 +44,7 @@ import { listsOfMessages } from './0063-lists-of-messages.ts'
 import { slackClaims } from './0068-slack-claims.ts'
 import { changedPasswords } from './0069-changed-passwords.ts'
 import { backtests } from './0070-backtests.ts'
+import { authors } from './0076-authors.ts'
 import { checkpointFolders } from './0071-checkpoint-folders.ts'
 
 /**
@@ -98,4 +99,5 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0069-changed-passwords', sql: changedPasswords },
   { name: '0070-backtests', sql: backtests },
   { name: '0071-checkpoint-folders', sql: checkpointFolders },
+  { name: '0076-authors', sql: authors },
 ]
