@@ -53,7 +53,7 @@ const governanceFolders = {
   'runs/read': ['sealing', 'approvals', 'runs/values'],
   'runs/start': ['sealing', 'audit', 'access', 'limits', 'tools', 'approvals', 'files', 'runs'],
   agents: ['sealing', 'audit', 'access', 'limits', 'approvals', 'runs/read'],
-  workflows: ['audit', 'access', 'limits', 'tools'],
+  workflows: ['audit', 'access', 'limits', 'tools', 'runs/values'],
   rules: ['audit', 'access', 'limits', 'agents'],
   backtests: ['sealing', 'audit', 'access', 'limits', 'runs/values', 'approvals', 'agents', 'rules'],
   people: ['audit', 'access', 'limits', 'tools', 'agents', 'connections', 'notifications'],

@@ -23,6 +23,7 @@ export const runFields = [
   'finished_at',
   'data_removed_at',
   'duration_ms',
+  'changed_since_your_last_run',
 ] as const
 
 export type RunShown = Pick<

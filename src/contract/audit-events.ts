@@ -15,7 +15,10 @@ export const auditEvents = {
     when: 'A version of a workflow is saved and becomes the current one.',
     metadata: { version: number, definition_hash: text, rolled_back_from: number, rolled_back_to: number },
   },
-  'workflow.updated': { when: 'The name or description of a workflow changes.', metadata: {} },
+  'workflow.updated': {
+    when: 'The name, description or protection of a workflow changes.',
+    metadata: { protected: flag },
+  },
   'workflow.deleted': { when: 'A workflow is deleted.', metadata: {} },
   'workflow.execute': {
     when: 'A run is accepted (action `execute`), and it ends (action `finish`).',

@@ -46,8 +46,8 @@ export interface StepAnalysis extends Pick<PlanStep, 'tool' | 'sideEffect'> {
   /** Bounds of the labels that the step's inputs may have when the run starts, e.g. for the risk of the run. */
   readonly start: StartLabels
   /**
-   * Why tool policies deny a call of the step, or may deny one. Is null if they certainly deny no call. The requester's
-   * role counts.
+   * Why tool policies deny a call of the step, or may deny one. Is null if they certainly deny no call. The roles of
+   * the requester and of the step's authors count.
    */
   readonly blocked: (Blocked & { readonly certainty: Certainty }) | null
   /** The explanations of plan-because.ts need this. */
@@ -166,7 +166,10 @@ function deniedBy(denied: StepAnalysis, policy: CompiledPolicy, plan: Plan): Pla
  * Returns why tool policies refuse a call of the requester. Returns null if they do not. `budget` is the budget of the
  * whole plan.
  */
-export type Refuses = (call: Omit<CallOfTool, 'role'>, budget: Budget) => Refusal | null
+export type Refuses = (
+  call: Omit<CallOfTool, 'role' | 'authorRoles'> & { readonly stepId: string },
+  budget: Budget,
+) => Refusal | null
 
 interface Bounds {
   definite: Verdict
@@ -212,13 +215,13 @@ function analyzeStep(
  * deny. Rules are evaluated only for the calls in `open`.
  */
 function refusalsOf(
-  { tool, sideEffect }: PlanStep,
+  { id: stepId, tool, sideEffect }: PlanStep,
   calls: readonly PlannedCall[],
   refuses: Refuses,
 ): { blocked: StepAnalysis['blocked']; open: readonly PlannedCall[] } {
   let blocked: StepAnalysis['blocked'] = null
   const open = calls.filter(({ occurs, given, subject }) => {
-    const refusal = refuses({ tool, sideEffect, params: given }, subject.budget)
+    const refusal = refuses({ stepId, tool, sideEffect, params: given }, subject.budget)
     if (refusal === null) return true
     const { reason, explanation, isCertain } = refusal
     const certainty = isCertain && occurs === yes ? 'definite' : 'possible'

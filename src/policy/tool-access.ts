@@ -39,6 +39,8 @@ export interface Blocked {
 export interface CallOfTool {
   readonly tool: string
   readonly role: Role
+  /** The roles of the people who wrote the step of a workflow. Their policies restrict the call too. */
+  readonly authorRoles?: readonly Role[] | undefined
   readonly sideEffect: SideEffect
   /** null for the call of an agent: limits on parameters do not apply to it. */
   readonly params: Partial | null
@@ -62,20 +64,20 @@ export interface ToolAccess {
    */
   refusal(call: CallOfTool, budget?: Budget): Refusal | null
   /**
-   * Returns the maximum size of the tool's output in KiB. Returns null if no policy sets a maximum. If `role` is
-   * undefined, only the organization's policy counts.
+   * Returns the maximum size of the tool's output in KiB. Returns null if neither the organization's policy nor a policy
+   * of these roles sets a maximum.
    */
-  largestOutput(tool: string, role: Role | undefined): number | null
+  largestOutput(tool: string, roles: readonly Role[]): number | null
   /**
    * Returns who may read the document or folder that the call writes to: one list of domains for each policy that
    * limits this. Every reader must belong to a domain of each list. Only the tool's service knows the readers.
    */
-  audience(tool: string, role: Role): Audience
+  audience(tool: string, roles: readonly Role[]): Audience
 }
 
 /**
- * Combines the organization's policy for a tool with the policy for the caller's role. A role's policy adds limits and
- * removes none. A block or `read_only` in either policy applies. A value must be in the lists of both policies.
+ * Combines the organization's policy for a tool with the policies for the roles of the caller and of the step's authors
+ * (docs/decisions/0266). A role's policy adds limits and removes none. A block or `read_only` in either policy applies. A value must be in the lists of both policies.
  * The smaller of two numbers applies (docs/decisions/0091). A block or `read_only` of `Bash` also applies to every other
  * tool that gives commands to a shell (docs/decisions/0244).
  * @param limitedBy the limits that a tool supports, from the catalogue
@@ -92,51 +94,73 @@ export function compileToolAccess(
     ]),
   )
   const overridden = new Map(overrides.map((each) => [key(each.toolName, each.role), each.allowed]))
+  const refusalOf = ({ tool, role, sideEffect, params }: CallOfTool, budget: Budget): Refusal | null => {
+    const names = restrictingNames(tool)
+    const first = (find: (name: string) => Refusal | null): Refusal | null => firstOf(names, find)
+    const organization = byKey.get(key(tool, null))
+    const ofRole = byKey.get(key(tool, role))
+    const override = overridden.get(key(tool, role))
+    const isBlockedFor = (name: string): boolean =>
+      overridden.get(key(name, role)) === false || byKey.get(key(name, role))?.allowed === false
+    const block =
+      first((name) => (byKey.get(key(name, null))?.allowed === false ? blocked(tool, name, null) : null)) ??
+      first((name) => (isBlockedFor(name) ? blocked(tool, name, role) : null))
+    if (block !== null) return block
+    const isAllowed = organization?.allowed === true || ofRole?.allowed === true || override === true
+    if (fallback === 'deny' && !isAllowed) return unlisted(tool)
+    const isReadOnly = (of: Role | null) =>
+      first((name) =>
+        byKey.get(key(name, of))?.restrictions.read_only === true
+          ? readOnly(tool, name, of, sideEffect)
+          : null,
+      )
+    const change = sideEffect === 'read' ? null : (isReadOnly(null) ?? isReadOnly(role))
+    if (change !== null) return change
+    if (params === null) return null
+    const ofBoth: readonly [Role | null, LimitCheck | undefined][] = [
+      [null, organization?.check],
+      [role, ofRole?.check],
+    ]
+    return beyondEither(tool, params, budget, ofBoth)
+  }
   return {
-    refusal({ tool, role, sideEffect, params }, budget) {
-      const names = restrictingNames(tool)
-      const first = (find: (name: string) => Refusal | null): Refusal | null => firstOf(names, find)
-      const organization = byKey.get(key(tool, null))
-      const ofRole = byKey.get(key(tool, role))
-      const override = overridden.get(key(tool, role))
-      const isBlockedFor = (name: string): boolean =>
-        overridden.get(key(name, role)) === false || byKey.get(key(name, role))?.allowed === false
-      const block =
-        first((name) => (byKey.get(key(name, null))?.allowed === false ? blocked(tool, name, null) : null)) ??
-        first((name) => (isBlockedFor(name) ? blocked(tool, name, role) : null))
-      if (block !== null) return block
-      const isAllowed = organization?.allowed === true || ofRole?.allowed === true || override === true
-      if (fallback === 'deny' && !isAllowed) return unlisted(tool)
-      const isReadOnly = (of: Role | null) =>
-        first((name) =>
-          byKey.get(key(name, of))?.restrictions.read_only === true
-            ? readOnly(tool, name, of, sideEffect)
-            : null,
-        )
-      const change = sideEffect === 'read' ? null : (isReadOnly(null) ?? isReadOnly(role))
-      if (change !== null) return change
-      if (params === null) return null
-      const ofBoth: readonly [Role | null, LimitCheck | undefined][] = [
-        [null, organization?.check],
-        [role, ofRole?.check],
-      ]
-      return beyondEither(tool, params, budget ?? new Budget(), ofBoth)
+    refusal(call, budget = new Budget()) {
+      const own = refusalOf(call, budget)
+      const others = new Set(call.authorRoles)
+      others.delete(call.role)
+      return [...others].reduce<Refusal | null>(
+        (found, role) =>
+          found?.isCertain === true ? found : surer(found, ofAuthor(refusalOf({ ...call, role }, budget))),
+        own,
+      )
     },
-    largestOutput(tool, role) {
-      const both = [null, ...(role === undefined ? [] : [role])].flatMap(
+    largestOutput(tool, roles) {
+      const both = [null, ...new Set(roles)].flatMap(
         (each) => byKey.get(key(tool, each))?.restrictions.max_response_size_kb ?? [],
       )
       return both.length === 0 ? null : Math.min(...both)
     },
-    audience(tool, role) {
+    audience(tool, roles) {
       if (!Object.values(limitedBy(tool).allowed_domains ?? {}).includes('audience')) return []
-      return [null, role].flatMap((each) => {
+      return [null, ...new Set(roles)].flatMap((each) => {
         const domains = byKey.get(key(tool, each))?.restrictions.allowed_domains
         return domains === undefined ? [] : [domains]
       })
     },
   }
 }
+
+/** Returns the first of two refusals, or the second if only the second is certain. */
+const surer = (first: Refusal | null, second: Refusal | null): Refusal | null =>
+  first === null || second?.isCertain === true ? second : first
+
+const ofAuthor = (refusal: Refusal | null): Refusal | null =>
+  refusal === null
+    ? null
+    : {
+        ...refusal,
+        explanation: refusal.explanation.replace(/\.$/, ', and somebody with this role wrote the step.'),
+      }
 
 /**
  * Checks the limits of the organization's policy and of the role's policy. Returns the first refusal that is certain.

@@ -93,7 +93,8 @@ describe('overrides of roles', () => {
         { verdict: 'deny', role_policy: { certainty: 'definite', reason: 'tool blocked for role member' } },
       ],
     })
-    expect((await preview('viewer')).body.executable).toBe(true)
+    // A viewer may use the tool, but a member wrote the step.
+    expect((await preview('viewer')).body.executable).toBe(false)
   })
 
   test('are audited', async () => {

@@ -59,7 +59,9 @@ describe('a version', () => {
   test('is listed to every member and inspected by admins', async () => {
     const id = await twoVersions()
     const { versions } = (await call('viewer', 'GET', `/workflows/${id}/versions`)).body
-    const deployed = { deployed_at: expect.any(String), deployed_by: server.identities.users.member.user_id }
+    const { user_id } = server.identities.users.member
+    const authors = [{ user_id, role: 'member' }]
+    const deployed = { deployed_at: expect.any(String), deployed_by: user_id, authors }
     expect(versions).toEqual([
       { version: 2, message: 'second', ...deployed, rolled_back_from: null, rolled_back_to: null },
       { version: 1, message: '', ...deployed, rolled_back_from: null, rolled_back_to: null },

@@ -106,13 +106,40 @@ describe('a run’s page', () => {
     expect(text).toContain('secret-topic')
     expect(await main(`/console/runs/${id}`, 'member')).toContain('secret-topic')
     const viewers = await main(`/console/runs/${id}`, 'viewer')
-    expect(viewers).toContain('topic')
+    expect(viewers).toContain('Only the requester and people who may decide its approvals see the inputs.')
     expect(viewers).not.toContain('secret-topic')
     expect(plain(viewers)).toContain('Approval of step s')
     expect(viewers).not.toContain('Sends an emailAn admin or owner decides')
     // A member sees the values of the own runs alone.
     const others = await heldRun(server, 'admin')
     expect(await main(`/console/runs/${others}`, 'member')).not.toContain('secret-topic')
+  })
+
+  test('names the change of another person to the requester, and its approval names the authors', async () => {
+    const key = server.identities.users.admin.api_key
+    const id = await startRun(server)
+    const { workflow_id: workflow } = await runOf(id)
+    const step = { id: 's', tool: 'memory_get', params: { key: 'other' } }
+    await server.call(key, 'PUT', `/workflows/${workflow}`, {
+      definition: { steps: [step] },
+      message: '<b>else</b>',
+    })
+    const again = (await server.call(server.identities.users.member.api_key, 'POST', `/workflows/${workflow}/execute?wait=0`, {})).body.execution_id // prettier-ignore
+    const words =
+      'admin@countersign.test changed the workflow, and this is your first run since then: version 2'
+    expect(plain(await main(`/console/runs/${again}`, 'member'))).toContain(words)
+    expect(plain(await main(`/console/runs/${again}`, 'member'))).toContain(
+      'with the message &lt;b>else&lt;/b>',
+    )
+    expect(plain(await main(`/console/runs/${id}`, 'member'))).not.toContain('changed the workflow')
+    expect(plain(await main(`/console/runs/${again}`))).not.toContain('changed the workflow')
+    const { context, identities } = server
+    await context.combiner.join(identities.organization_id, decideSteps, opOf(again))
+    const [approval] = (await runOf(again)).waiting_for
+    const page = plain(await main(`/console/approvals/${approval.approval_id}`))
+    expect(page).toContain('Written by admin@countersign.test.')
+    expect(page).toContain('You wrote the version of the workflow that runs, and its authors cannot decide')
+    expect(plain(await main('/console/approvals'))).toContain('you wrote what runs, another person decides')
   })
 
   test('is no place for acts that the reader may not do', async () => {

@@ -209,7 +209,7 @@ describe('limits of the organization and of a role apply together', () => {
     ['the smaller', [mail(null, { max_response_size_kb: 5 }), mail('member', { max_response_size_kb: 2 })], 2], // prettier-ignore
     ['never more than the organization’s', [mail(null, { max_response_size_kb: 5 }), mail('member', { max_response_size_kb: 9 })], 5], // prettier-ignore
   ])('largest output: %s', (_, policies, most) =>
-    expect(compiled(policies).largestOutput('mail_send', 'member')).toBe(most),
+    expect(compiled(policies).largestOutput('mail_send', ['member'])).toBe(most),
   )
 
   const folder = (role: Role | null, allowed_domains: string[], toolName = 'docs_create') =>
@@ -221,13 +221,39 @@ describe('limits of the organization and of a role apply together', () => {
     ['another role', [folder('admin', ['acme.com'])], []],
     ['for another tool', [folder(null, ['acme.com'], 'sheets_append')], []],
   ])('who may read a folder: %s', (_, policies, audience) => {
-    expect(compiled(policies).audience('docs_create', 'member')).toEqual(audience)
+    expect(compiled(policies).audience('docs_create', ['member'])).toEqual(audience)
     // Only the service knows who can read the folder, so the parameters alone break no limit.
     expect(refused(policies, { title: 't', folder: 'f' }, 'docs_create')).toBeNull()
   })
 
+  test.each<[string, ToolPolicy[], object]>([
+    ['a block', [policy({ toolName: 'mail_send', role: 'member', allowed: false })], {}],
+    ['`read_only`', [mail('member', { read_only: true })], {}],
+    ['a list', [mail('member', acme)], { to: 'a@evil.test' }],
+  ])('the role of a step’s author restricts its calls too: %s', (_, policies, params) => {
+    const call = {
+      tool: 'mail_send',
+      role: 'admin',
+      sideEffect: 'egress',
+      params: { to: 'a@acme.com', ...params },
+    } as const
+    expect(compiled(policies).refusal(call)).toBeNull()
+    expect(compiled(policies).refusal({ ...call, authorRoles: ['admin'] })).toBeNull()
+    expect(compiled(policies).refusal({ ...call, authorRoles: ['admin', 'member'] })).toMatchObject({
+      isCertain: true,
+      explanation: expect.stringMatching(/, and somebody with this role wrote the step\.$/),
+    })
+  })
+
+  test('where tools need a policy that allows them, the roles of requester and author both need one', () => {
+    const access = compiled([], 'deny', [{ toolName: 'mail_send', role: 'admin', allowed: true }])
+    const call = { tool: 'mail_send', role: 'admin', sideEffect: 'egress', params: {} } as const
+    expect(access.refusal({ ...call, authorRoles: ['admin'] })).toBeNull()
+    expect(access.refusal({ ...call, authorRoles: ['member'] })).toMatchObject({ isCertain: true })
+  })
+
   test('the recipients of a mail are read from its parameters, and asked of no service', () => {
-    expect(compiled([mail(null, acme)]).audience('mail_send', 'member')).toEqual([])
+    expect(compiled([mail(null, acme)]).audience('mail_send', ['member'])).toEqual([])
   })
 
   test('a call with too many recipients to compare is refused', () => {

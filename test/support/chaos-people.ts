@@ -49,7 +49,7 @@ export function startPeople(home: CrashHome, random: () => number): People {
     const run = await home.approver.run(runId)
     const unknown = run.steps.find((step) => step.status === 'unknown_outcome')
     if (unknown === undefined) return
-    const outcome = home.sink.count(run.inputs['subject'] as string) > 0 ? 'done' : 'retry'
+    const outcome = home.sink.count(run.inputs?.['subject'] as string) > 0 ? 'done' : 'retry'
     const { status, code } = await home.approver.resolve(runId, unknown.id, outcome)
     // The code `bad_transition` means that another outcome came first. Either the step itself ended late, or our own
     // earlier request was carried out and a crash lost its answer.

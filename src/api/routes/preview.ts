@@ -4,7 +4,7 @@ import type { JsonObject } from '../../policy/types.ts'
 import { inputsBodyLimit } from '../json-body.ts'
 import { ok, route } from '../route.ts'
 import { id, labels, riskLevel, side, verdict } from '../schemas/common.ts'
-import { previewBody } from '../schemas/runs.ts'
+import { previewBody, versionChange } from '../schemas/runs.ts'
 
 const certainty = z.enum(['definite', 'possible'])
 const sentence = z.string().nullable()
@@ -46,7 +46,9 @@ const step = z.strictObject({
       explanation: z.string(),
     })
     .nullable()
-    .describe('what tool policies say against the call for your role'),
+    .describe(
+      'what tool policies say against the call for your role, or for the role of an author of the step',
+    ),
   frozen: sentence.describe('why a freeze denies every call of the step; null without a freeze'),
   checked_during_call: z
     .array(z.string())
@@ -78,6 +80,9 @@ const preview = z
       approvals_needed: z.int().nullable(),
     }),
     steps: z.array(step),
+    changed_since_your_last_run: versionChange.describe(
+      'a version that another person saved and you have not run yet',
+    ),
   })
   .meta({ id: 'AuthorizationPreview' })
 

@@ -63,6 +63,7 @@ function executionOf(view: RunFields) {
     duration_ms: view.duration_ms ?? Math.max(0, Date.now() - Date.parse(view.started_at ?? view.created_at)),
     nodes_executed: view.nodes_executed,
     nodes_failed: view.nodes_failed,
+    changed_since_your_last_run: view.changed_since_your_last_run,
   }
 }
 

@@ -3,7 +3,7 @@ import { workflowDefinition } from '../../contract/definition.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { inspectVersion, listVersions, rollBack } from '../../governance/workflows/versions.ts'
 import { ok, route } from '../route.ts'
-import { id, time } from '../schemas/common.ts'
+import { id, role, time } from '../schemas/common.ts'
 import { rollbackBody } from '../schemas/workflows.ts'
 
 const summaryShape = {
@@ -13,6 +13,9 @@ const summaryShape = {
   message: z.string(),
   rolled_back_from: z.int().nullable(),
   rolled_back_to: z.int().nullable(),
+  authors: z
+    .array(z.strictObject({ user_id: id, role }))
+    .describe('whose text the version contains, each with the role at the time'),
 }
 const version = z
   .strictObject({ ...summaryShape, workflow_id: id, digest: z.string(), definition: workflowDefinition })

@@ -75,6 +75,9 @@ export const approval = z
     labels,
     risk,
     requested_by: id,
+    authors: z
+      .array(z.strictObject({ user_id: id, email: z.string() }))
+      .describe('who wrote the version that runs; their votes do not count, unless `allow_self_approval`'),
     requester_email: z.string().nullable().meta({
       description:
         'the address that `me` in the parameters stands for; for an agent’s call, the person it acts for',

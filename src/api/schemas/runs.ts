@@ -71,6 +71,16 @@ const headShape = {
   cost: z.number(),
 }
 
+/** The newest change of a workflow by another person since the caller's last run. */
+export const versionChange = z
+  .strictObject({
+    version: z.int(),
+    author: z.string().describe('the mail address of the person who saved it'),
+    deployed_at: time,
+    message: z.string().describe('what the author wrote about the version'),
+  })
+  .nullable()
+
 /** A run in a list, without its data. */
 export const runSummary = z.strictObject(headShape).meta({ id: 'RunSummary' })
 
@@ -186,13 +196,19 @@ export const run = z
     workflow_version: z.int().nullable(),
     agent_session_id: id.optional().describe('only for the record of an agent session'),
     waiting_for: z.array(waiting),
-    inputs: z.record(z.string(), anyJson),
+    inputs: z
+      .record(z.string(), anyJson)
+      .optional()
+      .describe('absent if an approval of the run hides its parameters from you'),
     input_labels: z
       .record(z.string(), labelSources)
       .describe('labels of inputs; inputs without labels are left out'),
     outputs,
     result: anyJson,
     steps: z.array(step),
+    changed_since_your_last_run: versionChange.describe(
+      'only for the requester: set if this is their first run after another person changed the workflow',
+    ),
     next_cursor: z
       .string()
       .nullable()
@@ -213,6 +229,9 @@ export const execution = z
     duration_ms: milliseconds,
     nodes_executed: z.int(),
     nodes_failed: z.int(),
+    changed_since_your_last_run: versionChange.describe(
+      'set if this is your first run after another person changed the workflow',
+    ),
   })
   .meta({ id: 'Execution' })
 

@@ -11,6 +11,7 @@ export const workflowShape = {
   name: z.string(),
   description: z.string(),
   version: z.int(),
+  protected: z.boolean().describe('only admins may change or delete the workflow'),
   created_by: id,
   created_at: time,
   updated_at: time,
@@ -19,12 +20,17 @@ export const workflowShape = {
 const name = nameField(200)
 const description = textField(2000, 0)
 const message = textField(2000, 0)
+const isProtected = z
+  .boolean()
+  .optional()
+  .describe('only an owner sets or clears it; then only admins may change or delete the workflow')
 
 export const workflowBody = z.strictObject({
   organization_id: z.string().optional(),
   name,
   description: description.default(''),
   definition: workflowDefinition,
+  protected: isProtected,
 })
 export const workflowChanges = z
   .strictObject({
@@ -32,6 +38,7 @@ export const workflowChanges = z
     description: description.optional(),
     definition: workflowDefinition.optional(),
     message: message.optional(),
+    protected: isProtected,
   })
   .refine(({ definition, message: said }) => said === undefined || definition !== undefined, {
     path: ['message'],

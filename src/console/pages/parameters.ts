@@ -20,6 +20,7 @@ export function coveredBy(
   if (kind !== 'run') return params === undefined ? null : { tool, params }
   if (run === null || !hasRole(roleIn(visit, organization_id), approver)) return null
   const { inputs, definition } = run
+  if (inputs === undefined) return null
   // A definition has come from JSON, so its steps are JSON too.
   return { workflow_id, inputs, ...(definition ? { steps: definition.steps as unknown as Json } : {}) }
 }

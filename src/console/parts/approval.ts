@@ -156,6 +156,27 @@ function Reversible({ approval: { kind, reversible } }: { readonly approval: App
   return h(Badge, { tone: reversible === 'no' ? 'warn' : 'off', word: words[reversible] })
 }
 
+/** At most this many authors are named. */
+const mostAuthors = 3
+
+/** Names the people who wrote the version that runs, unless the requester alone wrote it. */
+function WrittenBy({
+  approval: { authors, requested_by },
+}: {
+  readonly approval: ApprovalView
+}): ComponentChild {
+  if (authors.every(({ user_id }) => user_id === requested_by)) return null
+  const more = authors.length - mostAuthors
+  return [
+    ' Written by ',
+    authors
+      .slice(0, mostAuthors)
+      .map(({ email }, at) => [at === 0 ? '' : ', ', h('strong', null, h(Words, { text: email }))]),
+    more > 0 ? ` and ${more} more` : '',
+    '.',
+  ]
+}
+
 /** Shows who asked, when, and in which run or session. */
 function Asked({
   approval,
@@ -194,6 +215,7 @@ function Asked({
           item_index === null ? null : `, item ${itemNumber(item_index)}`,
         ],
     '.',
+    h(WrittenBy, { approval }),
     approval.status !== 'pending' || approval.expires_at === null
       ? null
       : [' Expires ', h(Time, { at: approval.expires_at, now, exact: true }), '.'],

@@ -21,6 +21,12 @@ export function Inputs({
   /** Whether the reader may see the values. */
   readonly areShown: boolean
 }): ComponentChild {
+  if (inputs === undefined)
+    return h(
+      'p',
+      { class: 'quiet' },
+      'Only the requester and people who may decide its approvals see the inputs.',
+    )
   const names = Object.keys(inputs)
   if (names.length === 0) return h('p', { class: 'quiet' }, 'No inputs.')
   const labels = (name: string): ComponentChild => h(LabelsOf, { name, labels: input_labels })

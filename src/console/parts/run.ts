@@ -46,6 +46,7 @@ export function Run({ run, role, part, receipt, sentences, visit, refused }: Run
   return h('article', { class: 'page' }, [
     h(Head, { run, isOpen, visit }),
     h(Alert, { message: refused === null ? null : countedFromOne(refused.message) }),
+    h(Changed, { change: run.changed_since_your_last_run, now: visit.now }),
     h('div', { class: 'columns' }, [
       h('div', { class: 'column' }, [
         h(Waiting, { run: { id: run.id, waiting_for: inOrder(run) }, role, visit, sentences }),
@@ -142,6 +143,25 @@ function Head({
       ]),
     ],
   )
+}
+
+/** Names the change of another person that the requester had not run before this run. */
+function Changed({
+  change,
+  now,
+}: {
+  readonly change: RunShown['changed_since_your_last_run']
+  readonly now: Date
+}): ComponentChild {
+  if (change === null) return null
+  return h('p', { class: 'note' }, [
+    h('strong', null, h(Words, { text: change.author })),
+    ` changed the workflow, and this is your first run since then: version ${change.version}, `,
+    h(Time, { at: change.deployed_at, now }),
+    change.message === ''
+      ? '.'
+      : [', with the message ', h('q', null, h(Words, { text: change.message, most: 300 })), '.'],
+  ])
 }
 
 /**

@@ -61,6 +61,8 @@ function TooFew({ approval: { detail, approver } }: { readonly approval: Approva
 /** Returns for example `Needs 1 more approval by an admin or owner. One rejection ends it.` */
 function neededWords({ votes, detail, approver }: ApprovalView): string {
   const missing = detail?.votes_missing ?? 0
+  if (missing === 0)
+    return 'Enough approvals count now. It is approved as soon as one of these people approves again.'
   const more = votes.length === 0 ? '' : ' more'
   const what = missing === 1 ? `1${more} approval` : `${missing}${more} approvals`
   const who = approver === 'owner' ? ['an owner', 'owners'] : ['an admin or owner', 'admins or owners']

@@ -45,6 +45,7 @@ import { slackClaims } from './0068-slack-claims.ts'
 import { changedPasswords } from './0069-changed-passwords.ts'
 import { backtests } from './0070-backtests.ts'
 import { bodies } from './0079-bodies.ts'
+import { authors } from './0076-authors.ts'
 import { checkpointFolders } from './0071-checkpoint-folders.ts'
 import { foldersOfCalls } from './0074-folders-of-calls.ts'
 import { strangers } from './0078-strangers.ts'
@@ -102,6 +103,7 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0070-backtests', sql: backtests },
   { name: '0071-checkpoint-folders', sql: checkpointFolders },
   { name: '0074-folders-of-calls', sql: foldersOfCalls },
+  { name: '0076-authors', sql: authors },
   { name: '0078-strangers', sql: strangers },
   { name: '0079-bodies', sql: bodies },
 ]

@@ -7,7 +7,7 @@ import type {
   StepStatus,
 } from '../../contract/status.ts'
 import type { Fault } from '../../contract/tool-faults.ts'
-import type { RiskLevel, SideEffect, Verdict } from '../../policy/types.ts'
+import type { RiskLevel, Role, SideEffect, Verdict } from '../../policy/types.ts'
 
 type Json<T> = ColumnType<T, string, string>
 type DefaultJson<T> = ColumnType<T, string | undefined, string>
@@ -94,6 +94,13 @@ export interface RunsTable {
    * has a slot and may make calls. null: the run needs no slot.
    */
   slot: 'queued' | 'waits' | 'taken' | null
+  /** Ids of the authors of the run's version. */
+  authors: Generated<string[]>
+  /**
+   * The newest version that another person had saved and the requester had not run before this run. Is null if there
+   * was none.
+   */
+  changed_in_version: Generated<number | null>
   /** The cost in units of the currency. Reading it returns the text of a PostgreSQL `numeric`. */
   cost: ColumnType<string, number | undefined, number>
 }
@@ -110,6 +117,8 @@ export interface RunStepsTable {
   attempts: Generated<number>
   /** Number of items of a `for_each` step. Is null until the step is expanded, and for a step without `for_each`. */
   item_count: number | null
+  /** The roles that the step's authors had when they saved it. */
+  author_roles: Generated<Role[]>
   /** The labels of the step's output. Is empty until the step has completed. */
   labels: Generated<string[]>
   error: ColumnType<StepError | null, string | null | undefined, string | null>
@@ -239,6 +248,8 @@ export interface ApprovalsTable {
   labels: string[]
   risk: Json<Risk>
   requested_by: string
+  /** Ids of the authors of the run's version. Their own votes do not count (requirement.ts). */
+  authors: Generated<string[]>
   approver: 'admin' | 'owner'
   approvals_needed: number
   created_at: Date

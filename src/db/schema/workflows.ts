@@ -1,4 +1,5 @@
-import type { Generated } from 'kysely'
+import type { ColumnType, Generated } from 'kysely'
+import type { Role } from '../../policy/types.ts'
 
 export interface WorkflowsTable {
   id: string
@@ -10,6 +11,14 @@ export interface WorkflowsTable {
   created_at: Generated<Date>
   updated_at: Generated<Date>
   deleted_at: Date | null
+  /** Whether only admins may change or delete the workflow. */
+  protected: Generated<boolean>
+}
+
+/** A person who wrote text of a version, and the role that the person had when they saved it. */
+export interface Author {
+  readonly user_id: string
+  readonly role: Role
 }
 
 /** A version of a workflow. The application may insert and read versions, but never changes them. */
@@ -29,6 +38,13 @@ export interface WorkflowVersionsTable {
    */
   rolled_back_from: Generated<number | null>
   rolled_back_to: Generated<number | null>
+  /** The people whose text the version contains, with their roles when they saved it. */
+  authors: ColumnType<readonly Author[], string, never>
+  /**
+   * For each step, and then for the defaults of inputs, the places of their authors in `authors`. Is empty for a version of an
+   * older release: then all authors wrote all of it.
+   */
+  step_authors: ColumnType<readonly (readonly number[])[], string, never>
 }
 
 /** The states of a template. A workflow without a registry entry is a draft. */

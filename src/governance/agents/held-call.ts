@@ -113,6 +113,7 @@ function holdCall(question: Question, decided: Decided, again: HeldAgain | null)
       item_index: null,
       session_id: session.id,
       requested_by: op.key.userId,
+      authors: [],
       params_hash: op.key.paramsHash,
       labels: [...labels],
       rule_name: decided.ruleName,

@@ -72,5 +72,6 @@ export async function readSessionRun(
     nodes_executed: session.allowed,
     nodes_failed: session.denied,
     cost: 0,
+    changed_since_your_last_run: null,
   }
 }

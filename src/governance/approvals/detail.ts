@@ -5,14 +5,19 @@ import { readApprovalDetail } from '../../db/queries/approvals/read-detail.ts'
 import type { LabelSource, MatchedRule } from '../../db/schema/runs.ts'
 import { readSettings } from '../../policy/settings.ts'
 import { endedRefusal, voterRefusal } from './refusals.ts'
-import { countingVotes, requirementOf, voteRefusal, type VoteWithRole } from './requirement.ts'
+import {
+  countingVotes,
+  decisionRefusal,
+  requirementOf,
+  type FirstPeople,
+  type VoteWithRole,
+} from './requirement.ts'
 import type { ApprovalDetail, Viewer } from './read.ts'
 import { isOverSql } from './state.ts'
 
-interface Row {
+interface Row extends FirstPeople {
   readonly kind: ApprovalKind
   readonly status: ApprovalStatus
-  readonly requested_by: string
   readonly approver: 'admin' | 'owner'
   readonly approvals_needed: number
   readonly is_over: boolean
@@ -46,11 +51,10 @@ export async function readDetail(
   }).execute(db)
   const row = rows[0] as Row
   const required = requirementOf(row, readSettings(row.settings))
-  const counting = countingVotes(row.votes, row.requested_by, required)
-  const voted = row.votes.map(({ user_id }) => user_id)
+  const counting = countingVotes(row.votes, row, required)
   const refusal =
     endedRefusal({ ...row, isDue: row.is_over && row.status === 'pending' }) ??
-    (await voterRefusal(db, organizationId, { user_id: userId, role }, { ...row, voted, required }))
+    (await voterRefusal(db, organizationId, { user_id: userId, role }, row, required))
   return {
     agent: row.agent_name === null ? null : { name: row.agent_name, kind: row.agent_kind ?? '' },
     explanation: row.explanation,
@@ -59,10 +63,7 @@ export async function readDetail(
     votes_missing: Math.max(0, required.needed - counting),
     voters_left:
       row.status === 'pending'
-        ? row.deciders.filter(
-            (person) =>
-              voteRefusal(person, row.requested_by, required) === null && !voted.includes(person.user_id),
-          ).length
+        ? row.deciders.filter((person) => decisionRefusal(person, row, required) === null).length
         : 0,
     vote_refused: refusal?.message ?? null,
     observed:

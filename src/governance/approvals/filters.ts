@@ -1,5 +1,6 @@
 import { sql, type SelectQueryBuilder } from 'kysely'
 import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
+import { countingVotesOf } from '../../db/queries/approvals/counting-votes.ts'
 import type { Database } from '../../db/schema/index.ts'
 import type { Risk } from '../../db/schema/runs.ts'
 import type { Caller } from '../access/identity.ts'
@@ -37,14 +38,11 @@ export function filtered<O>(
   return filters.mine === true ? decidable(query, viewer, settings) : query
 }
 
-/**
- * Adds the conditions of `mine`. The approval is pending and has not expired. A vote of the viewer would count
- * (`voteRefusal`), and the viewer has not voted yet.
- */
+/** Adds the conditions of `mine`. The approval is pending and has not expired, and the viewer can decide (`decisionRefusal`). */
 function decidable<O>(
   query: SelectQueryBuilder<Database, 'approvals', O>,
   { userId, role }: Viewer,
-  { allow_self_approval: allowsOwn }: VoteSettings,
+  { allow_self_approval: allowsOwn, approval_threshold: threshold }: VoteSettings,
 ): SelectQueryBuilder<Database, 'approvals', O> {
   const able = (['admin', 'owner'] as const).filter((approver) => mayDecide(role, approver))
   if (able.length === 0) return query.where(sql<boolean>`false`)
@@ -52,15 +50,11 @@ function decidable<O>(
     .where('status', '=', 'pending')
     .where('approver', 'in', able)
     .where(sql<boolean>`not ${isOverSql(sql<Date>`clock_timestamp()`)}`)
-    .where(({ not, exists, selectFrom }) =>
-      not(
-        exists(
-          selectFrom('approval_votes as v')
-            .select('v.user_id')
-            .whereRef('v.approval_id', '=', 'approvals.id')
-            .where('v.user_id', '=', userId),
-        ),
-      ),
+    .where(
+      sql<boolean>`(not exists (select from approval_votes v where v.approval_id = approvals.id and v.user_id = ${userId})
+        or ${countingVotesOf(allowsOwn)} >= greatest(approvals_needed, ${threshold}))`,
     )
-    .$if(!allowsOwn, (others) => others.where('requested_by', '<>', userId))
+    .$if(!allowsOwn, (others) =>
+      others.where(sql<boolean>`${userId} <> all(approvals.authors || approvals.requested_by)`),
+    )
 }

@@ -1,4 +1,4 @@
-import type { Selectable } from 'kysely'
+import { sql, type Selectable } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import { getTool } from '../../catalog/index.ts'
 import type { Preview } from '../../catalog/preview.ts'
@@ -60,6 +60,8 @@ export interface ApprovalView {
   readonly labels: readonly string[]
   readonly risk: Risk
   readonly requested_by: string
+  /** The people who wrote the version that runs. Is empty for an agent's call. Their votes do not count. */
+  readonly authors: readonly { readonly user_id: string; readonly email: string }[]
   /**
    * For a run, the email address that replaces `me` in the parameters. For an agent's call, the address of the person
    * for whom the agent asks.
@@ -175,6 +177,11 @@ function shownColumns(db: Db) {
         )
         .as('requester_email'),
     )
+    .select(
+      sql<ApprovalView['authors'] | null>`(
+        select json_agg(json_build_object('user_id', u.id, 'email', u.email) order by u.email)
+        from users u where u.id = any(approvals.authors))`.as('written_by'),
+    )
     .select((eb) =>
       eb
         .selectFrom('run_steps as s')
@@ -208,6 +215,7 @@ async function approvalView(
     agent_name: string | null
     summary: string | null
     workflow_name: string | null
+    written_by: ApprovalView['authors'] | null
   },
   votes: Awaited<ReturnType<typeof readVotes>>,
   settings: VoteSettings,
@@ -243,6 +251,7 @@ async function approvalView(
     labels: row.labels,
     risk: row.risk,
     requested_by: row.requested_by,
+    authors: row.written_by ?? [],
     requester_email: row.requester_email,
     approver: row.approver,
     approvals_needed: row.status === 'pending' ? requirementOf(row, settings).needed : row.approvals_needed,

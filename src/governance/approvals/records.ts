@@ -31,6 +31,8 @@ export interface ApprovalRecord {
   /** The id of the agent session (`ses_...`). Is null if the approval is not for an agent's call. */
   readonly session_id: string | null
   readonly requested_by: string
+  /** Ids of the authors of the run's version. */
+  readonly authors: readonly string[]
   readonly params_hash: string | null
   readonly labels: string[]
   readonly rule_name: string | null

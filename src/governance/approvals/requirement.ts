@@ -1,7 +1,9 @@
 import type { Role } from '../../policy/types.ts'
 import type { GovernanceSettings } from '../../policy/settings.ts'
 
-/** The role that may vote, the number of votes needed, and whether the requester's own vote counts. */
+/**
+ * The role that may vote, the number of votes needed, and whether the votes of the requester and of the authors count.
+ */
 export interface Requirement {
   readonly approver: 'admin' | 'owner'
   /** The larger of two numbers: the organization's threshold, and the number of votes that the rule requires. */
@@ -19,10 +21,17 @@ export interface VoteWithRole {
   readonly role: Role | null
 }
 
+/** The people who are no second person: who asked for the call or run, and who wrote the version that runs. */
+export interface FirstPeople {
+  readonly requested_by: string
+  /** Ids of the authors of the run's version. Is empty for an agent's call. */
+  readonly authors: readonly string[]
+}
+
 /**
  * Returns the requirement that an approval must satisfy now. The number of votes is the approval's stored number or the
- * organization's current threshold, whichever is larger. The current setting decides whether the requester's own vote
- * counts.
+ * organization's current threshold, whichever is larger. The current setting decides whether the votes of
+ * the requester and of the authors count.
  */
 export const requirementOf = (
   approval: { readonly approver: 'admin' | 'owner'; readonly approvals_needed: number },
@@ -41,23 +50,39 @@ export function mayDecide(role: Role | null | undefined, approver: 'admin' | 'ow
 /**
  * Returns the reason why a person's vote does not count; null if the vote counts. The service checks this when the
  * person votes, and again when a call uses the approval. Between these two moments, the voter's role or the setting on
- * self-approval may have changed. So a vote that counted first may not count later.
+ * self-approval may have changed. So a vote that counted first may not count later. `own_request` and `own_text` are the
+ * two reasons of the error `self_approval`.
  */
 export function voteRefusal(
   voter: Pick<VoteWithRole, 'user_id' | 'role'>,
-  requestedBy: string,
+  first: FirstPeople,
   required: Requirement,
-): 'not_an_approver' | 'self_approval' | null {
+): 'not_an_approver' | 'own_request' | 'own_text' | null {
   if (!mayDecide(voter.role, required.approver)) return 'not_an_approver'
-  if (voter.user_id === requestedBy && !required.allowSelfApproval) return 'self_approval'
-  return null
+  if (required.allowSelfApproval) return null
+  if (voter.user_id === first.requested_by) return 'own_request'
+  return first.authors.includes(voter.user_id) ? 'own_text' : null
+}
+
+/**
+ * Returns the reason why a person cannot decide an approval now; null if they can. `voted` means that their vote counts
+ * already and others are missing. If enough votes count now, for example because a voter has their role again, any of
+ * these people can vote again, and so decides the approval.
+ */
+export function decisionRefusal(
+  voter: Pick<VoteWithRole, 'user_id' | 'role'>,
+  approval: FirstPeople & { readonly votes: readonly VoteWithRole[] },
+  required: Requirement,
+): ReturnType<typeof voteRefusal> | 'voted' {
+  const refusal = voteRefusal(voter, approval, required)
+  if (refusal !== null || !approval.votes.some(({ user_id }) => user_id === voter.user_id)) return refusal
+  return countingVotes(approval.votes, approval, required) < required.needed ? 'voted' : null
 }
 
 /** The number of approving votes that count now. */
 export const countingVotes = (
   votes: readonly VoteWithRole[],
-  requestedBy: string,
+  first: FirstPeople,
   required: Requirement,
 ): number =>
-  votes.filter((vote) => vote.decision === 'approve' && voteRefusal(vote, requestedBy, required) === null)
-    .length
+  votes.filter((vote) => vote.decision === 'approve' && voteRefusal(vote, first, required) === null).length

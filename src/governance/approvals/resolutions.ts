@@ -187,6 +187,7 @@ async function resolutionView(
     labels: row.labels,
     risk: assessRisk([{ sideEffect, risk: tool?.risk ?? 'high', labels: row.labels }]),
     requested_by: row.requested_by,
+    authors: [],
     requester_email: row.requester_email,
     approver: 'admin',
     approvals_needed: 1,

@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { ApprovalStatus } from '../../contract/status.ts'
-import { countingVotes, type Requirement, type VoteWithRole } from './requirement.ts'
+import { countingVotes, type FirstPeople, type Requirement, type VoteWithRole } from './requirement.ts'
 
 /**
  * The state of an approval for a call or run at one moment:
@@ -26,7 +26,7 @@ interface Expiring {
  * its retries, even after `expires_at`.
  */
 export function approvalState(
-  approval: Expiring & { readonly used_by: string | null; readonly requested_by: string },
+  approval: Expiring & FirstPeople & { readonly used_by: string | null },
   votes: readonly VoteWithRole[],
   required: Requirement,
   now: Date,
@@ -38,7 +38,7 @@ export function approvalState(
   if (approval.status === 'cancelled') return 'withdrawn'
   if (approval.status === 'expired' || (!isOwn && isOver(approval, now))) return 'expired'
   if (approval.status === 'pending') return 'pending'
-  return countingVotes(votes, approval.requested_by, required) >= required.needed ? 'usable' : 'pending'
+  return countingVotes(votes, approval, required) >= required.needed ? 'usable' : 'pending'
 }
 
 /** Whether a pending approval must be marked as expired. */

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { ChainTx } from '../audit/chain-tx.ts'
-import { notFound } from '../errors.ts'
+import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
@@ -8,7 +8,7 @@ import { expireNow } from './expire.ts'
 import { decideByVote, writeAtOnce } from './moves.ts'
 import { loadApproval } from './records.ts'
 import { endedRefusal, voterRefusal } from './refusals.ts'
-import { countingVotes, requirementOf } from './requirement.ts'
+import { countingVotes, requirementOf, type VoteWithRole } from './requirement.ts'
 import { isDue } from './state.ts'
 
 export interface VoteRequest {
@@ -24,7 +24,8 @@ export interface VoteRequest {
 /**
  * Saves one person's vote (commit point `approval.vote`). A rejection decides at once. An approving vote decides when
  * enough votes count. Throws `not_found`, `approval_already_decided`, `approval_expired` (by the database's clock),
- * `not_an_approver` or `self_approval`. Throws `conflict` for a second vote of the same person.
+ * `not_an_approver` or `self_approval`. Throws `conflict` for a second vote of the same person,
+ * except for an approval if enough votes count now.
  */
 export async function vote(context: Acting, request: VoteRequest): Promise<void> {
   const { caller, approvalId } = request
@@ -46,14 +47,11 @@ export async function vote(context: Acting, request: VoteRequest): Promise<void>
     const { role } = await now()
     const own = { user_id: caller.userId, decision: request.decision, role }
     const required = requirementOf(approval, tx.policy.settings)
-    const voted = approval.votes.map(({ user_id }) => user_id)
-    const refusal = await voterRefusal(tx.trx, tx.organizationId, own, {
-      requested_by: approval.requested_by,
-      voted,
-      required,
-    })
+    const { requested_by, authors } = approval
+    const votes = { requested_by, authors, votes: found.votes }
+    const refusal = await voterRefusal(tx.trx, tx.organizationId, own, votes, required)
     if (refusal !== null) throw refusal
-    await countVote(tx, request, { ...found, votes: [...found.votes, own] })
+    await countVote(tx, request, own, found)
     await request.once?.markActed(tx.trx)
     return null
   })
@@ -63,25 +61,32 @@ export async function vote(context: Acting, request: VoteRequest): Promise<void>
 async function countVote(
   tx: ChainTx,
   { caller, decision, comment, changesRequested = false }: VoteRequest,
+  own: VoteWithRole,
   { approval, tool, votes }: NonNullable<Awaited<ReturnType<typeof loadApproval>>>,
 ): Promise<void> {
-  await tx.trx
-    .insertInto('approval_votes')
-    .values({
-      approval_id: approval.id,
-      user_id: caller.userId,
-      decision,
-      comment,
-      changes_requested: changesRequested,
-      at: tx.now,
-    })
-    .execute()
+  const isRepeated = votes.some(({ user_id }) => user_id === own.user_id)
+  if (isRepeated && decision === 'reject')
+    throw new DomainError('conflict', 'you have already approved: ask another approver to reject')
+  // The stored vote stays: votes are evidence.
+  if (!isRepeated)
+    await tx.trx
+      .insertInto('approval_votes')
+      .values({
+        approval_id: approval.id,
+        user_id: caller.userId,
+        decision,
+        comment,
+        changes_requested: changesRequested,
+        at: tx.now,
+      })
+      .execute()
+  const cast = isRepeated ? votes : [...votes, own]
   const required = requirementOf(approval, tx.policy.settings)
   decideByVote(writeAtOnce(tx), approval, {
     actor: actorOf(caller),
     tool,
     decision,
-    counting: decision === 'reject' ? 0 : countingVotes(votes, approval.requested_by, required),
+    counting: decision === 'reject' ? 0 : countingVotes(cast, approval, required),
     needed: required.needed,
   })
 }

@@ -72,7 +72,7 @@ export async function openKnown(
       const tool = getTool(call.tool)
       if (run_params === null || runId === null || stepId === null || tool === undefined)
         return 'parameters_not_kept'
-      if (!mayDecide(viewer.role, 'admin')) return 'parameters_not_shown'
+      if (!mayDecide(viewer.role, approver ?? 'admin')) return 'parameters_not_shown'
       const key = { runId, stepId, itemIndex: call.item_index ?? -1 }
       const { params, paramLabels } = await openParams(sealer, key, run_params)
       return {
@@ -107,6 +107,7 @@ export function replay(
     sideEffect,
     // A person who has left has no role. Most people have the role `member`, so it is the best guess.
     role: call.role ?? 'member',
+    authorRoles: call.author_roles ?? [],
     params: source === 'workflows' ? params : null,
   })
   if (refusal !== null) return refusal.isCertain || typeof known !== 'string' ? 'policy_decided' : known

@@ -2,9 +2,10 @@ import type { Db } from '../../db/schema/index.ts'
 import type { Role } from '../../policy/types.ts'
 import {
   countingVotes,
+  decisionRefusal,
   mayDecide,
   requirementOf,
-  voteRefusal,
+  type FirstPeople,
   type Requirement,
   type VoteSettings,
 } from '../approvals/requirement.ts'
@@ -45,12 +46,9 @@ export async function readPeople(
   }))
 }
 
-type Voted = Pick<Subject, 'kind' | 'approver' | 'approvalsNeeded' | 'requestedBy' | 'votes'>
+type Voted = Pick<Subject, 'kind' | 'approver' | 'approvalsNeeded' | 'requestedBy' | 'authors' | 'votes'>
 
-/**
- * Whether this person may decide about the subject now: by a vote on the approval, or by settling the unknown outcome.
- * A person who has voted has nothing left to decide.
- */
+/** Whether this person may decide about the subject now: by a vote on the approval, or by settling the unknown outcome. */
 export function canDecide(
   person: Pick<Person, 'userId' | 'role'>,
   subject: Voted,
@@ -59,8 +57,8 @@ export function canDecide(
   if (subject.kind === 'call') return mayDecide(person.role, 'admin')
   const own = { user_id: person.userId, role: person.role }
   return (
-    !hasVoted(person, subject) &&
-    voteRefusal(own, subject.requestedBy, requiredFor(subject, settings)) === null
+    decisionRefusal(own, { ...firstOf(subject), votes: subject.votes }, requiredFor(subject, settings)) ===
+    null
   )
 }
 
@@ -73,8 +71,10 @@ export function votesOf(
   settings: VoteSettings,
 ): { readonly given: number; readonly needed: number } {
   const required = requiredFor(subject, settings)
-  return { given: countingVotes(subject.votes, subject.requestedBy, required), needed: required.needed }
+  return { given: countingVotes(subject.votes, firstOf(subject), required), needed: required.needed }
 }
+
+const firstOf = ({ requestedBy, authors }: Voted): FirstPeople => ({ requested_by: requestedBy, authors })
 
 const requiredFor = ({ approver, approvalsNeeded }: Voted, settings: VoteSettings): Requirement =>
   requirementOf({ approver, approvals_needed: approvalsNeeded }, settings)

@@ -56,6 +56,8 @@ export interface Subject {
   readonly labels: readonly string[]
   readonly risk: Risk
   readonly requestedBy: string
+  /** Ids of the authors of the run's version; empty for a call. */
+  readonly authors: readonly string[]
   readonly requesterEmail: string
   readonly approver: 'admin' | 'owner'
   readonly approvalsNeeded: number
@@ -115,6 +117,7 @@ function approvalSubject(row: ApprovalRow): Subject {
     labels: row.labels,
     risk: row.risk,
     requestedBy: row.requested_by,
+    authors: row.authors,
     requesterEmail: row.requester_email,
     approver: row.approver,
     approvalsNeeded: row.approvals_needed,
@@ -179,6 +182,7 @@ function callSubject(row: CallRow & { round: number }): Subject {
     labels: row.labels,
     risk: assessRisk([{ sideEffect, risk: tool?.risk ?? 'high', labels: row.labels }]),
     requestedBy: row.requested_by,
+    authors: [],
     requesterEmail: row.requester_email,
     approver: 'admin',
     approvalsNeeded: 1,

@@ -1,11 +1,11 @@
 import type { Acting } from '../access/recheck.ts'
-import type { WorkflowDefinition } from '../../contract/definition.ts'
 import { newId } from '../../contract/ids.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { requireSound } from '../tools/sound-definition.ts'
+import { originOfRow, type Origin } from '../runs/values/authors.ts'
 import { insertWorkflow, type WorkflowView } from './workflows.ts'
 import { entryOf, type EntryRow } from './registry-entry.ts'
 import { growAs } from '../limits/storage.ts'
@@ -34,13 +34,20 @@ export async function useTemplate(
   const id = newId('workflow')
   return growAs(context, caller, 'org.change', {
     action: 'use',
-    async work(tx) {
+    async work(tx, now) {
       const entry = await usableEntry(tx, templateId)
-      const definition = await frozenDefinition(tx, entry)
+      const from = await frozenVersion(tx, entry)
+      const { definition } = from
       requireSound(definition)
       const { name = entry.template_name, description = entry.description } = input
-      const from = `from the template \`${templateId}\`, version ${entry.version}`
-      const workflow = await insertWorkflow(tx, caller, id, { name, description, definition }, from)
+      const message = `from the template \`${templateId}\`, version ${entry.version}`
+      const workflow = await insertWorkflow(
+        tx,
+        await now(),
+        id,
+        { name, description, definition },
+        { message, from },
+      )
       tx.append({
         eventType: 'template.used',
         action: 'use',
@@ -79,12 +86,12 @@ function cautions(entry: EntryRow): Pick<UsedTemplate, 'warning' | 'replacement_
 
 const insteadOf = ({ replacement_id: id }: EntryRow): string => (id === null ? '' : `: use \`${id}\` instead`)
 
-async function frozenDefinition(tx: ChainTx, entry: EntryRow): Promise<WorkflowDefinition> {
-  const { definition } = await tx.trx
+async function frozenVersion(tx: ChainTx, entry: EntryRow): Promise<Origin> {
+  const row = await tx.trx
     .selectFrom('workflow_versions')
-    .select('definition')
+    .select(['definition', 'authors', 'step_authors'])
     .where('workflow_id', '=', entry.workflow_id)
     .where('version', '=', entry.version)
     .executeTakeFirstOrThrow()
-  return JSON.parse(definition) as WorkflowDefinition
+  return originOfRow(row)
 }

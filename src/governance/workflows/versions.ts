@@ -1,11 +1,14 @@
+import type { Selectable } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
+import type { Author, WorkflowVersionsTable } from '../../db/schema/workflows.ts'
 import type { Context } from '../context.ts'
 import type { WorkflowDefinition } from '../../contract/definition.ts'
 import { notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import type { Caller } from '../access/identity.ts'
 import { requireSound } from '../tools/sound-definition.ts'
-import { deploy, lockWorkflow } from './workflows.ts'
+import { originOfRow } from '../runs/values/authors.ts'
+import { deploy, lockWorkflow, requireChangeable } from './workflows.ts'
 import { growAs } from '../limits/storage.ts'
 
 /** A frozen version in a list. */
@@ -20,6 +23,8 @@ export interface VersionSummary {
    */
   readonly rolled_back_from: number | null
   readonly rolled_back_to: number | null
+  /** The people whose text the version contains, each with the role that they had when they saved it. */
+  readonly authors: readonly Author[]
 }
 export interface VersionView extends VersionSummary {
   readonly workflow_id: string
@@ -32,7 +37,15 @@ export interface VersionView extends VersionSummary {
 export async function listVersions(db: Db, workflowId: string): Promise<VersionSummary[]> {
   const rows = await db
     .selectFrom('workflow_versions')
-    .select(['version', 'deployed_at', 'deployed_by', 'message', 'rolled_back_from', 'rolled_back_to'])
+    .select([
+      'version',
+      'deployed_at',
+      'deployed_by',
+      'message',
+      'rolled_back_from',
+      'rolled_back_to',
+      'authors',
+    ])
     .where('workflow_id', '=', workflowId)
     .orderBy('version', 'desc')
     .execute()
@@ -40,6 +53,19 @@ export async function listVersions(db: Db, workflowId: string): Promise<VersionS
 }
 
 export async function inspectVersion(db: Db, workflowId: string, version: string): Promise<VersionView> {
+  const { step_authors: _, ...row } = await readRow(db, workflowId, version)
+  return {
+    ...row,
+    deployed_at: row.deployed_at.toISOString(),
+    definition: JSON.parse(row.definition) as WorkflowDefinition,
+  }
+}
+
+async function readRow(
+  db: Db,
+  workflowId: string,
+  version: string,
+): Promise<Selectable<WorkflowVersionsTable>> {
   const row = await db
     .selectFrom('workflow_versions')
     .selectAll()
@@ -47,11 +73,7 @@ export async function inspectVersion(db: Db, workflowId: string, version: string
     .where('version', '=', versionNumber(version))
     .executeTakeFirst()
   if (row === undefined) throw notFound('version', version)
-  return {
-    ...row,
-    deployed_at: row.deployed_at.toISOString(),
-    definition: JSON.parse(row.definition) as WorkflowDefinition,
-  }
+  return row
 }
 
 /**
@@ -66,22 +88,25 @@ export async function rollBack(
   { version, message }: { readonly version: string; readonly message: string },
   once: Once | null = null,
 ): Promise<{ new_version: number; rolled_back_from: number; deployed_at: string }> {
-  const target = await inspectVersion(context.db, workflowId, version)
-  requireSound(target.definition)
+  const origin = originOfRow(await readRow(context.db, workflowId, version))
+  const { definition } = origin
+  requireSound(definition)
   return growAs(context, caller, 'org.change', {
     action: 'rollback',
-    bytes: JSON.stringify(target.definition).length,
-    async work(tx) {
-      const { current_version: current } = await lockWorkflow(tx, workflowId)
+    bytes: JSON.stringify(definition).length,
+    async work(tx, now) {
+      const workflow = await lockWorkflow(tx, workflowId)
+      const present = await now()
+      requireChangeable(workflow, present)
+      const { current_version: current } = workflow
       const next = current + 1
       await tx.trx
         .updateTable('workflows')
         .set({ current_version: next, updated_at: tx.now })
         .where('id', '=', workflowId)
         .execute()
-      const { definition } = target
-      const rolledBack = { from: current, to: target.version }
-      await deploy(tx, caller, { id: workflowId, version: next, definition, message, rolledBack })
+      const rolledBack = { from: current, to: versionNumber(version) }
+      await deploy(tx, present, { id: workflowId, version: next, definition, message, rolledBack, origin })
       const answer = { new_version: next, rolled_back_from: current, deployed_at: tx.now.toISOString() }
       await once?.markActed(tx.trx, answer)
       return answer

@@ -16,7 +16,8 @@ import { actorOf, type Caller } from '../access/identity.ts'
 import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
 import { requireNoTemplate } from './registry-entry.ts'
 import { growAs } from '../limits/storage.ts'
-import { runAs, type Acting } from '../access/recheck.ts'
+import { requireRole, runAs, type Acting, type PresentCaller } from '../access/recheck.ts'
+import { authorsOf, originOf, type Origin } from '../runs/values/authors.ts'
 
 /** A workflow in a list. */
 export interface WorkflowSummary {
@@ -26,6 +27,8 @@ export interface WorkflowSummary {
   readonly description: string
   /** The version that the next run uses. */
   readonly version: number
+  /** Whether only admins may change or delete the workflow. */
+  readonly protected: boolean
   readonly created_by: string
   readonly created_at: string
   readonly updated_at: string
@@ -40,8 +43,10 @@ export interface WorkflowInput {
   readonly name: string
   readonly description: string
   readonly definition: WorkflowDefinition
+  readonly protected?: boolean | undefined
 }
 export interface WorkflowChange {
+  readonly protected?: boolean | undefined
   readonly name?: string | undefined
   readonly description?: string | undefined
   readonly definition?: WorkflowDefinition | undefined
@@ -60,8 +65,10 @@ export async function createWorkflow(
   return growAs(context, caller, 'org.change', {
     action: 'create',
     bytes: JSON.stringify(input.definition).length,
-    async work(tx) {
-      const saved = await insertWorkflow(tx, caller, id, input)
+    async work(tx, now) {
+      const present = await now()
+      if (input.protected === true) requireRole(present.role, 'owner')
+      const saved = await insertWorkflow(tx, present, id, input)
       const view = { ...saved, ...warningsOf(context, tx, caller, input.definition) }
       await once?.markActed(tx.trx, view)
       return view
@@ -69,13 +76,16 @@ export async function createWorkflow(
   })
 }
 
-/** Inserts a workflow with its first version. `message` names the origin of the definition. */
+/**
+ * Inserts a workflow with its first version. `from` is the template's version whose definition it has, and `message`
+ * names it.
+ */
 export async function insertWorkflow(
   tx: ChainTx,
   caller: Caller,
   id: string,
   input: WorkflowInput,
-  message = '',
+  { message = '', from = null }: { readonly message?: string; readonly from?: Origin | null } = {},
 ): Promise<WorkflowView> {
   const row = {
     id,
@@ -83,13 +93,15 @@ export async function insertWorkflow(
     name: input.name,
     description: input.description,
     current_version: 1,
+    protected: input.protected ?? false,
     created_by: caller.userId,
     created_at: tx.now,
     updated_at: tx.now,
     deleted_at: null,
   }
   await tx.trx.insertInto('workflows').values(row).execute()
-  await deploy(tx, caller, { id, version: 1, definition: input.definition, message })
+  await deploy(tx, caller, { id, version: 1, definition: input.definition, message, origin: from })
+  if (row.protected) appendWorkflowEvent(tx, caller, id, 'update', { protected: true })
   return { ...summaryOf(row), definition: input.definition }
 }
 
@@ -139,26 +151,31 @@ export async function changeWorkflow(
   const saved = await growAs(context, caller, 'org.change', {
     action: 'update',
     bytes: JSON.stringify(change).length,
-    async work(tx) {
+    async work(tx, now) {
       const row = await lockWorkflow(tx, id)
-      if (change.name === undefined && change.description === undefined && change.definition === undefined)
-        return summaryOf(row)
+      const present = await now()
+      requireChangeable(row, present, change.protected)
+      if (isEmpty(change)) return summaryOf(row)
       const version = change.definition === undefined ? row.current_version : row.current_version + 1
       const changed = {
         name: change.name ?? row.name,
         description: change.description ?? row.description,
+        protected: change.protected ?? row.protected,
         current_version: version,
         updated_at: tx.now,
       }
       await tx.trx.updateTable('workflows').set(changed).where('id', '=', id).execute()
       if (change.definition !== undefined)
-        await deploy(tx, caller, {
+        await deploy(tx, present, {
           id,
           version,
           definition: change.definition,
           message: change.message ?? '',
+          origin: await originOf(tx.trx, id, { current: row.current_version, definition: change.definition }),
         })
-      else appendWorkflowEvent(tx, caller, id, 'update')
+      const protection = changed.protected === row.protected ? {} : { protected: changed.protected }
+      if (change.definition === undefined || changed.protected !== row.protected)
+        appendWorkflowEvent(tx, caller, id, 'update', protection)
       const warnings =
         change.definition === undefined ? {} : warningsOf(context, tx, caller, change.definition)
       return { ...summaryOf({ ...row, ...changed }), ...warnings }
@@ -206,12 +223,28 @@ function warningsOf(
  * template that is not archived.
  */
 export async function deleteWorkflow(context: Acting, caller: Caller, id: string): Promise<void> {
-  await runAs(context, caller, 'org.change', async (tx) => {
-    await lockWorkflow(tx, id)
+  await runAs(context, caller, 'org.change', async (tx, now) => {
+    requireChangeable(await lockWorkflow(tx, id), await now())
     await requireNoTemplate(tx, id)
     await tx.trx.updateTable('workflows').set({ deleted_at: tx.now }).where('id', '=', id).execute()
     appendWorkflowEvent(tx, caller, id, 'delete')
   })
+}
+
+const isEmpty = ({ name, description, definition, protected: isProtected }: WorkflowChange): boolean =>
+  [name, description, definition, isProtected].every((field) => field === undefined)
+
+/**
+ * Throws `insufficient_role` if the caller may not change the workflow: only admins change a protected workflow, and
+ * only an owner sets or clears the protection.
+ */
+export function requireChangeable(
+  workflow: Selectable<WorkflowsTable>,
+  { role }: PresentCaller,
+  isProtected = workflow.protected,
+): void {
+  if (isProtected !== workflow.protected) requireRole(role, 'owner')
+  if (workflow.protected) requireRole(role, 'admin')
 }
 
 export async function lockWorkflow(tx: ChainTx, id: string): Promise<Selectable<WorkflowsTable>> {
@@ -227,7 +260,7 @@ export async function lockWorkflow(tx: ChainTx, id: string): Promise<Selectable<
   return row
 }
 
-/** Inserts a frozen version and its audit entry. */
+/** Inserts a frozen version and its audit entry. The caller's role is the one that was read under the lock. */
 export async function deploy(
   tx: ChainTx,
   caller: Caller,
@@ -237,10 +270,14 @@ export async function deploy(
     definition: WorkflowDefinition
     message: string
     rolledBack?: { from: number; to: number }
+    /** The version from which this one takes over text. Is null if there is none. */
+    origin: Origin | null
   },
 ): Promise<void> {
   const { rolledBack } = version
   const digest = hashOf(version.definition)
+  const by = { user_id: caller.userId, role: caller.role }
+  const { authors, step_authors } = authorsOf(version.definition, by, version.origin)
   await tx.trx
     .insertInto('workflow_versions')
     .values({
@@ -253,6 +290,8 @@ export async function deploy(
       deployed_at: tx.now,
       rolled_back_from: rolledBack?.from ?? null,
       rolled_back_to: rolledBack?.to ?? null,
+      authors: JSON.stringify(authors),
+      step_authors: JSON.stringify(step_authors),
     })
     .execute()
   appendWorkflowEvent(tx, caller, version.id, 'deploy', {
@@ -273,7 +312,7 @@ function appendWorkflowEvent(
   caller: Caller,
   workflowId: string,
   action: keyof typeof workflowEvents,
-  metadata: AuditMetadata<'workflow.deployed'> = {},
+  metadata: AuditMetadata<'workflow.deployed' | 'workflow.updated'> = {},
 ): void {
   tx.append({
     eventType: workflowEvents[action],
@@ -292,6 +331,7 @@ function summaryOf(row: Selectable<WorkflowsTable>): WorkflowSummary {
     name: row.name,
     description: row.description,
     version: row.current_version,
+    protected: row.protected,
     created_by: row.created_by,
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),

@@ -126,6 +126,15 @@ export const workflowProofs: Proofs = {
     const id = await world.workflow(one, way, { message })
     return (await world.ok('member', 'GET', `/workflows/${id}/versions`)).versions[0].message
   }),
+  protected: proof([false, true], [200, 403], async (world, isProtected, way) => {
+    const { id } = await world.ok('owner', 'POST', '/workflows', {
+      name: 'w',
+      definition: one,
+      ...(way === 'POST' ? { protected: isProtected } : {}),
+    })
+    if (way === 'PUT') await world.ok('owner', 'PUT', `/workflows/${id}`, { protected: isProtected })
+    return (await world.send('member', 'PUT', `/workflows/${id}`, { name: 'mine' })).status
+  }),
   'definition.inputs.*.type': proof(
     ['string', 'number'],
     ['completed', 422],

@@ -23,7 +23,7 @@ interface Case {
 
 const stateOf = ({ status, expires_at = after, used_by = null, votes = [], required = {} }: Case) =>
   approvalState(
-    { status, expires_at, used_by, requested_by: 'usr_requester' },
+    { status, expires_at, used_by, authors: [], requested_by: 'usr_requester' },
     votes,
     { ...oneAdmin, ...required },
     now,

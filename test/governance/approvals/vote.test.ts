@@ -1,6 +1,10 @@
 import { beforeEach, describe, expect, test } from '@jest/globals'
 import { expireDue } from '../../../src/governance/approvals/expire.ts'
+import { readDetail } from '../../../src/governance/approvals/detail.ts'
+import { listApprovals } from '../../../src/governance/approvals/read.ts'
 import { vote } from '../../../src/governance/approvals/vote.ts'
+import { changeRole } from '../../../src/governance/people/members.ts'
+import type { Role } from '../../../src/policy/types.ts'
 import { enterRun } from '../../../src/governance/runs/start/enter.ts'
 import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
 import { addOrganization } from '../../api/fixtures.ts'
@@ -22,8 +26,11 @@ beforeEach(async () => {
   await engine.rules(holdRule())
 })
 
-const held = async (by: BootstrapName = 'member'): Promise<{ id: string; runId: string }> => {
-  const runId = await engine.run(undefined, {}, by)
+const held = async (
+  by: BootstrapName = 'member',
+  author: BootstrapName = 'member',
+): Promise<{ id: string; runId: string }> => {
+  const runId = await engine.run(undefined, {}, by, author)
   return { id: await hold(engine, opOf(runId)), runId }
 }
 const votesOf = (id: string) =>
@@ -68,8 +75,9 @@ describe('a vote', () => {
 
   const refusals: readonly (readonly [string, string, () => Promise<{ id: string; runId: string }>, BootstrapName, string?])[] = [
     ['of the requester', 'self_approval', () => held('admin'), 'admin'],
-    ['of a member', 'not_an_approver', held, 'member'],
-    ['of a viewer', 'not_an_approver', held, 'viewer'],
+    ['of the author of the version that runs', 'self_approval', () => held('member', 'admin'), 'admin'],
+    ['of a member', 'not_an_approver', () => held(), 'member'],
+    ['of a viewer', 'not_an_approver', () => held(), 'viewer'],
     ['of an admin where it needs an owner', 'not_an_approver', async () => {
       await engine.rules(holdRule({ approver: 'owner' }))
       return held()
@@ -127,6 +135,46 @@ describe('a vote', () => {
     expect(await refusal(await held('owner'), 'owner')).toContain(
       'nobody else has the role `owner`: add a person with this role, or set `allow_self_approval`',
     )
+  })
+
+  test('of an author says so', async () => {
+    const it = await held('member', 'admin')
+    await expect(engine.vote(it.id, 'admin')).rejects.toThrow(
+      'you wrote the version of the workflow that runs, and its authors cannot decide: ' +
+        'ask `approver@countersign.test` or `owner@countersign.test`',
+    )
+  })
+
+  test('that did not count for a moment can be given again, and decides if enough votes count', async () => {
+    await engine.settings({ approval_threshold: 2 })
+    const it = await held()
+    const missing = () =>
+      readDetail(engine.context, { ...engine.caller('owner') }, it.id).then(
+        ({ votes_missing, vote_refused }) => [votes_missing, vote_refused],
+      )
+    const setRole = (role: Role) =>
+      changeRole(engine.context, engine.caller('owner'), engine.caller('admin').userId, role)
+    const mine = async () => {
+      const list = await listApprovals(
+        engine.context,
+        engine.caller('admin'),
+        { mine: true },
+        { limit: 200, cursor: null },
+      )
+      return list.data.some(({ id }) => id === it.id)
+    }
+    await engine.vote(it.id, 'admin')
+    expect([await missing(), await mine()]).toEqual([[1, null], false])
+    await setRole('member')
+    expect(await missing()).toEqual([2, null])
+    await engine.vote(it.id, 'approver')
+    expect([await missing(), await outcome(engine.vote(it.id, 'approver'))]).toEqual([[1, null], 'conflict'])
+    await setRole('admin')
+    expect([await missing(), await mine()]).toEqual([[0, null], true])
+    expect(await outcome(engine.vote(it.id, 'admin', 'reject'))).toBe('conflict')
+    await engine.vote(it.id, 'admin')
+    expect([await votesOf(it.id), (await wakesOf(it.runId)).length]).toMatchObject([[{}, {}], 1])
+    expect(await engine.decide(opOf(it.runId))).toMatchObject({ go: true })
   })
 
   test('that rejects is named with its comment in the call’s outcome', async () => {

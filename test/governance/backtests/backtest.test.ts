@@ -95,6 +95,16 @@ describe('calls of runs', () => {
     expect(JSON.stringify(answer)).not.toContain('evil.net')
   })
 
+  test('of a run with an approval that only an owner may give show an admin nothing about their parameters', async () => {
+    await engine.rules(holdRule({ approver: 'owner' }))
+    await hold(engine, await mailTo('bo@evil.net'))
+    expect(await backtest([outside], {}, 'admin')).toMatchObject({
+      changed: 0,
+      not_replayable: [{ reason: 'parameters_not_shown', count: 1 }],
+    })
+    expect((await backtest([outside], {}, 'owner')).by_change).toEqual({ 'require_approval->deny': 1 })
+  })
+
   test('count once, by the first decision: a hold that was approved, and a call that was retried', async () => {
     await engine.rules(holdRule())
     const held = await mailTo('bo@evil.net')

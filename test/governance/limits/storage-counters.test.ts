@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { countedWithWebhooks } from '../../../src/db/migrations/0051-webhooks.ts'
+import { countedWithAuthors } from '../../../src/db/migrations/0076-authors.ts'
 import { migrations } from '../../../src/db/migrations/index.ts'
 import { authorize } from '../../../src/governance/agents/ask.ts'
 import { createRoleOverride, deleteRoleOverride } from '../../../src/governance/rules/role-overrides.ts'
@@ -211,15 +211,15 @@ describe('storage counters', () => {
 
 /** Columns whose values are short. The fixed allowance per row covers these columns. */
 const bounded =
-  /^(id|.*_id|.*_by|.*_hash|.*_name|hash|name|email|.*_email|key|route|method|status|state|status_reason|kind|type|role|tool|side_effect|verdict|rule_name|approver|decision|outcome|resolved_outcome|slot|time_zone|idempotency_key|visibility|plan|prefix|secret_hash|secret_version|last4|digest|integration|backend|last_error|sent_with|lacking)$/
+  /^(id|.*_id|.*_by|.*_hash|.*_name|hash|name|email|.*_email|key|route|method|status|state|status_reason|kind|type|role|tool|side_effect|verdict|rule_name|approver|decision|outcome|resolved_outcome|slot|time_zone|idempotency_key|visibility|plan|prefix|secret_hash|secret_version|last4|digest|integration|backend|last_error|sent_with|lacking|author_roles)$/
 
 test('every column that can grow is counted for its table', async () => {
   const { rows } = await engine.context.pool.query<{ table: string; column: string }>(
     `select table_name as table, column_name as column from information_schema.columns
      where table_name = any($1) and table_schema = 'public' and data_type in ('text', 'ARRAY', 'jsonb', 'bytea')`,
-    [countedWithWebhooks.map(({ name }) => name)],
+    [countedWithAuthors.map(({ name }) => name)],
   )
-  const formulas = new Map(countedWithWebhooks.map(({ name, bytes }) => [name, bytes]))
+  const formulas = new Map(countedWithAuthors.map(({ name, bytes }) => [name, bytes]))
   const uncounted = rows.filter(
     ({ table, column }) =>
       !bounded.test(column) && !new RegExp(`t\\.${column}\\b`).test(formulas.get(table) ?? ''),

@@ -39,9 +39,10 @@ export async function held(
   engine: Engine,
   over: object = {},
   by: 'member' | 'admin' = 'member',
+  author: 'member' | 'admin' = 'member',
 ): Promise<string> {
   await engine.rules(holdRule(over))
-  const op = opOf(await engine.run(undefined, {}, by))
+  const op = opOf(await engine.run(undefined, {}, by, author))
   await engine.decide(op)
   return (await effectOf(engine.context, op))?.approval_id as string
 }

@@ -38,13 +38,16 @@ describe('messages are planned', () => {
     expect(await told('approval.created')).toEqual(ids('owner'))
   })
 
-  test('not for the requester, unless they may approve their own', async () => {
-    await held(engine, {}, 'admin')
+  test.each([
+    ['requester', 'admin', 'member'],
+    ['author of the version that runs', 'member', 'admin'],
+  ] as const)('not for the %s, unless they may approve their own', async (_, by, author) => {
+    await held(engine, {}, by, author)
     await plan(engine)
     expect((await told('approval.created')).sort()).toEqual(ids('owner', 'approver').sort())
     await engine.settings({ allow_self_approval: true })
     try {
-      await held(engine, {}, 'admin')
+      await held(engine, {}, by, author)
       await plan(engine)
       expect(await told('approval.created')).toContain(people['admin'])
     } finally {

@@ -35,8 +35,8 @@ export interface Engine extends TestContext {
   readonly organizationId: string
   readonly caller: (name: BootstrapName) => Caller
   readonly keyOf: (name: BootstrapName) => string
-  /** Saves a workflow, and accepts a run of it. */
-  run(definition?: object, inputs?: JsonObject, by?: BootstrapName): Promise<string>
+  /** Saves a workflow as `author`, and accepts a run of it that `by` starts. */
+  run(definition?: object, inputs?: JsonObject, by?: BootstrapName, author?: BootstrapName): Promise<string>
   decide(op: StepOp): Promise<StepVerdict>
   record(op: OutcomeOp): ReturnType<typeof recordNow>
   vote(approvalId: string, name: BootstrapName, decision?: 'approve' | 'reject'): Promise<void>
@@ -60,12 +60,12 @@ export async function startEngine(overrides: NodeJS.ProcessEnv = {}): Promise<En
     organizationId,
     keyOf: (name) => identities.users[name].api_key,
     caller,
-    async run(definition = oneStep, inputs = {}, by = 'member') {
+    async run(definition = oneStep, inputs = {}, by = 'member', author = 'member') {
       const workflowId = newId('workflow')
       const input = { name: 'w', description: '', definition: workflowDefinition.parse(definition) }
       // Saved without the check of paths: simulated tools return outputs of other forms than the catalogue says.
       await context.combiner.run(organizationId, 'org.change', (tx) =>
-        insertWorkflow(tx, caller('member'), workflowId, input),
+        insertWorkflow(tx, caller(author), workflowId, input),
       )
       return (await acceptRun(context, { caller: caller(by), workflowId, inputs })).runId
     },

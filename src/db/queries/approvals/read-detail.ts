@@ -15,7 +15,7 @@ export const readApprovalDetail = <Row>({
   readonly isOver: RawBuilder<boolean>
   readonly mostDeciders: number
 }): RawBuilder<Row> => sql`
-  select a.kind, a.status, a.requested_by, a.approver, a.approvals_needed,
+  select a.kind, a.status, a.requested_by, a.authors, a.approver, a.approvals_needed,
     ${isOver} as is_over, s.agent_name, s.agent_kind,
     a.rule_name, d.explanation, d.matched_rules, d.label_sources, o.settings, r.outcome as observed_outcome,
     r.at as observed_at,

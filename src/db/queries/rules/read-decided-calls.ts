@@ -25,17 +25,24 @@ export interface DecidedCall {
   readonly run_params: Buffer | null
   /** The sealed input of a held call of an agent. Is null if the input was not kept. */
   readonly agent_params: Buffer | null
-  /** Says who may decide the approval of an agent's call. Is null if the call has no approval. */
+  /**
+   * Says who may decide the approval of an agent's call. For a run's call, says who may decide all approvals of the run.
+   * Is null if there is no approval.
+   */
   readonly approver: 'admin' | 'owner' | null
+  /** The roles that the authors of a run's step had when they saved it. */
+  readonly author_roles: Role[] | null
 }
 
 /** Selects the decisions with these ids, the newest first. */
 export const decidedCalls = (organizationId: string, ids: readonly string[]): RawBuilder<DecidedCall> => sql`
   select d.id, d.run_id, d.step_id, d.item_index, d.session_id, d.tool, d.side_effect, d.verdict, d.rule_id, d.rule_name,
     d.reason, d.labels, d.approval_id, d.decided_at, r.requester_email, m.role, e.params_sealed as run_params,
-    a.params_sealed as agent_params, a.approver
+    a.params_sealed as agent_params, s.author_roles,
+    coalesce(a.approver, (select max(approver) from approvals where run_id = d.run_id)) as approver
   from decisions d
   left join runs r on r.id = d.run_id
+  left join run_steps s on s.run_id = d.run_id and s.step_id = d.step_id
   left join effects e on e.run_id = d.run_id and e.step_id = d.step_id and e.item_index = coalesce(d.item_index, -1)
     and e.params_hash = d.params_hash
   left join approvals a on a.id = d.approval_id and a.kind = 'agent_call' and a.params_hash = d.params_hash

@@ -37,7 +37,7 @@ export const readRunLedger = <Run, Effect, Step, Approval>(
       select distinct * from unnest(${keys.map((key) => key.runId)}::text[], ${keys.map((key) => key.stepId)}::text[],
                            ${keys.map((key) => key.itemIndex)}::int[]) as k(run_id, step_id, item_index)
     ), r as (
-      select id, workflow_id, workflow_version, requested_by, risk, cancel_requested_at, finished_at, status,
+      select id, workflow_id, workflow_version, requested_by, authors, risk, cancel_requested_at, finished_at, status,
              status_reason, decision_seq, stored_bytes, nodes_executed, nodes_failed, started_at,
              slot, cost, calls.*
       from runs cross join lateral (
@@ -56,7 +56,7 @@ export const readRunLedger = <Run, Effect, Step, Approval>(
       -- \`effect.sent\` commits outside the chain lock: the row lock orders it against a new attempt.
       for update of effects
     ), s as (
-      select run_id, step_id, item_count, status, verdict, attempts, labels, error, started_at, finished_at
+      select run_id, step_id, item_count, author_roles, status, verdict, attempts, labels, error, started_at, finished_at
       from run_steps where (run_id, step_id) in (select run_id, step_id from k)
     ), a as (
       select ${approvalColumns}

@@ -192,6 +192,7 @@ function holdCall(call: DecidingCall, decided: Decided, again: HeldAgain | null)
       item_index: effect.item_index < 0 ? null : effect.item_index,
       session_id: null,
       requested_by: run.requested_by,
+      authors: run.authors,
       params_hash: op.paramsHash,
       labels: op.labels,
       rule_name: decided.ruleName,

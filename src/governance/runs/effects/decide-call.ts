@@ -5,7 +5,7 @@ import { refusalOfRole } from '../../access/role-refusal.ts'
 import type { LockedRun } from './run-call.ts'
 import type { StepOp } from './step-op.ts'
 
-/** Decides the call by the role of the requester and the rules. Writes nothing. */
+/** Decides the call by the roles of the requester and of the step's authors, and by the rules. Writes nothing. */
 export function decideCall({ tx, ledger, run }: LockedRun, op: StepOp): Decided {
   const role = ledger.roles.get(run.requested_by)
   if (role === undefined)
@@ -17,7 +17,7 @@ export function decideCall({ tx, ledger, run }: LockedRun, op: StepOp): Decided 
       addressNotConfirmed,
       'The person who started this run has not confirmed their mail address.',
     )
-  return judgeCall(tx.policy, callOf(op), role)
+  return judgeCall(tx.policy, callOf(op), role, ledger.step(run.id, op.key.stepId)?.author_roles)
 }
 
 /** Returns the call as the rules see it. */

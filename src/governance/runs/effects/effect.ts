@@ -242,7 +242,7 @@ function begin(call: DecidingCall, decided: Decided, approvalId: string | null =
     sentWith,
     approvalId,
     addedLabels: addedLabels(tx.policy.compiled, callOf(op)),
-    audience: tx.policy.toolAccess.audience(op.tool.name, role),
+    audience: tx.policy.toolAccess.audience(op.tool.name, ledger.rolesFor(run, effect)),
   }
 }
 

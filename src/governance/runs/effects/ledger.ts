@@ -11,6 +11,7 @@ export interface RunState {
   readonly workflow_id: string
   readonly workflow_version: number
   readonly requested_by: string
+  readonly authors: readonly string[]
   readonly risk: Risk
   readonly cancel_requested_at: string | null
   readonly finished_at: string | null
@@ -83,6 +84,7 @@ export interface StepRecord {
   readonly run_id: string
   readonly step_id: string
   readonly item_count: number | null
+  readonly author_roles: readonly Role[]
   status: StepStatus
   verdict: Verdict | null
   attempts: number
@@ -119,6 +121,14 @@ export class Ledger {
 
   step(runId: string, stepId: string): StepRecord | undefined {
     return this.steps.get(stepKey(runId, stepId))
+  }
+
+  /** The roles whose tool policies restrict the call: those of the step's authors, and the requester's if they have one. */
+  rolesFor(
+    { requested_by }: RunState,
+    { run_id, step_id }: Pick<EffectRecord, 'run_id' | 'step_id'>,
+  ): Role[] {
+    return [this.roles.get(requested_by) ?? [], this.step(run_id, step_id)?.author_roles ?? []].flat()
   }
 
   /** Adds a call's row. The caller must then set the row's state. */

@@ -14,7 +14,7 @@ import { atCommitPoint } from '../../audit/commit-points.ts'
 import { effectId, type EffectKey } from '../../../contract/effect-key.ts'
 import { ledgerKind, loadLedger, writeLedger } from './ledger-store.ts'
 import type { EffectRecord, Ledger } from './ledger.ts'
-import type { LockedCall, LockedRun } from './run-call.ts'
+import type { LockedCall } from './run-call.ts'
 import type { Limits } from '../../../contract/plan-limits.ts'
 import { exceededEntry, quotaExceeded, type Exceeded } from '../../limits/run-quota.ts'
 import type { SealedText } from '../../sealing/format.ts'
@@ -171,12 +171,12 @@ function applyOutcome(tx: ChainTx, ledger: Ledger, op: OutcomeOp): EffectState {
  * dropped and the call fails. If the organization has no storage left, the read is tried again later. The output of any
  * other call is stored at any size, because the call has happened.
  */
-function kept({ tx, ledger, run }: LockedRun, result: OutcomeOp['result']): OutcomeOp['result'] {
+function kept({ tx, ledger, run, effect }: LockedCall, result: OutcomeOp['result']): OutcomeOp['result'] {
   if (result.state !== 'completed') return result
   const { bytes } = result.output
   if (result.call.sideEffect === 'read') {
     const { tool } = result.call
-    const most = tx.policy.toolAccess.largestOutput(tool, ledger.roles.get(run.requested_by))
+    const most = tx.policy.toolAccess.largestOutput(tool, ledger.rolesFor(run, effect))
     if (most !== null && bytes > most * 1024) return { state: 'failed', error: tooLarge(tool, bytes, most) }
     if (!fitsRun(run, bytes)) return { state: 'failed', error: stepError(runTooLarge) }
     if (storageOver(tx, bytes) !== null) return { state: 'retry', error: { ...waitingForRoom, bytes } }

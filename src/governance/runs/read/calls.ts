@@ -36,9 +36,28 @@ export interface CallView {
   readonly duration_ms: number | null
 }
 
-/** Returns whether the viewer may see the parameters of a run's calls. The run's requester and admins may. */
-export const maySeeParams = (viewer: Viewer, requestedBy: string): boolean =>
-  viewer.userId === requestedBy || mayDecide(viewer.role, 'admin')
+/**
+ * Returns what the viewer may see of a run's values. The requester sees all of them. Admins see the parameters of calls,
+ * and everybody sees the inputs. But if a call or the run itself needed an approval, the values that its approvers
+ * decide about can stand in the inputs and in any call: so only people who may decide the approval see them. Without a
+ * viewer, nobody reads the parameters.
+ */
+export async function sightOf(
+  db: Db,
+  viewer: Viewer | null,
+  run: { readonly id: string; readonly requested_by: string },
+): Promise<{ readonly inputs: boolean; readonly params: boolean }> {
+  if (viewer === null) return { inputs: true, params: false }
+  if (viewer.userId === run.requested_by) return { inputs: true, params: true }
+  const approvers = await db
+    .selectFrom('approvals')
+    .select('approver')
+    .distinct()
+    .where('run_id', '=', run.id)
+    .execute()
+  const inputs = approvers.every(({ approver }) => mayDecide(viewer.role, approver))
+  return { inputs, params: inputs && mayDecide(viewer.role, 'admin') }
+}
 
 /** A page has at most this many bytes of sealed parameters. A single call with more bytes gets a page of its own. */
 const mostBytes = 8 * 1024 ** 2
@@ -51,9 +70,9 @@ export async function readCalls(
   page: PageRequest,
 ): Promise<Page<CallView>> {
   await requireStep(context.db, viewer.organizationId, runId, stepId)
-  const { requested_by: requestedBy } = await context.db
+  const run = await context.db
     .selectFrom('runs')
-    .select('requested_by')
+    .select(['id', 'requested_by'])
     .where('id', '=', runId)
     .executeTakeFirstOrThrow()
   const after = placeAfter(page.cursor)
@@ -75,7 +94,7 @@ export async function readCalls(
     .where('item_index', '<=', last.item_index)
     .orderBy('item_index')
     .execute()
-  const isShown = maySeeParams(viewer, requestedBy)
+  const { params: isShown } = await sightOf(context.db, viewer, run)
   const views: CallView[] = []
   for (const row of rows) {
     const key = { runId, stepId, itemIndex: row.item_index }

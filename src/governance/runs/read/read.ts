@@ -6,6 +6,7 @@ import type { InputLabels, Risk, RunsTable } from '../../../db/schema/runs.ts'
 import type { Json, JsonObject, Verdict } from '../../../policy/types.ts'
 import { DomainError, notFound } from '../../errors.ts'
 import { openOutput } from '../values/outputs.ts'
+import type { VersionChange } from '../values/version-change.ts'
 import type { ErrorView, FailedItem } from './error-view.ts'
 import { withPresentReasons } from './status-reason.ts'
 import { readPage, type Page, type PageRequest } from '../../page.ts'
@@ -30,7 +31,8 @@ export interface RunView {
   readonly requested_by: string
   /** The requester's address when the run was accepted. */
   readonly requester_email: string
-  readonly inputs: JsonObject
+  /** Is absent for people who may not see the run's inputs (`sightOf`). */
+  readonly inputs?: JsonObject
   readonly input_labels: InputLabels
   readonly outputs: { readonly [stepId: string]: Json }
   readonly result: Json
@@ -49,6 +51,11 @@ export interface RunView {
   readonly nodes_executed: number
   readonly nodes_failed: number
   readonly cost: number
+  /**
+   * The newest change of the workflow by another person, if this is the requester's first run after it. Is null for
+   * every other reader.
+   */
+  readonly changed_since_your_last_run: VersionChange | null
 }
 
 export interface WaitingView {
@@ -120,7 +127,14 @@ const between = (from: Date | null, to: Date | null): number | null =>
 
 export type RunHead = Omit<
   RunView,
-  'waiting_for' | 'inputs' | 'input_labels' | 'outputs' | 'result' | 'steps' | 'next_cursor'
+  | 'waiting_for'
+  | 'inputs'
+  | 'input_labels'
+  | 'outputs'
+  | 'result'
+  | 'steps'
+  | 'next_cursor'
+  | 'changed_since_your_last_run'
 >
 
 /** A run's row, with fields that come from other tables. */

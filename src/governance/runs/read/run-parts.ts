@@ -11,7 +11,8 @@ import { openKept } from '../../sealing/sealer.ts'
 import { withPresentReasons } from './status-reason.ts'
 import { openInputs } from '../values/run-snapshot.ts'
 import { readVersion } from '../values/version-cache.ts'
-import { maySeeParams, readErrors } from './calls.ts'
+import { readChange } from '../values/version-change.ts'
+import { readErrors, sightOf } from './calls.ts'
 import { errorOf } from './error-view.ts'
 import { itemCountsOf } from './item-counts.ts'
 import { shownOutputs } from './output-parts.ts'
@@ -24,7 +25,7 @@ import { firstWaiting, pendingInParts, type FirstWaiting } from './waiting-parts
  * answer is sent.
  */
 export type RunFields = RunHead &
-  Pick<RunView, 'inputs' | 'input_labels' | 'result'> & {
+  Pick<RunView, 'inputs' | 'input_labels' | 'result' | 'changed_since_your_last_run'> & {
     readonly waiting_for: JsonParts
     readonly outputs: JsonParts
     readonly steps: JsonParts
@@ -48,21 +49,26 @@ export async function readRunFields(
   const beginning = await readBeginning(context, organizationId, runId, wanted)
   if (beginning === null) return null
   const { run, waiting, steps } = beginning
+  const sight = await sightOf(context.db, viewer, run)
+  const isOwn = viewer?.userId === run.requested_by
   return {
     ...head(run),
     waiting_for: pendingInParts(context, { column: 'run_id', value: runId }, waiting),
-    inputs: await openInputs(context, run),
+    ...(sight.inputs ? { inputs: await openInputs(context, run) } : {}),
     input_labels: run.input_labels,
     outputs: shownOutputs(context, runId, () =>
       wanted.limit === undefined ? stepPages(context, runId, placeBefore(wanted)) : [steps.steps],
     ),
     result: await openResult(context, run),
     steps: listInParts(() =>
-      stepViews(context, run, viewer !== null && maySeeParams(viewer, run.requested_by), {
+      stepViews(context, run, sight.params, {
         ...steps,
         hasMore: steps.hasMore && wanted.limit === undefined,
       }),
     ),
+    changed_since_your_last_run: isOwn
+      ? await readChange(context.db, run.workflow_id, run.changed_in_version)
+      : null,
     ...(wanted.limit === undefined && wanted.cursor === null ? {} : { next_cursor: nextOf(steps, wanted) }),
   }
 }

@@ -3,7 +3,12 @@ import { countWaiting, type Waiting } from '../../../db/queries/runs/count-waiti
 import type { RunsTable } from '../../../db/schema/runs.ts'
 import { quote } from '../../../policy/explain.ts'
 import { readSettings, type GovernanceSettings } from '../../../policy/settings.ts'
-import { countingVotes, requirementOf, type VoteWithRole } from '../../approvals/requirement.ts'
+import {
+  countingVotes,
+  requirementOf,
+  type FirstPeople,
+  type VoteWithRole,
+} from '../../approvals/requirement.ts'
 import type { Context } from '../../context.ts'
 
 /*
@@ -16,13 +21,12 @@ type Run = Pick<
   'id' | 'organization_id' | 'status' | 'status_reason' | 'cancel_requested_at' | 'slot'
 >
 
-interface Vote extends VoteWithRole {
+interface Vote extends VoteWithRole, FirstPeople {
   readonly run_id: string
   readonly step_id: string | null
   readonly rule_name: string | null
   readonly approver: 'admin' | 'owner'
   readonly approvals_needed: number
-  readonly requested_by: string
 }
 
 interface Present {
@@ -77,7 +81,7 @@ async function readFacts(
     db.selectFrom('organizations').select('settings').where('id', '=', organizationId).executeTakeFirst(),
     countWaiting(ids).execute(db),
     sql<Vote>`
-      select a.run_id, a.step_id, a.rule_name, a.approver, a.approvals_needed, a.requested_by, v.user_id, v.decision,
+      select a.run_id, a.step_id, a.rule_name, a.approver, a.approvals_needed, a.requested_by, a.authors, v.user_id, v.decision,
              m.role as role
       from approvals a join approval_votes v on v.approval_id = a.id
         left join memberships m on m.organization_id = a.organization_id and m.user_id = v.user_id
@@ -157,7 +161,7 @@ function votesOf(waiting: Waiting, { settings, votes }: Facts): string {
       vote.approver === approver &&
       vote.approvals_needed === approvals_needed,
   )
-  const given = cast.reduce((sum, vote) => sum + countingVotes([vote], vote.requested_by, required), 0)
+  const given = cast.reduce((sum, vote) => sum + countingVotes([vote], vote, required), 0)
   const needed = required.needed * waiting.count
   const counts = `${given} of ${needed} ${needed === 1 ? 'vote' : 'votes'} given, ${Math.max(0, needed - given)} missing`
   return waiting.count === 1 ? counts : `${counts} (${required.needed} for each item)`

@@ -27,6 +27,7 @@ import { inputsPlace } from '../../sealing/places.ts'
 import { sealText } from '../../sealing/sealer.ts'
 import { readVersion, type FrozenVersion } from '../values/version-cache.ts'
 import { runAs, type PresentCaller } from '../../access/recheck.ts'
+import { findVersion, readChange } from '../values/version-change.ts'
 import { planRun } from './plan-run.ts'
 import { refusePlan, refuseUnconfirmed } from './refusal.ts'
 import { validTimeZone } from './time-zone.ts'
@@ -59,6 +60,8 @@ interface Prepared extends Omit<AcceptRequest, 'inputs' | 'inputLabels'>, GivenI
   readonly inputHash: string
   readonly runId: string
   readonly versionNumber: number
+  /** The version of another person's change that the caller has not run before; null if there is none. */
+  readonly changedIn: number | null
   readonly frozen: FrozenVersion
   readonly timeZone: string
 }
@@ -82,15 +85,8 @@ export async function acceptRun(
   request: AcceptRequest,
 ): Promise<{ runId: string }> {
   const { caller } = request
-  const workflow = await context.db
-    .selectFrom('workflows')
-    .select(['current_version'])
-    .where('id', '=', request.workflowId)
-    .where('organization_id', '=', caller.organizationId)
-    .where('deleted_at', 'is', null)
-    .executeTakeFirst()
-  if (workflow === undefined) throw notFound('workflow', request.workflowId)
-  const versionNumber = request.version ?? workflow.current_version
+  const { current, changedIn } = await findVersion(context.db, request)
+  const versionNumber = request.version ?? current
   const frozen = await readVersion(context, request.workflowId, versionNumber)
   const given = await givenInputs(context, caller, frozen, request)
   const runId = newId('run')
@@ -101,6 +97,7 @@ export async function acceptRun(
     inputHash: hashOf(given.given),
     runId,
     versionNumber,
+    changedIn,
     frozen,
     timeZone: validTimeZone(request.timeZone ?? 'UTC'),
   }
@@ -136,10 +133,12 @@ async function acceptUnderLock(
     areInputsComplete: true,
     labels: request.labels,
     requester: { role, email: request.caller.email },
+    authorRoles: request.frozen.rolesOf,
     builtins: builtins(tx.now, request.timeZone),
   }
   const planned = planRun(tx.policy, wanted)
-  if (planned.analysis.definitelyDenied) return refusePlan(tx, request, planned)
+  if (planned.analysis.definitelyDenied)
+    return refusePlan(tx, request, planned, await readChange(tx.trx, request.workflowId, request.changedIn))
   const { gate } = planned
   const { risk } = gate
   const needsApproval = gate.waits !== null
@@ -193,6 +192,8 @@ function insertRun(tx: ChainTx, request: Prepared, gate: RunGate, slot: 'queued'
     slot,
     requested_by: request.caller.userId,
     requester_email: request.caller.email,
+    authors: authorIds(request),
+    changed_in_version: request.changedIn,
     api_key_id: request.caller.keyId,
     request_id: request.caller.requestId ?? null,
     idempotency_key: request.idempotencyKey ?? null,
@@ -210,9 +211,12 @@ function insertRun(tx: ChainTx, request: Prepared, gate: RunGate, slot: 'queued'
     position,
     tool: step.tool,
     summary: step.summary || null,
+    author_roles: [...(request.frozen.rolesOf.get(step.id) ?? [])],
   }))
   void tx.send(trx.insertInto('run_steps').values(steps))
 }
+
+const authorIds = ({ frozen }: Prepared): string[] => frozen.authors.map(({ user_id }) => user_id)
 
 const labelsOf = ({ labels }: Prepared): Label[] =>
   unionLabels(Object.values(labels).flatMap((sources) => sources.map(({ label }) => label)))
@@ -234,6 +238,7 @@ function createRunApproval(
       item_index: null,
       session_id: null,
       requested_by: request.caller.userId,
+      authors: authorIds(request),
       params_hash: request.refersToRuns ? hashOf(request.inputs) : request.inputHash,
       labels: labelsOf(request),
       rule_name: null,

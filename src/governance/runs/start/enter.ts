@@ -69,7 +69,7 @@ async function enterByApproval(tx: ChainTx, run: Run, accepted: AcceptedRun): Pr
     // is that rules or settings are stricter now, or that a voter's role has changed. Such an approval becomes pending
     // again.
     if (approval.status === 'approved') {
-      const counting = countingVotes(votes, approval.requested_by, required)
+      const counting = countingVotes(votes, approval, required)
       reopenApproval(writeAtOnce(tx), approval, { actor: runActor(run), counting, needed: required.needed })
       await waitAgain(tx, run, gate.waits)
     }

@@ -52,6 +52,7 @@ export async function planAgain(tx: ChainTx, { run, frozen, inputs }: AcceptedRu
     // A person who has left is planned as `viewer`. This allows nothing, because all calls of such a person are denied
     // when they are made.
     requester: { role: member?.role ?? 'viewer', email: run.requesterEmail },
+    authorRoles: frozen.rolesOf,
     builtins: run.builtins,
   })
 }

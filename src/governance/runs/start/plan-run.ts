@@ -19,6 +19,8 @@ export interface WantedRun {
   readonly areInputsComplete: boolean
   readonly labels: InputLabels
   readonly requester: { readonly role: Role; readonly email: string }
+  /** The roles of the people who wrote each step. The key is the step's id. */
+  readonly authorRoles?: ReadonlyMap<string, readonly Role[]>
   /** The dates of the run. Is undefined if the dates are unknown, for example in a preview. */
   readonly builtins?: Builtins | undefined
 }
@@ -52,7 +54,10 @@ export function planRun(
     },
   )
   const analysis = analyzePlan(policy.compiled, plan, (call, budget) =>
-    policy.toolAccess.refusal({ ...call, role: requester.role }, budget),
+    policy.toolAccess.refusal(
+      { ...call, role: requester.role, authorRoles: wanted.authorRoles?.get(call.stepId) },
+      budget,
+    ),
   )
   return { analysis, gate: gateOf(policy.settings, definition, analysis) }
 }

@@ -61,6 +61,8 @@ const [mostRules, mostLabels] = [10_000, 50_000]
 export interface Viewed {
   readonly policy: Pick<LoadedPolicy, 'compiled' | 'toolAccess'>
   readonly role: Role
+  /** The roles of each step's authors. The key is the step's id. */
+  readonly authorRoles: ReadonlyMap<string, readonly Role[]>
   readonly standingOf: (tool: string) => ToolStanding
 }
 
@@ -74,6 +76,7 @@ export function viewSteps(steps: readonly StepAnalysis[], viewed: Viewed): Previ
   const share = (most: number, least: number): number => Math.max(least, Math.floor(most / steps.length))
   const most = { rules: share(mostRules, 10), labels: share(mostLabels, 50) }
   const { compiled, toolAccess } = viewed.policy
+  const rolesOf = (stepId: string): Role[] => [viewed.role, ...(viewed.authorRoles.get(stepId) ?? [])]
   return steps.map((step) => {
     const { connected, unavailable } = viewed.standingOf(step.tool)
     const all = shownRules(compiled, step, others)
@@ -99,7 +102,7 @@ export function viewSteps(steps: readonly StepAnalysis[], viewed: Viewed): Previ
       rules_left_out: all.length - rules.length,
       role_policy: policyOf(step),
       frozen: compiled.frozen === null || step.runs === no ? null : explainFrozen(compiled.frozen),
-      checked_during_call: step.runs === no ? [] : laterLimits(step.tool, toolAccess, viewed.role),
+      checked_during_call: step.runs === no ? [] : laterLimits(step.tool, toolAccess, rolesOf(step.stepId)),
       connected,
       available: unavailable === null,
       unavailable_because: unavailable,
@@ -111,10 +114,10 @@ export function viewSteps(steps: readonly StepAnalysis[], viewed: Viewed): Previ
  * Returns a sentence about each limit that no plan can check. Only the service knows who can read what the tool writes
  * to. The size of the output is known only after the call.
  */
-function laterLimits(tool: string, access: ToolAccess, role: Role): string[] {
-  const audience = access.audience(tool, role)
+function laterLimits(tool: string, access: ToolAccess, roles: readonly Role[]): string[] {
+  const audience = access.audience(tool, roles)
   const only = audience.map((domains) => list(domains.map(quote), 'and'))
-  const largest = access.largestOutput(tool, role)
+  const largest = access.largestOutput(tool, roles)
   return [
     ...only.map(
       (domains) =>

@@ -9,10 +9,11 @@ import { confirmFirst } from '../../access/address-proof.ts'
 import type { Caller } from '../../access/identity.ts'
 import { policySnapshot } from '../../audit/policy-snapshot.ts'
 import type { Context } from '../../context.ts'
-import { notFound } from '../../errors.ts'
 import { requireSound } from '../../tools/sound-definition.ts'
 import { toolStanding, type ToolStanding } from '../../tools/connections.ts'
-import { readVersion } from '../values/version-cache.ts'
+import { readVersion, rolesOfSteps, type FrozenVersion } from '../values/version-cache.ts'
+import { authorsOf, originOf } from '../values/authors.ts'
+import { findVersion, readChange, type VersionChange } from '../values/version-change.ts'
 import { givenInputs, type InputsOfRequest } from './given-inputs.ts'
 import { gateOf, possibleReasons } from './gate.ts'
 import { planRun, type PlannedRun } from './plan-run.ts'
@@ -42,6 +43,8 @@ export interface Preview {
   readonly unknown_inputs: readonly string[]
   readonly run_approval: RunApprovalPreview
   readonly steps: readonly PreviewedStep[]
+  /** The newest change by another person since the caller's last run. Is null if there is none. */
+  readonly changed_since_your_last_run: VersionChange | null
 }
 
 export interface RunApprovalPreview {
@@ -74,8 +77,9 @@ export async function previewRun(
   context: Pick<Context, 'db' | 'combiner' | 'config' | 'runCaches' | 'sealer'>,
   request: PreviewRequest,
 ): Promise<Preview> {
-  const { caller, inputs } = request
-  const definition = await definitionOf(context, request)
+  const { caller, inputs, workflowId } = request
+  const { current, changedIn } = await findVersion(context.db, request)
+  const { definition, rolesOf } = await versionOf(context, request, current)
   const wanted = {
     inputs: inputs ?? {},
     inputLabels: request.inputLabels,
@@ -93,6 +97,7 @@ export async function previewRun(
     areInputsComplete,
     labels: given.labels,
     requester: { role: caller.role, email: caller.email },
+    authorRoles: rolesOf,
   })
   const standingOf = (name: string): ToolStanding => {
     const tool = getTool(name)
@@ -102,10 +107,11 @@ export async function previewRun(
   const unknown = Object.keys(definition.inputs ?? {}).filter((name) => !Object.hasOwn(known, name))
   return {
     verdict: planned.analysis.verdict,
-    steps: viewSteps(planned.analysis.steps, { policy, role: caller.role, standingOf }),
+    steps: viewSteps(planned.analysis.steps, { policy, role: caller.role, authorRoles: rolesOf, standingOf }),
     run_approval: approvalView(policy.settings, definition, planned),
     ...(await executability(context, caller, planned)),
     unknown_inputs: areInputsComplete ? [] : unknown,
+    changed_since_your_last_run: await readChange(context.db, workflowId, changedIn),
   }
 }
 
@@ -113,23 +119,20 @@ export async function previewRun(
 const filesOf = (inputs: JsonObject): JsonObject =>
   Object.hasOwn(inputs, filesInput) ? { [filesInput]: inputs[filesInput] ?? null } : {}
 
-async function definitionOf(
+/**
+ * Returns the definition with the roles of its authors. The caller would save an unsaved definition, so that it would
+ * have the authors of the text that it takes over.
+ */
+async function versionOf(
   context: Parameters<typeof previewRun>[0],
   { caller, workflowId, version, definition }: PreviewRequest,
-): Promise<WorkflowDefinition> {
-  if (definition !== undefined) {
-    requireSound(definition)
-    return definition
-  }
-  const workflow = await context.db
-    .selectFrom('workflows')
-    .select('current_version')
-    .where('id', '=', workflowId)
-    .where('organization_id', '=', caller.organizationId)
-    .where('deleted_at', 'is', null)
-    .executeTakeFirst()
-  if (workflow === undefined) throw notFound('workflow', workflowId)
-  return (await readVersion(context, workflowId, version ?? workflow.current_version)).definition
+  current: number,
+): Promise<Pick<FrozenVersion, 'definition' | 'rolesOf'>> {
+  if (definition === undefined) return readVersion(context, workflowId, version ?? current)
+  requireSound(definition)
+  const origin = await originOf(context.db, workflowId, { current, definition })
+  const by = { user_id: caller.userId, role: caller.role }
+  return { definition, rolesOf: rolesOfSteps(definition, authorsOf(definition, by, origin)) }
 }
 
 async function executability(

@@ -5,6 +5,7 @@ import type { LoggedFields } from '../../audit/entry.ts'
 import { DomainError } from '../../errors.ts'
 import { actorOf, type Caller } from '../../access/identity.ts'
 import { addressNotConfirmed, confirmFirst } from '../../access/address-proof.ts'
+import { changeSentence, type VersionChange } from '../values/version-change.ts'
 import type { PlannedRun } from './plan-run.ts'
 
 /*
@@ -40,7 +41,12 @@ export function refuseUnconfirmed(tx: ChainTx, request: Refused): DomainError {
 }
 
 /** Refuses a run in which a step would certainly be denied. */
-export function refusePlan(tx: ChainTx, request: Refused, { analysis, gate }: PlannedRun): DomainError {
+export function refusePlan(
+  tx: ChainTx,
+  request: Refused,
+  { analysis, gate }: PlannedRun,
+  change: VersionChange | null,
+): DomainError {
   const { stepId, ruleName, denied, remedy } = denialOf(analysis)
   tx.append({
     eventType: 'workflow.refused',
@@ -61,6 +67,7 @@ export function refusePlan(tx: ChainTx, request: Refused, { analysis, gate }: Pl
   tx.publish('run.denied', { run_id: null, workflow_id, step_id: stepId, rule_name: ruleName })
   return new DomainError('run_denied', denialMessage(analysis), [
     { path: `steps.${stepId}`, message: `${denied}${remedy}` },
+    ...(change === null ? [] : [{ path: 'version', message: changeSentence(change) }]),
   ])
 }
 

@@ -1,6 +1,9 @@
+import type { Selectable } from 'kysely'
 import { dependencies, followers, lastStep } from '../../../contract/definition-graph.ts'
 import { workflowDefinition, type WorkflowDefinition } from '../../../contract/definition.ts'
 import type { Db } from '../../../db/schema/index.ts'
+import type { Author, WorkflowVersionsTable } from '../../../db/schema/workflows.ts'
+import type { Role } from '../../../policy/types.ts'
 import { notFound } from '../../errors.ts'
 import { counted, heapBytes, type ByteCache } from '../../../shared/byte-cache.ts'
 
@@ -12,6 +15,9 @@ export interface FrozenVersion {
   readonly followers: ReadonlyMap<string, string>
   /** The step that always ends last. Is null if several steps can be the last. */
   readonly last: string | null
+  readonly authors: readonly Author[]
+  /** The roles of each step's authors when they saved it. The key is the step's id. */
+  readonly rolesOf: ReadonlyMap<string, readonly Role[]>
 }
 
 export interface VersionReader {
@@ -30,15 +36,36 @@ export async function readVersion(
   if (cached !== undefined) return cached
   const row = await db
     .selectFrom('workflow_versions')
-    .select('definition')
+    .select(['definition', 'authors', 'step_authors'])
     .where('workflow_id', '=', workflowId)
     .where('version', '=', version)
     .executeTakeFirst()
   if (row === undefined) throw notFound('workflow version', key)
   const definition = workflowDefinition.parse(JSON.parse(row.definition))
   const dependsOn = dependencies(definition)
-  const frozen = { definition, dependsOn, followers: followers(dependsOn), last: lastStep(dependsOn) }
-  const graph = heapBytes([...dependsOn]) + heapBytes([...frozen.followers])
+  const frozen = {
+    definition,
+    dependsOn,
+    followers: followers(dependsOn),
+    last: lastStep(dependsOn),
+    authors: row.authors,
+    rolesOf: rolesOfSteps(definition, row),
+  }
+  const graph = heapBytes([...dependsOn]) + heapBytes([...frozen.followers]) + heapBytes([...frozen.rolesOf])
   versions.set(key, frozen, counted(heapBytes(definition) + graph))
   return frozen
+}
+
+/** Returns the roles of each step's authors. The key is the step's id. */
+export function rolesOfSteps(
+  { steps }: WorkflowDefinition,
+  { authors, step_authors }: Pick<Selectable<WorkflowVersionsTable>, 'authors' | 'step_authors'>,
+): Map<string, readonly Role[]> {
+  const roles = authors.map(({ role }) => role)
+  return new Map(
+    steps.map(({ id }, at) => {
+      const own = step_authors[at]?.flatMap((place) => roles[place] ?? [])
+      return [id, [...new Set(own ?? roles)]]
+    }),
+  )
 }

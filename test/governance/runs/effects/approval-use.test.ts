@@ -159,12 +159,25 @@ describe('between the vote and the use', () => {
     await go(engine, now)
   })
 
-  test('allow_self_approval was switched off → held', async () => {
+  test.each<[string, BootstrapName, BootstrapName]>([
+    ['requester', 'admin', 'member'],
+    ['author', 'member', 'admin'],
+  ])('allow_self_approval was switched off after the vote of the %s → held', async (_, by, author) => {
     await engine.settings({ allow_self_approval: true })
-    const op = opOf(await engine.run(undefined, {}, 'admin'))
+    const op = opOf(await engine.run(undefined, {}, by, author))
     await engine.vote(await hold(engine, op), 'admin')
     await engine.settings({ allow_self_approval: false })
     expect(await engine.decide(op)).toMatchObject({ state: 'held' })
+  })
+
+  test('a policy that blocks the tool for the role of the step’s author → denied, whoever runs it', async () => {
+    const op = opOf(await engine.run(undefined, {}, 'admin', 'member'))
+    await engine.vote(await hold(engine, op), 'owner')
+    await policy({ allowed: false, role: 'member' })
+    expect(await engine.decide(op)).toMatchObject({
+      state: 'denied',
+      reason: expect.stringContaining('somebody with this role wrote the step'),
+    })
   })
 
   test('a frozen organization denies with its own reason', async () => {

@@ -1,0 +1,50 @@
+import { sql, type RawBuilder } from 'kysely'
+
+export interface CurrentVersion {
+  readonly current_version: number
+  /** The newest version that another person saved and this person has neither run nor replaced. */
+  readonly changed_in: number | null
+}
+
+/**
+ * Reads the current version of an organization's workflow. Also reads whether a run of `version`, or of the current
+ * version if it is null, would be this person's first run after another person's change. The first version is no change.
+ */
+export const readCurrentVersion = ({
+  workflowId,
+  organizationId,
+  userId,
+  version,
+}: {
+  readonly workflowId: string
+  readonly organizationId: string
+  readonly userId: string
+  readonly version: number | null
+}): RawBuilder<CurrentVersion> => sql`
+  select w.current_version, (
+      select changed.version
+      from (select v.version from workflow_versions v
+            where v.workflow_id = w.id and v.version between 2 and coalesce(${version}::int, w.current_version)
+              and v.deployed_by <> ${userId}
+            order by v.version desc limit 1) changed
+      where not exists (select from workflow_versions own where own.workflow_id = w.id and own.deployed_by = ${userId}
+                          and own.version between changed.version and coalesce(${version}::int, w.current_version))
+        and not exists (select from runs where workflow_id = w.id and requested_by = ${userId}
+                          and workflow_version >= changed.version)
+    ) as changed_in
+  from workflows w
+  where w.id = ${workflowId} and w.organization_id = ${organizationId} and w.deleted_at is null`
+
+/** Reads who saved a version, and when. */
+export const readChangeOf = (
+  workflowId: string,
+  version: number,
+): RawBuilder<{
+  readonly version: number
+  readonly author: string
+  readonly deployed_at: Date
+  readonly message: string
+}> => sql`
+  select v.version, u.email as author, v.deployed_at, v.message
+  from workflow_versions v join users u on u.id = v.deployed_by
+  where v.workflow_id = ${workflowId} and v.version = ${version}`

@@ -1,0 +1,63 @@
+import { describe, expect, test } from '@jest/globals'
+import { workflowDefinition } from '../../../../src/contract/definition.ts'
+import type { Role } from '../../../../src/policy/types.ts'
+import { authorsOf, mostAuthors, type Origin } from '../../../../src/governance/runs/values/authors.ts'
+
+const mail = (params: object, id = 'send', more: object = {}) => ({ id, tool: 'mail_send', params, ...more })
+const look = { id: 'look', tool: 'memory_get', params: { key: 'k' } }
+const evil = mail({ to: 'evil@x.test', subject: 's', text: 'give' })
+const save = (origin: Origin | null, user_id: string, role: Role, steps: object[], rest: object = {}) => {
+  const definition = workflowDefinition.parse({ steps, ...rest })
+  return { definition, ...authorsOf(definition, { user_id, role }, origin) }
+}
+/** The people who wrote each step, with their roles. The last place is for the defaults of inputs. */
+const written = ({ authors, step_authors }: Origin) =>
+  step_authors.map((places) => places.map((place) => `${authors[place]?.user_id}:${authors[place]?.role}`))
+
+describe('the authors of a version that ben saves on top of ann’s', () => {
+  const byAnn = save(null, 'ann', 'member', [evil])
+  const both = ['ann:member', 'ben:admin']
+  test.each<[string, object[], string[][]]>([
+    ['without a change', [evil], [both, ['ben:admin']]],
+    ['with another summary', [{ ...evil, summary: 'a mail' }], [both, ['ben:admin']]],
+    ['with another id of the step', [{ ...evil, id: 'other' }], [both, ['ben:admin']]],
+    ['with one other parameter', [mail({ ...evil.params, subject: 't' })], [both, ['ben:admin']]],
+    ['with one more step', [look, evil], [['ben:admin'], both, ['ben:admin']]],
+    ['twice the same step', [evil, { ...evil, id: 'b' }], [both, both, ['ben:admin']]],
+    ['written anew', [mail({ to: 'a@b.test', subject: 't', text: 'u' })], [['ben:admin'], ['ben:admin']]],
+    ['with another tool', [{ ...look, id: 'send' }], [['ben:admin'], ['ben:admin']]],
+  ])('%s', (_, steps, expected) => {
+    expect(written(save(byAnn, 'ben', 'admin', steps))).toEqual(expected)
+  })
+
+  test('contain whoever changed a step before it, which can change what this step does', () => {
+    const first = save(null, 'ben', 'admin', [look, evil])
+    const second = save(first, 'ann', 'member', [{ ...look, params: { key: 'other' } }, evil])
+    expect(written(second)).toEqual([['ann:member'], ['ben:admin', 'ann:member'], ['ann:member']])
+    const third = save(second, 'ben', 'admin', [{ ...look, params: { key: 'mine' } }, evil])
+    expect(written(third)).toEqual([['ben:admin'], ['ben:admin', 'ann:member'], ['ben:admin']])
+  })
+
+  test('contain who wrote the default of an input as long as it stays', () => {
+    const inputs = { to: { type: 'string', default: 'evil@x.test' }, text: { type: 'string' } }
+    const first = save(null, 'ann', 'member', [evil], { inputs })
+    const defaults = (changed: object) =>
+      written(save(first, 'ben', 'admin', [look], { inputs: { ...inputs, ...changed } })).at(-1)
+    expect(defaults({ more: { type: 'string' } })).toEqual(['ann:member', 'ben:admin'])
+    expect(defaults({ to: { type: 'string' } })).toEqual(['ben:admin'])
+  })
+
+  test('have the role of the last time when they saved it', () => {
+    const promoted = save(byAnn, 'ann', 'owner', [evil, look])
+    expect(promoted.authors).toEqual([{ user_id: 'ann', role: 'owner' }])
+  })
+})
+
+test('a version has a limited number of authors', () => {
+  let version = save(null, 'p0', 'member', [evil])
+  for (let n = 1; n < mostAuthors; n++) version = save(version, `p${n}`, 'member', [evil])
+  expect(version.authors).toHaveLength(mostAuthors)
+  expect(save(version, 'p0', 'admin', [evil]).authors).toHaveLength(mostAuthors)
+  expect(() => save(version, 'last', 'admin', [evil])).toThrow('save the definition as a new workflow')
+  expect(save(version, 'last', 'admin', [look]).authors).toHaveLength(1)
+})
