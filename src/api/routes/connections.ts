@@ -22,6 +22,10 @@ const connection = z
     owner_id: id.nullable().describe('The person of a personal connection.'),
     name: z.string(),
     account: z.string().nullable().describe('As the service names it; null if it does not say.'),
+    destination: z.string().describe('The host to which calls go, with the port if it is not the default.'),
+    own_host: z
+      .boolean()
+      .describe('Whether this host is the service’s own, or one that the operator has set for the service.'),
     created_at: time,
     last_used_at: time.nullable(),
     status: z

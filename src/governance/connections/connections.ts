@@ -51,11 +51,17 @@ export async function connect(
 ): Promise<ConnectionView> {
   const declaration = integrationOf(input.tool)
   if (input.scope === 'organization') requireRole(caller.role, 'admin')
-  const { credential, addresses } = readCredential(context, declaration, input.credential)
+  const { role } = caller
+  const { credential, addresses, destination } = readCredential(context, declaration, input.credential, role)
   const first = await firstAccess(context, declaration, credential, input.tool)
   const { account } = await checkCredential(context, declaration, first, addresses, signal)
   const { tool, scope, name = null } = input
-  return saveConnection(context, caller, { declaration, ...first, account, tool, scope, name }, once)
+  return saveConnection(
+    context,
+    caller,
+    { declaration, destination, ...first, account, tool, scope, name },
+    once,
+  )
 }
 
 /**

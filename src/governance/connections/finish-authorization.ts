@@ -1,6 +1,6 @@
 import type { Selectable } from 'kysely'
 import { sql } from 'kysely'
-import type { IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
+import { destinationOf, type IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
 import type { ConnectionAttemptsTable } from '../../db/schema/connections.ts'
 import type { Caller } from '../access/identity.ts'
 import { DomainError } from '../errors.ts'
@@ -92,7 +92,10 @@ async function connectWith(
   first: FirstAccess,
   signal: AbortSignal,
 ): Promise<ConnectionView> {
-  const addresses = declaration.addresses(first.credential, context.config.connections)
+  const { connections } = context.config
+  const addresses = declaration.addresses(first.credential, connections)
+  const destination = destinationOf(declaration, first.credential, connections)
+  if (destination === null) throw new Error('an authorization has given a credential without an address')
   const { account } = await checkCredential(context, declaration, first, addresses, signal)
-  return saveConnection(context, caller, { declaration, ...first, account, tool, scope, name })
+  return saveConnection(context, caller, { declaration, destination, ...first, account, tool, scope, name })
 }
