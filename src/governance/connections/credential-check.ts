@@ -164,7 +164,5 @@ function refusalOf({ title }: IntegrationDeclaration, error: OutgoingError): Dom
   const message = `${title} could not be asked about the credential: ${error.message}`
   if (error.problem === 'redirect_refused' || error.problem === 'answer_too_large')
     return new DomainError('validation_error', message, [{ path: 'credential.base_url', message }])
-  if (error.problem === 'unreachable')
-    return new DomainError('unavailable', `${message}: check \`base_url\` if you gave one, and the network`)
   return new DomainError('unavailable', message)
 }

@@ -4,6 +4,7 @@ import { newId } from '../../contract/ids.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { inOneLine } from '../../policy/text.ts'
 import { requireProvenCaller } from '../access/address-proof.ts'
+import { requireThawed } from '../access/frozen.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { requireRole, type Acting } from '../access/recheck.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
@@ -43,7 +44,7 @@ export type Saving = Acting & { readonly db: Db; readonly secrets: Secrets }
  *
  * Throws `insufficient_role` if a member connects for the organization, or at an address that is not the service's own. Throws `validation_error` if the organization
  * already has `mostConnections` connections. Throws `unavailable` if the secrets backend does not answer, and the
- * errors of `growAs`. Throws `conflict` while the caller's email address is not confirmed. The reason is that the
+ * errors of `growAs`. Throws `conflict` while the organization is frozen, and while the caller's email address is not confirmed. The reason of the latter is that the
  * caller may be a stranger. The person who really has this address must not use the stranger's connection later.
  */
 export async function saveConnection(
@@ -65,6 +66,7 @@ export async function saveConnection(
       const present = await now()
       if (scope === 'organization' || !destination.isOwn) requireRole(present.role, 'admin')
       await requireProvenCaller(tx, present)
+      requireThawed(tx)
       const ownerId = scope === 'personal' ? caller.userId : null
       const replaced = await replaceLive(tx, declaration.name, ownerId)
       await requireRoom(tx)

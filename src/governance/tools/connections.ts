@@ -137,6 +137,10 @@ export function lacksMessage(tool: string, integration: Integration, rights: rea
 export const expiredMessage = (tool: string, integration: Integration): string =>
   `the connection of \`${tool}\` to \`${integration}\` has expired: connect it again ${connectIt(tool)}`
 
+/** Returns the message for a call to a host that the operator no longer allows, or to another host than was shown. */
+export const elsewhereMessage = (tool: string, integration: Integration): string =>
+  `the operator has changed the address of \`${integration}\`, or no longer names its host in CONNECTION_HOSTS: connect \`${tool}\` again ${connectIt(tool)}, or ask the operator`
+
 /** The names of the tools that use a connection of the whole installation. */
 export const installationTools: readonly string[] = Object.values(catalog)
   .filter((tool) => (tool as ToolDeclaration).connection === 'installation')
