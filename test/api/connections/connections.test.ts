@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { auditOf } from '../../governance/support.ts'
 import { emulatorToken, startEmulator, type Emulator } from '../../support/emulators.ts'
@@ -27,7 +28,8 @@ afterAll(async () => {
   await Promise.all([server?.close(), github?.close(), scripted?.close()])
 })
 
-const keyOf = (name: 'owner' | 'admin' | 'approver' | 'member' | 'viewer'): string => server.identities.users[name].api_key
+const keyOf = (name: 'owner' | 'admin' | 'approver' | 'member' | 'viewer'): string =>
+  server.identities.users[name].api_key
 const connect = (key: string, more: object = {}, headers?: Record<string, string>): Promise<Answer> =>
   server.call(
     key,
@@ -80,6 +82,39 @@ describe('connecting', () => {
     })
     for (const name of ['owner', 'member', 'viewer'] as const)
       expect(await toolOf(keyOf(name))).toMatchObject({ connected: true })
+  })
+
+  test('is refused while the organization is frozen, and the service is not asked', async () => {
+    const organization = `/organizations/${server.identities.organization_id}`
+    const { id } = (await connect(keyOf('admin'))).body
+    await server.call(keyOf('owner'), 'POST', `${organization}/freeze`, { reason: 'an incident' })
+    scripted.arrived.splice(0)
+    try {
+      const refused = await connect(keyOf('admin'), { scope: 'organization' })
+      expect([refused.status, refused.body.error]).toMatchObject([
+        409,
+        { code: 'conflict', message: expect.stringContaining('the organization is frozen (an incident)') },
+      ])
+      expect(scripted.arrived).toEqual([])
+      expect((await server.call(keyOf('admin'), 'DELETE', `/connections/${id}`)).status).toBe(204)
+    } finally {
+      await server.call(keyOf('owner'), 'POST', `${organization}/unfreeze`, { reason: 'over' })
+    }
+  })
+
+  test('is not saved if the organization is frozen when the service answers', async () => {
+    const change = (verb: string) =>
+      server.call(keyOf('owner'), 'POST', `/organizations/${server.identities.organization_id}/${verb}`, {
+        reason: 'an incident',
+      })
+    const write = async (response: ServerResponse): Promise<void> => {
+      await change('freeze')
+      response.end('{"login":"octo"}')
+    }
+    scripted.answer = () => ({ status: 200, write: (response) => void write(response) })
+    const refused = await connect(keyOf('admin'))
+    await change('unfreeze')
+    expect([refused.status, await list(keyOf('admin'))]).toEqual([409, []])
   })
 
   test('again replaces the connection of the same scope, and no other', async () => {
