@@ -37,12 +37,7 @@ beforeEach(async () => {
   const search = { provider: 'brave', api_key: 'k2', base_url: model.url }
   const scope = { scope: 'organization', name: undefined } as const
   await connect(context, engine.caller('admin'), { tool: 'llm_generate', credential: llm, ...scope }, signal)
-  await connect(
-    context,
-    engine.caller('admin'),
-    { tool: 'web_search', credential: search, ...scope },
-    signal,
-  )
+  await connect(context, engine.caller('admin'), { tool: 'web_search', credential: search, ...scope }, signal)
   model.arrived.length = 0
 })
 

@@ -106,7 +106,10 @@ function worksOnGithub(stack: PlantedStack): void {
         return { status: 201, body: { id: 8, ...issue } }
       }
       const credential = { token: `ghp_${secret}`, base_url: stack.model.url }
-      await stack.home.admin.good('POST', '/tools/github_comment/connect', { credential, scope: 'organization' })
+      await stack.home.admin.good('POST', '/tools/github_comment/connect', {
+        credential,
+        scope: 'organization',
+      })
     })
 
     test('shows parameters and answers to its people alone', async () => {

@@ -6,7 +6,7 @@ import type { Caller } from './identity.ts'
 
 /*
  * A freeze denies every call (policy/decide.ts). Besides calls, it refuses what a person could use to send a request
- * to another server: a new connection, and the test of a webhook (docs/operations.md).
+ * to another server: a new connection, and the test of a webhook (docs/policies.md).
  */
 
 /** Throws `conflict` with the reason of the freeze if the organization is frozen. */

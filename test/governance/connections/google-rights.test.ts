@@ -61,7 +61,9 @@ describe('rights that the person has granted', () => {
       unavailable_because: expect.stringContaining('without a right that it needs: connect it again'),
     })
     expect(await shown('github_comment')).toMatchObject({ connected: false, available: false })
-    const op = opOf(await world.engine.run(undefined, {}, 'admin'), { tool: getTool('docs_read') as ToolDeclaration })
+    const op = opOf(await world.engine.run(undefined, {}, 'admin'), {
+      tool: getTool('docs_read') as ToolDeclaration,
+    })
     expect(await world.engine.decide(op)).toMatchObject({ go: false, state: 'failed' })
     expect((await effectOf(world.engine.context, op))?.error).toMatchObject({
       code: 'connection_lacks_scope',
