@@ -84,8 +84,8 @@ export function createContext(
     secrets: createSecrets(config.secrets, sealer),
     outgoing: createOutgoing({
       hosts: config.connections.hosts,
-      onUnreachable: (host, err) =>
-        sparseLog.warn(`outgoing ${host}`, { err, host }, 'a host could not be reached'),
+      onUnreachable: (host, why) =>
+        sparseLog.warn(`outgoing ${host}`, { host }, `\`${host}\` could not be reached: ${why}`),
     }),
     accessTokens: createTokenCache(),
     rates: createRates(db),

@@ -13,7 +13,7 @@ import { OutgoingError, type Outgoing } from '../../shared/outgoing/outgoing.ts'
 import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
 import { isNamed, portOf } from '../../shared/outgoing/hosts.ts'
 import type { Role } from '../../policy/types.ts'
-import { requireRole } from '../access/recheck.ts'
+import { hasRole } from '../access/scopes.ts'
 import { DomainError } from '../errors.ts'
 import type { FirstAccess } from './access-token.ts'
 
@@ -69,7 +69,7 @@ export function readCredential(
   const [base] = addresses
   if (base === undefined || destination === null)
     throw new DomainError('bad_request', `${declaration.title} has no address: ${declaration.missingAddress}`)
-  if (!destination.isOwn) requireRole(role, 'admin')
+  if (!destination.isOwn && !hasRole(role, 'admin')) throw addressNeedsAdmin(declaration, role)
   const why = outgoing.refusalOf(base)
   if (why !== null && declaration.addressSetting !== undefined)
     throw new DomainError(
@@ -85,6 +85,13 @@ export function readCredential(
     )
   return { credential, addresses, destination }
 }
+
+const addressNeedsAdmin = ({ title }: IntegrationDeclaration, role: Role): DomainError =>
+  new DomainError(
+    'insufficient_role',
+    `an address that is not one of ${title} itself needs the role \`admin\` in the organization, yours is \`${role}\`: let an admin connect it for the organization`,
+    [{ path: 'admin', message: 'needs the role `admin`' }],
+  )
 
 /**
  * Returns an address that is not the service's own and whose host the operator does not name in CONNECTION_HOSTS. No

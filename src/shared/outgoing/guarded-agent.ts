@@ -62,7 +62,7 @@ export function createGuardedAgent({ hosts, lookup = systemLookup }: GuardedAgen
   })
 }
 
-const refusal = 'the address is not public: to allow it, name the host in CONNECTION_HOSTS'
+const refusal = 'the address is not public'
 
 /** Refuses a name if any of its addresses is not public. */
 function publicOnly(lookup: LookupFunction): LookupFunction {

@@ -108,7 +108,7 @@ interface Sent {
   readonly body: Uint8Array<ArrayBuffer> | null
 }
 
-type OnUnreachable = (host: string, error: unknown) => void
+type OnUnreachable = (host: string, why: string) => void
 
 interface Exchanging {
   readonly agent: Agent
@@ -265,13 +265,20 @@ function problemOf(
   if (error instanceof OutgoingError) return error
   const causes = causesOf(error)
   if (causes.some((cause) => cause instanceof RefusedAddress || cause instanceof ConnectFailed)) {
-    onUnreachable(url.host, error)
+    onUnreachable(url.host, whyUnreachable(causes))
     const advice = 'check the address, or ask the operator, whose log has the cause'
     return new OutgoingError('unreachable', `\`${url.host}\` cannot be reached: ${advice}`, false, error)
   }
   if (limit.aborted)
     return new OutgoingError('timeout', `\`${url.host}\` did not answer in time`, true, error)
   return new OutgoingError('connection_lost', `the connection to \`${url.host}\` was lost`, true, error)
+}
+
+function whyUnreachable(causes: readonly unknown[]): string {
+  if (causes.some((cause) => cause instanceof RefusedAddress))
+    return 'its address is not public; to allow it, name the host in CONNECTION_HOSTS'
+  const codes = causes.map((cause) => (cause as { code?: unknown } | null)?.code)
+  return String(codes.findLast((each) => typeof each === 'string') ?? 'no connection was made in time')
 }
 
 /**

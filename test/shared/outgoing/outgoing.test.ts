@@ -1,7 +1,6 @@
 import type { LookupFunction } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from '@jest/globals'
-import { loggedError } from '../../../src/shared/log-error.ts'
 import { createOutgoing, type OutgoingError } from '../../../src/shared/outgoing/outgoing.ts'
 import { outgoing, service, within } from './local-service.ts'
 
@@ -137,9 +136,9 @@ describe('private addresses', () => {
 
   test('a name inside the network and a name that does not exist look the same; the operator learns the cause', async () => {
     const address = 'https://git.acme.example'
-    const causes: unknown[] = []
+    const causes: string[] = []
     const attempt = async (lookup: LookupFunction) => {
-      const onUnreachable = (_: string, error: unknown) => void causes.push(error)
+      const onUnreachable = (_: string, why: string) => void causes.push(why)
       const made = createOutgoing({ hosts: [], lookup, onUnreachable })
       const thrown = await within({ addresses: [address] }, made)(address).catch((error: unknown) => error)
       await made.close()
@@ -149,10 +148,7 @@ describe('private addresses', () => {
     const unknown: LookupFunction = (_, __, callback) =>
       callback(Object.assign(new Error('getaddrinfo'), { code: 'ENOTFOUND' }), '', 0)
     expect(await attempt(resolvesTo('10.0.0.1'))).toEqual(await attempt(unknown))
-    expect(causes.map((cause) => JSON.stringify(loggedError(cause)))).toEqual([
-      expect.stringContaining('ERR_REFUSED_ADDRESS'),
-      expect.stringContaining('ENOTFOUND'),
-    ])
+    expect(causes).toEqual([expect.stringContaining('CONNECTION_HOSTS'), 'ENOTFOUND'])
   })
 
   test('the answer that was checked is the one that is used: a name is looked up once', async () => {
