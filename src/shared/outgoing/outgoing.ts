@@ -278,7 +278,8 @@ function whyUnreachable(causes: readonly unknown[]): string {
   if (causes.some((cause) => cause instanceof RefusedAddress))
     return 'its address is not public; to allow it, name the host in CONNECTION_HOSTS'
   const codes = causes.map((cause) => (cause as { code?: unknown } | null)?.code)
-  return String(codes.findLast((each) => typeof each === 'string') ?? 'no connection was made in time')
+  const code = codes.findLast((each): each is string => typeof each === 'string')
+  return code ?? 'no connection was made in time'
 }
 
 /**
