@@ -25,7 +25,7 @@ const samples = new Map<string, (session: Session) => Promise<void>>([
   ['issues-to-sheet', issuesToSheet],
   ['onboarding', onboarding],
   ['document-review', documentReview],
-  // This sample connects the member to Resend. From then on, all mails of the member go there, so this sample runs
+  // This sample connects the admin to Resend. From then on, all mails of the admin go there, so this sample runs
   // last.
   ['customer-mailing', customerMailing],
 ])
@@ -60,11 +60,11 @@ process.exit(
       )
     const tag = Math.random().toString(36).slice(2, 8)
     const what =
-      `rules named \`sample ${tag}\`, uploads, connections of the member named \`${emulatorName}\`, ` +
+      `rules named \`sample ${tag}\`, uploads, connections of the admin named \`${emulatorName}\`, ` +
       'the setting of approvals'
     const changes = await turnApprovalsOn(stage, 'admin', what)
     const session: Session = { ...stage, changes, services: running, tag }
-    stage.tell.step('The member connects GitHub, Slack, Google, Trello and a language model')
+    stage.tell.step('The admin connects GitHub, Slack, Google, Trello and a language model')
     await connectServices(session)
     for (const [name, run] of samples) if (named.length === 0 || named.includes(name)) await run(session)
   }),

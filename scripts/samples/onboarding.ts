@@ -1,6 +1,6 @@
 import { mustHold } from '../../src/demo/show.ts'
 import { board, tasks } from './data.ts'
-import { runToEnd, saveWorkflow, type Session } from './session.ts'
+import { requester, runToEnd, saveWorkflow, type Session } from './session.ts'
 
 const name = 'Ines Verhoeven'
 const email = 'ines@larkspur.example'
@@ -18,7 +18,7 @@ export async function onboarding(session: Session): Promise<void> {
   const [event, ...more] = events.filter(({ summary }) => summary === `First day of ${name}`)
   mustHold(event !== undefined && more.length === 0, 'the calendar has the first day once')
   const invited = (event.attendees ?? []).map((each) => each.email).toSorted()
-  const { email: own } = stack.bootstrap.users.member
+  const { email: own } = stack.bootstrap.users[requester]
   mustHold(invited.join() === [own, email].toSorted().join(), `${own} and ${email} are invited`)
   tell.line(`event: First day of ${name}, ${event.start.dateTime}`)
 

@@ -20,8 +20,11 @@ export interface Session {
   readonly tag: string
 }
 
-/** The person who starts the runs of the samples. The runs use the connections of this person. */
-export const requester: Person = 'member'
+/**
+ * The person who starts the runs of the samples. The runs use the connections of this person. Only an admin may connect
+ * the emulators, because they are not at the services' own addresses.
+ */
+export const requester: Person = 'admin'
 
 export interface Run {
   readonly id: string

@@ -65,6 +65,8 @@ export const connectionFields = {
   integration: text,
   owner_id: text,
   account: text,
+  destination: text,
+  own_host: flag,
 } as const
 
 export const slackFields = { member_id: text, service: text, external_id: text } as const

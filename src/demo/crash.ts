@@ -15,7 +15,8 @@ interface Receipt {
 }
 
 const name = 'the stand-in of the demo'
-const people: readonly Person[] = ['member', 'admin', 'approver', 'owner']
+/** People who may connect a server on this machine, which is not GitHub's own. */
+const people: readonly Person[] = ['admin', 'approver', 'owner']
 
 /** A run that has created an issue, although the first answer of the code host was lost. */
 interface Crashed {
@@ -30,13 +31,13 @@ interface Crashed {
  * the demo kills the worker first. If the stack already ran before the demo, only the connection breaks. A stand-in
  * replaces GitHub, so nobody needs an account.
  *
- * Returns null, and prints the reason, if everybody has their own connection to GitHub.
+ * Returns null, and prints the reason, if all of these people have their own connection to GitHub.
  */
 export async function createInCrash(stage: Stage, { onUndo }: Changes): Promise<Crashed | null> {
   const { stack, client, tell, atEnd } = stage
   const person = await personWithout(stage)
   if (person === null) {
-    tell.line('not shown: everybody here has a connection to GitHub of their own')
+    tell.line('not shown: every admin and owner here has a connection to GitHub of their own')
     return null
   }
   const host = await startCodeHost(() => {

@@ -70,18 +70,23 @@ export function createContext(
     await pool.end()
   }
   const sealer = createSealer({ db, installationKeys: config.encryptionKeys, log })
+  const sparseLog = createSparseLog(log)
   const auditAlarms = processAlarms(metrics, log)
   let closed: Promise<void> | undefined
   const context: Context = {
     config,
     log,
-    sparseLog: createSparseLog(log),
+    sparseLog,
     pool,
     db,
     notifier,
     sealer,
     secrets: createSecrets(config.secrets, sealer),
-    outgoing: createOutgoing(config.connections),
+    outgoing: createOutgoing({
+      hosts: config.connections.hosts,
+      onUnreachable: (host, why) =>
+        sparseLog.warn(`outgoing ${host}`, { host }, `\`${host}\` could not be reached: ${why}`),
+    }),
     accessTokens: createTokenCache(),
     rates: createRates(db),
     shares: createShares(),

@@ -1,5 +1,4 @@
 import type { z } from 'zod'
-import { isNamed, loopbackHosts, portOf, type NamedHost } from './outgoing/hosts.ts'
 
 /** Prices of a language model, in currency units for a million tokens. */
 export interface TokenPrice {
@@ -15,8 +14,8 @@ export interface ModelPrice extends TokenPrice {
 }
 
 /**
- * A model without a known price counts as expensive. Ollama costs nothing on the machines of the operator. For Ollama
- * on other hosts, `priceOf` ignores entries with the price 0.
+ * A model without a known price counts as expensive. Ollama costs nothing: it can be connected only on hosts that the
+ * operator names.
  */
 export const defaultModelPrices = 'ollama/*=0/0,*=5/25'
 
@@ -43,28 +42,13 @@ export function modelPrices(text: string, context: z.RefinementCtx): ModelPrice[
   })
 }
 
-/** A model, and the address of the service that runs it. */
-export interface PricedModel {
-  readonly provider: string
-  readonly model: string
-  readonly base: string
-}
-
-/**
- * Returns the first price that matches the model; null if no price matches. Anybody can host Ollama and charge for it.
- * So a price of 0 for Ollama applies only on this machine and on `ownHosts`, which the operator has named.
- */
+/** Returns the first price that matches the model; null if no price matches. */
 export function priceOf(
   prices: readonly ModelPrice[],
-  { provider, model, base }: PricedModel,
-  ownHosts: readonly NamedHost[],
-): TokenPrice | null {
+  { provider, model }: { readonly provider: string; readonly model: string },
+): ModelPrice | null {
   const name = `${provider}/${model}`
-  const url = new URL(base)
-  const isOwn = isNamed([...loopbackHosts, ...ownHosts], url.hostname, portOf(url))
-  const mayBeFree = provider !== 'ollama' || isOwn
-  const names = ({ models, input, output }: ModelPrice): boolean =>
-    (models.endsWith('*') ? name.startsWith(models.slice(0, -1)) : name === models) &&
-    (mayBeFree || input > 0 || output > 0)
+  const names = ({ models }: ModelPrice): boolean =>
+    models.endsWith('*') ? name.startsWith(models.slice(0, -1)) : name === models
   return prices.find(names) ?? null
 }

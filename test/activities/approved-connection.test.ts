@@ -38,15 +38,15 @@ const credentials: Readonly<Record<Tool, (url: string) => object>> = {
   mail_send: (base_url) => ({ provider: 'resend', api_key: 're_test', from: 'desk@acme.example', base_url }),
 }
 
-/** Connects the tool's service, for the member who runs the calls or for the organization. */
+/** Connects the tool's service, for the person who runs the calls or for the organization. */
 async function connect(tool: Tool, scope: 'personal' | 'organization'): Promise<string> {
-  const by = engine.caller(scope === 'personal' ? 'member' : 'admin')
+  const by = engine.caller(scope === 'personal' ? 'approver' : 'admin')
   const asked = { tool, credential: credentials[tool](service.url), scope, name: undefined }
   const { id } = await connectService(engine.context, by, asked, new AbortController().signal)
   service.arrived.splice(0)
   return id
 }
-const revoke = (id: string) => revokeConnection(engine.context, engine.caller('member'), id)
+const revoke = (id: string) => revokeConnection(engine.context, engine.caller('approver'), id)
 
 const bodies = createToolActivities()
 async function attempt(runId: string, tool: Tool): Promise<unknown> {
@@ -73,7 +73,7 @@ const because = 'the connection that the call uses has changed since it was appr
 
 /** A call that was held and approved. */
 async function approved(tool: Tool): Promise<string> {
-  const runId = await engine.run({ steps: [{ id: 's', tool, params: calls[tool] }] })
+  const runId = await engine.run({ steps: [{ id: 's', tool, params: calls[tool] }] }, {}, 'approver')
   expect(await attempt(runId, tool)).toBe(held)
   await approve(runId)
   return runId

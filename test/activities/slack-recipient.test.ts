@@ -19,8 +19,8 @@ beforeAll(async () => {
   const credential = { token: 'xoxb-test', base_url: slack.url }
   await connect(
     engine.context,
-    engine.caller('member'),
-    { tool: 'slack_send_message', credential, scope: 'personal', name: undefined },
+    engine.caller('admin'),
+    { tool: 'slack_send_message', credential, scope: 'organization', name: undefined },
     new AbortController().signal,
   )
 })

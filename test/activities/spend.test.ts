@@ -35,14 +35,9 @@ beforeEach(async () => {
   const signal = new AbortController().signal
   const llm = { provider: 'openai', api_key: 'k1', model: 'm', base_url: model.url }
   const search = { provider: 'brave', api_key: 'k2', base_url: model.url }
-  const scope = { scope: 'personal', name: undefined } as const
-  await connect(context, engine.caller('member'), { tool: 'llm_generate', credential: llm, ...scope }, signal)
-  await connect(
-    context,
-    engine.caller('member'),
-    { tool: 'web_search', credential: search, ...scope },
-    signal,
-  )
+  const scope = { scope: 'organization', name: undefined } as const
+  await connect(context, engine.caller('admin'), { tool: 'llm_generate', credential: llm, ...scope }, signal)
+  await connect(context, engine.caller('admin'), { tool: 'web_search', credential: search, ...scope }, signal)
   model.arrived.length = 0
 })
 

@@ -144,6 +144,8 @@ export async function addConnection(
       integration,
       name: 'c',
       account: null,
+      destination: 'api.service.example',
+      own_host: true,
       backend: 'db',
       credential_sealed: null,
       created_by: userId,

@@ -124,6 +124,22 @@ describe('the routes', () => {
     expect((await create({ events: ['webhook.test'] })).status).toBe(422)
   })
 
+  test('send no test while the organization is frozen', async () => {
+    const { id } = (await create()).body
+    const organization = `/organizations/${place.organizationId}`
+    await send('POST', `${organization}/freeze`, { reason: 'an incident' })
+    try {
+      const refused = await send('POST', path(id, 'test'), {})
+      expect([refused.status, refused.body.error.message]).toEqual([
+        409,
+        'the organization is frozen (an incident): try again when an owner has ended the freeze',
+      ])
+    } finally {
+      await send('POST', `${organization}/unfreeze`, { reason: 'over' })
+    }
+    expect((await send('POST', path(id, 'test'), {})).status).toBe(202)
+  })
+
   test('allow only so many', async () => {
     for (let n = 0; n < mostWebhooks; n += 1) expect((await create()).status).toBe(201)
     const { status, body } = await create()

@@ -53,8 +53,8 @@ const serviceOf = (tool: ToolName): Service => services.get(partOf(tool).name) a
 
 async function connect(tool: ToolName): Promise<string> {
   const credential = credentialAt(partOf(tool), serviceOf(tool).proxy.url)
-  const body = { credential, scope: 'personal' }
-  return (await home.member.good<{ id: string }>('POST', `/tools/${tool}/connect`, body)).id
+  const body = { credential, scope: 'organization' }
+  return (await home.admin.good<{ id: string }>('POST', `/tools/${tool}/connect`, body)).id
 }
 
 beforeAll(async () => {
@@ -241,7 +241,7 @@ describe('a connection ends', () => {
     })
     const { runId, held } = await start('github_comment')
     const approvalId = await home.approver.untilHeld(runId, 'step')
-    await home.member.good('DELETE', `/connections/${connectionId}`)
+    await home.admin.good('DELETE', `/connections/${connectionId}`)
     expect(await statusOf()).toBe('revoked')
     const { status } = await home.approver.decide(approvalId, 'approve')
     expect(status).toBe(200)

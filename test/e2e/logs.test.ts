@@ -198,8 +198,8 @@ test('a mail through a service that refuses it with its words', async () => {
       : { status: 422, body: { name: 'missing_required_field', message: `${secret} is wrong` } }
   const from = 'desk@larkspur.example'
   const credential = { provider: 'resend', api_key: `key-${secret}`, from, base_url: model.url }
-  const connecting = { credential, scope: 'personal' }
-  const { id } = await home.member.good<{ id: string }>('POST', '/tools/mail_send/connect', connecting)
+  const connecting = { credential, scope: 'organization' }
+  const { id } = await home.admin.good<{ id: string }>('POST', '/tools/mail_send/connect', connecting)
   const runId = await home.member.execute(await workflow([mail]), { text: secret })
   await home.approver.decide(await home.approver.untilHeld(runId, 'step'), 'approve')
   const { steps } = await home.member.untilStatus(runId, 'failed')
@@ -207,7 +207,7 @@ test('a mail through a service that refuses it with its words', async () => {
   expect(steps[0]?.error?.code).toBe('mail_refused')
   expect(JSON.stringify(steps)).not.toContain(secret)
   expect(await theLine(runId, 'tool call failed')).toMatchObject({ step_id: 'send', tool: 'mail_send' })
-  await home.member.good('DELETE', `/connections/${id}`)
+  await home.admin.good('DELETE', `/connections/${id}`)
   model.answer = answer
 })
 

@@ -36,10 +36,10 @@ function searchesAndAsks(stack: PlantedStack): void {
     })
     beforeAll(async () => {
       const search = { provider: 'brave', api_key: `key-${secret}`, base_url: stack.model.url }
-      await stack.home.member.good('POST', '/tools/llm_generate/connect', stack.model.connection)
-      await stack.home.member.good('POST', '/tools/web_search/connect', {
+      await stack.home.admin.good('POST', '/tools/llm_generate/connect', stack.model.connection)
+      await stack.home.admin.good('POST', '/tools/web_search/connect', {
         credential: search,
-        scope: 'personal',
+        scope: 'organization',
       })
       const isUntrusted = { labels: { any_of: ['untrusted'] } }
       await stack.home.admin.createRule({ name: 'of strangers', verdict: 'require_approval', tools: ['memory_set'], ...isUntrusted }) // prettier-ignore
@@ -106,7 +106,10 @@ function worksOnGithub(stack: PlantedStack): void {
         return { status: 201, body: { id: 8, ...issue } }
       }
       const credential = { token: `ghp_${secret}`, base_url: stack.model.url }
-      await stack.home.member.good('POST', '/tools/github_comment/connect', { credential, scope: 'personal' })
+      await stack.home.admin.good('POST', '/tools/github_comment/connect', {
+        credential,
+        scope: 'organization',
+      })
     })
 
     test('shows parameters and answers to its people alone', async () => {
@@ -165,13 +168,13 @@ function usesSlackAndGoogle(stack: PlantedStack): void {
         refresh_token: `first-${secret}`,
         base_url: stack.model.url,
       }
-      await stack.home.member.good('POST', '/tools/slack_send_message/connect', {
+      await stack.home.admin.good('POST', '/tools/slack_send_message/connect', {
         credential: slack,
-        scope: 'personal',
+        scope: 'organization',
       })
-      await stack.home.member.good('POST', '/tools/docs_read/connect', {
+      await stack.home.admin.good('POST', '/tools/docs_read/connect', {
         credential: google,
-        scope: 'personal',
+        scope: 'organization',
       })
     })
     const once = { retry: { attempts: 1, backoff_seconds: 1 }, on_error: 'continue' }

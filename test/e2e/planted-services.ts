@@ -89,8 +89,8 @@ export async function callServices(home: CrashHome, server: ScriptedServer, secr
   server.arrived.splice(0)
   const made: string[] = []
   for (const [tool, credential] of Object.entries(credentialsAt(server.url, secret))) {
-    const body = { credential, scope: 'personal' }
-    made.push((await home.member.good<{ id: string }>('POST', `/tools/${tool}/connect`, body)).id)
+    const body = { credential, scope: 'organization' }
+    made.push((await home.admin.good<{ id: string }>('POST', `/tools/${tool}/connect`, body)).id)
   }
   const run = async (steps: readonly object[]): Promise<string> => {
     const definition = { inputs: { text: { type: 'string' } }, steps }
@@ -120,6 +120,6 @@ export async function callServices(home: CrashHome, server: ScriptedServer, secr
   ])
     expect(sent).toContain(part)
   expect(sent.split(secret).length).toBeGreaterThan(calls.length * 2)
-  for (const id of made) await home.member.good('DELETE', `/connections/${id}`)
+  for (const id of made) await home.admin.good('DELETE', `/connections/${id}`)
   server.answer = answer
 }

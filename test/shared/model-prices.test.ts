@@ -1,4 +1,4 @@
-import { describe, expect, test } from '@jest/globals'
+import { expect, test } from '@jest/globals'
 import { readConfig } from '../../src/shared/config.ts'
 import { priceOf } from '../../src/shared/model-prices.ts'
 
@@ -7,7 +7,7 @@ const least = {
   DATA_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64'),
 }
 const of = (prices: Parameters<typeof priceOf>[0], provider: string, model: string) =>
-  priceOf(prices, { provider, model, base: 'http://127.0.0.1:11434' }, [])
+  priceOf(prices, { provider, model })
 const pricesOf = (text: string) => readConfig({ ...least, LLM_PRICES: text }).tools.modelPrices
 
 test('the first price that names the model counts', () => {
@@ -29,40 +29,6 @@ test('the first price that names the model counts', () => {
 test('without the setting, only Ollama is free', () => {
   expect(of(pricesOf(''), 'ollama', 'm')).toMatchObject({ input: 0, output: 0 })
   expect(of(pricesOf(''), 'openai', 'm')).toMatchObject({ input: 5, output: 25 })
-})
-
-describe('Ollama is free only on this machine and on hosts that the operator has named:', () => {
-  const own = [
-    { host: 'gpu.acme.internal', port: null },
-    { host: '10.0.0.7', port: 11434 },
-  ]
-  const free = { input: 0, output: 0 }
-  const dear = { input: 5, output: 25 }
-  const rows: readonly (readonly [base: string, expected: object])[] = [
-    ['http://127.0.0.1:11434', free],
-    ['http://[::1]:11434', free],
-    ['http://LOCALHOST:11434', free],
-    ['https://gpu.acme.internal', free],
-    ['http://10.0.0.7:11434', free],
-    ['http://10.0.0.7:8080', dear],
-    ['https://ollama.example', dear],
-    ['https://gpu.acme.internal.evil.example', dear],
-    ['https://127.0.0.1.evil.example', dear],
-  ]
-  test.each(rows)('%s', (base, expected) => {
-    const model = { provider: 'ollama', model: 'm', base }
-    expect(priceOf(pricesOf(''), model, own)).toMatchObject(expected)
-    const set = pricesOf('ollama/*=1/2,*=5/25')
-    expect(priceOf(set, model, own)).toMatchObject({ input: 1, output: 2 })
-    // Without another entry for other hosts, the model has no price there.
-    const only = priceOf(pricesOf('ollama/*=0/0,openai/*=1/2'), model, own)
-    expect(only).toEqual(expected === free ? expect.objectContaining(free) : null)
-  })
-
-  test('the free entries of other providers hold everywhere', () => {
-    const model = { provider: 'openai', model: 'm', base: 'https://models.example/v1' }
-    expect(priceOf(pricesOf('openai/m=0/0'), model, [])).toMatchObject(free)
-  })
 })
 
 test.each([

@@ -18,5 +18,5 @@ export async function startModel(key = 'k1'): Promise<Model> {
   const server = await startScriptedServer()
   server.answer = () => ({ status: 200, body: modelAnswer('because') })
   const credential = { provider: 'openai', api_key: key, model: 'm', base_url: server.url }
-  return Object.assign(server, { connection: { credential, scope: 'personal' } })
+  return Object.assign(server, { connection: { credential, scope: 'organization' } })
 }

@@ -8,7 +8,7 @@ import type { Outdated, OwnWrite } from '../../governance/runs/effects/outcome.t
 import type { Reader } from '../../policy/audience.ts'
 import type { Json, JsonObject, Label } from '../../policy/types.ts'
 import type { Bounds, Fetch } from '../../shared/outgoing/outgoing.ts'
-import type { PricedModel, TokenPrice } from '../../shared/model-prices.ts'
+import type { TokenPrice } from '../../shared/model-prices.ts'
 
 /** One decided call, as the policy interceptor passes it to a tool's body. */
 export interface ToolCall<Params> {
@@ -80,7 +80,7 @@ export interface ToolServices {
     integration: Name,
   ): Promise<ServiceConnection<Name> | null>
   /** Returns the price of a language model. Returns null if the operator has set no price for the model. */
-  priceOf(model: PricedModel): TokenPrice | null
+  priceOf(model: { readonly provider: string; readonly model: string }): TokenPrice | null
   /** Returns the Slack account of the person who runs the workflow. Returns null if no account is linked. */
   slackAccount(call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>): Promise<LinkedAccount | null>
   readonly fileRoot: string

@@ -12,6 +12,7 @@ import { SecretsUnavailable } from '../../governance/sealing/secrets-backend.ts'
 import {
   connectionExpired,
   connectionLacksScope,
+  elsewhereMessage,
   expiredMessage,
   lacksMessage,
   notConnectedMessage,
@@ -61,6 +62,8 @@ export async function connectionIfAny<Name extends Connectable>(
   const expired = (): ToolError =>
     new ToolError(connectionExpired, expiredMessage(tool, integration), { retryable: false })
   if (found === 'expired') throw expired()
+  if (found === 'elsewhere')
+    throw new ToolError(toolNotAvailable, elsewhereMessage(tool, integration), { retryable: false })
   if (found === 'not_connected') return null
   const { connection, credential, headers, addresses, access } = found
   const reserve = (bytes: number, signal: AbortSignal) =>

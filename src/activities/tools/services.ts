@@ -25,7 +25,7 @@ export function createToolServices(
     fileRoot: tools.fileRoot,
     smtpUrl: tools.smtpUrl,
     mailFrom: tools.mailFrom,
-    priceOf: (model) => priceOf(tools.modelPrices, model, context.config.connections.hosts),
+    priceOf: (model) => priceOf(tools.modelPrices, model),
     async connection(call, tool, integration) {
       const connection = await connectionOfCall(context, call, tool, integration, requireFresh)
       actAs(connection.name)

@@ -50,7 +50,7 @@ export const getCallback = streamRoute({
       finished.kind === 'connected'
         ? htmlPage(
             `${finished.title} is connected`,
-            `<p>The connection <code>${escape(finished.connection.name)}</code> is ready. You can close this page.</p>`,
+            `<p>The connection <code>${escape(finished.connection.name)}</code> is ready. Its calls go to <code>${escape(finished.connection.destination)}</code>. You can close this page.</p>`,
           )
         : htmlPage(
             `${finished.title} is not connected`,

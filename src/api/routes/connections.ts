@@ -22,6 +22,10 @@ const connection = z
     owner_id: id.nullable().describe('The person of a personal connection.'),
     name: z.string(),
     account: z.string().nullable().describe('As the service names it; null if it does not say.'),
+    destination: z.string().describe('The host to which calls go, with the port if it is not the default.'),
+    own_host: z
+      .boolean()
+      .describe('Whether this host is the service’s own, or one that the operator has set for the service.'),
     created_at: time,
     last_used_at: time.nullable(),
     status: z
@@ -41,7 +45,7 @@ const postConnect = route({
   key: 'POST /tools/{name}/connect',
   summary: 'Connect a tool, and with it all tools of the same service',
   description:
-    'The credential is checked with a harmless call to the service, where it has one. It replaces the connection of the same scope. `personal` serves your own runs; `organization` serves all runs and needs an admin. Without `credential`, the answer is 202 with the address at which you authorize the connection in your browser, signed in as the same person (Google).',
+    'The credential is checked with a harmless call to the service, where it has one. It replaces the connection of the same scope. `personal` serves your own runs; `organization` serves all runs and needs an admin. So does an address that is not the service’s own, and the operator must name its host (`CONNECTION_HOSTS`). Without `credential`, the answer is 202 with the address at which you authorize the connection in your browser, signed in as the same person (Google).',
   tag: 'Connections',
   query: organizationQuery,
   body: connectBody,

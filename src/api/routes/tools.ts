@@ -22,6 +22,9 @@ const tool = z
     constraints: z.array(z.string()),
     categories: z.array(z.string()),
     connected: z.boolean(),
+    destination: z.string().nullable().meta({
+      description: 'the host to which your calls go; null: they stay here, or there is no connection',
+    }),
     needs_connection: z.boolean(),
     available: z.boolean(),
     unavailable_because: z.string().nullable().meta({ description: 'null where the tool works' }),

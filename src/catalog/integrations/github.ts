@@ -8,11 +8,14 @@ const credential = z.strictObject({
     .describe('The API of GitHub Enterprise, such as `https://git.acme.com/api/v3`.'),
 })
 
+const ownAddress = 'https://api.github.com'
+
 export const github = defineIntegration<z.output<typeof credential>>({
   name: 'github',
   title: 'GitHub',
   credential,
-  addresses: ({ base_url }) => [base_url ?? 'https://api.github.com'],
+  addresses: ({ base_url }) => [base_url ?? ownAddress],
+  ownAddresses: () => [ownAddress],
   headers: ({ token }) => ({
     authorization: `Bearer ${token}`,
     accept: 'application/vnd.github+json',

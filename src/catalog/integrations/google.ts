@@ -189,8 +189,8 @@ const grant: GrantDeclaration<Credential> = {
       return { ...given, authorized: { ...given.authorized, refresh_token: refreshToken } }
     return 'client_id' in given ? { ...given, refresh_token: refreshToken } : given
   },
-  foreignAddress(given) {
-    if (!('service_account' in given) || tokenUris.has(given.service_account.token_uri)) return null
+  namedEndpoint(given) {
+    if (!('service_account' in given)) return null
     return { path: 'service_account.token_uri', address: given.service_account.token_uri }
   },
   scopesOf: (tool) => scopes[tool] ?? [],
@@ -223,6 +223,11 @@ export const google = defineIntegration<Credential>({
     const at = baseOf(given)
     return at === undefined ? apis : [at]
   },
+  ownAddresses: (_, { google: { baseUrl: at } }) => [
+    ...apis,
+    ...tokenUris,
+    ...(at === null ? [] : [at, `${at}/token`]),
+  ],
   grant,
   headers: (_, accessToken = '') => ({ authorization: `Bearer ${accessToken}`, accept: 'application/json' }),
   async check(given, ask) {

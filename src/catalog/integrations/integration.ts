@@ -66,10 +66,11 @@ export interface IntegrationDeclaration<Credential = unknown> {
   /** The operator's setting that has the address of the service. Is absent if no setting has the address. */
   readonly addressSetting?: string
   /**
-   * Returns an address in the credential that does not belong to the service itself, and the path of its field. Returns
-   * null if there is no such address. The operator must have named the host of such an address.
+   * Returns the addresses of the service itself for this credential: the vendor's, and those in the operator's settings.
+   * Compared as a whole: another path on the same host is another address. Is empty for software that has no vendor's
+   * address. See `destinationOf`.
    */
-  foreignAddress?(credential: Credential): { readonly path: string; readonly address: string } | null
+  ownAddresses(credential: Credential, settings: IntegrationSettings): readonly string[]
   /**
    * How a credential is exchanged for an access token. Is absent if the credential itself is sent with each request.
    */
@@ -83,15 +84,55 @@ export interface IntegrationDeclaration<Credential = unknown> {
   check(credential: Credential, ask: Ask): Promise<Checked>
 }
 
+/** An address, and the path of the field of the credential that leads to it. */
+export interface NamedAddress {
+  readonly path: string
+  readonly address: string
+}
+
+/** Where a connection sends its calls. */
+export interface Destination {
+  /**
+   * The host of the API in lower case, with the port if it is not the default of the scheme. The letters of a name are
+   * ASCII (punycode).
+   */
+  readonly host: string
+  /**
+   * True if every address that gets the credential or a call is the vendor's, or in a setting of the operator. Only
+   * then is `foreign` empty.
+   */
+  readonly isOwn: boolean
+  /** The other addresses. The operator must have named the host of each of them. */
+  readonly foreign: readonly NamedAddress[]
+}
+
+const plain = (address: string): string => new URL(address).href.replace(/\/+$/, '')
+
+/** Returns where calls with this credential go. Returns null if the operator has not set the address. */
+export function destinationOf<Credential>(
+  declaration: IntegrationDeclaration<Credential>,
+  credential: Credential,
+  settings: IntegrationSettings,
+): Destination | null {
+  const addresses = declaration.addresses(credential, settings)
+  const [base] = addresses
+  if (base === undefined) return null
+  const own = new Set(declaration.ownAddresses(credential, settings).map(plain))
+  const endpoint = declaration.grant?.namedEndpoint(credential) ?? null
+  const named: readonly NamedAddress[] = [
+    ...(endpoint === null ? [] : [endpoint]),
+    ...addresses.map((address) => ({ path: 'base_url', address })),
+  ]
+  const foreign = named.filter(({ address }) => !own.has(plain(address)))
+  return { host: new URL(base).host, isOwn: foreign.length === 0, foreign }
+}
+
 export interface GrantDeclaration<Credential> {
   of(credential: Credential, settings: IntegrationSettings): Grant
   /** Returns the same credential with the new refresh token that the server gave in exchange for the old one. */
   renewed(credential: Credential, refreshToken: string): Credential
-  /**
-   * Returns a token endpoint in the credential that does not belong to the service itself, and the path of its field.
-   * Returns null if there is no such address. The operator must have named the host of such an address.
-   */
-  foreignAddress(credential: Credential): { readonly path: string; readonly address: string } | null
+  /** Returns a token endpoint that the credential names, and the path of its field. Returns null if it names none. */
+  namedEndpoint(credential: Credential): NamedAddress | null
   /** Returns the smallest set of scopes with which the tool works. */
   scopesOf(tool: string): readonly string[]
   /**

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { byStatus, defineIntegration, secret, textIn } from './integration.ts'
+import { byStatus, defineIntegration, secret, textIn, type IntegrationSettings } from './integration.ts'
 
 const credential = z.strictObject({
   email: z
@@ -13,11 +13,15 @@ const credential = z.strictObject({
 /** Base64 of UTF-8. `Buffer` does not exist in the bundle of the workflows, which loads the catalogue too. */
 const base64 = (text: string): string => btoa(String.fromCharCode(...new TextEncoder().encode(text)))
 
+const addresses = (_: unknown, { trackerBaseUrl }: IntegrationSettings): readonly string[] =>
+  trackerBaseUrl === null ? [] : [trackerBaseUrl]
+
 export const jira = defineIntegration<z.output<typeof credential>>({
   name: 'jira',
   title: 'Jira',
   credential,
-  addresses: (_, { trackerBaseUrl }) => (trackerBaseUrl === null ? [] : [trackerBaseUrl]),
+  addresses,
+  ownAddresses: addresses,
   missingAddress: 'the operator must set TRACKER_BASE_URL',
   addressSetting: 'TRACKER_BASE_URL',
   headers: ({ email, token }) => ({

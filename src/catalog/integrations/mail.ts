@@ -22,10 +22,7 @@ export const mail = defineIntegration<z.output<typeof credential>>({
   title: 'Resend',
   credential,
   addresses: ({ base_url }) => [base_url ?? ownAddress],
-  // Rules on mails check only the recipients in the call. A server that a person has set up could deliver the mail to
-  // other people. So the operator must allow the host of every `base_url` that is not Resend's.
-  foreignAddress: ({ base_url: address }) =>
-    address === undefined || address === ownAddress ? null : { path: 'base_url', address },
+  ownAddresses: () => [ownAddress],
   headers: ({ api_key }) => ({ authorization: `Bearer ${api_key}`, accept: 'application/json' }),
   async check({ from }, ask) {
     const answer = await ask({ method: 'GET', path: '/domains' })

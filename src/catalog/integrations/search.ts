@@ -23,6 +23,7 @@ export const search = defineIntegration<Credential>({
   addresses: (given) => [
     given.provider === 'searxng' ? given.base_url : (given.base_url ?? bases[given.provider]),
   ],
+  ownAddresses: ({ provider: name }) => (name === 'searxng' ? [] : [bases[name]]),
   headers(given) {
     if (given.provider === 'brave')
       return { 'x-subscription-token': given.api_key, accept: 'application/json' }

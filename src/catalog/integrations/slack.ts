@@ -6,11 +6,14 @@ const credential = z.strictObject({
   base_url: baseUrl.optional().describe('Another address of the API; default `https://slack.com/api`.'),
 })
 
+const ownAddress = 'https://slack.com/api'
+
 export const slack = defineIntegration<z.output<typeof credential>>({
   name: 'slack',
   title: 'Slack',
   credential,
-  addresses: ({ base_url }) => [base_url ?? 'https://slack.com/api'],
+  addresses: ({ base_url }) => [base_url ?? ownAddress],
+  ownAddresses: () => [ownAddress],
   headers: ({ token }) => ({ authorization: `Bearer ${token}` }),
   async check(_, ask) {
     const { status, json } = await ask({ method: 'POST', path: '/auth.test' })

@@ -13,11 +13,14 @@ const credential = z.strictObject({
   base_url: baseUrl.optional().describe('Another address of the API; default `https://api.trello.com`.'),
 })
 
+const ownAddress = 'https://api.trello.com'
+
 export const trello = defineIntegration<z.output<typeof credential>>({
   name: 'trello',
   title: 'Trello',
   credential,
-  addresses: ({ base_url }) => [base_url ?? 'https://api.trello.com'],
+  addresses: ({ base_url }) => [base_url ?? ownAddress],
+  ownAddresses: () => [ownAddress],
   // The credential goes into a header and not into the query, because proxies write addresses to their logs.
   headers: ({ key, token }) => ({
     authorization: `OAuth oauth_consumer_key="${key}", oauth_token="${token}"`,

@@ -10,6 +10,10 @@ export interface ConnectionsTable {
   name: string
   /** The service's name for the account; null if the service gives none. */
   account: string | null
+  /** The host to which calls go, with the port if it is not the default. */
+  destination: string
+  /** True if the host is the vendor's, or one that the operator has set for the service. */
+  own_host: boolean
   status: Generated<'active' | 'expired' | 'revoked'>
   /** Says where the credential is stored. */
   backend: 'db' | 'aws_secrets_manager'

@@ -1,10 +1,19 @@
+import { sql } from 'kysely'
 import type { Integration } from '../../catalog/tool.ts'
 
 /** The status of a connection that was not revoked. It is `expired` if the service no longer accepts the credential. */
 export type LiveStatus = 'active' | 'expired'
 
+/** Where a call to a service goes. */
+export interface CallDestination {
+  /** The host, with the port if it is not the default. */
+  readonly destination: string
+  /** True if the host is the vendor's, or one that the operator has set for the service. */
+  readonly ownHost: boolean
+}
+
 /** A connection that was not revoked. */
-export interface LiveConnection {
+export interface LiveConnection extends CallDestination {
   readonly status: LiveStatus
   /** Tools that cannot use this connection. Each of them needs a right that the authorization server did not grant. */
   readonly lacking: readonly string[]
@@ -16,7 +25,12 @@ export type LiveRow = readonly [
   integration: string,
   status: LiveStatus,
   lacking: readonly string[],
+  destination: string,
+  ownHost: boolean,
 ]
+
+/** SQL: makes a `LiveRow` of a row of `connections`. */
+export const liveRowSql = sql`json_build_array(owner_id, integration, status, lacking, destination, own_host)`
 
 /** The connections that an organization and its members can use. */
 export interface Connected {
@@ -30,9 +44,9 @@ export function connectedOf(installation: readonly string[], live: readonly Live
   return {
     installation: new Set(installation),
     live: new Map(
-      live.map(([ownerId, integration, status, lacking]) => [
+      live.map(([ownerId, integration, status, lacking, destination, ownHost]) => [
         keyOf(ownerId, integration),
-        { status, lacking },
+        { status, lacking, destination, ownHost },
       ]),
     ),
   }

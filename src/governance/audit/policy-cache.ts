@@ -6,7 +6,7 @@ import type { CompiledLabelRule, CompiledPolicy, CompiledRule } from '../../poli
 import type { LabelRuleBody, RuleBody } from '../../policy/rule.ts'
 import { compileToolAccess, type ToolAccess } from '../../policy/tool-access.ts'
 import { effectiveLimits, type Limits } from '../../contract/plan-limits.ts'
-import { connectedOf, type Connected, type LiveRow } from './connected.ts'
+import { connectedOf, liveRowSql, type Connected, type LiveRow } from './connected.ts'
 import { heapBytes } from '../../shared/byte-cache.ts'
 import { readSettings, type GovernanceSettings } from '../../policy/settings.ts'
 import { activeOf, bytesOf, compileRows, type CompiledRows } from './compiled-rows.ts'
@@ -61,7 +61,7 @@ async function readRows(trx: Transaction<Database>, organizationId: string) {
     )
     .select(
       sql<LiveRow[]>`
-        (select coalesce(json_agg(json_build_array(owner_id, integration, status, lacking)), '[]') from connections
+        (select coalesce(json_agg(${liveRowSql}), '[]') from connections
          where organization_id = ${organizationId} and status <> 'revoked')`.as('live'),
     )
     .select(

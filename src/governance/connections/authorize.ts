@@ -4,6 +4,7 @@ import type { Authorization } from '../../catalog/integrations/grant.ts'
 import type { GrantDeclaration, IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
 import { publicBase } from '../../shared/config.ts'
 import { requireProvenCaller } from '../access/address-proof.ts'
+import { requireThawed, requireThawedNow } from '../access/frozen.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { requireRole } from '../access/recheck.ts'
 import { DomainError } from '../errors.ts'
@@ -62,7 +63,7 @@ export function authorizationOf(
  * - `bad_request` for a tool without an integration.
  * - `validation_error` if the server refuses, and `unavailable` if the server does not answer.
  * - `insufficient_role` if a member connects for the organization.
- * - `conflict` while the caller's email address is not confirmed.
+ * - `conflict` while the caller's email address is not confirmed, or while the organization is frozen.
  * - The errors of `authorizationOf` and `growAs`.
  */
 export async function beginAuthorization(
@@ -74,6 +75,7 @@ export async function beginAuthorization(
   const declaration = integrationOf(tool)
   if (scope === 'organization') requireRole(caller.role, 'admin')
   const { authorization } = authorizationOf(declaration, context)
+  await requireThawedNow(context.db, caller)
   const [state, verifier] = [randomText(), randomText()]
   const redirectUri = redirectUriOf(context, declaration)
   const url = await asDomainErrors(declaration.title, async () => {
@@ -88,6 +90,7 @@ export async function beginAuthorization(
       const present = await now()
       if (scope === 'organization') requireRole(present.role, 'admin')
       await requireProvenCaller(tx, present)
+      requireThawed(tx)
       await tx.send(sql`delete from connection_attempts where state_hash in (
         select state_hash from connection_attempts
         where organization_id = ${tx.organizationId} and user_id = ${caller.userId}

@@ -21,6 +21,8 @@ export function appendConnectionEvent(
       scope: scopeOf(row),
       owner_id: row.owner_id,
       account: row.account,
+      destination: row.destination,
+      own_host: row.own_host,
       ...more,
     },
   })

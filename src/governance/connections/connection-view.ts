@@ -15,6 +15,8 @@ export interface ConnectionView {
   readonly owner_id: string | null
   readonly name: string
   readonly account: string | null
+  readonly destination: string
+  readonly own_host: boolean
   readonly created_at: string
   readonly last_used_at: string | null
   readonly status: ConnectionRow['status']
@@ -31,6 +33,8 @@ export const connectionView = (row: ConnectionRow): ConnectionView => ({
   owner_id: row.owner_id,
   name: row.name,
   account: row.account,
+  destination: row.destination,
+  own_host: row.own_host,
   created_at: row.created_at.toISOString(),
   last_used_at: row.last_used_at?.toISOString() ?? null,
   status: row.status,

@@ -2,6 +2,7 @@ import { integrationNamed } from '../../catalog/integrations/index.ts'
 import type { IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
 import { getTool } from '../../catalog/index.ts'
 import type { Db } from '../../db/schema/index.ts'
+import { requireThawedNow } from '../access/frozen.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { requireRole, runAs, type Acting } from '../access/recheck.ts'
 import { hasRole } from '../access/scopes.ts'
@@ -39,7 +40,7 @@ type Connecting = Saving & Checking
  * connection replaces it.
  *
  * Throws `not_found` for an unknown tool, and `bad_request` for a tool that cannot be connected. Throws
- * `insufficient_role` if a member connects for the organization. Also throws the errors of `readCredential`,
+ * `insufficient_role` if a member connects for the organization, and `conflict` while the organization is frozen. Also throws the errors of `readCredential`,
  * `firstAccess`, `checkCredential` and `saveConnection`.
  */
 export async function connect(
@@ -51,11 +52,18 @@ export async function connect(
 ): Promise<ConnectionView> {
   const declaration = integrationOf(input.tool)
   if (input.scope === 'organization') requireRole(caller.role, 'admin')
-  const { credential, addresses } = readCredential(context, declaration, input.credential)
+  const { role } = caller
+  const { credential, addresses, destination } = readCredential(context, declaration, input.credential, role)
+  await requireThawedNow(context.db, caller)
   const first = await firstAccess(context, declaration, credential, input.tool)
   const { account } = await checkCredential(context, declaration, first, addresses, signal)
   const { tool, scope, name = null } = input
-  return saveConnection(context, caller, { declaration, ...first, account, tool, scope, name }, once)
+  return saveConnection(
+    context,
+    caller,
+    { declaration, destination, ...first, account, tool, scope, name },
+    once,
+  )
 }
 
 /**
@@ -142,16 +150,22 @@ export async function revokeConnection(context: Telling & Acting, caller: Caller
 }
 
 /**
- * Revokes all connections that a person owns in the organization. Call this function when the person leaves the
- * organization.
+ * Revokes the connections that a person owns in the organization: `all` of them when the person leaves, and those to a
+ * `foreign` host, which is not the service's own, when the person is no longer an admin.
  */
-export async function revokeAllOf(tx: ChainTx, userId: string, actor: Actor): Promise<void> {
+export async function revokeConnectionsOf(
+  tx: ChainTx,
+  userId: string,
+  which: 'all' | 'foreign',
+  actor: Actor,
+): Promise<void> {
   const rows = await tx.trx
     .selectFrom('connections')
     .selectAll()
     .where('organization_id', '=', tx.organizationId)
     .where('owner_id', '=', userId)
     .where('status', '<>', 'revoked')
+    .$if(which === 'foreign', (some) => some.where('own_host', '=', false))
     .execute()
   await revoke(tx, actor, rows)
 }

@@ -1,15 +1,19 @@
 import { z } from 'zod'
-import type {
-  Ask,
-  CheckAnswer,
-  Checked,
-  IntegrationDeclaration,
+import {
+  destinationOf,
+  type Ask,
+  type CheckAnswer,
+  type Checked,
+  type Destination,
+  type IntegrationDeclaration,
 } from '../../catalog/integrations/integration.ts'
 import { headlineWithField, readAs } from '../../policy/issues.ts'
 import type { Config } from '../../shared/config.ts'
 import { OutgoingError, type Outgoing } from '../../shared/outgoing/outgoing.ts'
 import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
-import { isNamed, portOf, type NamedHost } from '../../shared/outgoing/hosts.ts'
+import { isNamed, portOf } from '../../shared/outgoing/hosts.ts'
+import type { Role } from '../../policy/types.ts'
+import { hasRole } from '../access/scopes.ts'
 import { DomainError } from '../errors.ts'
 import type { FirstAccess } from './access-token.ts'
 
@@ -28,19 +32,28 @@ export const invalid = (path: string, message: string): DomainError =>
     { path, message },
   ])
 
+/** A credential, the addresses that may get it, and where its calls go. The first address is the base of the API. */
+export interface ReadCredential {
+  readonly credential: unknown
+  readonly addresses: readonly string[]
+  readonly destination: Destination
+}
+
 /**
- * Checks a credential against the fields that the integration declares. Returns the credential and the addresses of the
- * service.
+ * Checks a credential against the fields that the integration declares.
  *
  * - Throws `validation_error` for wrong or unknown fields. The error names each of these fields.
- * - Throws `validation_error` if the credential contains an address that may not be reached.
+ * - Throws `insufficient_role` if a caller below admin gives an address that is not the service's own.
+ * - Throws `validation_error` if the credential contains an address that may not be reached, or one that is not the
+ *   service's own and whose host the operator has not named.
  * - Throws `bad_request` if the operator has set no address for the service, or an address that may not be reached.
  */
 export function readCredential(
   { config, outgoing }: Checking,
   declaration: IntegrationDeclaration,
   given: unknown,
-): { readonly credential: unknown; readonly addresses: readonly string[] } {
+  role: Role,
+): ReadCredential {
   const read = readAs(
     z.object({ credential: declaration.credential }),
     { credential: given },
@@ -52,9 +65,11 @@ export function readCredential(
   }
   const { credential } = read.value
   const addresses = declaration.addresses(credential, config.connections)
+  const destination = destinationOf(declaration, credential, config.connections)
   const [base] = addresses
-  if (base === undefined)
+  if (base === undefined || destination === null)
     throw new DomainError('bad_request', `${declaration.title} has no address: ${declaration.missingAddress}`)
+  if (!destination.isOwn && !hasRole(role, 'admin')) throw addressNeedsAdmin(declaration, role)
   const why = outgoing.refusalOf(base)
   if (why !== null && declaration.addressSetting !== undefined)
     throw new DomainError(
@@ -62,25 +77,32 @@ export function readCredential(
       `${declaration.title} is at an address that is refused: the operator must change ${declaration.addressSetting} (${why})`,
     )
   if (why !== null) throw invalid('credential.base_url', `is refused: ${why}`)
-  const foreign =
-    declaration.grant?.foreignAddress(credential) ?? declaration.foreignAddress?.(credential) ?? null
-  if (foreign !== null) requireNamed(config.connections.hosts, foreign)
-  return { credential, addresses }
+  const unnamed = unnamedOf(config, destination)
+  if (unnamed !== null)
+    throw invalid(
+      `credential.${unnamed.path}`,
+      `is not an address of the service: let the operator name \`${new URL(unnamed.address).host}\` in CONNECTION_HOSTS, or use the service’s own`,
+    )
+  return { credential, addresses, destination }
 }
 
+const addressNeedsAdmin = ({ title }: IntegrationDeclaration, role: Role): DomainError =>
+  new DomainError(
+    'insufficient_role',
+    `an address that is not one of ${title} itself needs the role \`admin\` in the organization, yours is \`${role}\`: let an admin connect it for the organization`,
+    [{ path: 'admin', message: 'needs the role `admin`' }],
+  )
+
 /**
- * Checks an address that a credential contains, if it is not an address of the service itself. Throws
- * `validation_error` if the operator has not named this address in CONNECTION_HOSTS.
+ * Returns an address that is not the service's own and whose host the operator does not name in CONNECTION_HOSTS. No
+ * credential may be sent there. Returns null if there is none.
  */
-function requireNamed(
-  hosts: readonly NamedHost[],
-  { path, address }: { readonly path: string; readonly address: string },
-): void {
-  const url = new URL(address)
-  if (isNamed(hosts, url.hostname, portOf(url))) return
-  throw invalid(
-    `credential.${path}`,
-    `is not an address of the service: let the operator name \`${url.host}\` in CONNECTION_HOSTS, or use the service’s own`,
+export function unnamedOf({ connections: { hosts } }: Checking['config'], { foreign }: Destination) {
+  return (
+    foreign.find(({ address }) => {
+      const url = new URL(address)
+      return !isNamed(hosts, url.hostname, portOf(url))
+    }) ?? null
   )
 }
 
@@ -149,7 +171,5 @@ function refusalOf({ title }: IntegrationDeclaration, error: OutgoingError): Dom
   const message = `${title} could not be asked about the credential: ${error.message}`
   if (error.problem === 'redirect_refused' || error.problem === 'answer_too_large')
     return new DomainError('validation_error', message, [{ path: 'credential.base_url', message }])
-  if (error.problem === 'unreachable')
-    return new DomainError('unavailable', `${message}: check \`base_url\` if you gave one, and the network`)
   return new DomainError('unavailable', message)
 }

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { integrationNamed, type Connectable, type CredentialOf } from '../../catalog/integrations/index.ts'
-import type { IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
+import { destinationOf, type IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { SecretGone } from '../sealing/secrets-backend.ts'
 import {
@@ -13,6 +13,7 @@ import {
 } from './access-token.ts'
 import { connectionView, type ConnectionRow, type ConnectionView } from './connection-view.ts'
 import { expireConnection } from './expire.ts'
+import { unnamedOf } from './credential-check.ts'
 import { readKept, type KeptCredential } from './kept-credential.ts'
 
 export interface CredentialAsk<Name extends Connectable> {
@@ -38,13 +39,16 @@ export interface CallCredential<Name extends Connectable> {
   readonly access: Access | null
 }
 
-/** The reason why a call has no credential. */
-export type NoCredential = 'not_connected' | 'expired'
+/**
+ * The reason why a call has no credential. `elsewhere`: its address is not the one that the connection was made for, or
+ * the operator no longer names its host.
+ */
+export type NoCredential = 'not_connected' | 'expired' | 'elsewhere'
 
 /**
  * Returns the credential for one call of a run. Uses the requester's own connection. If there is none, uses the
  * organization's connection. Each call reads the connection's row anew, so a revoked connection is not used again.
- * Rules, policies and roles have already allowed the call. The credential only selects the account. Throws
+ * The settings of the operator may have changed since, so the addresses are checked anew too. Rules, policies and roles have already allowed the call. The credential only selects the account. Throws
  * SecretsUnavailable if the secrets backend does not answer, and the errors of `accessFor`.
  */
 export async function credentialFor<Name extends Connectable>(
@@ -60,6 +64,7 @@ export async function credentialFor<Name extends Connectable>(
   const { credential } = kept
   const [base, ...others] = declaration.addresses(credential, context.config.connections)
   if (base === undefined) return 'not_connected'
+  if (!isReachable(context.config, declaration, credential, row)) return 'elsewhere'
   const access = await accessOf(context, declaration, row, kept, ask.tool)
   if (access === 'expired') return 'expired'
   if (access === 'gone') return 'not_connected'
@@ -71,6 +76,21 @@ export async function credentialFor<Name extends Connectable>(
     addresses: [base, ...others],
     access,
   }
+}
+
+/**
+ * Returns whether the credential may still be sent to its addresses. It may be sent only to the host that people see on
+ * the connection. If this host is not the service's own, the operator must name it.
+ */
+export function isReachable(
+  config: Refreshing['config'],
+  declaration: IntegrationDeclaration,
+  credential: unknown,
+  { destination: shown, own_host: isOwn }: Pick<ConnectionRow, 'destination' | 'own_host'>,
+): boolean {
+  const present = destinationOf(declaration, credential, config.connections)
+  if (present === null || present.host !== shown || (isOwn && !present.isOwn)) return false
+  return unnamedOf(config, present) === null
 }
 
 /** Returns the access token for one call, or null for an integration that sends the credential itself. */

@@ -1,7 +1,8 @@
 import type { Selectable } from 'kysely'
 import { sql } from 'kysely'
-import type { IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
+import { destinationOf, type IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
 import type { ConnectionAttemptsTable } from '../../db/schema/connections.ts'
+import { requireThawedNow } from '../access/frozen.ts'
 import type { Caller } from '../access/identity.ts'
 import { DomainError } from '../errors.ts'
 import { verifierPlace } from '../sealing/places.ts'
@@ -25,7 +26,8 @@ export type Finished =
 /**
  * Takes the answer that a browser brings from an authorization server, and connects the integration. The sender must be
  * the person who began the authorization. Each `state` is accepted only once, because its row is deleted first. Throws
- * `not_found` if the authorization has ended or belongs to another person. Throws `validation_error`, `unavailable`,
+ * `not_found` if the authorization has ended or belongs to another person, and `conflict` while the organization is
+ * frozen. Throws `validation_error`, `unavailable`,
  * and the errors of `checkCredential` and `saveConnection`.
  */
 export async function finishAuthorization(
@@ -36,9 +38,10 @@ export async function finishAuthorization(
   signal: AbortSignal,
 ): Promise<Finished> {
   const state = answer.get('state') ?? ''
-  const attempt = await takeAttempt(context, state)
-  if (attempt === null || attempt.user_id !== caller.userId || attempt.integration !== integration)
-    throw unknownState()
+  const attempt = await takeAttempt(context, caller, integration, state)
+  if (attempt === null) throw unknownState()
+  const inOrganization = { ...caller, organizationId: attempt.organization_id }
+  await requireThawedNow(context.db, inOrganization)
   const declaration = integrationOf(attempt.tool)
   const { title } = declaration
   const { granting, authorization } = authorizationOf(declaration, context)
@@ -58,19 +61,26 @@ export async function finishAuthorization(
   const { accessToken, refreshToken, scopes } = tokens
   const credential = granting.authorized(refreshToken, context.config.connections)
   const first = { credential, accessToken, freshSeconds: freshSecondsOf(tokens), scopes }
-  const inOrganization = { ...caller, organizationId: attempt.organization_id }
   const connection = await connectWith(context, inOrganization, attempt, declaration, first, signal)
   return { kind: 'connected', title, connection }
 }
 
 /**
- * Deletes the row of a waiting authorization and returns the row. So a second answer with the same `state` finds no
- * row. Returns null if there is no row, or if the authorization has expired.
+ * Deletes the row of a waiting authorization of the caller, and returns the row. So a second answer with the same
+ * `state` finds no row. Another person's answer leaves the row as it is. Returns null if there is no row, or if the
+ * authorization has expired.
  */
-async function takeAttempt({ db }: Authorizing, state: string): Promise<Attempt | null> {
+async function takeAttempt(
+  { db }: Authorizing,
+  { userId }: Caller,
+  integration: string,
+  state: string,
+): Promise<Attempt | null> {
   const row = await db
     .deleteFrom('connection_attempts')
     .where('state_hash', '=', hashOfState(state))
+    .where('user_id', '=', userId)
+    .where('integration', '=', integration)
     .returningAll()
     .returning(sql<boolean>`expires_at > clock_timestamp()`.as('is_live'))
     .executeTakeFirst()
@@ -92,7 +102,10 @@ async function connectWith(
   first: FirstAccess,
   signal: AbortSignal,
 ): Promise<ConnectionView> {
-  const addresses = declaration.addresses(first.credential, context.config.connections)
+  const { connections } = context.config
+  const addresses = declaration.addresses(first.credential, connections)
+  const destination = destinationOf(declaration, first.credential, connections)
+  if (destination === null) throw new Error('an authorization has given a credential without an address')
   const { account } = await checkCredential(context, declaration, first, addresses, signal)
-  return saveConnection(context, caller, { declaration, ...first, account, tool, scope, name })
+  return saveConnection(context, caller, { declaration, destination, ...first, account, tool, scope, name })
 }

@@ -1,9 +1,10 @@
 import { sql } from 'kysely'
-import type { IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
+import type { Destination, IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
 import { newId } from '../../contract/ids.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { inOneLine } from '../../policy/text.ts'
 import { requireProvenCaller } from '../access/address-proof.ts'
+import { requireThawed } from '../access/frozen.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { requireRole, type Acting } from '../access/recheck.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
@@ -29,6 +30,7 @@ export const mostConnections = 2_000
 export interface CheckedConnection extends FirstAccess {
   readonly declaration: IntegrationDeclaration
   readonly account: string | null
+  readonly destination: Destination
   readonly tool: string
   readonly scope: ConnectionScope
   readonly name: string | null
@@ -40,9 +42,9 @@ export type Saving = Acting & { readonly db: Db; readonly secrets: Secrets }
  * Saves a connection after the service has accepted its credential. The connection belongs to a person or to the
  * organization. If this owner already has a connection to the same integration, the new connection replaces it.
  *
- * Throws `insufficient_role` if a member connects for the organization. Throws `validation_error` if the organization
+ * Throws `insufficient_role` if a member connects for the organization, or at an address that is not the service's own. Throws `validation_error` if the organization
  * already has `mostConnections` connections. Throws `unavailable` if the secrets backend does not answer, and the
- * errors of `growAs`. Throws `conflict` while the caller's email address is not confirmed. The reason is that the
+ * errors of `growAs`. Throws `conflict` while the organization is frozen, and while the caller's email address is not confirmed. The reason of the latter is that the
  * caller may be a stranger. The person who really has this address must not use the stranger's connection later.
  */
 export async function saveConnection(
@@ -51,7 +53,7 @@ export async function saveConnection(
   checked: CheckedConnection,
   once: Once | null = null,
 ): Promise<ConnectionView> {
-  const { declaration, credential, accessToken, freshSeconds, scopes, account, scope } = checked
+  const { declaration, credential, accessToken, freshSeconds, scopes, account, destination, scope } = checked
   const id = newId('connection')
   const { organizationId } = caller
   const text = keptText(declaration, { credential, accessToken, scopes })
@@ -62,8 +64,9 @@ export async function saveConnection(
     action: 'create',
     async work(tx, now) {
       const present = await now()
-      if (scope === 'organization') requireRole(present.role, 'admin')
+      if (scope === 'organization' || !destination.isOwn) requireRole(present.role, 'admin')
       await requireProvenCaller(tx, present)
+      requireThawed(tx)
       const ownerId = scope === 'personal' ? caller.userId : null
       const replaced = await replaceLive(tx, declaration.name, ownerId)
       await requireRoom(tx)
@@ -76,6 +79,8 @@ export async function saveConnection(
           owner_id: ownerId,
           name,
           account,
+          destination: destination.host,
+          own_host: destination.isOwn,
           ...kept,
           lacking: lackingTools(declaration, scopes),
           access_fresh_until:

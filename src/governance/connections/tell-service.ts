@@ -7,6 +7,7 @@ import type { SparseLog } from '../../shared/sparse-log.ts'
 import type { Secrets } from '../sealing/secrets-backend.ts'
 import { withClient } from './access-token.ts'
 import type { ConnectionRow } from './connection-view.ts'
+import { isReachable } from './credential.ts'
 import { readKept } from './kept-credential.ts'
 import { revokeToken } from './token-server.ts'
 
@@ -32,7 +33,7 @@ export async function tellService(context: Telling, row: ConnectionRow): Promise
     if (declaration?.grant === undefined) return
     const owner = { organizationId: row.organization_id, connectionId: row.id }
     const kept = readKept(declaration, await context.secrets.read(owner, row))
-    if (kept === null) return
+    if (kept === null || !isReachable(context.config, declaration, kept.credential, row)) return
     const grant = declaration.grant.of(kept.credential, context.config.connections)
     if (grant.kind !== 'refresh_token' || !grant.isOurs || (await isShared(context.db, row))) return
     await revokeToken(context.outgoing, withClient(grant))

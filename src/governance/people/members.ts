@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import type { Role } from '../../policy/types.ts'
 import { endAllOf } from '../agents/withdraw.ts'
-import { revokeAllOf } from '../connections/connections.ts'
+import { revokeConnectionsOf } from '../connections/connections.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError, notFound } from '../errors.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
@@ -44,7 +44,8 @@ export async function listMembers(db: Db, caller: Caller, page: PageRequest): Pr
  * Changes a member's role. Throws `insufficient_role` if the caller is not an owner, `conflict` if the last owner would
  * get another role, and `not_found` if the person is not a member. All changes of members run under the chain's lock.
  * So if two owners demote each other at the same time, only one of them succeeds. If the new role may not use agents,
- * the member's agent sessions end.
+ * the member's agent sessions end. If it is below admin, the member's connections to hosts that are not the service's
+ * own are revoked.
  */
 export async function changeRole(
   context: Acting,
@@ -66,6 +67,7 @@ export async function changeRole(
       const ended = hasRole(role, 'member')
         ? { ended_sessions: 0, cancelled_approvals: 0 }
         : await endAllOf(tx, userId)
+      if (!hasRole(role, 'admin')) await revokeConnectionsOf(tx, userId, 'foreign', actorOf(caller))
       appendMemberEvent(tx, caller, 'member.role_changed', {
         member_id: userId,
         from: before,
@@ -95,7 +97,7 @@ export async function removeMember(context: Acting, caller: Caller, userId: stri
       .where('user_id', '=', userId)
       .execute()
     const ended = await endAllOf(tx, userId)
-    await revokeAllOf(tx, userId, actorOf(caller))
+    await revokeConnectionsOf(tx, userId, 'all', actorOf(caller))
     const type = userId === caller.userId ? 'member.left' : 'member.removed'
     appendMemberEvent(tx, caller, type, { member_id: userId, ...ended })
   })

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { catalog, getTool } from '../../catalog/index.ts'
-import type { Integration, ToolDeclaration } from '../../catalog/tool.ts'
+import { serviceOf, type Integration, type ToolDeclaration } from '../../catalog/tool.ts'
 import type { Config } from '../../shared/config.ts'
 import type { Context } from '../context.ts'
 import type { Db } from '../../db/schema/index.ts'
@@ -8,6 +8,8 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 import {
   connectedOf,
   liveConnection,
+  liveRowSql,
+  type CallDestination,
   type Connected,
   type LiveConnection,
   type LiveRow,
@@ -85,6 +87,22 @@ function connectionStanding(
   }
 }
 
+/**
+ * Returns where a person's call of a tool goes. Returns null if the call stays in the installation, or if there is no
+ * connection. An expired connection has a destination too.
+ */
+export function toolDestination(
+  { smtpUrl }: Pick<Installation, 'smtpUrl'>,
+  connections: Connected,
+  tool: Pick<ToolDeclaration, 'name' | 'connection' | 'ownService'>,
+  userId: string,
+): CallDestination | null {
+  const service = serviceOf(tool)
+  const live = service === null ? null : liveConnection(connections, service, userId)
+  if (live !== null || tool.name !== 'mail_send' || smtpUrl === null) return live
+  return { destination: new URL(smtpUrl).hostname.toLowerCase(), ownHost: true }
+}
+
 /** The error code of a call to a tool that does not work in the organization. */
 export const toolNotAvailable = 'tool_not_available'
 /** The error code of a call that fails because its connection was made without a right that the tool needs. */
@@ -119,6 +137,10 @@ export function lacksMessage(tool: string, integration: Integration, rights: rea
 export const expiredMessage = (tool: string, integration: Integration): string =>
   `the connection of \`${tool}\` to \`${integration}\` has expired: connect it again ${connectIt(tool)}`
 
+/** Returns the message for a call to a host that the operator no longer allows, or to another host than was shown. */
+export const elsewhereMessage = (tool: string, integration: Integration): string =>
+  `the operator has changed the address of \`${integration}\`, or no longer names its host in CONNECTION_HOSTS: connect \`${tool}\` again ${connectIt(tool)}, or ask the operator`
+
 /** The names of the tools that use a connection of the whole installation. */
 export const installationTools: readonly string[] = Object.values(catalog)
   .filter((tool) => (tool as ToolDeclaration).connection === 'installation')
@@ -128,7 +150,7 @@ export const installationTools: readonly string[] = Object.values(catalog)
 export async function readConnected(db: Db, organizationId: string, userId: string): Promise<Connected> {
   const { rows } = await sql<{ tools: string[]; live: LiveRow[] }>`
     select array(select tool from installation_connections where organization_id = ${organizationId}) as tools,
-           (select coalesce(json_agg(json_build_array(owner_id, integration, status, lacking)), '[]') from connections
+           (select coalesce(json_agg(${liveRowSql}), '[]') from connections
             where organization_id = ${organizationId} and status <> 'revoked'
               and coalesce(owner_id, ${userId}) = ${userId}) as live`.execute(db)
   const [row] = rows

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { OwnService, ToolDeclaration } from '../../catalog/tool.ts'
 import type { Connected } from '../audit/connected.ts'
-import { toolStanding, type Installation } from './connections.ts'
+import { toolDestination, toolStanding, type Installation } from './connections.ts'
 
 /**
  * Returns a tool as the API shows it to this person. `connections` contains the connections of the person and of the
@@ -24,6 +24,7 @@ export function toolView(
     constraints: Object.keys(tool.constraints),
     categories: tool.categories,
     connected,
+    destination: toolDestination(installation, connections, tool, userId)?.destination ?? null,
     needs_connection: tool.connection !== 'none',
     available: unavailable === null,
     unavailable_because: unavailable,

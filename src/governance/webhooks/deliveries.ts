@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
+import { requireThawed } from '../access/frozen.ts'
 import type { Caller } from '../access/identity.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 import { DomainError, notFound } from '../errors.ts'
@@ -38,7 +39,10 @@ export interface AcceptedDelivery {
   readonly event_id: string
 }
 
-/** Sends `webhook.test` to one webhook. Throws `not_found`, and `conflict` for a webhook that is turned off. */
+/**
+ * Sends `webhook.test` to one webhook. Throws `not_found`. Throws `conflict` for a webhook that is turned off, and while
+ * the organization is frozen.
+ */
 export async function testWebhook(
   context: Acting,
   caller: Caller,
@@ -50,6 +54,7 @@ export async function testWebhook(
     async work(tx) {
       const row = await findWebhook(tx.trx, tx.organizationId, webhookId)
       if (!row.active) throw turnedOff()
+      requireThawed(tx)
       auditWebhook(tx, caller, 'tested', row)
       const made = { event_id: tx.publish('webhook.test', {}, [webhookId]) as string }
       await once?.markActed(tx.trx, made)

@@ -76,10 +76,16 @@ export interface Outgoing {
 
 const mostRedirects = 3
 
+/**
+ * Makes the client. Callers get the same error for a host that cannot be reached, whatever the cause. Otherwise they
+ * could find out which names exist in the operator's network. `onUnreachable` gets the cause, for the operator's log.
+ */
 export function createOutgoing(options: {
   readonly hosts: readonly NamedHost[]
   readonly lookup?: LookupFunction
+  readonly onUnreachable?: OnUnreachable
 }): Outgoing {
+  const { onUnreachable = () => {} } = options
   const agent = createGuardedAgent(options)
   const refusalOf = (address: string): string | null => {
     const url = URL.canParse(address) ? new URL(address) : null
@@ -90,7 +96,8 @@ export function createOutgoing(options: {
   }
   return {
     refusalOf,
-    fetchWithin: (bounds) => (input, init) => exchange(agent, refusalOf, bounds, new Request(input, init)),
+    fetchWithin: (bounds) => (input, init) =>
+      exchange({ agent, refusalOf, onUnreachable }, bounds, new Request(input, init)),
     close: () => agent.destroy(),
   }
 }
@@ -101,9 +108,16 @@ interface Sent {
   readonly body: Uint8Array<ArrayBuffer> | null
 }
 
+type OnUnreachable = (host: string, why: string) => void
+
+interface Exchanging {
+  readonly agent: Agent
+  readonly refusalOf: Outgoing['refusalOf']
+  readonly onUnreachable: OnUnreachable
+}
+
 async function exchange(
-  agent: Agent,
-  refusalOf: Outgoing['refusalOf'],
+  { agent, refusalOf, onUnreachable }: Exchanging,
   bounds: Bounds,
   request: Request,
 ): Promise<Response> {
@@ -133,7 +147,9 @@ async function exchange(
         throw new OutgoingError('redirect_refused', `\`${url.host}\` redirects to another place`, true)
       url = next
     } catch (error) {
-      throw bounds.signal?.aborted === true && !limit.aborted ? error : problemOf(error, url, limit)
+      throw bounds.signal?.aborted === true && !limit.aborted
+        ? error
+        : problemOf(error, url, limit, onUnreachable)
     }
   }
 }
@@ -240,26 +256,30 @@ const describesWire: ReadonlySet<string> = new Set([
   'transfer-encoding',
 ])
 
-function problemOf(error: unknown, url: URL, limit: AbortSignal): OutgoingError {
+function problemOf(
+  error: unknown,
+  url: URL,
+  limit: AbortSignal,
+  onUnreachable: OnUnreachable,
+): OutgoingError {
   if (error instanceof OutgoingError) return error
   const causes = causesOf(error)
-  if (causes.some((cause) => cause instanceof RefusedAddress))
-    return new OutgoingError(
-      'host_refused',
-      `\`${url.host}\` is refused: its address is private; the operator can name it in CONNECTION_HOSTS`,
-      false,
-      error,
-    )
-  if (causes.some((cause) => cause instanceof ConnectFailed)) {
-    const code = causes
-      .map((cause) => (cause as { code?: unknown }).code)
-      .findLast((each) => typeof each === 'string')
-    const why = typeof code === 'string' ? ` (${code})` : ''
-    return new OutgoingError('unreachable', `\`${url.host}\` cannot be reached${why}`, false, error)
+  if (causes.some((cause) => cause instanceof RefusedAddress || cause instanceof ConnectFailed)) {
+    onUnreachable(url.host, whyUnreachable(causes))
+    const advice = 'check the address, or ask the operator, whose log has the cause'
+    return new OutgoingError('unreachable', `\`${url.host}\` cannot be reached: ${advice}`, false, error)
   }
   if (limit.aborted)
     return new OutgoingError('timeout', `\`${url.host}\` did not answer in time`, true, error)
   return new OutgoingError('connection_lost', `the connection to \`${url.host}\` was lost`, true, error)
+}
+
+function whyUnreachable(causes: readonly unknown[]): string {
+  if (causes.some((cause) => cause instanceof RefusedAddress))
+    return 'its address is not public; to allow it, name the host in CONNECTION_HOSTS'
+  const codes = causes.map((cause) => (cause as { code?: unknown } | null)?.code)
+  const code = codes.findLast((each): each is string => typeof each === 'string')
+  return code ?? 'no connection was made in time'
 }
 
 /**

@@ -45,8 +45,8 @@ describe.each([true, false])('a lost call that was carried out: %s', (isMade) =>
   test('asks a person if it would go through another connection', async () => {
     const { call, requests } = await lost(isMade)
     const credential = mailCredential(proxied.url)
-    const asking = { tool: 'mail_send', credential, scope: 'personal', name: undefined } as const
-    await connect(engine.context, engine.caller('member'), asking, new AbortController().signal)
+    const asking = { tool: 'mail_send', credential, scope: 'organization', name: undefined } as const
+    await connect(engine.context, engine.caller('admin'), asking, new AbortController().signal)
     expect(await call.attempt()).toBe('over')
     expect([await call.ended(), requests()]).toEqual([asked, 0])
   })
@@ -54,7 +54,7 @@ describe.each([true, false])('a lost call that was carried out: %s', (isMade) =>
   test('asks a person if the connection was revoked, and does not go over SMTP', async () => {
     const { call, requests } = await lost(isMade)
     const { id } = await connections().executeTakeFirstOrThrow()
-    await revokeConnection(engine.context, engine.caller('member'), id)
+    await revokeConnection(engine.context, engine.caller('admin'), id)
     expect(await call.attempt()).toBe('over')
     expect([await call.ended(), requests()]).toEqual([asked, 0])
   })

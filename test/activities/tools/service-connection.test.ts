@@ -16,7 +16,7 @@ beforeAll(async () => {
 beforeEach(() => server.context.db.deleteFrom('connections').execute())
 afterAll(() => Promise.all([server?.close(), github?.close()]))
 
-type Name = 'admin' | 'member' | 'viewer'
+type Name = 'admin' | 'approver' | 'viewer'
 const person = (name: Name) => server.identities.users[name]
 const connect = async (name: Name, scope: string, token = emulatorToken): Promise<string> => {
   const body = { credential: { token, base_url: github.url }, scope }
@@ -37,19 +37,19 @@ const tokenOf = async (name: Name) => (await use(name)).credential.token
 describe('the connection of a call', () => {
   test('is the requester’s own, else the organization’s, and never another person’s', async () => {
     await connect('admin', 'organization', 'of-all')
-    await connect('member', 'personal', 'of-member')
-    expect(await Promise.all([tokenOf('member'), tokenOf('admin'), tokenOf('viewer')])).toEqual([
-      'of-member',
+    await connect('approver', 'personal', 'of-approver')
+    expect(await Promise.all([tokenOf('approver'), tokenOf('admin'), tokenOf('viewer')])).toEqual([
+      'of-approver',
       'of-all',
       'of-all',
     ])
   })
 
   test('is gone with its revocation, in every call after it', async () => {
-    const id = await connect('member', 'personal')
-    expect(await tokenOf('member')).toBe(emulatorToken)
-    await revoke('member', id)
-    await expect(use('member')).rejects.toMatchObject({
+    const id = await connect('approver', 'personal')
+    expect(await tokenOf('approver')).toBe(emulatorToken)
+    await revoke('approver', id)
+    await expect(use('approver')).rejects.toMatchObject({
       code: 'tool_not_available',
       retryable: false,
       message: expect.stringContaining('POST /tools/github_get_issue/connect'),
@@ -57,8 +57,8 @@ describe('the connection of a call', () => {
   })
 
   test('reaches its service and no other place', async () => {
-    await connect('member', 'personal')
-    const { base, headers, fetchWithin } = await use('member')
+    await connect('approver', 'personal')
+    const { base, headers, fetchWithin } = await use('approver')
     const send = fetchWithin({ milliseconds: 60_000, bytes: 100_000 })
     expect(await (await send(`${base}/user`, { headers })).json()).toMatchObject({ login: 'admin' })
     await expect(send('https://api.github.com/user', { headers })).rejects.toMatchObject({
@@ -67,30 +67,30 @@ describe('the connection of a call', () => {
   })
 
   test('that its service refuses expires: it shows so, and is not replaced by the organization’s', async () => {
-    const id = await connect('member', 'personal')
+    const id = await connect('approver', 'personal')
     await connect('admin', 'organization')
-    const error = await (await use('member')).expired()
+    const error = await (await use('approver')).expired()
     expect(error).toMatchObject({ code: 'connection_expired', retryable: false })
-    const { body } = await server.call(person('member').api_key, 'GET', '/connections')
+    const { body } = await server.call(person('approver').api_key, 'GET', '/connections')
     expect(body.data).toContainEqual(expect.objectContaining({ id, status: 'expired' }))
-    await expect(use('member')).rejects.toMatchObject({ code: 'connection_expired' })
+    await expect(use('approver')).rejects.toMatchObject({ code: 'connection_expired' })
     expect(await tokenOf('admin')).toBe(emulatorToken)
-    await connect('member', 'personal', 'anew')
-    expect(await tokenOf('member')).toBe('anew')
+    await connect('approver', 'personal', 'anew')
+    expect(await tokenOf('approver')).toBe('anew')
   })
 
   test('is retried later while the backend of secrets is away', async () => {
-    await connect('member', 'personal')
+    await connect('approver', 'personal')
     const read = () => Promise.reject(new SecretsUnavailable('away'))
     const context = { ...server.context, secrets: { ...server.context.secrets, read } }
-    await expect(use('member', context)).rejects.toMatchObject({
+    await expect(use('approver', context)).rejects.toMatchObject({
       code: 'secrets_unavailable',
       retryable: true,
     })
   })
 
   test('does not open in a row of another organization, or of another connection', async () => {
-    const id = await connect('member', 'personal')
+    const id = await connect('approver', 'personal')
     const row = await server.context.db
       .selectFrom('connections')
       .selectAll()
@@ -108,8 +108,8 @@ describe('the connection of a call', () => {
   })
 
   test('was last used when a call took it', async () => {
-    const id = await connect('member', 'personal')
-    await use('member')
+    const id = await connect('approver', 'personal')
+    await use('approver')
     const usedAt = () =>
       server.context.db
         .selectFrom('connections')
@@ -130,7 +130,7 @@ test.each(prefixes)(
       backend: 'db',
       checks: { list_secrets: 'ok', get_secret: 'ok' },
     })
-    const refused = await server.call(person('member').api_key, 'GET', path)
+    const refused = await server.call(server.identities.users.member.api_key, 'GET', path)
     expect(refused.status).toBe(403)
   },
 )

@@ -204,6 +204,16 @@ describe('an answer is refused, and nothing is connected,', () => {
     expect(rows.filter(({ status: each }) => each !== 'revoked')).toEqual([])
   })
 
+  test('from anybody but its person, and its person can still bring it', async () => {
+    const back = await agreed()
+    const elsewhere = await addOrganization(server.context)
+    const strangers = [await signedIn('admin'), new Browser(server)]
+    for (const browser of strangers) expect((await browser.send('GET', back)).status).not.toBe(200)
+    expect((await server.call(elsewhere.owner.key, 'GET', back)).status).toBe(404)
+    expect(google.requests).toEqual([])
+    expect((await (await signedIn('member')).send('GET', back)).status).toBe(200)
+  })
+
   test('and the server sends nobody to an address that is not registered', async () => {
     const url = new URL((await begin(keyOf('member'))).body.authorization_url)
     url.searchParams.set('redirect_uri', 'http://127.0.0.1:9/evil')

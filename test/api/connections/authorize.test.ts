@@ -49,6 +49,23 @@ describe('an authorization in the browser', () => {
     expect(await list(keyOf('viewer'))).toMatchObject([{ scope: 'organization', owner_id: null, account }])
   })
 
+  test('is neither begun nor finished while the organization is frozen, and the service is not asked', async () => {
+    const back = await agreed()
+    const organization = `/organizations/${server.identities.organization_id}`
+    await server.call(keyOf('owner'), 'POST', `${organization}/freeze`, { reason: 'an incident' })
+    try {
+      const browser = await signedIn('member')
+      for (const refused of [await begin(keyOf('member')), await browser.send('GET', back)])
+        expect([refused.status, refused.text]).toEqual([
+          409,
+          expect.stringContaining('the organization is frozen (an incident)'),
+        ])
+      expect([google.requests, await list(keyOf('member'))]).toEqual([[], []])
+    } finally {
+      await server.call(keyOf('owner'), 'POST', `${organization}/unfreeze`, { reason: 'over' })
+    }
+  })
+
   test('is neither begun nor finished while the address of the person is not confirmed', async () => {
     const browser = await signedIn('member')
     const setConfirmed = (is: boolean) =>

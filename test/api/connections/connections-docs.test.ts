@@ -72,7 +72,8 @@ function variables(): string {
 }
 
 test('the page’s commands do what it says', async () => {
-  const env = { TRACKER_BASE_URL: (services.get('jira') as Emulator).url }
+  const at = (name: string): string => (services.get(name) as Emulator).url
+  const env = { TRACKER_BASE_URL: at('jira'), GOOGLE_BASE_URL: at('google') }
   const [, ...outputs] = await readDocsPage('docs/connections.md', { before: variables(), env })
   expect(outputs).toHaveLength(12)
   expect(outputs).toEqual(shownOutputs('docs/connections.md'))

@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { auditOf } from '../../governance/support.ts'
 import { emulatorToken, startEmulator, type Emulator } from '../../support/emulators.ts'
@@ -27,7 +28,8 @@ afterAll(async () => {
   await Promise.all([server?.close(), github?.close(), scripted?.close()])
 })
 
-const keyOf = (name: 'owner' | 'admin' | 'member' | 'viewer'): string => server.identities.users[name].api_key
+const keyOf = (name: 'owner' | 'admin' | 'approver' | 'member' | 'viewer'): string =>
+  server.identities.users[name].api_key
 const connect = (key: string, more: object = {}, headers?: Record<string, string>): Promise<Answer> =>
   server.call(
     key,
@@ -42,9 +44,9 @@ const toolOf = async (key: string, name = 'github_get_issue') =>
 
 describe('connecting', () => {
   test('a real GitHub API: the account is named, and all tools of the service are connected', async () => {
-    expect(await toolOf(keyOf('member'))).toMatchObject({ needs_connection: true, connected: false })
+    expect(await toolOf(keyOf('approver'))).toMatchObject({ needs_connection: true, connected: false })
     const credential = { token: emulatorToken, base_url: github.url }
-    const { status, body } = await connect(keyOf('member'), { credential })
+    const { status, body } = await connect(keyOf('approver'), { credential })
     expect([status, body]).toMatchObject([
       201,
       {
@@ -57,14 +59,14 @@ describe('connecting', () => {
         status: 'active',
       },
     ])
-    expect(await list(keyOf('member'))).toEqual([body])
-    expect(await toolOf(keyOf('member'))).toMatchObject({ connected: true })
+    expect(await list(keyOf('approver'))).toEqual([body])
+    expect(await toolOf(keyOf('approver'))).toMatchObject({ connected: true })
     expect(await toolOf(keyOf('admin'))).toMatchObject({ connected: false })
   })
 
   test('asks the service with the credential, once, below its address', async () => {
     const credential = { token: secretToken, base_url: `${scripted.url}/api/v3/` }
-    expect((await connect(keyOf('member'), { credential })).body.account).toBe('octo')
+    expect((await connect(keyOf('approver'), { credential })).body.account).toBe('octo')
     expect(scripted.arrived).toMatchObject([
       { method: 'GET', path: '/api/v3/user', headers: { authorization: `Bearer ${secretToken}` } },
     ])
@@ -82,11 +84,44 @@ describe('connecting', () => {
       expect(await toolOf(keyOf(name))).toMatchObject({ connected: true })
   })
 
+  test('is refused while the organization is frozen, and the service is not asked', async () => {
+    const organization = `/organizations/${server.identities.organization_id}`
+    const { id } = (await connect(keyOf('admin'))).body
+    await server.call(keyOf('owner'), 'POST', `${organization}/freeze`, { reason: 'an incident' })
+    scripted.arrived.splice(0)
+    try {
+      const refused = await connect(keyOf('admin'), { scope: 'organization' })
+      expect([refused.status, refused.body.error]).toMatchObject([
+        409,
+        { code: 'conflict', message: expect.stringContaining('the organization is frozen (an incident)') },
+      ])
+      expect(scripted.arrived).toEqual([])
+      expect((await server.call(keyOf('admin'), 'DELETE', `/connections/${id}`)).status).toBe(204)
+    } finally {
+      await server.call(keyOf('owner'), 'POST', `${organization}/unfreeze`, { reason: 'over' })
+    }
+  })
+
+  test('is not saved if the organization is frozen when the service answers', async () => {
+    const change = (verb: string) =>
+      server.call(keyOf('owner'), 'POST', `/organizations/${server.identities.organization_id}/${verb}`, {
+        reason: 'an incident',
+      })
+    const write = async (response: ServerResponse): Promise<void> => {
+      await change('freeze')
+      response.end('{"login":"octo"}')
+    }
+    scripted.answer = () => ({ status: 200, write: (response) => void write(response) })
+    const refused = await connect(keyOf('admin'))
+    await change('unfreeze')
+    expect([refused.status, await list(keyOf('admin'))]).toEqual([409, []])
+  })
+
   test('again replaces the connection of the same scope, and no other', async () => {
     const shared = (await connect(keyOf('admin'), { scope: 'organization' })).body
-    const first = (await connect(keyOf('member'))).body
-    const second = (await connect(keyOf('member'), { name: 'second' })).body
-    expect(await list(keyOf('member'))).toMatchObject([
+    const first = (await connect(keyOf('approver'))).body
+    const second = (await connect(keyOf('approver'), { name: 'second' })).body
+    expect(await list(keyOf('approver'))).toMatchObject([
       { id: second.id, name: 'second', status: 'active' },
       { id: first.id, status: 'revoked' },
       { id: shared.id, status: 'active' },
@@ -96,17 +131,17 @@ describe('connecting', () => {
   })
 
   test('of many at once leaves one connection', async () => {
-    await Promise.all(Array.from({ length: 8 }, () => connect(keyOf('member'))))
-    const statuses = (await list(keyOf('member'))).map(({ status }: { status: string }) => status)
+    await Promise.all(Array.from({ length: 8 }, () => connect(keyOf('approver'))))
+    const statuses = (await list(keyOf('approver'))).map(({ status }: { status: string }) => status)
     expect(statuses.filter((status: string) => status === 'active')).toHaveLength(1)
   })
 
   test('with the same `Idempotency-Key` gives the same connection', async () => {
     const headers = { 'idempotency-key': 'one' }
-    const first = await connect(keyOf('member'), {}, headers)
-    const again = await connect(keyOf('member'), {}, headers)
+    const first = await connect(keyOf('approver'), {}, headers)
+    const again = await connect(keyOf('approver'), {}, headers)
     expect(again.body).toEqual(first.body)
-    expect(await list(keyOf('member'))).toHaveLength(1)
+    expect(await list(keyOf('approver'))).toHaveLength(1)
   })
 })
 
@@ -126,17 +161,17 @@ describe('a credential is refused', () => {
   ] as const
   test.each(refusals)('by %j', async (answer, status, code, words) => {
     scripted.answer = () => answer
-    const refused = await connect(keyOf('member'))
+    const refused = await connect(keyOf('approver'))
     expect([refused.status, refused.body.error.code]).toEqual([status, code])
     expect(refused.body.error.message).toContain(words)
     expect(refused.text).not.toContain(secretToken)
     if (answer.status === 429) expect(refused.headers.get('retry-after')).toBe('17')
-    expect(await list(keyOf('member'))).toEqual([])
+    expect(await list(keyOf('approver'))).toEqual([])
   })
 
   test('unless it is the token of an app, which belongs to no user', async () => {
     scripted.answer = () => ({ status: 403, body: { message: 'Resource not accessible by integration' } })
-    expect((await connect(keyOf('member'))).body).toMatchObject({ account: null, name: 'GitHub' })
+    expect((await connect(keyOf('approver'))).body).toMatchObject({ account: null, name: 'GitHub' })
   })
 
   test.each([
@@ -153,7 +188,7 @@ describe('a credential is refused', () => {
     [{ token: secretToken, base_url: 'https://10.0.0.1' }, 'credential.base_url'],
     [{ token: secretToken, base_url: 'https://169.254.169.254/latest' }, 'credential.base_url'],
   ])('whose form is wrong: %j', async (credential, path) => {
-    const refused = await connect(keyOf('member'), { credential })
+    const refused = await connect(keyOf('approver'), { credential })
     expect([refused.status, refused.body.error.code]).toEqual([422, 'validation_error'])
     expect(refused.body.error.details.map((each: { path: string }) => each.path)).toContain(path)
     expect(refused.text).not.toContain(secretToken)
@@ -166,14 +201,14 @@ describe('a credential is refused', () => {
     ['constructor', 404, 'no tool'],
   ])('for the tool `%s`', async (name, status, words) => {
     const body = { credential: { token: 'x' }, scope: 'personal' }
-    const refused = await server.call(keyOf('member'), 'POST', `/tools/${name}/connect`, body)
+    const refused = await server.call(keyOf('approver'), 'POST', `/tools/${name}/connect`, body)
     expect([refused.status, refused.body.error.message]).toEqual([status, expect.stringContaining(words)])
   })
 })
 
 describe('a connection', () => {
   test('of a person is seen by them and by admins alone', async () => {
-    const { id } = (await connect(keyOf('member'))).body
+    const { id } = (await connect(keyOf('approver'))).body
     const other = await addPerson(server.context, server.identities.organization_id, 'member')
     expect(await list(other.key)).toEqual([])
     expect(await list(keyOf('admin'))).toMatchObject([{ id }])
@@ -196,14 +231,14 @@ describe('a connection', () => {
   })
 
   test('is revoked: its credential is gone, and it stays in the list', async () => {
-    const { id } = (await connect(keyOf('member'))).body
-    expect((await server.call(keyOf('member'), 'DELETE', `/connections/${id}`)).status).toBe(204)
-    expect((await server.call(keyOf('member'), 'DELETE', `/connections/${id}`)).status).toBe(204)
-    expect(await list(keyOf('member'))).toMatchObject([{ id, status: 'revoked' }])
-    expect(await toolOf(keyOf('member'))).toMatchObject({ connected: false })
+    const { id } = (await connect(keyOf('approver'))).body
+    expect((await server.call(keyOf('approver'), 'DELETE', `/connections/${id}`)).status).toBe(204)
+    expect((await server.call(keyOf('approver'), 'DELETE', `/connections/${id}`)).status).toBe(204)
+    expect(await list(keyOf('approver'))).toMatchObject([{ id, status: 'revoked' }])
+    expect(await toolOf(keyOf('approver'))).toMatchObject({ connected: false })
     const row = await server.context.db.selectFrom('connections').selectAll().executeTakeFirstOrThrow()
     expect(row.credential_sealed).toBeNull()
-    const renamed = await server.call(keyOf('member'), 'PATCH', `/connections/${id}`, { name: 'x' })
+    const renamed = await server.call(keyOf('approver'), 'PATCH', `/connections/${id}`, { name: 'x' })
     expect(renamed.body.error.code).toBe('conflict')
   })
 
@@ -211,7 +246,7 @@ describe('a connection', () => {
     /** Another organization: its owner, and a member who is also a member of our organization. */
     const others = async () => {
       const elsewhere = await addOrganization(server.context)
-      const { user_id: userId } = server.identities.users.member
+      const { user_id: userId } = server.identities.users.approver
       const membership = { organization_id: elsewhere.id, user_id: userId, role: 'member' as const }
       await server.context.db.insertInto('memberships').values(membership).execute()
       const both = await addKey(server.context, elsewhere.id, userId, everyScope)
@@ -219,7 +254,7 @@ describe('a connection', () => {
     }
     const connections = async () => [
       (await connect(keyOf('admin'), { scope: 'organization' })).body.id as string,
-      (await connect(keyOf('member'))).body.id as string,
+      (await connect(keyOf('approver'))).body.id as string,
     ]
     const untouched = () =>
       server.context.db
@@ -272,7 +307,7 @@ describe('a connection', () => {
   })
 
   test('ends when its person leaves the organization', async () => {
-    const leaver = await addPerson(server.context, server.identities.organization_id, 'member')
+    const leaver = await addPerson(server.context, server.identities.organization_id, 'admin')
     const { id } = (await connect(leaver.key)).body
     const path = `/organizations/${server.identities.organization_id}/members/${leaver.userId}`
     expect((await server.call(keyOf('owner'), 'DELETE', path)).status).toBe(204)
@@ -280,9 +315,9 @@ describe('a connection', () => {
   })
 
   test('is in the audit log with its account, never with its credential', async () => {
-    const { id } = (await connect(keyOf('member'))).body
-    await server.call(keyOf('member'), 'PATCH', `/connections/${id}`, { name: 'mine' })
-    await server.call(keyOf('member'), 'DELETE', `/connections/${id}`)
+    const { id } = (await connect(keyOf('approver'))).body
+    await server.call(keyOf('approver'), 'PATCH', `/connections/${id}`, { name: 'mine' })
+    await server.call(keyOf('approver'), 'DELETE', `/connections/${id}`)
     const entries = await auditOf(server.context, server.identities.organization_id, 3)
     const about = { connection_id: id, integration: 'github', scope: 'personal', account: 'octo' }
     expect(entries).toMatchObject([

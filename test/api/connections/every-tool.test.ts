@@ -39,9 +39,9 @@ const availableTo = async (key: string): Promise<string[]> =>
   (await toolsOf(key)).flatMap(({ name, available }) => (available ? [name] : []))
 
 test('every tool of the contract is available once its service is connected, and to nobody else', async () => {
-  const { member, admin } = server.identities.users
+  const { approver, admin } = server.identities.users
   const stranger = await addOrganization(server.context)
-  const before = await toolsOf(member.api_key)
+  const before = await toolsOf(approver.api_key)
   expect(before.map(({ name }) => name).toSorted()).toEqual([...named].toSorted())
   for (const { name, unavailable_because } of before.filter(({ available }) => !available))
     expect(unavailable_because).toContain(`POST /tools/${name}/connect`)
@@ -55,10 +55,10 @@ test('every tool of the contract is available once its service is connected, and
   }
   for (const [tool, credential] of Object.entries(credentials)) {
     const body = { credential, scope: 'personal' }
-    const { status, body: made } = await server.call(member.api_key, 'POST', `/tools/${tool}/connect`, body)
+    const { status, body: made } = await server.call(approver.api_key, 'POST', `/tools/${tool}/connect`, body)
     expect([tool, status, made.status]).toEqual([tool, 201, 'active'])
   }
-  const connected = await toolsOf(member.api_key)
+  const connected = await toolsOf(approver.api_key)
   expect(connected.filter(({ available }) => !available)).toEqual([])
   expect(connected).toHaveLength(named.length)
 

@@ -33,7 +33,7 @@ export function aroundCalls(kills: Kills): void {
   )
 
   test.each(both('effect.spend'))('%s: no cost is lost, and the model answers', async (fault) => {
-    await kills.home.member.good('POST', '/tools/llm_generate/connect', model.connection)
+    await kills.home.admin.good('POST', '/tools/llm_generate/connect', model.connection)
     const steps = [{ id: 'ask', tool: 'llm_generate', params: { prompt: 'why?', max_tokens: 5 } }]
     const asking = await kills.home.member.createWorkflow(fault, { steps })
     let runId!: Promise<string>

@@ -26,7 +26,7 @@ async function check(name: Connectable, given: object) {
     outgoing,
     config: { connections: { hosts: loopbackHosts, trackerBaseUrl: server.url, google: noGoogle } },
   }
-  const { credential, addresses } = readCredential(context, declaration, given)
+  const { credential, addresses } = readCredential(context, declaration, given, 'admin')
   const first = { credential, accessToken: null }
   return checkCredential(context, declaration, first, addresses, new AbortController().signal)
 }
@@ -210,8 +210,6 @@ describe('a refusal', () => {
       code: 'validation_error',
       details: [{ path: 'credential.base_url', message: expect.stringContaining('CONNECTION_HOSTS') }],
     })
-    const declaration = integrationNamed('mail') as IntegrationDeclaration
-    expect(declaration.foreignAddress?.({ ...given, base_url: 'https://api.resend.com' })).toBeNull()
     expect(server.arrived).toEqual([])
   })
 
@@ -233,9 +231,9 @@ describe('a refusal', () => {
       outgoing,
       config: { connections: { hosts: [], trackerBaseUrl: null, google: noGoogle } },
     }
-    expect(() => readCredential(context, declaration, { email: 'a@b.example', token: 't' })).toThrow(
-      'TRACKER_BASE_URL',
-    )
+    expect(() =>
+      readCredential(context, declaration, { email: 'a@b.example', token: 't' }, 'member'),
+    ).toThrow('TRACKER_BASE_URL')
   })
 
   test.each(['http://jira.acme.example', 'http://127.0.0.1:1', 'ftp://jira.acme.example'])(
@@ -245,7 +243,7 @@ describe('a refusal', () => {
       const config = { connections: { hosts: [], trackerBaseUrl, google: noGoogle } }
       const strict = createOutgoing({ hosts: [] })
       const credential = { email: 'a@b.example', token: 'hunter2' }
-      expect(() => readCredential({ outgoing: strict, config }, declaration, credential)).toThrow(
+      expect(() => readCredential({ outgoing: strict, config }, declaration, credential, 'member')).toThrow(
         /the operator must change TRACKER_BASE_URL \(it is (?:plain http: use https|no https address)/,
       )
     },

@@ -71,19 +71,19 @@ export const tokenAnswer = (token: string, more: object = {}): Scripted => ({
   body: { access_token: token, token_type: 'Bearer', expires_in: 3600, ...more },
 })
 
-/** Connects Google for the member with this credential. */
+/** Connects Google for an admin with this credential: not every server here is Google's own. */
 export const connectWith = ({ engine }: GoogleWorld, credential: unknown) =>
   connect(
     engine.context,
-    engine.caller('member'),
+    engine.caller('admin'),
     { tool: 'docs_read', credential, scope: 'personal', name: undefined },
     new AbortController().signal,
   )
 
-/** The connection that a call of the member's run uses. */
+/** The connection that a call of the admin's run uses. */
 export const connectionFor = ({ engine }: GoogleWorld, tool: ToolName = 'docs_read') =>
   createToolServices(engine.context).connection(
-    { organizationId: engine.organizationId, requester: { userId: engine.caller('member').userId } },
+    { organizationId: engine.organizationId, requester: { userId: engine.caller('admin').userId } },
     tool,
     'google',
   )

@@ -72,7 +72,7 @@ describe('a refresh token of somebody’s own client', () => {
     play(tokenAnswer('a1'))
     const { id } = await connectWith(own())
     world.server.arrived.length = 0
-    await revokeConnection(world.engine.context, world.engine.caller('member'), id)
+    await revokeConnection(world.engine.context, world.engine.caller('admin'), id)
     expect(world.server.arrived).toEqual([])
   })
 
@@ -83,7 +83,7 @@ describe('a refresh token of somebody’s own client', () => {
 })
 
 test('an authorization at Google’s own protocol, as its emulator speaks it', async () => {
-  const caller = world.engine.caller('member')
+  const caller = world.engine.caller('admin')
   const begun = await beginAuthorization(world.engine.context, caller, {
     tool: 'drive_search',
     scope: 'personal',

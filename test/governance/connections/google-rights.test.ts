@@ -50,7 +50,7 @@ describe('rights that the person has granted', () => {
     const shown = async (name: ToolName) => {
       const tool = getTool(name) as ToolDeclaration
       const { organizationId } = world.engine
-      const { userId } = world.engine.caller('member')
+      const { userId } = world.engine.caller('admin')
       const connected = await readConnected(world.engine.context.db, organizationId, userId)
       return toolView(world.engine.context.config.tools, connected, tool, userId)
     }
@@ -61,7 +61,9 @@ describe('rights that the person has granted', () => {
       unavailable_because: expect.stringContaining('without a right that it needs: connect it again'),
     })
     expect(await shown('github_comment')).toMatchObject({ connected: false, available: false })
-    const op = opOf(await world.engine.run(), { tool: getTool('docs_read') as ToolDeclaration })
+    const op = opOf(await world.engine.run(undefined, {}, 'admin'), {
+      tool: getTool('docs_read') as ToolDeclaration,
+    })
     expect(await world.engine.decide(op)).toMatchObject({ go: false, state: 'failed' })
     expect((await effectOf(world.engine.context, op))?.error).toMatchObject({
       code: 'connection_lacks_scope',

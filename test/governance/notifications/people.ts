@@ -32,6 +32,8 @@ export async function connectSlack({
       integration: 'slack',
       name: 'slack',
       account: null,
+      destination: 'slack.com',
+      own_host: true,
       backend: 'db',
       credential_sealed: null,
       created_by: caller('owner').userId,

@@ -61,12 +61,12 @@ describe('whether a tool works, for every tool, mode, mail server and connection
       { connected: false, unavailable: expect.stringContaining('/tools/mail_send/connect') },
     ],
   ] as const)('mail_send with a service of %s that is %s', (owner, status, expected) => {
-    const connections = connectedOf([], [[owner, 'mail', status, []]])
+    const connections = connectedOf([], [[owner, 'mail', status, [], 'api.resend.com', true]])
     const installation = { installationTools: 'named', smtpUrl: null } as const
     const tool = getTool('mail_send') as ToolDeclaration
     expect(toolStanding(installation, connections, tool, 'usr_1')).toMatchObject(expected)
     // A person's own expired connection is not replaced by the installation's mail server.
-    const withServer = connectedOf(['mail_send'], [[owner, 'mail', status, []]])
+    const withServer = connectedOf(['mail_send'], [[owner, 'mail', status, [], 'api.resend.com', true]])
     const { connected } = toolStanding({ ...installation, smtpUrl: server }, withServer, tool, 'usr_1')
     expect(connected).toBe(status === 'active')
   })

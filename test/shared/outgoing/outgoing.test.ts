@@ -1,6 +1,7 @@
 import type { LookupFunction } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from '@jest/globals'
+import { createOutgoing, type OutgoingError } from '../../../src/shared/outgoing/outgoing.ts'
 import { outgoing, service, within } from './local-service.ts'
 
 /** Answers every name with these addresses. */
@@ -104,12 +105,14 @@ describe('the credential stays at its host', () => {
 })
 
 describe('private addresses', () => {
-  const refused = { problem: 'host_refused', mayHaveArrived: false }
+  const refused = { problem: 'unreachable', mayHaveArrived: false }
 
   test('plain http goes only to named hosts', async () => {
     const closed = outgoing([])
     expect(closed.refusalOf(service.base)).toContain('CONNECTION_HOSTS')
-    await expect(within({}, closed)(`${service.base}/api`)).rejects.toMatchObject(refused)
+    await expect(within({}, closed)(`${service.base}/api`)).rejects.toMatchObject({
+      problem: 'host_refused',
+    })
   })
 
   test('a literal address is refused', async () => {
@@ -129,6 +132,23 @@ describe('private addresses', () => {
     const address = 'https://git.acme.example'
     const closed = outgoing([], resolvesTo(...addresses))
     await expect(within({ addresses: [address] }, closed)(address)).rejects.toMatchObject(refused)
+  })
+
+  test('a name inside the network and a name that does not exist look the same; the operator learns the cause', async () => {
+    const address = 'https://git.acme.example'
+    const causes: string[] = []
+    const attempt = async (lookup: LookupFunction) => {
+      const onUnreachable = (_: string, why: string) => void causes.push(why)
+      const made = createOutgoing({ hosts: [], lookup, onUnreachable })
+      const thrown = await within({ addresses: [address] }, made)(address).catch((error: unknown) => error)
+      await made.close()
+      const { problem, message, mayHaveArrived } = thrown as OutgoingError
+      return { problem, message, mayHaveArrived }
+    }
+    const unknown: LookupFunction = (_, __, callback) =>
+      callback(Object.assign(new Error('getaddrinfo'), { code: 'ENOTFOUND' }), '', 0)
+    expect(await attempt(resolvesTo('10.0.0.1'))).toEqual(await attempt(unknown))
+    expect(causes).toEqual([expect.stringContaining('CONNECTION_HOSTS'), 'ENOTFOUND'])
   })
 
   test('the answer that was checked is the one that is used: a name is looked up once', async () => {

@@ -24,7 +24,7 @@ export const generateWithModel: ToolBody<'llm_generate'> = async (call, context)
   const connection = await context.tools.connection(call, 'llm_generate', 'llm')
   const { credential } = connection
   const model = call.params.model ?? credential.model
-  const price = context.tools.priceOf({ provider: credential.provider, model, base: connection.base })
+  const price = context.tools.priceOf({ provider: credential.provider, model })
   if (price === null) throw noPrice()
   const most = mostCost(price, { prompt, system }, maxTokens)
   // The library is loaded by the first call, because it takes 50 MB of a worker's memory.
@@ -54,7 +54,7 @@ export const generateWithModel: ToolBody<'llm_generate'> = async (call, context)
 const noPrice = (): ToolError =>
   new ToolError(
     'llm_no_price',
-    'the model has no price: use another model, or let the operator add this one to `LLM_PRICES`. For Ollama, a price of 0 counts only on hosts that the operator names in `CONNECTION_HOSTS`',
+    'the model has no price: use another model, or let the operator add this one to `LLM_PRICES`',
     { retryable: false },
   )
 

@@ -10,7 +10,7 @@ import { Call } from './call.ts'
 import type { Live } from './live.ts'
 import type { Ask, FaultService, WritingTool } from './service.ts'
 
-/** A service behind a proxy, connected for the member whose calls are made. */
+/** A service behind a proxy, connected for the organization whose calls are made. */
 export interface Proxied {
   /** The address of the proxy. */
   readonly url: string
@@ -94,6 +94,6 @@ async function connect(
   credential: object,
 ): Promise<void> {
   const [tool = ''] = Object.keys(service.tools)
-  const asked = { tool, credential, scope: 'personal', name: undefined } as const
-  await connectService(context, caller('member'), asked, new AbortController().signal)
+  const asked = { tool, credential, scope: 'organization', name: undefined } as const
+  await connectService(context, caller('admin'), asked, new AbortController().signal)
 }

@@ -32,11 +32,11 @@ describe('the cost', () => {
     expect(reserved).toEqual([0.002006])
   })
 
-  test('has the price of the model at the address of the connection', async () => {
+  test('has the price of the provider and its model', async () => {
     const asked: object[] = []
     const { tools } = toolContext({ priceOf: (model) => (asked.push(model), null) })
     await rejection(service.run(credentialOf('ollama'), params, { tools }))
-    expect(asked).toEqual([{ provider: 'ollama', model: 'm', base: service.scripted.url }])
+    expect(asked).toEqual([{ provider: 'ollama', model: 'm' }])
   })
 
   test('of an exhausted month: nothing is sent', async () => {
