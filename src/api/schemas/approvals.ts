@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { anyJson, approver, id, labels, reversible, riskLevel, side, time } from './common.ts'
+import { anyJson, approver, destination, id, labels, reversible, riskLevel, side, time } from './common.ts'
 import {
   approvalStatus,
   itemIndex,
@@ -15,7 +15,16 @@ import {
 const preview = z
   .strictObject({
     title: z.string().describe('one sentence: what would happen'),
-    fields: z.array(z.strictObject({ name: z.string(), value: z.string() })),
+    fields: z.array(
+      z.strictObject({
+        name: z.string(),
+        value: z.string(),
+        said_by: z
+          .string()
+          .optional()
+          .describe('the host that says this; absent for parameters and for words of Countersign'),
+      }),
+    ),
     diff: z
       .strictObject({
         before: z.string().nullable().describe('null: there was nothing yet'),
@@ -49,6 +58,7 @@ export const approval = z
     tool: z.string().nullable(),
     summary: z.string().nullable().describe('the `summary` of the step in its definition'),
     side_effect: side.nullable(),
+    destination,
     reversible: reversible.nullable().describe('null for a whole run and for a call of an agent'),
     params: z
       .record(z.string(), anyJson)

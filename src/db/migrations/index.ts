@@ -46,6 +46,7 @@ import { changedPasswords } from './0069-changed-passwords.ts'
 import { backtests } from './0070-backtests.ts'
 import { checkpointFolders } from './0071-checkpoint-folders.ts'
 import { destinations } from './0072-destinations.ts'
+import { whereCallsGo } from './0073-where-calls-go.ts'
 
 /**
  * All migrations, in the order in which they run. A migration is never undone, and a released migration is never
@@ -100,4 +101,5 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0070-backtests', sql: backtests },
   { name: '0071-checkpoint-folders', sql: checkpointFolders },
   { name: '0072-destinations', sql: destinations },
+  { name: '0073-where-calls-go', sql: whereCallsGo },
 ]

@@ -22,6 +22,7 @@ export function mailAbout(subject: Subject, { count, isReminder, base, settings 
     firstLine(subject, isReminder),
     '',
     ...named('Tool', subject.tool),
+    ...named('Goes to', subject.destination),
     ...named('Step', subject.stepId),
     ...named('Workflow', subject.workflowName),
     ...named('Agent', subject.agentName),
