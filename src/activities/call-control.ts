@@ -11,6 +11,7 @@ import {
   type Outdated,
   type OutcomeOp,
 } from '../governance/runs/effects/outcome.ts'
+import { mailHostOf } from '../governance/tools/connections.ts'
 import { unionLabels, type JsonObject } from '../policy/types.ts'
 import { presentMoment, type Moment } from '../shared/moment.ts'
 import { logFields } from './log-fields.ts'
@@ -105,6 +106,7 @@ export class Control {
     const { context } = this.#attempt
     const actAs = (account: string | null): void => {
       this.#approved.requireConnection(account)
+      if (look === null) this.#requireDestination(account)
       if (account !== null) this.#account.take(account, look !== null)
     }
     const services = {
@@ -114,6 +116,20 @@ export class Control {
       tools: createToolServices(context, actAs, () => this.#leaving.requireFresh()),
     }
     return issueDecidedCall(toolCallOf(this.#attempt, params, this.#approved.revision), services, look)
+  }
+
+  /**
+   * Throws StateChanged if the call would now go to another host than the one that was decided. `account` is the name of
+   * the connection; null for the mail server of the installation.
+   */
+  #requireDestination(account: string | null): void {
+    const { context } = this.#attempt
+    const { smtpUrl } = context.config.tools
+    const address = account?.split(' ')[1]
+    const own = smtpUrl === null ? null : mailHostOf(smtpUrl)
+    const host = address === undefined ? own : new URL(address).host
+    if (host !== (this.#verdict.to?.destination ?? null))
+      throw new StateChanged('the host to which the call goes')
   }
 
   /**
@@ -223,6 +239,8 @@ export class Control {
     // that this attempt has not read. So a new attempt must make the call.
     const isOther = verdict.approvalId !== null && verdict.approvalId !== this.#verdict.approvalId
     if (isOther && coversMore(tool)) return 'superseded'
+    // The attempt may already hold the connection to the former host. So a new attempt must make the call.
+    if (verdict.to?.destination !== this.#verdict.to?.destination) return 'superseded'
     this.#verdict = verdict
     return null
   }
@@ -244,7 +262,13 @@ export class Control {
     if (refusal !== null) return refusal
     const labels = unionLabels(tool.outputLabels, result.labels ?? [])
     const cost = this.#spend.correction(result.cost)
-    const completed = { state: 'completed', output, labels, call: callOf(op), cost } as const
+    const completed = {
+      state: 'completed',
+      output,
+      labels,
+      call: callOf(op, this.#verdict.to),
+      cost,
+    } as const
     return { result: completed, commit: result.commit }
   }
 

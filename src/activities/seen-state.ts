@@ -1,6 +1,6 @@
 import { integrationNamed } from '../catalog/integrations/index.ts'
 import { serviceOf, type ToolDeclaration } from '../catalog/tool.ts'
-import { diffOf, fieldsOf } from '../catalog/preview.ts'
+import { diffOf, fieldsOf, type PreviewField } from '../catalog/preview.ts'
 import { effectId } from '../contract/effect-key.ts'
 import { newId } from '../contract/ids.ts'
 import { parseParams } from '../contract/tool-params.ts'
@@ -135,8 +135,8 @@ const isUnseen = (verdict: object | null): verdict is Unseen =>
  */
 export async function seenNow(hand: CallInHand, signal: AbortSignal): Promise<Seen> {
   const approvalId = newId('approval')
-  const { fields, ...used } = await readUsed(hand)
-  const state = await readChanged(hand, signal)
+  const { fields, host, ...used } = await readUsed(hand)
+  const state = await readChanged(hand, host, signal)
   const all = { ...used, ...state, fields: [...fields, ...state.fields] }
   return { approvalId, sealed: await sealState(hand.context.sealer, approvalId, all) }
 }
@@ -150,27 +150,40 @@ async function readUsed({
   context,
   spec,
   tool,
-}: CallInHand): Promise<Pick<ApprovedState, 'connection' | 'fields'>> {
+}: CallInHand): Promise<Pick<ApprovedState, 'connection' | 'fields'> & { readonly host: string | null }> {
   const integration = serviceOf(tool)
-  if (integration === null) return { fields: [] }
+  if (integration === null) return { fields: [], host: null }
   const { organizationId, requestedBy: requesterId } = spec.run
   const row = await liveRow(context.db, { organizationId, requesterId, integration })
-  if (row === undefined) return { connection: null, fields: [] }
+  if (row === undefined) return { connection: null, fields: [], host: null }
   const whose = row.owner_id === null ? 'the organization' : 'the person who runs the workflow'
   const { title = integration } = integrationNamed(integration) ?? {}
-  // The service chooses the text of `account`. This text comes last, so that approvers do not take it for Countersign's
-  // words.
-  const account = row.account === null ? '' : ` as ${row.account}`
-  return { connection: row.id, fields: fieldsOf({ connection: `of ${whose}, to ${title}${account}` }) }
+  const host = row.destination
+  return {
+    connection: row.id,
+    fields: [
+      ...fieldsOf({ connection: `of ${whose}, to ${title} at ${host}` }),
+      ...(row.account === null ? [] : saidBy(host, fieldsOf({ account: row.account }))),
+    ],
+    host,
+  }
 }
 
-async function readChanged(hand: CallInHand, signal: AbortSignal): Promise<ApprovedState> {
+/** Marks texts that a service has chosen, so that approvers do not take them for Countersign's words. */
+const saidBy = (host: string | null, fields: readonly PreviewField[]): readonly PreviewField[] =>
+  host === null ? fields : fields.map((field) => ({ ...field, said_by: host }))
+
+async function readChanged(
+  hand: CallInHand,
+  host: string | null,
+  signal: AbortSignal,
+): Promise<ApprovedState> {
   if (hand.tool.precondition === undefined) return { revision: null, fields: [] }
   try {
     const { revision, fields = {}, diff, note } = await readPresent(hand, signal)
     return {
       revision,
-      fields: fieldsOf(fields),
+      fields: saidBy(host, fieldsOf(fields)),
       ...(diff === undefined ? {} : { diff: diffOf(diff.before, diff.after) }),
       ...(note === undefined ? {} : { note }),
     }

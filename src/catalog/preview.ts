@@ -10,6 +10,8 @@ export interface PreviewField {
   readonly value: string
   /** Says which characters of the value can be overlooked or taken for others. */
   readonly note?: string
+  /** The host that says this. Is absent if the value is a parameter of the call, or in the words of Countersign. */
+  readonly said_by?: string
 }
 
 /** The old and the new text of the thing that a call changes. */

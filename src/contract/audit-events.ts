@@ -104,6 +104,7 @@ export const auditEvents = {
       labels: list,
       params_hash: text,
       approval_id: text,
+      destination: text,
     },
   },
   'tool_call.completed': { when: 'A call of a run has taken effect.', metadata: fields.callFields },

@@ -1,6 +1,7 @@
 import type { Plan, PlanStep } from '../policy/plan-types.ts'
 import type { JsonObject } from '../policy/types.ts'
-import type { ToolCatalog } from '../catalog/tool.ts'
+import type { ToolCatalog, ToolDeclaration } from '../catalog/tool.ts'
+import { sideEffectOf } from '../policy/tool-params.ts'
 import type { WorkflowDefinition } from './definition.ts'
 import { dependencies } from './definition-graph.ts'
 import { withFilesAsText } from './files-as-text.ts'
@@ -11,10 +12,20 @@ import { withFilesAsText } from './files-as-text.ts'
  */
 const bringingOwnLabels: ReadonlySet<string> = new Set(['memory_get'])
 
-/** Converts a checked definition for the policy core. A tool that is no longer in the catalogue counts as egress. */
+/** Where a call goes: its host, and whether this is the service's own. */
+interface Destination {
+  readonly destination: string
+  readonly ownHost: boolean
+}
+
+/**
+ * Converts a checked definition for the policy core. A tool that is no longer in the catalogue counts as egress.
+ * `destinationOf` says where the requester's calls of a tool go; null if they stay here.
+ */
 export function planOf(
   definition: WorkflowDefinition,
   catalog: ToolCatalog,
+  destinationOf: (tool: ToolDeclaration) => Destination | null,
   known: { inputs: JsonObject; areInputsComplete: boolean } & Pick<
     Plan,
     'builtins' | 'requesterEmail' | 'inputLabels'
@@ -23,13 +34,16 @@ export function planOf(
   const graph = dependencies(definition)
   const steps = definition.steps.map((step): PlanStep => {
     const tool = catalog.get(step.tool)
+    const to = tool === undefined ? null : destinationOf(tool)
+    const params = tool === undefined ? step.params : withFilesAsText(tool, step.params)
     return {
       id: step.id,
       tool: step.tool,
-      sideEffect: tool?.sideEffect ?? 'egress',
+      sideEffect: tool === undefined ? 'egress' : sideEffectOf(tool, params, to),
+      destination: to?.destination ?? null,
       outputLabels: tool?.outputLabels ?? [],
       bringsOwnLabels: tool === undefined || bringingOwnLabels.has(step.tool),
-      params: tool === undefined ? step.params : withFilesAsText(tool, step.params),
+      params,
       people: tool?.people,
       dependsOn: graph.get(step.id) ?? [],
       when: step.when,

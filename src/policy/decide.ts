@@ -23,6 +23,10 @@ export interface Call {
   readonly tool: string
   readonly sideEffect: SideEffect
   readonly params: JsonObject
+  /**
+   * The host to which the call goes; null or absent if it stays here. Is not read for a call of an agent.
+   */
+  readonly destination?: string | null | undefined
   /** The labels of the call's inputs. */
   readonly labels: readonly Label[]
   /**
@@ -164,6 +168,7 @@ function subjectOf(call: Call, budget: Budget): Subject {
     params: withLinked(call.tool, call.source, call.params),
     places: placesIn(call.tool, call.source),
     defaults: defaultsIn(call.tool, call.source),
+    destination: call.source === 'agents' ? undefined : (call.destination ?? null),
     labels: knownLabels(call.labels),
     origins,
     budget,

@@ -3,6 +3,7 @@ import type { ParamCondition } from './condition.ts'
 import { alsoByAddress } from './address-matcher.ts'
 import { type Matcher, compileMatcher, quantify } from './operators.ts'
 import type { RuleBody } from './rule.ts'
+import { destinationParam } from './tool-params.ts'
 import { maybe, no, type Tri, tri, yes } from './tri.ts'
 import type { Label } from './types.ts'
 import { type Defaults, type Found, type Partial, type Places, find } from './values.ts'
@@ -37,6 +38,11 @@ export interface Subject {
   readonly places: Places
   /** The values that the tool uses for parameters that the call leaves out. */
   readonly defaults: Defaults
+  /**
+   * The host to which the call goes; null if it stays here. Rules read it as the parameter `destination`. Is undefined
+   * for a call of an agent, whose own parameter of this name is read.
+   */
+  readonly destination: string | null | undefined
   readonly labels: LabelSets
   /**
    * Is null if the sources of parameters are not tracked, as in calls of agents. Then each parameter counts as built
@@ -186,7 +192,7 @@ function lookUp(condition: CompiledCondition, subject: Subject): Found {
   if (found === undefined) {
     subject.budget.spend(1)
     try {
-      found = find(subject.params, condition.path, subject.places, subject.defaults, subject.budget)
+      found = search(condition, subject)
     } catch (error) {
       if (error instanceof BudgetExceeded) throw error
       found = error instanceof Error ? error : new Error(String(error))
@@ -197,6 +203,13 @@ function lookUp(condition: CompiledCondition, subject: Subject): Found {
   subject.budget.spend(1)
   if (found instanceof Error) throw found
   return found
+}
+
+function search({ source, path }: CompiledCondition, subject: Subject): Found {
+  const { destination, params, places, defaults, budget } = subject
+  if (source.param !== destinationParam || destination === undefined)
+    return find(params, path, places, defaults, budget)
+  return find(destination === null ? {} : { [destinationParam]: destination }, path, null, null, budget)
 }
 
 /**

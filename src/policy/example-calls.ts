@@ -5,7 +5,7 @@ import { Tries } from './example-tries.ts'
 import type { Matching } from './implication.ts'
 import { withPlainPaths } from './readers/file-paths.ts'
 import type { StoredRule } from './rule.ts'
-import { toolParams } from './tool-params.ts'
+import { destinationParam, toolParams } from './tool-params.ts'
 import {
   unionLabels,
   type CallSource,
@@ -21,6 +21,8 @@ export interface ExampleCall {
   readonly tool: string
   readonly side_effect: SideEffect
   readonly params: JsonObject
+  /** The host to which a call of a workflow goes. If absent, it stays here. */
+  readonly destination?: string
   readonly labels: readonly Label[]
 }
 
@@ -39,21 +41,30 @@ export interface Draft {
  * catalogue does not have one of the parameters, or if one value is in the way of another value.
  */
 export function exampleOf({ head, labels, values }: Draft, effectsOf: AgentEffects): ExampleCall | null {
-  const params = paramsOf(head, values)
-  if (params === null) return null
   const { source, tool, sideEffect } = head
+  const host = source === 'workflows' ? values.get(destinationParam) : undefined
+  if (host !== undefined && typeof host !== 'string') return null
+  const params = paramsOf(head, host === undefined ? values : without(values, destinationParam))
+  if (params === null) return null
   const all = unionLabels(labels)
   const possible = source === 'agents' ? effectsOf(tool, params, all) : [sideEffect]
   const effect = possible.includes(sideEffect) ? sideEffect : (possible[0] ?? sideEffect)
-  return { source, tool, side_effect: effect, params, labels: all }
+  return {
+    ...{ source, tool, side_effect: effect, params },
+    ...(host === undefined ? {} : { destination: host }),
+    labels: all,
+  }
 }
 
 /** Returns the call as rules see it. Returns null if the call is refused before any rule is asked. */
 export function callOf(example: ExampleCall): Call | null {
-  const { source, tool, side_effect: sideEffect, labels } = example
+  const { source, tool, side_effect: sideEffect, destination, labels } = example
   const params = source === 'agents' ? withPlainPaths(tool, example.params) : example.params
-  return params === null ? null : { source, tool, sideEffect, params, labels }
+  return params === null ? null : { source, tool, sideEffect, destination, params, labels }
 }
+
+const without = (values: Assignment, param: string): Assignment =>
+  new Map([...values].filter(([path]) => path !== param))
 
 function paramsOf(head: Head, values: Assignment): JsonObject | null {
   const known = head.source === 'workflows' ? new Map(Object.entries(toolParams)).get(head.tool) : undefined

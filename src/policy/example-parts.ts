@@ -3,7 +3,7 @@ import type { ParamCondition } from './condition.ts'
 import { matchesGlob } from './glob.ts'
 import type { Matching } from './implication.ts'
 import { catalogueNames } from './tool-names.ts'
-import { toolParams } from './tool-params.ts'
+import { destinationParam, toolParams } from './tool-params.ts'
 import { toolSideEffects } from './tool-side-effects.ts'
 import type { CallSource, Json, JsonObject, Label, SideEffect } from './types.ts'
 
@@ -44,7 +44,9 @@ export function headsOf(rule: Matching, effectsOf: AgentEffects): Head[] {
   const { tools, applies_to: sources = ['workflows', 'agents'], side_effects: effects } = rule
   const fits = (tool: string): boolean => tools?.some((glob) => matchesGlob(glob, tool)) ?? true
   const has = (effect: SideEffect): boolean => effects?.includes(effect) ?? true
-  const wanted = (rule.params ?? []).flatMap(({ param }) => (param === '*' ? [] : [firstOf(param)]))
+  const wanted = (rule.params ?? []).flatMap(({ param }) =>
+    param === '*' || param === destinationParam ? [] : [firstOf(param)],
+  )
   const ofWorkflows = catalogueNames
     .filter((tool) => fits(tool) && has(toolSideEffects[tool]))
     .filter((tool) => wanted.every((param) => toolParams[tool].includes(param)))

@@ -33,6 +33,7 @@ export function callsOf({ step, labels, origins, budget }: Planned, cases: reado
       params: withLinked(step.tool, 'workflows', params),
       places,
       defaults,
+      destination: step.destination ?? null,
       labels,
       origins,
       budget,

@@ -6,6 +6,8 @@ export interface PlanStep {
   readonly id: string
   readonly tool: string
   readonly sideEffect: SideEffect
+  /** The host to which calls go with the present connection; null or absent if they stay here, or without a connection. */
+  readonly destination?: string | null | undefined
   /** The labels that the tool declares for its output. */
   readonly outputLabels: readonly Label[]
   /**

@@ -28,6 +28,7 @@ export interface PlannedRule {
 
 export interface StepAnalysis extends Pick<PlanStep, 'tool' | 'sideEffect'> {
   readonly stepId: string
+  readonly destination: string | null
   /** The strictest possible verdict. If `certainty` is `definite`, no other verdict is possible. */
   readonly verdict: Verdict
   readonly certainty: Certainty
@@ -198,6 +199,7 @@ function analyzeStep(
     stepId: step.id,
     tool: step.tool,
     sideEffect: step.sideEffect,
+    destination: step.destination ?? null,
     runs: calls.length === 0 ? no : runsForCertain ? yes : maybe,
     verdict: bounds.possible,
     certainty: bounds.definite === bounds.possible ? 'definite' : 'possible',

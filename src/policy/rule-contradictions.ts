@@ -3,8 +3,8 @@ import { matchesGlob } from './glob.ts'
 import { comparable } from './readers/google-links.ts'
 import { WantedPlaces, type PlaceKind } from './readers/places.ts'
 import { defaultsIn } from './tool-defaults.ts'
-import { catalogueNames, isAgentsTool } from './tool-names.ts'
-import { mayHoldSeveral } from './tool-params.ts'
+import { catalogueNames, isAgentsTool, type CatalogueName } from './tool-names.ts'
+import { freeTextsOf, mayHoldSeveral } from './tool-params.ts'
 import { placesIn, placesOf } from './tool-places.ts'
 import { toolSideEffects } from './tool-side-effects.ts'
 import type { SideEffect } from './types.ts'
@@ -58,7 +58,10 @@ function otherSideEffects(rule: Fields): Issue | null {
   if (tools === undefined || wanted === undefined || !isForWorkflowsAlone(rule)) return null
   const named = catalogueNames.filter((name) => tools.some((glob) => matchesGlob(glob, name)))
   const [first] = named
-  if (first === undefined || named.some((name) => wanted.includes(toolSideEffects[name]))) return null
+  const effectsOf = (name: CatalogueName): readonly SideEffect[] =>
+    freeTextsOf(name).length > 0 ? [toolSideEffects[name], 'egress'] : [toolSideEffects[name]]
+  if (first === undefined || named.some((name) => effectsOf(name).some((each) => wanted.includes(each))))
+    return null
   const own = [...new Set(named.map((name) => `\`${toolSideEffects[name]}\``))].join(' or ')
   const what = named.length === 1 ? `\`${first}\` is` : 'the named tools are'
   return {

@@ -155,6 +155,7 @@ function domainChecks({ allowed_domains: read = {} }: LimitedParams, domains?: r
           // default does not count.
           places: null,
           defaults: null,
+          destination: null,
           labels: knownLabels([]),
           origins: new Map(),
           budget,

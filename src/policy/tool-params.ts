@@ -1,5 +1,6 @@
 import { peopleOf } from './me.ts'
 import { type CatalogueName, nearestNames } from './tool-names.ts'
+import type { SideEffect } from './types.ts'
 
 /**
  * The parameters of each tool of the catalogue. A call with any other parameter is refused. test/catalog compares
@@ -59,6 +60,58 @@ const severalValues: { readonly [Name in CatalogueName]?: readonly string[] } = 
   sheets_append: ['rows'],
 }
 
+/**
+ * The parameters with which a call can carry any text to the service. Places, names of models, dates and states carry
+ * no free text. test/catalog/places.test.ts compares this table with the declarations.
+ */
+const freeTexts: { readonly [Name in CatalogueName]?: readonly string[] } = {
+  mail_send: ['subject', 'text', 'html'],
+  calendar_create_event: ['title', 'attendees', 'description', 'location'],
+  slack_send_message: ['text'],
+  slack_create_channel: ['name'],
+  github_search_code: ['query'],
+  github_get_file: ['path', 'ref'],
+  github_list_issues: ['labels'],
+  github_create_issue: ['title', 'body', 'labels'],
+  github_comment: ['body'],
+  jira_search: ['query'],
+  jira_create_issue: ['summary', 'description', 'type', 'labels'],
+  jira_comment: ['text', 'attachment_name', 'attachment_content'],
+  trello_create_card: ['name', 'description'],
+  trello_comment: ['text', 'attachment_name', 'attachment_content'],
+  docs_create: ['title', 'content'],
+  sheets_append: ['rows'],
+  drive_search: ['query'],
+  web_search: ['query'],
+  llm_generate: ['prompt', 'system'],
+}
+
+const freeTextsIn: ReadonlyMap<string, readonly string[]> = new Map(Object.entries(freeTexts))
+
+/** Returns the parameters of a tool that take any text. A tool that is not in the catalogue has none. */
+export const freeTextsOf = (tool: string): readonly string[] => freeTextsIn.get(tool) ?? []
+
+/**
+ * Returns the side effect of a call of a workflow. A call that carries free text to a host that is not the service's own
+ * delivers content to somebody else, so it is `egress`, whatever the tool declares. A parameter counts if it is named,
+ * also with an unknown or empty value.
+ * @param destination null: the call stays here, or there is no connection
+ */
+export function sideEffectOf(
+  { name, sideEffect }: { readonly name: string; readonly sideEffect: SideEffect },
+  params: { readonly [param: string]: unknown },
+  destination: { readonly ownHost: boolean } | null,
+): SideEffect {
+  if (destination === null || destination.ownHost) return sideEffect
+  return freeTextsOf(name).some((param) => Object.hasOwn(params, param)) ? 'egress' : sideEffect
+}
+
+/**
+ * The name by which rules compare the host of a call of a workflow. No tool of the catalogue has a parameter of this
+ * name. A tool of an agent may have one, and rules then see that parameter.
+ */
+export const destinationParam = 'destination'
+
 const byTool: ReadonlyMap<string, readonly string[]> = new Map(Object.entries(toolParams))
 const severalIn: ReadonlyMap<string, readonly string[]> = new Map(Object.entries(severalValues))
 
@@ -78,7 +131,12 @@ export function mayHoldSeveral(tool: string, param: string): boolean {
 export function paramIssue(tools: readonly string[], path: string): string | null {
   const [param = ''] = path.split('.')
   const known = tools.map((tool) => byTool.get(tool))
-  if (param === '*' || known.some((names) => names === undefined || names.includes(param))) return null
+  if (
+    param === '*' ||
+    path === destinationParam ||
+    known.some((names) => names === undefined || names.includes(param))
+  )
+    return null
   const names = [...new Set(known.flatMap((each) => each ?? []))]
   const near = nearestNames(param, names)
   const hint =

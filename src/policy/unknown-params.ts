@@ -65,11 +65,13 @@ function subjectOf({
   tool,
   source,
   labels,
-}: Pick<Call, 'tool' | 'source'> & { readonly labels: readonly Label[] }): Subject {
+  destination = null,
+}: Pick<Call, 'tool' | 'source' | 'destination'> & { readonly labels: readonly Label[] }): Subject {
   return {
     params: new Hole(null),
     places: placesIn(tool, source),
     defaults: defaultsIn(tool, source),
+    destination: source === 'agents' ? undefined : destination,
     labels: knownLabels(labels),
     origins: source === 'agents' ? null : unknownOrigins(labels),
     budget: new Budget(),

@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals'
 import type { z } from 'zod'
 import { catalog } from '../../src/catalog/index.ts'
 import { serviceOf, type ToolDeclaration } from '../../src/catalog/tool.ts'
+import { destinationParam, freeTextsOf } from '../../src/policy/tool-params.ts'
 import { placesOf } from '../../src/policy/tool-places.ts'
 
 const tools: readonly [string, ToolDeclaration][] = Object.entries(catalog)
@@ -33,6 +34,18 @@ const texts: { readonly [tool: string]: readonly string[] } = {
   llm_generate: ['prompt', 'system', 'model'],
 }
 
+/** Texts of these parameters cannot be chosen freely: people, times, states, ids, ranges and models. */
+const bound: { readonly [tool: string]: readonly string[] } = {
+  mail_send: ['to', 'cc', 'bcc'],
+  calendar_create_event: ['start'],
+  slack_send_message: ['thread_ts'],
+  github_list_issues: ['state'],
+  github_list_pull_requests: ['state'],
+  sheets_read: ['range'],
+  sheets_append: ['range'],
+  llm_generate: ['model'],
+}
+
 /** Whether a parameter refuses every text, e.g. a number. */
 const takesNoText = (schema: z.ZodType): boolean =>
   ['text', '1', '1.1', 'open', ['text'], [['text']]].every((value) => !schema.safeParse(value).success)
@@ -46,6 +59,26 @@ describe('what parameters name', () => {
       expect([...Object.keys(places), ...(texts[name] ?? [])].sort()).toEqual(open.sort())
     },
   )
+
+  test('a call carries free text in every parameter that takes any text', () => {
+    const free = Object.entries(texts).map(([name, params]) => [
+      name,
+      params.filter((param) => bound[name]?.includes(param) !== true),
+    ])
+    // Slack makes the name of a new channel from any text.
+    const named = [['slack_create_channel', ['name']]]
+    expect(Object.fromEntries([...free, ...named].filter(([, params]) => params?.length !== 0))).toEqual(
+      Object.fromEntries(
+        Object.keys(catalog).flatMap((name) =>
+          freeTextsOf(name).length === 0 ? [] : [[name, freeTextsOf(name)]],
+        ),
+      ),
+    )
+  })
+
+  test('no parameter of a tool has the name under which rules see where a call goes', () => {
+    expect(tools.filter(([, { params }]) => Object.hasOwn(params.shape, destinationParam))).toEqual([])
+  })
 
   test('rules see what the declarations say', () => {
     const declared = tools.flatMap(([name, { places }]) => (places === undefined ? [] : [[name, places]]))

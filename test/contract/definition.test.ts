@@ -175,7 +175,7 @@ test('a plan has each step’s tool, dependencies and conditions', () => {
     { id: 'b', tool: 'mail', params: { to: '{{a}}' }, for_each: ['x'], on_error: 'continue' },
     { id: 'lost', tool: 'gone' },
   ])
-  const plan = planOf(definition, catalog, { inputs: { x: 1 }, areInputsComplete: true })
+  const plan = planOf(definition, catalog, () => null, { inputs: { x: 1 }, areInputsComplete: true })
   expect(plan).toMatchObject({ inputs: { x: 1 }, areInputsComplete: true })
   expect(plan.steps).toMatchObject([
     { id: 'a', sideEffect: 'read', outputLabels: ['internal'], dependsOn: [], bringsOwnLabels: false },

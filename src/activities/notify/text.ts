@@ -150,7 +150,9 @@ function about(subjects: readonly Subject[]): readonly string[] {
   const labels = named(subjects.flatMap((each) => each.labels))
   const risk = first?.risk
   const reasons = (risk?.reasons ?? []).slice(0, mostNamed).map(reasonText)
+  const hosts = named(subjects.flatMap(({ destination }) => (destination === null ? [] : [destination])))
   return [
+    ...(hosts === '' ? [] : [`Goes to: ${hosts}`]),
     ...(rules === '' ? [] : [`Rule: ${rules}`]),
     ...(labels === '' ? [] : [`Labels: ${labels}`]),
     ...(risk === undefined

@@ -3,7 +3,7 @@ import { previewRun } from '../../governance/runs/start/preview.ts'
 import type { JsonObject } from '../../policy/types.ts'
 import { inputsBodyLimit } from '../json-body.ts'
 import { ok, route } from '../route.ts'
-import { id, labels, riskLevel, side, verdict } from '../schemas/common.ts'
+import { destination, id, labels, riskLevel, side, verdict } from '../schemas/common.ts'
 import { previewBody, versionChange } from '../schemas/runs.ts'
 
 const certainty = z.enum(['definite', 'possible'])
@@ -13,6 +13,7 @@ const step = z.strictObject({
   step_id: z.string(),
   tool: z.string(),
   side_effect: side,
+  destination,
   verdict: verdict.describe('the strictest verdict that the step can get'),
   certainty: certainty.describe('`definite`: every run gets this verdict'),
   at_least: verdict.describe(

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { anyJson, approver, id, labels, reversible, riskLevel, side, time } from './common.ts'
+import { anyJson, approver, destination, id, labels, reversible, riskLevel, side, time } from './common.ts'
 import {
   approvalStatus,
   itemIndex,
@@ -25,6 +25,10 @@ const preview = z
           .describe(
             'characters of the value that can be overlooked or taken for others, and hosts in punycode',
           ),
+        said_by: z
+          .string()
+          .optional()
+          .describe('the host that says this; absent for parameters and for words of Countersign'),
       }),
     ),
     diff: z
@@ -60,6 +64,7 @@ export const approval = z
     tool: z.string().nullable(),
     summary: z.string().nullable().describe('the `summary` of the step in its definition'),
     side_effect: side.nullable(),
+    destination,
     reversible: reversible.nullable().describe('null for a whole run and for a call of an agent'),
     params: z
       .record(z.string(), anyJson)

@@ -35,6 +35,10 @@ export const listQuery = z.object({
 })
 
 export const side = ruleShape.side_effects.unwrap().element
+export const destination = z.string().nullable().meta({
+  description:
+    'the host to which the call goes, with the port if it is not the default; null: the call stays here, has no connection, or is of an agent',
+})
 export const verdict = ruleShape.verdict
 export const role = z.enum(['viewer', 'member', 'admin', 'owner'])
 export const riskLevel = governanceSettings.shape.approval_required_from.unwrap().unwrap()

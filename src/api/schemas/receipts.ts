@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { id, labels, matchedRule, side, time, verdict } from './common.ts'
+import { destination, id, labels, matchedRule, side, time, verdict } from './common.ts'
 import { approvalStatus, itemIndex, labelSources, vote } from './runs.ts'
 
 const decision = z.strictObject({
@@ -10,6 +10,7 @@ const decision = z.strictObject({
   tool_use_id: z.string().nullable(),
   tool: z.string(),
   side_effect: side,
+  destination,
   verdict,
   rule_id: id.nullable(),
   rule_name: z.string().nullable(),

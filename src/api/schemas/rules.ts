@@ -36,6 +36,8 @@ export const ruleBodies = {
   label_rule: { body: labelRuleInput, changes: labelRuleChanges },
 } as const
 
+const host = z.string().min(1).max(261)
+
 const call = z.strictObject({
   source: z
     .enum(['workflows', 'agents'])
@@ -46,6 +48,9 @@ const call = z.strictObject({
     .optional()
     .meta({ description: 'default: the side effect that the tool declares, else `write`' }),
   params: z.record(z.string(), anyJson).default({}),
+  destination: host
+    .optional()
+    .meta({ description: 'the host to which a call of a workflow goes; default: it stays here' }),
   labels: z.array(labelSlug).max(1000).default([]).meta({ description: 'labels of the call’s inputs' }),
   role: role.optional().meta({
     description:
@@ -60,6 +65,7 @@ export const exampleCall = z
     tool: z.string(),
     side_effect: side,
     params: z.record(z.string(), anyJson),
+    destination: z.string().optional(),
     labels: z.array(z.string()),
   })
   .meta({ id: 'ExampleCall', description: 'a call in the form in which `rules/test` takes it' })

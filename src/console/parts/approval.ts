@@ -10,7 +10,7 @@ import { commentMissing, Decide } from './decide.ts'
 import { itemNumber } from './items.ts'
 import { Outcome, type RunSummary } from './outcome.ts'
 import { SessionId } from './session-id.ts'
-import { ApprovalState, Badge, Effect, Risk } from './state.ts'
+import { ApprovalState, Badge, Effect, Host, Risk } from './state.ts'
 import { Time } from './time.ts'
 import { Votes } from './votes.ts'
 import { Why } from './why.ts'
@@ -77,6 +77,9 @@ export function Approval(props: ApprovalProps): ComponentChild {
           h(Risk, { level: approval.risk.level }),
           approval.side_effect === null ? null : h(Effect, { effect: approval.side_effect }),
           h(Reversible, { approval }),
+          approval.destination === null
+            ? null
+            : h('span', { class: 'badge' }, ['Goes to ', h(Host, { host: approval.destination })]),
         ]),
       ]),
       h(Alert, { message: refused === null || isAboutComment ? null : refused.message }),

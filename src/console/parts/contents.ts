@@ -3,6 +3,8 @@ import type { ApprovalView } from '../../governance/approvals/read.ts'
 import { shownOfShell } from '../../policy/shell-params.ts'
 import type { JsonObject } from '../../policy/types.ts'
 import { Diff } from './diff.ts'
+import { Facts } from './facts.ts'
+import { Host } from './state.ts'
 import type { RunSummary } from './outcome.ts'
 import { Values } from './values.ts'
 import { WholeRun } from './whole-run.ts'
@@ -71,6 +73,7 @@ function OneCall({ approval, isDone }: ContentsProps): ComponentChild {
             : h(Diff, { diff: preview.diff, isAgents: approval.kind === 'agent_call' }),
           note !== null && isDrawn ? h('p', { class: 'quiet small' }, note) : null,
           h(Parameters, { approval, params }),
+          h(Around, { approval, params }),
           h('details', { class: 'exact' }, [
             h('summary', null, exactTitle(approval, isDone)),
             h('p', null, ['Tool ', h('code', null, h(Words, { text: tool ?? '' }))]),
@@ -107,6 +110,28 @@ function Parameters({
           h(Values, { values: Object.fromEntries(above) }),
         ]),
   ]
+}
+
+/** Shows what was read for the approvers besides the parameters: the connection, and what the service says. */
+function Around({
+  approval: { preview },
+  params,
+}: {
+  readonly approval: ApprovalView
+  readonly params: JsonObject
+}): ComponentChild {
+  const fields = (preview?.fields ?? []).filter(
+    ({ name, said_by: host }) =>
+      host !== undefined || (name === 'connection' && !Object.hasOwn(params, name)),
+  )
+  if (fields.length === 0) return null
+  return h(Facts, {
+    facts: fields.map(({ name, value, said_by: host }): readonly [string, ComponentChild] => {
+      const text = h(Words, { text: value, most: 500 })
+      if (host === undefined) return [name, text]
+      return [name, [h('span', { class: 'quiet' }, [h(Host, { host }), ' says: ']), text]]
+    }),
+  })
 }
 
 /** Returns the parameters in the order of the tool's preview. All other parameters follow. */

@@ -5,7 +5,7 @@ import { inItemOrder, itemNumber } from './items.ts'
 import { Labels } from './labels.ts'
 import { Live } from './live.ts'
 import { chosenOf, Pager } from './pager.ts'
-import { ApprovalState, Badge, effectTitle, RunState, type Tone } from './state.ts'
+import { ApprovalState, Badge, effectTitle, Host, RunState, type Tone } from './state.ts'
 import { Time } from './time.ts'
 import { Message, Words } from './words.ts'
 
@@ -104,6 +104,9 @@ function Decision({
     approval === null ? null : h(ApprovalLine, { approval, mayOpenApprovals }),
     h('div', { class: 'meta' }, [
       h('span', null, effectTitle(side_effect)),
+      decision.destination === null
+        ? null
+        : h('span', null, ['to ', h(Host, { host: decision.destination })]),
       h(Time, { at: decision.decided_at, now }),
       labels.length === 0 ? null : h(Labels, { labels }),
     ]),

@@ -1,6 +1,6 @@
 import { h, type ComponentChild } from 'preact'
 import { effectWord } from '../../policy/explain.ts'
-import { capital } from './words.ts'
+import { capital, Words } from './words.ts'
 
 /*
  * A state is shown as a word and an icon. The colour only repeats the meaning of the word.
@@ -97,6 +97,10 @@ export const toneOf = (status: string): Tone => runStates[status]?.[0] ?? 'off'
 export function RunState({ status }: { readonly status: string }): ComponentChild {
   return h(Badge, { tone: toneOf(status), word: wordOf(status) })
 }
+
+/** Shows a host. It runs from left to right, whatever stands around it. */
+export const Host = ({ host }: { readonly host: string }): ComponentChild =>
+  h('bdi', { dir: 'ltr' }, h(Words, { text: host, most: 253 }))
 
 /** A call with this side effect needs no warning, because it only reads. */
 const harmless = 'read'

@@ -50,6 +50,7 @@ import { checkpointFolders } from './0071-checkpoint-folders.ts'
 import { foldersOfCalls } from './0074-folders-of-calls.ts'
 import { strangers } from './0078-strangers.ts'
 import { destinations } from './0072-destinations.ts'
+import { whereCallsGo } from './0073-where-calls-go.ts'
 
 /**
  * All migrations, in the order in which they run. A migration is never undone, and a released migration is never
@@ -104,6 +105,7 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0070-backtests', sql: backtests },
   { name: '0071-checkpoint-folders', sql: checkpointFolders },
   { name: '0072-destinations', sql: destinations },
+  { name: '0073-where-calls-go', sql: whereCallsGo },
   { name: '0074-folders-of-calls', sql: foldersOfCalls },
   { name: '0076-authors', sql: authors },
   { name: '0078-strangers', sql: strangers },

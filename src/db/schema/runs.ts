@@ -204,6 +204,8 @@ export interface DecisionsTable {
   attempt: Generated<number>
   tool: string
   side_effect: SideEffect
+  /** The host to which the call goes; null if it stays here, or if an agent makes it. */
+  destination: string | null
   verdict: Verdict
   rule_id: string | null
   rule_name: string | null
@@ -241,6 +243,7 @@ export interface ApprovalsTable {
   workflow_id: string | null
   tool: string | null
   side_effect: SideEffect | null
+  destination: string | null
   params_sealed: Buffer | null
   params_hash: string | null
   rule_id: string | null

@@ -201,6 +201,7 @@ function recordDecision(question: Question, judged: Judged): AgentDecision {
   const common = {
     tool: op.call.tool,
     side_effect: sideEffect,
+    destination: null,
     verdict: judged.verdict,
     rule_name: judged.ruleName,
     reason: judged.reason,

@@ -129,6 +129,7 @@ function holdCall(question: Question, decided: Decided, again: HeldAgain | null)
     state: null,
     tool: op.call.tool,
     side_effect: sideEffect,
+    destination: null,
     rule_id: decided.ruleId,
     risk: assessRisk([{ sideEffect, risk: riskOf[sideEffect], labels }]),
   }

@@ -41,6 +41,10 @@ export interface ApprovalView {
   /** The `summary` of the step in its definition. */
   readonly summary: string | null
   readonly side_effect: SideEffect | null
+  /**
+   * The host to which the call goes. Is null if the call stays here, for a whole run, and for a call of an agent.
+   */
+  readonly destination: string | null
   /** Whether the call can be undone; null for a whole run and for a call of an agent. */
   readonly reversible: Reversible | null
   /** The parameters of the call. Is absent if the viewer may not decide the approval. */
@@ -239,6 +243,7 @@ async function approvalView(
     tool: row.tool,
     summary: row.summary,
     side_effect: row.side_effect,
+    destination: row.destination,
     reversible: tool?.reversible ?? null,
     ...(params === undefined ? {} : { params }),
     ...(params === undefined ? {} : await shownPreview(context, row, tool, params)),

@@ -64,6 +64,8 @@ export interface NewApproval {
   state: Buffer | null
   tool: string | null
   side_effect: SideEffect | null
+  /** The host to which the call goes; null if it stays here, and for a whole run. */
+  destination: string | null
   rule_id: string | null
   risk: Risk
 }

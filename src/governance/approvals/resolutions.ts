@@ -131,7 +131,10 @@ export async function readResolution(
 const unknownOutcomes = (db: Db) =>
   unresolved(db)
     .leftJoin('workflows as w', 'w.id', 'r.workflow_id')
+    .leftJoin('decisions as d', 'd.id', 'e.decision_id')
     .select([
+      'd.side_effect',
+      'd.destination',
       's.summary',
       'w.name as workflow_name',
       'e.params_sealed',
@@ -150,7 +153,7 @@ async function resolutionView(
   row: Row,
 ): Promise<ApprovalView> {
   const tool = getTool(row.tool)
-  const sideEffect = tool?.sideEffect ?? 'write'
+  const sideEffect = row.side_effect ?? tool?.sideEffect ?? 'write'
   const key = { runId: row.run_id, stepId: row.step_id, itemIndex: row.item_index }
   const params =
     row.params_sealed !== null && mayDecide(viewer.role, 'admin')
@@ -173,6 +176,7 @@ async function resolutionView(
     tool: row.tool,
     summary: row.summary,
     side_effect: sideEffect,
+    destination: row.destination,
     reversible: tool?.reversible ?? null,
     ...(params === undefined ? {} : { params }),
     ...(params === undefined || tool === undefined

@@ -97,7 +97,7 @@ export function replay(
   call: DecidedCall,
   known: KnownParams,
 ): CertainVerdict | Unreplayed {
-  const { tool, side_effect: sideEffect, labels, session_id } = call
+  const { tool, side_effect: sideEffect, destination, labels, session_id } = call
   const source = session_id === null ? 'workflows' : 'agents'
   if (source === 'workflows' && getTool(tool) === undefined) return 'tool_unknown'
   if (known === 'policy_decided') return known
@@ -111,7 +111,7 @@ export function replay(
     params: source === 'workflows' ? params : null,
   })
   if (refusal !== null) return refusal.isCertain || typeof known !== 'string' ? 'policy_decided' : known
-  const asked = { source, tool, sideEffect, labels } as const
+  const asked = { source, tool, sideEffect, destination, labels } as const
   if (typeof known === 'string') return decideWithoutParams(policy.compiled, asked) ?? known
   return decide(policy.compiled, { ...asked, ...known })
 }

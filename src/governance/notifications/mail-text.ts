@@ -15,6 +15,7 @@ export function mailAbout(
 ): Omit<ServiceMail, 'to'> {
   const lines = [
     ...named('Tool', subject.tool),
+    ...named('Goes to', subject.destination),
     ...named('Step', subject.stepId),
     ...named('Workflow', subject.workflowName),
     ...named('Agent', subject.agentName),

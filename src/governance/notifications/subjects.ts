@@ -50,6 +50,8 @@ export interface Subject {
   readonly itemCount: number | null
   readonly sessionId: string | null
   readonly tool: string | null
+  /** The host to which the call goes; null if it stays here, for a whole run, and for a call of an agent. */
+  readonly destination: string | null
   readonly workflowName: string | null
   readonly agentName: string | null
   readonly ruleName: string | null
@@ -111,6 +113,7 @@ function approvalSubject(row: ApprovalRow): Subject {
     itemCount: row.item_count,
     sessionId: row.session_id,
     tool: row.tool,
+    destination: row.destination,
     workflowName: row.workflow_name,
     agentName: row.agent_name,
     ruleName: row.rule_name,
@@ -162,7 +165,7 @@ export async function readCallSubjects(
 
 function callSubject(row: CallRow & { round: number }): Subject {
   const tool = getTool(row.tool)
-  const sideEffect = tool?.sideEffect ?? 'write'
+  const sideEffect = row.side_effect ?? tool?.sideEffect ?? 'write'
   return {
     kind: 'call',
     id: callId(row),
@@ -176,6 +179,7 @@ function callSubject(row: CallRow & { round: number }): Subject {
     itemCount: row.item_count,
     sessionId: null,
     tool: row.tool,
+    destination: row.destination,
     workflowName: row.workflow_name,
     agentName: null,
     ruleName: null,

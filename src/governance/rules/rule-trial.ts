@@ -24,6 +24,8 @@ export interface TriedCall {
   readonly tool: string
   readonly side_effect?: SideEffect | undefined
   readonly params: JsonObject
+  /** The host to which a call of a workflow goes. If absent, it stays here. */
+  readonly destination?: string | undefined
   readonly labels: readonly Label[]
   /** If absent, no role and no tool policy is checked. */
   readonly role?: Role | undefined

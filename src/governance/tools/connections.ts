@@ -100,8 +100,11 @@ export function toolDestination(
   const service = serviceOf(tool)
   const live = service === null ? null : liveConnection(connections, service, userId)
   if (live !== null || tool.name !== 'mail_send' || smtpUrl === null) return live
-  return { destination: new URL(smtpUrl).hostname.toLowerCase(), ownHost: true }
+  return { destination: mailHostOf(smtpUrl), ownHost: true }
 }
+
+/** Returns the host of the installation's mail server. */
+export const mailHostOf = (smtpUrl: string): string => new URL(smtpUrl).hostname.toLowerCase()
 
 /** The error code of a call to a tool that does not work in the organization. */
 export const toolNotAvailable = 'tool_not_available'

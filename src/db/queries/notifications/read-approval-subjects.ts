@@ -15,6 +15,7 @@ export interface ApprovalRow {
   readonly item_count: number | null
   readonly session_id: string | null
   readonly tool: string | null
+  readonly destination: string | null
   readonly workflow_name: string | null
   readonly agent_name: string | null
   readonly rule_name: string | null
@@ -51,7 +52,7 @@ export const selectApprovalSubjects = ({
   readonly where: RawBuilder<unknown>
 }): RawBuilder<ApprovalRow> => sql`
   select a.id, a.kind, a.status, ${isOver} as is_over, a.superseded_by, a.run_id,
-    a.step_id, a.item_index, t.item_count, a.session_id, a.tool, w.name as workflow_name, s.agent_name, a.rule_name,
+    a.step_id, a.item_index, t.item_count, a.session_id, a.tool, a.destination, w.name as workflow_name, s.agent_name, a.rule_name,
     a.labels, a.risk, a.requested_by, a.authors, u.email as requester_email, a.approver, a.approvals_needed, a.created_at, a.expires_at,
     coalesce((select json_agg(json_build_object('user_id', v.user_id, 'email', p.email, 'role', m.role,
                                                 'decision', v.decision, 'changes_requested', v.changes_requested)

@@ -1,4 +1,5 @@
 import { sql, type RawBuilder } from 'kysely'
+import type { SideEffect } from '../../../policy/types.ts'
 
 export interface CallRow {
   readonly run_id: string
@@ -6,6 +7,8 @@ export interface CallRow {
   readonly item_index: number
   readonly item_count: number | null
   readonly tool: string
+  readonly side_effect: SideEffect | null
+  readonly destination: string | null
   readonly state: string
   readonly attempt: number
   readonly resolved: boolean
@@ -35,7 +38,7 @@ export const selectCallSubjects = ({
   readonly itemIndexes: readonly number[]
   readonly rounds: readonly (number | null)[]
 }): RawBuilder<CallRow & { readonly round: number }> => sql`
-  select e.run_id, e.step_id, e.item_index, t.item_count, e.tool, e.state, e.attempt,
+  select e.run_id, e.step_id, e.item_index, t.item_count, e.tool, d.side_effect, d.destination, e.state, e.attempt,
     coalesce(k.round, e.attempt) as round, e.resolved_outcome is not null as resolved,
     r.finished_at is not null as run_ended, w.name as workflow_name, e.labels, r.requested_by, r.requester_email,
     e.sent_at, r.created_at
@@ -45,5 +48,6 @@ export const selectCallSubjects = ({
     join effects e on e.run_id = k.run_id and e.step_id = k.step_id and e.item_index = k.item_index
     join runs r on r.id = e.run_id
     join workflows w on w.id = r.workflow_id
+    left join decisions d on d.id = e.decision_id
     left join run_steps t on t.run_id = e.run_id and t.step_id = e.step_id
   where r.organization_id = ${organizationId}`

@@ -10,6 +10,7 @@ export interface DecidedCall {
   readonly session_id: string | null
   readonly tool: string
   readonly side_effect: SideEffect
+  readonly destination: string | null
   readonly verdict: Verdict
   readonly rule_id: string | null
   readonly rule_name: string | null
@@ -36,7 +37,7 @@ export interface DecidedCall {
 
 /** Selects the decisions with these ids, the newest first. */
 export const decidedCalls = (organizationId: string, ids: readonly string[]): RawBuilder<DecidedCall> => sql`
-  select d.id, d.run_id, d.step_id, d.item_index, d.session_id, d.tool, d.side_effect, d.verdict, d.rule_id, d.rule_name,
+  select d.id, d.run_id, d.step_id, d.item_index, d.session_id, d.tool, d.side_effect, d.destination, d.verdict, d.rule_id, d.rule_name,
     d.reason, d.labels, d.approval_id, d.decided_at, r.requester_email, m.role, e.params_sealed as run_params,
     a.params_sealed as agent_params, s.author_roles,
     coalesce(a.approver, (select max(approver) from approvals where run_id = d.run_id)) as approver

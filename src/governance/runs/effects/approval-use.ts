@@ -24,6 +24,7 @@ import type { ApprovalRecord, NewApproval } from '../../approvals/records.ts'
 import { effectId } from '../../../contract/effect-key.ts'
 import type { DecidingCall, LockedCall, LockedRun } from './run-call.ts'
 import type { StepOp } from './step-op.ts'
+import { callOf, whereTo } from './decide-call.ts'
 import { recordDecision, runActor, stepEvent, updateRunStatus } from './ledger-moves.ts'
 import { liveConnection } from '../../audit/connected.ts'
 import { countStoredBytes } from './storage-limit.ts'
@@ -203,14 +204,16 @@ function holdCall(call: DecidingCall, decided: Decided, again: HeldAgain | null)
     { id: op.seen?.approvalId, again },
   )
   const { id } = record
+  const { sideEffect, destination = null } = callOf(op, whereTo(call, op))
   const approval: NewApproval = {
     record,
     sealed: op.sealed,
     state: op.seen?.sealed ?? null,
     tool: effect.tool,
-    side_effect: op.tool.sideEffect,
+    side_effect: sideEffect,
+    destination,
     rule_id: decided.ruleId,
-    risk: assessRisk([{ sideEffect: op.tool.sideEffect, risk: op.tool.risk, labels: op.labels }]),
+    risk: assessRisk([{ sideEffect, risk: op.tool.risk, labels: op.labels }]),
   }
   ledger.addApproval(approval)
   countStoredBytes(call, bytes)

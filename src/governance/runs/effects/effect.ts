@@ -6,11 +6,12 @@ import type { Audience } from '../../../policy/audience.ts'
 import { addedLabels, type Decided } from '../../../policy/decide.ts'
 import type { Label } from '../../../policy/types.ts'
 import type { ChainTx } from '../../audit/chain-tx.ts'
+import type { CallDestination } from '../../audit/connected.ts'
 import { toolNotAvailable, toolStanding } from '../../tools/connections.ts'
 import { DomainError } from '../../errors.ts'
 import { addEffect } from './add-effect.ts'
 import { isUnseen, releaseHold, useApproval, withdrawPending } from './approval-use.ts'
-import { callOf, decideCall } from './decide-call.ts'
+import { callOf, decideCall, whereTo } from './decide-call.ts'
 import { effectId } from '../../../contract/effect-key.ts'
 import { ledgerKind } from './ledger-store.ts'
 import type { EffectRecord, Ledger } from './ledger.ts'
@@ -80,6 +81,8 @@ export type StepVerdict =
       readonly sentWith: string | null
       /** The id of the approval that lets the call through. Is null if no rule requires an approval. */
       readonly approvalId: string | null
+      /** Where the call goes. It is decided again before it goes anywhere else. */
+      readonly to: CallDestination | null
       /** The labels that the organization's rules add to the output. */
       readonly addedLabels: readonly Label[]
       /**
@@ -233,6 +236,7 @@ function begin(call: DecidingCall, decided: Decided, approvalId: string | null =
   const { sent_at: sentAt, sent_with: sentWith } = effect
   const sentSecondsAgo = sentAt === null ? null : (tx.now.getTime() - Date.parse(sentAt)) / 1_000
   const { attempt, failures } = effect
+  const to = whereTo(call, op)
   return {
     go: true,
     attempt,
@@ -241,7 +245,8 @@ function begin(call: DecidingCall, decided: Decided, approvalId: string | null =
     sentSecondsAgo,
     sentWith,
     approvalId,
-    addedLabels: addedLabels(tx.policy.compiled, callOf(op)),
+    to,
+    addedLabels: addedLabels(tx.policy.compiled, callOf(op, to)),
     audience: tx.policy.toolAccess.audience(op.tool.name, ledger.rolesFor(run, effect)),
   }
 }

@@ -8,6 +8,7 @@ import type { ChainTx } from '../../audit/chain-tx.ts'
 import type { SealedText } from '../../sealing/format.ts'
 import type { EffectRecord, RunState } from './ledger.ts'
 import type { DecidingCall, LockedCall, LockedRun } from './run-call.ts'
+import { callOf, whereTo } from './decide-call.ts'
 import { sourceBytes, countStoredBytes } from './storage-limit.ts'
 
 /** If a worker continues a run, the actor in the audit log is the run itself. */
@@ -33,6 +34,7 @@ export function stepEvent(
 export function recordDecision(call: DecidingCall, decided: Decided, approvalId: string | null): string {
   const { tx, ledger, run, effect, op } = call
   const id = newId('decision')
+  const { sideEffect, destination = null } = callOf(op, whereTo(call, op))
   // If this attempt did not read the parameters, the row has the hash from an earlier attempt.
   const paramsHash = effect.params_hash ?? op.paramsHash
   run.decision_seq += 1
@@ -46,7 +48,8 @@ export function recordDecision(call: DecidingCall, decided: Decided, approvalId:
     item_index: itemOf(effect),
     attempt: effect.attempt,
     tool: effect.tool,
-    side_effect: op.tool.sideEffect,
+    side_effect: sideEffect,
+    destination,
     verdict: decided.verdict,
     rule_id: decided.ruleId,
     rule_name: decided.ruleName,
@@ -80,6 +83,7 @@ export function recordDecision(call: DecidingCall, decided: Decided, approvalId:
       labels: op.labels,
       params_hash: paramsHash,
       approval_id: approvalId,
+      destination,
     },
   })
   stepEvent(tx, effect, 'step.decided', {

@@ -4,6 +4,7 @@ import { markSentText } from '../../../db/queries/runs/mark-sent.ts'
 import { openIntentText } from '../../../db/queries/runs/open-intent.ts'
 import type { Database } from '../../../db/schema/index.ts'
 import type { StepError } from '../../../db/schema/runs.ts'
+import { getTool } from '../../../catalog/index.ts'
 import { isOutcome, type EffectState } from '../../../contract/status.ts'
 import { stepError } from '../../../contract/tool-faults.ts'
 import { addedLabels, type Call } from '../../../policy/decide.ts'
@@ -174,8 +175,9 @@ function applyOutcome(tx: ChainTx, ledger: Ledger, op: OutcomeOp): EffectState {
 function kept({ tx, ledger, run, effect }: LockedCall, result: OutcomeOp['result']): OutcomeOp['result'] {
   if (result.state !== 'completed') return result
   const { bytes } = result.output
-  if (result.call.sideEffect === 'read') {
-    const { tool } = result.call
+  const { tool } = result.call
+  // The declared side effect counts, wherever the call went.
+  if (getTool(tool)?.sideEffect === 'read') {
     const most = tx.policy.toolAccess.largestOutput(tool, ledger.rolesFor(run, effect))
     if (most !== null && bytes > most * 1024) return { state: 'failed', error: tooLarge(tool, bytes, most) }
     if (!fitsRun(run, bytes)) return { state: 'failed', error: stepError(runTooLarge) }

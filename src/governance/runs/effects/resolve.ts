@@ -236,11 +236,12 @@ async function readCalls(
   const rows = await context.db
     .selectFrom('effects')
     .innerJoin('runs', 'runs.id', 'effects.run_id')
-    .select(['item_index', 'tool', 'params_sealed', 'requester_email'])
+    .leftJoin('decisions', 'decisions.id', 'effects.decision_id')
+    .select(['effects.item_index', 'effects.tool', 'params_sealed', 'requester_email', 'destination'])
     .where('runs.organization_id', '=', caller.organizationId)
-    .where('run_id', '=', runId)
-    .where('step_id', '=', stepId)
-    .where('item_index', 'in', items.length === 0 ? [-1] : [...items])
+    .where('effects.run_id', '=', runId)
+    .where('effects.step_id', '=', stepId)
+    .where('effects.item_index', 'in', items.length === 0 ? [-1] : [...items])
     .where('state', '=', 'unknown_outcome')
     .execute()
   const calls = new Map<number, Call>()
@@ -254,6 +255,7 @@ async function readCalls(
       tool: tool.name,
       sideEffect: tool.sideEffect,
       params: effectiveParams(tool, params, requester_email),
+      destination: row.destination,
       labels: [],
       paramLabels: new Map(paramLabels),
     })

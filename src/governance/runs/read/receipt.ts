@@ -32,6 +32,8 @@ export interface ReceiptDecision {
   readonly tool_use_id: string | null
   readonly tool: string
   readonly side_effect: SideEffect
+  /** The host to which the call goes. Is null if the call stays here, and for a call of an agent. */
+  readonly destination: string | null
   readonly verdict: Verdict
   readonly rule_id: string | null
   readonly rule_name: string | null
@@ -172,6 +174,7 @@ function receiptDecision(
     tool_use_id: each.tool_use_id,
     tool: each.tool,
     side_effect: each.side_effect,
+    destination: each.destination,
     verdict: each.verdict,
     rule_id: each.rule_id,
     rule_name: each.rule_name,

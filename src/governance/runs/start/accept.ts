@@ -132,11 +132,11 @@ async function acceptUnderLock(
     inputs: request.inputs,
     areInputsComplete: true,
     labels: request.labels,
-    requester: { role, email: request.caller.email },
+    requester: { userId: request.caller.userId, role, email: request.caller.email },
     authorRoles: request.frozen.rolesOf,
     builtins: builtins(tx.now, request.timeZone),
   }
-  const planned = planRun(tx.policy, wanted)
+  const planned = planRun(tx.policy, context.config.tools, wanted)
   if (planned.analysis.definitelyDenied)
     return refusePlan(tx, request, planned, await readChange(tx.trx, request.workflowId, request.changedIn))
   const { gate } = planned
@@ -247,7 +247,16 @@ function createRunApproval(
     terms,
     expiryOf(terms, context.config.runApprovalSeconds),
   )
-  const approval = { record, sealed: null, state: null, tool: null, side_effect: null, rule_id: null, risk }
+  const approval = {
+    record,
+    sealed: null,
+    state: null,
+    tool: null,
+    side_effect: null,
+    destination: null,
+    rule_id: null,
+    risk,
+  }
   void tx.send(sql`with ${insertApprovals(tx, [approval])} select 1`)
   tx.event(request.runId, 'run.awaiting_approval', { approval_id: record.id })
   announceRequest(tx, approval, {

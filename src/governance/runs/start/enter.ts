@@ -13,6 +13,7 @@ import { notFound } from '../../errors.ts'
 import { endRun } from '../end/finish.ts'
 import { grantSlots, hasFreeSlot, waitsForSlot } from '../../limits/slots.ts'
 import type { ChainTx } from '../../audit/chain-tx.ts'
+import type { Installation } from '../../tools/connections.ts'
 import { runActor } from '../effects/ledger-moves.ts'
 import { planAgain, readAccepted, requiredNow, tighten, type AcceptedRun } from './plan-again.ts'
 import { denialCause, denialMessage } from './refusal.ts'
@@ -25,7 +26,7 @@ type Run = Selectable<RunsTable>
  * rules now need more votes, the run waits for these votes.
  */
 export async function enterRun(
-  context: Pick<Context, 'combiner' | 'db' | 'sealer' | 'runCaches'>,
+  context: Pick<Context, 'combiner' | 'config' | 'db' | 'sealer' | 'runCaches'>,
   runId: string,
 ): Promise<EnterResult> {
   const found = await context.db
@@ -41,16 +42,21 @@ export async function enterRun(
     // A run waits for its own approval from the beginning or never. So if the run still waits now, it also waited at
     // the first read, and `accepted` is not null.
     return run.status === 'awaiting_approval' && accepted !== null
-      ? enterByApproval(tx, run, accepted)
+      ? enterByApproval(tx, context.config.tools, run, accepted)
       : { state: 'go' }
   })
 }
 
-async function enterByApproval(tx: ChainTx, run: Run, accepted: AcceptedRun): Promise<EnterResult> {
+async function enterByApproval(
+  tx: ChainTx,
+  installation: Installation,
+  run: Run,
+  accepted: AcceptedRun,
+): Promise<EnterResult> {
   const found = await loadApproval(tx, sql`run_id = ${run.id} and kind = 'run'`)
   if (found === null) throw new Error(`the run \`${run.id}\` waits for an approval that does not exist`)
   const { votes } = found
-  const { analysis, gate } = await planAgain(tx, accepted)
+  const { analysis, gate } = await planAgain(tx, installation, accepted)
   const required = requiredNow(found.approval, gate.terms, tx.policy.settings)
   const state = approvalState(found.approval, votes, required, tx.now, run.id)
   const isOpen = state === 'pending' || state === 'usable'

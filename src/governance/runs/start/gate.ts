@@ -95,7 +95,7 @@ function riskOf(definition: WorkflowDefinition, analysis: PlanAnalysis, bound: '
       const analyzed = analysis.steps[index]
       return {
         name: step.tool,
-        sideEffect: tool?.sideEffect ?? 'egress',
+        sideEffect: analyzed?.sideEffect ?? 'egress',
         risk: tool?.risk ?? 'high',
         labels: analyzed === undefined ? [] : countedLabels(analyzed, bound),
       }
@@ -123,7 +123,7 @@ export function possibleReasons(definition: WorkflowDefinition, { steps }: PlanA
   const possible = new Map<string, string>()
   for (const [index, { tool: name }] of definition.steps.entries()) {
     const step = steps[index]
-    if (step === undefined || (getTool(name)?.sideEffect ?? 'egress') !== 'egress') continue
+    if (step?.sideEffect !== 'egress') continue
     for (const label of sensitive) {
       const reason = `\`${name}\` ${sendsOut(label)}`
       if (step.start.certain.has(label)) certain.add(reason)

@@ -3,6 +3,7 @@ import type { ApprovalRecord } from '../../approvals/records.ts'
 import { requirementOf, type Requirement } from '../../approvals/requirement.ts'
 import type { JsonObject } from '../../../policy/types.ts'
 import type { Context } from '../../context.ts'
+import type { Installation } from '../../tools/connections.ts'
 import { readInputs, ResourceExhausted } from '../values/outputs.ts'
 import { readRunSnapshot, type RunSnapshot } from '../values/run-snapshot.ts'
 import { readVersion, type FrozenVersion } from '../values/version-cache.ts'
@@ -37,21 +38,25 @@ async function inputsOf(reader: Reader, runId: string): Promise<JsonObject | nul
 }
 
 /** Plans the run by the current rules and settings, and by the requester's current role. */
-export async function planAgain(tx: ChainTx, { run, frozen, inputs }: AcceptedRun): Promise<PlannedRun> {
+export async function planAgain(
+  tx: ChainTx,
+  installation: Pick<Installation, 'smtpUrl'>,
+  { run, frozen, inputs }: AcceptedRun,
+): Promise<PlannedRun> {
   const member = await tx.trx
     .selectFrom('memberships')
     .select('role')
     .where('organization_id', '=', tx.organizationId)
     .where('user_id', '=', run.requestedBy)
     .executeTakeFirst()
-  return planRun(tx.policy, {
+  return planRun(tx.policy, installation, {
     definition: frozen.definition,
     inputs: inputs ?? {},
     areInputsComplete: inputs !== null,
     labels: Object.fromEntries(run.inputLabels),
     // A person who has left is planned as `viewer`. This allows nothing, because all calls of such a person are denied
     // when they are made.
-    requester: { role: member?.role ?? 'viewer', email: run.requesterEmail },
+    requester: { userId: run.requestedBy, role: member?.role ?? 'viewer', email: run.requesterEmail },
     authorRoles: frozen.rolesOf,
     builtins: run.builtins,
   })

@@ -6,6 +6,7 @@ import { analyzePlan, type PlanAnalysis } from '../../../policy/plan.ts'
 import type { Builtins } from '../../../policy/builtins.ts'
 import type { JsonObject, Role } from '../../../policy/types.ts'
 import type { LoadedPolicy } from '../../audit/policy-cache.ts'
+import { toolDestination, type Installation } from '../../tools/connections.ts'
 import { gateOf, type RunGate } from './gate.ts'
 
 /** A requested run. For a preview, some details are unknown. */
@@ -18,7 +19,7 @@ export interface WantedRun {
    */
   readonly areInputsComplete: boolean
   readonly labels: InputLabels
-  readonly requester: { readonly role: Role; readonly email: string }
+  readonly requester: { readonly userId: string; readonly role: Role; readonly email: string }
   /** The roles of the people who wrote each step. The key is the step's id. */
   readonly authorRoles?: ReadonlyMap<string, readonly Role[]>
   /** The dates of the run. Is undefined if the dates are unknown, for example in a preview. */
@@ -35,7 +36,8 @@ export interface PlannedRun {
  * accepted or refused by this answer, and a preview shows this answer.
  */
 export function planRun(
-  policy: Pick<LoadedPolicy, 'compiled' | 'toolAccess' | 'settings'>,
+  policy: Pick<LoadedPolicy, 'compiled' | 'toolAccess' | 'settings' | 'connections'>,
+  installation: Pick<Installation, 'smtpUrl'>,
   wanted: WantedRun,
 ): PlannedRun {
   const { definition, requester } = wanted
@@ -45,6 +47,7 @@ export function planRun(
   const plan = planOf(
     definition,
     { get: getTool },
+    (tool) => toolDestination(installation, policy.connections, tool, requester.userId),
     {
       inputs: wanted.inputs,
       areInputsComplete: wanted.areInputsComplete,

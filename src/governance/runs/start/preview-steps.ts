@@ -15,6 +15,8 @@ export interface PreviewedStep extends Pick<StepAnalysis, 'verdict' | 'certainty
   readonly step_id: string
   readonly tool: string
   readonly side_effect: SideEffect
+  /** The host to which the call goes with the connection of now; null if it stays here, or without a connection. */
+  readonly destination: string | null
   readonly runs: 'certainly' | 'possibly' | 'never'
   /** The least strict verdict that the step can get. */
   readonly at_least: Verdict
@@ -86,6 +88,7 @@ export function viewSteps(steps: readonly StepAnalysis[], viewed: Viewed): Previ
       step_id: step.stepId,
       tool: step.tool,
       side_effect: step.sideEffect,
+      destination: step.destination,
       runs: runsWords(step.runs),
       verdict: step.verdict,
       certainty: step.certainty,

@@ -91,12 +91,12 @@ export async function previewRun(
   const areInputsComplete = inputs !== undefined && given.areComplete
   const known = inputs === undefined ? filesOf(given.inputs) : given.inputs
   const policy = await policySnapshot(context, caller.organizationId)
-  const planned = planRun(policy, {
+  const planned = planRun(policy, context.config.tools, {
     definition,
     inputs: known,
     areInputsComplete,
     labels: given.labels,
-    requester: { role: caller.role, email: caller.email },
+    requester: { userId: caller.userId, role: caller.role, email: caller.email },
     authorRoles: rolesOf,
   })
   const standingOf = (name: string): ToolStanding => {

@@ -91,8 +91,11 @@ const labelRule: fc.Arbitrary<LabelRule> = fc.record({
 })
 const holdRule = fc.option(fc.constantFrom('payroll', 'x'), { nil: null })
 
+const noMailServer = { smtpUrl: null }
+
 function policyOf(rule: LabelRule, held: string | null) {
   return {
+    connections: { installation: new Set<string>(), live: new Map() },
     compiled: compilePolicy({
       rules:
         held === null
@@ -138,7 +141,7 @@ function wanted(body: WorkflowDefinition, { v, w, labels, startsAt }: Filling, k
     inputs,
     areInputsComplete: isRun || known === 'all but the date',
     labels: Object.fromEntries(labelled),
-    requester: { role: 'member', email: 'a@acme.com' },
+    requester: { userId: 'usr_1', role: 'member', email: 'a@acme.com' },
     builtins: isRun ? builtins(startsAt, 'UTC') : undefined,
   }
 }
@@ -164,7 +167,7 @@ describe('the approval of a whole run in a preview', () => {
         (body, rule, held, [first, ...others], known) => {
           if (first === undefined) return
           const policy = policyOf(rule, held)
-          const { analysis, gate: most } = planRun(policy, wanted(body, first, known))
+          const { analysis, gate: most } = planRun(policy, noMailServer, wanted(body, first, known))
           const least = gateOf(policy.settings, body, analysis, 'least')
           seen[least.waits !== null ? 'certain' : most.waits !== null ? 'possible' : 'never'] += 1
           const [lower, upper] = [strictness(least).slice(0, 2), strictness(most)]
@@ -179,7 +182,7 @@ describe('the approval of a whole run in a preview', () => {
               labels:
                 known === 'none' ? { v, w } : { v: first.labels.v, w: known === 'one' ? w : first.labels.w },
             }
-            const run = strictness(planRun(policy, wanted(body, filled, 'all')).gate)
+            const run = strictness(planRun(policy, noMailServer, wanted(body, filled, 'all')).gate)
             // The terms of `least` are not shown, so only the wait and the risk have a lower bound.
             const isAbove = lower.every((bound, index) => (run[index] ?? 0) >= bound)
             const isBelow = upper.every((bound, index) => (run[index] ?? 0) <= bound)
@@ -198,12 +201,12 @@ describe('the approval of a whole run in a preview', () => {
 
   const planned = (body: object, inputs: JsonObject | null, label: string | null, rule = noLabelRule) => {
     const policy = policyOf(rule, null)
-    const { analysis, gate } = planRun(policy, {
+    const { analysis, gate } = planRun(policy, noMailServer, {
       definition: body as WorkflowDefinition,
       inputs: inputs ?? {},
       areInputsComplete: inputs !== null,
       labels: label === null ? {} : { v: own(label) },
-      requester: { role: 'member', email: 'a@acme.com' },
+      requester: { userId: 'usr_1', role: 'member', email: 'a@acme.com' },
     })
     const least = gateOf(policy.settings, body as WorkflowDefinition, analysis, 'least')
     return [least.waits !== null, gate.waits !== null, possibleReasons(body as WorkflowDefinition, analysis)]

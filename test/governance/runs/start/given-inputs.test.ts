@@ -30,7 +30,7 @@ async function done(runId: string, stepId: string, output: object | null, item =
   )
   const verdict = await engine.decide(op)
   if (verdict.go && output !== null) {
-    const result = { state: 'completed', output: outputOf(op.key, output as Json), labels: [...op.tool.outputLabels], call: callOf(op) } as const // prettier-ignore
+    const result = { state: 'completed', output: outputOf(op.key, output as Json), labels: [...op.tool.outputLabels], call: callOf(op, verdict.to) } as const // prettier-ignore
     await engine.record({ key: op.key, attempt: verdict.attempt, durationMs: 1, result })
   }
   return { op, verdict }

@@ -39,7 +39,12 @@ export async function done(
     result:
       output === null
         ? { state: 'failed', error: { code: 'e', message: 'm', retryable: false } }
-        : { state: 'completed', output: outputOf(op.key, output as Json), labels, call: callOf(op) },
+        : {
+            state: 'completed',
+            output: outputOf(op.key, output as Json),
+            labels,
+            call: callOf(op, verdict.to),
+          },
   })
   return op
 }
