@@ -10,10 +10,16 @@ export const getVerify = route({
   responses: { 200: verification },
   waits: true,
   async handle({ context, caller }) {
-    const { database } = context.config
+    const { database, encryptionKeys } = context.config
     const { organizationId } = caller
     const expected = await context.checkpoints.expected(organizationId)
-    const request = { databaseUrl: database.url, appRole: database.appRole, organizationId, expected }
+    const request = {
+      databaseUrl: database.url,
+      appRole: database.appRole,
+      organizationId,
+      encryptionKeys,
+      expected,
+    }
     const result = await context.verifier.verify(request, context.shares.isContended)
     context.auditAlarms.verified(organizationId, result.first_mismatch)
     return ok(result)

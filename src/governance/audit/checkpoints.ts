@@ -6,8 +6,9 @@ import { DomainError, notFound } from '../errors.ts'
 import type { AuditAlarms } from './alarms.ts'
 import { checkpointKeys, type Checkpoint } from './checkpoint.ts'
 import { CheckpointFolder, WrongFile } from './checkpoint-folder.ts'
-import { headProblem, keptProblem, lostOf, lostProblem, type Expected, type Kept } from './end-problems.ts'
+import { foreignProblem, headProblem, keptProblem, lostOf, lostProblem, type Expected, type Kept } from './end-problems.ts'
 import type { ChainPosition } from './entry.ts'
+import type { EntryMacs } from './entry-macs.ts'
 import { KeptPlaces } from './kept-places.ts'
 import { KnownHeads } from './known-heads.ts'
 import { WrongNote } from './signed-note.ts'
@@ -26,6 +27,8 @@ export interface ChainEnd {
 
 export interface CheckpointsOptions {
   readonly db: Db
+  /** Checks the codes of entries. A checkpoint never covers an entry that the service did not write. */
+  readonly macs: EntryMacs
   readonly encryptionKeys: readonly [Buffer, ...Buffer[]]
   /** Is null if checkpoints are only logged. */
   readonly folder: string | null
@@ -172,8 +175,8 @@ export class Checkpoints {
     const row = await this.#readEnd(organizationId, kept, known)
     if (row === null) throw notFound('organization', organizationId)
     const head = { seq: row.seq, hash: row.hash }
-    const contradicted = keptProblem(kept, row)
-    const problem = contradicted ?? headProblem(row) ?? lostProblem(lostOf(known, row), row)
+    const contradicted = keptProblem(kept, row) ?? headProblem(row) ?? (await this.#foreign(organizationId, row))
+    const problem = contradicted ?? lostProblem(lostOf(known, row), row)
     this.#report(organizationId, problem)
     // A kept checkpoint that the chain contradicts makes the check of an export fail. Another one could pass.
     const proof = contradicted !== null && kept !== null && 'note' in kept ? kept.note : null
@@ -227,7 +230,7 @@ export class Checkpoints {
     const known = this.#heads.of(organizationId)
     const row = await this.#readEnd(organizationId, kept, known)
     if (row === null) return
-    const problem = keptProblem(kept, row) ?? headProblem(row)
+    const problem = keptProblem(kept, row) ?? headProblem(row) ?? (await this.#foreign(organizationId, row))
     const lost = lostOf(known, row)
     this.#report(organizationId, problem ?? lostProblem(lost, row))
     if (problem !== null) return
@@ -262,14 +265,26 @@ export class Checkpoints {
     return errors
   }
 
-  /** Keeps the checkpoints of these chains, and returns the errors. */
-  keepChains(rows: readonly HeadOfChain[]): Promise<unknown[]> {
-    const heads = rows.map(({ organization_id: organizationId, is_whole: isWhole, ...head }) => ({
-      organizationId,
-      isWhole,
-      ...head,
-    }))
+  /**
+   * Keeps the checkpoints of these chains, and returns the errors. The heads come from the database, so a head without
+   * a valid code gets an alarm, and no checkpoint.
+   */
+  async keepChains(rows: readonly HeadOfChain[]): Promise<unknown[]> {
+    const heads: Head[] = []
+    for (const { organization_id: organizationId, is_whole: isWhole, mac, ...head } of rows)
+      if (!isWhole || (await this.#options.macs.isOurs(organizationId, head, mac)))
+        heads.push({ organizationId, isWhole, ...head })
+      else this.#report(organizationId, foreignProblem(head.seq))
     return this.#keepAll(heads)
+  }
+
+  /**
+   * Returns a sentence if the service did not write the newest entry. The earlier entries are then right too, because
+   * the service appends only to an entry of its own (lane-transactions.ts).
+   */
+  async #foreign(organizationId: string, { seq, hash, last_mac: mac }: EndRow): Promise<string | null> {
+    const isOurs = await this.#options.macs.isOurs(organizationId, { seq, hash }, mac)
+    return isOurs ? null : foreignProblem(seq)
   }
 
   /** Goes on with the sweep over all chains, and reads the next few pages. Returns the errors. */

@@ -56,3 +56,6 @@ export const headProblem = (end: EndRow): string | null =>
   end.hash === (end.seq === chainStart.seq ? chainStart.hash : end.last_hash)
     ? null
     : `the head of the chain is not its entry ${end.seq}`
+
+/** Says that the newest entry has no valid code (entry-macs.ts). */
+export const foreignProblem = (seq: number): string => `the service did not write entry ${seq}`

@@ -15,6 +15,8 @@ export interface VerifyRequest {
   readonly databaseUrl: string
   readonly appRole: string
   readonly organizationId: string
+  /** The installation's keys (DATA_ENCRYPTION_KEY). They open the data keys from which the codes of entries come. */
+  readonly encryptionKeys: readonly Uint8Array[]
   /** Was read before this request was made. */
   readonly expected?: Expected
 }
@@ -35,7 +37,7 @@ async function answer(request: VerifyRequest): Promise<VerifyAnswer> {
   client.on('error', () => undefined) // the query in flight fails with the same error
   try {
     await client.connect()
-    return { result: await verifyOver(client, request.organizationId, request.expected) }
+    return { result: await verifyOver(client, request) }
   } catch (error) {
     if (error instanceof DomainError) return { code: error.code, message: error.message }
     if (isConnectionError(error))

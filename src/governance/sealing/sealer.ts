@@ -7,7 +7,7 @@ import {
   sliceBytes,
   type SealedText,
 } from './format.ts'
-import { createKeyring, type Keyring, type KeyringOptions } from './keyring.ts'
+import type { Keyring } from './keyring.ts'
 
 /** Seals one text for one place (places.ts). */
 export type Seal = (place: string, plain: string) => Buffer
@@ -31,10 +31,6 @@ export interface Sealer {
   open(place: string, sealed: Buffer): Promise<string>
   /** Throws WrongKey if this process cannot open values that other processes have sealed. */
   check(): Promise<void>
-}
-
-export function createSealer(options: KeyringOptions): Sealer {
-  return sealerOf(createKeyring(options))
 }
 
 export function sealerOf(keyring: Keyring): Sealer {
