@@ -5,13 +5,13 @@ import type { Log } from '../../shared/log.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { AuditAlarms } from './alarms.ts'
 import { checkpointKeys, type Checkpoint } from './checkpoint.ts'
-import { CheckpointFolder, WrongFile } from './checkpoint-folder.ts'
-import { foreignProblem, headProblem, keptProblem, lostOf, lostProblem, type Expected, type Kept } from './end-problems.ts'
+import { ChainFailure, CheckpointFolder, failureOf, isOfOneChain } from './checkpoint-folder.ts'
+import { foreignProblem, goneProblem, headProblem, keptProblem, lostOf, lostProblem, type Expected, type Kept } from './end-problems.ts'
 import type { ChainPosition } from './entry.ts'
 import type { EntryMacs } from './entry-macs.ts'
+import { GoneLogs } from './gone-logs.ts'
 import { KeptPlaces } from './kept-places.ts'
 import { KnownHeads } from './known-heads.ts'
-import { WrongNote } from './signed-note.ts'
 
 /** The end of a chain, with the checkpoint that belongs to it. */
 export interface ChainEnd {
@@ -43,21 +43,6 @@ interface Head extends Checkpoint {
   readonly isWhole?: boolean
 }
 
-/** The files of one chain cannot be read or written. The checkpoints of other chains can be kept. */
-class ChainFailure extends Error {
-  override readonly name = 'ChainFailure'
-}
-
-/** Makes an error of the disk an error of this chain alone. */
-const failureOf =
-  (organizationId: string) =>
-  (error: unknown): never => {
-    if (!(error instanceof DomainError)) throw error
-    throw new ChainFailure(`the checkpoint of ${organizationId} was not kept: ${error.message}`)
-  }
-
-const isOfOneChain = (error: unknown): boolean => error instanceof ChainFailure
-
 /** A process remembers at most this many chains that have grown. A sweep finds the other chains. */
 const mostNoted = 50_000
 const atOnce = 8
@@ -79,6 +64,7 @@ export class Checkpoints {
   readonly #keys: ReturnType<typeof checkpointKeys>
   readonly #folder: CheckpointFolder | null
   readonly #places: KeptPlaces | null
+  readonly #gone: GoneLogs | null
   readonly #clock: () => number
   readonly #heads = new KnownHeads()
   #noted = new Map<string, ChainPosition>()
@@ -89,7 +75,8 @@ export class Checkpoints {
     this.#options = options
     this.#keys = checkpointKeys(options.encryptionKeys)
     this.#folder = options.folder === null ? null : new CheckpointFolder(options.folder)
-    this.#places = this.#folder === null ? null : new KeptPlaces(options.db, this.#folder)
+    this.#places = this.#folder === null ? null : new KeptPlaces(options.db, this.#folder, this.#keys)
+    this.#gone = this.#folder === null ? null : new GoneLogs(options.db, this.#folder)
     this.#clock = options.clock ?? (() => performance.now())
   }
 
@@ -120,7 +107,7 @@ export class Checkpoints {
   /**
    * Keeps a checkpoint of each chain that has grown since the last round. If this fails for a chain, the next round
    * tries this chain again. Throws the first error at the end of the round. With `sweep`, also looks at chains in alarm
-   * again, and goes on with a sweep. A sweep finds chains whose newest head no process has noted, for example because
+   * again and for chains that are gone, and goes on with a sweep. A sweep finds chains whose newest head no process has noted, for example because
    * of a crash.
    */
   async keep({ sweep = false }: { readonly sweep?: boolean } = {}): Promise<void> {
@@ -128,7 +115,10 @@ export class Checkpoints {
     this.#noted = new Map()
     const heads = [...noted].map(([organizationId, head]) => ({ organizationId, ...head }))
     const errors = await this.#keepAll(heads)
-    if (sweep && this.#folder !== null) errors.push(...(await this.#lookAgain()), ...(await this.#sweep()))
+    if (sweep && this.#gone !== null) {
+      errors.push(...(await this.#look(this.#options.alarms.wrongEnds(mostLookedAt))))
+      errors.push(...(await this.#sweep()), ...(await this.#look(await this.#gone.next())))
+    }
     if (errors.length === 0) return
     this.#options.log.warn({ failed: errors.length }, 'checkpoints of audit logs were not kept')
     throw errors[0]
@@ -140,22 +130,7 @@ export class Checkpoints {
    * fails, because then the folder says nothing about the chain.
    */
   async kept(organizationId: string): Promise<Kept | null> {
-    let seq = 0
-    try {
-      const first = await this.#folder?.newest(organizationId)
-      const problem = first === null ? await this.#places?.loss(organizationId) : null
-      // Another process may have made the first file after it was looked for.
-      const file = typeof problem === 'string' ? await this.#folder?.newest(organizationId) : first
-      if (file === undefined || file === null) return typeof problem === 'string' ? { seq, problem } : null
-      seq = file.seq
-      const opened = this.#keys.open(organizationId, file.text)
-      if (opened.seq !== seq) throw new WrongNote(`it names ${opened.seq} entries`)
-      return { seq, hash: opened.hash, note: file.text, isCurrent: opened.isCurrent }
-    } catch (error) {
-      if (error instanceof WrongNote) return { seq, problem: error.message }
-      if (error instanceof WrongFile) return { seq: error.seq, problem: error.message }
-      throw error
-    }
+    return (await this.#places?.kept(organizationId)) ?? null
   }
 
   /** Returns what a verification of this chain compares it with. Throws `unavailable` as `kept` does. */
@@ -229,7 +204,7 @@ export class Checkpoints {
       return this.#places?.remember(organizationId)
     const known = this.#heads.of(organizationId)
     const row = await this.#readEnd(organizationId, kept, known)
-    if (row === null) return
+    if (row === null) return this.#lookForGone(organizationId, notFound('organization', organizationId))
     const problem = keptProblem(kept, row) ?? headProblem(row) ?? (await this.#foreign(organizationId, row))
     const lost = lostOf(known, row)
     this.#report(organizationId, problem ?? lostProblem(lost, row))
@@ -253,16 +228,25 @@ export class Checkpoints {
     await this.#places?.remember(organizationId)
   }
 
-  /** Checks whether the ends of chains in alarm are right now. Returns the errors. Stops at an outage. */
-  async #lookAgain(): Promise<unknown[]> {
+  /** Checks whether the ends of these chains are right now. Returns the errors. Stops at an outage. */
+  async #look(organizationIds: readonly string[]): Promise<unknown[]> {
     const errors: unknown[] = []
-    for (const organizationId of this.#options.alarms.wrongEnds(mostLookedAt)) {
-      const [looked] = await Promise.allSettled([this.end(organizationId)])
-      if (looked.status === 'fulfilled') continue
-      errors.push(looked.reason)
-      if (!(looked.reason instanceof DomainError)) break
+    for (const organizationId of organizationIds) {
+      try {
+        await this.end(organizationId).catch((error: unknown) => this.#lookForGone(organizationId, error))
+      } catch (error) {
+        errors.push(error)
+        if (!(error instanceof DomainError)) break
+      }
     }
     return errors
+  }
+
+  /** Reports an organization that the database does not know, although it had entries. */
+  async #lookForGone(organizationId: string, error: unknown): Promise<void> {
+    if (!(error instanceof DomainError) || error.code !== 'not_found') throw error
+    const hadEntries = (await this.kept(organizationId)) !== null || this.#heads.of(organizationId).length > 0
+    this.#report(organizationId, hadEntries ? goneProblem : null)
   }
 
   /**

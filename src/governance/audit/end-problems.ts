@@ -59,3 +59,7 @@ export const headProblem = (end: EndRow): string | null =>
 
 /** Says that the newest entry has no valid code (entry-macs.ts). */
 export const foreignProblem = (seq: number): string => `the service did not write entry ${seq}`
+
+/** Says that a whole audit log is gone. */
+export const goneProblem =
+  'the database has no audit log of this organization any more: bring it back, or move the folder of the organization out of AUDIT_CHECKPOINT_DIR and keep it'

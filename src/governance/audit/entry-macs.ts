@@ -34,7 +34,7 @@ export function entrySigner({ id, key }: DataKey, organizationId: string): SignE
     outer[at] = 0x5c ^ (derived[at] ?? 0)
   }
   return ({ seq, hash }) => {
-    const end = blockBytes + inner.latin1Write(`${seq}\n${hash}`, blockBytes)
+    const end = blockBytes + inner.write(`${seq}\n${hash}`, blockBytes, 'latin1')
     outer.write(digest('sha256', inner.subarray(0, end), 'hex'), blockBytes, 'hex')
     return id + digest('sha256', outer, 'hex').slice(0, codeDigits)
   }

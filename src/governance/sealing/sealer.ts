@@ -1,4 +1,5 @@
 import {
+  UnsealError,
   keyIdOf,
   openInSlices,
   openWith,
@@ -64,15 +65,16 @@ export async function sealText(sealer: Sealer, place: string, plain: string): Pr
 }
 
 /**
- * A value in a row, either sealed or unencrypted (`plain`). Only older versions of the service stored values
- * unencrypted. Both fields are null if there is no value.
+ * A value in a row. Both fields are null if there is no value. The service never writes `plain`, so a value there comes
+ * from somebody who can write to the database.
  */
 export interface Kept {
   readonly sealed: Buffer | null
   readonly plain: string | null
 }
 
-/** Returns the text of an optional value, or null if there is no value. Throws UnsealError. */
+/** Returns the text of an optional value, or null if there is no value. Throws UnsealError, also for a plain value. */
 export async function openKept(sealer: Sealer, place: string, kept: Kept): Promise<string | null> {
-  return kept.sealed === null ? kept.plain : sealer.open(place, kept.sealed)
+  if (kept.plain !== null) throw new UnsealError('a value is not sealed, so the service has not written it')
+  return kept.sealed === null ? null : sealer.open(place, kept.sealed)
 }

@@ -11,12 +11,14 @@ import { createTestDatabase, type TestDatabase } from '../../support/stack.ts'
 import {
   appendEntries,
   createOrganization,
+  key,
   organizationId,
   query,
   verifier,
   verify,
 } from './chain-fixture.ts'
 
+const encryptionKeys = [key]
 let database: TestDatabase
 
 beforeEach(async () => {
