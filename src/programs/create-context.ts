@@ -129,12 +129,7 @@ function countLostLines(metrics: Metrics): void {
  * changed. It counts and logs audit entries. It also records failed batches, refused writes, and audit entries that
  * this service did not write.
  */
-function processCombiner(
-  pool: pg.Pool,
-  config: Config,
-  macs: EntryMacs,
-  context: () => Context,
-): Combiner {
+function processCombiner(pool: pg.Pool, config: Config, macs: EntryMacs, context: () => Context): Combiner {
   return createCombiner({
     macs,
     pipeline: createPipeline(pool, { prepare: config.database.prepare }),

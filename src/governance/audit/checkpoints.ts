@@ -6,7 +6,16 @@ import { DomainError, notFound } from '../errors.ts'
 import type { AuditAlarms } from './alarms.ts'
 import { checkpointKeys, type Checkpoint } from './checkpoint.ts'
 import { ChainFailure, CheckpointFolder, failureOf, isOfOneChain } from './checkpoint-folder.ts'
-import { foreignProblem, goneProblem, headProblem, keptProblem, lostOf, lostProblem, type Expected, type Kept } from './end-problems.ts'
+import {
+  foreignProblem,
+  goneProblem,
+  headProblem,
+  keptProblem,
+  lostOf,
+  lostProblem,
+  type Expected,
+  type Kept,
+} from './end-problems.ts'
 import type { ChainPosition } from './entry.ts'
 import type { EntryMacs } from './entry-macs.ts'
 import { GoneLogs } from './gone-logs.ts'
@@ -17,8 +26,8 @@ import { KnownHeads } from './known-heads.ts'
 export interface ChainEnd {
   readonly head: ChainPosition
   /**
-   * The signed checkpoint of `head`. If the chain contradicts a usable kept checkpoint, this is the kept checkpoint
-   * instead. Is null for every other `problem`.
+   * The signed checkpoint of `head`. If the chain contradicts a usable kept checkpoint, or goes on behind it with an
+   * entry that the service did not write, this is the kept checkpoint instead. Is null for every other `problem`.
    */
   readonly note: string | null
   /** Why the service signs no checkpoint of this chain. Is null if the service signs one. */
@@ -150,11 +159,14 @@ export class Checkpoints {
     const row = await this.#readEnd(organizationId, kept, known)
     if (row === null) throw notFound('organization', organizationId)
     const head = { seq: row.seq, hash: row.hash }
-    const contradicted = keptProblem(kept, row) ?? headProblem(row) ?? (await this.#foreign(organizationId, row))
-    const problem = contradicted ?? lostProblem(lostOf(known, row), row)
+    const contradicted = keptProblem(kept, row)
+    const foreign = headProblem(row) ?? (await this.#foreign(organizationId, row))
+    const problem = contradicted ?? foreign ?? lostProblem(lostOf(known, row), row)
     this.#report(organizationId, problem)
-    // A kept checkpoint that the chain contradicts makes the check of an export fail. Another one could pass.
-    const proof = contradicted !== null && kept !== null && 'note' in kept ? kept.note : null
+    // A kept checkpoint that the chain contradicts, or that has fewer entries, makes the check of an export fail.
+    // Another one could pass.
+    const fails = contradicted !== null || (foreign !== null && kept !== null && kept.seq < row.seq)
+    const proof = fails && kept !== null && 'note' in kept ? kept.note : null
     if (problem !== null) return { head, note: proof, problem }
     this.#heads.contains(organizationId, known, head)
     return { head, note: this.#keys.sign({ organizationId, ...head }), problem }

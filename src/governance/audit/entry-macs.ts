@@ -26,7 +26,9 @@ const mostKeys = 10_000
  * HMAC from two plain hashes (RFC 2104), because `createHmac` takes twice as long for so few bytes.
  */
 export function entrySigner({ id, key }: DataKey, organizationId: string): SignEntry {
-  const derived = Buffer.from(hkdfSync('sha256', key, '', `countersign audit entry\n${organizationId}`, hashBytes))
+  const derived = Buffer.from(
+    hkdfSync('sha256', key, '', `countersign audit entry\n${organizationId}`, hashBytes),
+  )
   const inner = Buffer.alloc(blockBytes + 128)
   const outer = Buffer.alloc(blockBytes + hashBytes)
   for (let at = 0; at < blockBytes; at += 1) {

@@ -30,7 +30,11 @@ export interface Verification {
  */
 export async function verifyOver(
   client: pg.ClientBase,
-  { organizationId, encryptionKeys, expected }: Pick<VerifyRequest, 'organizationId' | 'encryptionKeys' | 'expected'>,
+  {
+    organizationId,
+    encryptionKeys,
+    expected,
+  }: Pick<VerifyRequest, 'organizationId' | 'encryptionKeys' | 'expected'>,
 ): Promise<Verification> {
   const { kept, known } = expected ?? { kept: null, known: [] }
   const started = performance.now()
@@ -161,16 +165,25 @@ async function codesOf(
 ): Promise<CheckCode> {
   const { rows } = await client.query<{ id: string; wrapped: Buffer }>('select id, wrapped from data_keys')
   const keys = openDataKeys(encryptionKeys, rows)
-  const signers = new Map<string | null, SignEntry>(keys.map((key) => [key.id, entrySigner(key, organizationId)]))
+  const signers = new Map<string | null, SignEntry>(
+    keys.map((key) => [key.id, entrySigner(key, organizationId)]),
+  )
   return (entry, mac) => mac !== null && signers.get(keyIdOfMac(mac))?.(entry) === mac
 }
 
 async function readHead(client: pg.ClientBase, organizationId: string): Promise<StoredHead> {
-  const { rows } = await client.query<{ seq: string; hash: string; mac: string | null; policy_version: string }>(
-    'select seq, hash, mac, policy_version from chain_head where organization_id = $1',
-    [organizationId],
-  )
+  const { rows } = await client.query<{
+    seq: string
+    hash: string
+    mac: string | null
+    policy_version: string
+  }>('select seq, hash, mac, policy_version from chain_head where organization_id = $1', [organizationId])
   const head = rows[0]
   if (head === undefined) throw notFound('organization', organizationId)
-  return { seq: Number(head.seq), hash: head.hash, mac: head.mac, policy_version: Number(head.policy_version) }
+  return {
+    seq: Number(head.seq),
+    hash: head.hash,
+    mac: head.mac,
+    policy_version: Number(head.policy_version),
+  }
 }

@@ -258,7 +258,7 @@ test('a chain that is rewritten as a whole has another entry than its checkpoint
   const other = startProcess()
   await expect(other.append(1)).rejects.toMatchObject({ code: 'unavailable' })
   await other.checkpoints.keep({ sweep: true })
-  expect(other.conflicts).toEqual(['entry 3 is not the entry of the kept checkpoint'])
+  expect(other.conflicts).toEqual(['the service did not write entry 3'])
 })
 
 test('no checkpoint is signed of a head that is not the last entry', async () => {

@@ -20,11 +20,17 @@ eachWithFolder()
 /** Writes an entry as a superuser after the last one, moves the head, and gives the entry and the head a code. */
 const forge = (mac: string): Promise<void> =>
   asSuperuser(async (client) => {
-    const { rows } = await client.query('select canonical, hash from audit_events order by seq desc limit 1')
+    const { rows } = await client.query(
+      'select canonical, hash from audit_events where organization_id = $1 order by seq desc limit 1',
+      [organizationId],
+    )
     const last = JSON.parse(rows[0].canonical) as { seq: number }
     const canonical = canonicalJson({ ...last, seq: last.seq + 1, prev_hash: rows[0].hash })
     const values = [canonical, sha256(canonical), organizationId]
-    await client.query(`insert into audit_events (canonical, hash, mac) select $1, $2, (${mac}) where $3 <> ''`, values)
+    await client.query(
+      `insert into audit_events (canonical, hash, mac) select $1, $2, (${mac}) where $3 <> ''`,
+      values,
+    )
     await client.query(
       `update chain_head set (seq, hash, mac) =
          (select seq, hash, mac from audit_events where organization_id = $1 order by seq desc limit 1)
@@ -36,8 +42,14 @@ const forge = (mac: string): Promise<void> =>
 describe('an entry that a superuser has appended, with the head moved to it,', () => {
   test.each([
     ['without a code', 'null'],
-    ['with the code of the entry before', 'select mac from audit_events order by seq desc limit 1'],
-    ['with the code of an entry at this place in another log', `select mac from audit_events where organization_id = 'org_other' and seq = 3`],
+    [
+      'with the code of the entry before',
+      `select mac from audit_events where organization_id = '${organizationId}' and seq = 2`,
+    ],
+    [
+      'with the code of an entry at this place in another log',
+      `select mac from audit_events where organization_id = 'org_other' and seq = 3`,
+    ],
     ['with a key of its own', `repeat('ab', 24)`],
   ])('%s is named, gets no checkpoint, and nothing is built on it', async (_how, mac) => {
     await addOrganization('org_other')

@@ -78,7 +78,10 @@ test('entries appended meanwhile are ignored until the next verification', async
     if (args[0] instanceof pg.Query) await appendEntries(database.appUrl, 10)
     return original(...args)
   }) as unknown as typeof client.query
-  expect(await verifyOver(client, { organizationId, encryptionKeys })).toMatchObject({ valid: true, entries: 10 })
+  expect(await verifyOver(client, { organizationId, encryptionKeys })).toMatchObject({
+    valid: true,
+    entries: 10,
+  })
   await client.end()
   expect(await verify(database.appUrl)).toMatchObject({ valid: true, entries: 20 })
 })
@@ -107,7 +110,12 @@ describe('verification fails', () => {
     const folder = mkdtempSync(join(tmpdir(), 'countersign-worker-'))
     const file = join(folder, 'worker.mjs')
     writeFileSync(file, code)
-    const request = { databaseUrl: database.appUrl, appRole: 'countersign_app', organizationId, encryptionKeys }
+    const request = {
+      databaseUrl: database.appUrl,
+      appRole: 'countersign_app',
+      organizationId,
+      encryptionKeys,
+    }
     await expect(new VerifyThread(pathToFileURL(file)).verify(request)).rejects.toThrow(message)
     rmSync(folder, { recursive: true })
   })

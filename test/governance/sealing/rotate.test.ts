@@ -94,10 +94,17 @@ async function named(): Promise<Record<string, number>> {
 /** Replaces sealed values by plain ones, as a superuser can. */
 async function unsealed(name: string, runId: string): Promise<void> {
   await asAdmin(engine.adminUrl, async (client) => {
-    await client.query(`update memory set value = '{"of":"forged"}', value_sealed = null where key = $1`, [name])
+    await client.query(`update memory set value = '{"of":"forged"}', value_sealed = null where key = $1`, [
+      name,
+    ])
     for (const column of ['inputs', 'result'])
-      await client.query(`update runs set ${column} = '{"who":"forged"}', ${column}_sealed = null where id = $1`, [runId])
-    await client.query(`update effects set output = '{"ok":1}', output_sealed = null where run_id = $1`, [runId])
+      await client.query(
+        `update runs set ${column} = '{"who":"forged"}', ${column}_sealed = null where id = $1`,
+        [runId],
+      )
+    await client.query(`update effects set output = '{"ok":1}', output_sealed = null where run_id = $1`, [
+      runId,
+    ])
   })
 }
 
@@ -120,29 +127,6 @@ describe('npm run rotate-key', () => {
     expect([await old.read(), await fresh.read()]).toEqual(before)
     expect((await engine.context.pool.query('select bytes from memory_usage')).rows).toEqual(used.rows)
     expect(await engine.context.db.selectFrom('data_keys').select('id').execute()).toHaveLength(2)
-  })
-
-  test('seals no plain value that somebody has put in place of a sealed one, and the service does not read it', async () => {
-    const { read, runId } = await world('replaced')
-    await read()
-    await unsealed('replaced', runId)
-    const { context, organizationId } = engine
-    const refused = { name: 'UnsealError', message: expect.stringContaining('is not sealed') }
-    await expect(readMemory(context, organizationId, 'replaced')).rejects.toMatchObject(refused)
-    await expect(readStepOutput(context, organizationId, runId, 's')).rejects.toMatchObject(refused)
-    expect(new Set((await rotate()).unreadable)).toEqual(
-      new Set([
-        'memory.value_sealed of ' + `${organizationId}/replaced`,
-        `runs.inputs_sealed of ${runId}`,
-        `runs.result_sealed of ${runId}`,
-        `effects.output_sealed of ${runId}/s/-1`,
-      ]),
-    )
-    await asAdmin(engine.adminUrl, async (client) => {
-      await client.query('update memory set value = null')
-      await client.query('update runs set inputs = null, result = null')
-      await client.query('update effects set output = null')
-    })
   })
 
   test('continues with its key after a kill', async () => {
@@ -215,15 +199,38 @@ describe('npm run rotate-key', () => {
     await engine.context.db.deleteFrom('memory').where('key', '=', 'broken').execute()
     expect(await rotate()).toMatchObject({ data_key: rotation.data_key, retired: [expect.any(String)] })
   })
+
+  test('seals no plain value that somebody has put in place of a sealed one, and the service does not read it', async () => {
+    const { read, runId } = await world('replaced')
+    await read()
+    await unsealed('replaced', runId)
+    const { context, organizationId } = engine
+    const refused = { name: 'UnsealError', message: expect.stringContaining('is not sealed') }
+    await expect(readMemory(context, organizationId, 'replaced')).rejects.toMatchObject(refused)
+    await expect(readStepOutput(context, organizationId, runId, 's')).rejects.toMatchObject(refused)
+    expect(new Set((await rotate()).unreadable)).toEqual(
+      new Set([
+        `memory.value_sealed of ${organizationId}/replaced`,
+        `runs.inputs_sealed of ${runId}`,
+        `runs.result_sealed of ${runId}`,
+        `effects.output_sealed of ${runId}/s/-1`,
+      ]),
+    )
+    await asAdmin(engine.adminUrl, async (client) => {
+      await client.query('delete from memory where value is not null')
+      await client.query('update runs set inputs = null, result = null')
+      await client.query('update effects set output = null')
+    })
+    await rotate()
+  })
 })
 
 test('the installation’s key is changed by wrapping the data keys again; then the old one is not needed', async () => {
   const { config } = engine.context
-  const { read, runId } = await world('wrapped')
+  const { read } = await world('wrapped')
   // After this, the process has the newest data key in memory.
   await rotate()
   await read()
-  await asOlderVersionsLeft('wrapped', runId)
   const before = await read()
   const key = randomBytes(32)
   const withKeys = (...encryptionKeys: [Buffer, ...Buffer[]]): Context =>
@@ -245,6 +252,15 @@ test('the installation’s key is changed by wrapping the data keys again; then 
     // Running it again, after a success or a kill, does no harm.
     expect(await rotate(both, true)).toMatchObject({ wrapped: 0, sealed: 0, unreadable: [] })
     await expect(rotate(alone, true)).rejects.toMatchObject({ code: 'conflict' })
+    const { database } = config
+    const verification = engine.context.verifier.verify({
+      databaseUrl: database.url,
+      appRole: database.appRole,
+      organizationId: engine.organizationId,
+      encryptionKeys: [key],
+    })
+    // The codes of audit entries stay valid, also those under retired data keys.
+    expect(await verification).toMatchObject({ valid: true, first_mismatch: null })
     // Values that older versions stored no longer need the old installation’s key either.
     expect(Object.keys(await named())).toEqual([rotation.data_key])
     await alone.sealer.check()
