@@ -1,6 +1,6 @@
 import type { Response } from 'express'
 import { exportInParts, readEntries } from '../../governance/audit/export.ts'
-import type { ChainEnd } from '../../governance/audit/checkpoints.ts'
+import type { ChainEnd } from '../../governance/audit/end-problems.ts'
 import { DomainError } from '../../governance/errors.ts'
 import { withShare } from '../../governance/limits/request-shares.ts'
 import { streamRoute, type Call } from '../route.ts'

@@ -13,6 +13,7 @@ import {
   keptProblem,
   lostOf,
   lostProblem,
+  type ChainEnd,
   type Expected,
   type Kept,
 } from './end-problems.ts'
@@ -21,18 +22,6 @@ import type { EntryMacs } from './entry-macs.ts'
 import { GoneLogs } from './gone-logs.ts'
 import { KeptPlaces } from './kept-places.ts'
 import { KnownHeads } from './known-heads.ts'
-
-/** The end of a chain, with the checkpoint that belongs to it. */
-export interface ChainEnd {
-  readonly head: ChainPosition
-  /**
-   * The signed checkpoint of `head`. If the chain contradicts a usable kept checkpoint, or goes on behind it with an
-   * entry that the service did not write, this is the kept checkpoint instead. Is null for every other `problem`.
-   */
-  readonly note: string | null
-  /** Why the service signs no checkpoint of this chain. Is null if the service signs one. */
-  readonly problem: string | null
-}
 
 export interface CheckpointsOptions {
   readonly db: Db
@@ -116,8 +105,8 @@ export class Checkpoints {
   /**
    * Keeps a checkpoint of each chain that has grown since the last round. If this fails for a chain, the next round
    * tries this chain again. Throws the first error at the end of the round. With `sweep`, also looks at chains in alarm
-   * again and for chains that are gone, and goes on with a sweep. A sweep finds chains whose newest head no process has noted, for example because
-   * of a crash.
+   * again, goes on with a sweep, and looks for chains that are gone. A sweep finds chains whose newest head no process has
+   * noted, for example because of a crash.
    */
   async keep({ sweep = false }: { readonly sweep?: boolean } = {}): Promise<void> {
     const noted = this.#noted

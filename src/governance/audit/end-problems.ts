@@ -16,6 +16,18 @@ export type Kept =
       readonly problem: string
     }
 
+/** The end of a chain, with the checkpoint that belongs to it. */
+export interface ChainEnd {
+  readonly head: ChainPosition
+  /**
+   * The signed checkpoint of `head`. If the chain contradicts a usable kept checkpoint, or goes on behind it with an
+   * entry that the service did not write, this is the kept checkpoint instead. Is null for every other `problem`.
+   */
+  readonly note: string | null
+  /** Why the service signs no checkpoint of this chain. Is null if the service signs one. */
+  readonly problem: string | null
+}
+
 /** The values with which a verification compares a chain. The caller must read them before it reads the chain. */
 export interface Expected {
   readonly kept: Kept | null

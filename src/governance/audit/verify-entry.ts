@@ -62,6 +62,8 @@ export class ChainChecker {
     const sealed = hash === entry.hash ? this.#readSealed(entry.canonical) : null
     const version = sealed ?? this.#readAny(entry, hash)
     if (typeof version !== 'number') return version
+    if (!this.#checkCode({ seq: this.#seq + 1, hash }, mac))
+      return this.#wrong(entry, 'foreign', 'an entry of this service', codeInWords(mac))
     if (version < this.#policyVersion)
       return this.#wrong(
         entry,
@@ -69,8 +71,6 @@ export class ChainChecker {
         `policy version ${this.#policyVersion} or later`,
         `policy version ${version}`,
       )
-    if (!this.#checkCode({ seq: this.#seq + 1, hash }, mac))
-      return this.#wrong(entry, 'foreign', 'an entry of this service', codeInWords(mac))
     this.#seq += 1
     this.#hash = hash
     this.#policyVersion = version

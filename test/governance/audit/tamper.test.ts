@@ -195,7 +195,7 @@ const forgeries: readonly (readonly [
   [
     'an older policy version',
     (f) => f.edit(12, { metadata: { policy_version: 0 } }, true),
-    { seq: 12, reason: 'link', entries: 11 },
+    { seq: 12, reason: 'foreign', entries: 11 },
   ],
   ['no policy version', (f) => f.edit(12, { metadata: {} }, true), { seq: 12, reason: 'link', entries: 11 }],
   [

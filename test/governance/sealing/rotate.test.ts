@@ -227,7 +227,7 @@ describe('npm run rotate-key', () => {
 
 test('the installation’s key is changed by wrapping the data keys again; then the old one is not needed', async () => {
   const { config } = engine.context
-  const { read } = await world('wrapped')
+  const { read, runId } = await world('wrapped')
   // After this, the process has the newest data key in memory.
   await rotate()
   await read()
