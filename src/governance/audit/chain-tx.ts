@@ -235,8 +235,7 @@ export class ChainTx implements ChainReader {
       )`)
     if (this.#published.length > 0) parts.push(insertWebhookEvents(this.#published))
     void this.send(sql`
-      with ${sql.join(parts)}
-      update chain_head
+      with ${sql.join(parts)} update chain_head
       set seq = ${this.#position.seq}, hash = ${this.#position.hash}, mac = ${this.#entries.at(-1)?.mac},
           policy_version = ${this.#policyVersion},
           stored_bytes = stored_bytes + ${this.#stored}

@@ -1,11 +1,20 @@
 import pg from 'pg'
 import { notFound } from '../errors.ts'
 import type { ChainPosition } from './entry.ts'
-import type { Kept } from './end-problems.ts'
+import type { Expected, Kept } from './end-problems.ts'
 import { entrySigner, keyIdOfMac, type SignEntry } from './entry-macs.ts'
 import { openDataKeys } from '../sealing/keyring.ts'
 import { ChainChecker, type CheckCode, type Mismatch, type StoredHead } from './verify-entry.ts'
-import type { VerifyRequest } from './verify-worker.ts'
+
+export interface VerifyRequest {
+  readonly databaseUrl: string
+  readonly appRole: string
+  readonly organizationId: string
+  /** The installation's keys (DATA_ENCRYPTION_KEY). They open the data keys from which the codes of entries come. */
+  readonly encryptionKeys: readonly Uint8Array[]
+  /** Was read before this request was made. */
+  readonly expected?: Expected
+}
 
 /** The answer of the verify operation. */
 export interface Verification {
