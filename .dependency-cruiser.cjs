@@ -38,7 +38,7 @@ function packages(name, from, allowed, comment) {
 const governanceFolders = {
   sealing: [],
   waking: [],
-  audit: [],
+  audit: ['sealing'],
   access: ['audit'],
   limits: ['audit', 'access'],
   connections: ['sealing', 'audit', 'access', 'limits'],

@@ -10,6 +10,7 @@ import {
   withPostgres,
   type BenchPostgres,
 } from './support/postgres.ts'
+import { benchKey } from './support/macs.ts'
 import { compare, count, machine, median, say } from './support/report.ts'
 
 const callers = 64
@@ -44,6 +45,7 @@ export async function run(): Promise<void> {
       databaseUrl: postgres.appUrl,
       appRole: 'countersign_app',
       organizationId,
+      encryptionKeys: [benchKey],
     })
     if (!valid || entries < appended) throw new Error(`${appended} appends were answered, ${entries} verify`)
     say(`  all ${count(entries)} entries verify, gapless`)

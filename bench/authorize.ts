@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { Verifier } from '../src/governance/audit/verify.ts'
 import { closedLoop, openLoop, type Load, type Measured } from './support/authorize-load.ts'
 import {
+  encryptionKey,
   organizationId,
   prepareOrganization,
   rules,
@@ -46,6 +47,7 @@ export async function run(args: readonly string[] = []): Promise<void> {
       databaseUrl: postgres.appUrl,
       appRole: 'countersign_app',
       organizationId,
+      encryptionKeys: [Buffer.from(encryptionKey, 'base64')],
     })
     if (!verified.valid) throw new Error('the chain does not verify')
     say(`  all ${count(verified.entries)} entries verify, gapless`)

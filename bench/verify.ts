@@ -2,7 +2,9 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import type pg from 'pg'
 import { chainStart, sealEntry, type AuditDraft, type ChainPosition } from '../src/governance/audit/entry.ts'
+import { createPool } from '../src/db/connect.ts'
 import { draft } from './support/append-sides.ts'
+import { benchMacs } from './support/macs.ts'
 import { createOrganization, withClient, withPostgres } from './support/postgres.ts'
 import { compare, count, machine, median, say } from './support/report.ts'
 import type { VerifyMeasurement } from './support/verify-side.ts'
@@ -20,7 +22,7 @@ export async function run(args: readonly string[]): Promise<void> {
     throw new Error(`\`${args[0]}\` is not a number of entries`)
   say(`verify: ${count(entries)} entries; ${machine()}`)
   await withPostgres(async ({ appUrl, adminUrl }) => {
-    const bytes = await withClient(adminUrl, (client) => writeChain(client, entries))
+    const bytes = await withClient(adminUrl, (client) => writeChain(client, adminUrl, entries))
     say(
       `  ${(bytes / entries).toFixed(0)} bytes an entry, streamed over one connection a side, ${rounds} rounds`,
     )
@@ -69,24 +71,33 @@ const shapes: readonly AuditDraft[] = [
  * Writes an audit chain with entries as the service writes them, but in batches of 2,000 entries. Returns the size of
  * the chain in bytes.
  */
-async function writeChain(client: pg.Client, entries: number): Promise<number> {
+async function writeChain(client: pg.Client, url: string, entries: number): Promise<number> {
   await createOrganization(client, organizationId)
+  const pool = createPool({ url, max: 1 })
+  const sign = await benchMacs(pool).signer(organizationId)
+  await pool.end()
   const at = new Date()
   let position: ChainPosition = chainStart
   let bytes = 0
   while (position.seq < entries) {
     const canonical: string[] = []
     const hash: string[] = []
+    const mac: string[] = []
     for (let n = 0; n < 2_000 && position.seq < entries; n += 1) {
       const entry = sealEntry(organizationId, position, 1, at, shapes[position.seq % shapes.length] ?? draft)
       position = { seq: entry.seq, hash: entry.hash }
       bytes += Buffer.byteLength(entry.canonical)
       canonical.push(entry.canonical)
       hash.push(entry.hash)
+      mac.push(sign(position))
     }
-    await client.query('insert into audit_events (canonical, hash) select * from unnest($1::text[], $2::text[])', [canonical, hash]) // prettier-ignore
+    await client.query('insert into audit_events (canonical, hash, mac) select * from unnest($1::text[], $2::text[], $3::text[])', [canonical, hash, mac]) // prettier-ignore
   }
-  await client.query('update chain_head set seq = $1, hash = $2', [position.seq, position.hash])
+  await client.query('update chain_head set seq = $1, hash = $2, mac = $3', [
+    position.seq,
+    position.hash,
+    sign(position),
+  ])
   await client.query('vacuum analyze audit_events')
   return bytes
 }

@@ -1,7 +1,9 @@
 import type pg from 'pg'
 import { createPipeline } from '../../src/db/pipelined.ts'
 import { sealEntry, type AuditDraft, type ChainPosition } from '../../src/governance/audit/entry.ts'
+import type { EntryMacs } from '../../src/governance/audit/entry-macs.ts'
 import { createCombiner, type BatchKind } from '../../src/governance/audit/combiner.ts'
+import { benchMacs } from './macs.ts'
 
 /** The audit entry that each append writes: the decision about one call of a run. */
 export const draft: AuditDraft = {
@@ -41,8 +43,9 @@ const appendEntry: BatchKind<null, null, null> = {
 }
 
 export function appendWith(side: Side, pool: pg.Pool, organizationId: string): Append {
-  if (side === 'per call') return () => lockAppendCommit(pool, organizationId)
-  const combiner = createCombiner({ pipeline: createPipeline(pool), onCommitted: () => {} })
+  const macs = benchMacs(pool)
+  if (side === 'per call') return () => lockAppendCommit(pool, macs, organizationId)
+  const combiner = createCombiner({ pipeline: createPipeline(pool), macs, onCommitted: () => {} })
   return async () => {
     await combiner.join(organizationId, appendEntry, null)
   }
@@ -52,7 +55,8 @@ export function appendWith(side: Side, pool: pg.Pool, organizationId: string): A
  * The simple solution, for comparison. Each call locks the head of the chain, appends and commits. Like the service,
  * this side uses `pg` and prepared statements.
  */
-async function lockAppendCommit(pool: pg.Pool, organizationId: string): Promise<void> {
+async function lockAppendCommit(pool: pg.Pool, macs: EntryMacs, organizationId: string): Promise<void> {
+  const sign = await macs.signer(organizationId)
   const client = await pool.connect()
   try {
     await client.query('begin')
@@ -66,9 +70,9 @@ async function lockAppendCommit(pool: pg.Pool, organizationId: string): Promise<
     const entry = sealEntry(organizationId, head, head.policy_version, head.now, draft)
     await client.query({
       name: 'append',
-      text: `with added as (insert into audit_events (canonical, hash) values ($2, $3))
-             update chain_head set seq = $4, hash = $3 where organization_id = $1`,
-      values: [organizationId, entry.canonical, entry.hash, entry.seq],
+      text: `with added as (insert into audit_events (canonical, hash, mac) values ($2, $3, $5))
+             update chain_head set seq = $4, hash = $3, mac = $5 where organization_id = $1`,
+      values: [organizationId, entry.canonical, entry.hash, entry.seq, sign(entry)],
     })
     await client.query('commit')
   } finally {

@@ -10,7 +10,7 @@ export const organizationId = newId('organization')
 export const rules = 1_000
 const userId = newId('user')
 /** All servers on one database must have the same encryption key. */
-const encryptionKey = randomBytes(32).toString('base64')
+export const encryptionKey = randomBytes(32).toString('base64')
 const profile = process.env['BENCH_PROFILE']
 
 export interface Ports {

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import pg from 'pg'
 import { Verifier } from '../../src/governance/audit/verify.ts'
+import { benchKey } from './macs.ts'
 
 /*
  * Runs one measurement of the verify benchmark in its own process. The arguments are `side url organization entries`.
@@ -45,7 +46,12 @@ async function readAndHash(): Promise<number> {
 }
 
 async function verify(): Promise<number> {
-  const answer = await new Verifier().verify({ databaseUrl: url, appRole: 'countersign_app', organizationId })
+  const answer = await new Verifier().verify({
+    databaseUrl: url,
+    appRole: 'countersign_app',
+    organizationId,
+    encryptionKeys: [benchKey],
+  })
   if (!answer.valid) throw new Error(`the chain does not verify: ${JSON.stringify(answer)}`)
   return answer.entries
 }

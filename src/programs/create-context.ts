@@ -18,7 +18,9 @@ import { createShares } from '../governance/limits/request-shares.ts'
 import { createNotifier } from '../governance/waking/notifier.ts'
 import { createRunCaches } from '../governance/runs/values/run-caches.ts'
 import { measureState } from '../governance/upkeep/state-metrics.ts'
-import { createSealer } from '../governance/sealing/sealer.ts'
+import { createKeyring } from '../governance/sealing/keyring.ts'
+import { sealerOf } from '../governance/sealing/sealer.ts'
+import { createEntryMacs, type EntryMacs } from '../governance/audit/entry-macs.ts'
 import { createSecrets } from '../governance/sealing/secrets.ts'
 import type { Config } from '../shared/config.ts'
 import { createSparseLog } from '../shared/sparse-log.ts'
@@ -69,7 +71,9 @@ export function createContext(
     context.secrets.close()
     await pool.end()
   }
-  const sealer = createSealer({ db, installationKeys: config.encryptionKeys, log })
+  const keyring = createKeyring({ db, installationKeys: config.encryptionKeys, log })
+  const sealer = sealerOf(keyring)
+  const macs = createEntryMacs(keyring)
   const sparseLog = createSparseLog(log)
   const auditAlarms = processAlarms(metrics, log)
   let closed: Promise<void> | undefined
@@ -96,10 +100,11 @@ export function createContext(
     agentSessions: createSessionCache(),
     uploads: createUploads(),
     runCaches: createRunCaches(),
-    combiner: processCombiner(pool, config, () => context),
+    combiner: processCombiner(pool, config, macs, () => context),
     verifier: new Verifier(),
     checkpoints: new Checkpoints({
       db,
+      macs,
       encryptionKeys: config.encryptionKeys,
       folder: config.checkpointFolder,
       log,
@@ -129,8 +134,9 @@ function countLostLines(metrics: Metrics): void {
  * changed. It counts and logs audit entries. It also records failed batches, refused writes, and audit entries that
  * this service did not write.
  */
-function processCombiner(pool: pg.Pool, config: Config, context: () => Context): Combiner {
+function processCombiner(pool: pg.Pool, config: Config, macs: EntryMacs, context: () => Context): Combiner {
   return createCombiner({
+    macs,
     pipeline: createPipeline(pool, { prepare: config.database.prepare }),
     onForeignEntry: (organizationId, seq) => {
       context().auditAlarmAt = performance.now()

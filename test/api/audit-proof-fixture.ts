@@ -72,7 +72,8 @@ export const cut = (entries: number): Promise<unknown> =>
       left,
     ])
     await client.query(
-      `update chain_head set seq = $2, hash = (select hash from audit_events where organization_id = $1 and seq = $2)
+      `update chain_head set (seq, hash, mac) =
+         (select seq, hash, mac from audit_events where organization_id = $1 and seq = $2)
        where organization_id = $1`,
       [organization, left],
     )

@@ -57,7 +57,7 @@ describe('an entry that was added without the service', () => {
     const verified = await server.call(owner, 'GET', `/organizations/${organization}/audit-events/verify`)
     expect(verified.body).toMatchObject({
       valid: false,
-      first_mismatch: { seq: added.seq, id: added.id, reason: 'link' },
+      first_mismatch: { seq: added.seq, id: added.id, reason: 'foreign' },
     })
     const others = server.context.combiner.run(elsewhere.id, 'org.change', async (tx) => tx.append(draft))
     await expect(others).resolves.toBeUndefined()

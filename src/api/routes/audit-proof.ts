@@ -1,6 +1,6 @@
 import type { Response } from 'express'
 import { exportInParts, readEntries } from '../../governance/audit/export.ts'
-import type { ChainEnd } from '../../governance/audit/checkpoints.ts'
+import type { ChainEnd } from '../../governance/audit/end-problems.ts'
 import { DomainError } from '../../governance/errors.ts'
 import { withShare } from '../../governance/limits/request-shares.ts'
 import { streamRoute, type Call } from '../route.ts'
@@ -31,8 +31,9 @@ export const getAuditCheckpoint = streamRoute({
 /** Returns the signed note, and sets the headers of the answer. */
 async function checkpointFor(call: Call, response: Response): Promise<string> {
   const { note, problem } = await endOf(call)
-  if (note === null || problem !== null) throw mismatch(problem)
+  // The key also checks the checkpoints that were kept before a problem.
   showKey(call, response)
+  if (note === null || problem !== null) throw mismatch(problem)
   response.setHeader('Content-Type', 'text/plain; charset=utf-8')
   return note
 }

@@ -34,7 +34,7 @@ export const verification = z
       .strictObject({
         seq: z.int(),
         id: id.nullable(),
-        reason: z.enum(['hash', 'link', 'gap', 'truncated', 'checkpoint']),
+        reason: z.enum(['hash', 'link', 'gap', 'truncated', 'foreign', 'checkpoint']),
         expected: z.string(),
         found: z.string(),
       })

@@ -4,6 +4,8 @@ export interface ChainHeadTable {
   organization_id: string
   seq: Generated<number>
   hash: Generated<string>
+  /** The code of the newest entry (audit/entry-macs.ts). Is null for an empty chain. */
+  mac: string | null
   /** Increases when a rule, label rule or setting is saved. Every audit entry contains this version. */
   policy_version: Generated<number>
   /** The reason why the organization is frozen; null if it is not frozen. */
@@ -49,10 +51,12 @@ export interface CheckpointFoldersTable {
   since: Generated<Date>
 }
 
-/** The application writes only `canonical` and `hash`. PostgreSQL generates the other columns from `canonical`. */
+/** The application writes only `canonical`, `hash` and `mac`. PostgreSQL generates the other columns from `canonical`. */
 export interface AuditEventsTable {
   canonical: string
   hash: string
+  /** The code that shows that the service has written this entry (audit/entry-macs.ts). */
+  mac: string | null
   organization_id: GeneratedAlways<string>
   seq: GeneratedAlways<number>
   event_type: GeneratedAlways<string>

@@ -12,9 +12,12 @@ import type { PipelinedTransaction, Statement } from '../../db/pipelined.ts'
 import type { Database } from '../../db/schema/index.ts'
 import type { NoticeKind } from '../../db/schema/notifications.ts'
 import { sealEntry, type AuditDraft, type ChainPosition, type EntryDraft, type SealedEntry } from './entry.ts'
+import type { SignEntry } from './entry-macs.ts'
 import type { LoadedPolicy } from './policy-cache.ts'
 
 export interface HeadRow extends ChainPosition {
+  /** The code of the newest entry. The transaction builds on no other head (lane-transactions.ts). */
+  readonly mac: string | null
   readonly policy_version: number
   readonly frozen: string | null
   /** The database's clock, read under the lock. Every expiry is compared with it. */
@@ -62,7 +65,8 @@ export class ChainTx implements ChainReader {
   readonly #pipe: PipelinedTransaction
   /** The drafts of the transaction's entries, for the log and the metrics. */
   readonly drafts: EntryDraft[] = []
-  readonly #entries: SealedEntry[] = []
+  readonly #sign: SignEntry
+  readonly #entries: (SealedEntry & { readonly mac: string })[] = []
   /** The chain's newest entry before this transaction. */
   readonly base: ChainPosition
   #position: ChainPosition
@@ -81,8 +85,15 @@ export class ChainTx implements ChainReader {
   readonly #notices = new Map<string, NoticeKind>()
   readonly #published: Insertable<Database['webhook_events']>[] = []
 
-  constructor(pipe: PipelinedTransaction, organizationId: string, head: HeadRow, policy: LoadedPolicy) {
+  constructor(
+    pipe: PipelinedTransaction,
+    organizationId: string,
+    head: HeadRow,
+    policy: LoadedPolicy,
+    sign: SignEntry,
+  ) {
     this.#pipe = pipe
+    this.#sign = sign
     this.trx = pipe.db
     this.organizationId = organizationId
     this.policy = policy
@@ -141,7 +152,7 @@ export class ChainTx implements ChainReader {
     const written = draft as EntryDraft
     const entry = sealEntry(this.organizationId, this.#position, this.#policyVersion, this.now, written)
     this.#position = { seq: entry.seq, hash: entry.hash }
-    this.#entries.push({ canonical: entry.canonical, hash: entry.hash })
+    this.#entries.push({ canonical: entry.canonical, hash: entry.hash, mac: this.#sign(this.#position) })
     this.drafts.push(written)
     this.#stored += Buffer.byteLength(entry.canonical) + entryBytes
   }
@@ -224,9 +235,9 @@ export class ChainTx implements ChainReader {
       )`)
     if (this.#published.length > 0) parts.push(insertWebhookEvents(this.#published))
     void this.send(sql`
-      with ${sql.join(parts)}
-      update chain_head
-      set seq = ${this.#position.seq}, hash = ${this.#position.hash}, policy_version = ${this.#policyVersion},
+      with ${sql.join(parts)} update chain_head
+      set seq = ${this.#position.seq}, hash = ${this.#position.hash}, mac = ${this.#entries.at(-1)?.mac},
+          policy_version = ${this.#policyVersion},
           stored_bytes = stored_bytes + ${this.#stored}
       where organization_id = ${this.organizationId}`)
   }

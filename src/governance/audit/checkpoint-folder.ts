@@ -24,6 +24,21 @@ export class WrongFile extends Error {
   }
 }
 
+/** The files of one chain cannot be read or written. The checkpoints of other chains can be kept. */
+export class ChainFailure extends Error {
+  override readonly name = 'ChainFailure'
+}
+
+/** Makes an error of the disk an error of this chain alone. */
+export const failureOf =
+  (organizationId: string) =>
+  (error: unknown): never => {
+    if (!(error instanceof DomainError)) throw error
+    throw new ChainFailure(`the checkpoint of ${organizationId} was not kept: ${error.message}`)
+  }
+
+export const isOfOneChain = (error: unknown): boolean => error instanceof ChainFailure
+
 /** An error of the disk says nothing about the audit log. */
 const unreadable = (code: string): DomainError =>
   new DomainError(
@@ -41,6 +56,7 @@ const unfinished = '.new'
 const leftMilliseconds = 10 * 60_000
 /** The name of the only file in this folder is the id of the whole folder. */
 const markFolder = 'folder-id'
+const organizationFolder = /^[\w-]{1,100}$/
 const mark = /^[0-9a-f-]{36}$/
 const markText =
   'The name of this file is the id of this folder of checkpoints. Do not remove it: see docs/operations.md.\n'
@@ -82,6 +98,12 @@ export class CheckpointFolder {
     await mkdir(folder, { recursive: true, mode: 0o700 })
     await writeFile(join(folder, made), markText, { flag: 'wx', mode: 0o600, flush: true })
     return (await this.id()) ?? made
+  }
+
+  /** Returns the organizations that have a folder here, in the order of their ids. Throws `unavailable`. */
+  async organizations(): Promise<readonly string[]> {
+    const names = await namesIn(this.#path)
+    return names.filter((name) => organizationFolder.test(name) && name !== markFolder).toSorted()
   }
 
   /** Returns the file with the largest `seq`; null if there is none. Throws WrongFile and `unavailable`. */
@@ -128,7 +150,7 @@ export class CheckpointFolder {
   }
 
   #folderOf(organizationId: string): string {
-    if (!/^[\w-]{1,100}$/.test(organizationId)) throw new Error('the id of an organization is malformed')
+    if (!organizationFolder.test(organizationId)) throw new Error('the id of an organization is malformed')
     return join(this.#path, organizationId)
   }
 }

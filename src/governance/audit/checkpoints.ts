@@ -5,27 +5,28 @@ import type { Log } from '../../shared/log.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { AuditAlarms } from './alarms.ts'
 import { checkpointKeys, type Checkpoint } from './checkpoint.ts'
-import { CheckpointFolder, WrongFile } from './checkpoint-folder.ts'
-import { headProblem, keptProblem, lostOf, lostProblem, type Expected, type Kept } from './end-problems.ts'
+import { ChainFailure, CheckpointFolder, failureOf, isOfOneChain } from './checkpoint-folder.ts'
+import {
+  foreignProblem,
+  goneProblem,
+  headProblem,
+  keptProblem,
+  lostOf,
+  lostProblem,
+  type ChainEnd,
+  type Expected,
+  type Kept,
+} from './end-problems.ts'
 import type { ChainPosition } from './entry.ts'
+import type { EntryMacs } from './entry-macs.ts'
+import { GoneLogs } from './gone-logs.ts'
 import { KeptPlaces } from './kept-places.ts'
 import { KnownHeads } from './known-heads.ts'
-import { WrongNote } from './signed-note.ts'
-
-/** The end of a chain, with the checkpoint that belongs to it. */
-export interface ChainEnd {
-  readonly head: ChainPosition
-  /**
-   * The signed checkpoint of `head`. If the chain contradicts a usable kept checkpoint, this is the kept checkpoint
-   * instead. Is null for every other `problem`.
-   */
-  readonly note: string | null
-  /** Why the service signs no checkpoint of this chain. Is null if the service signs one. */
-  readonly problem: string | null
-}
 
 export interface CheckpointsOptions {
   readonly db: Db
+  /** Checks the codes of entries. A checkpoint never covers an entry that the service did not write. */
+  readonly macs: EntryMacs
   readonly encryptionKeys: readonly [Buffer, ...Buffer[]]
   /** Is null if checkpoints are only logged. */
   readonly folder: string | null
@@ -39,21 +40,6 @@ export interface CheckpointsOptions {
 interface Head extends Checkpoint {
   readonly isWhole?: boolean
 }
-
-/** The files of one chain cannot be read or written. The checkpoints of other chains can be kept. */
-class ChainFailure extends Error {
-  override readonly name = 'ChainFailure'
-}
-
-/** Makes an error of the disk an error of this chain alone. */
-const failureOf =
-  (organizationId: string) =>
-  (error: unknown): never => {
-    if (!(error instanceof DomainError)) throw error
-    throw new ChainFailure(`the checkpoint of ${organizationId} was not kept: ${error.message}`)
-  }
-
-const isOfOneChain = (error: unknown): boolean => error instanceof ChainFailure
 
 /** A process remembers at most this many chains that have grown. A sweep finds the other chains. */
 const mostNoted = 50_000
@@ -76,6 +62,7 @@ export class Checkpoints {
   readonly #keys: ReturnType<typeof checkpointKeys>
   readonly #folder: CheckpointFolder | null
   readonly #places: KeptPlaces | null
+  readonly #gone: GoneLogs | null
   readonly #clock: () => number
   readonly #heads = new KnownHeads()
   #noted = new Map<string, ChainPosition>()
@@ -86,7 +73,8 @@ export class Checkpoints {
     this.#options = options
     this.#keys = checkpointKeys(options.encryptionKeys)
     this.#folder = options.folder === null ? null : new CheckpointFolder(options.folder)
-    this.#places = this.#folder === null ? null : new KeptPlaces(options.db, this.#folder)
+    this.#places = this.#folder === null ? null : new KeptPlaces(options.db, this.#folder, this.#keys)
+    this.#gone = this.#folder === null ? null : new GoneLogs(options.db, this.#folder)
     this.#clock = options.clock ?? (() => performance.now())
   }
 
@@ -117,15 +105,18 @@ export class Checkpoints {
   /**
    * Keeps a checkpoint of each chain that has grown since the last round. If this fails for a chain, the next round
    * tries this chain again. Throws the first error at the end of the round. With `sweep`, also looks at chains in alarm
-   * again, and goes on with a sweep. A sweep finds chains whose newest head no process has noted, for example because
-   * of a crash.
+   * again, goes on with a sweep, and looks for chains that are gone. A sweep finds chains whose newest head no process has
+   * noted, for example because of a crash.
    */
   async keep({ sweep = false }: { readonly sweep?: boolean } = {}): Promise<void> {
     const noted = this.#noted
     this.#noted = new Map()
     const heads = [...noted].map(([organizationId, head]) => ({ organizationId, ...head }))
     const errors = await this.#keepAll(heads)
-    if (sweep && this.#folder !== null) errors.push(...(await this.#lookAgain()), ...(await this.#sweep()))
+    if (sweep && this.#gone !== null) {
+      errors.push(...(await this.#look(this.#options.alarms.wrongEnds(mostLookedAt))))
+      errors.push(...(await this.#sweep()), ...(await this.#look(await this.#gone.next())))
+    }
     if (errors.length === 0) return
     this.#options.log.warn({ failed: errors.length }, 'checkpoints of audit logs were not kept')
     throw errors[0]
@@ -137,22 +128,7 @@ export class Checkpoints {
    * fails, because then the folder says nothing about the chain.
    */
   async kept(organizationId: string): Promise<Kept | null> {
-    let seq = 0
-    try {
-      const first = await this.#folder?.newest(organizationId)
-      const problem = first === null ? await this.#places?.loss(organizationId) : null
-      // Another process may have made the first file after it was looked for.
-      const file = typeof problem === 'string' ? await this.#folder?.newest(organizationId) : first
-      if (file === undefined || file === null) return typeof problem === 'string' ? { seq, problem } : null
-      seq = file.seq
-      const opened = this.#keys.open(organizationId, file.text)
-      if (opened.seq !== seq) throw new WrongNote(`it names ${opened.seq} entries`)
-      return { seq, hash: opened.hash, note: file.text, isCurrent: opened.isCurrent }
-    } catch (error) {
-      if (error instanceof WrongNote) return { seq, problem: error.message }
-      if (error instanceof WrongFile) return { seq: error.seq, problem: error.message }
-      throw error
-    }
+    return (await this.#places?.kept(organizationId)) ?? null
   }
 
   /** Returns what a verification of this chain compares it with. Throws `unavailable` as `kept` does. */
@@ -173,10 +149,13 @@ export class Checkpoints {
     if (row === null) throw notFound('organization', organizationId)
     const head = { seq: row.seq, hash: row.hash }
     const contradicted = keptProblem(kept, row)
-    const problem = contradicted ?? headProblem(row) ?? lostProblem(lostOf(known, row), row)
+    const foreign = headProblem(row) ?? (await this.#foreign(organizationId, row))
+    const problem = contradicted ?? foreign ?? lostProblem(lostOf(known, row), row)
     this.#report(organizationId, problem)
-    // A kept checkpoint that the chain contradicts makes the check of an export fail. Another one could pass.
-    const proof = contradicted !== null && kept !== null && 'note' in kept ? kept.note : null
+    // A kept checkpoint that the chain contradicts, or that has fewer entries, makes the check of an export fail.
+    // Another one could pass.
+    const fails = contradicted !== null || (foreign !== null && kept !== null && kept.seq < row.seq)
+    const proof = fails && kept !== null && 'note' in kept ? kept.note : null
     if (problem !== null) return { head, note: proof, problem }
     this.#heads.contains(organizationId, known, head)
     return { head, note: this.#keys.sign({ organizationId, ...head }), problem }
@@ -226,8 +205,8 @@ export class Checkpoints {
       return this.#places?.remember(organizationId)
     const known = this.#heads.of(organizationId)
     const row = await this.#readEnd(organizationId, kept, known)
-    if (row === null) return
-    const problem = keptProblem(kept, row) ?? headProblem(row)
+    if (row === null) return this.#lookForGone(organizationId, notFound('organization', organizationId))
+    const problem = keptProblem(kept, row) ?? headProblem(row) ?? (await this.#foreign(organizationId, row))
     const lost = lostOf(known, row)
     this.#report(organizationId, problem ?? lostProblem(lost, row))
     if (problem !== null) return
@@ -250,26 +229,47 @@ export class Checkpoints {
     await this.#places?.remember(organizationId)
   }
 
-  /** Checks whether the ends of chains in alarm are right now. Returns the errors. Stops at an outage. */
-  async #lookAgain(): Promise<unknown[]> {
+  /** Checks whether the ends of these chains are right now. Returns the errors. Stops at an outage. */
+  async #look(organizationIds: readonly string[]): Promise<unknown[]> {
     const errors: unknown[] = []
-    for (const organizationId of this.#options.alarms.wrongEnds(mostLookedAt)) {
-      const [looked] = await Promise.allSettled([this.end(organizationId)])
-      if (looked.status === 'fulfilled') continue
-      errors.push(looked.reason)
-      if (!(looked.reason instanceof DomainError)) break
+    for (const organizationId of organizationIds) {
+      try {
+        await this.end(organizationId).catch((error: unknown) => this.#lookForGone(organizationId, error))
+      } catch (error) {
+        errors.push(error)
+        if (!(error instanceof DomainError)) break
+      }
     }
     return errors
   }
 
-  /** Keeps the checkpoints of these chains, and returns the errors. */
-  keepChains(rows: readonly HeadOfChain[]): Promise<unknown[]> {
-    const heads = rows.map(({ organization_id: organizationId, is_whole: isWhole, ...head }) => ({
-      organizationId,
-      isWhole,
-      ...head,
-    }))
+  /** Reports an organization that the database does not know, although it had entries. */
+  async #lookForGone(organizationId: string, error: unknown): Promise<void> {
+    if (!(error instanceof DomainError) || error.code !== 'not_found') throw error
+    const hadEntries = (await this.kept(organizationId)) !== null || this.#heads.of(organizationId).length > 0
+    this.#report(organizationId, hadEntries ? goneProblem : null)
+  }
+
+  /**
+   * Keeps the checkpoints of these chains, and returns the errors. The heads come from the database, so a head without
+   * a valid code gets an alarm, and no checkpoint.
+   */
+  async keepChains(rows: readonly HeadOfChain[]): Promise<unknown[]> {
+    const heads: Head[] = []
+    for (const { organization_id: organizationId, is_whole: isWhole, mac, ...head } of rows)
+      if (!isWhole || (await this.#options.macs.isOurs(organizationId, head, mac)))
+        heads.push({ organizationId, isWhole, ...head })
+      else this.#report(organizationId, foreignProblem(head.seq))
     return this.#keepAll(heads)
+  }
+
+  /**
+   * Returns a sentence if the service did not write the newest entry. The earlier entries are then right too, because
+   * the service appends only to an entry of its own (lane-transactions.ts).
+   */
+  async #foreign(organizationId: string, { seq, hash, last_mac: mac }: EndRow): Promise<string | null> {
+    const isOurs = await this.#options.macs.isOurs(organizationId, { seq, hash }, mac)
+    return isOurs ? null : foreignProblem(seq)
   }
 
   /** Goes on with the sweep over all chains, and reads the next few pages. Returns the errors. */

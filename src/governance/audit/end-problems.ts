@@ -16,6 +16,18 @@ export type Kept =
       readonly problem: string
     }
 
+/** The end of a chain, with the checkpoint that belongs to it. */
+export interface ChainEnd {
+  readonly head: ChainPosition
+  /**
+   * The signed checkpoint of `head`. If the chain contradicts a usable kept checkpoint, or goes on behind it with an
+   * entry that the service did not write, this is the kept checkpoint instead. Is null for every other `problem`.
+   */
+  readonly note: string | null
+  /** Why the service signs no checkpoint of this chain. Is null if the service signs one. */
+  readonly problem: string | null
+}
+
 /** The values with which a verification compares a chain. The caller must read them before it reads the chain. */
 export interface Expected {
   readonly kept: Kept | null
@@ -56,3 +68,10 @@ export const headProblem = (end: EndRow): string | null =>
   end.hash === (end.seq === chainStart.seq ? chainStart.hash : end.last_hash)
     ? null
     : `the head of the chain is not its entry ${end.seq}`
+
+/** Says that the newest entry has no valid code (entry-macs.ts). */
+export const foreignProblem = (seq: number): string => `the service did not write entry ${seq}`
+
+/** Says that a whole audit log is gone. */
+export const goneProblem =
+  'the database has no audit log of this organization any more: bring it back, or move the folder of the organization out of AUDIT_CHECKPOINT_DIR and keep it'

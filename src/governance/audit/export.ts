@@ -3,7 +3,7 @@ import type { Db } from '../../db/schema/index.ts'
 import { JsonParts } from '../../shared/json-parts.ts'
 import { readBounded } from '../bounded-read.ts'
 import { DomainError } from '../errors.ts'
-import type { ChainEnd } from './checkpoints.ts'
+import type { ChainEnd } from './end-problems.ts'
 import { lineOf, type LastLine } from './export-lines.ts'
 import type { StoredEntry } from './verify-entry.ts'
 

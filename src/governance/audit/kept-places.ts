@@ -1,6 +1,9 @@
 import { DomainError } from '../errors.ts'
 import type { Db } from '../../db/schema/index.ts'
-import type { CheckpointFolder } from './checkpoint-folder.ts'
+import type { CheckpointKeys } from './checkpoint.ts'
+import { WrongFile, type CheckpointFolder } from './checkpoint-folder.ts'
+import type { Kept } from './end-problems.ts'
+import { WrongNote } from './signed-note.ts'
 
 /*
  * The database remembers for which organizations a folder has had a checkpoint (docs/decisions/0256). Without this
@@ -18,19 +21,41 @@ const mostKnown = 50_000
 export class KeptPlaces {
   readonly #db: Db
   readonly #folder: CheckpointFolder
+  readonly #keys: CheckpointKeys
   /** The organizations whose row exists. */
   readonly #known = new Set<string>()
 
-  constructor(db: Db, folder: CheckpointFolder) {
+  constructor(db: Db, folder: CheckpointFolder, keys: CheckpointKeys) {
+    this.#keys = keys
     this.#db = db
     this.#folder = folder
+  }
+
+  /** Returns the kept checkpoint of a chain, as `Checkpoints.kept` describes. */
+  async kept(organizationId: string): Promise<Kept | null> {
+    let seq = 0
+    try {
+      const first = await this.#folder.newest(organizationId)
+      const problem = first === null ? await this.#loss(organizationId) : null
+      // Another process may have made the first file after it was looked for.
+      const file = problem === null ? first : await this.#folder.newest(organizationId)
+      if (file === null) return problem === null ? null : { seq, problem }
+      seq = file.seq
+      const opened = this.#keys.open(organizationId, file.text)
+      if (opened.seq !== seq) throw new WrongNote(`it names ${opened.seq} entries`)
+      return { seq, hash: opened.hash, note: file.text, isCurrent: opened.isCurrent }
+    } catch (error) {
+      if (error instanceof WrongNote) return { seq, problem: error.message }
+      if (error instanceof WrongFile) return { seq: error.seq, problem: error.message }
+      throw error
+    }
   }
 
   /**
    * Returns why it is wrong that the folder has no checkpoint of this organization; null if there was none before. A
    * folder without a mark counts as lost for each organization that has had a checkpoint in any folder.
    */
-  async loss(organizationId: string): Promise<string | null> {
+  async #loss(organizationId: string): Promise<string | null> {
     const ids = await this.#folder.ids()
     const row = await this.#db
       .selectFrom('checkpoint_folders')

@@ -7,10 +7,13 @@ import { loadSegment, planningOf, runBatch, type Operation } from './batch.ts'
 import { ChainTx, type ChainReader, type HeadRow } from './chain-tx.ts'
 import { ForeignEntry, TookTooLong, UnknownCommit } from './commit-failures.ts'
 import { faultSwitch } from './commit-points.ts'
+import type { EntryMacs, SignEntry } from './entry-macs.ts'
 import { loadPolicy, type LoadedPolicy } from './policy-cache.ts'
 
 export interface TransactionOptions {
   readonly pipeline: Pipeline
+  /** Makes the codes of new entries, and checks the code of the head. */
+  readonly macs: EntryMacs
   /**
    * Called when another program has appended an entry, but at most once a minute. `seq` is the position of that entry.
    * It is null if the position is unknown.
@@ -90,6 +93,7 @@ export class LaneTransactions {
    * commit-failures.ts.
    */
   async commit(batch: readonly Operation[]): Promise<Committed> {
+    const sign = await this.#options.macs.signer(this.#organizationId)
     const pipe = await this.#options.pipeline.open()
     let sent: Committed | null = null
     let lockedAt = Infinity
@@ -99,7 +103,7 @@ export class LaneTransactions {
       const first = loadSegment(reader, batch, 0)
       const head = await opening
       lockedAt = performance.now()
-      const tx = await this.#open(pipe, head)
+      const tx = await this.#open(pipe, sign, head)
       const results = await runBatch(tx, batch, first)
       tx.flush()
       for (const { point } of batch.slice(0, results.length)) faultSwitch(`${point}:before`)
@@ -110,7 +114,7 @@ export class LaneTransactions {
     } catch (error) {
       await pipe.end('rollback')
       const cause = isAborted(error) ? (pipe.failure ?? error) : error
-      if (violates(cause, 'audit_events_pkey')) throw this.#alarm(cause)
+      if (violates(cause, 'audit_events_pkey')) throw this.#alarm(seqOf(cause), cause)
       const tookTooLong =
         isConnectionError(cause) && performance.now() - lockedAt >= this.#transactionMilliseconds
       if (sent === null || !(await this.#settled(sent.tx, cause)))
@@ -121,15 +125,14 @@ export class LaneTransactions {
   }
 
   /**
-   * Reports the foreign entry that already has the next position. Combiners append entries only under the lock, and
-   * this lane had the lock. So no combiner has written that entry.
+   * Reports a foreign entry: it already has the next position, or it is the head and has no valid code. Combiners append
+   * entries only under the lock, and this lane had the lock. So no combiner has written that entry.
    */
-  #alarm(cause: unknown): ForeignEntry {
-    const seq = /, (\d+)\) already exists/.exec((cause as { detail?: string }).detail ?? '')?.[1]
+  #alarm(seq: number | null, cause?: unknown): ForeignEntry {
     const now = performance.now()
     if (now - this.#alarmedAt >= alarmEveryMilliseconds) {
       this.#alarmedAt = now
-      this.#options.onForeignEntry?.(this.#organizationId, seq === undefined ? null : Number(seq))
+      this.#options.onForeignEntry?.(this.#organizationId, seq)
     }
     return new ForeignEntry('', { cause })
   }
@@ -144,11 +147,13 @@ export class LaneTransactions {
     )
   }
 
-  async #open(pipe: PipelinedTransaction, [head]: readonly HeadRow[]): Promise<ChainTx> {
+  async #open(pipe: PipelinedTransaction, sign: SignEntry, [head]: readonly HeadRow[]): Promise<ChainTx> {
     if (head === undefined) throw notFound('organization', this.#organizationId)
+    // So each entry of the service follows an entry of the service, and the code of the head speaks for the whole log.
+    if (!(await this.#options.macs.isOurs(this.#organizationId, head, head.mac))) throw this.#alarm(head.seq)
     const policy =
       this.policyOf(head) ?? this.keep(await loadPolicy(pipe.db, this.#organizationId, head, this.#policy))
-    return new ChainTx(pipe, this.#organizationId, head, policy)
+    return new ChainTx(pipe, this.#organizationId, head, policy, sign)
   }
 
   /**
@@ -181,4 +186,10 @@ export class LaneTransactions {
       await pipe.end('rollback')
     }
   }
+}
+
+/** Returns the position that a violation of the primary key names. */
+function seqOf(cause: unknown): number | null {
+  const seq = /, (\d+)\) already exists/.exec((cause as { detail?: string }).detail ?? '')?.[1]
+  return seq === undefined ? null : Number(seq)
 }

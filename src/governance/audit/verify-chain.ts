@@ -2,7 +2,19 @@ import pg from 'pg'
 import { notFound } from '../errors.ts'
 import type { ChainPosition } from './entry.ts'
 import type { Expected, Kept } from './end-problems.ts'
-import { ChainChecker, type Mismatch, type StoredHead } from './verify-entry.ts'
+import { entrySigner, keyIdOfMac, type SignEntry } from './entry-macs.ts'
+import { openDataKeys } from '../sealing/keyring.ts'
+import { ChainChecker, type CheckCode, type Mismatch, type StoredHead } from './verify-entry.ts'
+
+export interface VerifyRequest {
+  readonly databaseUrl: string
+  readonly appRole: string
+  readonly organizationId: string
+  /** The installation's keys (DATA_ENCRYPTION_KEY). They open the data keys from which the codes of entries come. */
+  readonly encryptionKeys: readonly Uint8Array[]
+  /** Was read before this request was made. */
+  readonly expected?: Expected
+}
 
 /** The answer of the verify operation. */
 export interface Verification {
@@ -20,20 +32,24 @@ export interface Verification {
 }
 
 /**
- * Verifies an organization's chain over this connection. Also compares the chain with `expected`, which was
- * read before this call. Reads from one snapshot, so it does not see entries that are
+ * Verifies an organization's chain over this connection. Also checks the code of each entry, and compares the chain
+ * with `expected`, which was read before this call. Reads from one snapshot, so it does not see entries that are
  * appended later. Uses constant memory. Throws `not_found` for an unknown organization. The caller must close the
  * connection afterwards, because the transaction stays open. After a mismatch, the query is also still running.
  */
 export async function verifyOver(
   client: pg.ClientBase,
-  organizationId: string,
-  { kept, known }: Expected = { kept: null, known: [] },
+  {
+    organizationId,
+    encryptionKeys,
+    expected,
+  }: Pick<VerifyRequest, 'organizationId' | 'encryptionKeys' | 'expected'>,
 ): Promise<Verification> {
+  const { kept, known } = expected ?? { kept: null, known: [] }
   const started = performance.now()
   await client.query('begin isolation level repeatable read read only')
   const head = await readHead(client, organizationId)
-  const checker = new ChainChecker(organizationId)
+  const checker = new ChainChecker(organizationId, await codesOf(client, organizationId, encryptionKeys))
   const wrong = (await firstMismatch(client, organizationId, checker)) ?? checker.end(head)
   const beside =
     wrong === null
@@ -109,7 +125,7 @@ async function entryDiffers(
   return entry?.hash === hash ? null : differs(seq, entry?.id ?? null, hash, entry?.hash ?? 'no entry')
 }
 
-type StoredRow = readonly [canonical: string, hash: string]
+type StoredRow = readonly [canonical: string, hash: string, mac: string | null]
 
 async function firstMismatch(
   client: pg.ClientBase,
@@ -122,7 +138,7 @@ async function firstMismatch(
     let mismatch: Mismatch | null = null
     stored.on('row', (row: StoredRow) => {
       if (mismatch !== null) return
-      mismatch = checker.next({ canonical: row[0], hash: row[1] })
+      mismatch = checker.next({ canonical: row[0], hash: row[1] }, row[2])
       if (mismatch !== null) resolve(mismatch)
     })
     stored.on('end', () => resolve(mismatch))
@@ -144,18 +160,39 @@ async function readInOrder(client: pg.ClientBase): Promise<void> {
 function streamEntries(organizationId: string): pg.Query {
   const config: pg.QueryArrayConfig = {
     rowMode: 'array',
-    text: 'select canonical, hash from audit_events where organization_id = $1 order by seq',
+    text: 'select canonical, hash, mac from audit_events where organization_id = $1 order by seq',
     values: [organizationId],
   }
   return new pg.Query(config)
 }
 
-async function readHead(client: pg.ClientBase, organizationId: string): Promise<StoredHead> {
-  const { rows } = await client.query<{ seq: string; hash: string; policy_version: string }>(
-    'select seq, hash, policy_version from chain_head where organization_id = $1',
-    [organizationId],
+/** Returns the check of the codes of this organization's entries. Reads the data keys from the same snapshot. */
+async function codesOf(
+  client: pg.ClientBase,
+  organizationId: string,
+  encryptionKeys: VerifyRequest['encryptionKeys'],
+): Promise<CheckCode> {
+  const { rows } = await client.query<{ id: string; wrapped: Buffer }>('select id, wrapped from data_keys')
+  const keys = openDataKeys(encryptionKeys, rows)
+  const signers = new Map<string | null, SignEntry>(
+    keys.map((key) => [key.id, entrySigner(key, organizationId)]),
   )
+  return (entry, mac) => mac !== null && signers.get(keyIdOfMac(mac))?.(entry) === mac
+}
+
+async function readHead(client: pg.ClientBase, organizationId: string): Promise<StoredHead> {
+  const { rows } = await client.query<{
+    seq: string
+    hash: string
+    mac: string | null
+    policy_version: string
+  }>('select seq, hash, mac, policy_version from chain_head where organization_id = $1', [organizationId])
   const head = rows[0]
   if (head === undefined) throw notFound('organization', organizationId)
-  return { seq: Number(head.seq), hash: head.hash, policy_version: Number(head.policy_version) }
+  return {
+    seq: Number(head.seq),
+    hash: head.hash,
+    mac: head.mac,
+    policy_version: Number(head.policy_version),
+  }
 }

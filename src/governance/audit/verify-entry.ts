@@ -1,12 +1,12 @@
 import { hash as digest } from 'node:crypto'
-import { chainStart } from './entry.ts'
+import { chainStart, type ChainPosition } from './entry.ts'
 
 /** The first position at which a chain fails verification, and the reason. */
 export interface Mismatch {
   readonly seq: number
   /** Is null if no entry exists at that position, or if the entry has no readable id. */
   readonly id: string | null
-  readonly reason: 'hash' | 'link' | 'gap' | 'truncated' | 'checkpoint'
+  readonly reason: 'hash' | 'link' | 'gap' | 'truncated' | 'foreign' | 'checkpoint'
   readonly expected: string
   readonly found: string
 }
@@ -19,16 +19,22 @@ export interface StoredEntry {
 export interface StoredHead {
   readonly seq: number
   readonly hash: string
+  readonly mac: string | null
   readonly policy_version: number
 }
 
+/** Whether a code is the one that the service has made for this entry (entry-macs.ts). */
+export type CheckCode = (entry: ChainPosition, mac: string | null) => boolean
+
 /**
  * Checks one organization's chain from its first entry. Pass the stored entries to `next` in order of `seq`, then pass
- * the head to `end`. The first result that is not null ends the check. No content of an entry makes the checker throw.
+ * the head to `end`. The first result that is not null ends the check. Without
+ * `checkCode`, the codes of the entries are not checked, because an export has none. No content of an entry makes the checker throw.
  */
 export class ChainChecker {
   readonly #organizationId: string
   readonly #ownerText: string
+  readonly #checkCode: CheckCode
   #seq = chainStart.seq
   #hash = chainStart.hash
   #policyVersion = 0
@@ -39,7 +45,8 @@ export class ChainChecker {
   #policy = -1
   #owner = -1
 
-  constructor(organizationId: string) {
+  constructor(organizationId: string, checkCode: CheckCode = () => true) {
+    this.#checkCode = checkCode
     this.#organizationId = organizationId
     this.#ownerText = `,"organization_id":${JSON.stringify(organizationId)},"prev_hash":"`
   }
@@ -50,11 +57,13 @@ export class ChainChecker {
   }
 
   /** Checks the next stored entry. Returns null if it correctly follows the previous entry. */
-  next(entry: StoredEntry): Mismatch | null {
+  next(entry: StoredEntry, mac: string | null = null): Mismatch | null {
     const hash = digest('sha256', entry.canonical, 'hex')
     const sealed = hash === entry.hash ? this.#readSealed(entry.canonical) : null
     const version = sealed ?? this.#readAny(entry, hash)
     if (typeof version !== 'number') return version
+    if (!this.#checkCode({ seq: this.#seq + 1, hash }, mac))
+      return this.#wrong(entry, 'foreign', 'an entry of this service', codeInWords(mac))
     if (version < this.#policyVersion)
       return this.#wrong(
         entry,
@@ -86,6 +95,8 @@ export class ChainChecker {
     }
     if (seq > head.seq) return differs(`the head at ${seq}`, `the head at ${head.seq}`)
     if (this.#hash !== head.hash) return differs(head.hash, this.#hash)
+    if (seq > 0 && !this.#checkCode({ seq, hash: head.hash }, head.mac))
+      return { ...differs('a head of this service', codeInWords(head.mac)), reason: 'foreign' }
     if (head.policy_version >= this.#policyVersion) return null
     return differs(
       `policy version ${head.policy_version} or earlier`,
@@ -144,10 +155,12 @@ export class ChainChecker {
     return this.#wrong(entry, 'link', 'a policy version', brief(version))
   }
 
-  #wrong(entry: StoredEntry, reason: 'hash' | 'link', expected: string, found: string): Mismatch {
+  #wrong(entry: StoredEntry, reason: 'hash' | 'link' | 'foreign', expected: string, found: string): Mismatch {
     return { seq: this.#seq + 1, id: idOf(parse(entry.canonical)), reason, expected, found }
   }
 }
+
+const codeInWords = (mac: string | null): string => (mac === null ? 'no code' : 'a wrong code')
 
 const metadataText = ',"metadata":{'
 const policyText = '"policy_version":'

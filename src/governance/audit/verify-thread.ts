@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads'
 import { DomainError } from '../errors.ts'
-import type { Verification } from './verify-chain.ts'
-import type { VerifyAnswer, VerifyRequest } from './verify-worker.ts'
+import type { Verification, VerifyRequest } from './verify-chain.ts'
+import type { VerifyAnswer } from './verify-worker.ts'
 
 /**
  * Node runs TypeScript from `src` and JavaScript from `dist`. So the thread's file has the same extension as this file.

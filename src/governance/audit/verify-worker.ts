@@ -3,21 +3,12 @@ import { parentPort } from 'node:worker_threads'
 import pg from 'pg'
 import { isConnectionError } from '../../db/errors.ts'
 import { DomainError } from '../errors.ts'
-import type { Expected } from './end-problems.ts'
-import { verifyOver, type Verification } from './verify-chain.ts'
+import { verifyOver, type Verification, type VerifyRequest } from './verify-chain.ts'
 
 /*
  * This file runs in a worker thread. The thread verifies one chain after another. For each chain, it opens a database
  * connection and posts one answer.
  */
-
-export interface VerifyRequest {
-  readonly databaseUrl: string
-  readonly appRole: string
-  readonly organizationId: string
-  /** Was read before this request was made. */
-  readonly expected?: Expected
-}
 
 /**
  * Errors lose their class between threads, so a domain error is sent as its code. `code` is null for any other error.
@@ -35,7 +26,7 @@ async function answer(request: VerifyRequest): Promise<VerifyAnswer> {
   client.on('error', () => undefined) // the query in flight fails with the same error
   try {
     await client.connect()
-    return { result: await verifyOver(client, request.organizationId, request.expected) }
+    return { result: await verifyOver(client, request) }
   } catch (error) {
     if (error instanceof DomainError) return { code: error.code, message: error.message }
     if (isConnectionError(error))

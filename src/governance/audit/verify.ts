@@ -1,6 +1,5 @@
-import type { Verification } from './verify-chain.ts'
+import type { Verification, VerifyRequest } from './verify-chain.ts'
 import { VerifyThread } from './verify-thread.ts'
-import type { VerifyRequest } from './verify-worker.ts'
 
 export type { Verification } from './verify-chain.ts'
 

@@ -21,7 +21,7 @@ export interface SealedColumn {
   readonly column: string
   /** The type of the column: `bytes` for `bytea`, `base64` for text. */
   readonly stored: 'bytes' | 'base64'
-  /** The column in which an older version stored the same values unencrypted. */
+  /** The column for the same values without encryption. A value there is refused (`openKept`). */
   readonly plain?: string
   /** The columns that `place` reads in addition to the columns in `key`. */
   readonly also?: readonly string[]

@@ -147,7 +147,7 @@ export function wrap(installationKey: Buffer, place: string, plain: Buffer): Buf
 }
 
 /** Opens sealed bytes in version 1 of the format. Throws UnsealError. */
-export function unwrap(installationKey: Buffer, place: string, sealed: Buffer): Buffer {
+export function unwrap(installationKey: Uint8Array, place: string, sealed: Buffer): Buffer {
   if (keyIdOf(sealed) !== null) throw new UnsealError('sealed data names a data key')
   return decrypt(installationKey, 1, Buffer.from(place), sealed)
 }
@@ -169,7 +169,7 @@ function encrypt(key: Buffer, header: Buffer, authenticated: Buffer, plain: Buff
 }
 
 function decipherFor(
-  key: Buffer,
+  key: Uint8Array,
   headerBytes: number,
   authenticated: Buffer,
   sealed: Buffer,
@@ -184,7 +184,7 @@ function decipherFor(
   return { decipher, body: sealed.subarray(bodyAt) }
 }
 
-function decrypt(key: Buffer, headerBytes: number, authenticated: Buffer, sealed: Buffer): Buffer {
+function decrypt(key: Uint8Array, headerBytes: number, authenticated: Buffer, sealed: Buffer): Buffer {
   const { decipher, body } = decipherFor(key, headerBytes, authenticated, sealed)
   return authentic(decipher, decipher.update(body))
 }

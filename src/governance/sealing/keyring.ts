@@ -26,6 +26,22 @@ export const leaseMilliseconds = 10_000
  */
 const refreshMilliseconds = 3_000
 
+/** Opens these rows of `data_keys`. Leaves out the keys that no installation key opens. */
+export function openDataKeys(
+  installationKeys: readonly Uint8Array[],
+  rows: readonly { readonly id: string; readonly wrapped: Buffer }[],
+): DataKey[] {
+  return rows.flatMap((row) => {
+    try {
+      const key = dataKeyOf(unwrapAny(installationKeys, placeOf(row.id), row.wrapped))
+      return key.id === row.id ? [key] : []
+    } catch (error) {
+      if (error instanceof UnsealError) return []
+      throw error
+    }
+  })
+}
+
 export interface KeyringOptions {
   readonly db: Db
   /** The installation's key is first. Older keys follow, because data keys may still be wrapped with an older key. */
@@ -78,7 +94,7 @@ export function isWrappedWith(
 }
 
 /** Opens the bytes with the first installation key that fits. Throws UnsealError if no key fits. */
-function unwrapAny(keys: readonly Buffer[], place: string, sealed: Buffer): Buffer {
+function unwrapAny(keys: readonly Uint8Array[], place: string, sealed: Buffer): Buffer {
   let problem: unknown
   for (const key of keys) {
     try {

@@ -1,6 +1,5 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
-import { sha256 } from '../../shared/canonical-json.ts'
 import type { Row, SealedColumn } from './columns.ts'
 import { fingerprintBytes, headerOf, sealWith, UnsealError, type DataKey } from './format.ts'
 import { openKept, type Sealer } from './sealer.ts'
@@ -24,12 +23,13 @@ export interface Resealed {
    * pass reads these values again.
    */
   readonly left: number
-  /** The rows with values that no known key opens, e.g. `runs.inputs_sealed of <run id>`. */
+  /** The rows with values that no known key opens, or that are not sealed, e.g. `runs.inputs_sealed of <run id>`. */
   readonly unreadable: readonly string[]
 }
 
 /**
- * Seals the values of one column again with `key`, if they are unencrypted or sealed with another key. Skips locked
+ * Seals the values of one column again with `key`, if they are sealed with another key. A value that is not sealed counts
+ * as unreadable. Skips locked
  * rows instead of waiting for them. Replaces a value only if nobody has changed the value since it was read. So no
  * concurrent change is lost.
  */
@@ -74,10 +74,7 @@ interface Value extends Row {
 
 interface Change {
   readonly row: Row
-  /**
-   * Identifies the value that was read. Contains the first bytes of a sealed value, or the SHA-256 of an unencrypted
-   * value.
-   */
+  /** Identifies the value that was read. Contains the first bytes of the sealed value. */
   readonly was: Buffer
   readonly becomes: Buffer
 }
@@ -106,10 +103,7 @@ async function sealAgain(
   const place = column.place(row)
   try {
     const text = (await openKept(sealer, place, row)) ?? ''
-    const was =
-      row.sealed === null
-        ? Buffer.from(sha256(row.plain ?? ''), 'hex')
-        : row.sealed.subarray(0, fingerprintBytes)
+    const was = row.sealed?.subarray(0, fingerprintBytes) ?? Buffer.alloc(0)
     return { row, was, becomes: sealWith(key, place, text) }
   } catch (error) {
     if (error instanceof UnsealError) return null
@@ -174,10 +168,9 @@ function statementsOf(db: Db, column: SealedColumn, key: DataKey) {
           join unnest(${keysOf(changes.map(({ row }) => row))}, ${changes.map(({ was }) => was)}::bytea[],
                       ${changes.map((each) => each.becomes)}::bytea[])
             as w(${sql.raw(keyNames.join(', '))}, was, becomes) on ${sameKey}
-        where coalesce(${head(fingerprintBytes)}, sha256(convert_to(${plain}, 'UTF8'))) = w.was for no key update of t skip locked`
+        where ${head(fingerprintBytes)} = w.was for no key update of t skip locked`
       const { numAffectedRows } = await sql`
         update ${table} as t set ${sql.ref(column.column)} = ${isBase64 ? sql`translate(${becomes}, E'\n', '')` : becomes}
-          ${column.plain === undefined ? sql`` : sql`, ${sql.ref(column.plain)} = null`}
         from (${unchanged}) as w where ${sameKey}`.execute(db)
       return Number(numAffectedRows ?? 0)
     },

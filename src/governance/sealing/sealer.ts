@@ -1,4 +1,5 @@
 import {
+  UnsealError,
   keyIdOf,
   openInSlices,
   openWith,
@@ -7,7 +8,7 @@ import {
   sliceBytes,
   type SealedText,
 } from './format.ts'
-import { createKeyring, type Keyring, type KeyringOptions } from './keyring.ts'
+import type { Keyring } from './keyring.ts'
 
 /** Seals one text for one place (places.ts). */
 export type Seal = (place: string, plain: string) => Buffer
@@ -31,10 +32,6 @@ export interface Sealer {
   open(place: string, sealed: Buffer): Promise<string>
   /** Throws WrongKey if this process cannot open values that other processes have sealed. */
   check(): Promise<void>
-}
-
-export function createSealer(options: KeyringOptions): Sealer {
-  return sealerOf(createKeyring(options))
 }
 
 export function sealerOf(keyring: Keyring): Sealer {
@@ -68,15 +65,16 @@ export async function sealText(sealer: Sealer, place: string, plain: string): Pr
 }
 
 /**
- * A value in a row, either sealed or unencrypted (`plain`). Only older versions of the service stored values
- * unencrypted. Both fields are null if there is no value.
+ * A value in a row. Both fields are null if there is no value. The service never writes `plain`, so a value there comes
+ * from somebody who can write to the database.
  */
 export interface Kept {
   readonly sealed: Buffer | null
   readonly plain: string | null
 }
 
-/** Returns the text of an optional value, or null if there is no value. Throws UnsealError. */
+/** Returns the text of an optional value, or null if there is no value. Throws UnsealError, also for a plain value. */
 export async function openKept(sealer: Sealer, place: string, kept: Kept): Promise<string | null> {
-  return kept.sealed === null ? kept.plain : sealer.open(place, kept.sealed)
+  if (kept.plain !== null) throw new UnsealError('a value is not sealed, so the service has not written it')
+  return kept.sealed === null ? null : sealer.open(place, kept.sealed)
 }

@@ -1,4 +1,5 @@
 import pg from 'pg'
+import type { Db } from '../../../src/db/schema/index.ts'
 import { createDatabase, createPool } from '../../../src/db/connect.ts'
 import { createPipeline } from '../../../src/db/pipelined.ts'
 import type { AuditDraft, EntryDraft } from '../../../src/governance/audit/entry.ts'
@@ -8,6 +9,9 @@ import {
   type BatchKind,
   type CombinerOptions,
 } from '../../../src/governance/audit/combiner.ts'
+import { createEntryMacs } from '../../../src/governance/audit/entry-macs.ts'
+import { createKeyring } from '../../../src/governance/sealing/keyring.ts'
+import { createLog } from '../../../src/shared/log.ts'
 import { Verifier, type Verification } from '../../../src/governance/audit/verify.ts'
 
 export const organizationId = 'org_01J00000000000000000000000'
@@ -62,11 +66,20 @@ export function createOrganization(url: string, id = organizationId): Promise<un
   })
 }
 
+/** The encryption key of all processes, also of those that a test starts. */
+export const key = Buffer.alloc(32, 7)
+const log = createLog({ level: 'silent', process: 'test', processId: 'test', folder: null })
+
+/** Makes and checks the codes of entries, as a process does. */
+export const macsOf = (db: Db, installationKey = key) =>
+  createEntryMacs(createKeyring({ db, installationKeys: [installationKey], log }))
+
 /** A combiner with its own pool, as each process has one. */
 export function openCombiner(url: string, options: Partial<CombinerOptions> = {}) {
   const pool = createPool({ url, max: 5 })
   const db = createDatabase(pool)
-  const combiner = createCombiner({ pipeline: createPipeline(pool), onCommitted: () => {}, ...options })
+  const macs = macsOf(db)
+  const combiner = createCombiner({ pipeline: createPipeline(pool), macs, onCommitted: () => {}, ...options })
   return { combiner, db, close: () => pool.end() }
 }
 
@@ -106,5 +119,10 @@ export function storedRows(url: string, organization = organizationId): Promise<
 export const verifier = new Verifier()
 
 export function verify(url: string, organization = organizationId): Promise<Verification> {
-  return verifier.verify({ databaseUrl: url, appRole: 'countersign_app', organizationId: organization })
+  return verifier.verify({
+    databaseUrl: url,
+    appRole: 'countersign_app',
+    organizationId: organization,
+    encryptionKeys: [key],
+  })
 }

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,6 +10,8 @@ import { createTestDatabase, type TestDatabase } from '../../support/stack.ts'
 import {
   appendMarked,
   createOrganization,
+  key,
+  macsOf,
   openCombiner,
   organizationId,
   query,
@@ -39,8 +40,7 @@ export function eachWithFolder(): void {
 /** The folder with the checkpoints of all organizations. */
 export const wholeFolder = (): string => folder
 
-/** The encryption key of the processes. */
-export const key = randomBytes(32)
+export { key } from './chain-fixture.ts'
 const log = createLog({ level: 'silent', process: 'test', processId: 'test', folder: null })
 
 /** A process that appends entries and keeps checkpoints. */
@@ -51,6 +51,7 @@ export function startProcess(options: Partial<CheckpointsOptions> = {}) {
   const db = createDatabase(pool)
   const checkpoints = new Checkpoints({
     db,
+    macs: macsOf(db),
     encryptionKeys: [key],
     folder,
     log,
@@ -78,6 +79,7 @@ export async function verifyWith(checkpoints: Checkpoints) {
     databaseUrl: database.appUrl,
     appRole: 'countersign_app',
     organizationId,
+    encryptionKeys: [key],
     expected,
   })
 }
@@ -89,7 +91,8 @@ export function cut(seq: number): Promise<unknown> {
     const chain = [organizationId, seq]
     await client.query('delete from audit_events where organization_id = $1 and seq > $2', chain)
     await client.query(
-      `update chain_head set seq = $2, hash = (select hash from audit_events where organization_id = $1 and seq = $2)
+      `update chain_head set (seq, hash, mac) =
+         (select seq, hash, mac from audit_events where organization_id = $1 and seq = $2)
        where organization_id = $1`,
       chain,
     )

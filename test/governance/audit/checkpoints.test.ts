@@ -252,13 +252,13 @@ test('a chain that is rewritten as a whole has another entry than its checkpoint
   })
   expect(await verifyWith(checkpoints)).toMatchObject({
     valid: false,
-    entries: 2,
-    first_mismatch: { seq: 3, reason: 'checkpoint' },
+    entries: 0,
+    first_mismatch: { seq: 1, reason: 'foreign' },
   })
   const other = startProcess()
-  await other.append(1)
-  await other.checkpoints.keep()
-  expect(other.conflicts).toEqual(['entry 3 is not the entry of the kept checkpoint'])
+  await expect(other.append(1)).rejects.toMatchObject({ code: 'unavailable' })
+  await other.checkpoints.keep({ sweep: true })
+  expect(other.conflicts).toEqual(['the service did not write entry 3'])
 })
 
 test('no checkpoint is signed of a head that is not the last entry', async () => {

@@ -130,12 +130,12 @@ const forgeries: readonly (readonly [
   [
     'an edited entry with its hash',
     (f) => f.edit(5, { status: 'no' }, true),
-    { seq: 6, reason: 'link', entries: 5 },
+    { seq: 5, reason: 'foreign', entries: 4 },
   ],
   [
     'the last entry edited with its hash',
     (f) => f.edit(12, { status: 'no' }, true),
-    { seq: 12, reason: 'link', entries: 12 },
+    { seq: 12, reason: 'foreign', entries: 11 },
   ],
   [
     'a deletion in the middle',
@@ -195,7 +195,7 @@ const forgeries: readonly (readonly [
   [
     'an older policy version',
     (f) => f.edit(12, { metadata: { policy_version: 0 } }, true),
-    { seq: 12, reason: 'link', entries: 11 },
+    { seq: 12, reason: 'foreign', entries: 11 },
   ],
   ['no policy version', (f) => f.edit(12, { metadata: {} }, true), { seq: 12, reason: 'link', entries: 11 }],
   [
@@ -219,7 +219,7 @@ const forgeries: readonly (readonly [
         sha256(canonical),
       ])
     },
-    { seq: 13, reason: 'link', entries: 13 },
+    { seq: 13, reason: 'foreign', entries: 12 },
   ],
   [
     'text that is no JSON, in columns that are no longer generated',

@@ -86,6 +86,7 @@ function check(
   return checker.end({
     seq: entries.length,
     hash: head?.hash ?? chainStart.hash,
+    mac: null,
     policy_version: policyVersion,
   })
 }

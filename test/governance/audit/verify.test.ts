@@ -11,12 +11,14 @@ import { createTestDatabase, type TestDatabase } from '../../support/stack.ts'
 import {
   appendEntries,
   createOrganization,
+  key,
   organizationId,
   query,
   verifier,
   verify,
 } from './chain-fixture.ts'
 
+const encryptionKeys = [key]
 let database: TestDatabase
 
 beforeEach(async () => {
@@ -76,7 +78,10 @@ test('entries appended meanwhile are ignored until the next verification', async
     if (args[0] instanceof pg.Query) await appendEntries(database.appUrl, 10)
     return original(...args)
   }) as unknown as typeof client.query
-  expect(await verifyOver(client, organizationId)).toMatchObject({ valid: true, entries: 10 })
+  expect(await verifyOver(client, { organizationId, encryptionKeys })).toMatchObject({
+    valid: true,
+    entries: 10,
+  })
   await client.end()
   expect(await verify(database.appUrl)).toMatchObject({ valid: true, entries: 20 })
 })
@@ -105,7 +110,12 @@ describe('verification fails', () => {
     const folder = mkdtempSync(join(tmpdir(), 'countersign-worker-'))
     const file = join(folder, 'worker.mjs')
     writeFileSync(file, code)
-    const request = { databaseUrl: database.appUrl, appRole: 'countersign_app', organizationId }
+    const request = {
+      databaseUrl: database.appUrl,
+      appRole: 'countersign_app',
+      organizationId,
+      encryptionKeys,
+    }
     await expect(new VerifyThread(pathToFileURL(file)).verify(request)).rejects.toThrow(message)
     rmSync(folder, { recursive: true })
   })
@@ -113,7 +123,7 @@ describe('verification fails', () => {
 
 test('a thread is kept for the next verification, and ends when it has nothing to do', async () => {
   await appendEntries(database.appUrl, 3)
-  const request = { databaseUrl: database.appUrl, appRole: 'countersign_app', organizationId }
+  const request = { databaseUrl: database.appUrl, appRole: 'countersign_app', organizationId, encryptionKeys }
   const thread = new VerifyThread(undefined, 100)
   const missing = { ...request, organizationId: 'org_01J00000000000000000000009' }
   await expect(thread.verify(missing)).rejects.toMatchObject({ code: 'not_found' })
@@ -155,7 +165,7 @@ test('a chain rests after its verification while other organizations are served,
   await appendEntries(database.appUrl, 1, other)
   const contended = (chain: string): Promise<unknown> =>
     verifier.verify(
-      { databaseUrl: database.appUrl, appRole: 'countersign_app', organizationId: chain },
+      { databaseUrl: database.appUrl, appRole: 'countersign_app', organizationId: chain, encryptionKeys },
       () => true,
     )
   const ended: string[] = []

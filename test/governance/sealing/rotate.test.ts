@@ -91,23 +91,18 @@ async function named(): Promise<Record<string, number>> {
   return counts
 }
 
-/**
- * Rewrites rows to unsealed values, as older versions stored them. The parameters of calls in this file are sealed with
- * version 1 already.
- */
-async function asOlderVersionsLeft(name: string, runId: string): Promise<void> {
+/** Replaces sealed values by plain ones, as a superuser can. */
+async function unsealed(name: string, runId: string): Promise<void> {
   await asAdmin(engine.adminUrl, async (client) => {
-    await client.query(`update memory set value = '{"of":"${name}"}', value_sealed = null where key = $1`, [
+    await client.query(`update memory set value = '{"of":"forged"}', value_sealed = null where key = $1`, [
       name,
     ])
-    await client.query(`update runs set inputs = $2, inputs_sealed = null where id = $1`, [
-      runId,
-      JSON.stringify(inputs),
-    ])
-    await client.query(`update runs set result = '{"was":{"ok":true}}', result_sealed = null where id = $1`, [
-      runId,
-    ])
-    await client.query(`update effects set output = '{"ok":true}', output_sealed = null where run_id = $1`, [
+    for (const column of ['inputs', 'result'])
+      await client.query(
+        `update runs set ${column} = '{"who":"forged"}', ${column}_sealed = null where id = $1`,
+        [runId],
+      )
+    await client.query(`update effects set output = '{"ok":1}', output_sealed = null where run_id = $1`, [
       runId,
     ])
   })
@@ -116,14 +111,13 @@ async function asOlderVersionsLeft(name: string, runId: string): Promise<void> {
 describe('npm run rotate-key', () => {
   test('seals values of every kind and age with a new key; they read as before, and the old key is retired', async () => {
     const [old, fresh] = [await world('old'), await world('fresh')]
-    await asOlderVersionsLeft('old', old.runId)
     const before = [await old.read(), await fresh.read()]
     const used = await engine.context.pool.query('select bytes from memory_usage')
     const [{ id: first }] = (await engine.context.db.selectFrom('data_keys').select('id').execute()) as [
       { id: string },
     ]
     const counts = await named()
-    expect(Object.keys(counts)).toEqual(expect.arrayContaining(['', 'plain', first]))
+    expect(Object.keys(counts)).toEqual(expect.arrayContaining(['', first]))
     const values = Object.values(counts).reduce((sum, count) => sum + count, 0)
 
     const rotation = await rotate()
@@ -205,6 +199,30 @@ describe('npm run rotate-key', () => {
     await engine.context.db.deleteFrom('memory').where('key', '=', 'broken').execute()
     expect(await rotate()).toMatchObject({ data_key: rotation.data_key, retired: [expect.any(String)] })
   })
+
+  test('seals no plain value that somebody has put in place of a sealed one, and the service does not read it', async () => {
+    const { read, runId } = await world('replaced')
+    await read()
+    await unsealed('replaced', runId)
+    const { context, organizationId } = engine
+    const refused = { name: 'UnsealError', message: expect.stringContaining('is not sealed') }
+    await expect(readMemory(context, organizationId, 'replaced')).rejects.toMatchObject(refused)
+    await expect(readStepOutput(context, organizationId, runId, 's')).rejects.toMatchObject(refused)
+    expect(new Set((await rotate()).unreadable)).toEqual(
+      new Set([
+        `memory.value_sealed of ${organizationId}/replaced`,
+        `runs.inputs_sealed of ${runId}`,
+        `runs.result_sealed of ${runId}`,
+        `effects.output_sealed of ${runId}/s/-1`,
+      ]),
+    )
+    await asAdmin(engine.adminUrl, async (client) => {
+      await client.query('delete from memory where value is not null')
+      await client.query('update runs set inputs = null, result = null')
+      await client.query('update effects set output = null')
+    })
+    await rotate()
+  })
 })
 
 test('the installation’s key is changed by wrapping the data keys again; then the old one is not needed', async () => {
@@ -213,7 +231,6 @@ test('the installation’s key is changed by wrapping the data keys again; then 
   // After this, the process has the newest data key in memory.
   await rotate()
   await read()
-  await asOlderVersionsLeft('wrapped', runId)
   const before = await read()
   const key = randomBytes(32)
   const withKeys = (...encryptionKeys: [Buffer, ...Buffer[]]): Context =>
@@ -235,6 +252,15 @@ test('the installation’s key is changed by wrapping the data keys again; then 
     // Running it again, after a success or a kill, does no harm.
     expect(await rotate(both, true)).toMatchObject({ wrapped: 0, sealed: 0, unreadable: [] })
     await expect(rotate(alone, true)).rejects.toMatchObject({ code: 'conflict' })
+    const { database } = config
+    const verification = engine.context.verifier.verify({
+      databaseUrl: database.url,
+      appRole: database.appRole,
+      organizationId: engine.organizationId,
+      encryptionKeys: [key],
+    })
+    // The codes of audit entries stay valid, also those under retired data keys.
+    expect(await verification).toMatchObject({ valid: true, first_mismatch: null })
     // Values that older versions stored no longer need the old installation’s key either.
     expect(Object.keys(await named())).toEqual([rotation.data_key])
     await alone.sealer.check()

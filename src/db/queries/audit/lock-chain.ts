@@ -17,5 +17,5 @@ export const lockChain = <Head>({
          set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true),
          set_config('plan_cache_mode', ${planning}, true),
          set_config('countersign.organization', ${organizationId}, true)
-  from (select seq, hash, policy_version, frozen, stored_bytes, pending_approvals
+  from (select seq, hash, mac, policy_version, frozen, stored_bytes, pending_approvals
         from chain_head where organization_id = ${organizationId} for update) as head`

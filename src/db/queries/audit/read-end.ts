@@ -5,8 +5,9 @@ export interface EndRow {
   /** The position of the last entry, as `chain_head` names it. */
   readonly seq: number
   readonly hash: string
-  /** The hash of the entry at `seq`. */
+  /** The hash and the code of the entry at `seq`. */
   readonly last_hash: string | null
+  readonly last_mac: string | null
   /** The hash of the entry at the position of the kept checkpoint. */
   readonly kept_hash: string | null
   /** The hashes of the entries at the positions that the process knows. Is null if none of these entries exists. */
@@ -18,7 +19,7 @@ export const readEnd = (
   kept: number,
   known: readonly number[],
 ): RawBuilder<EndRow> => sql`
-  select h.seq, h.hash, last.hash as last_hash, kept.hash as kept_hash,
+  select h.seq, h.hash, last.hash as last_hash, last.mac as last_mac, kept.hash as kept_hash,
     (select json_object_agg(e.seq, e.hash) from audit_events e
      where e.organization_id = h.organization_id and e.seq = any(${known}::bigint[])) as known
   from chain_head h
