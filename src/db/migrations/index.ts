@@ -45,6 +45,7 @@ import { slackClaims } from './0068-slack-claims.ts'
 import { changedPasswords } from './0069-changed-passwords.ts'
 import { backtests } from './0070-backtests.ts'
 import { checkpointFolders } from './0071-checkpoint-folders.ts'
+import { unknownTools } from './0075-unknown-tools.ts'
 
 /**
  * All migrations, in the order in which they run. A migration is never undone, and a released migration is never
@@ -98,4 +99,5 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0069-changed-passwords', sql: changedPasswords },
   { name: '0070-backtests', sql: backtests },
   { name: '0071-checkpoint-folders', sql: checkpointFolders },
+  { name: '0075-unknown-tools', sql: unknownTools },
 ]
