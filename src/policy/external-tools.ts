@@ -128,8 +128,17 @@ function readerOf(setting: ExternalTools): Reader {
 export const toldOf = (setting: ExternalTools, tool: string): ToldClass => readerOf(setting).read(tool)
 
 /**
- * Whether nobody whom the organization trusts has said what a tool does: it is no tool of a known client, and the setting
- * gives it no side effect. Then the name that its server has chosen decides how it counts.
+ * Whether an agent's tool needs a class from the organization. The tools of known clients need none, unless they give
+ * text to an MCP server.
+ */
+export function needsClass(tool: string): boolean {
+  const known = agentTool(tool)
+  return known === undefined || known.asksServer === true
+}
+
+/**
+ * Whether nobody whom the organization trusts has said what a tool does: the tool needs a class, and the setting gives
+ * it no side effect. Then the name that its server has chosen decides how it counts.
  */
 export const isUnclassed = (setting: ExternalTools, tool: string, source: CallSource): boolean =>
-  source === 'agents' && agentTool(tool) === undefined && toldOf(setting, tool).side_effect === undefined
+  source === 'agents' && needsClass(tool) && toldOf(setting, tool).side_effect === undefined

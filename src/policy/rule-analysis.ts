@@ -67,11 +67,7 @@ interface Analyzed {
 const isSound = (rule: StoredRule): boolean => form.safeParse(rule).success
 const form = z.object(ruleShape)
 
-function* findingFor(
-  rule: StoredRule,
-  index: number,
-  analyzed: Analyzed,
-): Generator<null, Finding | null> {
+function* findingFor(rule: StoredRule, index: number, analyzed: Analyzed): Generator<null, Finding | null> {
   const { rules, steps } = analyzed
   const [problem] = contradictions(rule)
   yield null

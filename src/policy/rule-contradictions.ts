@@ -1,5 +1,5 @@
-import { agentTool } from './agent-tools.ts'
 import type { ParamCondition } from './condition.ts'
+import { needsClass } from './external-tools.ts'
 import { matchesGlob } from './glob.ts'
 import { comparable } from './readers/google-links.ts'
 import { WantedPlaces, type PlaceKind } from './readers/places.ts'
@@ -35,7 +35,13 @@ const isForWorkflowsAlone = ({ applies_to: sources }: Fields): boolean =>
 
 /** Returns the contradictions in a rule or label rule. Each issue names the field to change. */
 export function contradictions(rule: Fields): readonly Issue[] {
-  const found = [foreignTools(rule), classedTools(rule), otherSideEffects(rule), absentAndThere(rule), differentValues(rule)]
+  const found = [
+    foreignTools(rule),
+    classedTools(rule),
+    otherSideEffects(rule),
+    absentAndThere(rule),
+    differentValues(rule),
+  ]
   return [...found.filter((issue) => issue !== null), ...noPlaces(rule)]
 }
 
@@ -53,7 +59,7 @@ function foreignTools(rule: Fields): Issue | null {
 /** Returns an issue if a rule is only for unclassed tools, but for none that can be unclassed. */
 function classedTools({ classed, tools, ...rule }: Fields): Issue | null {
   if (classed === undefined) return null
-  if (!isForWorkflowsAlone(rule) && tools?.every((name) => agentTool(name) !== undefined) !== true) return null
+  if (!isForWorkflowsAlone(rule) && tools?.some(needsClass) !== false) return null
   return {
     path: ['classed'],
     message:

@@ -59,7 +59,7 @@ export const ruleShape = {
     .min(1, 'name `workflows`, `agents` or both, or leave it out')
     .max(2)
     .optional(),
-  /** With false, the rule covers only tools of agents that are unknown and that `external_tools` gives no side effect. */
+  /** With false, the rule covers only tools of agents that need a class and that `external_tools` gives no side effect. */
   classed: z
     .literal(false, 'must be false, or left out: a rule can only ask for tools that nobody has classed')
     .optional(),

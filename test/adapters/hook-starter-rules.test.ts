@@ -168,7 +168,9 @@ test.each([
   const world = await agentWorld(server)
   const ended = await install(await keyOf(world, 'admin', scopes), 'careful')
   expect(ended.code).toBe(0)
-  expect(ended.stdout).toContain('not changed: what a shell reads does not label its session: let an owner run this again')
+  expect(ended.stdout).toContain(
+    'not changed: what a shell reads does not label its session: let an owner run this again',
+  )
   expect(ended.stdout.indexOf('not changed')).toBeLessThan(ended.stdout.indexOf('done: '))
   expect(await told(world)).toEqual({})
   expect(await saved(world)).toEqual(all('active'))

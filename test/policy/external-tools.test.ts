@@ -20,7 +20,14 @@ describe('a glob for a server', () => {
 
   test.each([
     ...['mcp__github__evil__x', 'mcp__github___x', 'mcp__githubevil__x', 'mcp__github', 'mcp__git__hub'],
-    ...['mcp__GitHub__x', 'MCP__github__x', 'mcp_github_x', 'MCP:github__x', 'xmcp__github__x', 'mcp__github__x__'],
+    ...[
+      'mcp__GitHub__x',
+      'MCP__github__x',
+      'mcp_github_x',
+      'MCP:github__x',
+      'xmcp__github__x',
+      'mcp__github__x__',
+    ],
     ...['mcp__githu\u0431__x', 'mcp__evil__mcp__github__x', 'mcp____github__x', 'github__x'],
   ])('does not cover %s, which another server may have', (name) => {
     expect(toldOf(github, name)).toEqual({})
@@ -28,7 +35,18 @@ describe('a glob for a server', () => {
   })
 
   test('covers no tool of a client or of the catalogue, whatever glob is accepted', () => {
-    const part = fc.constantFrom('mcp__', 'mcp', '__', '_', '*', 'a', 'Bash', 'github', '?', ...agentToolNames)
+    const part = fc.constantFrom(
+      'mcp__',
+      'mcp',
+      '__',
+      '_',
+      '*',
+      'a',
+      'Bash',
+      'github',
+      '?',
+      ...agentToolNames,
+    )
     fc.assert(
       fc.property(fc.array(part, { maxLength: 6 }), (parts) => {
         const glob = parts.join('')
@@ -45,7 +63,7 @@ describe('several keys for one tool', () => {
   const told = (setting: object) => toldOf(setting as ExternalTools, 'mcp__a__get_x')
   test('the whole name wins over globs, and a longer glob over a shorter one', () => {
     const setting = {
-      'mcp__a__get_x': { side_effect: 'write' },
+      mcp__a__get_x: { side_effect: 'write' },
       'mcp__a__get*': { side_effect: 'egress', output_labels: ['b'] },
       'mcp__a__*': { side_effect: 'read', output_labels: ['a'] },
     }
@@ -57,7 +75,10 @@ describe('several keys for one tool', () => {
   test('of equally long globs the stricter side effect and all labels count', () => {
     const one = { 'mcp__a__get*': { side_effect: 'read', output_labels: ['b'] } }
     const two = { 'mcp__a__*t_x': { side_effect: 'egress', output_labels: ['a'] } }
-    for (const setting of [{ ...one, ...two }, { ...two, ...one }])
+    for (const setting of [
+      { ...one, ...two },
+      { ...two, ...one },
+    ])
       expect(told(setting)).toEqual({ side_effect: 'egress', output_labels: ['a', 'b'] })
   })
 
@@ -86,6 +107,8 @@ describe('a rule with `classed: false`', () => {
     ['mcp_github_get', github, 'deny'],
     ['Own', { Own: { side_effect: 'egress' } }, 'allow'],
     ['Read', {}, 'allow'],
+    ['ReadMcpResourceTool', {}, 'deny'],
+    ['ReadMcpResourceTool', { ReadMcpResourceTool: { side_effect: 'read' } }, 'allow'],
   ] as [string, ExternalTools, string][])('decides about %s under %j: %s', (tool, setting, wanted) => {
     expect(verdict(tool, setting)).toBe(wanted)
   })

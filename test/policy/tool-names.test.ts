@@ -64,9 +64,18 @@ describe('a key of the setting `external_tools`', () => {
     expect(settingNameIssue(name)).toBeNull()
   })
   test.each([
-    ...['*', 'Ba*', '*Bash', 'mail_*', 'mcp*', 'mcp_*', 'mcp__*', 'mcp__git*', 'mcp__*__get', 'mcp__a*__x'].map(
-      (glob) => [glob, 'must name one MCP server'] as const,
-    ),
+    ...[
+      '*',
+      'Ba*',
+      '*Bash',
+      'mail_*',
+      'mcp*',
+      'mcp_*',
+      'mcp__*',
+      'mcp__git*',
+      'mcp__*__get',
+      'mcp__a*__x',
+    ].map((glob) => [glob, 'must name one MCP server'] as const),
     ...['mcp__a__b?', 'mcp__a?__*', 'mcp____*', 'mcp__a___*', 'mcp___a__*', 'mcp__a__*__b', 'mcp__a_b*'].map(
       (glob) => [glob, 'must name one MCP server'] as const,
     ),

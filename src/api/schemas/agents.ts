@@ -103,7 +103,7 @@ export const agentSession = z
     unclassed_tools: z
       .array(z.string())
       .describe(
-        `Tools that the session asked for, that no known client has, and that \`external_tools\` gives no side effect today: at most ${mostUnknownTools}, the first ones.`,
+        `Tools that the session asked for, that belong to MCP servers or to no known client, and that \`external_tools\` gives no side effect today: at most ${mostUnknownTools}, the first ones.`,
       ),
     decisions: z.strictObject({ allow: z.int(), deny: z.int(), require_approval: z.int() }),
     unapproved_calls: z.int(),

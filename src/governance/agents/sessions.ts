@@ -1,5 +1,5 @@
 import { newId } from '../../contract/ids.ts'
-import { agentTool } from '../../policy/agent-tools.ts'
+import { needsClass } from '../../policy/external-tools.ts'
 import type { Label } from '../../policy/types.ts'
 import { mostLabels, unionLabels } from '../../policy/types.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
@@ -95,12 +95,12 @@ export function addLabels(
 }
 
 /**
- * Notes that the session has asked for a tool, unless the tool belongs to a known client. The console and the API show
- * which of these tools nobody has classed.
+ * Notes that the session has asked for a tool, if the tool needs a class. The console and the API show which of these
+ * tools nobody has classed.
  */
 export function noteTool(tx: Pick<ChainTx, 'stores'>, session: SessionRecord, tool: string): void {
   const { unknown_tools: noted } = session
-  if (agentTool(tool) !== undefined || noted.length >= mostUnknownTools || noted.includes(tool)) return
+  if (!needsClass(tool) || noted.length >= mostUnknownTools || noted.includes(tool)) return
   session.unknown_tools = [...noted, tool]
   recount(tx, session)
 }

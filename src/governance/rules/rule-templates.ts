@@ -111,8 +111,8 @@ const starterRules: readonly RuleTemplate[] = [
       name: 'Agents: unclassed MCP tools wait',
       verdict: 'require_approval',
       status: 'inactive',
-      // Some clients write `mcp_<server>_<tool>`.
-      tools: ['mcp_*'],
+      // Some clients write `mcp_<server>_<tool>`. The other two send an address of the agent's choice to a server.
+      tools: ['mcp_*', 'ReadMcpResourceTool', 'ReadMcpResourceDirTool'],
       classed: false,
       labels: { any_of: ['internal', 'confidential', 'pii'] },
       applies_to: ['agents'],

@@ -33,9 +33,18 @@ const afterReading = async (tool: string, more: object = {}) => {
 }
 
 test('an unclassed tool waits once the session holds company data, whatever its name says', async () => {
-  for (const tool of ['mcp__sink__get_status', 'mcp__sink__list', 'mcp__sink__web', 'mcp__sink__send', 'mcp_sink_x'])
+  for (const tool of [
+    'mcp__sink__get_status',
+    'mcp__sink__list',
+    'mcp__sink__web',
+    'mcp__sink__send',
+    'mcp_sink_x',
+    'ReadMcpResourceTool',
+  ])
     expect([tool, await afterReading(tool)]).toEqual([tool, 'require_approval'])
-  expect(await afterReading('mcp__sink__get', { annotations: { readOnlyHint: true } })).toBe('require_approval')
+  expect(await afterReading('mcp__sink__get', { annotations: { readOnlyHint: true } })).toBe(
+    'require_approval',
+  )
   expect((await world.agent().ask('mcp__sink__get_status')).decision).toBe('allow')
   expect(await afterReading('Grep')).toBe('allow')
 })
@@ -43,7 +52,13 @@ test('an unclassed tool waits once the session holds company data, whatever its 
 test('classing a server frees its tools and no other, from the next call on', async () => {
   await settings({ 'mcp__git__*': { side_effect: 'read' }, 'mcp__out__*': { output_labels: ['internal'] } })
   expect(await afterReading('mcp__git__get_status')).toBe('allow')
-  for (const tool of ['mcp__git__evil__get', 'mcp__git___get', 'mcp__github__get', 'mcp__GIT__get', 'mcp__out__get'])
+  for (const tool of [
+    'mcp__git__evil__get',
+    'mcp__git___get',
+    'mcp__github__get',
+    'mcp__GIT__get',
+    'mcp__out__get',
+  ])
     expect([tool, await afterReading(tool)]).toEqual([tool, 'require_approval'])
   // Annotations make a classed tool stricter, never less strict.
   const agent = world.agent()
@@ -60,9 +75,18 @@ test('a trial and a comparison of rules know which tools are classed', async () 
     return (await world.change('POST', '/rules/test', { call, ...(rules && { rules }) })).body.decision
   }
   const draft = { name: 'd', verdict: 'deny', classed: false }
-  expect([await decision('mcp__git__get'), await decision('mcp__x__get')]).toEqual(['allow', 'require_approval'])
-  expect([await decision('mcp__git__get', [draft]), await decision('mcp__x__get', [draft])]).toEqual(['allow', 'deny'])
-  const { body } = await world.change('POST', '/rules/diff', { from: [], to: [{ ...draft, tools: ['mcp__x__*'] }] })
+  expect([await decision('mcp__git__get'), await decision('mcp__x__get')]).toEqual([
+    'allow',
+    'require_approval',
+  ])
+  expect([await decision('mcp__git__get', [draft]), await decision('mcp__x__get', [draft])]).toEqual([
+    'allow',
+    'deny',
+  ])
+  const { body } = await world.change('POST', '/rules/diff', {
+    from: [],
+    to: [{ ...draft, tools: ['mcp__x__*'] }],
+  })
   expect(body.changes).toMatchObject([{ change: 'allow->deny', example_call: { source: 'agents' } }])
   const none = { from: [], to: [{ ...draft, tools: ['mcp__git__any'] }] }
   expect((await world.change('POST', '/rules/diff', none)).body.changes).toEqual([])
