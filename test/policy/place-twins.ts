@@ -257,7 +257,14 @@ const file: Twins = {
     '\u2003\ufeffhttps://docs.google.com/document/d/1AbC_d\u2028 ',
   ],
   others: ['1abc_d', '1AbC_e', 'https://docs.google.com/document/d/1AbC_e#1AbC_d'],
-  refused: ['https://docs.google.com/', '1AbC_d\u200b', '1AbC _d', '\u180e1AbC_d', 'https://evil.example/d/1AbC_d', ''],
+  refused: [
+    'https://docs.google.com/',
+    '1AbC_d\u200b',
+    '1AbC _d',
+    '\u180e1AbC_d',
+    'https://evil.example/d/1AbC_d',
+    '',
+  ],
 }
 
 const calendar: Twins = {

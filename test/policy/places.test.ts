@@ -8,7 +8,9 @@ import { ask } from './rule-semantics.ts'
 
 /** White space as Unicode and JavaScript know it, and characters that only look like it. */
 const everyBlank = [
-  ...[9, 10, 11, 12, 13, 32, 0x85, 0xa0, 0x1680, 0x180e, 0x2028, 0x2029, 0x202f, 0x205f, 0x2060, 0x2800, 0x3000],
+  ...[
+    9, 10, 11, 12, 13, 32, 0x85, 0xa0, 0x1680, 0x180e, 0x2028, 0x2029, 0x202f, 0x205f, 0x2060, 0x2800, 0x3000,
+  ],
   ...[0xfeff, 0x200b, ...Array.from({ length: 11 }, (_, at) => 0x2000 + at)],
 ].map((code) => String.fromCodePoint(code))
 
