@@ -1,6 +1,7 @@
 import { mostExternalTools, mostFlags } from '../src/api/schemas/governance.ts'
 import { mostSamples } from '../src/governance/backtests/backtest.ts'
 import { mostDecisions, mostParamBytes } from '../src/governance/backtests/decided-calls.ts'
+import { mostToolGlobs } from '../src/policy/external-tools.ts'
 import { mostFindings, mostSteps } from '../src/governance/rules/analysis.ts'
 import { mostChanges, mostTried } from '../src/governance/rules/diff.ts'
 import { mostWork } from '../src/governance/rules/long-work.ts'
@@ -54,6 +55,7 @@ export const rules: Rows = [
   ['`max_message_length` of a policy', numberAt('ToolRestrictions.max_message_length.maximum')],
   ['`max_response_size_kb` of a policy', numberAt('ToolRestrictions.max_response_size_kb.maximum')],
   ['`category_flags`, `external_tools`', `${count(mostFlags)}, ${count(mostExternalTools)}`],
+  ['globs in `external_tools`', count(mostToolGlobs)],
   [
     '`output_labels` of an external tool',
     numberAt('GovernanceChanges.external_tools.additionalProperties.output_labels.maxItems'),

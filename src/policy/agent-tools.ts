@@ -9,6 +9,8 @@ export interface AgentTool {
   readonly code?: 'bash' | 'powershell' | 'script'
   /** True if the tool opens files or folders that its arguments name. */
   readonly opensPaths?: true
+  /** True if the tool gives text of the agent to a server of the agent's choice. It then needs a class like its tools. */
+  readonly asksServer?: true
   /** True if the tool gives commands to a shell. Tool policies on `Bash` restrict each such tool (docs/decisions/0244). */
   readonly isShell?: true
 }
@@ -38,7 +40,8 @@ const tools: readonly (readonly [AgentTool, string])[] = [
   [files, 'search_file_content view view_image file_search list_dir'],
   [internal, 'BashOutput TaskOutput read_background_output semantic_search'],
   [web, 'WebFetch WebSearch web_fetch google_web_search fetch_webpage'],
-  [foreign, 'ReadMcpResourceTool ReadMcpResourceDirTool ListMcpResourcesTool'],
+  [{ ...foreign, asksServer: true }, 'ReadMcpResourceTool ReadMcpResourceDirTool'],
+  [foreign, 'ListMcpResourcesTool'],
   [own, 'ToolSearch ListAgents TaskGet TaskList CronList WaitForMcpServers'],
   [fileChange, 'Edit MultiEdit Write NotebookEdit apply_patch write_file replace create edit create_file'],
   [fileChange, 'create_directory insert_edit_into_file replace_string_in_file'],

@@ -6,6 +6,7 @@ import {
   compileLabels,
 } from './evaluate.ts'
 import { type Described, describeConditions } from './explain.ts'
+import { isUnclassed, type ExternalTools } from './external-tools.ts'
 import { matchesGlob } from './glob.ts'
 import type { StoredLabelRule, StoredRule } from './rule.ts'
 import { inOneLine } from './text.ts'
@@ -18,6 +19,8 @@ export interface PolicySource {
   readonly approvalsEnabled: boolean
   /** Why the organization is frozen; null or absent if it is not. */
   readonly frozen?: string | null | undefined
+  /** The setting `external_tools`. Without it, no tool is classed. */
+  readonly externalTools?: ExternalTools | undefined
 }
 
 export interface CompiledRule extends Conditions {
@@ -32,6 +35,8 @@ export interface CompiledRule extends Conditions {
   readonly approvalsNeeded: number
   readonly expiresAfterSeconds: number | null
   readonly covers: (tool: string, sideEffect: SideEffect, source: CallSource) => boolean
+  /** Whether the rule is only for tools that nobody has classed. `joinRules` checks this, and `covers` does not. */
+  readonly isForUnclassed: boolean
 }
 
 export interface CompiledLabelRule extends Conditions {
@@ -77,7 +82,8 @@ export function joinRules({
   labelRules,
   approvalsEnabled,
   frozen = null,
-}: Pick<PolicySource, 'approvalsEnabled' | 'frozen'> & {
+  externalTools = nothingTold,
+}: Pick<PolicySource, 'approvalsEnabled' | 'frozen' | 'externalTools'> & {
   readonly rules: readonly CompiledRule[]
   readonly labelRules: readonly CompiledLabelRule[]
 }): CompiledPolicy {
@@ -93,11 +99,17 @@ export function joinRules({
     ),
     rulesFor: (tool, sideEffect, from) =>
       remember(byCall, `${from} ${sideEffect} ${tool}`, () =>
-        rules.filter((rule) => rule.covers(tool, sideEffect, from)),
+        rules.filter(
+          (rule) =>
+            rule.covers(tool, sideEffect, from) &&
+            (!rule.isForUnclassed || isUnclassed(externalTools, tool, from)),
+        ),
       ),
     labelRulesFor: (tool) => remember(byTool, tool, () => labelRules.filter((rule) => rule.covers(tool))),
   }
 }
+
+const nothingTold: ExternalTools = {}
 
 /** Returns null for an inactive rule. */
 export function compileRule(rule: StoredRule): CompiledRule | null {
@@ -117,6 +129,7 @@ export function compileRule(rule: StoredRule): CompiledRule | null {
     isRestrictive,
     labels: readLabels(rule.labels),
     params: compileConditions(rule.params, isRestrictive),
+    isForUnclassed: rule.classed === false,
     covers: (tool, sideEffect, source) =>
       unlessBroken(
         isRestrictive,

@@ -5,7 +5,7 @@ import type { Verdict } from './types.ts'
 
 const mostListed = 5
 
-export type Described = Pick<RuleBody, 'side_effects' | 'tools' | 'labels' | 'params'>
+export type Described = Pick<RuleBody, 'side_effects' | 'tools' | 'labels' | 'params' | 'classed'>
 
 /**
  * Describes a rule's conditions in one clause, e.g. "it sends data out and `to` is outside `acme.com`". Never throws,
@@ -46,6 +46,7 @@ export function describeScope(rule: Described): string[] {
   return [
     ...(rule.side_effects === undefined ? [] : [`it ${list(rule.side_effects.map(effectWord), 'or')}`]),
     ...(rule.tools === undefined ? [] : [`the tool matches ${list(rule.tools.map(quote), 'or')}`]),
+    ...(rule.classed === undefined ? [] : ['nobody has said what the tool does (`external_tools`)']),
   ]
 }
 

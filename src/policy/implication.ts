@@ -16,7 +16,7 @@ import type { Steps } from './steps.ts'
 /** The fields of a rule that say which calls it matches. */
 export type Matching = Pick<
   RuleBody,
-  'verdict' | 'side_effects' | 'tools' | 'labels' | 'params' | 'applies_to'
+  'verdict' | 'side_effects' | 'tools' | 'labels' | 'params' | 'applies_to' | 'classed'
 >
 
 /** Returns whether `wide` certainly matches each call that `narrow` matches. Yields null when a pause is due. */
@@ -27,6 +27,7 @@ export function* implies(narrow: Matching, wide: Matching, steps: Steps): Genera
   const isPossible =
     isPart(narrow.side_effects, wide.side_effects, everySideEffect) &&
     isPart(narrow.applies_to, wide.applies_to, everySource) &&
+    (wide.classed === undefined || narrow.classed !== undefined) &&
     labelsImply(narrow.labels, wide.labels, steps)
   if (!isPossible || !(yield* toolsWithin(narrow.tools, wide.tools, steps))) return false
   for (const condition of wide.params ?? [])

@@ -3,6 +3,7 @@ import { compileRule, joinRules, type CompiledRule } from './compile.ts'
 import { callOf, exampleOf, witnessesOf, type ExampleCall } from './example-calls.ts'
 import { quote } from './explain.ts'
 import type { AgentEffects } from './example-parts.ts'
+import type { ExternalTools } from './external-tools.ts'
 import { Tries } from './example-tries.ts'
 import { implies } from './implication.ts'
 import { contradictions } from './rule-contradictions.ts'
@@ -39,6 +40,7 @@ export function* analyzeRules(
   rules: readonly StoredRule[],
   steps: Steps,
   effectsOf: AgentEffects,
+  externalTools: ExternalTools = {},
 ): Generator<Finding | null> {
   const sound: StoredRule[] = []
   for (const rule of rules) {
@@ -47,7 +49,7 @@ export function* analyzeRules(
   }
   for (const [index, rule] of sound.entries()) {
     if (!steps.take()) return
-    yield yield* findingFor(rule, index, { rules: sound, steps, effectsOf })
+    yield yield* findingFor(rule, index, { rules: sound, steps, effectsOf, externalTools })
   }
 }
 
@@ -55,6 +57,7 @@ interface Analyzed {
   readonly rules: readonly StoredRule[]
   readonly steps: Steps
   readonly effectsOf: AgentEffects
+  readonly externalTools: ExternalTools
 }
 
 /**
@@ -64,11 +67,8 @@ interface Analyzed {
 const isSound = (rule: StoredRule): boolean => form.safeParse(rule).success
 const form = z.object(ruleShape)
 
-function* findingFor(
-  rule: StoredRule,
-  index: number,
-  { rules, steps, effectsOf }: Analyzed,
-): Generator<null, Finding | null> {
+function* findingFor(rule: StoredRule, index: number, analyzed: Analyzed): Generator<null, Finding | null> {
+  const { rules, steps } = analyzed
   const [problem] = contradictions(rule)
   yield null
   if (problem !== undefined) {
@@ -92,7 +92,7 @@ function* findingFor(
   const other = twin ?? first
   if (other === undefined) return null
   const kind = twin === undefined ? 'never_decides' : kindOfTwin(rule, twin)
-  const example = yield* sharedCall(rule, other, effectsOf)
+  const example = yield* sharedCall(rule, other, analyzed)
   return { kind, rule, coveredBy: other, message: messageFor(kind, rule, other), example }
 }
 
@@ -149,7 +149,7 @@ function messageFor(kind: Finding['kind'], rule: StoredRule, other: StoredRule):
 function* sharedCall(
   rule: StoredRule,
   other: StoredRule,
-  effectsOf: AgentEffects,
+  { effectsOf, externalTools }: Analyzed,
 ): Generator<null, ExampleCall | null> {
   const compiled: CompiledRule[] = []
   for (const each of [rule, other]) {
@@ -157,7 +157,7 @@ function* sharedCall(
     if (made !== null) compiled.push(made)
     yield null
   }
-  const policy = joinRules({ rules: compiled, labelRules: [], approvalsEnabled: true })
+  const policy = joinRules({ rules: compiled, labelRules: [], approvalsEnabled: true, externalTools })
   const tries = new Tries()
   for (const draft of yield* quietly(witnessesOf(rule, effectsOf))) {
     const example = exampleOf(draft, effectsOf)

@@ -1,4 +1,5 @@
 import type { ParamCondition } from './condition.ts'
+import { needsClass } from './external-tools.ts'
 import { matchesGlob } from './glob.ts'
 import { comparable } from './readers/google-links.ts'
 import { WantedPlaces, type PlaceKind } from './readers/places.ts'
@@ -26,6 +27,7 @@ interface Fields {
   readonly side_effects?: readonly SideEffect[] | undefined
   readonly params?: readonly ParamCondition[] | undefined
   readonly applies_to?: readonly string[] | undefined
+  readonly classed?: false | undefined
 }
 
 const isForWorkflowsAlone = ({ applies_to: sources }: Fields): boolean =>
@@ -33,7 +35,13 @@ const isForWorkflowsAlone = ({ applies_to: sources }: Fields): boolean =>
 
 /** Returns the contradictions in a rule or label rule. Each issue names the field to change. */
 export function contradictions(rule: Fields): readonly Issue[] {
-  const found = [foreignTools(rule), otherSideEffects(rule), absentAndThere(rule), differentValues(rule)]
+  const found = [
+    foreignTools(rule),
+    classedTools(rule),
+    otherSideEffects(rule),
+    absentAndThere(rule),
+    differentValues(rule),
+  ]
   return [...found.filter((issue) => issue !== null), ...noPlaces(rule)]
 }
 
@@ -45,6 +53,17 @@ function foreignTools(rule: Fields): Issue | null {
   return {
     path: ['applies_to'],
     message: `leaves agents out, but only agents have the tool \`${tool}\`, so the rule would never match: add \`agents\`, or name tools of the catalogue`,
+  }
+}
+
+/** Returns an issue if a rule is only for unclassed tools, but for none that can be unclassed. */
+function classedTools({ classed, tools, ...rule }: Fields): Issue | null {
+  if (classed === undefined) return null
+  if (!isForWorkflowsAlone(rule) && tools?.some(needsClass) !== false) return null
+  return {
+    path: ['classed'],
+    message:
+      'false means a tool of agents that the service does not know, and the rule names none, so the rule would never match: leave `classed` out, or name other tools and `agents`',
   }
 }
 

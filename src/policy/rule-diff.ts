@@ -2,6 +2,7 @@ import { compileRule, joinRules, type CompiledRule } from './compile.ts'
 import type { Call, CompiledPolicy, Decided } from './decide.ts'
 import { callOf, exampleOf, witnessesOf, type Draft, type ExampleCall, type Step } from './example-calls.ts'
 import type { AgentEffects } from './example-parts.ts'
+import type { ExternalTools } from './external-tools.ts'
 import { Tries } from './example-tries.ts'
 import { changedFirst, diffParts, without, type DiffParts } from './rule-diff-parts.ts'
 import type { StoredRule } from './rule.ts'
@@ -24,6 +25,7 @@ export interface RuleSets {
   readonly to: readonly StoredRule[]
   readonly approvalsEnabled: boolean
   readonly effectsOf: AgentEffects
+  readonly externalTools?: ExternalTools | undefined
 }
 
 /**
@@ -88,7 +90,7 @@ interface Both {
 /** Compiles the rules of one set. Yields after each rule. */
 function* compiledSet(
   rules: readonly StoredRule[],
-  { approvalsEnabled }: RuleSets,
+  { approvalsEnabled, externalTools }: RuleSets,
 ): Generator<null, PolicyFor> {
   const compiled: CompiledRule[] = []
   for (const rule of rules) {
@@ -106,7 +108,7 @@ function* compiledSet(
       if (rule.covers(tool, sideEffect, source)) covering.push(rule)
       yield null
     }
-    const made = joinRules({ rules: covering, labelRules: [], approvalsEnabled })
+    const made = joinRules({ rules: covering, labelRules: [], approvalsEnabled, externalTools })
     if (known.size >= mostPolicies) known.clear()
     known.set(key, made)
     return made

@@ -59,6 +59,10 @@ export const ruleShape = {
     .min(1, 'name `workflows`, `agents` or both, or leave it out')
     .max(2)
     .optional(),
+  /** With false, the rule covers only tools of agents that need a class and that `external_tools` gives no side effect. */
+  classed: z
+    .literal(false, 'must be false, or left out: a rule can only ask for tools that nobody has classed')
+    .optional(),
   match_all: z.boolean().optional(),
   approver: z.enum(['admin', 'owner']).optional(),
   approvals_needed: z.int().min(1).max(20).optional(),
@@ -134,8 +138,9 @@ export const ruleInput = z.strictObject(ruleShape).superRefine((rule, context) =
     if (rule.verdict === 'require_approval' || rule[field] === undefined) continue
     context.addIssue({ code: 'custom', path: [field], message: onlyForHolds })
   }
-  const { side_effects, tools, labels, params } = rule
-  const [condition] = Object.entries({ side_effects, tools, labels, params }).find(([, given]) => given) ?? []
+  const { side_effects, tools, labels, params, classed } = rule
+  const conditions = Object.entries({ side_effects, tools, labels, params, classed })
+  const [condition] = conditions.find(([, given]) => given !== undefined) ?? []
   const matchesAll = rule.match_all === true
   if (matchesAll === (condition === undefined)) return
   const message = matchesAll

@@ -1,4 +1,5 @@
 import { agentTool, agentToolNames } from './agent-tools.ts'
+import { serverGlobIssue } from './external-tools.ts'
 import { globsMeet, matchesGlob } from './glob.ts'
 import { normalized } from './readers/unicode.ts'
 
@@ -80,14 +81,14 @@ export function toolNameIssue(glob: string): string | null {
 }
 
 /**
- * Returns the problem with a tool's name in a setting, or null. Unknown tools are accepted. A glob is refused, and so
- * is a known name with other case or separators. A setting with such a name would have no effect, and nobody would
- * notice.
+ * Returns the problem with a tool's name in the setting `external_tools`, or null. Unknown tools are accepted, and globs
+ * for the tools of one server. A known name with other case or separators is refused. A setting with such a name would
+ * have no effect, and nobody would notice.
  */
-export function wholeNameIssue(name: string): string | null {
-  if (/[*?]/.test(name)) return `\`${name}\` is a glob: give each tool by its whole name`
-  if (knownNames.includes(name)) return null
+export function settingNameIssue(name: string): string | null {
   if (!isPlainName(name)) return notPlain
+  if (/[*?]/.test(name)) return serverGlobIssue(name)
+  if (knownNames.includes(name)) return null
   const meant = knownByFold.get(fold(name)) ?? []
   return meant.length === 0 ? null : `there is no tool \`${name}\`: did you mean \`${meant.join('` or `')}\``
 }

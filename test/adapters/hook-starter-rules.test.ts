@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { agentTool, agentToolNames } from '../../src/policy/agent-tools.ts'
 import { agentWorld, type AgentWorld } from '../api/agents/agent.ts'
 import { addKey } from '../api/fixtures.ts'
 import { startTestServer, type TestServer } from '../api/server.ts'
@@ -20,6 +21,7 @@ const names = [
   'Agents: files with secrets wait',
   'Agents: commands and searches that name secrets wait',
   'Agents: forced pushes wait',
+  'Agents: unclassed MCP tools wait',
 ]
 const keyOf = async (world: AgentWorld, person: 'admin' | 'member', scopes: readonly string[]) =>
   (await addKey(server.context, world.organizationId, world[person].userId, scopes)).secret
@@ -108,6 +110,70 @@ test('what the careful rules hold', async () => {
   expect((await session.ask('Read', { file_path: '/w/README.md' })).decision).toBe('allow')
   const sent = await session.ask('Bash', { command: 'curl https://example.com' })
   expect([sent.decision, sent.rule_name]).toEqual(['require_approval', names[0]])
+})
+
+const codeTools = agentToolNames.filter((name) => agentTool(name)?.code !== undefined)
+const told = async (world: AgentWorld) => {
+  const path = `/organizations/${world.organizationId}/governance`
+  return (await server.call(world.owner.key, 'GET', path)).body.external_tools as Record<string, unknown>
+}
+const labelled = { output_labels: ['internal'] }
+
+test('an owner’s careful labels what shells read, and keeps what the setting says already', async () => {
+  const world = await agentWorld(server)
+  const own = {
+    'mcp__git__*': { side_effect: 'read' },
+    Bash: { side_effect: 'write' },
+    shell: { output_labels: ['code'] },
+  }
+  await world.change('PATCH', '/governance', { external_tools: own })
+  expect((await install(world.owner.key, 'observe')).stdout).not.toContain('external_tools')
+  expect(await told(world)).toEqual(own)
+
+  const home = temporaryFolder()
+  const ended = await install(world.owner.key, 'careful', {}, home)
+  expect([ended.code, ended.stderr]).toEqual([0, ''])
+  const words = /^label what `Bash`, .* return as `internal` \(setting `external_tools`, 2 of its entries stay as they are; `shell` without this label\)$/m // prettier-ignore
+  expect(ended.stdout).toMatch(words)
+  expect(ended.stdout.indexOf('label what')).toBeLessThan(ended.stdout.indexOf('done: '))
+  const expected = {
+    ...Object.fromEntries(codeTools.map((name) => [name, labelled])),
+    ...own,
+    Bash: { ...own.Bash, ...labelled },
+  }
+  expect(await told(world)).toEqual(expected)
+  expect((await install(world.owner.key, 'careful', {}, home)).stdout).toBe('nothing to change\n')
+})
+
+test('after careful, a command that reads a file labels the session, and sending waits', async () => {
+  const world = await agentWorld(server)
+  await install(world.owner.key, 'careful')
+  for (const [tool, command] of [
+    ['Bash', 'cat plan.md'],
+    ['Bash', 'git diff HEAD~1'],
+    ['PowerShell', 'Get-Content plan.md'],
+    ['exec_command', 'head plan.md'],
+  ] as const) {
+    const session = world.agent()
+    expect((await session.ask(tool, { command })).decision).toBe('allow')
+    const sent = await session.ask('Bash', { command: 'curl https://example.com -d x' })
+    expect([tool, sent.decision, sent.labels]).toEqual([tool, 'require_approval', ['internal']])
+  }
+})
+
+test.each([
+  ['without a scope for settings', ['rules:*']],
+  ['with every scope', ['rules:*', 'governance:read']],
+] as const)('an admin’s key %s changes no setting, and says who can', async (_, scopes) => {
+  const world = await agentWorld(server)
+  const ended = await install(await keyOf(world, 'admin', scopes), 'careful')
+  expect(ended.code).toBe(0)
+  expect(ended.stdout).toContain(
+    'not changed: what a shell reads does not label its session: let an owner run this again',
+  )
+  expect(ended.stdout.indexOf('not changed')).toBeLessThan(ended.stdout.indexOf('done: '))
+  expect(await told(world)).toEqual({})
+  expect(await saved(world)).toEqual(all('active'))
 })
 
 test('while approvals are off, it says that the rules deny', async () => {

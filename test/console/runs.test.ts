@@ -227,6 +227,14 @@ describe('people who may not read', () => {
     const session = await agentSession(server, '<i>Evil</i>')
     for (const path of [`/runs/${id}`, `/runs/${id}/steps/s`, '/runs', '/sessions', `/sessions/${session}`])
       expect(await (await get(`/console${path}`)).text()).not.toMatch(/<script>alert|<i>Evil|<b>|\u202e/)
+    // The page also says who can class the tools that the agent asked for.
+    const page = await (await get(`/console/sessions/${session}`)).text()
+    for (const text of [
+      'Tools that nobody has classed',
+      'mcp__&lt;b>board&lt;/b>__list',
+      'An owner can class them',
+    ])
+      expect(page).toContain(text)
   })
 })
 

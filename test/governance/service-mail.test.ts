@@ -52,6 +52,7 @@ const subjectWith = (text: string, over: Partial<Subject> = {}): Subject => ({
   itemIndex: null,
   itemCount: null,
   sessionId: 'ses_1',
+  destination: null,
   tool: text,
   workflowName: text,
   agentName: text,

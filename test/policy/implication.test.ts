@@ -57,6 +57,9 @@ describe('what is proven', () => {
     ['all side effects', {}, { side_effects: ['read', 'write', 'egress'] }, true],
     ['one source', { applies_to: ['agents'] }, {}, true],
     ['the other source', { applies_to: ['agents'] }, { applies_to: ['workflows'] }, false],
+    ['only unclassed tools', { classed: false }, {}, true],
+    ['classed tools too', {}, { classed: false }, false],
+    ['unclassed tools in both', { classed: false, tools: ['mcp__a__*'] }, { classed: false }, true],
     ['fewer labels', { labels: { any_of: ['a'] } }, { labels: { any_of: ['a', 'b'] } }, true],
     ['more labels', { labels: { any_of: ['a', 'b'] } }, { labels: { any_of: ['a'] } }, false],
     [

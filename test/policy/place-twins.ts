@@ -252,9 +252,19 @@ const file: Twins = {
     'https://docs.google.com:443/document/d/1AbC_d',
     'https://me@drive.google.com/open?id=1AbC_d',
     'https://docs。google.com/document/x/%2e%2e/d/1AbC_d/#x',
+    ' 1AbC_d',
+    '\t1AbC_d\u00a0\u3000\r\n',
+    '\u2003\ufeffhttps://docs.google.com/document/d/1AbC_d\u2028 ',
   ],
   others: ['1abc_d', '1AbC_e', 'https://docs.google.com/document/d/1AbC_e#1AbC_d'],
-  refused: ['https://docs.google.com/', ' 1AbC_d', '1AbC_d\u200b', 'https://evil.example/d/1AbC_d', ''],
+  refused: [
+    'https://docs.google.com/',
+    '1AbC_d\u200b',
+    '1AbC _d',
+    '\u180e1AbC_d',
+    'https://evil.example/d/1AbC_d',
+    '',
+  ],
 }
 
 const calendar: Twins = {

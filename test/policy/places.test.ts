@@ -5,6 +5,14 @@ import type { Verdict } from '../../src/policy/types.ts'
 import { repository, site, type Twins, twins } from './place-twins.ts'
 import { ask } from './rule-semantics.ts'
 
+/** White space as Unicode and JavaScript know it, and characters that only look like it. */
+const everyBlank = [
+  ...[
+    9, 10, 11, 12, 13, 32, 0x85, 0xa0, 0x1680, 0x180e, 0x2028, 0x2029, 0x202f, 0x205f, 0x2060, 0x2800, 0x3000,
+  ],
+  ...[0xfeff, 0x200b, ...Array.from({ length: 11 }, (_, at) => 0x2000 + at)],
+].map((code) => String.fromCodePoint(code))
+
 const all = Object.entries(twins).flatMap(([kind, list]) => list.map((each) => [kind, each] as const))
 
 /** Whether a rule with one condition on the parameter matches the text. */
@@ -59,8 +67,10 @@ describe.each(all)('a rule on a %s', (_, each) => {
   test('decides about a text built of any parts as the tool reads it', () => {
     const pieces = [...each.same, ...each.others, ...each.refused]
     const part = fc.constantFrom(...pieces, '', '/', '#', '?', ' ', '..', '%2e')
+    const blanks = fc.string({ unit: fc.constantFrom(...everyBlank), maxLength: 3 })
     const any = fc.oneof(
       fc.constantFrom(...pieces),
+      fc.tuple(blanks, fc.constantFrom(...pieces), blanks).map((parts) => parts.join('')),
       fc.tuple(part, part).map((parts) => parts.join('')),
       fc.constantFrom(...pieces).map((text) => text.toUpperCase()),
       fc.string({ maxLength: 10 }),
@@ -71,7 +81,12 @@ describe.each(all)('a rule on a %s', (_, each) => {
         // The tool refuses a link to another site than the connected one, which the policy does not know.
         if (reached === null && /^\s*https?:/i.test(text) && each.tool.startsWith('jira_')) return
         expect(matches(each, 'equals', place, text)).toBe(reached === null || reached === read)
+        expect(matches(each, 'in', ['x', place], text)).toBe(reached === null || reached === read)
         expect(matches(each, 'not_in', [place], text)).toBe(reached === null || reached !== read)
+        expect(matches(each, 'equals', place, text, { verdict: 'allow' })).toBe(reached === read)
+        expect(matches(each, 'not_in', [place], text, { verdict: 'allow' })).toBe(
+          reached !== null && reached !== read,
+        )
       }),
       { numRuns: 300 },
     )

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import { labelRuleInput, ruleInput } from '../../src/policy/rule.ts'
-import { catalogueNames, toolNameIssue, wholeNameIssue } from '../../src/policy/tool-names.ts'
+import { catalogueNames, toolNameIssue, settingNameIssue } from '../../src/policy/tool-names.ts'
 
 test('the catalogue has 29 names', () => {
   expect(new Set(catalogueNames).size).toBe(29)
@@ -56,15 +56,33 @@ describe('a rule may not name', () => {
   })
 })
 
-describe('a setting for one tool', () => {
-  test.each(['Bash', 'bash', 'mcp__board__export', 'Frobnicate', 'frobnicate_all'])('may name %s', (name) => {
-    expect(wholeNameIssue(name)).toBeNull()
+describe('a key of the setting `external_tools`', () => {
+  test.each([
+    ...['Bash', 'bash', 'mcp__board__export', 'Frobnicate', 'frobnicate_all'],
+    ...['mcp__board__*', 'mcp__my-board.v2__get_*', 'mcp__gateway__board__*', 'mcp__a__*'],
+  ])('may be %s', (name) => {
+    expect(settingNameIssue(name)).toBeNull()
   })
   test.each([
-    ['mcp__board__*', 'is a glob: give each tool by its whole name'],
+    ...[
+      '*',
+      'Ba*',
+      '*Bash',
+      'mail_*',
+      'mcp*',
+      'mcp_*',
+      'mcp__*',
+      'mcp__git*',
+      'mcp__*__get',
+      'mcp__a*__x',
+    ].map((glob) => [glob, 'must name one MCP server'] as const),
+    ...['mcp__a__b?', 'mcp__a?__*', 'mcp____*', 'mcp__a___*', 'mcp___a__*', 'mcp__a__*__b', 'mcp__a_b*'].map(
+      (glob) => [glob, 'must name one MCP server'] as const,
+    ),
+    ['mcp__bo\u200bard__*', 'invisible'],
     ['Webfetch', 'did you mean `WebFetch` or `web_fetch`'],
     ['web-search', 'did you mean `web_search` or `WebSearch`'],
-  ])('may not name %s', (name, message) => {
-    expect(wholeNameIssue(name)).toContain(message)
+  ])('may not be %s', (name, message) => {
+    expect(settingNameIssue(name)).toContain(message)
   })
 })

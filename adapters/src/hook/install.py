@@ -161,6 +161,8 @@ def install(words):
         changes = [each for each in changes if each.is_needed()]
         if not changes and not ends and not notes and not (rules and rules.changes):
             print("nothing to change")
+            if rules and rules.lacking:
+                print("not changed: " + rules.lacking)
             return 0
         show(changes, rules, ends, notes)
         if not options.yes and not agreed():
@@ -248,6 +250,8 @@ def show(changes, rules, ends, notes):
         sys.stdout.write(each.shown())
     for words, _, _, _ in rules.changes if rules else ():
         print(words)
+    if rules and rules.lacking:
+        print("not changed: " + rules.lacking)
     if ends:
         several = "1 session whose end" if len(ends) == 1 else "%d sessions whose ends" % len(ends)
         print("remove %s, with %s could not be reported" % (spool(), several))

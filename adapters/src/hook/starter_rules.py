@@ -3,6 +3,13 @@
 STARTER_STATUS = {"observe": "shadow", "careful": "active"}
 RULES_KEY = "SERVICE_RULES_KEY"
 MAX_RULE_PAGES = 1000
+# The tools of all clients that run commands or scripts. With `careful`, what they return is labelled like what the
+# clients' own tools read.
+CODE_TOOLS = (
+    "Bash Monitor bash Shell shell exec_command run_shell_command run_in_terminal runTerminalCommand PowerShell "
+    "write_stdin Workflow sql Skill activate_skill skill"
+).split()
+READ_LABEL = "internal"
 
 
 class StarterRules:
@@ -23,6 +30,9 @@ class StarterRules:
             self.organization = self.allowed_organization(own.get("organization_id"))
             self.path = "/organizations/%s/rules" % self.organization
             self.changes = self.missing()  # [(words for people, method, path, body)]
+            self.lacking = None  # words for people: what only another key can change
+            if self.wanted == "active":
+                self.plan_labels()
         except (KeyError, TypeError, ValueError, AttributeError):
             raise Refused("%s does not answer like this version of the service" % settings.api_url)
 
@@ -53,6 +63,8 @@ class StarterRules:
         named = named or me["organization_id"]
         roles = [one["role"] for one in me["organizations"] if one["id"] == named]
         held = {scope for scope, has in me["scopes"].items() if has}
+        self.may_read = bool({"governance:read", "governance:*"} & held)
+        self.may_set = roles == ["owner"] and self.may_read and bool({"governance:write", "governance:*"} & held)
         if not roles or roles[0] not in ("admin", "owner"):
             which = "is no member of %s" % named if not roles else "has the role %s there" % plain(roles[0], 50)
             raise Refused("%s; the key's person %s; %s" % (need, which, advice))
@@ -89,10 +101,41 @@ class StarterRules:
                 changes.append(("make the rule `%s` (%s) %s" % shown, "PATCH", path, {"status": self.wanted}))
         return changes
 
+    def told(self):
+        """Returns the organization's setting `external_tools`."""
+        return dict(self.ask("GET", "/organizations/%s/governance" % self.organization)[1]["external_tools"])
+
+    def plan_labels(self):
+        """Plans to label what shells read, with the setting `external_tools`. What the setting says already stays: a tool
+        that has labels there keeps them."""
+        told = self.told() if self.may_read else {}
+        new = [name for name in CODE_TOOLS if "output_labels" not in told.get(name, {})]
+        kept = [name for name in CODE_TOOLS if READ_LABEL not in told.get(name, {}).get("output_labels", [READ_LABEL])]
+        words = "label what %s return as `%s` (setting `external_tools`, %d of its entries stay as they are%s)" % (
+            ", ".join("`%s`" % name for name in new),
+            READ_LABEL,
+            len([name for name in told if name not in new]),
+            "; %s without this label" % ", ".join("`%s`" % name for name in kept) if kept else "",
+        )
+        if new and self.may_set:
+            self.changes.append((words, "PATCH", "/organizations/%s/governance" % self.organization, None))
+        elif new:
+            self.lacking = (
+                "what a shell reads does not label its session: let an owner run this again, with a key that also has "
+                "the scopes governance:read and governance:write. It would " + words
+            )
+
+    def labelled(self):
+        """Returns the body of the change of the setting. A change replaces the whole setting, so this reads it again."""
+        told = self.told()
+        added = {name: dict({"output_labels": [READ_LABEL]}, **told.get(name, {})) for name in CODE_TOOLS}
+        return {"external_tools": dict(told, **added)}
+
     def save(self):
         """Saves the changes. Names of rules are unique in an organization, so another installation at the same time
         creates no second copy."""
         for words, method, path, body in self.changes:
+            body = self.labelled() if body is None else body
             try:
                 self.ask(method, path, body, (200, 201))
             except Refused:

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { mostUnknownTools } from '../../governance/agents/sessions.ts'
 import { sessionStatuses } from '../../db/schema/agents.ts'
 import { folderIssue, isFolder } from '../../policy/readers/folders.ts'
 import { isOneLine, textField } from '../../policy/text.ts'
@@ -138,6 +139,11 @@ export const agentSession = z
     status: sessionStatus,
     labels,
     label_sources: z.array(labelSource),
+    unclassed_tools: z
+      .array(z.string())
+      .describe(
+        `Tools that the session asked for, that belong to MCP servers or to no known client, and that \`external_tools\` gives no side effect today: at most ${mostUnknownTools}, the first ones.`,
+      ),
     decisions: z.strictObject({ allow: z.int(), deny: z.int(), require_approval: z.int() }),
     unapproved_calls: z.int(),
     started_at: time,

@@ -1,9 +1,10 @@
 import { z } from 'zod'
 import { limitChanges } from '../../contract/plan-limits.ts'
+import { mostToolGlobs } from '../../policy/external-tools.ts'
 import { completeSettings, type GovernanceSettings } from '../../policy/settings.ts'
 import { restrictions } from '../../governance/rules/tool-policy-limits.ts'
 import { textField } from '../../policy/text.ts'
-import { toolNameIssue, wholeNameIssue } from '../../policy/tool-names.ts'
+import { settingNameIssue, toolNameIssue } from '../../policy/tool-names.ts'
 import { role } from './common.ts'
 
 /** Maximum number of categories that one organization can flag. */
@@ -29,8 +30,13 @@ export const governancePatch = z
       const message = `names ${tools.length} tools: at most ${mostExternalTools.toLocaleString('en-US')} are kept`
       context.addIssue({ code: 'custom', path: ['external_tools'], message })
     }
+    const globs = tools.filter((name) => name.includes('*')).length
+    if (globs > mostToolGlobs) {
+      const message = `names ${globs} globs: at most ${mostToolGlobs} are allowed`
+      context.addIssue({ code: 'custom', path: ['external_tools'], message })
+    }
     for (const name of tools) {
-      const message = wholeNameIssue(name)
+      const message = settingNameIssue(name)
       if (message !== null) context.addIssue({ code: 'custom', path: ['external_tools', name], message })
     }
     for (const [name, told] of Object.entries(external_tools ?? {})) {

@@ -15,6 +15,7 @@ const ruleChanges = z.strictObject({
   labels: ruleShape.labels.nullable(),
   params: ruleShape.params.nullable(),
   applies_to: ruleShape.applies_to.nullable(),
+  classed: ruleShape.classed.nullable(),
   match_all: ruleShape.match_all.nullable(),
   approver: ruleShape.approver.nullable(),
   approvals_needed: ruleShape.approvals_needed.nullable(),

@@ -74,6 +74,7 @@ export function Session({
       ]),
       h('div', { class: 'column' }, [
         h(Counts, { session }),
+        h(Unclassed, { session, isOwner: hasRole(role, 'owner') }),
         h(Labelled, { session }),
         h(About, { session, now }),
         h(Ask, {
@@ -193,6 +194,47 @@ function Counts({ session }: Pick<SessionProps, 'session'>): ComponentChild {
         ),
       ),
     ]),
+  ])
+}
+
+/** Maximum number of unclassed tools on one page. */
+const mostUnclassed = 50
+
+/** Shows the tools about which nobody has said what they do. So the names that their servers chose decide. */
+function Unclassed({
+  session: { unclassed_tools: tools, organization_id: id },
+  isOwner,
+}: Pick<SessionProps, 'session'> & { readonly isOwner: boolean }): ComponentChild {
+  const rest = tools.length - mostUnclassed
+  return h(Live, { name: 'session-unclassed', version: JSON.stringify(tools) }, [
+    tools.length === 0
+      ? null
+      : h('section', { class: 'card', 'aria-labelledby': 'unclassed' }, [
+          h('h2', { id: 'unclassed' }, 'Tools that nobody has classed'),
+          h(
+            'p',
+            null,
+            'The agent asked for them. They count as their names say, and their servers chose the names.',
+          ),
+          h(
+            'ul',
+            { class: 'stack' },
+            tools
+              .slice(0, mostUnclassed)
+              .map((tool) => h('li', null, h('code', null, h(Words, { text: tool, most: 200 })))),
+          ),
+          rest > 0 ? h('p', { class: 'quiet small' }, `and ${rest} more`) : null,
+          h('p', { class: 'small' }, [
+            isOwner ? 'You can class them as an owner' : 'An owner can class them',
+            ': give each a side effect in the setting ',
+            h('code', null, 'external_tools'),
+            ', with ',
+            h('code', null, `PATCH /api/v1/organizations/${id}/governance`),
+            '. A name such as ',
+            h('code', null, 'mcp__github__*'),
+            ' means all tools of one server.',
+          ]),
+        ]),
   ])
 }
 

@@ -52,6 +52,7 @@ import { strangers } from './0078-strangers.ts'
 import { destinations } from './0072-destinations.ts'
 import { whereCallsGo } from './0073-where-calls-go.ts'
 import { entryCodes } from './0077-entry-codes.ts'
+import { unknownTools } from './0075-unknown-tools.ts'
 
 /**
  * All migrations, in the order in which they run. A migration is never undone, and a released migration is never
@@ -108,6 +109,7 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0072-destinations', sql: destinations },
   { name: '0073-where-calls-go', sql: whereCallsGo },
   { name: '0074-folders-of-calls', sql: foldersOfCalls },
+  { name: '0075-unknown-tools', sql: unknownTools },
   { name: '0076-authors', sql: authors },
   { name: '0077-entry-codes', sql: entryCodes },
   { name: '0078-strangers', sql: strangers },

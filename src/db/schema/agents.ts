@@ -19,7 +19,9 @@ export interface AgentSessionsTable {
   status: SessionStatus
   labels: Generated<string[]>
   label_sources: ColumnType<LabelSource[], string | undefined, string>
-  /** Bytes of `labels` and `label_sources`. They count towards the limit `storage_mb`. */
+  /** The tools of no known client that the session has asked for, in this order. */
+  unknown_tools: Generated<string[]>
+  /** Bytes of `labels`, `label_sources` and `unknown_tools`. They count towards the limit `storage_mb`. */
   label_bytes: Generated<number>
   decision_seq: Generated<number>
   allowed: Generated<number>

@@ -11,7 +11,7 @@ import { useHeldCall, withdrawHeld } from './held-call.ts'
 import { loadAgentLedger, type AgentLedger, type PriorDecision, type SessionRecord } from './ledger.ts'
 import type { AuthorizeOp, Judged, Question } from './question.ts'
 import { storageOver } from '../limits/storage.ts'
-import { addLabels, openSession, resume, wouldExceedLabels } from './sessions.ts'
+import { addLabels, noteTool, openSession, resume, wouldExceedLabels } from './sessions.ts'
 import { denyOverStorageLimit, unrecorded, type AgentDecision } from './unrecorded.ts'
 import { priorOf, sharedCall, mayRepeat } from './same-call.ts'
 
@@ -196,6 +196,7 @@ function recordDecision(question: Question, judged: Judged): AgentDecision {
   const { tx, ledger, op, session, sideEffect, decisionId: id } = question
   const labels = [...question.labels]
   session.decision_seq += 1
+  noteTool(tx, session, op.call.tool)
   session[{ allow: 'allowed', require_approval: 'held', deny: 'denied' }[judged.verdict] as Counter] += 1
   const { toolUseId, paramsHash } = op.key
   const common = {

@@ -5,6 +5,7 @@ import { classifyPowerShell } from '../../shell/powershell.ts'
 import { refused, type Decided } from '../../policy/decide.ts'
 import { foldersOf } from '../../policy/readers/folders.ts'
 import { plainPath, withPlainPaths } from '../../policy/readers/file-paths.ts'
+import { toldOf } from '../../policy/external-tools.ts'
 import { agentTool, withAnnotations, type AgentTool, type ToolAnnotations } from '../../policy/agent-tools.ts'
 import type { Script } from '../../policy/shell-params.ts'
 import { protocolToolKind, protocolToolSideEffect } from '../../policy/protocol-tools.ts'
@@ -166,17 +167,15 @@ export function classifyIn(
   labels: readonly Label[],
   settings: Pick<GovernanceSettings, 'external_tools'>,
 ): Classified {
-  const said = Object.hasOwn(settings.external_tools, call.tool)
-    ? settings.external_tools[call.tool]
-    : undefined
+  const said = toldOf(settings.external_tools, call.tool)
   const held = labels.filter((label) => label !== 'untrusted')
   const sendsData = call.isScript && held.length > 0
-  const sideEffect = said?.side_effect ?? (sendsData ? 'egress' : call.sideEffect)
+  const sideEffect = said.side_effect ?? (sendsData ? 'egress' : call.sideEffect)
   const classified = withAnnotations(
-    { sideEffect, outputLabels: said?.output_labels ?? call.outputLabels },
+    { sideEffect, outputLabels: said.output_labels ?? call.outputLabels },
     call.annotations,
   )
-  const isOwn = said?.side_effect === undefined && sideEffect === 'egress' && call.because !== null
+  const isOwn = said.side_effect === undefined && sideEffect === 'egress' && call.because !== null
   return { ...classified, words: isOwn ? wordsOf(call.because, sendsData ? held : []) : '' }
 }
 

@@ -35,6 +35,7 @@ export interface SessionRecord extends Pick<
   status: SessionStatus
   labels: string[]
   label_sources: LabelSource[]
+  unknown_tools: string[]
   label_bytes: number
   decision_seq: number
   allowed: number

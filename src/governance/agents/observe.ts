@@ -16,7 +16,7 @@ import { callerIn, organizationOf, type Asker } from './ask.ts'
 import { classifyIn, readCall } from './classify.ts'
 import { loadAgentLedger } from './ledger.ts'
 import { callHash } from './same-call.ts'
-import { addLabels, openSession } from './sessions.ts'
+import { addLabels, noteTool, openSession } from './sessions.ts'
 
 /** A finished call, as the agent's client reports it. The call's output never leaves the caller's machine. */
 export interface Finished {
@@ -131,6 +131,7 @@ async function raise(
     const params = read.params ?? given
     const call = { source: 'agents', tool, sideEffect, params, labels: session.labels } as const
     addLabels(tx, session, unionLabels(outputLabels, addedLabels(tx.policy.compiled, call)), tool)
+    noteTool(tx, session, tool)
     ledger.write(tx)
     await sql`update agent_sessions set unapproved = unapproved + 1 where id = ${session.id}`.execute(tx.trx)
     if (over === null)

@@ -3,6 +3,8 @@ import { newestSessionIds } from '../../db/queries/agents/newest-session-ids.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import type { AgentSessionsTable, SessionStatus } from '../../db/schema/agents.ts'
 import type { LabelSource } from '../../db/schema/runs.ts'
+import { isUnclassed, type ExternalTools } from '../../policy/external-tools.ts'
+import { readSettings } from '../../policy/settings.ts'
 import { notFound } from '../errors.ts'
 import { idAfter, readPage, viewPage, type Page, type PageRequest } from '../page.ts'
 
@@ -19,6 +21,8 @@ export interface AgentSessionView {
   readonly status: SessionStatus
   readonly labels: readonly string[]
   readonly label_sources: readonly LabelSource[]
+  /** The tools that the session asked for and that nobody has classed (`isUnclassed`), at most `mostUnknownTools`. */
+  readonly unclassed_tools: readonly string[]
   readonly decisions: { readonly allow: number; readonly deny: number; readonly require_approval: number }
   /**
    * The number of calls that ran although no decision had allowed them. Each of these calls raised an alert, unless the
@@ -52,10 +56,9 @@ export async function listSessions(
     'in',
     newestSessionIds({ organizationIds, filters, after, most: page.limit + 1 }),
   )
-  return viewPage(
-    await readPage(db, query, { column: 'id', kind: 'session' }, page, (row) => row.id),
-    sessionView,
-  )
+  const read = await readPage(db, query, { column: 'id', kind: 'session' }, page, (row) => row.id)
+  const told = await toldIn(db, read.data)
+  return viewPage(read, (row) => sessionView(row, told))
 }
 
 /** Reads one session. Throws `not_found` also for a session of another organization. */
@@ -65,7 +68,7 @@ export async function readSession(db: Db, organizationId: string, id: string): P
     .where('organization_id', '=', organizationId)
     .executeTakeFirst()
   if (row === undefined) throw notFound('agent session', id)
-  return sessionView(row)
+  return sessionView(row, await toldIn(db, [row]))
 }
 
 /** SQL: the email address of the person whose id is in this column of `agent_sessions`. */
@@ -88,7 +91,20 @@ type Row = Selectable<AgentSessionsTable> & {
   readonly revoked_by_email: string | null
 }
 
-function sessionView(row: Row): AgentSessionView {
+/** The setting `external_tools` of each organization that has an unknown tool in one of these sessions. */
+async function toldIn(db: Db, rows: readonly Row[]): Promise<ReadonlyMap<string, ExternalTools>> {
+  const ids = rows.flatMap((row) => (row.unknown_tools.length === 0 ? [] : [row.organization_id]))
+  if (ids.length === 0) return new Map()
+  const found = await db
+    .selectFrom('organizations')
+    .select(['id', 'settings'])
+    .where('id', 'in', [...new Set(ids)])
+    .execute()
+  return new Map(found.map(({ id, settings }) => [id, readSettings(settings).external_tools]))
+}
+
+function sessionView(row: Row, told: ReadonlyMap<string, ExternalTools>): AgentSessionView {
+  const setting = told.get(row.organization_id) ?? {}
   return {
     id: row.id,
     session_id: row.session_id,
@@ -100,6 +116,7 @@ function sessionView(row: Row): AgentSessionView {
     status: row.status,
     labels: row.labels,
     label_sources: row.label_sources,
+    unclassed_tools: row.unknown_tools.filter((tool) => isUnclassed(setting, tool, 'agents')),
     decisions: { allow: row.allowed, deny: row.denied, require_approval: row.held },
     unapproved_calls: row.unapproved,
     started_at: row.started_at.toISOString(),

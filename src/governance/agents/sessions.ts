@@ -1,4 +1,5 @@
 import { newId } from '../../contract/ids.ts'
+import { needsClass } from '../../policy/external-tools.ts'
 import type { Label } from '../../policy/types.ts'
 import { mostLabels, unionLabels } from '../../policy/types.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
@@ -35,6 +36,7 @@ export function openSession(tx: ChainTx, ledger: AgentLedger, key: SessionKey, m
       status: mayAsk ? 'live' : 'ended',
       labels: [],
       label_sources: [],
+      unknown_tools: [],
       label_bytes: 0,
       decision_seq: 0,
       allowed: 0,
@@ -89,7 +91,26 @@ export function addLabels(
     const isNews = added.has(label) && !from.includes(tool) && from.length < mostSources
     return { label, from: isNews ? [...from, tool] : from }
   })
-  const bytes = Buffer.byteLength(JSON.stringify([session.labels, session.label_sources]))
+  recount(tx, session)
+}
+
+/**
+ * Notes that the session has asked for a tool, if the tool needs a class. The console and the API show which of these
+ * tools nobody has classed.
+ */
+export function noteTool(tx: Pick<ChainTx, 'stores'>, session: SessionRecord, tool: string): void {
+  const { unknown_tools: noted } = session
+  if (!needsClass(tool) || noted.length >= mostUnknownTools || noted.includes(tool)) return
+  session.unknown_tools = [...noted, tool]
+  recount(tx, session)
+}
+
+/** A session notes at most this many unknown tools. Each name has at most 200 characters. */
+export const mostUnknownTools = 100
+
+function recount(tx: Pick<ChainTx, 'stores'>, session: SessionRecord): void {
+  const { labels, label_sources: sources, unknown_tools: tools } = session
+  const bytes = Buffer.byteLength(JSON.stringify([labels, sources, ...tools]))
   tx.stores(bytes - session.label_bytes)
   session.label_bytes = bytes
 }

@@ -124,6 +124,7 @@ export async function loadPolicy(
     labelRules: activeOf(labelRules),
     approvalsEnabled: settings.approvals_enabled,
     frozen,
+    externalTools: settings.external_tools,
   })
   const limits = effectiveLimits(organization.plan, organization.quota_overrides)
   const bytes =

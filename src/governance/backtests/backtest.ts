@@ -94,6 +94,7 @@ const withDrafts = (saved: LoadedPolicy, drafts: readonly RuleBody[]): ReplayPol
       .filter((rule) => rule !== null),
     labelRules: activeOf(saved.labelRules),
     approvalsEnabled: saved.settings.approvals_enabled,
+    externalTools: saved.settings.external_tools,
   }),
   toolAccess: saved.toolAccess,
 })

@@ -88,4 +88,4 @@ function moreItems(count: number): MailText[] {
 const named = (name: NameOfLine, value: string | null): MailText[] =>
   value === null ? [] : [mailText`${MailText.sentence(name)}: ${value}`]
 
-type NameOfLine = 'Tool' | 'Step' | 'Workflow' | 'Agent' | 'Rule' | 'Labels'
+type NameOfLine = 'Tool' | 'Goes to' | 'Step' | 'Workflow' | 'Agent' | 'Rule' | 'Labels'

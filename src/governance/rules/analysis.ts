@@ -49,7 +49,9 @@ export async function analyzeSavedRules(
     const steps = new Steps(mostSteps)
     const rules = await slices.run(() => savedRules(saved))
     const findings: FindingView[] = []
-    const limit = await slices.follow(analyzeRules(rules, steps, agentEffects(saved.settings)), (finding) => {
+    const { external_tools: told } = saved.settings
+    const search = analyzeRules(rules, steps, agentEffects(saved.settings), told)
+    const limit = await slices.follow(search, (finding) => {
       if (steps.areUsedUp) return 'comparisons'
       if (finding !== null && findings.length === mostFindings) return 'findings'
       if (finding !== null) findings.push(viewOf(finding))

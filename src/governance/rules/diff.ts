@@ -75,6 +75,7 @@ export async function diffRules(
       to: withThreshold(drafted(to), threshold),
       approvalsEnabled: saved.settings.approvals_enabled,
       effectsOf: agentEffects(saved.settings),
+      externalTools: saved.settings.external_tools,
     }
     let tried = 0
     let leftOut = false

@@ -34,7 +34,7 @@ const secretWords = [' .env', '/.env', "'.env", '".env', ...secretFiles.slice(1)
 
 /**
  * `service_hook.py install --starter-rules` saves these rules for agents. With the choice `observe` the rules are in
- * shadow mode, and with `careful` they are active.
+ * shadow mode, and with `careful` they are active. With `careful` it also changes the setting `external_tools`.
  */
 const starterRules: readonly RuleTemplate[] = [
   {
@@ -97,6 +97,24 @@ const starterRules: readonly RuleTemplate[] = [
         { param: 'command', operator: 'contains', value: 'push' },
         { param: 'command', operator: 'contains', value: ['--force', ' -f', ' -uf', ' +', " '+", ' "+'] },
       ],
+      applies_to: ['agents'],
+    },
+  },
+  {
+    id: 'agents-unclassed-tools',
+    title: 'Agents ask before they give company data to a tool that nobody has classed',
+    description:
+      'Holds every call of an MCP server’s tool that `external_tools` gives no side effect, once the session has read company data. The tool’s name does not count.',
+    starter: true,
+    kind: 'rule',
+    body: {
+      name: 'Agents: unclassed MCP tools wait',
+      verdict: 'require_approval',
+      status: 'inactive',
+      // Some clients write `mcp_<server>_<tool>`. The other two send an address of the agent's choice to a server.
+      tools: ['mcp_*', 'ReadMcpResourceTool', 'ReadMcpResourceDirTool'],
+      classed: false,
+      labels: { any_of: ['internal', 'confidential', 'pii'] },
       applies_to: ['agents'],
     },
   },

@@ -89,6 +89,7 @@ const compileDrafts = ({ settings, frozen }: LoadedPolicy, drafts: readonly Rule
     rules: drafts.map((draft, index) => ({ ...draft, id: `draft_${index}` })),
     labelRules: [],
     approvalsEnabled: settings.approvals_enabled,
+    externalTools: settings.external_tools,
     frozen,
   })
 

@@ -14,7 +14,7 @@ import { growAs, grownEntry } from '../limits/storage.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 import { policyPage } from './policy-page.ts'
 import { refuseMore } from './row-limit.ts'
-import { refuseLimitedBlock, refuseLimits, refuseNoEffect } from './tool-policy-limits.ts'
+import { refuseLimitedBlock, refuseLimits } from './tool-policy-limits.ts'
 
 /**
  * An organization has at most this many policies, because each change of its rules, settings or policies reads all
@@ -59,8 +59,8 @@ export const listToolPolicies = (
 
 /**
  * Saves a policy. Every process applies it from the next decision on. Throws `conflict` if the tool and role already
- * have a policy. Throws `validation_error` if the policy has no effect, if it both blocks and limits the tool, if the
- * tool does not support a limit, or if the organization already has `mostToolPolicies` policies.
+ * have a policy. Throws `validation_error` if it both blocks and limits the tool, if the tool does not support a limit,
+ * or if the organization already has `mostToolPolicies` policies.
  */
 export async function createToolPolicy(
   context: Acting,
@@ -69,7 +69,6 @@ export async function createToolPolicy(
   once: Once | null,
 ): Promise<ToolPolicyView> {
   refuseLimits(body.tool_name, body.restrictions)
-  refuseNoEffect(body.tool_name, body)
   refuseLimitedBlock(body)
   try {
     return await growAs(context, caller, 'org.change', {
@@ -107,8 +106,8 @@ export async function createToolPolicy(
 }
 
 /**
- * Changes a policy. Throws `not_found` if this tool and role have no policy. Throws `validation_error` if the policy
- * would have no effect, if the change both blocks and limits the tool, or if the tool does not support a limit.
+ * Changes a policy. Throws `not_found` if this tool and role have no policy. Throws `validation_error` if the change
+ * both blocks and limits the tool, or if the tool does not support a limit.
  */
 export async function changeToolPolicy(
   context: Acting,
@@ -147,7 +146,6 @@ export async function changeToolPolicy(
         .returningAll()
         .executeTakeFirst()
       if (row === undefined) throw noPolicy(tool, patch.role)
-      refuseNoEffect(tool, row, `; or delete the policy with \`DELETE ${pathOf(caller, tool, patch.role)}\``)
       // It must be possible to block a tool even if `storage_mb` is exceeded, although a long audit entry is then
       // refused. So the audit entry contains long `restrictions` only if the patch contains `restrictions`.
       return saved(tx, caller, 'updated', row, { showsLong: patch.restrictions !== undefined })

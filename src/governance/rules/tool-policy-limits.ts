@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import { catalog, getTool } from '../../catalog/index.ts'
 import { domain } from '../../policy/condition.ts'
-import { list, quote } from '../../policy/explain.ts'
 import { headline } from '../../policy/issues.ts'
 import { channelOf } from '../../policy/readers/channels.ts'
 import { ruleRepository } from '../../policy/readers/repositories.ts'
@@ -68,12 +67,12 @@ export const restrictions = z.strictObject({
 
 /**
  * Throws `validation_error` for a limit that the tool does not support, because the limit would have no effect. The
- * message names the tools that support the limit.
+ * message names the tools that support the limit. `"read_only": false` is no limit, so every tool takes it.
  */
 export function refuseLimits(tool: string, given: Restrictions): void {
   const takes = limitsOf(tool)
   const issues = limitNames
-    .filter((name) => given[name] !== undefined && !takes.includes(name))
+    .filter((name) => limits(given[name]) && !takes.includes(name))
     .map((name) => {
       const others = Object.values(catalog).filter(({ constraints }) => Object.hasOwn(constraints, name))
       const which = others.map((each) => `\`${each.name}\``).join(', ')
@@ -82,20 +81,6 @@ export function refuseLimits(tool: string, given: Restrictions): void {
     })
   if (issues.length === 0) return
   throw new DomainError('validation_error', headline('the policy cannot be saved', issues), issues)
-}
-
-/** Throws `validation_error` for a policy that neither allows, blocks nor limits its tool. */
-export function refuseNoEffect(
-  tool: string,
-  { allowed, restrictions: given }: { readonly allowed: boolean | null; readonly restrictions: Restrictions },
-  instead = '',
-): void {
-  const limits = Object.values(given).filter((each) => each !== undefined && each !== false)
-  if (allowed !== null || limits.length > 0) return
-  const taken = limitsOf(tool).map(quote)
-  const orLimit = taken.length === 0 ? '' : `, or in \`restrictions\` ${list(taken, 'or', taken.length)}`
-  const message = `a policy without \`allowed\` and without a limit has no effect: give \`allowed\`${orLimit}${instead}`
-  throw new DomainError('validation_error', message, [{ path: 'allowed', message }])
 }
 
 /**
@@ -110,11 +95,14 @@ export function refuseLimitedBlock({
   readonly allowed?: boolean | null | undefined
   readonly restrictions?: Restrictions | undefined
 }): void {
-  if (allowed !== false || !Object.values(given).some((each) => each !== undefined && each !== false)) return
+  if (allowed !== false || !Object.values(given).some(limits)) return
   const message =
     'a policy that blocks its tool takes no limits, because they would have no effect: leave out `restrictions`, or give `allowed: null` to limit the tool without blocking it'
   throw new DomainError('validation_error', message, [{ path: 'restrictions', message }])
 }
+
+/** Whether the value of a limit can refuse a call. */
+const limits = (value: unknown): boolean => value !== undefined && value !== false
 
 /**
  * The limits that a tool supports. A tool of agents supports only `read_only`, because only the agent's adapter sees

@@ -82,9 +82,12 @@ function markersOf(written: string): readonly string[] | null {
   return fileHosts.has(host) ? linkMarkers : apiHosts.has(host) ? apiMarkers : null
 }
 
-/** Returns the id of a file. The text is a link to the file, or the id itself. Returns null for every other text. */
+/**
+ * Returns the id of a file. The text is a link to the file, or the id itself. White space around it does not count.
+ * Returns null for every other text.
+ */
 export function fileIdOf(text: string): string | null {
-  const id = googleFileId(text) ?? text
+  const id = googleFileId(text) ?? text.trim()
   return isFileId(id) ? id : null
 }
 

@@ -67,8 +67,8 @@ test('an unknown tool is a write, a setting overrides its side effect, annotatio
     external_tools: { Frobnicate: { side_effect: 'read', output_labels: ['pii'] } },
   })
   expect((await agent.ask('Frobnicate')).side_effect).toBe('read')
-  const glob = { external_tools: { 'mcp__board__*': { side_effect: 'read' } } }
-  await expect(world.change('PATCH', '/governance', glob)).rejects.toThrow('is a glob')
+  const glob = { external_tools: { 'Frob*': { side_effect: 'read' } } }
+  await expect(world.change('PATCH', '/governance', glob)).rejects.toThrow('must name one MCP server')
   const next = await agent.ask('Frobnicate', {}, { annotations: { destructiveHint: true } })
   expect(next).toMatchObject({ side_effect: 'write', labels: ['pii'] })
   const open = await agent.ask('Write', {}, { annotations: { openWorldHint: true } })

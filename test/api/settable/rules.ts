@@ -141,6 +141,11 @@ export const ruleProofs: Proofs = {
     denied,
     ofMail((each) => ({ applies_to: [each], ...everything })),
   ),
+  classed: proof(
+    [false, true],
+    ['deny', 422],
+    ofMail((classed) => ({ classed }), { tool: 'mcp__board__get', source: 'agents' }),
+  ),
   match_all: proof(
     [true, false],
     ['deny', 422],

@@ -84,7 +84,12 @@ describe('labels of an agent session', () => {
     const additions = fc.array(fc.tuple(fc.array(label), fc.constantFrom('Read', 'Bash')))
     fc.assert(
       fc.property(additions, (all) => {
-        const session = { labels: [], label_sources: [], label_bytes: 0 } as unknown as SessionRecord
+        const session = {
+          labels: [],
+          label_sources: [],
+          unknown_tools: [],
+          label_bytes: 0,
+        } as unknown as SessionRecord
         let stored = 0
         for (const [labels, tool] of all)
           addLabels({ stores: (bytes) => (stored += bytes) }, session, labels, tool)

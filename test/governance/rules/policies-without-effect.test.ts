@@ -1,4 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
+import { policySnapshot } from '../../../src/governance/audit/policy-snapshot.ts'
+import { changeGovernance } from '../../../src/governance/rules/settings.ts'
 import { changeToolPolicy, deleteToolPolicy } from '../../../src/governance/rules/tool-policies.ts'
 import { useEngine, type Engine } from '../runs/engine-fixture.ts'
 import { create, forget, save } from './policy-calls.ts'
@@ -7,40 +9,46 @@ let engine: Engine
 useEngine((started) => (engine = started))
 
 describe('a tool policy without effect', () => {
-  const refusal = (...parts: string[]) => ({
-    code: 'validation_error',
-    message: expect.stringMatching(new RegExp(parts.join('.*'))),
-    details: [{ path: 'allowed' }],
-  })
-  test.each<[string, object]>([
-    ['without fields', {}],
-    ['with `allowed: null`', { allowed: null }],
-    ['with `read_only: false`', { restrictions: { read_only: false } }],
-  ])('%s is refused, and the message names what the tool takes', async (_, body) => {
-    await expect(create(engine, { tool_name: 'memory_set', ...body })).rejects.toMatchObject(
-      refusal('give `allowed`, or in `restrictions`', '`read_only`'),
-    )
+  const owner = () => engine.caller('owner')
+  const refusalOf = async (tool: string) => {
+    const { toolAccess } = await policySnapshot(engine.context, engine.organizationId)
+    return toolAccess.refusal({ tool, role: 'member', sideEffect: 'write', params: {} })
+  }
+
+  test.each<[string, string, object, object]>([
+    ['without fields', 'memory_set', {}, {}],
+    ['with `allowed: null`', 'memory_set', { allowed: null }, {}],
+    ['of a role', 'memory_set', { role: 'member' }, {}],
+    ['with `read_only: false`', 'memory_set', { restrictions: { read_only: false } }, { read_only: false }],
+    ['of a tool without limits', 'web_search', { restrictions: { read_only: false } }, { read_only: false }],
+  ])('%s is saved, and neither opens nor closes the tool', async (_, tool, body, restrictions) => {
+    const role = 'role' in body ? 'member' : undefined
+    expect(await create(engine, { tool_name: tool, ...body })).toMatchObject({ allowed: null, restrictions })
+    try {
+      expect(await refusalOf(tool)).toBeNull()
+      await changeGovernance(engine.context, owner(), { default_tool_access: 'deny' })
+      expect(await refusalOf(tool)).toMatchObject({ reason: 'tool not allowed by any policy' })
+    } finally {
+      await changeGovernance(engine.context, owner(), { default_tool_access: 'allow' })
+      await deleteToolPolicy(engine.context, owner(), tool, role)
+    }
   })
 
-  test('for a tool without limits, the error asks for `allowed`', async () => {
-    const body = { tool_name: 'web_search', role: 'member' }
-    await expect(create(engine, body)).rejects.toMatchObject(refusal('has no effect: give `allowed`'))
-  })
-
-  test('is refused as the result of a change too, which names how to delete it', async () => {
-    const owner = engine.caller('owner')
+  test('may be the result of a change, and lifts no limit of the other policy', async () => {
+    await save(engine, 'memory_set', { read_only: true })
     await create(engine, { tool_name: 'memory_set', allowed: false, role: 'member' })
     try {
       const change = (patch: object) =>
-        changeToolPolicy(engine.context, owner, 'memory_set', { role: 'member', ...patch })
-      await expect(change({ allowed: null })).rejects.toMatchObject(
-        refusal('`DELETE /organizations/org_', '/tool-policies/memory_set\\?role=member`'),
-      )
-      // The refused change had no effect: the tool is still blocked.
-      expect(await change({ restrictions: { read_only: true } })).toMatchObject({ allowed: false })
-      expect(await change({ allowed: null })).toMatchObject({ allowed: null })
+        changeToolPolicy(engine.context, owner(), 'memory_set', { role: 'member', ...patch })
+      expect(await change({ allowed: null })).toMatchObject({ allowed: null, restrictions: {} })
+      expect(await change({ restrictions: { read_only: false } })).toMatchObject({
+        allowed: null,
+        restrictions: { read_only: false },
+      })
+      expect(await refusalOf('memory_set')).toMatchObject({ reason: 'tool is read-only in the organization' })
     } finally {
-      await deleteToolPolicy(engine.context, owner, 'memory_set', 'member')
+      await deleteToolPolicy(engine.context, owner(), 'memory_set', 'member')
+      await forget(engine, 'memory_set')
     }
   })
 })

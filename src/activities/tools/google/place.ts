@@ -2,9 +2,8 @@ import { fileIdOf, googleFileId } from '../../../policy/readers/google-links.ts'
 import { invalidParams } from '../executor.ts'
 
 /**
- * Returns the id of the file that `text` names. The text is a link, or the id itself. Rules read the text in the same
- * way. An id with spaces around it is refused, because rules do not remove these spaces. Throws ToolError
- * `invalid_params` for every other text.
+ * Returns the id of the file that `text` names. The text is a link, or the id itself, and may have white space around
+ * it. Rules read the text in the same way. Throws ToolError `invalid_params` for every other text.
  */
 export function fileIdAt(param: string, text: string): string {
   const id = fileIdOf(text)

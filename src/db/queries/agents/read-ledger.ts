@@ -27,7 +27,7 @@ const askingScopes = ['agents:authorize', 'agents:*']
 
 /** The columns of an agent session. */
 const sessionColumns = sql`id, user_id, session_id, run_id, agent_name, agent_kind, status, labels, label_sources,
-  label_bytes, decision_seq, allowed, held, denied, started_at, last_seen_at, ended_at`
+  unknown_tools, label_bytes, decision_seq, allowed, held, denied, started_at, last_seen_at, ended_at`
 
 /**
  * Reads the rows that are needed to decide calls of agents. For each call in `keys`, reads at most `mostPriors` earlier
