@@ -1,6 +1,6 @@
 import type { Plan, PlanStep } from '../policy/plan-types.ts'
 import type { JsonObject } from '../policy/types.ts'
-import type { ToolCatalog, ToolDeclaration } from '../catalog/tool.ts'
+import { serviceOf, type ToolCatalog, type ToolDeclaration } from '../catalog/tool.ts'
 import { sideEffectOf } from '../policy/tool-params.ts'
 import type { WorkflowDefinition } from './definition.ts'
 import { dependencies } from './definition-graph.ts'
@@ -20,7 +20,7 @@ interface Destination {
 
 /**
  * Converts a checked definition for the policy core. A tool that is no longer in the catalogue counts as egress.
- * `destinationOf` says where the requester's calls of a tool go; null if they stay here.
+ * `destinationOf` says where the requester's calls of a tool go; null if they stay here, or if there is no connection.
  */
 export function planOf(
   definition: WorkflowDefinition,
@@ -40,7 +40,7 @@ export function planOf(
       id: step.id,
       tool: step.tool,
       sideEffect: tool === undefined ? 'egress' : sideEffectOf(tool, params, to),
-      destination: to?.destination ?? null,
+      destination: to?.destination ?? (tool !== undefined && serviceOf(tool) === null ? null : undefined),
       outputLabels: tool?.outputLabels ?? [],
       bringsOwnLabels: tool === undefined || bringingOwnLabels.has(step.tool),
       params,

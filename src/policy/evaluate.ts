@@ -6,7 +6,7 @@ import type { RuleBody } from './rule.ts'
 import { destinationParam } from './tool-params.ts'
 import { maybe, no, type Tri, tri, yes } from './tri.ts'
 import type { Label } from './types.ts'
-import { type Defaults, type Found, type Partial, type Places, find } from './values.ts'
+import { type Defaults, type Found, type Hole, type Partial, type Places, find } from './values.ts'
 
 /**
  * The labels that the data certainly has (`definite`), and those that it may have (`possible`). In a concrete call,
@@ -39,10 +39,10 @@ export interface Subject {
   /** The values that the tool uses for parameters that the call leaves out. */
   readonly defaults: Defaults
   /**
-   * The host to which the call goes; null if it stays here. Rules read it as the parameter `destination`. Is undefined
+   * The host to which the call goes; null if it stays here, a hole if it is not known yet. Rules read it as the parameter `destination`. Is undefined
    * for a call of an agent, whose own parameter of this name is read.
    */
-  readonly destination: string | null | undefined
+  readonly destination: string | null | Hole | undefined
   readonly labels: LabelSets
   /**
    * Is null if the sources of parameters are not tracked, as in calls of agents. Then each parameter counts as built

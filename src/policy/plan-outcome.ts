@@ -5,7 +5,7 @@ import type { Case, Planned } from './plan-cases.ts'
 import { defaultsIn } from './tool-defaults.ts'
 import { placesIn } from './tool-places.ts'
 import { type Tri, maybe, no, yes } from './tri.ts'
-import type { Partial } from './values.ts'
+import { Hole, type Partial } from './values.ts'
 
 /** One call that a step makes or may make, ready for evaluation. */
 export interface PlannedCall {
@@ -33,7 +33,7 @@ export function callsOf({ step, labels, origins, budget }: Planned, cases: reado
       params: withLinked(step.tool, 'workflows', params),
       places,
       defaults,
-      destination: step.destination ?? null,
+      destination: step.destination === undefined ? new Hole(null) : step.destination,
       labels,
       origins,
       budget,

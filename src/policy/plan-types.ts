@@ -6,7 +6,10 @@ export interface PlanStep {
   readonly id: string
   readonly tool: string
   readonly sideEffect: SideEffect
-  /** The host to which calls go with the present connection; null or absent if they stay here, or without a connection. */
+  /**
+   * The host to which the call goes; null if it stays here. Is undefined while it is not known, because the requester
+   * has no connection.
+   */
   readonly destination?: string | null | undefined
   /** The labels that the tool declares for its output. */
   readonly outputLabels: readonly Label[]

@@ -26,9 +26,8 @@ export interface PlannedRule {
   readonly outcome: Outcome
 }
 
-export interface StepAnalysis extends Pick<PlanStep, 'tool' | 'sideEffect'> {
+export interface StepAnalysis extends Pick<PlanStep, 'tool' | 'sideEffect' | 'destination'> {
   readonly stepId: string
-  readonly destination: string | null
   /** The strictest possible verdict. If `certainty` is `definite`, no other verdict is possible. */
   readonly verdict: Verdict
   readonly certainty: Certainty
@@ -199,7 +198,7 @@ function analyzeStep(
     stepId: step.id,
     tool: step.tool,
     sideEffect: step.sideEffect,
-    destination: step.destination ?? null,
+    destination: step.destination,
     runs: calls.length === 0 ? no : runsForCertain ? yes : maybe,
     verdict: bounds.possible,
     certainty: bounds.definite === bounds.possible ? 'definite' : 'possible',

@@ -90,18 +90,19 @@ async function expectHeldAgain(runId: string, tool: Tool, connection: string | u
   expect(await shown(runId)).toBe(connection)
 }
 
-const services = { slack_send_message: 'Slack as ana, Acme', web_search: 'web search as searxng', mail_send: 'Resend as desk@acme.example' } // prettier-ignore
+const services = { slack_send_message: 'Slack', web_search: 'web search', mail_send: 'Resend' } // prettier-ignore
 const tools = Object.keys(calls) as Tool[]
 
 describe.each(tools)('an approval of `%s`', (tool) => {
-  const personal = `of the person who runs the workflow, to ${services[tool]}`
-  const ofAll = `of the organization, to ${services[tool]}`
+  const personal = () =>
+    `of the person who runs the workflow, to ${services[tool]} at ${new URL(service.url).host}`
+  const ofAll = () => `of the organization, to ${services[tool]} at ${new URL(service.url).host}`
 
   test('shows whose connection the call uses, and the call uses it', async () => {
     await connect(tool, 'organization')
     await connect(tool, 'personal')
     const runId = await approved(tool)
-    expect(await shown(runId)).toBe(personal)
+    expect(await shown(runId)).toBe(personal())
     expect(await attempt(runId, tool)).toBe('completed')
     expect(await approvalsOf(engine.context, runId)).toHaveLength(1)
   })
@@ -111,7 +112,7 @@ describe.each(tools)('an approval of `%s`', (tool) => {
     const own = await connect(tool, 'personal')
     const runId = await approved(tool)
     await revoke(own)
-    await expectHeldAgain(runId, tool, ofAll)
+    await expectHeldAgain(runId, tool, ofAll())
     await approve(runId)
     expect(await attempt(runId, tool)).toBe('completed')
     expect(service.arrived).not.toEqual([])
@@ -120,10 +121,10 @@ describe.each(tools)('an approval of `%s`', (tool) => {
   test('does not cover a personal one that was made since, or another credential', async () => {
     await connect(tool, 'organization')
     const runId = await approved(tool)
-    expect(await shown(runId)).toBe(ofAll)
+    expect(await shown(runId)).toBe(ofAll())
     for (const _ of ['made', 'replaced']) {
       await connect(tool, 'personal')
-      await expectHeldAgain(runId, tool, personal)
+      await expectHeldAgain(runId, tool, personal())
       await approve(runId)
     }
     expect(await attempt(runId, tool)).toBe('completed')
@@ -135,7 +136,11 @@ describe('an approved mail', () => {
     const runId = await approved('mail_send')
     expect(await shown(runId)).toBeUndefined()
     await connect('mail_send', 'personal')
-    await expectHeldAgain(runId, 'mail_send', `of the person who runs the workflow, to ${services.mail_send}`)
+    await expectHeldAgain(
+      runId,
+      'mail_send',
+      `of the person who runs the workflow, to ${services.mail_send} at ${new URL(service.url).host}`,
+    )
   })
 
   test('for a connection does not go through the installation’s server', async () => {

@@ -53,6 +53,7 @@ const subjectWith = (text: string, over: Partial<Subject> = {}): Subject => ({
   itemCount: null,
   sessionId: 'ses_1',
   destination: null,
+  authors: [],
   tool: text,
   workflowName: text,
   agentName: text,

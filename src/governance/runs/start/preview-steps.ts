@@ -88,7 +88,7 @@ export function viewSteps(steps: readonly StepAnalysis[], viewed: Viewed): Previ
       step_id: step.stepId,
       tool: step.tool,
       side_effect: step.sideEffect,
-      destination: step.destination,
+      destination: step.destination ?? null,
       runs: runsWords(step.runs),
       verdict: step.verdict,
       certainty: step.certainty,
