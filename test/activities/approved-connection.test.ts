@@ -39,9 +39,9 @@ const credentials: Readonly<Record<Tool, (url: string) => object>> = {
 }
 
 /** Connects the tool's service, for the person who runs the calls or for the organization. */
-async function connect(tool: Tool, scope: 'personal' | 'organization'): Promise<string> {
+async function connect(tool: Tool, scope: 'personal' | 'organization', url = service.url): Promise<string> {
   const by = engine.caller(scope === 'personal' ? 'approver' : 'admin')
-  const asked = { tool, credential: credentials[tool](service.url), scope, name: undefined }
+  const asked = { tool, credential: credentials[tool](url), scope, name: undefined }
   const { id } = await connectService(engine.context, by, asked, new AbortController().signal)
   service.arrived.splice(0)
   return id
@@ -49,12 +49,15 @@ async function connect(tool: Tool, scope: 'personal' | 'organization'): Promise<
 const revoke = (id: string) => revokeConnection(engine.context, engine.caller('approver'), id)
 
 const bodies = createToolActivities()
-async function attempt(runId: string, tool: Tool): Promise<unknown> {
+async function attempt(runId: string, tool: Tool, before = async () => {}): Promise<unknown> {
   const { answer } = await execute(engine.context, {
     workflowId: runId,
     activityType: tool,
     args: [{ runId, stepId: 's', itemIndex: null }],
-    body: (decided) => bodies[tool]!(decided),
+    body: async (decided) => {
+      await before()
+      return bodies[tool]!(decided)
+    },
   })
   return answer instanceof ApplicationFailure ? answer.type : (answer as { outcome: string }).outcome
 }
@@ -148,5 +151,53 @@ describe('an approved mail', () => {
     const runId = await approved('mail_send')
     await revoke(own)
     await expectHeldAgain(runId, 'mail_send', undefined)
+  })
+})
+
+describe('a call with free text to a host that is not the service’s own', () => {
+  const decided = async (runId: string) =>
+    engine.context.db
+      .selectFrom('decisions')
+      .select(['side_effect', 'destination', 'verdict'])
+      .where('run_id', '=', runId)
+      .orderBy('seq', 'desc')
+      .executeTakeFirstOrThrow()
+  const host = (): string => new URL(service.url).host
+
+  test('counts as egress, in the decision and on the approval', async () => {
+    await connect('web_search', 'organization')
+    const runId = await approved('web_search')
+    const approval = await engine.context.db
+      .selectFrom('approvals')
+      .select(['side_effect', 'destination'])
+      .where('run_id', '=', runId)
+      .executeTakeFirstOrThrow()
+    expect(approval).toEqual({ side_effect: 'egress', destination: host() })
+    expect(await decided(runId)).toEqual({ ...approval, verdict: 'require_approval' })
+  })
+
+  test('is denied by a rule on egress or on the host, and nothing is sent', async () => {
+    await connect('web_search', 'organization')
+    for (const conditions of [
+      { side_effects: ['egress'] },
+      { params: [{ param: 'destination', operator: 'domain_not_in', value: ['search.example'] }] },
+    ]) {
+      await engine.rules({ name: 'stays', verdict: 'deny', ...conditions })
+      const step = { id: 's', tool: 'web_search', params: calls.web_search, when: { value: '{{input.go}}', operator: 'equals', compare: true } } // prettier-ignore
+      const definition = { inputs: { go: { type: 'boolean' } }, steps: [step] }
+      await expect(engine.run(definition, { go: true }, 'approver')).rejects.toThrow('stays')
+    }
+    expect(service.arrived).toEqual([])
+  })
+
+  test('is decided again if it would go to another host than the decided one', async () => {
+    const other = service.url.replace('127.0.0.1', 'localhost')
+    await engine.rules({ name: 'not there', verdict: 'deny', tools: ['web_search'], params: [{ param: 'destination', operator: 'equals', value: new URL(other).host }] }) // prettier-ignore
+    await connect('web_search', 'organization')
+    const runId = await engine.run({ steps: [{ id: 's', tool: 'web_search', params: calls.web_search }] }, {}, 'approver') // prettier-ignore
+    const moved = () => connect('web_search', 'personal', other).then(() => {})
+    expect(await attempt(runId, 'web_search', moved)).toBe('StepEnded')
+    expect(service.arrived).toEqual([])
+    expect(await decided(runId)).toMatchObject({ verdict: 'deny', destination: new URL(other).host })
   })
 })

@@ -15,24 +15,26 @@ const examples = page
     const [json = '', rest = ''] = text.split('\n```\n', 2)
     const rule = ruleInput.parse(JSON.parse(json))
     const [table = ''] = rest.split(/\n\n(?!\|)/, 2)
-    const rows = [...table.matchAll(/^\|(?: `([\w-]+)`)? *\| `(\{.*\})` *\| (\w+) *\|$/gm)]
-    return { rule, rows: rows.map(([, of, params = '', verdict]) => ({ of, params, verdict })) }
+    const rows = [...table.matchAll(/^\|(?: `([\w-]+)`)? *\| `(\{.*\}|[a-z\d.:-]+)` *\| (\w+) *\|$/gm)]
+    return { rule, rows: rows.map(([, of, what = '', verdict]) => ({ of, what, verdict })) }
   })
 
 test('every example has calls', () => {
-  expect(examples.map(({ rows }) => rows.length)).toEqual([7, 3, 3, 5, 3, 3])
+  expect(examples.map(({ rows }) => rows.length)).toEqual([7, 3, 3, 5, 3, 3, 3])
 })
 
 describe.each(examples)('$rule.name', ({ rule, rows }) => {
   const policy = compilePolicy({ rules: [{ ...rule, id: 'rule_1' }], labelRules: [], approvalsEnabled: true })
 
-  // The first column has a label of an agent's call, or the tool of a workflow's call.
-  test.each(rows)('$of $params: $verdict', ({ of, params, verdict }) => {
+  // The first column has a label of an agent's call, or the tool of a workflow's call. The second column has the
+  // parameters, or the host to which the call goes.
+  test.each(rows)('$of $what: $verdict', ({ of, what, verdict }) => {
     const call =
       of !== undefined && getTool(of) !== undefined
         ? ({ source: 'workflows', tool: of, labels: [] } as const)
         : ({ source: 'agents', tool: 'mail_send', labels: of === undefined ? [] : [of] } as const)
-    const given = { sideEffect: 'egress', params: JSON.parse(params) as JsonObject } as const
+    const params = what.startsWith('{') ? (JSON.parse(what) as JsonObject) : {}
+    const given = { sideEffect: 'egress', params, destination: what.startsWith('{') ? null : what } as const
     expect(decide(policy, { ...call, ...given }).verdict).toBe(verdict)
   })
 })
