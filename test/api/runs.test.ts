@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import { outputPlace } from '../../src/governance/sealing/places.ts'
 import type { ChainTx } from '../../src/governance/audit/chain-tx.ts'
 import { addKey, aDefinition } from './fixtures.ts'
 import { resourcesOf } from './resources.ts'
@@ -140,9 +141,10 @@ describe('executing', () => {
 
   test('accepts labels for inputs, and an output of an earlier run as an input', async () => {
     const { body: earlier } = await execute()
-    const output = JSON.stringify({ text: 'secret' })
+    const place = outputPlace({ runId: earlier.execution_id, stepId: 'read', itemIndex: -1 })
+    const output = await server.context.sealer.seal(place, JSON.stringify({ text: 'secret' }))
     await server.context.pool.query(
-      `insert into effects (run_id, step_id, organization_id, tool, state, output) values ($1, 'read', $2, 'file_read', 'completed', $3)`,
+      `insert into effects (run_id, step_id, organization_id, tool, state, output_sealed) values ($1, 'read', $2, 'file_read', 'completed', $3)`,
       [earlier.execution_id, organizationId, output],
     )
     await server.context.pool.query(

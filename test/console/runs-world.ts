@@ -80,7 +80,7 @@ export async function agentSession(server: TestServer, name = 'Claude Code'): Pr
     ['Read', { file_path: 'a' }],
     ['Bash', { command: 'git push' }],
     [`mcp__board__get_${'card_'.repeat(30)}`, {}],
-    ['mcp__<b>board</b>__list', {}],
+    ['mcp__board__list', {}],
   ] as const)
     await server.call(key, 'POST', '/authorize', { agent, session_id, tool_name, tool_input })
   const finished = { session_id, tool_name: 'Write', tool_input: { file_path: 'b' } }

@@ -231,7 +231,7 @@ describe('people who may not read', () => {
     const page = await (await get(`/console/sessions/${session}`)).text()
     for (const text of [
       'Tools that nobody has classed',
-      'mcp__&lt;b>board&lt;/b>__list',
+      'mcp__board__list',
       'An owner can class them',
     ])
       expect(page).toContain(text)

@@ -45,7 +45,7 @@ describe('a rule', () => {
     ['every label of a choice excluded', { labels: { any_of: ['a', 'b'], none_of: ['b', 'a', 'c'] } }, 'labels.none_of'],
     ['tools of agents for workflows', { tools: ['Bash', 'mcp__crm__*'], applies_to: ['workflows'] }, 'applies_to'],
     ['a tool without the side effect', { tools: ['mail_send'], side_effects: ['read', 'write'], applies_to: ['workflows'] }, 'side_effects'],
-    ['tools of a glob without it', { tools: ['trello_get_*', 'jira_search'], side_effects: ['egress'], applies_to: ['workflows'] }, 'side_effects'],
+    ['tools of a glob without it', { tools: ['trello_get_*', 'sheets_read'], side_effects: ['egress'], applies_to: ['workflows'] }, 'side_effects'],
     ['no value and this value', { params: [gone('cc'), that('cc', 'equals', 'a@x.com')] }, 'params.1'],
     ['one of these values and none', { params: [that('cc', 'in', ['a@x.com', 0]), gone('cc')] }, 'params.0'],
     ['no value and a beginning', { params: [gone('cc'), that('to', 'startswith', 'a'), that('cc', 'startswith', 'a')] }, 'params.2'],

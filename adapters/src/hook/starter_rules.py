@@ -5,10 +5,7 @@ RULES_KEY = "SERVICE_RULES_KEY"
 MAX_RULE_PAGES = 1000
 # The tools of all clients that run commands or scripts. With `careful`, what they return is labelled like what the
 # clients' own tools read.
-CODE_TOOLS = (
-    "Bash Monitor bash Shell shell exec_command run_shell_command run_in_terminal runTerminalCommand PowerShell "
-    "write_stdin Workflow sql Skill activate_skill skill"
-).split()
+CODE_TOOLS = SHELL_TOOLS + "Workflow sql Skill activate_skill skill".split()
 READ_LABEL = "internal"
 
 

@@ -1,6 +1,7 @@
 import { diffLines, diffWordsWithSpace, type Change } from 'diff'
 import { h, type ComponentChild } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
+import { noteOn } from '../../policy/readers/look-alikes.ts'
 import { capital, LongText, Plain } from './words.ts'
 
 type PreviewDiff = NonNullable<NonNullable<ApprovalView['preview']>['diff']>
@@ -110,13 +111,16 @@ function changedLines(before: readonly string[], after: readonly string[]): Comp
   ]
 }
 
+/**
+ * Returns the words of both lines, with a mark on those that differ. Returns null if a line has something that readers
+ * could overlook or take for something else: such a line is read as a whole, because its words alone could hide it.
+ */
 function wordsOf(before: string, after: string): Record<'removed' | 'added', ComponentChild> | null {
+  if ([before, after].some((line) => noteOn(line) !== undefined)) return null
   const words = diffWordsWithSpace(before, after, { maxEditLength: mostEdits })
   if (words === undefined) return null
   const side = (kind: 'removed' | 'added', other: 'removed' | 'added') =>
-    words.flatMap((word) =>
-      word[other] ? [] : [word[kind] ? h('mark', null, plain(word.value)) : plain(word.value)],
-    )
+    words.flatMap((word) => (word[other] ? [] : [word[kind] ? h('mark', null, word.value) : word.value]))
   return { removed: side('removed', 'added'), added: side('added', 'removed') }
 }
 

@@ -204,7 +204,7 @@ describe('a message', () => {
     await context.db.updateTable('workflows').set({ name: 'w'.repeat(1_000_000) }).where('organization_id', '=', organizationId).execute() // prettier-ignore
     await home.settle()
     for (const text of await copies(id)) {
-      expect(text.split('\n')).toHaveLength(6)
+      expect(text.split('\n')).toHaveLength(7)
       expect(text).toContain(
         'Rule: `*x* &lt;!channel&gt; ˋyˋ &lt;https://evil.test|here&gt;U+202EU+200F :flag-de: 🇩🇪 &amp; z *Approved* by everybody`',
       )
