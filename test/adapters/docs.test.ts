@@ -46,7 +46,7 @@ test('the commands in docs/agents.md do what the page says', async () => {
   expect(installed).toContain('"onFailure": "block"')
   expect(installed).not.toContain('csk_live_')
   expect(tried).toMatch(/\nworks$/)
-  expect(starter?.match(/^done: save the rule `Agents: .*` \(require_approval, shadow\)$/gm)).toHaveLength(4)
+  expect(starter?.match(/^done: save the rule `Agents: .*` \(require_approval, shadow\)$/gm)).toHaveLength(5)
   expectShownParts([installed, tried, starter, removed])
   expect(gatewayFiles).toBe('')
   const exact = [

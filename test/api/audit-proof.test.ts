@@ -130,11 +130,16 @@ describe('an export', () => {
   test('ends at one head, although entries are appended meanwhile', async () => {
     await append(600)
     let writing = true
+    let written = 0
     const writer = (async () => {
-      while (writing) await append(20)
+      for (; writing; written += 1) await append(20)
     })()
     const texts = []
-    for (let round = 0; round < 5; round += 1) texts.push((await get('export')).text)
+    for (let round = 0; round < 5; round += 1) {
+      const before = written
+      texts.push((await get('export')).text)
+      await until('the log grows', async () => written > before)
+    }
     writing = false
     await writer
     const sizes = []

@@ -4,6 +4,7 @@ import { connect, type Socket } from 'node:net'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { outputPlace } from '../../src/governance/sealing/places.ts'
 import { testKey } from '../governance/support.ts'
 import { Agent } from './agents/agent.ts'
 import { startTestServer, type TestServer } from './server.ts'
@@ -49,13 +50,21 @@ async function largeRun(): Promise<string> {
        case n when 0 then 120 end, now() from generate_series(0, 120) as n`,
     [id],
   )
-  await context.pool.query(
-    `insert into effects (run_id, organization_id, step_id, item_index, tool, state, finished_at, output)
-     select $1, $2, step_id, item_index, 'memory_get', 'completed', now(), '"' || repeat('y', 200000) || '"'
-     from (select 's' || n as step_id, -1 as item_index from generate_series(1, 120) as n
-           union all select 'list', n from generate_series(0, 119) as n) as e`,
-    [id, server.identities.organization_id],
+  const output = JSON.stringify('y'.repeat(200_000))
+  const keys = Array.from({ length: 240 }, (_, n) =>
+    n < 120
+      ? { runId: id, stepId: `s${n + 1}`, itemIndex: -1 }
+      : { runId: id, stepId: 'list', itemIndex: n - 120 },
   )
+  for (const key of keys)
+    await context.pool.query(
+      `insert into effects (run_id, organization_id, step_id, item_index, tool, state, finished_at, output_sealed)
+       values ($1, $2, $3, $4, 'memory_get', 'completed', now(), $5)`,
+      [
+        ...[id, server.identities.organization_id, key.stepId, key.itemIndex],
+        await context.sealer.seal(outputPlace(key), output),
+      ],
+    )
   return id
 }
 afterAll(() => server?.close())

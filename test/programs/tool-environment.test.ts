@@ -8,7 +8,7 @@ import { describe, expect, test } from '@jest/globals'
 import { readQuota } from '../../src/governance/limits/quota.ts'
 import { loadSecrets } from '../../src/stack/secrets.ts'
 import { toolEnvironment } from '../../src/programs/tool-environment.ts'
-import { testContext, withPeople } from '../governance/support.ts'
+import { testContext, testKey, withPeople } from '../governance/support.ts'
 import { programEnv } from '../support/program-env.ts'
 import { temporaryFolder } from '../stack/temporary-folder.ts'
 
@@ -157,7 +157,8 @@ test('`npm run set-plan` moves an organization of the running stack to another p
     const program = fileURLToPath(new URL('../../src/programs/set-plan.ts', import.meta.url))
     const dataDir = dataFolder(running.context.config.database.url)
     // An operator can also set limits where owners may not.
-    const options = { env: { ...env, DATA_DIR: dataDir, QUOTA_OVERRIDES: 'operator' } }
+    const key = { DATA_ENCRYPTION_KEY: testKey.toString('base64') }
+    const options = { env: { ...env, ...key, DATA_DIR: dataDir, QUOTA_OVERRIDES: 'operator' } }
     const setPlan = (...args: string[]) =>
       promisify(execFile)(process.execPath, [program, identities.organization_id, ...args], options)
     const { stdout, stderr } = await setPlan('free', 'memory_mb=1024', 'monthly_spend=7')

@@ -40,7 +40,7 @@ const governedWorkflow = {
 const holdMail = {
   name: 'Mail waits for a person',
   verdict: 'require_approval',
-  side_effects: ['egress'],
+  tools: ['mail_send'],
 }
 
 /**

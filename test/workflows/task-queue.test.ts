@@ -102,7 +102,11 @@ function setQueueBeside(temporalAddress: string, ...args: string[]) {
   writeFileSync(join(folder, 'bootstrap.json'), JSON.stringify(addresses))
   const program = fileURLToPath(new URL('../../src/programs/set-queue.ts', import.meta.url))
   return promisify(execFile)(process.execPath, [program, ...args], {
-    env: { ...programEnv(), DATA_DIR: folder },
+    env: {
+      ...programEnv(),
+      DATA_DIR: folder,
+      DATA_ENCRYPTION_KEY: config.encryptionKeys[0]?.toString('base64'),
+    },
   })
 }
 

@@ -118,11 +118,15 @@ export function storedRows(url: string, organization = organizationId): Promise<
 
 export const verifier = new Verifier()
 
-export function verify(url: string, organization = organizationId): Promise<Verification> {
+export function verify(
+  url: string,
+  organization = organizationId,
+  encryptionKeys: readonly Buffer[] = [key],
+): Promise<Verification> {
   return verifier.verify({
     databaseUrl: url,
     appRole: 'countersign_app',
     organizationId: organization,
-    encryptionKeys: [key],
+    encryptionKeys,
   })
 }

@@ -77,7 +77,8 @@ describe('data of a run that ended long ago', () => {
       code: 'not_found',
       message: expect.stringContaining('RETENTION_DAYS'),
     })
-    expect(await verify(engine.context.config.database.url, engine.organizationId)).toMatchObject({
+    const { config } = engine.context
+    expect(await verify(config.database.url, engine.organizationId, config.encryptionKeys)).toMatchObject({
       valid: true,
     })
     expect(await removeOldData(engine.context)).toBe(0)

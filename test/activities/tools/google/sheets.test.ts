@@ -93,6 +93,7 @@ describe('rows that are read', () => {
     [{ spreadsheet: link }, [['x']]],
     [{ spreadsheet: link, range: 'Sheet1!A1' }, [['name']]],
     [{ range: 'Z9' }, []],
+    [{ spreadsheet: ` ${id}\u00a0`, range: 'Z9' }, []],
   ]
   test.each(ranges)('of %j', async (params, rows) => {
     expect((await read(params)).rows).toEqual(rows)
@@ -106,7 +107,6 @@ describe('rows that are read', () => {
     { range: "Sheet1!A1'&x" },
     { spreadsheet: link.replace('gid=7', 'gid=99') },
     { spreadsheet: link.replace('gid=7', 'gid=3') },
-    { spreadsheet: `${id} ` },
     { spreadsheet: `https://docs.google.com.evil.example/spreadsheets/d/${id}` },
     { spreadsheet: `https://evil.example/?x=https://docs.google.com/spreadsheets/d/${id}` },
     { spreadsheet: '../../secret' },
