@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, jest, test } from '@jest/globals'
+import { until } from '../stack/until.ts'
 import { asAdmin } from '../support/postgres.ts'
 import {
   append,
