@@ -29,6 +29,10 @@ export const agents: Rows = [
     `${sameAt('AuthorizeRequest.agent.name.maxLength', 'AuthorizeRequest.agent.kind.maxLength')} characters`,
   ],
   [
+    'scripts of a command that a client sends, and folders of it',
+    `${numberAt('AuthorizeRequest.scripts.maxItems')}, each named in ${numberAt('AuthorizeRequest.scripts.items.word.maxLength')} characters; ${numberAt('AuthorizeRequest.real_folders.maxItems')}`,
+  ],
+  [
     'reason of an ended session, of a revoked one',
     `${numberAt('SessionEndRequest.reason.maxLength')}, ${numberAt('RevokeSessionRequest.reason.maxLength')} characters`,
   ],

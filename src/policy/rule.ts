@@ -61,7 +61,11 @@ export const ruleShape = {
     .optional(),
   /** With false, the rule covers only tools of agents that need a class and that `external_tools` gives no side effect. */
   classed: z
-    .literal(false, 'must be false, or left out: a rule can only ask for tools that nobody has classed')
+    .boolean()
+    .refine(
+      (given): given is false => !given,
+      'must be false, or left out: a rule can only ask for tools that nobody has classed',
+    )
     .optional(),
   match_all: z.boolean().optional(),
   approver: z.enum(['admin', 'owner']).optional(),

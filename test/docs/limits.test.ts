@@ -81,6 +81,7 @@ const needNoLine: Readonly<Record<string, readonly string[]>> = {
   'the number of a thing that has a limit of its own': [
     'version.maximum=1000000000', 'after.maximum=999999999', 'item_index.maximum=10000', 'item_indexes.items.maximum=10000',
   ],
+  'a host is shorter': ['destination.maxLength=261'],
   'an id or token of the service is shorter': ['files.items.maxLength=100', 'replacement_id.maxLength=200', 'token.maxLength=200'],
 } // prettier-ignore
 

@@ -5,6 +5,7 @@ import { createOrganization } from '../../src/governance/people/organizations.ts
 import { acceptRun } from '../../src/governance/runs/start/accept.ts'
 import { cancelRun } from '../../src/governance/runs/end/cancel.ts'
 import { createWorkflow } from '../../src/governance/workflows/workflows.ts'
+import { memoryPlace, outputPlace } from '../../src/governance/sealing/places.ts'
 import type { Caller } from '../../src/governance/access/identity.ts'
 import { go, opOf, outcomeOf, runOf, stepOf, toolOf } from '../governance/runs/engine-fixture.ts'
 import { deadlyText } from '../support/deadly-text.ts'
@@ -108,16 +109,19 @@ const greedy = {
 const tiny = (count: number): string => `[${Array.from({ length: count }, () => '{}').join(',')}]`
 
 async function remember(key: string, text: string): Promise<void> {
+  const sealed = await stack.context.sealer.seal(memoryPlace(stack.organizationId, key), text)
   await stack.context.db
     .insertInto('memory')
     .values({
       organization_id: stack.organizationId,
       key,
-      value: text,
+      value_sealed: sealed,
       labels: [],
       updated_by: stack.caller('member').userId,
     })
-    .onConflict((conflict) => conflict.columns(['organization_id', 'key']).doUpdateSet({ value: text }))
+    .onConflict((conflict) =>
+      conflict.columns(['organization_id', 'key']).doUpdateSet({ value_sealed: sealed }),
+    )
     .execute()
 }
 
@@ -163,7 +167,7 @@ async function deadly(): Promise<string> {
   const output = JSON.stringify({ key: deadlyText, more: 'x'.repeat(300_000) })
   await stack.context.db
     .updateTable('effects')
-    .set({ output, output_sealed: null })
+    .set({ output_sealed: await stack.context.sealer.seal(outputPlace(op.key), output) })
     .where('run_id', '=', runId)
     .execute()
   return runId

@@ -2,6 +2,7 @@ import { expect, test } from '@jest/globals'
 import { finishRun } from '../../../../src/governance/runs/end/finish.ts'
 import { readRunSnapshot } from '../../../../src/governance/runs/values/run-snapshot.ts'
 import { readOutputs } from '../../../../src/governance/runs/values/outputs.ts'
+import { outputPlace } from '../../../../src/governance/sealing/places.ts'
 import { go, opOf, outcomeOf, useEngine, type Engine } from '../engine-fixture.ts'
 
 let engine: Engine
@@ -10,10 +11,11 @@ useEngine((started) => (engine = started))
 /** Changes rows that the service never changes. A test can then see which values were read from memory. */
 async function change(runId: string): Promise<void> {
   const { db } = engine.context
+  const place = outputPlace({ runId, stepId: 's', itemIndex: -1 })
   await db.updateTable('runs').set({ requester_email: 'changed@example.com' }).where('id', '=', runId).execute() // prettier-ignore
   await db
     .updateTable('effects')
-    .set({ output: '"changed"', output_sealed: null })
+    .set({ output_sealed: await engine.context.sealer.seal(place, '"changed"') })
     .where('run_id', '=', runId)
     .execute()
 }

@@ -50,7 +50,7 @@ describe('parameters', () => {
     const runId = await engine.run({ steps: [read('a', 'a'), set('b', '{{a.output.text}} {{today}}')] })
     await done(engine, runId, 'a', { text: 'first' })
     const { op } = await call(engine, runId, 'b')
-    await engine.context.db.updateTable('effects').set({ output: '{"text":"other"}', output_sealed: null }).where('step_id', '=', 'a').where('run_id', '=', runId).execute() // prettier-ignore
+    await engine.context.db.updateTable('effects').set({ output_sealed: Buffer.from('other') }).where('step_id', '=', 'a').where('run_id', '=', runId).execute() // prettier-ignore
     const again = await call(engine, runId, 'b')
     expect(again.verdict).toMatchObject({ go: true, attempt: 2 })
     expect(again.op.params).toEqual(op.params)
