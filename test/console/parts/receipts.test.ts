@@ -12,6 +12,7 @@ const decisionOf = (item_index: number): ReceiptDecision =>
     item_index,
     tool: 'mail_send',
     side_effect: 'outbound',
+    destination: null,
     verdict: 'allow',
     reason: '',
     explanation: `Rule \`r\` holds it. Its approval \`apr_01M8${item_index}\` lets this one call through.`,

@@ -17,6 +17,8 @@ describe('a file is the one that rules read', () => {
     `https://drive.google.com/file/d/${id}/view`,
     `https://www.googleapis.com/drive/v3/files/${id}`,
     ` https://docs.google.com/document/d/${id}\n`,
+    ` ${id}`,
+    `${id}\n`,
   ])('%j', (text) => {
     expect(fileIdAt('document', text)).toBe(id)
     expect(comparable(text)).toBe(id)
@@ -24,8 +26,6 @@ describe('a file is the one that rules read', () => {
 
   test.each([
     '',
-    ` ${id}`,
-    `${id}\n`,
     `${id}/export`,
     `${id}?alt=media`,
     `../files/${id}`,
