@@ -229,11 +229,7 @@ describe('people who may not read', () => {
       expect(await (await get(`/console${path}`)).text()).not.toMatch(/<script>alert|<i>Evil|<b>|\u202e/)
     // The page also says who can class the tools that the agent asked for.
     const page = await (await get(`/console/sessions/${session}`)).text()
-    for (const text of [
-      'Tools that nobody has classed',
-      'mcp__board__list',
-      'An owner can class them',
-    ])
+    for (const text of ['Tools that nobody has classed', 'mcp__board__list', 'An owner can class them'])
       expect(page).toContain(text)
   })
 })

@@ -17,11 +17,13 @@ describe('a file is the one that rules read', () => {
     `https://drive.google.com/file/d/${id}/view`,
     `https://www.googleapis.com/drive/v3/files/${id}`,
     ` https://docs.google.com/document/d/${id}\n`,
-    ` ${id}`,
-    `${id}\n`,
   ])('%j', (text) => {
     expect(fileIdAt('document', text)).toBe(id)
     expect(comparable(text)).toBe(id)
+  })
+
+  test.each([` ${id}`, `${id}\n`])('%j, with white space around the id', (text) => {
+    expect(fileIdAt('document', text)).toBe(id)
   })
 
   test.each([
