@@ -1,6 +1,7 @@
 import type { Plan, PlanStep } from '../policy/plan-types.ts'
 import type { JsonObject } from '../policy/types.ts'
 import { serviceOf, type ToolCatalog, type ToolDeclaration } from '../catalog/tool.ts'
+import { sourcesOf } from '../policy/plan-cases.ts'
 import { sideEffectOf } from '../policy/tool-params.ts'
 import type { WorkflowDefinition } from './definition.ts'
 import { dependencies } from './definition-graph.ts'
@@ -32,6 +33,8 @@ export function planOf(
   >,
 ): Plan {
   const graph = dependencies(definition)
+  const takesResults = (params: JsonObject, forEach: PlanStep['forEach']): boolean =>
+    sourcesOf({ params, forEach }, { ...known, areInputsComplete: true }).size > 0
   const steps = definition.steps.map((step): PlanStep => {
     const tool = catalog.get(step.tool)
     const to = tool === undefined ? null : destinationOf(tool)
@@ -39,7 +42,8 @@ export function planOf(
     return {
       id: step.id,
       tool: step.tool,
-      sideEffect: tool === undefined ? 'egress' : sideEffectOf(tool, params, to),
+      sideEffect:
+        tool === undefined ? 'egress' : sideEffectOf(tool, params, to, takesResults(params, step.for_each)),
       destination: to?.destination ?? (tool !== undefined && serviceOf(tool) === null ? null : undefined),
       outputLabels: tool?.outputLabels ?? [],
       bringsOwnLabels: tool === undefined || bringingOwnLabels.has(step.tool),

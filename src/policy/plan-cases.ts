@@ -123,11 +123,16 @@ const isOfItem = (reference: Reference): boolean =>
   reference.kind === 'index' ||
   ('path' in reference && reference.path.includes(placeOfItem))
 
+type LabelledInputs = Pick<Plan, 'inputs' | 'areInputsComplete' | 'inputLabels'>
+
 /**
  * Returns the sources of each parameter: steps, and inputs that can have labels. The key is the dotted path of the
  * parameter. The sources depend only on the templates. So they are known even while the values are unknown.
  */
-export function sourcesOf(step: PlanStep, plan: Plan): ReadonlyMap<string, readonly string[]> {
+export function sourcesOf(
+  step: Pick<PlanStep, 'params' | 'forEach'>,
+  plan: LabelledInputs,
+): ReadonlyMap<string, readonly string[]> {
   const itemSources = sourcesIn(step.forEach ?? null, [], plan)
   const sources = new Map<string, readonly string[]>()
   const visit = (value: Json, path: string): void => {
@@ -149,7 +154,7 @@ export function labelledInputsOf(step: PlanStep, plan: Plan): string[] {
   return sourcesIn(places, [], plan).filter((id) => id.startsWith(inputSource('')))
 }
 
-function sourcesIn(value: Json, itemSources: readonly string[], plan: Plan): string[] {
+function sourcesIn(value: Json, itemSources: readonly string[], plan: LabelledInputs): string[] {
   const ids = new Set<string>()
   for (const reference of references(value)) {
     if (reference.kind === 'step') ids.add(reference.stepId)
@@ -160,5 +165,5 @@ function sourcesIn(value: Json, itemSources: readonly string[], plan: Plan): str
   return [...ids].sort()
 }
 
-const canHaveLabels = (plan: Plan, name: string): boolean =>
+const canHaveLabels = (plan: LabelledInputs, name: string): boolean =>
   plan.inputLabels?.has(name) === true || isUnknownInput(plan, name)

@@ -94,15 +94,19 @@ export const freeTextsOf = (tool: string): readonly string[] => freeTextsIn.get(
 /**
  * Returns the side effect of a call of a workflow. A call that carries free text to a host that is not the service's own
  * delivers content to somebody else, so it is `egress`, whatever the tool declares. A parameter counts if it is named,
- * also with an unknown or empty value.
+ * also with an unknown or empty value. Any other parameter counts if it takes a value from an output or from an input
+ * with labels, because a name of a place can then be a secret.
  * @param destination null: the call stays here, or there is no connection
+ * @param takesResults whether a template in the parameters names an output, or an input with labels
  */
 export function sideEffectOf(
   { name, sideEffect }: { readonly name: string; readonly sideEffect: SideEffect },
   params: { readonly [param: string]: unknown },
   destination: { readonly ownHost: boolean } | null,
+  takesResults: boolean,
 ): SideEffect {
   if (destination === null || destination.ownHost) return sideEffect
+  if (takesResults) return 'egress'
   return freeTextsOf(name).some((param) => Object.hasOwn(params, param)) ? 'egress' : sideEffect
 }
 

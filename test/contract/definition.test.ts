@@ -183,3 +183,21 @@ test('a plan has each step’s tool, dependencies and conditions', () => {
     { id: 'lost', sideEffect: 'egress', bringsOwnLabels: true },
   ])
 })
+
+test('at a host that is not the service’s own, a parameter that takes an output makes a read egress', () => {
+  const definition = parse([
+    { id: 'a', params: { path: 'x' } },
+    { id: 'b', params: { path: '{{input.x}}' } },
+    { id: 'c', params: { path: 'acme/{{a.output.text}}' } },
+    { id: 'd', params: { path: '{{item}}' }, for_each: '{{a.output.texts}}' },
+  ])
+  const effects = (ownHost: boolean, labelled: readonly string[] = []) =>
+    planOf(definition, catalog, () => ({ destination: 'git.acme.example', ownHost }), {
+      inputs: { x: 1 },
+      areInputsComplete: true,
+      inputLabels: new Map(labelled.map((name) => [name, ['confidential']])),
+    }).steps.map(({ sideEffect }) => sideEffect)
+  expect(effects(true)).toEqual(['read', 'read', 'read', 'read'])
+  expect(effects(false)).toEqual(['read', 'read', 'egress', 'egress'])
+  expect(effects(false, ['x'])).toEqual(['read', 'egress', 'egress', 'egress'])
+})

@@ -38,7 +38,7 @@ export function callOf(op: StepOp, to: CallDestination | null): Call {
   return {
     source: 'workflows',
     tool: op.tool.name,
-    sideEffect: sideEffectOf(op.tool, op.params, to),
+    sideEffect: sideEffectOf(op.tool, op.params, to, op.paramLabels.size > 0),
     params: op.params,
     destination: to?.destination ?? null,
     labels: op.labels,
