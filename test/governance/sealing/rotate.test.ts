@@ -173,7 +173,9 @@ describe('npm run rotate-key', () => {
         memoryPlace(engine.organizationId, 'busy', 'v2'),
         '"written meanwhile"',
       )
-      await client.query(`update memory set value_sealed = $1, value_version = 'v2' where key = 'busy'`, [sealed])
+      await client.query(`update memory set value_sealed = $1, value_version = 'v2' where key = 'busy'`, [
+        sealed,
+      ])
       await client.query('commit')
     })
     const rotated = await rotation
