@@ -3,6 +3,7 @@ import type { ToolName } from '../../catalog/index.ts'
 import { faultOf, type Fault } from '../../contract/tool-faults.ts'
 import type { StepError } from '../../db/schema/runs.ts'
 import type { LinkedAccount } from '../../governance/people/slack-accounts.ts'
+import type { SealedMemory } from '../../governance/tools/memory.ts'
 import type { Exceeded } from '../../governance/limits/run-quota.ts'
 import type { Outdated, OwnWrite } from '../../governance/runs/effects/outcome.ts'
 import type { Reader } from '../../policy/audience.ts'
@@ -96,8 +97,8 @@ export interface ToolServices {
       organizationId: string,
       key: string,
     ): Promise<{ text: string | null; isBroken: boolean; labels: readonly Label[]; revision: string }>
-    /** Seals the JSON text of a value for its row. */
-    seal(organizationId: string, key: string, text: string): Promise<Buffer>
+    /** Seals the JSON text of a value for its row. Returns the columns that store it. */
+    seal(organizationId: string, key: string, text: string): Promise<SealedMemory>
   }
 }
 

@@ -32,7 +32,7 @@ export const setMemory: ToolBody<'memory_set'> = async (call, context) => {
       if (over !== null) return over
       const row = {
         value: null,
-        value_sealed: sealed,
+        ...sealed,
         labels,
         updated_at: sql<Date>`now()`,
         updated_by: call.requester.userId,

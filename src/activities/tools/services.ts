@@ -1,10 +1,8 @@
 import type { Context } from '../../governance/context.ts'
 import { isTooLarge, mostValues } from '../../shared/json-size.ts'
 import { slackAccountOf } from '../../governance/people/slack-accounts.ts'
-import { memoryPlace } from '../../governance/sealing/places.ts'
-import { memoryRevision } from '../../governance/tools/memory.ts'
+import { keptColumns, memoryRevision, openMemory, sealMemory } from '../../governance/tools/memory.ts'
 import { UnsealError } from '../../governance/sealing/format.ts'
-import { openKept } from '../../governance/sealing/sealer.ts'
 import type { Json } from '../../policy/types.ts'
 import { priceOf } from '../../shared/model-prices.ts'
 import { ToolError, type ToolServices } from './executor.ts'
@@ -47,13 +45,13 @@ function memoryOf({ db, sealer }: Pick<Context, 'db' | 'sealer'>): ToolServices[
     async get(organizationId, key) {
       const row = await db
         .selectFrom('memory')
-        .select(['value as plain', 'value_sealed as sealed', 'labels'])
+        .select([...keptColumns, 'labels'])
         .where('organization_id', '=', organizationId)
         .where('key', '=', key)
         .where('deleted_at', 'is', null)
         .executeTakeFirst()
       if (row === undefined) return null
-      const text = (await openKept(sealer, memoryPlace(organizationId, key), row)) ?? 'null'
+      const text = (await openMemory(sealer, organizationId, key, row)) ?? 'null'
       if (isTooLarge(text))
         throw new ToolError('output_too_large', `the value has more than ${mostValues} values`, {
           retryable: false,
@@ -63,20 +61,20 @@ function memoryOf({ db, sealer }: Pick<Context, 'db' | 'sealer'>): ToolServices[
     async state(organizationId, key) {
       const row = await db
         .selectFrom('memory')
-        .select(['value as plain', 'value_sealed as sealed', 'labels', 'revision', 'deleted_at'])
+        .select([...keptColumns, 'labels', 'revision', 'deleted_at'])
         .where('organization_id', '=', organizationId)
         .where('key', '=', key)
         .executeTakeFirst()
       const state = { labels: row?.labels ?? [], revision: memoryRevision(row) }
       if (row === undefined || row.deleted_at !== null) return { ...state, text: null, isBroken: false }
       try {
-        const text = await openKept(sealer, memoryPlace(organizationId, key), row)
+        const text = await openMemory(sealer, organizationId, key, row)
         return { ...state, text, isBroken: false }
       } catch (error) {
         if (!(error instanceof UnsealError)) throw error
         return { ...state, text: null, isBroken: true }
       }
     },
-    seal: (organizationId, key, text) => sealer.seal(memoryPlace(organizationId, key), text),
+    seal: (organizationId, key, text) => sealMemory(sealer, organizationId, key, text),
   }
 }

@@ -24,7 +24,7 @@ export interface ConnectionsTable {
    * number, and does not overwrite the new credential.
    */
   generation: Generated<number>
-  /** The version of a secret that is stored outside the database; null means the newest version. */
+  /** The version of the credential (`KeptSecret`). */
   secret_version: Generated<string | null>
   /** The stored access token may be used until this time; null if no token is stored. */
   access_fresh_until: Generated<Date | null>

@@ -98,6 +98,8 @@ export interface MemoryTable {
   value: string | null
   /** The value as sealed JSON text. */
   value_sealed: Buffer | null
+  /** Changes each time a value is written; null if the value was sealed before values had versions. */
+  value_version: Generated<string | null>
   labels: Generated<string[]>
   updated_at: Generated<Date>
   updated_by: string

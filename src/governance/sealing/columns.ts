@@ -12,6 +12,7 @@ import {
   statePlace,
   verifierPlace,
   webhookPlace,
+  type Version,
 } from './places.ts'
 
 export interface SealedColumn {
@@ -55,6 +56,8 @@ const idempotencyUse = (row: Row) => ({
   route: String(row['route']),
   key: String(row['key']),
 })
+const versionOf = (row: Row, column: string): Version =>
+  typeof row[column] === 'string' ? row[column] : null
 
 /**
  * This list contains every column with sealed values. `npm run rotate-key` reseals these values, and a test compares
@@ -121,15 +124,23 @@ export const sealedColumns: readonly SealedColumn[] = [
     column: 'value_sealed',
     stored: 'bytes',
     plain: 'value',
-    place: (row) => memoryPlace(String(row['organization_id']), String(row['key'])),
+    also: ['value_version'],
+    place: (row) =>
+      memoryPlace(String(row['organization_id']), String(row['key']), versionOf(row, 'value_version')),
   },
   {
     table: 'connections',
     key: textKey('id'),
     column: 'credential_sealed',
     stored: 'bytes',
-    also: ['organization_id'],
-    place: (row) => connectionPlace(String(row['organization_id']), String(row['id']), 'credential'),
+    also: ['organization_id', 'secret_version'],
+    place: (row) =>
+      connectionPlace(
+        String(row['organization_id']),
+        String(row['id']),
+        'credential',
+        versionOf(row, 'secret_version'),
+      ),
   },
   ...(['text', 'rows'] as const).map((part): SealedColumn => ({
     table: 'files',
@@ -151,8 +162,9 @@ export const sealedColumns: readonly SealedColumn[] = [
     key: textKey('id'),
     column: 'target_sealed',
     stored: 'bytes',
-    also: ['organization_id'],
-    place: (row) => webhookPlace(String(row['organization_id']), String(row['id'])),
+    also: ['organization_id', 'target_version'],
+    place: (row) =>
+      webhookPlace(String(row['organization_id']), String(row['id']), versionOf(row, 'target_version')),
   },
   {
     table: 'idempotency_keys',

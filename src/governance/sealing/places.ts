@@ -1,11 +1,21 @@
+import { randomUUID } from 'node:crypto'
 import { effectId, type EffectKey } from '../../contract/effect-key.ts'
 
 /*
  * A place is a text that names the row and column of a sealed value, e.g. `<run id>/inputs`. Sealing binds a value to
- * its place. So bytes that are moved to another row or column cannot be opened there. The place of a value never
- * changes. Different values have different places. There is one exception: a call and its approval store the same
- * parameters, with the same place.
+ * its place. So bytes that are moved to another row or column cannot be opened there. Different values have different
+ * places. There is one exception: a call and its approval store the same parameters, with the same place.
+ *
+ * Some columns are written again. There, each value has a place of its own: the place contains a new version, and the
+ * row stores this version. So earlier bytes of the same row cannot be opened.
  */
+
+/** Returns the version for one value of a column that is written again. */
+export const newVersion = (): string => randomUUID()
+/** The version in a row. Is null if the value was sealed before values had versions. Then the place has no version. */
+export type Version = string | null
+const written = (parts: readonly string[], version: Version): string =>
+  JSON.stringify(version === null ? parts : [...parts, version])
 
 /**
  * The place of a call's resolved parameters. The call's row and the row of the call's approval both store these
@@ -21,8 +31,8 @@ export const outputPlace = (key: EffectKey): string => `${effectId(key)}/output`
 export const errorPlace = (key: EffectKey): string => `${effectId(key)}/error`
 export const inputsPlace = (runId: string): string => `${runId}/inputs`
 export const resultPlace = (runId: string): string => `${runId}/result`
-export const memoryPlace = (organizationId: string, key: string): string =>
-  JSON.stringify(['memory', organizationId, key])
+export const memoryPlace = (organizationId: string, key: string, version: Version): string =>
+  written(['memory', organizationId, key], version)
 
 /** A secret field of a connection. */
 export type ConnectionField = 'credential'
@@ -30,11 +40,12 @@ export const connectionPlace = (
   organizationId: string,
   connectionId: string,
   field: ConnectionField,
-): string => JSON.stringify(['connection', organizationId, connectionId, field])
+  version: Version,
+): string => written(['connection', organizationId, connectionId, field], version)
 
 /** The place of a webhook's sealed address and secrets. */
-export const webhookPlace = (organizationId: string, webhookId: string): string =>
-  JSON.stringify(['webhook', organizationId, webhookId])
+export const webhookPlace = (organizationId: string, webhookId: string, version: Version): string =>
+  written(['webhook', organizationId, webhookId], version)
 
 /** The place of the sealed text or rows that were read from an uploaded file. */
 export const filePlace = (organizationId: string, fileId: string, part: 'text' | 'rows'): string =>

@@ -11,7 +11,10 @@ export interface SecretOwner {
 export interface KeptSecret {
   readonly backend: SecretsBackendName
   readonly credential_sealed: Buffer | null
-  /** The version of the secret in a backend outside the database. Null means the newest version. */
+  /**
+   * The version of the secret. In a backend outside the database, null means the newest version. In the database, null
+   * means that the secret was sealed before values had versions.
+   */
   readonly secret_version: string | null
 }
 

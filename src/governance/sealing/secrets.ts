@@ -1,6 +1,6 @@
 import type { Config } from '../../shared/config.ts'
 import { createAwsSecrets } from './aws-secrets.ts'
-import { connectionPlace } from './places.ts'
+import { connectionPlace, newVersion, type Version } from './places.ts'
 import type { Sealer } from './sealer.ts'
 import { SecretGone, type SecretOwner, type Secrets } from './secrets-backend.ts'
 
@@ -20,16 +20,16 @@ export function createSecrets(config: Config['secrets'], sealer: Pick<Sealer, 's
   }
 }
 
-const placeOf = ({ organizationId, connectionId }: SecretOwner): string =>
-  connectionPlace(organizationId, connectionId, 'credential')
+const placeOf = ({ organizationId, connectionId }: SecretOwner, version: Version): string =>
+  connectionPlace(organizationId, connectionId, 'credential', version)
 
 /** Stores credentials in the connection's row, sealed with a data key. */
 function createDatabaseSecrets(sealer: Pick<Sealer, 'seal' | 'open'>): Secrets {
-  const keep: Secrets['keep'] = async (owner, text) => ({
-    backend: 'db',
-    credential_sealed: await sealer.seal(placeOf(owner), text),
-    secret_version: null,
-  })
+  const keep: Secrets['keep'] = async (owner, text) => {
+    const version = newVersion()
+    const sealed = await sealer.seal(placeOf(owner, version), text)
+    return { backend: 'db', credential_sealed: sealed, secret_version: version }
+  }
   return {
     backend: 'db',
     keep,
@@ -38,7 +38,7 @@ function createDatabaseSecrets(sealer: Pick<Sealer, 'seal' | 'open'>): Secrets {
       if (kept.backend !== 'db')
         throw new SecretGone('the credential is in AWS Secrets Manager, which this process does not use')
       if (kept.credential_sealed === null) throw new SecretGone('the row holds no credential')
-      return sealer.open(placeOf(owner), kept.credential_sealed)
+      return sealer.open(placeOf(owner, kept.secret_version), kept.credential_sealed)
     },
     remove: async () => {},
     // Seals and opens a test value, and stores nothing.

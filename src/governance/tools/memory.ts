@@ -14,8 +14,8 @@ import { actorOf, type Caller } from '../access/identity.ts'
 import { memoryGrowth, memoryOver } from './memory-limit.ts'
 import { growAs } from '../limits/storage.ts'
 import { hasRole } from '../access/scopes.ts'
-import { memoryPlace } from '../sealing/places.ts'
-import { openKept, type Kept } from '../sealing/sealer.ts'
+import { memoryPlace, newVersion, type Version } from '../sealing/places.ts'
+import { openKept, type Kept, type Sealer } from '../sealing/sealer.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 
 /** A value in the organization's memory, with the labels of its key. */
@@ -33,13 +33,14 @@ export async function readMemory(
 ): Promise<MemoryView> {
   const row = await context.db
     .selectFrom('memory')
-    .select(['key', 'value as plain', 'value_sealed as sealed', 'labels', 'updated_at'])
+    .select(['key', ...keptColumns, 'labels', 'updated_at'])
     .where('organization_id', '=', organizationId)
     .where('key', '=', key)
     .where('deleted_at', 'is', null)
     .executeTakeFirst()
   if (row === undefined) throw notFound('value', key)
-  const value = await openMemory(context, organizationId, key, row)
+  const text = (await openMemory(context.sealer, organizationId, key, row)) ?? 'null'
+  const value = JSON.parse(text) as Json
   return { key: row.key, value, labels: row.labels, updated_at: row.updated_at.toISOString() }
 }
 
@@ -50,15 +51,35 @@ export async function readMemory(
 export const memoryRevision = (row: { readonly revision: number } | undefined): string =>
   row === undefined ? 'absent' : String(row.revision)
 
-/** Returns the value in a row of `memory`. Throws UnsealError. */
-async function openMemory(
-  context: Pick<Context, 'sealer'>,
+/** The columns of `memory` that `openMemory` reads. */
+export const keptColumns = ['value as plain', 'value_sealed as sealed', 'value_version as version'] as const
+
+/** Returns the JSON text of the value in a row of `memory`. Throws UnsealError. */
+export const openMemory = (
+  sealer: Sealer,
   organizationId: string,
   key: string,
-  kept: Kept,
-): Promise<Json> {
-  const text = await openKept(context.sealer, memoryPlace(organizationId, key), kept)
-  return JSON.parse(text ?? 'null') as Json
+  kept: Kept & { readonly version: Version },
+): Promise<string | null> => openKept(sealer, memoryPlace(organizationId, key, kept.version), kept)
+
+/** The columns of `memory` that store a sealed value. */
+export interface SealedMemory {
+  readonly value_sealed: Buffer
+  readonly value_version: string
+}
+
+/** Seals the JSON text of a value for the row of its key. */
+export async function sealMemory(
+  sealer: Sealer,
+  organizationId: string,
+  key: string,
+  text: string,
+): Promise<SealedMemory> {
+  const value_version = newVersion()
+  return {
+    value_sealed: await sealer.seal(memoryPlace(organizationId, key, value_version), text),
+    value_version,
+  }
 }
 
 /**
@@ -79,7 +100,7 @@ export async function setMemory(
     const message = tooManyLabels('`labels` has')
     throw new DomainError('validation_error', message, [{ path: 'labels', message }])
   }
-  const sealed = await context.sealer.seal(memoryPlace(caller.organizationId, key), text)
+  const sealed = await sealMemory(context.sealer, caller.organizationId, key, text)
   const labelsBefore = async (tx: ChainTx) => (await keptUnder(tx, key))?.labels ?? []
   const asKept = async (tx: ChainTx) => ({ key, text, labels: entry.labels ?? (await labelsBefore(tx)) })
   return growAs(context, caller, 'org.change', {
@@ -95,7 +116,7 @@ export async function setMemory(
       if (lost.length > 0) requireRemover((await now()).role, lost)
       const row = {
         value: null,
-        value_sealed: sealed,
+        ...sealed,
         labels,
         updated_at: tx.now,
         updated_by: caller.userId,

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { isIP } from 'node:net'
-import { webhookPlace } from '../sealing/places.ts'
+import { newVersion, webhookPlace } from '../sealing/places.ts'
 import type { Sealer } from '../sealing/sealer.ts'
 import { bareHost, isNamed, isPublicAddress, portOf } from '../../shared/outgoing/hosts.ts'
 import type { Config } from '../../shared/config.ts'
@@ -28,11 +28,24 @@ interface Row {
   readonly organization_id: string
   readonly id: string
   readonly target_sealed: Buffer
+  readonly target_version: string | null
+}
+
+/** Seals the address and secrets of a webhook. Returns the columns in which the webhook's row stores them. */
+export async function sealTarget(
+  sealer: Pick<Sealer, 'seal'>,
+  { organization_id, id }: Pick<Row, 'organization_id' | 'id'>,
+  target: WebhookTarget,
+): Promise<Pick<Row, 'target_sealed' | 'target_version'>> {
+  const target_version = newVersion()
+  const place = webhookPlace(organization_id, id, target_version)
+  return { target_sealed: await sealer.seal(place, JSON.stringify(target)), target_version }
 }
 
 /** Opens the sealed address and secrets of a webhook. Throws UnsealError. */
 export async function openTarget(sealer: Pick<Sealer, 'open'>, row: Row): Promise<WebhookTarget> {
-  const text = await sealer.open(webhookPlace(row.organization_id, row.id), row.target_sealed)
+  const place = webhookPlace(row.organization_id, row.id, row.target_version)
+  const text = await sealer.open(place, row.target_sealed)
   return JSON.parse(text) as WebhookTarget
 }
 

@@ -9,10 +9,9 @@ import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { growAs } from '../limits/storage.ts'
 import { readPage, type Page, type PageRequest } from '../page.ts'
-import { webhookPlace } from '../sealing/places.ts'
 import type { Sealer } from '../sealing/sealer.ts'
 import type { Outgoing } from '../../shared/outgoing/outgoing.ts'
-import { newWebhookSecret, openTarget, readAddress, type WebhookTarget } from './target.ts'
+import { newWebhookSecret, openTarget, readAddress, sealTarget, type WebhookTarget } from './target.ts'
 import { webhookView, type WebhookRow, type WebhookView } from './webhook-view.ts'
 
 /** An organization has at most this many webhooks. */
@@ -41,7 +40,7 @@ export async function createWebhook(
   const url = readAddress(context, input.url)
   const id = newId('webhook')
   const target: WebhookTarget = { url: url.href, secret: newWebhookSecret() }
-  const target_sealed = await seal(context, caller.organizationId, id, target)
+  const sealed = await sealTarget(context.sealer, { organization_id: caller.organizationId, id }, target)
   return growAs(context, caller, 'org.change', {
     action: 'create',
     async work(tx, now) {
@@ -52,7 +51,7 @@ export async function createWebhook(
         .values({
           id,
           organization_id: tx.organizationId,
-          target_sealed,
+          ...sealed,
           host: url.host,
           events: inOrder(input.events),
           created_at: tx.now,
@@ -191,22 +190,15 @@ async function save(
   target: WebhookTarget,
   set: Partial<WebhookRow>,
 ): Promise<WebhookRow> {
-  const target_sealed = await seal(context, row.organization_id, row.id, target)
+  const sealed = await sealTarget(context.sealer, row, target)
   tx.policyChanged()
   return tx.trx
     .updateTable('webhooks')
-    .set({ ...set, target_sealed })
+    .set({ ...set, ...sealed })
     .where('id', '=', row.id)
     .returningAll()
     .executeTakeFirstOrThrow()
 }
-
-const seal = (
-  { sealer }: Pick<Managing, 'sealer'>,
-  organizationId: string,
-  id: string,
-  target: WebhookTarget,
-): Promise<Buffer> => sealer.seal(webhookPlace(organizationId, id), JSON.stringify(target))
 
 /** Returns each chosen event once, in the order of the documentation. */
 const inOrder = (events: readonly string[]): string[] =>

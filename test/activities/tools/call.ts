@@ -41,7 +41,10 @@ export function toolContext(
       memory: {
         get: async () => null,
         state: async () => ({ text: null, isBroken: false, labels: [], revision: 'absent' }),
-        seal: async (_organization: string, _key: string, text: string) => Buffer.from(text),
+        seal: async (_organization: string, _key: string, text: string) => ({
+          value_sealed: Buffer.from(text),
+          value_version: 'v',
+        }),
       },
       ...services,
     },

@@ -17,7 +17,7 @@ describe('memory_get', () => {
       ...toolContext().tools.memory,
       get: async (organization, key) =>
         organization === 'org_1' && key === 'k' ? { value: { a: [1] }, labels: ['pii'] } : null,
-      seal: async (_organization, _key, text) => Buffer.from(text),
+      seal: async (_organization, _key, text) => ({ value_sealed: Buffer.from(text), value_version: 'v' }),
     },
   })
 

@@ -170,10 +170,12 @@ describe('npm run rotate-key', () => {
         others = Math.min(...Object.values(counts))
       }
       const sealed = await engine.context.sealer.seal(
-        memoryPlace(engine.organizationId, 'busy'),
+        memoryPlace(engine.organizationId, 'busy', 'v2'),
         '"written meanwhile"',
       )
-      await client.query(`update memory set value_sealed = $1 where key = 'busy'`, [sealed])
+      await client.query(`update memory set value_sealed = $1, value_version = 'v2' where key = 'busy'`, [
+        sealed,
+      ])
       await client.query('commit')
     })
     const rotated = await rotation

@@ -5,6 +5,7 @@ export interface DueDelivery {
   readonly event_id: string
   readonly message: string
   readonly target_sealed: Buffer
+  readonly target_version: string | null
 }
 
 /**
@@ -12,7 +13,7 @@ export interface DueDelivery {
  * webhook is not active.
  */
 export const nextDueDelivery = (webhookId: string): RawBuilder<DueDelivery> => sql`
-  select d.id, d.event_id, e.message, w.target_sealed
+  select d.id, d.event_id, e.message, w.target_sealed, w.target_version
   from webhooks w
   cross join lateral (
     select id, event_id from webhook_deliveries
