@@ -109,7 +109,7 @@ const greedy = {
 const tiny = (count: number): string => `[${Array.from({ length: count }, () => '{}').join(',')}]`
 
 async function remember(key: string, text: string): Promise<void> {
-  const sealed = await stack.context.sealer.seal(memoryPlace(stack.organizationId, key), text)
+  const sealed = await stack.context.sealer.seal(memoryPlace(stack.organizationId, key, null), text)
   await stack.context.db
     .insertInto('memory')
     .values({
