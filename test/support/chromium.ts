@@ -1,4 +1,4 @@
-import { afterAll, test } from '@jest/globals'
+import { test } from '@jest/globals'
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import { launchBrowser } from './browser.ts'
 
@@ -8,8 +8,8 @@ import { launchBrowser } from './browser.ts'
  */
 export const inBrowser = process.platform === 'linux' && process.arch === 'x64' ? test : test.skip
 
+/** The test files of a worker share one browser. It ends with the worker. */
 let started: Promise<Browser> | undefined
-afterAll(async () => (await started)?.close())
 
 export interface Visited {
   readonly page: Page

@@ -6,7 +6,7 @@ import { isMainThread } from 'node:worker_threads'
  * too. Programs that tests start do not load it.
  */
 
-const isJest = /\/(jest\/bin\/jest|jest-worker\/build\/processChild)\.js$/.test(process.argv[1] ?? '')
+const isJest = /\/(jest\/bin\/jest|tinypool\/dist\/entry\/process)\.js$/.test(process.argv[1] ?? '')
 if (isMainThread && isJest) {
   const parent = process.ppid
   setInterval(() => {

@@ -116,7 +116,7 @@ async function runPhase({ name, args }: Phase, env: NodeJS.ProcessEnv): Promise<
     [
       ...[
         '--disable-warning=ExperimentalWarning',
-        '--experimental-vm-modules',
+        
         `--import=${endWithParent}`,
         jest,
       ],

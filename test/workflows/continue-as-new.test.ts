@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from '@jest/globals'
-import { temporal } from '@temporalio/proto'
+import proto from '@temporalio/proto'
 import { cancelRun } from '../../src/governance/runs/end/cancel.ts'
 import { reconcile } from '../../src/governance/delivery/reconciler.ts'
 import { approvalsOf, eventsOf, holdRule, runOf } from '../governance/runs/engine-fixture.ts'
@@ -8,7 +8,7 @@ import { until } from '../stack/until.ts'
 import { callsIn, historiesOf } from './histories.ts'
 import { mail, read, useTestStack, type FakeReads, type Stack } from './worker-fixture.ts'
 
-const { CommandType } = temporal.api.enums.v1
+const { CommandType } = proto.temporal.api.enums.v1
 
 /* A run that continues in a new history: the server suggests it after 40 events, about six steps of a chain. */
 let stack: Stack

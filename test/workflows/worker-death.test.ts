@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { beforeEach, describe, expect, test } from '@jest/globals'
-import { temporal } from '@temporalio/proto'
+import proto from '@temporalio/proto'
 import type { RunningWorker } from '../../src/programs/worker.ts'
 import { runOf, stepOf } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
@@ -89,7 +89,7 @@ describe('workers that stop, die or hang', () => {
             event.activityTaskStartedEventAttributes?.lastFailure?.timeoutFailureInfo?.timeoutType ?? [],
         )
       await until('the workflow knows', async () => (await failures())?.length === 1)
-      expect(await failures()).toEqual([temporal.api.enums.v1.TimeoutType.TIMEOUT_TYPE_HEARTBEAT])
+      expect(await failures()).toEqual([proto.temporal.api.enums.v1.TimeoutType.TIMEOUT_TYPE_HEARTBEAT])
       await handleOf(runId).cancel()
       await stack.ended(runId)
     } finally {

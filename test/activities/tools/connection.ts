@@ -20,7 +20,7 @@ import { loopbackHosts } from '../../../src/shared/outgoing/hosts.ts'
 import { createOutgoing } from '../../../src/shared/outgoing/outgoing.ts'
 import { toolCall, toolContext } from './call.ts'
 
-/** A test file that uses this client closes it. */
+/** The test files of a worker share this client. It ends with the worker. */
 export const outgoing = createOutgoing({ hosts: loopbackHosts })
 
 interface More {

@@ -4,13 +4,13 @@ import type { Json } from '../../../src/policy/types.ts'
 import { emulatorToken } from '../../support/emulators.ts'
 import { startScriptedServer, type ScriptedServer } from '../../support/scripted-server.ts'
 import { rejection } from './call.ts'
-import { connectionTo, contextWith, outgoing, outputOf } from './connection.ts'
+import { connectionTo, contextWith, outputOf } from './connection.ts'
 
 let scripted: ScriptedServer
 beforeAll(async () => {
   scripted = await startScriptedServer()
 })
-afterAll(() => Promise.all([scripted?.close(), outgoing.close()]))
+afterAll(() => scripted?.close())
 beforeEach(() => void scripted.arrived.splice(0))
 
 const run = (name: ToolName, params: object, base = scripted.url): Promise<Json> =>

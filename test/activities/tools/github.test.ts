@@ -8,7 +8,7 @@ import type { Json } from '../../../src/policy/types.ts'
 import { emulatorToken, startEmulator, type Emulator } from '../../support/emulators.ts'
 import { startScriptedServer, type ScriptedServer } from '../../support/scripted-server.ts'
 import { rejection, toolCall } from './call.ts'
-import { connectionTo, contextWith, outgoing, outputOf, runBody } from './connection.ts'
+import { connectionTo, contextWith, outputOf, runBody } from './connection.ts'
 
 let github: Emulator
 let scripted: ScriptedServer
@@ -30,7 +30,7 @@ beforeAll(async () => {
   await ask('POST', '/issues', { title: 'two', labels: ['bug'] })
   await ask('POST', '/pulls', { title: 'three', head: 'topic', base: 'main' })
 })
-afterAll(() => Promise.all([github?.close(), scripted?.close(), outgoing.close()]))
+afterAll(() => Promise.all([github?.close(), scripted?.close()]))
 beforeEach(() => {
   scripted.arrived.splice(0)
 })

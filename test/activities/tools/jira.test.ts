@@ -6,7 +6,7 @@ import { getTool, type ToolName } from '../../../src/catalog/index.ts'
 import { startFaultProxy, type FaultProxy } from '../../support/fault-proxy.ts'
 import { jiraCredential, jiraWith, startJira, type JiraEmulator } from '../../support/jira-emulator.ts'
 import { rejection, toolCall } from './call.ts'
-import { connectionTo, contextWith, outgoing, outputOf, runBody } from './connection.ts'
+import { connectionTo, contextWith, outputOf, runBody } from './connection.ts'
 
 let jira: JiraEmulator
 let proxy: FaultProxy
@@ -27,7 +27,7 @@ beforeAll(async () => {
 beforeEach(() => {
   proxy.choose = () => 'pass'
 })
-afterAll(() => Promise.all([proxy?.close(), jira?.close(), outgoing.close()]))
+afterAll(() => Promise.all([proxy?.close(), jira?.close()]))
 
 const context = () => contextWith(connectionTo('jira', jiraCredential, proxy.url))
 const run = (name: ToolName, params: object): Promise<unknown> => outputOf(name, params, context())

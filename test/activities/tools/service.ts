@@ -10,7 +10,7 @@ import {
 import type { IntegrationDeclaration } from '../../../src/catalog/integrations/integration.ts'
 import { startScriptedServer, type Scripted, type ScriptedServer } from '../../support/scripted-server.ts'
 import { toolCall, toolContext } from './call.ts'
-import { connectionTo, outgoing, runBody } from './connection.ts'
+import { connectionTo, runBody } from './connection.ts'
 
 /** A service for the tests of a tool that only reads. */
 export interface Service {
@@ -29,7 +29,7 @@ export function useService(tool: ToolName, integration: Connectable, use: (servi
   beforeEach(() => {
     scripted.arrived.length = 0
   })
-  afterAll(() => Promise.all([scripted?.close(), outgoing.close()]))
+  afterAll(() => scripted?.close())
 
   async function run(given: object, params: object, over: Partial<ToolContext> = {}) {
     const { tools, ...rest } = over

@@ -4,7 +4,6 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { emulatorToken } from '../../support/emulators.ts'
 import { startScriptedServer, type Scripted, type ScriptedServer } from '../../support/scripted-server.ts'
 import { rejection } from './call.ts'
-import { outgoing } from './connection.ts'
 import { SlackCall } from './slack-call.ts'
 
 let scripted: ScriptedServer
@@ -12,7 +11,7 @@ let elsewhere: ScriptedServer
 beforeAll(async () => {
   ;[scripted, elsewhere] = await Promise.all([startScriptedServer(), startScriptedServer()])
 })
-afterAll(() => Promise.all([scripted?.close(), elsewhere?.close(), outgoing.close()]))
+afterAll(() => Promise.all([scripted?.close(), elsewhere?.close()]))
 beforeEach(() => {
   scripted.arrived.splice(0)
 })

@@ -3,7 +3,6 @@ import type { Emulator } from '../../support/emulators.ts'
 import { startFaultProxy, type FaultProxy } from '../../support/fault-proxy.ts'
 import { startScriptedServer, type ScriptedServer } from '../../support/scripted-server.ts'
 import { askSlack, startSlack } from '../../support/slack-emulator.ts'
-import { outgoing } from './connection.ts'
 
 /** A workspace in the emulator, a proxy before it, and a server that answers as a test says. */
 export class SlackStand {
@@ -64,5 +63,5 @@ export function useSlack(use: (stand: SlackStand) => void): void {
     stand.proxy.choose = () => 'pass'
     stand.scripted.arrived.splice(0)
   })
-  afterAll(() => Promise.all([stand?.close(), outgoing.close()]))
+  afterAll(() => stand?.close())
 }

@@ -2,7 +2,6 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import type { ToolName } from '../../../src/catalog/index.ts'
 import { startScriptedServer, type ScriptedServer } from '../../support/scripted-server.ts'
 import { rejection } from './call.ts'
-import { outgoing } from './connection.ts'
 import { SlackCall } from './slack-call.ts'
 
 /* Calls that send nothing. */
@@ -11,7 +10,7 @@ let scripted: ScriptedServer
 beforeAll(async () => {
   scripted = await startScriptedServer()
 })
-afterAll(() => Promise.all([scripted?.close(), outgoing.close()]))
+afterAll(() => scripted?.close())
 beforeEach(() => void scripted.arrived.splice(0))
 
 describe('an approved call sends nothing if another account is linked by now', () => {

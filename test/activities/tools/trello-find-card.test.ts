@@ -9,7 +9,7 @@ import {
   type TrelloEmulator,
 } from '../../support/trello-emulator.ts'
 import { rejection, toolCall } from './call.ts'
-import { connectionTo, contextWith, outgoing, runBody } from './connection.ts'
+import { connectionTo, contextWith, runBody } from './connection.ts'
 
 /* The look for a card whose answer was lost. The card may have left its board before the look. */
 
@@ -25,7 +25,7 @@ beforeAll(async () => {
 beforeEach(() => {
   proxy.choose = () => 'pass'
 })
-afterAll(() => Promise.all([proxy?.close(), trello?.close(), outgoing.close()]))
+afterAll(() => Promise.all([proxy?.close(), trello?.close()]))
 
 const context = () => contextWith(connectionTo('trello', trelloCredential, proxy.url))
 let calls = 0

@@ -11,7 +11,7 @@ import {
   type TrelloEmulator,
 } from '../../support/trello-emulator.ts'
 import { rejection, toolCall } from './call.ts'
-import { connectionTo, contextWith, outgoing, outputOf } from './connection.ts'
+import { connectionTo, contextWith, outputOf } from './connection.ts'
 
 let trello: TrelloEmulator
 let proxy: FaultProxy
@@ -28,7 +28,7 @@ beforeEach(() => {
     return 'pass'
   }
 })
-afterAll(() => Promise.all([proxy?.close(), trello?.close(), outgoing.close()]))
+afterAll(() => Promise.all([proxy?.close(), trello?.close()]))
 
 const context = () => contextWith(connectionTo('trello', trelloCredential, proxy.url))
 const run = (name: ToolName, params: object): Promise<unknown> => outputOf(name, params, context())

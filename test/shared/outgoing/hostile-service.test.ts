@@ -1,7 +1,9 @@
 import { createServer, type AddressInfo, type LookupFunction } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { describe, expect, jest, test } from '@jest/globals'
-import { outgoing, service, within } from './local-service.ts'
+import { outgoing, service, useLocalService, within } from './local-service.ts'
+
+useLocalService()
 
 describe('a hostile service', () => {
   test('an endless answer ends at the limit', async () => {

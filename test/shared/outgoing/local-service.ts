@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach } from '@jest/globals'
 import { loopbackHosts, type NamedHost } from '../../../src/shared/outgoing/hosts.ts'
 import { createOutgoing, type Bounds, type Outgoing } from '../../../src/shared/outgoing/outgoing.ts'
 
-/* A service on this machine, and requests to it. It runs during the tests of the file that imports this one. */
+/* A service on this machine, and requests to it. It runs during the tests of the file that calls `useLocalService`. */
 
 export const service = {
   port: 0,
@@ -20,20 +20,22 @@ const server = createServer((request, response) => {
   service.answer(request, response)
 })
 
-beforeAll(async () => {
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  service.port = (server.address() as AddressInfo).port
-  service.base = `http://127.0.0.1:${service.port}`
-})
-beforeEach(() => {
-  service.seen = []
-  service.answer = (_, response) => void response.end('fine')
-})
-afterAll(async () => {
-  server.closeAllConnections()
-  await new Promise((resolve) => server.close(resolve))
-  await Promise.all(open.map((each) => each.close()))
-})
+export function useLocalService(): void {
+  beforeAll(async () => {
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    service.port = (server.address() as AddressInfo).port
+    service.base = `http://127.0.0.1:${service.port}`
+  })
+  beforeEach(() => {
+    service.seen = []
+    service.answer = (_, response) => void response.end('fine')
+  })
+  afterAll(async () => {
+    server.closeAllConnections()
+    await new Promise((resolve) => server.close(resolve))
+    await Promise.all(open.map((each) => each.close()))
+  })
+}
 
 export function outgoing(hosts: readonly NamedHost[] = loopbackHosts, lookup?: LookupFunction): Outgoing {
   const made = createOutgoing({ hosts, ...(lookup === undefined ? {} : { lookup }) })

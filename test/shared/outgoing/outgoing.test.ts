@@ -2,7 +2,9 @@ import type { LookupFunction } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from '@jest/globals'
 import { createOutgoing, type OutgoingError } from '../../../src/shared/outgoing/outgoing.ts'
-import { outgoing, service, within } from './local-service.ts'
+import { outgoing, service, useLocalService, within } from './local-service.ts'
+
+useLocalService()
 
 /** Answers every name with these addresses. */
 const resolvesTo =

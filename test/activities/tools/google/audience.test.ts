@@ -7,7 +7,6 @@ import { folderType, type DriveFile } from '../../../support/google/drive.ts'
 import { startGoogle, type GoogleEmulator } from '../../../support/google/emulator.ts'
 import { startScriptedServer, type ScriptedServer } from '../../../support/scripted-server.ts'
 import { rejection } from '../call.ts'
-import { outgoing } from '../connection.ts'
 import { hostileAnswers } from '../faults/hostile.ts'
 import { GoogleCall } from './google-call.ts'
 
@@ -20,7 +19,7 @@ beforeAll(async () => {
   ;[google, scripted] = await Promise.all([startGoogle(), startScriptedServer()])
   proxy = await startFaultProxy(google.url)
 })
-afterAll(() => Promise.all([proxy?.close(), google?.close(), scripted?.close(), outgoing.close()]))
+afterAll(() => Promise.all([proxy?.close(), google?.close(), scripted?.close()]))
 beforeEach(() => {
   scripted.arrived.splice(0)
 })

@@ -3,7 +3,6 @@ import { StateChanged } from '../../../../src/activities/tools/executor.ts'
 import { startGoogle, type GoogleEmulator } from '../../../support/google/emulator.ts'
 import { startScriptedServer, type ScriptedServer } from '../../../support/scripted-server.ts'
 import { rejection } from '../call.ts'
-import { outgoing } from '../connection.ts'
 import { GoogleCall } from './google-call.ts'
 
 let google: GoogleEmulator
@@ -16,7 +15,7 @@ beforeAll(async () => {
     invited: [],
   })
 })
-afterAll(() => Promise.all([google?.close(), scripted?.close(), outgoing.close()]))
+afterAll(() => Promise.all([google?.close(), scripted?.close()]))
 beforeEach(() => {
   google.state.calendars.get('primary')?.events.clear()
   scripted.arrived.splice(0)

@@ -4,7 +4,6 @@ import { paragraph, tab } from '../../../support/google/docs.ts'
 import { documentType, folderType } from '../../../support/google/drive.ts'
 import { startScriptedServer, type ScriptedServer } from '../../../support/scripted-server.ts'
 import { rejection } from '../call.ts'
-import { outgoing } from '../connection.ts'
 import { GoogleCall } from './google-call.ts'
 
 let google: GoogleEmulator
@@ -15,7 +14,7 @@ const folder = 'folder-1'
 beforeAll(async () => {
   ;[google, scripted] = await Promise.all([startGoogle(), startScriptedServer()])
 })
-afterAll(() => Promise.all([google?.close(), scripted?.close(), outgoing.close()]))
+afterAll(() => Promise.all([google?.close(), scripted?.close()]))
 beforeEach(() => {
   google.state.files.clear()
   google.state.documents.clear()

@@ -4,7 +4,6 @@ import type { DrivePermission } from '../../../support/google/drive.ts'
 import type { Spreadsheet } from '../../../support/google/sheets.ts'
 import { startFaultProxy, type FaultProxy } from '../../../support/fault-proxy.ts'
 import { rejection } from '../call.ts'
-import { outgoing } from '../connection.ts'
 import { GoogleCall } from './google-call.ts'
 
 let google: GoogleEmulator
@@ -16,7 +15,7 @@ beforeAll(async () => {
   google = await startGoogle()
   proxy = await startFaultProxy(google.url)
 })
-afterAll(() => Promise.all([proxy?.close(), google?.close(), outgoing.close()]))
+afterAll(() => Promise.all([proxy?.close(), google?.close()]))
 beforeEach(() => {
   proxy.choose = () => 'pass'
   book = {
