@@ -8,5 +8,7 @@ export default {
   cacheDirectory: '<rootDir>/node_modules/.cache/jest',
   extensionsToTreatAsEsm: ['.ts'],
   moduleFileExtensions: ['ts', 'js', 'json', 'node'],
+  testSequencer: '<rootDir>/test/support/sequencer.ts',
+  reporters: ['<rootDir>/test/support/progress.ts'],
   setupFiles: ['<rootDir>/test/support/worker-setup.ts'],
 }

@@ -6,7 +6,7 @@ import { identify, isRunning } from '../../src/stack/process-identity.ts'
 describe('process identity', () => {
   test('names this process with its command line, the same every time', () => {
     const me = identify(process.pid)
-    expect(me?.command).toContain('jest')
+    expect(me?.command).toContain(process.argv[1] ?? 'no file')
     expect(identify(process.pid)).toEqual(me)
   })
 

@@ -11,3 +11,6 @@ registerHooks({
   resolve: (specifier, context, next) =>
     specifier === '@jest/globals' ? { url: globals, shortCircuit: true } : next(specifier, context),
 })
+
+process.on('exit', (code) => console.error(`DEBUG worker exit ${code}`))
+process.on('unhandledRejection', (error) => console.error('DEBUG unhandled', error))

@@ -17,6 +17,8 @@ export interface Case {
   readonly receipts: string
   /** How often each body ran. */
   readonly calls: Record<string, number>
+  /** Whether steps run at the same time, so that the order of their events varies. */
+  readonly sideBySide?: true
 }
 
 const once = { attempts: 1, backoff_seconds: 0 }
@@ -73,6 +75,7 @@ export const stepCases: Record<string, Case> = {
       'run.started, step.decided a, step.started a, step.completed a, step.skipped no, step.decided yes, step.started yes, step.completed yes, run.completed',
     receipts: 'a allow - completed, yes allow - completed',
     calls: { a: 1, yes: 1 },
+    sideBySide: true,
   },
   '`when` with another operator: a path that leads to nothing': {
     steps: [
