@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
@@ -200,6 +200,12 @@ async function catchOf(mutation: Mutation, env: NodeJS.ProcessEnv): Promise<stri
   return null
 }
 
+/** Writes a file. The adapters are assembled again if it is one of their parts. */
+function place(file: string, content: string): void {
+  writeFileSync(join(root, file), content)
+  if (file.endsWith('.py')) execFileSync(process.execPath, [join(root, 'scripts', 'adapters.ts')], { stdio: 'ignore' })
+}
+
 async function run(name: string): Promise<void> {
   const mutations = JSON.parse(readFileSync(list, 'utf8')) as Mutation[]
   const postgres = await startTestPostgres()
@@ -211,11 +217,11 @@ async function run(name: string): Promise<void> {
       const source = readFileSync(path, 'utf8')
       const changed = mutated(source, mutation)
       if (changed === null) throw new Error(`${mutation.file} no longer has the line ${mutation.text.trim()}`)
-      writeFileSync(path, changed)
+      place(mutation.file, changed)
       try {
         mutation.caught[name] = await catchOf(mutation, env)
       } finally {
-        writeFileSync(path, source)
+        place(mutation.file, source)
       }
       writeFileSync(list, `${JSON.stringify(mutations, null, 2)}\n`)
       process.stdout.write(`${index + 1} ${mutation.file}:${mutation.line} ${mutation.caught[name] ?? 'not caught'}\n`)

@@ -1,12 +1,14 @@
+import { writeFileSync } from 'node:fs'
 import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { Reporter, Test, TestResult } from '@jest/reporters'
+import type { AggregatedResult, Reporter, Test, TestContext, TestResult } from '@jest/reporters'
 import { recordDurations, secondsOf } from './durations.ts'
 import { planned } from './sequencer.ts'
 
 /*
- * Jest's reporter of `npm test`. Every few seconds it writes one line: how much is done, how long the rest takes, and
- * what is running. It writes a failure at once, and at the end the slowest test files.
+ * The reporter of `npm test`. Every few seconds it writes one line: how much is done, how long the rest takes, and
+ * what is running. It writes a failure at once, and at the end the slowest test files. The counts go to the
+ * file TEST_RESULTS, for run.ts.
  */
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -50,9 +52,12 @@ export default class Progress implements Pick<Reporter, 'onRunStart' | 'onTestFi
     if (result.failureMessage) write(`FAIL ${nameOf(path)}\n${result.failureMessage}`)
   }
 
-  onRunComplete(): void {
+  onRunComplete(_: ReadonlySet<TestContext>, results: AggregatedResult): void {
     clearInterval(this.ticking)
     this.line()
+    const { numPassedTests, numFailedTests, numPendingTests, numRuntimeErrorTestSuites } = results
+    const counts = { numPassedTests, numFailedTests, numPendingTests, numRuntimeErrorTestSuites }
+    writeFileSync(process.env['TEST_RESULTS'] ?? '/dev/null', JSON.stringify(counts))
     if (process.env['RECORD_DURATIONS'] === '1') recordDurations(this.took)
     if (this.took.length <= slowest) return
     write('the slowest test files:')
