@@ -64,7 +64,8 @@ function sitesOfTypeScript(file: string, source: string): Site[] {
   const add = (start: number, end: number, after: string): void => {
     const { line, character: column } = tree.getLineAndCharacterOfPosition(start)
     const before = source.slice(start, end)
-    if (!before.includes('\n')) sites.push({ file, line: line + 1, text: lines[line] ?? '', column, before, after })
+    if (!before.includes('\n'))
+      sites.push({ file, line: line + 1, text: lines[line] ?? '', column, before, after })
   }
   const replace = (node: ts.Node, after: string): void => add(node.getStart(), node.getEnd(), after)
   const visit = (node: ts.Node): void => {
@@ -159,7 +160,11 @@ function mutated(source: string, { line, text, column, before, after }: Mutation
 const jest = join(root, 'node_modules', 'jest', 'bin', 'jest.js')
 
 /** Runs the test files. Returns the first one that failed; null if all passed. A run out of time is a failure of `late`. */
-async function runTests(files: readonly string[], env: NodeJS.ProcessEnv, until: number): Promise<string | null> {
+async function runTests(
+  files: readonly string[],
+  env: NodeJS.ProcessEnv,
+  until: number,
+): Promise<string | null> {
   const folder = mkdtempSync(join(tmpdir(), 'mutation-'))
   const report = join(folder, 'report.json')
   const child = spawn(
@@ -203,7 +208,8 @@ async function catchOf(mutation: Mutation, env: NodeJS.ProcessEnv): Promise<stri
 /** Writes a file. The adapters are assembled again if it is one of their parts. */
 function place(file: string, content: string): void {
   writeFileSync(join(root, file), content)
-  if (file.endsWith('.py')) execFileSync(process.execPath, [join(root, 'scripts', 'adapters.ts')], { stdio: 'ignore' })
+  if (file.endsWith('.py'))
+    execFileSync(process.execPath, [join(root, 'scripts', 'adapters.ts')], { stdio: 'ignore' })
 }
 
 async function run(name: string): Promise<void> {
@@ -224,7 +230,9 @@ async function run(name: string): Promise<void> {
         place(mutation.file, source)
       }
       writeFileSync(list, `${JSON.stringify(mutations, null, 2)}\n`)
-      process.stdout.write(`${index + 1} ${mutation.file}:${mutation.line} ${mutation.caught[name] ?? 'not caught'}\n`)
+      process.stdout.write(
+        `${index + 1} ${mutation.file}:${mutation.line} ${mutation.caught[name] ?? 'not caught'}\n`,
+      )
     }
   } finally {
     await postgres.stop()

@@ -3,11 +3,12 @@ import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from '@jest/globals'
 import { agentTool, agentToolNames } from '../../src/policy/agent-tools.ts'
+import { byDepth } from '../support/depth.ts'
 import { hookFile } from './run-hook.ts'
 
 /*
- * Runs the adapters with every supported Python on this machine. Their own tests run with the usual Python, the oldest
- * and the newest one, because each of these runs takes some ten seconds.
+ * Runs the adapters with every supported Python on this machine. In `npm test` their own tests run with the usual Python
+ * only, because each of these runs takes some ten seconds.
  */
 
 const folder = fileURLToPath(new URL('../../adapters/tests', import.meta.url))
@@ -41,7 +42,7 @@ test('the hook names the folder for each tool that the service knows as a shell,
   expect(JSON.parse(stdout).toSorted()).toEqual(shells.toSorted())
 })
 
-const thorough = [...new Set([...pythons.slice(0, 2), ...pythons.slice(-1)])]
+const thorough = byDepth(pythons.slice(0, 1), pythons)
 
 describe.each(thorough)('%s', (program) => {
   test('its tests pass without a warning', () => {

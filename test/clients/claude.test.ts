@@ -7,7 +7,7 @@ import { addKey } from '../api/fixtures.ts'
 import { startTestServer, type TestServer } from '../api/server.ts'
 import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { claude } from './claude.ts'
-import { ensureClients } from './install.ts'
+import { programOf } from './install.ts'
 import { playModel } from './model.ts'
 import { installHook } from './product-hook.ts'
 import { runClient, type ClientRun } from './run-client.ts'
@@ -21,7 +21,7 @@ import type { Turn } from './script.ts'
 let server: TestServer
 let program: readonly string[]
 beforeAll(async () => {
-  program = (await ensureClients()).claude
+  program = await programOf('claude')
   server = await startTestServer()
 }, 600_000)
 afterAll(() => server.close())

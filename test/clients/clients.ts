@@ -1,3 +1,4 @@
+import { byDepth } from '../support/depth.ts'
 import { claude } from './claude.ts'
 import type { AgentClient } from './client.ts'
 import { codex } from './codex.ts'
@@ -9,11 +10,8 @@ import { opencode } from './opencode.ts'
 export const asksItsUser =
   /needs approval|Read-only|requires user confirmation|no interactive user response was available|rejected permission/
 
-/** All clients, for tables of tests. */
-export const clients: readonly (readonly [string, AgentClient])[] = [
-  claude,
-  codex,
-  gemini,
-  copilot,
-  opencode,
-].map((client) => [client.name, client])
+/** The clients of this depth, for tables of tests. */
+export const clients: readonly (readonly [string, AgentClient])[] = byDepth<readonly AgentClient[]>(
+  [claude],
+  [claude, codex, gemini, copilot, opencode],
+).map((client) => [client.name, client])

@@ -1,9 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { byDepth } from '../support/depth.ts'
 import { installPinned } from '../support/pinned-packages.ts'
 
-const pins = fileURLToPath(new URL('pins', import.meta.url))
+/** `npm test` runs Claude Code only. The other clients are a GB more, for `npm run test:deep`. */
+const sets = byDepth(['claude'], ['claude', 'others'])
+const pinsOf = (set: string): string => fileURLToPath(new URL(`pins/${set}`, import.meta.url))
 
 /** How to start each client: a program and its first arguments. */
 export interface ClientPrograms {
@@ -22,33 +25,45 @@ const packages = {
   opencode: 'opencode-linux-x64',
 } as const satisfies Record<keyof ClientPrograms, string>
 
-/** The version of a client in pins/package.json. */
+/** The pinned version of a client. */
 export function versionOf(client: keyof ClientPrograms): string {
-  const read = JSON.parse(readFileSync(join(pins, 'package.json'), 'utf8')) as Record<
+  const set = client === 'claude' ? 'claude' : 'others'
+  const read = JSON.parse(readFileSync(join(pinsOf(set), 'package.json'), 'utf8')) as Record<
     'dependencies' | 'optionalDependencies',
     Record<string, string>
   >
   return { ...read.dependencies, ...read.optionalDependencies }[packages[client]] ?? ''
 }
 
-let installed: Promise<ClientPrograms> | undefined
+let installed: Promise<Partial<ClientPrograms>> | undefined
 
-/**
- * Installs the agent clients of pins/package.json, about 1.3 GB. A client that cannot be installed fails the test that
- * needs it.
- */
-export function ensureClients(): Promise<ClientPrograms> {
-  installed ??= installPinned(pins, 'agent-clients').then(programsIn)
+/** Installs the agent clients of this depth. A client that cannot be installed fails the test that needs it. */
+export function ensureClients(): Promise<Partial<ClientPrograms>> {
+  installed ??= Promise.all(sets.map((set) => installPinned(pinsOf(set), `agent-clients-${set}`))).then(
+    ([claude = '', others]) => ({ ...claudeIn(claude), ...(others === undefined ? {} : othersIn(others)) }),
+  )
   return installed
 }
 
-/** Finds the native programs, without the Node programs that start them. */
-function programsIn(modules: string): ClientPrograms {
-  const platform = `${process.platform}-${process.arch}`
+/** How to start a client of this depth. */
+export async function programOf(client: keyof ClientPrograms): Promise<readonly string[]> {
+  const program = (await ensureClients())[client]
+  if (program === undefined) throw new Error(`only \`npm run test:deep\` runs ${client}`)
+  return program
+}
+
+const platform = `${process.platform}-${process.arch}`
+
+/** Finds the native program, without the Node program that starts it. */
+const claudeIn = (modules: string): Pick<ClientPrograms, 'claude'> => ({
+  claude: [join(modules, '@anthropic-ai', `claude-code-${platform}`, 'claude')],
+})
+
+/** The same for the other clients. */
+function othersIn(modules: string): Omit<ClientPrograms, 'claude'> {
   const vendor = join(modules, '@openai', `codex-${platform}`, 'vendor')
   const triple = readdirSync(vendor)[0] ?? ''
   return {
-    claude: [join(modules, '@anthropic-ai', `claude-code-${platform}`, 'claude')],
     codex: [join(vendor, triple, 'bin', 'codex')],
     gemini: [process.execPath, join(modules, '@google', 'gemini-cli', 'bundle', 'gemini.js')],
     copilot: [join(modules, '@github', `copilot-${platform}`, 'copilot')],

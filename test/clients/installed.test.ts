@@ -13,7 +13,7 @@ import {
 import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { clients } from './clients.ts'
 import { trustHooks } from './codex-trust.ts'
-import { ensureClients } from './install.ts'
+import { ensureClients, programOf } from './install.ts'
 import { runClient } from './run-client.ts'
 
 /* Tests the settings that `install` writes with the real clients, and the verdict of `doctor`. */
@@ -56,7 +56,7 @@ describe.each(clients)('%s', (_name, client) => {
 
   test('doctor reports that the client is new enough, its hook trusted, and its command blocking', async () => {
     const home = temporaryFolder()
-    const [program = '', ...first] = (await ensureClients())[client.name]
+    const [program = '', ...first] = await programOf(client.name)
     mkdirSync(join(home, 'bin'))
     const start = join(home, 'bin', client.name)
     writeFileSync(start, `#!/bin/sh\nexec '${[program, ...first].join("' '")}' "$@"\n`)

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { recordProcess } from '../../src/stack/guard.ts'
 import { guardedFolder } from '../support/postgres.ts'
 import type { AgentClient, Place } from './client.ts'
-import { ensureClients } from './install.ts'
+import { programOf } from './install.ts'
 import { playModel } from './model.ts'
 import { endProcessesOf } from './processes.ts'
 import type { Script, ToolResult, Turn } from './script.ts'
@@ -63,7 +63,7 @@ export async function runClient(client: AgentClient, options: RunOptions): Promi
  */
 export async function startClient(client: AgentClient, options: RunOptions): Promise<StartedClient> {
   const { script, setup, env = {}, trusted = true, afterwards, command = (words) => words } = options
-  const started = (await ensureClients())[client.name]
+  const started = await programOf(client.name)
   const model = await playModel(client.dialect, Array.isArray(script) ? { main: script } : (script as Script))
   const { dataDir: root, guard } = guardedFolder()
   const place: Place = { root, home: join(root, 'home'), work: join(root, 'work') }

@@ -3,27 +3,28 @@ import { randomInt } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { crashHome, govern, type CrashHome } from '../support/chaos.ts'
 import { seededRandom, startPeople } from '../support/chaos-people.ts'
+import { byDepth } from '../support/depth.ts'
 import { expectFinished, expectQuiet } from '../support/chaos-checks.ts'
 
 /*
- * With 40 runs in flight, some of them held, worker, API, Temporal and PostgreSQL are killed with kill -9, one
- * after another and all at once, at random moments. One wave starts 40 runs. The wave then twice kills every part once
- * and all parts together, while an approver decides and resolves. Then every run must have reached its right end.
+ * With runs in flight, some of them held, worker, API, Temporal and PostgreSQL are killed with kill -9, one
+ * after another and all at once, at random moments. One wave starts all runs. It then kills every part once
+ * and all parts together, in `npm run test:deep` twice, while an approver decides and resolves. Then every run must have reached its right end.
  *
- *   npm test -- test/e2e/chaos                      one wave, about two minutes
+ *   npm test -- test/e2e/chaos                      one small wave
  *   CHAOS_MINUTES=60 npm test -- test/e2e/chaos     waves for an hour
  *   CHAOS_SEED=12345 npm test -- test/e2e/chaos     the kills of an earlier run, in its order and at its intervals
  *   CHAOS_QUICK=1 npm test -- test/e2e/chaos        runs of quick calls only, which are local activities
  */
 
-const minutes = Number(process.env['CHAOS_MINUTES'] ?? 0)
+const minutes = Number(process.env['CHAOS_MINUTES'] ?? byDepth(0, 3))
 const onlyQuick = process.env['CHAOS_QUICK'] !== undefined
 const seed = Number(process.env['CHAOS_SEED'] ?? randomInt(2 ** 31))
 /** Kills and people use separate random numbers, so that they do not affect each other. */
 const random = seededRandom(seed)
 const randomOfPeople = seededRandom(seed + 1)
-const runsOfWave = 40
-const rounds = 2
+const runsOfWave = byDepth(12, 40)
+const rounds = byDepth(1, 2)
 const longestWave = 600_000
 
 /** Reads and writes values one after another. */

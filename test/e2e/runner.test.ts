@@ -37,11 +37,10 @@ function run(program: string, ...args: string[]): Started {
   return { child, folder, ended, output: () => output }
 }
 
-test('counts the passed tests, prints nothing else, and leaves nothing behind', async () => {
+test('tells what it has done, counts the passed tests, and leaves nothing behind', async () => {
   const { folder, ended, output } = start('test/support/counts')
   expect(await ended).toEqual({ code: 0, lastLine: '9 passed, 0 failed' })
-  expect(output()).toMatch(/^PASS test\/support\/counts/)
-  expect(output()).not.toMatch(/results written|No tests found/)
+  expect(output()).toContain('1 of 1 files, 9 tests passed')
   expect(readdirSync(folder)).toEqual([])
 })
 

@@ -19,7 +19,9 @@ function importers(): ReadonlyMap<string, readonly string[]> {
     for (const entry of readdirSync(join(root, folder), { withFileTypes: true, recursive: true })) {
       if (!entry.isFile() || !/\.tsx?$/.test(entry.name)) continue
       const path = join(entry.parentPath, entry.name)
-      for (const [, specifier = ''] of readFileSync(path, 'utf8').matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+\.tsx?)'/g)) {
+      for (const [, specifier = ''] of readFileSync(path, 'utf8').matchAll(
+        /(?:from|import)\s*\(?\s*'(\.[^']+\.tsx?)'/g,
+      )) {
         const imported = resolve(dirname(path), specifier)
         if (existsSync(imported)) found.set(imported, [...(found.get(imported) ?? []), path])
       }
@@ -44,13 +46,20 @@ function distances(file: string): Map<string, number> {
     }
   }
   return new Map(
-    [...reached].filter(([path]) => path.endsWith('.test.ts')).map(([path, distance]) => [relative(root, path), distance]),
+    [...reached]
+      .filter(([path]) => path.endsWith('.test.ts'))
+      .map(([path, distance]) => [relative(root, path), distance]),
   )
 }
 
+/** The test files that import a file, directly or through other files. */
+export const importingTests = (file: string): readonly string[] => [...distances(file).keys()]
+
 /** The names by which tests call the feature of a file: its own, and that of its folder. */
 const namesOf = (file: string): readonly string[] =>
-  [basename(file).replace(/\.\w+$/, ''), basename(dirname(file))].filter((name) => name !== 'index' && name !== 'src')
+  [basename(file).replace(/\.\w+$/, ''), basename(dirname(file))].filter(
+    (name) => name !== 'index' && name !== 'src',
+  )
 
 /** Returns the test files that import the file or name its feature, the nearest ones first. */
 export function affectedTests(file: string): readonly string[] {
@@ -60,11 +69,16 @@ export function affectedTests(file: string): readonly string[] {
     const parts = test.split('/')
     const name = basename(test, '.test.ts')
     if (name === own) near.set(test, 0)
-    else if (name === folder || parts.includes(folder) || name.includes(own)) near.set(test, Math.min(near.get(test) ?? Infinity, namedOnly))
+    else if (name === folder || parts.includes(folder) || name.includes(own))
+      near.set(test, Math.min(near.get(test) ?? Infinity, namedOnly))
     else if (file.endsWith('.py') && test.startsWith('test/adapters/')) near.set(test, namedOnly + 1)
   }
   const folders = file.split('/').slice(1)
   /** How many folders below `test` and `src` have the same name, from the top. */
-  const together = (test: string): number => test.split('/').slice(1).findIndex((part, at) => part !== folders[at])
+  const together = (test: string): number =>
+    test
+      .split('/')
+      .slice(1)
+      .findIndex((part, at) => part !== folders[at])
   return [...near].sort(([a, one], [b, two]) => one - two || together(b) - together(a)).map(([test]) => test)
 }

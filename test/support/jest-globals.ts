@@ -4,9 +4,13 @@ import { ModuleMocker } from 'jest-mock'
 /* What test files import from `@jest/globals` (worker-setup.ts). */
 
 const mocker = new ModuleMocker(globalThis)
-const timers = new ModernFakeTimers({ config: { fakeTimers: {}, rootDir: process.cwd() } as never, global: globalThis })
+const timers = new ModernFakeTimers({
+  config: { fakeTimers: {}, rootDir: process.cwd() } as never,
+  global: globalThis,
+})
 
-const { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, test } = globalThis as never as typeof import('@jest/globals')
+const { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, test } =
+  globalThis as never as typeof import('@jest/globals')
 export { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, test }
 
 export const jest = {

@@ -20,10 +20,16 @@ const slowest = 10
 const minutes = (seconds: number): string =>
   `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, '0')}`
 const fileOf = (path: string): string => relative(root, path)
-const nameOf = (path: string): string => fileOf(path).replace(/^test\//, '').replace(/\.test\.ts$/, '')
+const nameOf = (path: string): string =>
+  fileOf(path)
+    .replace(/^test\//, '')
+    .replace(/\.test\.ts$/, '')
 const write = (line: string): void => void process.stderr.write(`${line}\n`)
 
-export default class Progress implements Pick<Reporter, 'onRunStart' | 'onTestFileStart' | 'onTestFileResult' | 'onRunComplete'> {
+export default class Progress implements Pick<
+  Reporter,
+  'onRunStart' | 'onTestFileStart' | 'onTestFileResult' | 'onRunComplete'
+> {
   private readonly startedAt = performance.now()
   /** The test files that run now, with their start in milliseconds. */
   private readonly running = new Map<string, number>()

@@ -5,14 +5,14 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { forgetProcess, recordProcess } from '../../src/stack/guard.ts'
 import { watchNpm } from '../../src/stack/parent.ts'
-import { testFiles } from './affected.ts'
+import { importingTests, testFiles } from './affected.ts'
 import { countResults, lastLine, type Counts } from './counts.ts'
 import { guardedFolder, startTestPostgres } from './postgres.ts'
 
 /*
  * `npm test [-- Jest's arguments]` starts one PostgreSQL for all test files and runs Jest on them, with two workers for
  * each core, so that one can compute while another waits. `npm run test:deep` does the same with what is slow and rarely
- * breaks: the files `*.deep.test.ts`, and the full counts of the files that import depth.ts.
+ * breaks: the files `*.deep.test.ts`, and the full counts of the files that use depth.ts.
  *
  * The last line is `N passed, N failed`. If tests were skipped, the line also names their number. The exit code is 0
  * only if at least one test passed and no test failed.
@@ -30,7 +30,10 @@ const endWithParent = new URL('end-with-parent.ts', import.meta.url).href
 /** Each worker uses up to a GiB of memory. */
 const mostWorkers = 8
 
-const [deep, given] = [process.argv[2] === '--deep', process.argv.slice(2).filter((each) => each !== '--deep')]
+const [deep, given] = [
+  process.argv[2] === '--deep',
+  process.argv.slice(2).filter((each) => each !== '--deep'),
+]
 const isNamed = given.some((argument) => !argument.startsWith('-'))
 
 function jestArguments(): readonly string[] {
@@ -41,10 +44,12 @@ function jestArguments(): readonly string[] {
 }
 
 /** The test files that do more in `npm run test:deep` than in `npm test`. */
-const deepFiles = (): readonly string[] =>
-  testFiles().filter(
-    (file) => file.endsWith('.deep.test.ts') || readFileSync(join(root, file), 'utf8').includes("/depth.ts'"),
-  )
+const deepFiles = (): readonly string[] => [
+  ...new Set([
+    ...testFiles().filter((file) => file.endsWith('.deep.test.ts')),
+    ...importingTests('test/support/depth.ts'),
+  ]),
+]
 
 const { dataDir: runDir, guard } = guardedFolder()
 // As root, this program starts PostgreSQL under another account. This account must be able to enter the folder.
@@ -92,10 +97,15 @@ async function runJest(env: NodeJS.ProcessEnv): Promise<Counts> {
   const child = spawn(
     process.execPath,
     [
-      ...['--disable-warning=ExperimentalWarning', `--import=${endWithParent}`, jest],
+      ...['--disable-warning=ExperimentalWarning', `--import=${endWithParent}`, jest, '--passWithNoTests'],
       ...jestArguments(),
     ],
-    { cwd: root, env: { ...env, TEST_RESULTS: results }, detached: true, stdio: ['ignore', 'inherit', 'inherit'] },
+    {
+      cwd: root,
+      env: { ...env, TEST_RESULTS: results },
+      detached: true,
+      stdio: ['ignore', 'inherit', 'inherit'],
+    },
   )
   const { pid } = child
   if (pid === undefined) return countResults(null, 1)
@@ -110,8 +120,9 @@ async function runJest(env: NodeJS.ProcessEnv): Promise<Counts> {
   running = undefined
   forgetProcess(runDir, 'stack', pid)
   const report = read(results)
-  // An interruption counts as one failed test.
-  if (report === null && interrupted !== undefined) return { passed: 0, failed: 0, skipped: 0 }
+  // An interruption counts as one failed test. Without a matching file, Jest writes no results.
+  if (report === null && (interrupted !== undefined || code === 0))
+    return { passed: 0, failed: 0, skipped: 0 }
   return countResults(report, code)
 }
 

@@ -19,7 +19,8 @@ export interface TestDatabase {
 /** Creates a migrated database for one test. Cloning the template takes about 50 ms. */
 export async function createTestDatabase(): Promise<TestDatabase> {
   const adminUrl = process.env['TEST_POSTGRES_ADMIN_URL']
-  if (adminUrl === undefined) throw new Error('`npm test` starts PostgreSQL: use it, with the path of the file')
+  if (adminUrl === undefined)
+    throw new Error('`npm test` starts PostgreSQL: use it, with the path of the file')
   const name = `test_${randomBytes(8).toString('hex')}`
   await asAdmin(adminUrl, (client) =>
     client.query(`create database ${name} template ${template} owner countersign_owner strategy file_copy`),

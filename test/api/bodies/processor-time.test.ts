@@ -16,6 +16,7 @@ import {
   type Cost,
   type MeasuredApi,
 } from './measured-api.ts'
+import { byDepth } from '../../support/depth.ts'
 import { spotsOf, withAt, type Spot } from './spots.ts'
 import { worstJson, type WorstJson } from './worst-json.ts'
 
@@ -39,17 +40,20 @@ const fits = ({ takes }: Spot, { text }: WorstJson): boolean => {
 }
 
 /**
- * The kinds of bodies that are tried at every spot, in the first route that has it. The other kinds, and the same spot
- * of other routes, take turns. Where any JSON is accepted, all kinds are tried.
+ * The kinds of bodies that `npm run test:deep` tries at every spot, in the first route that has it. The other kinds, and
+ * the same spot of other routes, take turns. Where any JSON is accepted, all kinds are tried.
  */
-const everywhere = new Set([
-  'one long text',
-  'many short texts',
-  'many objects with one key',
-  'many short keys',
-  'the longest keys, one in the other, over a wide list',
-  'many texts of templates',
-])
+const everywhere = byDepth(
+  new Set<string>(),
+  new Set([
+    'one long text',
+    'many short texts',
+    'many objects with one key',
+    'many short keys',
+    'the longest keys, one in the other, over a wide list',
+    'many texts of templates',
+  ]),
+)
 let turn = 0
 /** The paths that a route has tried. Rules, label rules and workflows each have the same body in several routes. */
 const tried = new Set<string>()

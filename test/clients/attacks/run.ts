@@ -10,7 +10,7 @@ import {
 } from '../../adapters/scripted-service.ts'
 import type { AgentClient, Place } from '../client.ts'
 import { clients } from '../clients.ts'
-import { ensureClients, versionOf } from '../install.ts'
+import { programOf, versionOf } from '../install.ts'
 import { keyOf, machineOf, onMachine } from '../machine.ts'
 import { installHook, settingsFiles, type ServiceSettings } from '../product-hook.ts'
 import { runClient, type ClientRun } from '../run-client.ts'
@@ -80,7 +80,7 @@ export interface Outcome {
 /** Installs the hook, changes what the attack changes, and lets the client make the denied calls. */
 export async function tryAttacks(run: AttackRun, service: ServiceSettings): Promise<Outcome> {
   const client = clients.find(([name]) => name === run.client)?.[1] as AgentClient
-  const program = (await ensureClients())[run.client]
+  const program = await programOf(run.client)
   const script: { main: Turn[]; part: Turn[] } = { main: [], part: [] }
   const ended = await runClient(client, {
     script,
