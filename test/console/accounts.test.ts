@@ -208,6 +208,15 @@ describe('what these pages answer', () => {
         await (await fetch(`${server.base}${path}?token=%3Cb%3Ehostile-token-text`)).text(),
       ).not.toContain('hostile')
   })
+
+  test.each(['/console/reset-password', '/console/confirm-address'])(
+    '%s says that a cut link does not work',
+    async (path) => {
+      const text = async (query: string) => (await fetch(`${server.base}${path}${query}`)).text()
+      expect(await text('?token=cut=')).toMatch(/role="alert".*is not whole/s)
+      expect(await text('')).not.toContain('role="alert"')
+    },
+  )
 })
 
 describe('the page of the second factor', () => {
