@@ -33,9 +33,9 @@ export function shownOfShell(tool: string | null, params: JsonObject): JsonObjec
   }
 }
 
-/** A script’s name as people read it. A part that is only known when the command runs is `…`. */
+/** A script’s name as people read it. A part that is only known when the command runs is `[…]`. */
 export const shownName = ({ word, path }: Script): string =>
-  path === null ? word.replaceAll('${_}', '…') : word
+  path === null ? word.replaceAll('${_}', '[…]') : word
 
 function sentenceOf(script: Script): string {
   const { path, sha256 } = script
