@@ -112,3 +112,28 @@ describe('an organization that a superuser has deleted with its log', () => {
     expect(alarms.count).toBe(1)
   })
 })
+
+test('a log whose head and entries are gone while the organization stays is named, and gets no checkpoint', async () => {
+  const { append, checkpoints, conflicts } = startProcess()
+  await append(2)
+  await checkpoints.keep()
+  await asSuperuser(async (client) => {
+    await client.query('alter table audit_events disable trigger all')
+    for (const table of ['audit_events', 'chain_head'])
+      await client.query(`delete from ${table} where organization_id = $1`, [organizationId])
+  })
+  for (const each of [checkpoints, startProcess().checkpoints]) {
+    expect(await verifyWith(each)).toMatchObject({
+      valid: false,
+      entries: 0,
+      first_mismatch: { seq: 1, reason: 'truncated', found: 'no head' },
+    })
+    expect(await each.end(organizationId)).toMatchObject({
+      note: expect.stringContaining(organizationId),
+      problem: expect.stringContaining('no audit log of this organization any more'),
+    })
+  }
+  await checkpoints.keep({ sweep: true })
+  expect(conflicts).toHaveLength(1)
+  await expect(append(1)).rejects.toMatchObject({ code: 'not_found' })
+})
