@@ -69,13 +69,13 @@ const placesOf = ({ steps, inputs = {} }: WorkflowDefinition): string[][] => [
  * Returns texts that show whether a step takes over something of another step: each parameter with its tool, the list
  * and the condition with the step's id, and every longer text in them.
  */
-function tracesOf({ id, tool, params, for_each: list = null, when = null }: WorkflowStep): string[] {
+function tracesOf({ id, tool, params, for_each: list, when }: WorkflowStep): string[] {
   const own = Object.entries(params).map(([name, value]) => [tool, name, value])
-  const around = [list, when].flatMap((value, kind) => (value === null ? [] : [[id, kind, value]]))
+  const around = [list, when].flatMap((value, kind) => (value === undefined ? [] : [[id, kind, value]]))
   return [
     ...(own.length === 0 ? [[tool]] : own).map(canonicalJson),
     ...around.map(canonicalJson),
-    ...[params, list, when].flatMap(textsIn),
+    ...[params, list, when?.value, when?.compare].flatMap(textsIn),
   ]
 }
 

@@ -58,10 +58,13 @@ describe('the authors of a version that ben saves on top of ann’s', () => {
     )
   })
 
-  test('do not contain whoever wrote only the same reference, tool or short value', () => {
-    const first = save(null, 'ann', 'member', [mail({ to: 'me', subject: '{{input.subject}}', text: 'x' })])
+  test('do not contain whoever wrote only the same reference, tool, operator or short value', () => {
+    const when = (compare: string) => ({ when: { value: '{{today}}', operator: 'startswith', compare } })
+    const first = save(null, 'ann', 'member', [
+      mail({ to: 'me', subject: '{{input.subject}}', text: 'x' }, 'send', when('20')),
+    ])
     const next = [
-      mail({ to: 'us', subject: 'y', text: '{{input.subject}}' }),
+      mail({ to: 'us', subject: 'y', text: '{{input.subject}}' }, 'send', when('19')),
       { ...look, params: { key: 'me' } },
     ]
     expect(written(save(first, 'ben', 'admin', next))).toEqual([['ben:admin'], ['ben:admin'], ['ben:admin']])
