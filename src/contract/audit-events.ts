@@ -358,8 +358,16 @@ type ValueOf<T, Field> = T extends AuditEventType
 /** The metadata of one event type. For several event types, it has the fields of all of them. */
 export type AuditMetadata<T extends AuditEventType> = { readonly [Field in FieldOf<T>]?: ValueOf<T, Field> }
 
-/** Events of people's accounts. Triggers in the database record them. */
-export type AccountEventType = Extract<
-  AuditEventType,
-  `session.${string}` | `user.${string}` | `mfa.${string}` | 'api_key.revoked'
->
+/** Events of people's accounts. Triggers in the database record them, and no other events. */
+export const accountEvents = [
+  'session.started',
+  'session.ended',
+  'user.password_changed',
+  'user.email_verified',
+  'user.email_unverified',
+  'mfa.enabled',
+  'mfa.disabled',
+  'mfa.backup_codes_changed',
+  'api_key.revoked',
+] as const satisfies readonly AuditEventType[]
+export type AccountEventType = (typeof accountEvents)[number]

@@ -33,7 +33,13 @@ export function shownOfShell(tool: string | null, params: JsonObject): JsonObjec
   }
 }
 
-function sentenceOf({ word, path, sha256 }: Script): string {
-  const file = path === null || path === word ? word : `${word}, the file ${path}`
+/** A script’s name as people read it. A part that is only known when the command runs is `[…]`. */
+export const shownName = ({ word, path }: Script): string =>
+  path === null ? word.replaceAll('${_}', '[…]') : word
+
+function sentenceOf(script: Script): string {
+  const { path, sha256 } = script
+  const name = shownName(script)
+  const file = path === null || path === name ? name : `${name}, the file ${path}`
   return `${file}: ${sha256 === null ? 'its content is not covered' : `SHA-256 ${sha256.slice(0, 12)}…`}`
 }

@@ -206,6 +206,20 @@ describe('a change by another person', () => {
     expect(await named('admin', id)).toBeNull()
   })
 
+  test('names everybody whose text it has, so that a later change hides no earlier one', async () => {
+    const id = await save('admin', look('a'))
+    await change('member', id, mail('evil@x.test'))
+    await change('approver', id, { steps: [...mail('evil@x.test').steps, ...look('b').steps] })
+    const others = ['member@countersign.test']
+    expect(await named('admin', id)).toMatchObject({
+      version: 3,
+      author: 'approver@countersign.test',
+      others,
+    })
+    await change('owner', id, look('c'))
+    expect(await named('admin', id)).toMatchObject({ author: 'owner@countersign.test', others: [] })
+  })
+
   test('is named by the refusal of the run', async () => {
     const id = await save('admin', look('a'))
     await change('member', id, mail('a@b.test'))

@@ -127,13 +127,18 @@ describe('the routes', () => {
   test('send no test while the organization is frozen', async () => {
     const { id } = (await create()).body
     const organization = `/organizations/${place.organizationId}`
+    await send('POST', path(id, 'test'), {})
+    await sendAll(server.context)
+    const [earlier] = (await send('GET', path(id, 'deliveries'))).body.data
     await send('POST', `${organization}/freeze`, { reason: 'an incident' })
     try {
-      const refused = await send('POST', path(id, 'test'), {})
-      expect([refused.status, refused.body.error.message]).toEqual([
-        409,
-        'the organization is frozen (an incident): try again when an owner has ended the freeze',
-      ])
+      for (const way of ['test', `deliveries/${earlier.id}/redeliver`]) {
+        const refused = await send('POST', path(id, way), {})
+        expect([refused.status, refused.body.error.message]).toEqual([
+          409,
+          'the organization is frozen (an incident): try again when an owner has ended the freeze',
+        ])
+      }
     } finally {
       await send('POST', `${organization}/unfreeze`, { reason: 'over' })
     }

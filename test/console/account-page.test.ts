@@ -28,6 +28,25 @@ const codeOf = async (account: string): Promise<string> =>
   ).code
 
 describe('the account page', () => {
+  inBrowser('leads to the confirmation of an address that is not confirmed', async () => {
+    const { page } = await signedInAt(server, 'viewer', '/console/account', phone)
+    const link = page.getByRole('link', { name: 'Confirm your address' })
+    expect(await link.count()).toBe(0)
+    const change = (to: boolean) =>
+      server.context.pool.query('update users set email_verified = $1 where id = $2', [
+        to,
+        server.identities.users.viewer.user_id,
+      ])
+    await change(false)
+    try {
+      await page.reload()
+      await link.click()
+      await page.getByRole('button', { name: 'Send the mail' }).waitFor()
+    } finally {
+      await change(true)
+    }
+  })
+
   beforeAll(async () => {
     const { organization_id: organizationId, users } = server.identities
     const caller = () => ({ userId: users.owner.user_id })

@@ -193,6 +193,17 @@ describe('what these pages answer', () => {
     expect(rows).toEqual([{ email_verified: false }])
   })
 
+  test('a refused sign-in leads to the confirmation, with or without an account', async () => {
+    const email = 'waits@larkspur.example'
+    await invite(email)
+    await post('/console/sign-up', { name: 'W', email, password })
+    const answers = []
+    for (const each of [email, 'nobody@larkspur.example'])
+      answers.push(shape(await post('/console/sign-in', { email: each, password }), each))
+    expect(answers[1]).toEqual(answers[0])
+    expect(answers[0]).toEqual([401, expect.stringContaining('Confirm your address first')])
+  })
+
   test('mails about one account are limited, with words', async () => {
     const answers = []
     for (let times = 0; times < 7; times += 1)
@@ -208,6 +219,15 @@ describe('what these pages answer', () => {
         await (await fetch(`${server.base}${path}?token=%3Cb%3Ehostile-token-text`)).text(),
       ).not.toContain('hostile')
   })
+
+  test.each(['/console/reset-password', '/console/confirm-address'])(
+    '%s says that a cut link does not work',
+    async (path) => {
+      const text = async (query: string) => (await fetch(`${server.base}${path}${query}`)).text()
+      expect(await text('?token=cut=')).toMatch(/role="alert".*is not whole/s)
+      expect(await text('')).not.toContain('role="alert"')
+    },
+  )
 })
 
 describe('the page of the second factor', () => {

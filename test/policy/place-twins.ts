@@ -272,9 +272,17 @@ const calendar: Twins = {
   param: 'calendar',
   place: 'primary',
   executor: (text) => calendarIdOf(text),
-  same: ['primary', ' primary', 'primary\n'],
+  same: ['primary', ' primary', 'primary\n', '\u00a0primary\u3000', '\ufeffprimary\u2028'],
   others: ['Primary', 'primary2', 'team@group.calendar.example'],
-  refused: [],
+  refused: [
+    'primary\u200b',
+    '\u2060primary',
+    '\u180eprimary',
+    'primary\u0085',
+    '\u200eprimary',
+    'prim ary',
+    ' ',
+  ],
 }
 
 const list: Twins = {

@@ -1,7 +1,7 @@
 import { accountPath } from '../../contract/pages.ts'
 import type { SentClaim } from '../../governance/notifications/claims.ts'
 import type { SentMessage } from '../../governance/notifications/message.ts'
-import { hasVoted, votesOf } from '../../governance/notifications/recipients.ts'
+import { canDecide, hasVoted, votesOf } from '../../governance/notifications/recipients.ts'
 import type { Subject, SubjectState } from '../../governance/notifications/subjects.ts'
 import { code, escape, link, time } from './mrkdwn.ts'
 
@@ -25,7 +25,7 @@ export function textOf(message: Shown, base: string): string {
 }
 
 function oneThing(message: Shown, subject: Subject, base: string): readonly string[] {
-  const isOpen = subject.state === 'waits' && !isVoter(message, subject)
+  const isOpen = subject.state === 'waits' && isAsked(message, subject)
   return [
     `${message.event === 'approval.decided' ? endOf(subject) : headOf(message, subject)}: ${whatOf(subject)}`,
     ...about([subject]),
@@ -34,8 +34,16 @@ function oneThing(message: Shown, subject: Subject, base: string): readonly stri
   ]
 }
 
-/** Returns whether the person who reads the message has voted on the subject. */
-const isVoter = ({ person }: Shown, subject: Subject): boolean => person !== null && hasVoted(person, subject)
+/**
+ * Returns whether the person who reads the message can decide about the subject now. This changes while it waits: their
+ * role may be taken away, or enough votes may count again, so that their second vote decides.
+ */
+const isAsked = ({ person, settings }: Shown, subject: Subject): boolean =>
+  person !== null && canDecide(person, subject, settings)
+
+/** Returns whether the person has voted, and others are asked now. */
+const waitsForOthers = (message: Shown, subject: Subject): boolean =>
+  message.person !== null && !isAsked(message, subject) && hasVoted(message.person, subject)
 
 const claimEnds = {
   linked: '*Linked*: the code was typed in',
@@ -64,9 +72,9 @@ function headOf(message: Shown, subject: Subject): string {
   if (subject.kind === 'call') return '*Unknown outcome, please look*'
   const { given, needed } = votesOf(subject, message.settings)
   const missing = Math.max(0, needed - given)
-  if (isVoter(message, subject))
+  if (waitsForOthers(message, subject))
     return `*You approved*, ${missing} more ${missing === 1 ? 'vote is' : 'votes are'} needed`
-  return `*Waits for your approval*${needed < 2 ? '' : ` (${given} of ${needed} votes given)`}`
+  return `*Waits for ${isAsked(message, subject) ? 'your approval' : 'the approval of others'}*${needed < 2 ? '' : ` (${given} of ${needed} votes given)`}`
 }
 
 const linkWords = ({ kind }: Subject): string =>
@@ -104,9 +112,9 @@ function whatOf(subject: Subject): string {
 function manyItems(message: Shown, first: Subject, base: string): readonly string[] {
   const { event, subjects } = message
   const waiting = subjects.filter(({ state }) => state === 'waits')
-  const open = waiting.filter((subject) => !isVoter(message, subject))
+  const open = waiting.filter((subject) => isAsked(message, subject))
   const step = `${code(first.tool ?? '')} in step ${code(first.stepId ?? '')} of workflow ${code(first.workflowName ?? '')}`
-  const voted = waiting.length - open.length
+  const voted = waiting.filter((subject) => waitsForOthers(message, subject)).length
   const counts = [
     ...Object.entries(countWords).map(
       ([state, words]) => [subjects.filter((each) => each.state === state).length, words] as const,
@@ -122,7 +130,9 @@ function manyItems(message: Shown, first: Subject, base: string): readonly strin
         ? `*${open.length} ${open.length === 1 ? 'item waits' : 'items wait'} ${first.kind === 'call' ? 'with an unknown outcome' : 'for your approval'}*`
         : voted > 0
           ? `*You approved*, more votes are needed for ${voted} ${voted === 1 ? 'item' : 'items'}`
-          : `*None of ${subjects.length} items waits any more*`
+          : waiting.length > 0
+            ? `*${waiting.length} ${waiting.length === 1 ? 'item waits' : 'items wait'} for the approval of others*`
+            : `*None of ${subjects.length} items waits any more*`
   return [
     `${head}: ${step}`,
     ...(counts.length === 0 ? [] : [`So far: ${counts.join(', ')}`]),

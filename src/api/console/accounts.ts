@@ -44,10 +44,17 @@ function signUp({ context, services, get, post }: OpenPages): void {
   })
 }
 
+const endedConfirmation = {
+  status: 422,
+  message: 'This link has ended or is not whole. Ask for a new one.',
+} as const
+
 function confirmAddress({ services: { auth }, get, post }: OpenPages): void {
   get(confirmPath, async ({ request, show }) => {
-    const token = mailedToken(queryOf(request).get('token'))
-    show(token === null ? askConfirmPage({ email: '', problem: null }) : confirmAddressPage(token))
+    const given = queryOf(request).get('token')
+    const token = mailedToken(given)
+    const problem = given === null ? null : endedConfirmation
+    show(token === null ? askConfirmPage({ email: '', problem }) : confirmAddressPage(token))
   })
   post(confirmPath, async ({ request, response, show }, sent) => {
     const email = sent.get('email')
@@ -62,15 +69,21 @@ function confirmAddress({ services: { auth }, get, post }: OpenPages): void {
       if (given.cookies.length > 0) response.setHeader('Set-Cookie', [...given.cookies])
       return show(addressConfirmedPage())
     }
-    const message = 'This link has ended or is not whole. Ask for a new one.'
-    return show(askConfirmPage({ email: '', problem: { status: 422, message } }))
+    return show(askConfirmPage({ email: '', problem: endedConfirmation }))
   })
 }
 
+const endedReset = {
+  status: 422,
+  message: 'This link has ended, was used, or is not whole. Ask for a new one.',
+} as const
+
 function resetPassword({ services: { auth }, get, post }: OpenPages): void {
   get(resetPath, async ({ request, show }) => {
-    const token = mailedToken(queryOf(request).get('token'))
-    show(token === null ? askResetPage({ email: '', problem: null }) : newPasswordPage(token, null))
+    const given = queryOf(request).get('token')
+    const token = mailedToken(given)
+    const problem = given === null ? null : endedReset
+    show(token === null ? askResetPage({ email: '', problem }) : newPasswordPage(token, null))
   })
   post(resetPath, async ({ request, response, show }, sent) => {
     const mailed = sent.get('mailed')
@@ -90,11 +103,6 @@ function resetPassword({ services: { auth }, get, post }: OpenPages): void {
       if (given.cookies.length > 0) response.setHeader('Set-Cookie', [...given.cookies])
       return show(passwordSetPage())
     }
-    const message = 'This link has ended, was used, or is not whole. Ask for a new one.'
-    return show(
-      hasEnded
-        ? askResetPage({ email: '', problem: { status: 422, message } })
-        : newPasswordPage(token, problem),
-    )
+    return show(hasEnded ? askResetPage({ email: '', problem: endedReset }) : newPasswordPage(token, problem))
   })
 }

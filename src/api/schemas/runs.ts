@@ -76,6 +76,9 @@ export const versionChange = z
   .strictObject({
     version: z.int(),
     author: z.string().describe('the mail address of the person who saved it'),
+    others: z
+      .array(z.string())
+      .describe('mail addresses of the other people who wrote text of it, without the requester'),
     deployed_at: time,
     message: z.string().describe('what the author wrote about the version'),
   })

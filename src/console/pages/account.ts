@@ -1,5 +1,5 @@
 import { h, type ComponentChild } from 'preact'
-import { accountPath, resetPath, secondFactorPath } from '../../contract/pages.ts'
+import { accountPath, confirmPath, resetPath, secondFactorPath } from '../../contract/pages.ts'
 import { Alert } from '../parts/alert.ts'
 import { MailChoice, noMails, type MailState } from '../parts/mail-choice.ts'
 import { SlackAccount, type SlackState } from '../parts/slack-account.ts'
@@ -74,6 +74,7 @@ function SignIn({ me: { user } }: { readonly me: Me }): ComponentChild {
         : h(Badge, { tone: 'warn', word: 'No second factor' }),
     ]),
     h('p', { class: 'links' }, [
+      user.email_verified ? null : h('a', { href: confirmPath }, 'Confirm your address'),
       h(
         'a',
         { href: `${secondFactorPath}?return=${encodeURIComponent(accountPath)}` },

@@ -1,5 +1,5 @@
 import { h } from 'preact'
-import { resetPath, signInPath, signUpPath } from '../../contract/pages.ts'
+import { confirmPath, resetPath, signInPath, signUpPath } from '../../contract/pages.ts'
 import { Code, Email, Field } from '../parts/field.ts'
 import type { Page } from '../visit.ts'
 import { plainPage, type Refusal } from './plain.ts'
@@ -31,6 +31,10 @@ export function signInPage({ place, email, signUp, problem }: SignIn): Page {
       ]),
       h('p', { class: 'links' }, [
         h('a', { href: resetPath }, 'Forgot your password?'),
+        // A sign-in before the confirmation is refused like a wrong password.
+        signUp && problem !== null
+          ? h('a', { href: confirmPath }, 'Just signed up? Confirm your address first')
+          : null,
         signUp ? h('a', { href: signUpPath }, 'Create an account') : null,
       ]),
     ],

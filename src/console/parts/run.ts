@@ -158,6 +158,7 @@ function Changed({
     h('strong', null, h(Words, { text: change.author })),
     ` changed the workflow, and this is your first run since then: version ${change.version}, `,
     h(Time, { at: change.deployed_at, now }),
+    change.others.length === 0 ? null : [', with text of ', h(Words, { text: change.others.join(', ') })],
     change.message === ''
       ? '.'
       : [', with the message ', h('q', null, h(Words, { text: change.message, most: 300 })), '.'],

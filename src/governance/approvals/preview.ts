@@ -2,7 +2,7 @@ import { diffOf, fieldsOf, mostOfPreview, quoted, titleOf, type Preview } from '
 import type { ToolDeclaration } from '../../catalog/tool.ts'
 import { parseParams } from '../../contract/tool-params.ts'
 import { isObject } from '../../contract/json.ts'
-import { isShellCall, scriptsOf, shownOfShell } from '../../policy/shell-params.ts'
+import { isShellCall, scriptsOf, shownName, shownOfShell } from '../../policy/shell-params.ts'
 import type { Json, JsonObject } from '../../policy/types.ts'
 import type { ApprovedState } from './approved-state.ts'
 import { effectiveParams } from '../runs/values/sealed-params.ts'
@@ -105,7 +105,7 @@ export function agentPreviewOf(tool: string | null, given: JsonObject): Preview 
 function noteOfShell(tool: string | null, params: JsonObject): Pick<Preview, 'note'> {
   if (!isShellCall(tool)) return {}
   const open = scriptsOf(params).filter(({ sha256 }) => sha256 === null)
-  const words = open.slice(0, 5).map(({ word }) => quoted(word.slice(0, 100)))
+  const words = open.slice(0, 5).map((script) => quoted(shownName(script).slice(0, 100)))
   const more = open.length > words.length ? ` and of ${open.length - words.length} more` : ''
   const note = [
     ...(params['cwd'] === undefined ? ['The client does not say in which folder the command runs.'] : []),

@@ -17,7 +17,7 @@ import {
   type Expected,
   type Kept,
 } from './end-problems.ts'
-import type { ChainPosition } from './entry.ts'
+import { chainStart, type ChainPosition } from './entry.ts'
 import type { EntryMacs } from './entry-macs.ts'
 import { GoneLogs } from './gone-logs.ts'
 import { KeptPlaces } from './kept-places.ts'
@@ -146,7 +146,11 @@ export class Checkpoints {
     const known = this.#heads.of(organizationId)
     const kept = await this.kept(organizationId)
     const row = await this.#readEnd(organizationId, kept, known)
-    if (row === null) throw notFound('organization', organizationId)
+    if (row === null) {
+      if (!this.#reportGone(organizationId, kept, known)) throw notFound('organization', organizationId)
+      const note = kept !== null && 'note' in kept ? kept.note : null
+      return { head: chainStart, note, problem: goneProblem }
+    }
     const head = { seq: row.seq, hash: row.hash }
     const contradicted = keptProblem(kept, row)
     const foreign = headProblem(row) ?? (await this.#foreign(organizationId, row))
@@ -205,7 +209,7 @@ export class Checkpoints {
       return this.#places?.remember(organizationId)
     const known = this.#heads.of(organizationId)
     const row = await this.#readEnd(organizationId, kept, known)
-    if (row === null) return this.#lookForGone(organizationId, notFound('organization', organizationId))
+    if (row === null) return void this.#reportGone(organizationId, kept, known)
     const problem = keptProblem(kept, row) ?? headProblem(row) ?? (await this.#foreign(organizationId, row))
     const lost = lostOf(known, row)
     this.#report(organizationId, problem ?? lostProblem(lost, row))
@@ -234,8 +238,9 @@ export class Checkpoints {
     const errors: unknown[] = []
     for (const organizationId of organizationIds) {
       try {
-        await this.end(organizationId).catch((error: unknown) => this.#lookForGone(organizationId, error))
+        await this.end(organizationId)
       } catch (error) {
+        if (error instanceof DomainError && error.code === 'not_found') continue
         errors.push(error)
         if (!(error instanceof DomainError)) break
       }
@@ -243,11 +248,11 @@ export class Checkpoints {
     return errors
   }
 
-  /** Reports an organization that the database does not know, although it had entries. */
-  async #lookForGone(organizationId: string, error: unknown): Promise<void> {
-    if (!(error instanceof DomainError) || error.code !== 'not_found') throw error
-    const hadEntries = (await this.kept(organizationId)) !== null || this.#heads.of(organizationId).length > 0
+  /** Reports a chain without a head. Returns whether it had entries, so that its log is gone. */
+  #reportGone(organizationId: string, kept: Kept | null, known: readonly ChainPosition[]): boolean {
+    const hadEntries = kept !== null || known.length > 0
     this.#report(organizationId, hadEntries ? goneProblem : null)
+    return hadEntries
   }
 
   /**

@@ -35,9 +35,12 @@ export interface Expected {
   readonly known: readonly ChainPosition[]
 }
 
-/** Returns the last head that this process knew before it read the end, and that the chain lacks. */
+/**
+ * Returns the last head that this process knew before it read the end, and that the chain lacks, or that lies behind the
+ * present head.
+ */
 export const lostOf = (known: readonly ChainPosition[], end: EndRow): ChainPosition | null =>
-  known.findLast(({ seq, hash }) => seq > 0 && end.known?.[seq] !== hash) ?? null
+  known.findLast(({ seq, hash }) => seq > 0 && (seq > end.seq || end.known?.[seq] !== hash)) ?? null
 
 export function lostProblem(lost: ChainPosition | null, end: ChainPosition): string | null {
   if (lost === null) return null

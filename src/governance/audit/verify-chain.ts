@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { notFound } from '../errors.ts'
-import type { ChainPosition } from './entry.ts'
+import { chainStart, type ChainPosition } from './entry.ts'
 import type { Expected, Kept } from './end-problems.ts'
 import { entrySigner, keyIdOfMac, type SignEntry } from './entry-macs.ts'
 import { openDataKeys } from '../sealing/keyring.ts'
@@ -50,9 +50,11 @@ export async function verifyOver(
   await client.query('begin isolation level repeatable read read only')
   const head = await readHead(client, organizationId)
   const checker = new ChainChecker(organizationId, await codesOf(client, organizationId, encryptionKeys))
-  const wrong = (await firstMismatch(client, organizationId, checker)) ?? checker.end(head)
+  const wrong =
+    (await firstMismatch(client, organizationId, checker)) ??
+    (head === null ? noHead(checker) : checker.end(head))
   const beside =
-    wrong === null
+    wrong === null && head !== null
       ? ((kept === null ? null : await againstKept(client, organizationId, kept, head)) ??
         (await againstKnown(client, organizationId, known, head)))
       : null
@@ -62,7 +64,7 @@ export async function verifyOver(
     // `beside` says where the chain differs from the kept checkpoint. Example: if entry 5 differs, at most 4 entries
     // are valid.
     entries: beside === null ? checker.entries : Math.min(checker.entries, Math.max(beside.seq - 1, 0)),
-    head: { seq: head.seq, hash: head.hash },
+    head: { seq: head?.seq ?? chainStart.seq, hash: head?.hash ?? chainStart.hash },
     first_mismatch: mismatch,
     duration_ms: Math.round(performance.now() - started),
   }
@@ -180,15 +182,30 @@ async function codesOf(
   return (entry, mac) => mac !== null && signers.get(keyIdOfMac(mac))?.(entry) === mac
 }
 
-async function readHead(client: pg.ClientBase, organizationId: string): Promise<StoredHead> {
+/** Each organization has a head from its beginning, so somebody has removed it. */
+const noHead = ({ entries }: ChainChecker): Mismatch => ({
+  seq: entries + 1,
+  id: null,
+  reason: 'truncated',
+  expected: 'the head of the log',
+  found: 'no head',
+})
+
+/** Returns null if the organization has no head. Throws `not_found` for an unknown organization. */
+async function readHead(client: pg.ClientBase, organizationId: string): Promise<StoredHead | null> {
   const { rows } = await client.query<{
-    seq: string
+    seq: string | null
     hash: string
     mac: string | null
     policy_version: string
-  }>('select seq, hash, mac, policy_version from chain_head where organization_id = $1', [organizationId])
+  }>(
+    `select seq, hash, mac, policy_version
+     from organizations left join chain_head on organization_id = id where id = $1`,
+    [organizationId],
+  )
   const head = rows[0]
   if (head === undefined) throw notFound('organization', organizationId)
+  if (head.seq === null) return null
   return {
     seq: Number(head.seq),
     hash: head.hash,

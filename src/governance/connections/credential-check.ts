@@ -81,7 +81,7 @@ export function readCredential(
   if (unnamed !== null)
     throw invalid(
       `credential.${unnamed.path}`,
-      `is not an address of the service: let the operator name \`${new URL(unnamed.address).host}\` in CONNECTION_HOSTS, or use the service’s own`,
+      `is not the service’s own address, which counts as a whole: let the operator name \`${new URL(unnamed.address).host}\` in CONNECTION_HOSTS, or use the service’s own`,
     )
   return { credential, addresses, destination }
 }

@@ -58,7 +58,7 @@ const remedies: Readonly<Partial<Record<Exceeded['limit'], string>>> = {
 export function quotaExceeded({ limit, value, retryAfter }: Exceeded): DomainError {
   const message =
     limit === 'strangers_invited_per_day'
-      ? `you have invited ${value} people in a day who share no organization with you: try again later, or ask the operator of this installation to raise \`${limit.toUpperCase()}\``
+      ? `you are at your limit of ${value} in a day for invitations to people who share no organization with you: try again later, or ask the operator of this installation to raise \`${limit.toUpperCase()}\``
       : `${`the organization is at its limit of ${value} ${words[limit] ?? ''}`.trimEnd()}: ${remedies[limit] ?? 'try again later'}, or ask an owner to raise \`${limit}\``
   return new DomainError(
     'quota_exceeded',

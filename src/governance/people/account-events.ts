@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { accountEvents } from '../../contract/audit-events.ts'
 import { readAccountEvents } from '../../db/queries/people/read-account-events.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { eachOrganization } from '../audit/each-organization.ts'
@@ -18,7 +19,15 @@ export async function recordAccountEvents(
   context: Pick<Context, 'combiner' | 'db' | 'sparseLog'>,
 ): Promise<void> {
   const { rows } = await readAccountEvents(atOnce).execute(context.db)
-  await eachOrganization(context.sparseLog, 'recording account events', rows, (own, organizationId) =>
+  const [known, foreign] = [rows.filter(isKnown), rows.filter((row) => !isKnown(row))]
+  // The service would sign whatever it appends. So a superuser could write any event into this table, such as a vote.
+  for (const { id, organization_id, type } of foreign)
+    context.sparseLog.warn(
+      `foreign account event ${organization_id}`,
+      { organization_id, account_event: id, type },
+      'ALARM: account_events has an event that the service does not write there: it stays, and is not in the audit log',
+    )
+  await eachOrganization(context.sparseLog, 'recording account events', known, (own, organizationId) =>
     recordIn(
       context,
       organizationId,
@@ -26,6 +35,8 @@ export async function recordAccountEvents(
     ),
   )
 }
+
+const isKnown = ({ type }: { readonly type: string }): boolean => accountEvents.some((each) => each === type)
 
 /**
  * Deletes what sign-ins have left behind: expired sign-in sessions and mailed tokens, old counts of requests and wrong

@@ -65,7 +65,8 @@ export async function testWebhook(
 
 /**
  * Sends a delivery again with the same `webhook-id`, even if the receiver has already accepted it. Attempts can then go
- * on for one more day. Throws `not_found`, and `conflict` for a webhook that is turned off.
+ * on for one more day. Throws `not_found`, and `conflict` for a webhook that is turned off. Throws `conflict` for a test
+ * while the organization is frozen.
  */
 export async function redeliver(
   context: Acting,
@@ -86,13 +87,22 @@ export async function redeliver(
       })
       .where('id', '=', deliveryId)
       .where('webhook_id', '=', webhookId)
-      .returning('event_id')
+      .returning((eb) => [
+        'event_id',
+        eb
+          .selectFrom('webhook_events as e')
+          .select('e.type')
+          .whereRef('e.id', '=', 'webhook_deliveries.event_id')
+          .as('type'),
+      ])
       .executeTakeFirst()
     if (row === undefined) throw notFound('delivery', deliveryId)
+    if (row.type === 'webhook.test') requireThawed(tx)
     await tx.trx.updateTable('webhooks').set({ due_at: tx.now }).where('id', '=', webhookId).execute()
     auditWebhook(tx, caller, 'redelivered', webhook, { delivery_id: deliveryId })
-    await once?.markActed(tx.trx, row)
-    return row
+    const made = { event_id: row.event_id }
+    await once?.markActed(tx.trx, made)
+    return made
   })
 }
 

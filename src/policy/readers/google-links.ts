@@ -91,8 +91,14 @@ export function fileIdOf(text: string): string | null {
   return isFileId(id) ? id : null
 }
 
-/** The id of a calendar, without white space around it. */
-export const calendarIdOf = (text: string): string => text.trim()
+/**
+ * Returns the id of a calendar: `primary`, or an address. White space around it does not count. Returns null for a text
+ * with other characters, such as invisible ones, because Google may ignore them.
+ */
+export function calendarIdOf(text: string): string | null {
+  const id = text.trim()
+  return /^[!-~]+$/.test(id) ? id : null
+}
 
 /** Returns the text in the form used for comparison: a Google link becomes its file id. */
 export function comparable(text: string): string {

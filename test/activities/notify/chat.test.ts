@@ -119,6 +119,35 @@ describe('a message', () => {
     }
   })
 
+  test('asks a voter again if their vote counts again, and asks nobody whose role was taken away', async () => {
+    const { engine } = home
+    const { userId } = engine.caller('admin')
+    const make = (role: string) =>
+      engine.context.pool.query('update memberships set role = $1 where user_id = $2', [role, userId])
+    await engine.settings({ approval_threshold: 2 })
+    try {
+      const id = await home.hold()
+      await home.plan()
+      await engine.vote(id, 'admin')
+      await make('member')
+      await engine.vote(id, 'approver')
+      await make('admin')
+      await home.settle()
+      expect((await textsOf('admin', id))[0]).toMatch(/^\*Waits for your approval\* \(2 of 2 votes given\): /)
+      const other = await home.hold()
+      await home.settle()
+      await make('member')
+      await engine.vote(other, 'approver')
+      await home.settle()
+      const [text] = await textsOf('admin', other)
+      expect(text).toMatch(/^\*Waits for the approval of others\* \(1 of 2 votes given\): /)
+      expect(text).not.toContain('Open it to approve')
+    } finally {
+      await make('admin')
+      await engine.settings({ approval_threshold: 1 })
+    }
+  })
+
   test('is not sent after the wait has ended or while messages are off; earlier copies are still edited', async () => {
     const early = await home.hold()
     await home.plan()

@@ -157,6 +157,14 @@ describe('a script that the command runs', () => {
     expect(decision).toBe('allow')
   })
 
+  test('a name that is only known when the command runs is shown with `[…]`', async () => {
+    await hold()
+    const { preview } = await approved(world.agent(), 'Bash', { command: 'bash ./$NAME.sh' }, { cwd })
+    const value = expect.stringContaining('./[…].sh: its content is not covered')
+    expect(preview.fields).toContainEqual({ name: 'scripts', value })
+    expect(preview.note).toContain('does not cover the content of “./[…].sh”')
+  })
+
   test('a file that the command only reads may change', async () => {
     await hold()
     const agent = world.agent()

@@ -81,6 +81,22 @@ test('a head without its code is named, and nothing is built on it', async () =>
   expect(await verifyWith(checkpoints)).toMatchObject({ first_mismatch: { seq: 2, reason: 'foreign' } })
 })
 
+test('a head that was set back to an earlier entry of the service is named, and gets no checkpoint', async () => {
+  const { append, checkpoints, conflicts } = startProcess()
+  await append(4)
+  await asSuperuser(async (client) => {
+    await client.query(
+      `update chain_head h set (seq, hash, mac) = (e.seq, e.hash, e.mac) from audit_events e
+       where e.organization_id = h.organization_id and e.seq = 2 and h.organization_id = $1`,
+      [organizationId],
+    )
+  })
+  const problem = 'the chain is cut: this process has committed or signed 4 entries'
+  expect(await checkpoints.end(organizationId)).toMatchObject({ problem })
+  expect(conflicts).toEqual([problem])
+  expect(await verifyWith(checkpoints)).toMatchObject({ first_mismatch: { seq: 4, reason: 'link' } })
+})
+
 describe('an organization that a superuser has deleted with its log', () => {
   const remove = (id: string): Promise<void> =>
     asSuperuser(async (client) => {
@@ -111,4 +127,29 @@ describe('an organization that a superuser has deleted with its log', () => {
     await checkpoints.keep()
     expect(alarms.count).toBe(1)
   })
+})
+
+test('a log whose head and entries are gone while the organization stays is named, and gets no checkpoint', async () => {
+  const { append, checkpoints, conflicts } = startProcess()
+  await append(2)
+  await checkpoints.keep()
+  await asSuperuser(async (client) => {
+    await client.query('alter table audit_events disable trigger all')
+    for (const table of ['audit_events', 'chain_head'])
+      await client.query(`delete from ${table} where organization_id = $1`, [organizationId])
+  })
+  for (const each of [checkpoints, startProcess().checkpoints]) {
+    expect(await verifyWith(each)).toMatchObject({
+      valid: false,
+      entries: 0,
+      first_mismatch: { seq: 1, reason: 'truncated', found: 'no head' },
+    })
+    expect(await each.end(organizationId)).toMatchObject({
+      note: expect.stringContaining(organizationId),
+      problem: expect.stringContaining('no audit log of this organization any more'),
+    })
+  }
+  await checkpoints.keep({ sweep: true })
+  expect(conflicts).toHaveLength(1)
+  await expect(append(1)).rejects.toMatchObject({ code: 'not_found' })
 })

@@ -26,7 +26,12 @@ const defaults = defaultsOf.calendar_create_event
 /** Returns the id of the event of a call. Google allows only the characters `0-9` and `a-v` (base32hex). */
 const eventIdOf = (call: Pick<ToolCall<unknown>, 'idempotencyKey'>): string => `cs${digestOf(call)}`
 
-const calendarOf = ({ calendar = defaults.calendar }: Params): string => calendarIdOf(calendar)
+function calendarOf({ calendar = defaults.calendar }: Params): string {
+  const id = calendarIdOf(calendar)
+  if (id === null)
+    throw invalidParams('`calendar` must be `primary` or the id of a calendar, which is an address')
+  return id
+}
 
 const time = z
   .object({ dateTime: z.string().optional(), date: z.string().optional() })

@@ -6,8 +6,8 @@ import { sql, type RawBuilder } from 'kysely'
  */
 export const readAccountEvents = (
   most: number,
-): RawBuilder<{ readonly id: number; readonly organization_id: string }> => sql`
-  select id, organization_id from (
-    select id, organization_id, row_number() over (partition by organization_id order by id) as turn
+): RawBuilder<{ readonly id: number; readonly organization_id: string; readonly type: string }> => sql`
+  select id, organization_id, type from (
+    select id, organization_id, type, row_number() over (partition by organization_id order by id) as turn
     from account_events) waiting
   order by turn, id limit ${most}`

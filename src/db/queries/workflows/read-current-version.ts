@@ -35,16 +35,22 @@ export const readCurrentVersion = ({
   from workflows w
   where w.id = ${workflowId} and w.organization_id = ${organizationId} and w.deleted_at is null`
 
-/** Reads who saved a version, and when. */
+/** Reads who saved a version, and when. `others` are its authors without this person and `userId`. */
 export const readChangeOf = (
   workflowId: string,
   version: number,
+  userId: string,
 ): RawBuilder<{
   readonly version: number
   readonly author: string
+  readonly others: readonly string[]
   readonly deployed_at: Date
   readonly message: string
 }> => sql`
-  select v.version, u.email as author, v.deployed_at, v.message
+  select v.version, u.email as author, v.deployed_at, v.message, array(
+      select o.email from users o
+      where o.id in (select each ->> 'user_id' from jsonb_array_elements(v.authors) each)
+        and o.id not in (v.deployed_by, ${userId})
+      order by o.email) as others
   from workflow_versions v join users u on u.id = v.deployed_by
   where v.workflow_id = ${workflowId} and v.version = ${version}`

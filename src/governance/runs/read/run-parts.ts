@@ -67,7 +67,7 @@ export async function readRunFields(
       }),
     ),
     changed_since_your_last_run: isOwn
-      ? await readChange(context.db, run.workflow_id, run.changed_in_version)
+      ? await readChange(context.db, run.workflow_id, run.changed_in_version, run.requested_by)
       : null,
     ...(wanted.limit === undefined && wanted.cursor === null ? {} : { next_cursor: nextOf(steps, wanted) }),
   }

@@ -138,7 +138,12 @@ async function acceptUnderLock(
   }
   const planned = planRun(tx.policy, context.config.tools, wanted)
   if (planned.analysis.definitelyDenied)
-    return refusePlan(tx, request, planned, await readChange(tx.trx, request.workflowId, request.changedIn))
+    return refusePlan(
+      tx,
+      request,
+      planned,
+      await readChange(tx.trx, request.workflowId, request.changedIn, request.caller.userId),
+    )
   const { gate } = planned
   const { risk } = gate
   const needsApproval = gate.waits !== null

@@ -111,7 +111,7 @@ export async function previewRun(
     run_approval: approvalView(policy.settings, definition, planned),
     ...(await executability(context, caller, planned)),
     unknown_inputs: areInputsComplete ? [] : unknown,
-    changed_since_your_last_run: await readChange(context.db, workflowId, changedIn),
+    changed_since_your_last_run: await readChange(context.db, workflowId, changedIn, caller.userId),
   }
 }
 

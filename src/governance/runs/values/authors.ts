@@ -25,16 +25,15 @@ export const mostAuthors = 50
 
 /**
  * Returns the authors of a version that `by` saves now. `by` is an author of every step, because a change of one step can
- * change what another step does. The authors of a step of `origin` stay authors of this step as long as it keeps its
- * tool and at least one parameter. A person has one role in a version: the role at the last time when they saved it.
+ * change what another step does. A step also has the authors of every step and default of `origin` from which it takes
+ * over text (`tracesOf`). A person has one role in a version: the role at the last time when they saved it.
  * Throws `validation_error` if there are more than `mostAuthors`.
  */
 export function authorsOf(definition: WorkflowDefinition, by: Author, origin: Origin | null): Authorship {
-  const former = origin === null ? null : new Former(origin)
-  const ids = [
-    ...definition.steps.map((step) => former?.ofStep(step) ?? []),
-    former?.ofDefaults(definition) ?? [],
-  ].map((list) => [...new Set([...list, by.user_id])])
+  const former = formerAuthors(origin)
+  const ids = placesOf(definition).map((traces) => [
+    ...new Set([...traces.flatMap((trace) => [...(former.get(trace) ?? [])]), by.user_id]),
+  ])
   const people = new Map([...(origin?.authors ?? []), by].map((author) => [author.user_id, author]))
   const authors = [...new Set(ids.flat())].flatMap((id) => people.get(id) ?? [])
   if (authors.length > mostAuthors) throw tooManyAuthors()
@@ -42,67 +41,59 @@ export function authorsOf(definition: WorkflowDefinition, by: Author, origin: Or
   return { authors, step_authors: ids.map((list) => list.flatMap((id) => places.get(id) ?? [])) }
 }
 
-/** Finds the authors of parts of a version. */
-class Former {
-  readonly #origin: Origin
-  readonly #byId: ReadonlyMap<string, number>
-  /** The authors of all steps that make the same call. */
-  readonly #bySame: ReadonlyMap<string, ReadonlySet<string>>
-
-  constructor(origin: Origin) {
-    this.#origin = origin
-    this.#byId = new Map(origin.definition.steps.map(({ id }, at) => [id, at]))
-    const bySame = new Map<string, Set<string>>()
-    for (const [at, step] of origin.definition.steps.entries()) {
-      const key = sameCall(step)
-      const people = bySame.get(key) ?? new Set()
-      bySame.set(key, people)
-      for (const id of this.#authorsAt(at)) people.add(id)
+/** Returns the authors of each trace in a version. */
+function formerAuthors(origin: Origin | null): ReadonlyMap<string, ReadonlySet<string>> {
+  const found = new Map<string, Set<string>>()
+  if (origin === null) return found
+  const { definition, authors, step_authors } = origin
+  for (const [at, traces] of placesOf(definition).entries()) {
+    const ids = [...(step_authors[at] ?? authors.keys())].flatMap((each) => authors[each]?.user_id ?? [])
+    for (const trace of traces) {
+      const people = found.get(trace) ?? new Set()
+      found.set(trace, people)
+      for (const id of ids) people.add(id)
     }
-    this.#bySame = bySame
   }
-
-  ofStep(step: WorkflowStep): string[] {
-    const at = this.#byId.get(step.id)
-    const former = at === undefined ? undefined : this.#origin.definition.steps[at]
-    const own = at !== undefined && former !== undefined && keepsText(former, step) ? this.#authorsAt(at) : []
-    return [...own, ...(this.#bySame.get(sameCall(step)) ?? [])]
-  }
-
-  /** Returns the authors of the defaults of inputs, if a new version takes one over. */
-  ofDefaults({ inputs = {} }: WorkflowDefinition): string[] {
-    const { inputs: former = {}, steps } = this.#origin.definition
-    const isKept = Object.entries(inputs).some(
-      ([name, { default: value }]) =>
-        value !== undefined &&
-        Object.hasOwn(former, name) &&
-        former[name]?.default !== undefined &&
-        canonicalJson(former[name].default) === canonicalJson(value),
-    )
-    return isKept ? this.#authorsAt(steps.length) : []
-  }
-
-  #authorsAt(place: number): string[] {
-    const { authors, step_authors } = this.#origin
-    const places = step_authors[place] ?? authors.keys()
-    return [...places].flatMap((each) => authors[each]?.user_id ?? [])
-  }
+  return found
 }
 
-/** Whether a step keeps its tool, and one of its parameters if it has any. */
-function keepsText(former: WorkflowStep, step: WorkflowStep): boolean {
-  if (former.tool !== step.tool) return false
-  const names = Object.keys(step.params)
-  if (names.length === 0) return true
-  return names.some(
-    (name) =>
-      Object.hasOwn(former.params, name) &&
-      canonicalJson(former.params[name]) === canonicalJson(step.params[name]),
-  )
+/** Returns the traces of each step, and then those of the defaults of inputs. */
+const placesOf = ({ steps, inputs = {} }: WorkflowDefinition): string[][] => [
+  ...steps.map(tracesOf),
+  Object.entries(inputs).flatMap(([name, { default: value }]) =>
+    value === undefined ? [] : [canonicalJson([name, value]), ...textsIn(value)],
+  ),
+]
+
+/**
+ * Returns texts that show whether a step takes over something of another step: each parameter with its tool, the list
+ * and the condition with the step's id, and every longer text in them.
+ */
+function tracesOf({ id, tool, params, for_each: list, when }: WorkflowStep): string[] {
+  const own = Object.entries(params).map(([name, value]) => [tool, name, value])
+  const around = [list, when].flatMap((value, kind) => (value === undefined ? [] : [[id, kind, value]]))
+  return [
+    ...(own.length === 0 ? [[tool]] : own).map(canonicalJson),
+    ...around.map(canonicalJson),
+    ...[params, list, when?.value, when?.compare].flatMap(textsIn),
+  ]
 }
 
-/** A step whose id alone changes is the same step. */
-const sameCall = ({ tool, params }: WorkflowStep): string => hashOf([tool, params])
+/** A shorter text says nothing about who wrote it. */
+const shortestText = 8
+const onlyReferences = /^(?:\{\{[^{}]*\}\}\s*)+$/
+
+/**
+ * Returns each text in a value, and its lines and sentences. So a text that is changed a little, or moved to another
+ * place, is still found.
+ */
+function textsIn(value: unknown): string[] {
+  if (typeof value === 'object' && value !== null) return Object.values(value).flatMap(textsIn)
+  if (typeof value !== 'string') return []
+  return [value, ...value.split(/\n|[.!?](?=\s|$)/)]
+    .map((text) => text.trim())
+    .filter((text) => text.length >= shortestText && !onlyReferences.test(text))
+}
 
 const tooManyAuthors = (): DomainError => {
   const message = `the version would have more than ${mostAuthors} authors: save the definition as a new workflow`

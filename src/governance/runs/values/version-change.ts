@@ -12,6 +12,11 @@ export interface VersionChange {
   readonly version: number
   /** The person's mail address. */
   readonly author: string
+  /**
+   * The mail addresses of the other people who wrote text of the version, without the requester. Their changes may be new
+   * to the requester too.
+   */
+  readonly others: readonly string[]
   readonly deployed_at: string
   /** What the person wrote about the version. */
   readonly message: string
@@ -41,18 +46,23 @@ export async function findVersion(
   return { current: row.current_version, changedIn: row.changed_in }
 }
 
-/** Reads a change by the number of its version. Returns null for null. */
+/** Reads a change by the number of its version, for the requester `userId`. Returns null for null. */
 export async function readChange(
   db: Db,
   workflowId: string,
   version: number | null,
+  userId: string,
 ): Promise<VersionChange | null> {
   if (version === null) return null
-  const { rows } = await readChangeOf(workflowId, version).execute(db)
+  const { rows } = await readChangeOf(workflowId, version, userId).execute(db)
   const [row] = rows
   return row === undefined ? null : { ...row, deployed_at: row.deployed_at.toISOString() }
 }
 
 /** Names a change in one sentence. */
-export const changeSentence = ({ version, author, deployed_at }: VersionChange): string =>
-  `\`${author}\` changed the workflow, and you have not run the change yet: version ${version} of ${deployed_at}`
+export const changeSentence = ({ version, author, others, deployed_at }: VersionChange): string =>
+  `\`${author}\` changed the workflow, and you have not run the change yet: version ${version} of ${deployed_at}${withTextOf(others.map((each) => `\`${each}\``))}`
+
+/** Returns the end of a sentence about a change, with the other people who wrote text of the version. */
+const withTextOf = (others: readonly string[]): string =>
+  others.length === 0 ? '' : `, with text of ${others.join(', ')}`

@@ -23,11 +23,51 @@ describe('the authors of a version that ben saves on top of ann’s', () => {
     ['with another id of the step', [{ ...evil, id: 'other' }], [both, ['ben:admin']]],
     ['with one other parameter', [mail({ ...evil.params, subject: 't' })], [both, ['ben:admin']]],
     ['with one more step', [look, evil], [['ben:admin'], both, ['ben:admin']]],
+    [
+      'with another id and another parameter',
+      [mail({ ...evil.params, text: 'u' }, 'other')],
+      [both, ['ben:admin']],
+    ],
     ['twice the same step', [evil, { ...evil, id: 'b' }], [both, both, ['ben:admin']]],
     ['written anew', [mail({ to: 'a@b.test', subject: 't', text: 'u' })], [['ben:admin'], ['ben:admin']]],
     ['with another tool', [{ ...look, id: 'send' }], [['ben:admin'], ['ben:admin']]],
   ])('%s', (_, steps, expected) => {
     expect(written(save(byAnn, 'ben', 'admin', steps))).toEqual(expected)
+  })
+
+  test.each<[string, object, object]>([
+    ['in another tool', mail({ to: 'a@b.test', subject: 's', text: 'Send all of it.' }), { tool: 'memory_set', params: { key: 'k', value: 'Send all of it!' } }],
+    ['with more sentences', mail({ to: 'a@b.test', text: 'Hello. Send all of it.' }), mail({ to: 'c@d.test', text: 'Send all of it. Thanks' })],
+    ['inside a list', mail({ to: ['evil@x.test'] }), { tool: 'memory_set', params: { key: 'k', value: { to: 'evil@x.test' } } }],
+    ['in the list of items', mail({ to: '{{item}}' }, 'a', { for_each: ['evil@x.test'] }), mail({ to: 'evil@x.test', text: 't' })],
+    ['in the condition', mail({ to: 'a' }, 'a', { when: { value: '{{today}}', operator: 'exists' } }), mail({ to: 'b' }, 'a', { when: { value: '{{today}}', operator: 'exists' } })],
+  ])('contain whoever wrote a text that stays %s', (_, before, after) => {
+    const first = save(null, 'ann', 'member', [before])
+    expect(written(save(first, 'ben', 'admin', [{ id: 'a', ...after }]))[0]).toEqual(both)
+  }) // prettier-ignore
+
+  test('contain whoever wrote a text that moves to the default of an input, or back', () => {
+    const inputs = { t: { type: 'string', default: 'Send all of it' } }
+    const inStep = save(null, 'ann', 'member', [mail({ to: 'a', text: 'Send all of it' })])
+    const inInput = save(inStep, 'ben', 'admin', [mail({ to: 'b', text: '{{input.t}}' })], { inputs })
+    expect(written(inInput)).toEqual([['ben:admin'], both])
+    const renamed = { u: inputs.t }
+    expect(written(save(inInput, 'cy', 'owner', [look], { inputs: renamed }))[1]).toContain('ann:member')
+    expect(written(save(inInput, 'cy', 'owner', [mail({ text: 'Send all of it' })]))[0]).toContain(
+      'ann:member',
+    )
+  })
+
+  test('do not contain whoever wrote only the same reference, tool, operator or short value', () => {
+    const when = (compare: string) => ({ when: { value: '{{today}}', operator: 'startswith', compare } })
+    const first = save(null, 'ann', 'member', [
+      mail({ to: 'me', subject: '{{input.subject}}', text: 'x' }, 'send', when('20')),
+    ])
+    const next = [
+      mail({ to: 'us', subject: 'y', text: '{{input.subject}}' }, 'send', when('19')),
+      { ...look, params: { key: 'me' } },
+    ]
+    expect(written(save(first, 'ben', 'admin', next))).toEqual([['ben:admin'], ['ben:admin'], ['ben:admin']])
   })
 
   test('contain whoever changed a step before it, which can change what this step does', () => {
