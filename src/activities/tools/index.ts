@@ -2,30 +2,25 @@ import type { catalog, ToolName } from '../../catalog/index.ts'
 import type { OwnService } from '../../catalog/tool.ts'
 import { readFileTool } from './file-read.ts'
 import { sendMail, sendMailAgain } from './mail-send.ts'
-import { getFile, getIssue, listIssues, listPullRequests, searchCode } from './github/reads.ts'
-import { readIssueState } from './github/state.ts'
-import { comment, createIssue, findComment, findIssue } from './github/writes.ts'
-import { createEvent, findEvent } from './google/calendar.ts'
-import { createDocument, findDocument, readDocument } from './google/documents.ts'
-import { searchDrive } from './google/search.ts'
-import { audienceOfFolder, audienceOfSpreadsheet } from './google/audience.ts'
-import { readEvent, readFolder, readSheet } from './google/state.ts'
-import { appendRows, findRows, readRows } from './google/sheets.ts'
 import { comment as commentInJira, findComment as findJiraComment } from './jira/comments.ts'
 import { getIssue as getJiraIssue, search as searchJira } from './jira/reads.ts'
 import { readIssueState as readJiraIssueState, readProjectState } from './jira/state.ts'
 import { createIssue as createJiraIssue, findIssue as findJiraIssue } from './jira/writes.ts'
-import { generateWithModel } from './llm/llm-generate.ts'
 import { getMemory } from './memory-get.ts'
 import { readMemoryState, setMemory } from './memory-set.ts'
 import { searchWeb } from './search/web-search.ts'
-import { createChannel, findChannel } from './slack/channels.ts'
-import { findMessage, sendMessage } from './slack/messages.ts'
-import { readInvited, readRecipient } from './slack/state.ts'
 import { getCard, listCards, readCardState, readListState } from './trello/reads.ts'
 import { findCard } from './trello/find-card.ts'
 import { comment as commentInTrello, createCard, findComment as findTrelloComment } from './trello/writes.ts'
 import type { AudienceReaderOf, FinderOf, StateReaderOf, ToolBody } from './params.ts'
+
+/**
+ * A function of a module that is loaded when the function is first called. The clients of GitHub, Google, Slack and the
+ * models are large, and a worker would load them all before it is ready.
+ */
+const later = <Module, Name extends keyof Module>(load: () => Promise<Module>, name: Name): Module[Name] =>
+  (async (...args: unknown[]) =>
+    ((await load())[name] as (...args: unknown[]) => unknown)(...args)) as Module[Name]
 
 /** The body of each tool. If a tool of the catalogue has no body, calls of this tool fail with `tool_not_available`. */
 export const executors = {
@@ -33,21 +28,21 @@ export const executors = {
   memory_get: getMemory,
   memory_set: setMemory,
   mail_send: sendMail,
-  calendar_create_event: createEvent,
-  slack_send_message: sendMessage,
-  slack_create_channel: createChannel,
-  github_search_code: searchCode,
-  github_get_file: getFile,
-  github_list_issues: listIssues,
-  github_get_issue: getIssue,
-  github_list_pull_requests: listPullRequests,
-  github_create_issue: createIssue,
-  github_comment: comment,
-  docs_read: readDocument,
-  docs_create: createDocument,
-  sheets_read: readRows,
-  sheets_append: appendRows,
-  drive_search: searchDrive,
+  calendar_create_event: later(() => import('./google/calendar.ts'), 'createEvent'),
+  slack_send_message: later(() => import('./slack/messages.ts'), 'sendMessage'),
+  slack_create_channel: later(() => import('./slack/channels.ts'), 'createChannel'),
+  github_search_code: later(() => import('./github/reads.ts'), 'searchCode'),
+  github_get_file: later(() => import('./github/reads.ts'), 'getFile'),
+  github_list_issues: later(() => import('./github/reads.ts'), 'listIssues'),
+  github_get_issue: later(() => import('./github/reads.ts'), 'getIssue'),
+  github_list_pull_requests: later(() => import('./github/reads.ts'), 'listPullRequests'),
+  github_create_issue: later(() => import('./github/writes.ts'), 'createIssue'),
+  github_comment: later(() => import('./github/writes.ts'), 'comment'),
+  docs_read: later(() => import('./google/documents.ts'), 'readDocument'),
+  docs_create: later(() => import('./google/documents.ts'), 'createDocument'),
+  sheets_read: later(() => import('./google/sheets.ts'), 'readRows'),
+  sheets_append: later(() => import('./google/sheets.ts'), 'appendRows'),
+  drive_search: later(() => import('./google/search.ts'), 'searchDrive'),
   jira_search: searchJira,
   jira_get_issue: getJiraIssue,
   jira_create_issue: createJiraIssue,
@@ -57,7 +52,7 @@ export const executors = {
   trello_create_card: createCard,
   trello_comment: commentInTrello,
   web_search: searchWeb,
-  llm_generate: generateWithModel,
+  llm_generate: later(() => import('./llm/llm-generate.ts'), 'generateWithModel'),
 } satisfies { [Name in ToolName]?: ToolBody<Name> }
 
 type Findable = {
@@ -69,13 +64,13 @@ type Findable = {
 /** One finder for each `findable` tool. Also one finder for each tool with a service that knows its calls by a key. */
 export const finders: { readonly [Name in Findable]: FinderOf<Name> } = {
   mail_send: sendMailAgain,
-  calendar_create_event: findEvent,
-  slack_send_message: findMessage,
-  slack_create_channel: findChannel,
-  github_create_issue: findIssue,
-  github_comment: findComment,
-  docs_create: findDocument,
-  sheets_append: findRows,
+  calendar_create_event: later(() => import('./google/calendar.ts'), 'findEvent'),
+  slack_send_message: later(() => import('./slack/messages.ts'), 'findMessage'),
+  slack_create_channel: later(() => import('./slack/channels.ts'), 'findChannel'),
+  github_create_issue: later(() => import('./github/writes.ts'), 'findIssue'),
+  github_comment: later(() => import('./github/writes.ts'), 'findComment'),
+  docs_create: later(() => import('./google/documents.ts'), 'findDocument'),
+  sheets_append: later(() => import('./google/sheets.ts'), 'findRows'),
   jira_create_issue: findJiraIssue,
   jira_comment: findJiraComment,
   trello_create_card: findCard,
@@ -85,16 +80,16 @@ export const finders: { readonly [Name in Findable]: FinderOf<Name> } = {
 /** The function that reads the thing that a call changes, for each tool with a precondition. */
 export const stateReaders = {
   memory_set: readMemoryState,
-  github_comment: readIssueState,
+  github_comment: later(() => import('./github/state.ts'), 'readIssueState'),
   jira_create_issue: readProjectState,
   jira_comment: readJiraIssueState,
   trello_create_card: readListState,
   trello_comment: readCardState,
-  slack_send_message: readRecipient,
-  slack_create_channel: readInvited,
-  calendar_create_event: readEvent,
-  docs_create: readFolder,
-  sheets_append: readSheet,
+  slack_send_message: later(() => import('./slack/state.ts'), 'readRecipient'),
+  slack_create_channel: later(() => import('./slack/state.ts'), 'readInvited'),
+  calendar_create_event: later(() => import('./google/state.ts'), 'readEvent'),
+  docs_create: later(() => import('./google/state.ts'), 'readFolder'),
+  sheets_append: later(() => import('./google/state.ts'), 'readSheet'),
 } satisfies { [Name in ToolName]?: StateReaderOf<Name> }
 
 /**
@@ -102,6 +97,6 @@ export const stateReaders = {
  * policies can limit these readers.
  */
 export const audienceReaders = {
-  docs_create: audienceOfFolder,
-  sheets_append: audienceOfSpreadsheet,
+  docs_create: later(() => import('./google/audience.ts'), 'audienceOfFolder'),
+  sheets_append: later(() => import('./google/audience.ts'), 'audienceOfSpreadsheet'),
 } satisfies { [Name in ToolName]?: AudienceReaderOf<Name> }

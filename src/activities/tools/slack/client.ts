@@ -1,4 +1,4 @@
-import { LogLevel, WebClient, type FetchFunction } from '@slack/web-api'
+import type { FetchFunction, LogLevel, WebClient } from '@slack/web-api'
 import type { z } from 'zod'
 import type { ToolName } from '../../../catalog/index.ts'
 import type { Fetch } from '../../../shared/outgoing/outgoing.ts'
@@ -49,7 +49,7 @@ export function slackAt(connection: ServiceConnection<'slack'>, ends: AbortSigna
       const exchanged: Exchanged = { retryAfterSeconds: null }
       try {
         const fetch = connection.fetchWithin(boundsOf(sending, connection, signal))
-        const parsed = form.safeParse(await send(clientOf(connection, fetch, exchanged)))
+        const parsed = form.safeParse(await send(await clientOf(connection, fetch, exchanged)))
         if (parsed.success) return parsed.data
       } catch (error) {
         throw await errorOf(error, sending, exchanged, () => connection.expired())
@@ -63,8 +63,13 @@ export function slackAt(connection: ServiceConnection<'slack'>, ends: AbortSigna
   }
 }
 
-/** Makes a client for one request. The client does not repeat the request by itself. */
-function clientOf(connection: ServiceConnection<'slack'>, send: Fetch, exchanged: Exchanged): WebClient {
+/** Makes a client for one request. The client does not repeat the request by itself. The first request loads Slack's library. */
+async function clientOf(
+  connection: ServiceConnection<'slack'>,
+  send: Fetch,
+  exchanged: Exchanged,
+): Promise<WebClient> {
+  const { WebClient } = await import('@slack/web-api')
   const { authorization = '' } = connection.headers
   return new WebClient(undefined, {
     slackApiUrl: connection.base,
@@ -100,5 +105,5 @@ const silent = {
   error: ignore,
   setLevel: ignore,
   setName: ignore,
-  getLevel: () => LogLevel.ERROR,
+  getLevel: () => 'error' as LogLevel,
 }

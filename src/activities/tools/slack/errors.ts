@@ -1,4 +1,3 @@
-import { WebAPIPlatformError, WebAPIRequestError } from '@slack/web-api'
 import { OutgoingError } from '../../../shared/outgoing/outgoing.ts'
 import { failuresOf, isBroken, type Said, type Sending } from '../exchange.ts'
 import { ToolError } from '../executor.ts'
@@ -144,6 +143,8 @@ export async function errorOf(
   { retryAfterSeconds: seconds }: Exchanged,
   expired: () => Promise<ToolError>,
 ): Promise<unknown> {
+  // A request has loaded the library.
+  const { WebAPIPlatformError, WebAPIRequestError } = await import('@slack/web-api')
   if (error instanceof WebAPIPlatformError) {
     const { error: code } = error.data
     // If an answer is not JSON, the client library returns the text of the answer as the code.
