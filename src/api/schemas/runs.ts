@@ -12,7 +12,7 @@ import {
 import { faults } from '../../contract/tool-faults.ts'
 import { labelSlug, textField } from '../../policy/text.ts'
 import { mostLabels, tooManyLabels } from '../../policy/types.ts'
-import { anyJson, id, labels, riskLevel, time, verdict } from './common.ts'
+import { anyJson, destination, id, labels, riskLevel, time, verdict } from './common.ts'
 
 export const runStatus = z.enum(runStatuses)
 export const approvalStatus = z.enum(approvalStatuses)
@@ -136,6 +136,7 @@ export const stepCall = z
     item: anyJson.optional().describe('The item of a `for_each`; shown like `params`.'),
     params_hash: z.string().nullable(),
     labels,
+    destination,
     error: stepError.nullable(),
     decision_id: id.nullable(),
     approval_id: id.nullable(),

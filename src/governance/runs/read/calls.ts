@@ -28,6 +28,8 @@ export interface CallView {
   readonly item?: Json
   readonly params_hash: string | null
   readonly labels: readonly string[]
+  /** The host to which the newest decision sent the call. */
+  readonly destination: string | null
   readonly error: ErrorView | null
   readonly decision_id: string | null
   readonly approval_id: string | null
@@ -86,13 +88,15 @@ export async function readCalls(
   const last = sizes[limit - 1]
   if (last === undefined) return { data: [], next_cursor: null }
   const rows = await context.db
-    .selectFrom('effects')
-    .selectAll()
-    .where('run_id', '=', runId)
-    .where('step_id', '=', stepId)
-    .where('item_index', '>', after)
-    .where('item_index', '<=', last.item_index)
-    .orderBy('item_index')
+    .selectFrom('effects as e')
+    .leftJoin('decisions as d', 'd.id', 'e.decision_id')
+    .selectAll('e')
+    .select('d.destination')
+    .where('e.run_id', '=', runId)
+    .where('e.step_id', '=', stepId)
+    .where('e.item_index', '>', after)
+    .where('e.item_index', '<=', last.item_index)
+    .orderBy('e.item_index')
     .execute()
   const { params: isShown } = await sightOf(context.db, viewer, run)
   const views: CallView[] = []
@@ -105,6 +109,7 @@ export async function readCalls(
       ...(isShown ? await shownParams(context, key, row.params_sealed, row.tool) : {}),
       params_hash: row.params_hash,
       labels: row.labels,
+      destination: row.destination,
       error: await errorView(context, key, row, isShown),
       decision_id: row.decision_id,
       approval_id: row.approval_id,
