@@ -200,12 +200,14 @@ export const run = z
     inputs: z
       .record(z.string(), anyJson)
       .optional()
-      .describe('absent if an approval of the run hides its parameters from you'),
+      .describe(
+        'absent if an approval of the run hides its parameters from you, like `outputs` and `result`',
+      ),
     input_labels: z
       .record(z.string(), labelSources)
       .describe('labels of inputs; inputs without labels are left out'),
-    outputs,
-    result: anyJson,
+    outputs: outputs.optional(),
+    result: anyJson.optional(),
     steps: z.array(step),
     changed_since_your_last_run: versionChange.describe(
       'only for the requester: set if this is their first run after another person changed the workflow',
