@@ -100,7 +100,7 @@ function coveredBy(
   const cwd = foldersOf(input, around.cwd, around.real_folders ?? [])
   const scripts = isShell ? scriptsOf(around.scripts ?? [], reading) : []
   const { cwd: own, ...others } = input
-  // Of a shell, another value than a text was refused before.
+  // Another value than a text is a part of the call that is no folder. For a shell it was refused before.
   const isOther = own !== undefined && own !== null && typeof own !== 'string'
   return {
     ...others,
