@@ -316,10 +316,24 @@ TOOL_NAMES = {
 }
 
 
-# The names under which the service knows tools that give commands to a shell. For them the service is told the folder.
+# The names under which the service knows tools that give commands to a shell. For them the service is told the folder,
+# and for tools that it does not know, because they may be shells too.
 SHELL_TOOLS = (
     "Bash Monitor PowerShell powershell bash Shell shell local_shell shell_command exec_command write_stdin "
     "run_shell_command run_in_terminal runInTerminal runTerminalCommand run_terminal_cmd"
+).split()
+# The other tools that the service knows by name.
+OTHER_TOOLS = (
+    "Read Grep Glob LS NotebookRead LSP read_file read_many_files list_directory glob grep grep_search "
+    "search_file_content view view_image file_search list_dir BashOutput TaskOutput read_background_output "
+    "semantic_search WebFetch WebSearch web_fetch google_web_search fetch_webpage ReadMcpResourceTool "
+    "ReadMcpResourceDirTool ListMcpResourcesTool ToolSearch ListAgents TaskGet TaskList CronList "
+    "WaitForMcpServers Edit MultiEdit Write NotebookEdit apply_patch write_file replace create edit "
+    "create_file create_directory insert_edit_into_file replace_string_in_file Agent Task TaskStop KillShell "
+    "KillBash SendMessage AskUserQuestion CronCreate CronDelete EnterPlanMode EnterWorktree ExitPlanMode "
+    "ExitWorktree ProposeGoal ProposeSkills RefreshMcpTools ReportFindings ScheduleWakeup TaskCreate "
+    "TaskUpdate TodoWrite spawn_agent update_plan invoke_agent save_memory write_todos task write_agent "
+    "PushNotification SendUserFile Artifact RemoteTrigger Workflow sql Skill activate_skill skill"
 ).split()
 
 
@@ -2014,34 +2028,69 @@ def checked_keys(place):
 # What the service is told of a shell's call beside its arguments: the folder, and the content of scripts.
 
 MOST_FOLDERS = 8  # folders in which a script of one call is looked for
-MOST_WORDS = 200  # words of one command that are looked up on the disk
-MOST_SCRIPTS = 16  # files of one call that are sent
+MOST_WORDS = 400  # words of one command that are looked up on the disk
+MOST_SCRIPTS = 32  # files of one call that are sent
 LONGEST_PATH = 4096  # characters: the service refuses longer paths
-MOST_SCRIPT = 8 * MIB  # of a larger file, the service is told only the path
-MOST_OF_SCRIPTS = 32 * MIB  # bytes of all scripts of one call
+MOST_SCRIPT = 64 * MIB  # of a larger file, the service is told only the path
+MOST_OF_SCRIPTS = 256 * MIB  # bytes of all scripts of one call
 SCRIPT_SECONDS = 1.5  # after this time, no further file is read
 
+# The arguments that have a shell's command, or what is typed into one.
+COMMANDS = ("command", "cmd", "script", "chars", "input", "data", "text")
 # The service knows the folder of a call under these names (src/policy/readers/folders.ts).
 OWN_FOLDERS = ("workdir", "cwd", "directory", "dir_path", "working_directory", "workingDirectory", "working_dir")
 # Characters that end a word somewhere in a command, for example in the text of `sh -c`.
-BETWEEN_WORDS = {ord(c): " " for c in "\t\r\n\0;&|<>()`'\"{}=,$"}
+BETWEEN_WORDS = {ord(c): " " for c in "\t\r\n\0;&|<>()`'\"{}=,$!"}
+# Characters that a shell removes from a word.
+QUOTES = {ord(c): None for c in "'\"\\"}
+# Words of a command that enters a folder. They stand in front of its name.
+ENTERING = ("cd", "pushd", "chdir", "-C", "--directory", "--chdir", "--cwd", "--prefix")
+# Programs that run a file without its suffix.
+SUFFIXES = (".js", ".cjs", ".mjs", ".ts", ".py", "/index.js", "/__main__.py")
+# Files of the folder that say what a program runs: {program: names}. The service has the same table
+# (src/shell/tables/interpreters.ts).
+FOLDER_FILES = {
+    program: names.split()
+    for programs, names in (
+        ("make gmake", "GNUmakefile makefile Makefile"),
+        ("npm npx yarn pnpm bun", "package.json"),
+        ("just", "justfile Justfile .justfile"),
+        ("task", "Taskfile.yml Taskfile.yaml"),
+        ("docker podman", "Dockerfile docker-compose.yml docker-compose.yaml compose.yml compose.yaml"),
+        ("docker-compose podman-compose", "docker-compose.yml docker-compose.yaml compose.yml compose.yaml"),
+        ("rake", "Rakefile"),
+        ("gulp", "gulpfile.js"),
+        ("grunt", "Gruntfile.js"),
+        ("inv invoke", "tasks.py"),
+        ("fab", "fabfile.py"),
+        ("cargo", "build.rs"),
+        ("pip pip3", "setup.py"),
+        ("pytest", "conftest.py"),
+        ("gradle", "build.gradle build.gradle.kts"),
+        ("mvn", "pom.xml"),
+        ("composer", "composer.json"),
+    )
+    for program in programs.split()
+}
 # Names of the present folder and of HOME in front of a path.
 NAMED_FOLDERS = (("$PWD/", "./"), ("${PWD}/", "./"), ("$(pwd)/", "./"), ("`pwd`/", "./"), ("$HOME/", "~/"), ("${HOME}/", "~/"))
 
 
 def surroundings(call):
-    """Returns the fields of an authorize request that say where a shell's call runs, and what it runs. A folder that
-    the service cannot read is sent as it is, so that the service denies the call."""
-    if call.cwd is None:
+    """Returns the fields of an authorize request that say where a call runs, and what a shell runs. A folder that the
+    service cannot read is sent as it is, so that the service denies the call."""
+    if call.cwd is None or call.tool in OTHER_TOOLS or call.tool.startswith("mcp__"):
         return {}
     told = {"cwd": call.cwd}
-    if not is_absolute(call.cwd):
+    if call.tool not in SHELL_TOOLS or not is_absolute(call.cwd):
         return told
     known, folders = own_folders(call)
+    words = words_in([call.arguments.get(name) for name in COMMANDS])
     real = [path for folder in folders for path in (folder, real_path(folder)) if path is not None and path not in known]
+    real += entered_links(words, folders)
     if real:
         told["real_folders"] = sorted(set(real), key=real.index)[:MOST_FOLDERS]
-    scripts = scripts_in([call.arguments.get(name) for name in ("command", "cmd", "script")], folders)
+    scripts = scripts_in(words, folders)
     if scripts:
         told["scripts"] = scripts
     return told
@@ -2066,18 +2115,57 @@ def real_path(path):
         return None
 
 
-def scripts_in(given, folders):
-    """Returns the files that the words of these commands name: `word`, `path` and `sha256`. The service knows which of
-    them the command runs. A word can name a file in each folder that the command may enter, so all of them are sent."""
-    words, found, folders = [], [], list(folders)
+def words_in(given):
+    """Returns what may be words of these commands. A quote can end a word or stand in it, so each text is read in three
+    ways: with quotes between words, without them, and as a shell reads words with blanks."""
+    words = []
     for text in texts_in(given):
-        for name, place in NAMED_FOLDERS:
-            text = text.replace(name, place)
-        for word in (text.translate(BETWEEN_WORDS).split() if len(text) < MIB else ()):
-            if word not in words and len(words) < MOST_WORDS:
-                words.append(word)
+        if len(text) >= MIB:
+            continue
+        read = [text]
+        if any(c in text for c in "'\"\\"):
+            read.append(text.translate(QUOTES))
+        for each in read:
+            for name, place in NAMED_FOLDERS:
+                each = each.replace(name, place)
+            words += each.translate(BETWEEN_WORDS).split()
+        words += [word for word in quoted_words(text) if " " in word] if len(read) > 1 else ()
+    words += [word for each in given if isinstance(each, list) for word in each if isinstance(word, str) and " " in word]
+    # In `PATH=./bin:$PATH deploy`, a folder stands in front of a colon.
+    parts = [part for word in words if ":" in word for part in word.split(":") if part]
+    return list(dict.fromkeys(parts + words))[:MOST_WORDS]
+
+
+def quoted_words(text):
+    from shlex import split
+
+    try:
+        return split(text)
+    except ValueError:
+        return []
+
+
+def entered_links(words, folders):
+    """Returns the folders that the command enters by a symbolic link, without links."""
+    found = []
+    for before, word in zip(words, words[1:]):
+        for folder in folders if before in ENTERING else ():
+            path = os.path.join(folder, os.path.expanduser(word))
+            real = real_path(path)
+            if real is not None and real != collapsed(path) and os.path.isdir(real):
+                found.append(real)
+    return found
+
+
+def scripts_in(words, folders):
+    """Returns the files that these words of commands name: `word`, `path` and `sha256`. The service knows which of them
+    the command runs. A word can name a file in each folder that the command may enter, so all of them are sent."""
+    found, folders = [], list(folders)
+    if any(word in ("cd", "HOME", "~") for word in words):
+        folders.append(os.path.expanduser("~"))
     until, left = time.monotonic() + SCRIPT_SECONDS, MOST_OF_SCRIPTS
-    for word, path in ((word, path) for word in words for folder in list(folders) for path in paths_of(word, folder)):
+    named = [(word, word) for word in words] + [(word, name) for word in words for name in FOLDER_FILES.get(word, ())]
+    for word, path in ((word, path) for word, name in named for folder in list(folders) for path in paths_of(name, folder)):
         status = status_of(path)
         if status is None:
             continue
@@ -2102,7 +2190,7 @@ def paths_of(word, folder):
     path = os.path.join(folder, os.path.expanduser(word))
     folder, name = os.path.split(path)
     if not any(c in path for c in "*?["):
-        return [path]
+        return [path] if os.path.isfile(path) else [path] + [path + suffix for suffix in SUFFIXES]
     if any(c in folder for c in "*?["):
         return []
     from fnmatch import filter
@@ -2175,8 +2263,7 @@ def authorize_body(call, settings):
         asked["organization_id"] = settings.organization_id
     if call.use_id is not None:
         asked["tool_use_id"] = call.use_id
-    if call.tool in SHELL_TOOLS:
-        asked.update(surroundings(call))
+    asked.update(surroundings(call))
     try:
         body = to_json(asked)
     except ValueError as error:

@@ -43,6 +43,31 @@ class Surroundings(unittest.TestCase):
         self.assertEqual([("a.sh", here, one), ("a.sh", below, two)], self.scripts("sh a.sh", workdir="sub"))
         self.assertEqual([], self.scripts("./none.sh; sh sub; */*.sh"))
 
+    def test_words_with_quotes_blanks_and_missing_suffixes(self):
+        one, two, three = self.write("a.sh", "1"), self.write("my a.sh", "2"), self.write("sub/b.py", "3")
+        here, blank, below = self.path("a.sh"), self.path("my a.sh"), self.path("sub", "b.py")
+        for command in ('./a"."sh', "./a\\.sh", "git -c 'alias.x=!./a.sh' x"):
+            self.assertIn(("./a.sh", here, one), self.scripts(command))
+        for command in ("'./my a.sh'", "./my\\ a.sh", 'sh "./my a.sh" now'):
+            self.assertIn(("./my a.sh", blank, two), self.scripts(command))
+        self.assertEqual([("sub/b", below, three)], self.scripts("node sub/b"))
+        self.assertIn(("b.py", below, three), self.scripts("PATH=$PWD/sub:$PATH b.py"))
+        self.assertIn(("./my a.sh", blank, two), self.scripts(["sh", "./my a.sh"]))
+
+    def test_files_of_the_folder_that_a_program_reads(self):
+        one, two = self.write("Makefile", "1"), self.write("sub/Makefile", "2")
+        here, below = self.path("Makefile"), self.path("sub", "Makefile")
+        self.assertEqual([("make", here, one)], self.scripts("make all"))
+        self.assertEqual([("make", here, one), ("make", below, two)], self.scripts("make -C sub all"))
+
+    def test_tools_that_may_be_shells(self):
+        self.write("a.sh")
+        for tool in ("execute_command", "BASH", "mcp_x_run"):
+            self.assertEqual({"cwd": self.folder}, self.told("./a.sh", tool=tool))
+        for tool in ("Edit", "Agent", "mcp__x__run"):
+            self.assertEqual({}, self.told("./a.sh", tool=tool))
+        self.assertEqual(["a.sh"], [each["word"] for each in self.told("", tool="write_stdin", chars="sh a.sh\n")["scripts"]])
+
     def test_what_cannot_be_read_is_named_without_its_content_and_never_waited_for(self):
         self.write("a.sh")
         os.mkfifo(self.path("pipe.sh"))
@@ -69,6 +94,9 @@ class Surroundings(unittest.TestCase):
         self.assertEqual([self.path("real")], told["real_folders"])
         self.assertEqual([("./b.sh", self.path("real", "a.sh"), sha256)], self.scripts("./b.sh"))
         self.assertEqual([self.path("real")], self.told("ls", workdir="link")["real_folders"])
+        self.assertEqual([self.path("real")], self.told("cd link && rm -rf data")["real_folders"])
+        self.assertEqual([self.path("real")], self.told("git -C link clean")["real_folders"])
+        self.assertNotIn("real_folders", self.told("cd real && cat link"))
         self.assertEqual([hook.home()], self.told("ls", workdir="~")["real_folders"][:1])
         self.assertNotIn("real_folders", self.told("ls", workdir="real/../real"))
 

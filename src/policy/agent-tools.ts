@@ -77,6 +77,15 @@ export function agentTool(name: string): AgentTool | undefined {
 }
 
 /**
+ * Whether a tool may run in the folder that its client names: a shell, or a tool with an unknown name, which may be a
+ * shell too. A tool of an MCP server runs in the folder of this server.
+ */
+export const runsInFolder = (name: string): boolean => {
+  const known = byName.get(name)
+  return known === undefined ? !name.startsWith('mcp__') : known.isShell === true
+}
+
+/**
  * Returns the names whose tool policies restrict a tool: its own name, and `Bash` for every other tool that gives
  * commands to a shell.
  */

@@ -1,7 +1,7 @@
 import { type Budget, BudgetExceeded } from './budget.ts'
 import type { ParamCondition } from './condition.ts'
 import { alsoByAddress } from './address-matcher.ts'
-import { type Matcher, compileMatcher, quantify } from './operators.ts'
+import { type Matcher, compileMatcher, matched, quantify } from './operators.ts'
 import type { RuleBody } from './rule.ts'
 import { destinationParam } from './tool-params.ts'
 import { maybe, no, type Tri, tri, yes } from './tri.ts'
@@ -107,11 +107,33 @@ export function compileCondition(source: ParamCondition, isRestrictive: boolean)
   if (source.operator === 'exists') return { source, path, matcher: null, wanted: null }
   if (source.operator === 'from_label') return { source, path, matcher: null, wanted: new Set(source.value) }
   const matcher = compileMatcher(source.operator, source.value, isRestrictive)
+  if (!isRestrictive) return { source, path, matcher, wanted: null }
+  const isHost = source.param === destinationParam && /^(?:equals|in)$/.test(source.operator)
   return {
     source,
     path,
-    matcher: isRestrictive ? alsoByAddress(matcher, source.operator, source.value) : matcher,
+    matcher: isHost
+      ? onAnyPort(matcher, source.value)
+      : alsoByAddress(matcher, source.operator, source.value),
     wanted: null,
+  }
+}
+
+/**
+ * Extends `equals` and `in` of a rule that denies or requires an approval. A host without a port also matches the same
+ * host with any port. Otherwise a server on another port would get past the rule. Hosts have no upper and lower case.
+ */
+function onAnyPort(matcher: Matcher, value: unknown): Matcher {
+  const hosts = new Set([value].flat().map((each) => String(each).toLowerCase()))
+  return {
+    ...matcher,
+    leaf(leaf, budget) {
+      const result = matcher.leaf(leaf, budget)
+      if (typeof leaf.raw !== 'string') return result
+      budget.spendOnText(leaf.raw)
+      const host = leaf.raw.toLowerCase()
+      return hosts.has(host) || hosts.has(host.replace(/:\d+$/, '')) ? result | matched : result
+    },
   }
 }
 

@@ -1,5 +1,5 @@
 import type { PlaceKind } from './readers/places.ts'
-import { agentTool } from './agent-tools.ts'
+import { runsInFolder } from './agent-tools.ts'
 import type { CallSource } from './types.ts'
 import type { CatalogueName } from './tool-names.ts'
 import type { Places } from './values.ts'
@@ -42,10 +42,10 @@ const byTool: ReadonlyMap<string, Places> = new Map(
 const ofShells: Places = new Map([['cwd', 'folder']])
 
 /**
- * Of the tools of agents, only shells have a parameter that names a place. Another tool of an agent may have the name of
+ * Of the tools of agents, only those that run in the client's folder have a parameter that names a place. Another tool of an agent may have the name of
  * a catalogue tool, but other parameters.
  */
 export function placesIn(tool: string, source: CallSource): Places {
   if (source === 'workflows') return byTool.get(tool) ?? null
-  return agentTool(tool)?.isShell === true ? ofShells : null
+  return runsInFolder(tool) ? ofShells : null
 }

@@ -4,6 +4,7 @@ import { createToolActivities } from '../../src/activities/tool-activities.ts'
 import type { ToolName } from '../../src/catalog/index.ts'
 import { readApproval } from '../../src/governance/approvals/read.ts'
 import { connect as connectService, revokeConnection } from '../../src/governance/connections/connections.ts'
+import { readCalls } from '../../src/governance/runs/read/calls.ts'
 import { approvalsOf, holdRule, useEngine, type Engine } from '../governance/runs/engine-fixture.ts'
 import { startScriptedServer, type ScriptedServer } from '../support/scripted-server.ts'
 import { execute } from './execute.ts'
@@ -174,6 +175,13 @@ describe('a call with free text to a host that is not the service’s own', () =
       .executeTakeFirstOrThrow()
     expect(approval).toEqual({ side_effect: 'egress', destination: host() })
     expect(await decided(runId)).toEqual({ ...approval, verdict: 'require_approval' })
+    const { data } = await readCalls(
+      engine.context,
+      engine.caller('admin'),
+      { runId, stepId: 's' },
+      { limit: 1, cursor: null },
+    )
+    expect(data.map(({ destination }) => destination)).toEqual([host()])
   })
 
   test('is denied by a rule on egress or on the host, and nothing is sent', async () => {

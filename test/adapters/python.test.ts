@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from '@jest/globals'
+import { folderFiles } from '../../src/shell/tables/interpreters.ts'
 import { agentTool, agentToolNames } from '../../src/policy/agent-tools.ts'
 import { byDepth } from '../support/depth.ts'
 import { hookFile } from './run-hook.ts'
@@ -35,11 +36,15 @@ test('at least one supported Python is installed', () => {
   expect(pythons).not.toEqual([])
 })
 
-test('the hook names the folder for each tool that the service knows as a shell, and for no other', () => {
-  const script = 'import json, service_hook; print(json.dumps(service_hook.SHELL_TOOLS))'
+test('the hook knows the shells and the other tools that the service knows', () => {
+  const script =
+    'import json, service_hook; print(json.dumps([service_hook.SHELL_TOOLS, service_hook.OTHER_TOOLS, service_hook.FOLDER_FILES]))'
   const { stdout } = spawnSync('python3', ['-B', '-c', script], { cwd: dirname(hookFile), encoding: 'utf8' })
-  const shells = agentToolNames.filter((name) => agentTool(name)?.isShell === true)
-  expect(JSON.parse(stdout).toSorted()).toEqual(shells.toSorted())
+  const [shells, others, files] = JSON.parse(stdout) as [string[], string[], Record<string, string[]>]
+  const isShell = (name: string): boolean => agentTool(name)?.isShell === true
+  expect(shells.toSorted()).toEqual(agentToolNames.filter(isShell).toSorted())
+  expect(others.toSorted()).toEqual(agentToolNames.filter((name) => !isShell(name)).toSorted())
+  expect(files).toEqual(Object.fromEntries(folderFiles))
 })
 
 const thorough = byDepth(pythons.slice(0, 1), pythons)

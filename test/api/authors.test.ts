@@ -106,14 +106,20 @@ describe('an approval of a run', () => {
     await call('owner', 'PATCH', governance(), { allow_self_approval: false })
   })
 
-  test('hides the run’s inputs and its calls’ parameters from people who may not decide it', async () => {
+  test('hides the run’s inputs, outputs and its calls’ parameters from people who may not decide it', async () => {
     const definition = { inputs: { to: { type: 'string' } }, ...mail('{{input.to}}') }
     const id = await waiting(await save('member', definition), { inputs: { to: 'secret@x.test' } })
     const { run_id: run } = (await call('owner', 'GET', `/approvals/${id}`)).body
     const seen = async (who: BootstrapName) =>
       JSON.stringify((await call(who, 'GET', `/runs/${run}`)).body).includes('secret@x.test')
     expect(await Promise.all((['owner', 'admin', 'member', 'viewer'] as const).map(seen))).toEqual([true, true, true, false]) // prettier-ignore
+    const output = (who: BootstrapName) => call(who, 'GET', `/runs/${run}/steps/send/output`)
+    const shown = (await call('owner', 'GET', `/runs/${run}`)).body
+    const hidden = (await call('viewer', 'GET', `/runs/${run}`)).body
+    expect(Object.keys(shown).filter((field) => !(field in hidden))).toEqual(['inputs', 'outputs', 'result'])
+    expect([(await output('owner')).status, (await output('viewer')).status]).toEqual([200, 403])
     await server.context.pool.query("update approvals set approver = 'owner' where id = $1", [id])
+    expect((await output('admin')).body.error.code).toBe('not_an_approver')
     expect(await Promise.all((['owner', 'admin', 'member', 'viewer'] as const).map(seen))).toEqual([true, false, true, false]) // prettier-ignore
   })
 })

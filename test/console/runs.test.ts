@@ -193,7 +193,7 @@ describe('a step’s page', () => {
     for (const who of ['admin', 'member'] as const) expect(await main(path, who)).toContain('a@b.test')
     const viewer = await main(path, 'viewer')
     expect(viewer).not.toContain('a@b.test')
-    expect(viewer).toContain('The step has no output yet.')
+    expect(viewer).toContain('only its requester and people who may decide the approval see its outputs')
   })
 })
 

@@ -24,11 +24,23 @@ describe('a rule on the host of a call', () => {
     [{ operator: 'domain_not_in', value: ['acme.com'] }, 'search.acme.com:8443', false],
     [{ operator: 'domain_not_in', value: ['acme.com'] }, 'acme.com.evil.example', true],
     [{ operator: 'equals', value: 'api.github.com' }, 'api.github.com', true],
+    [{ operator: 'equals', value: 'evil.example' }, 'evil.example:8443', true],
+    [{ operator: 'in', value: ['EVIL.example', 'x.example'] }, 'evil.example:8443', true],
+    [{ operator: 'equals', value: 'evil.example:8443' }, 'evil.example:8443', true],
+    [{ operator: 'equals', value: 'evil.example:8443' }, 'evil.example', false],
+    [{ operator: 'equals', value: 'evil.example' }, 'not-evil.example', false],
+    [{ operator: 'not_in', value: ['evil.example'] }, 'evil.example:8443', true],
     [{ operator: 'not_in', value: ['api.github.com'] }, 'evil.example', true],
     [{ operator: 'exists', value: true }, null, false],
     [{ operator: 'exists', value: false }, null, true],
   ] as const)('%j matches %s: %s', (condition, destination, expected) => {
     expect(verdictOf(condition as unknown as Omit<Condition, 'param'>, { destination })).toBe(expected)
+  })
+
+  test('a rule that allows names the port too', () => {
+    const host = { operator: 'equals', value: 'acme.com' } as unknown as Omit<Condition, 'param'>
+    expect(verdictOf(host, { destination: 'acme.com' }, 'allow')).toBe(true)
+    expect(verdictOf(host, { destination: 'acme.com:8443' }, 'allow')).toBe(false)
   })
 
   test('sees the host, and no parameter that a caller gives this name', () => {

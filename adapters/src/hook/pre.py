@@ -12,8 +12,7 @@ def authorize_body(call, settings):
         asked["organization_id"] = settings.organization_id
     if call.use_id is not None:
         asked["tool_use_id"] = call.use_id
-    if call.tool in SHELL_TOOLS:
-        asked.update(surroundings(call))
+    asked.update(surroundings(call))
     try:
         body = to_json(asked)
     except ValueError as error:

@@ -3,7 +3,7 @@ import type { AgentDecision } from '../../governance/agents/unrecorded.ts'
 import type { ApprovalStatus } from '../../contract/status.ts'
 import { DomainError } from '../../governance/errors.ts'
 import { readAgentApproval, withdrawOwn } from '../../governance/agents/waiting.ts'
-import { agentTool } from '../../policy/agent-tools.ts'
+import { runsInFolder } from '../../policy/agent-tools.ts'
 import { resolvedIn } from '../../policy/readers/file-paths.ts'
 import type { JsonObject } from '../../policy/types.ts'
 import { agentBodyLimit, decideQuestion, mostAgentValues } from '../agent-question.ts'
@@ -111,7 +111,7 @@ function questionOf(body: unknown, organization: string | undefined): unknown {
     session_id,
     tool_name,
     tool_input,
-    ...(agentTool(tool_name)?.isShell === true && cwd !== undefined ? { cwd } : {}),
+    ...(runsInFolder(tool_name) && cwd !== undefined ? { cwd } : {}),
     ...(tool_use_id === undefined ? {} : { tool_use_id }),
     ...(organization === undefined ? {} : { organization_id: organization }),
   }

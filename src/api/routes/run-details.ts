@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { objectInParts } from '../../shared/json-parts.ts'
 import { actOnce } from '../../governance/idempotency.ts'
-import { readCalls } from '../../governance/runs/read/calls.ts'
+import { readCalls, requireOutputs } from '../../governance/runs/read/calls.ts'
 import { readOutputParts } from '../../governance/runs/read/output-parts.ts'
 import { readReceipt } from '../../governance/runs/read/receipt.ts'
 import { resolveStep } from '../../governance/runs/effects/resolve.ts'
@@ -37,6 +37,7 @@ export const getStepOutput = route({
   tag: 'Runs',
   responses: { 200: anyJson },
   async handle({ context, caller, params }) {
+    await requireOutputs(context.db, caller, params.id)
     return ok(await readOutputParts(context, caller.organizationId, params.id, params.step))
   },
 })

@@ -52,7 +52,9 @@ export const authorizeBody = z
     ),
     cwd: folder
       .optional()
-      .describe('The folder in which a shell runs its command. An approval covers no other folder.'),
+      .describe(
+        'The folder in which a shell, or a tool with an unknown name, runs. An approval covers no other folder.',
+      ),
     real_folders: z
       .array(folder)
       .max(8)
@@ -60,7 +62,7 @@ export const authorizeBody = z
       .describe('The folders of the call without symbolic links, if they then are other ones.'),
     scripts: z
       .array(script)
-      .max(16)
+      .max(32)
       .optional()
       .describe(
         'Files that a shell’s command names. Those that the command runs are covered by its approval.',

@@ -12,7 +12,7 @@ import {
 import { faults } from '../../contract/tool-faults.ts'
 import { labelSlug, textField } from '../../policy/text.ts'
 import { mostLabels, tooManyLabels } from '../../policy/types.ts'
-import { anyJson, id, labels, riskLevel, time, verdict } from './common.ts'
+import { anyJson, destination, id, labels, riskLevel, time, verdict } from './common.ts'
 
 export const runStatus = z.enum(runStatuses)
 export const approvalStatus = z.enum(approvalStatuses)
@@ -139,6 +139,7 @@ export const stepCall = z
     item: anyJson.optional().describe('The item of a `for_each`; shown like `params`.'),
     params_hash: z.string().nullable(),
     labels,
+    destination,
     error: stepError.nullable(),
     decision_id: id.nullable(),
     approval_id: id.nullable(),
@@ -202,12 +203,14 @@ export const run = z
     inputs: z
       .record(z.string(), anyJson)
       .optional()
-      .describe('absent if an approval of the run hides its parameters from you'),
+      .describe(
+        'absent if an approval of the run hides its parameters from you, like `outputs` and `result`',
+      ),
     input_labels: z
       .record(z.string(), labelSources)
       .describe('labels of inputs; inputs without labels are left out'),
-    outputs,
-    result: anyJson,
+    outputs: outputs.optional(),
+    result: anyJson.optional(),
     steps: z.array(step),
     changed_since_your_last_run: versionChange.describe(
       'only for the requester: set if this is their first run after another person changed the workflow',

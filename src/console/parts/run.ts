@@ -171,7 +171,7 @@ function Changed({
  */
 function Result({ run }: { readonly run: RunShown }): ComponentChild {
   return h(Live, { name: 'run-result', version: run.status }, [
-    run.result === null
+    run.result === undefined || run.result === null
       ? null
       : h('section', { class: 'card', 'aria-labelledby': 'result' }, [
           h('h2', { id: 'result' }, 'Result'),

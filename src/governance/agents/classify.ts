@@ -1,12 +1,18 @@
 import { classifyCommand } from '../../shell/classify.ts'
-import { scriptFile } from '../../shell/tables/interpreters.ts'
+import { folderFiles, scriptFile } from '../../shell/tables/interpreters.ts'
 import type { ShellReading } from '../../shell/types.ts'
 import { classifyPowerShell } from '../../shell/powershell.ts'
 import { refused, type Decided } from '../../policy/decide.ts'
 import { foldersOf } from '../../policy/readers/folders.ts'
-import { plainPath, withPlainPaths } from '../../policy/readers/file-paths.ts'
+import { plainPath, resolvedIn, withPlainPaths } from '../../policy/readers/file-paths.ts'
 import { toldOf } from '../../policy/external-tools.ts'
-import { agentTool, withAnnotations, type AgentTool, type ToolAnnotations } from '../../policy/agent-tools.ts'
+import {
+  agentTool,
+  runsInFolder,
+  withAnnotations,
+  type AgentTool,
+  type ToolAnnotations,
+} from '../../policy/agent-tools.ts'
 import type { Script } from '../../policy/shell-params.ts'
 import { protocolToolKind, protocolToolSideEffect } from '../../policy/protocol-tools.ts'
 import type { Json, JsonObject, Label, SideEffect } from '../../policy/types.ts'
@@ -29,8 +35,8 @@ export interface ReadCall {
   readonly because: string | null
   readonly annotations: ToolAnnotations
   /**
-   * What the call's hash and approval cover: the arguments. For a shell also `cwd`, the folders in which it may run, and
-   * `scripts`, the files that it runs.
+   * What the call's hash and approval cover: the arguments. If the tool may run in the client's folder, also `cwd`, the
+   * folders in which it may run, and for a shell `scripts`, the files that it runs.
    */
   readonly covered: JsonObject
   /** `covered` as rules see it. Is null if a path climbs above the root or contains a NUL character. */
@@ -63,9 +69,9 @@ export function readCall(
   around: Surroundings | null = null,
 ): ReadCall {
   const known = agentTool(tool) ?? (tool.startsWith('mcp__') ? protocolTool(tool) : unknownTool(tool))
-  const { sideEffect, outputLabels, code, isShell } = known
+  const { sideEffect, outputLabels, code } = known
   const reading = code === undefined ? null : readCode(code, input)
-  const covered = around === null || isShell !== true ? input : bound(input, around, reading)
+  const covered = around === null ? input : coveredBy(tool, input, around, reading)
   return {
     tool,
     sideEffect: reading?.kind === 'egress' ? 'egress' : sideEffect,
@@ -78,29 +84,56 @@ export function readCall(
   }
 }
 
-/** Adds to a shell's arguments the folders in which it may run, and the files that it runs. */
-function bound(input: JsonObject, around: Surroundings, reading: ShellReading | null): JsonObject {
+/**
+ * Adds to a shell's arguments the folders in which it may run, and the files that it runs. A tool with an unknown name
+ * may be a shell. For tools that open files, relative paths are resolved instead.
+ */
+function coveredBy(
+  tool: string,
+  input: JsonObject,
+  around: Surroundings,
+  reading: ShellReading | null,
+): JsonObject {
+  if (!runsInFolder(tool)) return resolvedIn(around.cwd, tool, input)
+  const isShell = agentTool(tool) !== undefined
+  if (!isShell && around.cwd === undefined) return input
   const cwd = foldersOf(input, around.cwd, around.real_folders ?? [])
-  const scripts = scriptsOf(around.scripts ?? [], reading)
-  const { cwd: _, ...others } = input
+  const scripts = isShell ? scriptsOf(around.scripts ?? [], reading) : []
+  const { cwd: own, ...others } = input
+  // Another value than a text is a part of the call that is no folder. For a shell it was refused before.
+  const isOther = own !== undefined && own !== null && typeof own !== 'string'
   return {
     ...others,
-    ...(cwd === undefined ? {} : { cwd }),
+    ...(cwd === undefined ? {} : { cwd: isOther ? [cwd, own] : cwd }),
     ...(scripts.length === 0 ? {} : { scripts: scripts.map((each) => ({ ...each })) }),
   }
 }
 
 /**
- * Returns the files that a command runs. Of the files that the adapter sent, a file counts if the command runs it. If
- * the command runs code that cannot be read, a file that is named like a script counts too: `cat deploy.sh | bash`.
+ * Returns the files that a command runs. Of the files that the adapter sent, a file counts if the command runs it, or if
+ * a program of the command reads it from the folder: `make` reads `Makefile`. If the command runs code that cannot be
+ * read, a file that is named like a script counts too: `cat deploy.sh | bash`. If it is then unknown which file is run,
+ * every file counts: `cat deploy | bash`.
  */
 function scriptsOf(sent: readonly Script[], reading: ShellReading | null): readonly Script[] {
   const named = new Map(reading?.scripts.map((word) => [plain(word), word]))
   const runsCode = reading !== null && reading.kind !== 'write'
-  const kept = sent.filter(({ word }) => named.has(plain(word)) || (runsCode && scriptFile.test(word)))
+  const found = new Set(sent.map(({ word }) => plain(word)))
+  const isUnknown = runsCode && (named.size === 0 || [...named.keys()].some((word) => !found.has(word)))
+  const kept = sent.filter(
+    ({ word, path }) =>
+      isUnknown ||
+      named.has(plain(word)) ||
+      readsFromFolder(word, path) ||
+      (runsCode && (scriptFile.test(word) || scriptFile.test(path ?? ''))),
+  )
   for (const { word } of kept) named.delete(plain(word))
   return [...kept, ...[...named.values()].map((word) => ({ word, path: null, sha256: null }))]
 }
+
+/** Whether the program with this name reads what it runs from a file with the name of this one. */
+const readsFromFolder = (program: string, path: string | null): boolean =>
+  folderFiles.get(program)?.includes(path?.split(/[/\\]/).at(-1) ?? '') === true
 
 /** `./deploy.sh` and `deploy.sh` are one file. */
 const plain = (word: string): string => plainPath(word) ?? word

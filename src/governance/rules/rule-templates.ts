@@ -111,8 +111,9 @@ const starterRules: readonly RuleTemplate[] = [
       name: 'Agents: unclassed MCP tools wait',
       verdict: 'require_approval',
       status: 'inactive',
-      // Some clients write `mcp_<server>_<tool>`. The other two send an address of the agent's choice to a server.
-      tools: ['mcp_*', 'ReadMcpResourceTool', 'ReadMcpResourceDirTool'],
+      // How clients write the tools of servers: `mcp__x__get`, `mcp_x_get`, `MCP-x-get`, `x__get`, `x.get`, `x/get`, and
+      // tools that give text to a server of the agent's choice, such as `ReadMcpResourceTool`.
+      tools: ['*mcp*', '*Mcp*', '*MCP*', '*__*', '*.*', '*/*'],
       classed: false,
       labels: { any_of: ['internal', 'confidential', 'pii'] },
       applies_to: ['agents'],

@@ -1,4 +1,4 @@
-import { agentTool } from '../agent-tools.ts'
+import { agentTool, runsInFolder } from '../agent-tools.ts'
 import { normalized } from './unicode.ts'
 import type { Json, JsonObject } from '../types.ts'
 
@@ -28,11 +28,11 @@ const pathArguments = [
  * opened.
  */
 export function withPlainPaths(tool: string, params: JsonObject): JsonObject | null {
-  const { opensPaths, isShell } = agentTool(tool) ?? {}
-  if (opensPaths !== true && isShell !== true) return params
+  const inFolder = runsInFolder(tool)
+  if (agentTool(tool)?.opensPaths !== true && !inFolder) return params
   let seen = params
   try {
-    for (const name of isShell === true ? ['cwd'] : pathArguments) {
+    for (const name of inFolder ? ['cwd'] : pathArguments) {
       const given = Object.hasOwn(params, name) ? params[name] : undefined
       if (given === undefined) continue
       const both = withPlain(given)

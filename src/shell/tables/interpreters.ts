@@ -41,6 +41,37 @@ export const runsFiles: ReadonlySet<string> = new Set(
     wasmtime ansible-playbook`),
 )
 
+const files = (
+  ...rows: readonly (readonly [programs: string, files: string])[]
+): ReadonlyMap<string, readonly string[]> =>
+  new Map(
+    rows.flatMap(([programs, names]) => programs.split(' ').map((each) => [each, names.split(' ')] as const)),
+  )
+
+/**
+ * Files of the folder that say what a program runs, though the command does not name them. The hook sends them under the
+ * name of the program (`FOLDER_FILES` in `adapters/src/hook/surroundings.py` has the same table).
+ */
+export const folderFiles = files(
+  ['make gmake', 'GNUmakefile makefile Makefile'],
+  ['npm npx yarn pnpm bun', 'package.json'],
+  ['just', 'justfile Justfile .justfile'],
+  ['task', 'Taskfile.yml Taskfile.yaml'],
+  ['docker podman', 'Dockerfile docker-compose.yml docker-compose.yaml compose.yml compose.yaml'],
+  ['docker-compose podman-compose', 'docker-compose.yml docker-compose.yaml compose.yml compose.yaml'],
+  ['rake', 'Rakefile'],
+  ['gulp', 'gulpfile.js'],
+  ['grunt', 'Gruntfile.js'],
+  ['inv invoke', 'tasks.py'],
+  ['fab', 'fabfile.py'],
+  ['cargo', 'build.rs'],
+  ['pip pip3', 'setup.py'],
+  ['pytest', 'conftest.py'],
+  ['gradle', 'build.gradle build.gradle.kts'],
+  ['mvn', 'pom.xml'],
+  ['composer', 'composer.json'],
+)
+
 /** Names of files that are scripts. */
 export const scriptFile =
   /\.(sh|bash|zsh|fish|ksh|csh|py|pyw|rb|pl|pm|js|mjs|cjs|ts|mts|php|lua|tcl|ps1|bat|cmd|command|run|jar|awk|r)$/i

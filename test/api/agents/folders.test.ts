@@ -55,6 +55,37 @@ test.each([
   expect((await agent.ask(tool, rm, { cwd: '/home/me/project' })).decision).toBe('require_approval')
 })
 
+test.each(['execute_command', 'BASH', 'local-shell', 'mcp__shell__execute'])(
+  '%s may be a shell: only the folder of a server’s tool is that of the server',
+  async (tool) => {
+    await world.change('POST', '/rules', { name: 'ask', verdict: 'require_approval', match_all: true })
+    const agent = world.agent()
+    await approved(agent, tool, rm, { cwd: '/home/me/project' })
+    const isOfServer = tool.startsWith('mcp__')
+    const { decision } = await agent.ask(tool, rm, { cwd: '/srv/production' })
+    expect(decision).toBe(isOfServer ? 'allow' : 'require_approval')
+  },
+)
+
+test('an own folder that is no text stays a part of the call', async () => {
+  await world.change('POST', '/rules', { name: 'ask', verdict: 'require_approval', match_all: true })
+  const agent = world.agent()
+  const around = { cwd: '/home/me/project' }
+  await approved(agent, 'execute_command', { ...rm, cwd: { at: 1 } }, around)
+  const { decision } = await agent.ask('execute_command', { ...rm, cwd: { at: 2 } }, around)
+  expect(decision).toBe('require_approval')
+})
+
+test('a relative path of a file is read from the folder of the question', async () => {
+  await hold(['Write'])
+  const agent = world.agent()
+  const input = { file_path: 'notes.txt', content: 'x' }
+  const { params } = await approved(agent, 'Write', input, { cwd: '/home/me' })
+  expect(params.file_path).toEqual({ 1: 'notes.txt', 2: '/home/me/notes.txt' })
+  expect((await agent.ask('Write', input, { cwd: '/srv' })).decision).toBe('require_approval')
+  expect((await agent.ask('Write', input, { cwd: '/home/me' })).decision).toBe('allow')
+})
+
 test('the same id of a call in another folder is another call', async () => {
   await hold()
   const agent = world.agent()
@@ -163,6 +194,23 @@ describe('a script that the command runs', () => {
     const value = expect.stringContaining('./[…].sh: its content is not covered')
     expect(preview.fields).toContainEqual({ name: 'scripts', value })
     expect(preview.note).toContain('does not cover the content of “./[…].sh”')
+  })
+
+  test.each([
+    ['make test', script('/w/Makefile', '1', 'make'), '2'],
+    ['cat deploy | sh', script('/w/deploy', '1', 'deploy'), '2'],
+    ['python3 - < deploy', script('/w/deploy', '1', 'deploy'), '2'],
+    ['python3 -m tools', script('/w/tools.py', '1', 'tools'), '2'],
+    ['read c < deploy; $c', script('/w/deploy', '1', 'deploy'), '2'],
+  ])('%s: a file that the command runs without naming it as a script', async (command, sent, digit) => {
+    await hold()
+    const agent = world.agent()
+    const input = { command }
+    const { params } = await approved(agent, 'Bash', input, { cwd, scripts: [sent] })
+    expect(params.scripts).toContainEqual(sent)
+    const changed = { ...sent, sha256: digit.repeat(64) }
+    expect((await agent.ask('Bash', input, { cwd, scripts: [changed] })).decision).toBe('require_approval')
+    expect((await agent.ask('Bash', input, { cwd, scripts: [sent] })).decision).toBe('allow')
   })
 
   test('a file that the command only reads may change', async () => {

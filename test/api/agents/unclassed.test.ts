@@ -39,6 +39,13 @@ test('an unclassed tool waits once the session holds company data, whatever its 
     'mcp__sink__web',
     'mcp__sink__send',
     'mcp_sink_x',
+    'mcp-sink-get',
+    'MCP__sink__get',
+    'Mcp__sink__get',
+    'sink__get',
+    'sink.get',
+    'sink/get',
+    'use_mcp_tool',
     'ReadMcpResourceTool',
   ])
     expect([tool, await afterReading(tool)]).toEqual([tool, 'require_approval'])

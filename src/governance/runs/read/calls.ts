@@ -9,6 +9,7 @@ import type { Viewer } from '../../approvals/read.ts'
 import { inPreviewOrder } from '../../approvals/preview.ts'
 import { mayDecide } from '../../approvals/requirement.ts'
 import type { Context } from '../../context.ts'
+import { DomainError } from '../../errors.ts'
 import type { EffectKey } from '../../../contract/effect-key.ts'
 import { pageOf, readCursor, type Page, type PageRequest } from '../../page.ts'
 import { errorPlace } from '../../sealing/places.ts'
@@ -28,6 +29,8 @@ export interface CallView {
   readonly item?: Json
   readonly params_hash: string | null
   readonly labels: readonly string[]
+  /** The host to which the newest decision sent the call. */
+  readonly destination: string | null
   readonly error: ErrorView | null
   readonly decision_id: string | null
   readonly approval_id: string | null
@@ -38,8 +41,8 @@ export interface CallView {
 
 /**
  * Returns what the viewer may see of a run's values. The requester sees all of them. Admins see the parameters of calls,
- * and everybody sees the inputs. But if a call or the run itself needed an approval, the values that its approvers
- * decide about can stand in the inputs and in any call: so only people who may decide the approval see them. Without a
+ * and everybody sees inputs, outputs and the result. But if a call or the run itself needed an approval, the values that
+ * its approvers decide about can stand in all of them: so only people who may decide the approval see them. Without a
  * viewer, nobody reads the parameters.
  */
 export async function sightOf(
@@ -57,6 +60,21 @@ export async function sightOf(
     .execute()
   const inputs = approvers.every(({ approver }) => mayDecide(viewer.role, approver))
   return { inputs, params: inputs && mayDecide(viewer.role, 'admin') }
+}
+
+/** Throws `not_an_approver` if the run's approvals hide the outputs of its steps from the viewer (`sightOf`). */
+export async function requireOutputs(db: Db, viewer: Viewer, runId: string): Promise<void> {
+  const run = await db
+    .selectFrom('runs')
+    .select(['id', 'requested_by'])
+    .where('id', '=', runId)
+    .where('organization_id', '=', viewer.organizationId)
+    .executeTakeFirst()
+  if (run === undefined || (await sightOf(db, viewer, run)).inputs) return
+  throw new DomainError(
+    'not_an_approver',
+    'this run needed an approval: only its requester and people who may decide the approval see its outputs',
+  )
 }
 
 /** A page has at most this many bytes of sealed parameters. A single call with more bytes gets a page of its own. */
@@ -86,13 +104,15 @@ export async function readCalls(
   const last = sizes[limit - 1]
   if (last === undefined) return { data: [], next_cursor: null }
   const rows = await context.db
-    .selectFrom('effects')
-    .selectAll()
-    .where('run_id', '=', runId)
-    .where('step_id', '=', stepId)
-    .where('item_index', '>', after)
-    .where('item_index', '<=', last.item_index)
-    .orderBy('item_index')
+    .selectFrom('effects as e')
+    .leftJoin('decisions as d', 'd.id', 'e.decision_id')
+    .selectAll('e')
+    .select('d.destination')
+    .where('e.run_id', '=', runId)
+    .where('e.step_id', '=', stepId)
+    .where('e.item_index', '>', after)
+    .where('e.item_index', '<=', last.item_index)
+    .orderBy('e.item_index')
     .execute()
   const { params: isShown } = await sightOf(context.db, viewer, run)
   const views: CallView[] = []
@@ -105,6 +125,7 @@ export async function readCalls(
       ...(isShown ? await shownParams(context, key, row.params_sealed, row.tool) : {}),
       params_hash: row.params_hash,
       labels: row.labels,
+      destination: row.destination,
       error: await errorView(context, key, row, isShown),
       decision_id: row.decision_id,
       approval_id: row.approval_id,

@@ -34,8 +34,9 @@ export interface RunView {
   /** Is absent for people who may not see the run's inputs (`sightOf`). */
   readonly inputs?: JsonObject
   readonly input_labels: InputLabels
-  readonly outputs: { readonly [stepId: string]: Json }
-  readonly result: Json
+  /** Outputs and result are absent like `inputs`. */
+  readonly outputs?: { readonly [stepId: string]: Json }
+  readonly result?: Json
   readonly steps: readonly StepView[]
   /**
    * The cursor of the next page of steps. Is null after the last step. Is absent if the request asked for all steps.

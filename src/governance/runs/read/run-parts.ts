@@ -3,6 +3,7 @@ import type { Db } from '../../../db/schema/index.ts'
 import type { Context } from '../../context.ts'
 import type { StepStatus } from '../../../contract/status.ts'
 import type { RunsTable } from '../../../db/schema/runs.ts'
+import type { Json } from '../../../policy/types.ts'
 import { writeCursor } from '../../page.ts'
 import type { Viewer } from '../../approvals/read.ts'
 import { listInParts, type JsonParts } from '../../../shared/json-parts.ts'
@@ -25,9 +26,10 @@ import { firstWaiting, pendingInParts, type FirstWaiting } from './waiting-parts
  * answer is sent.
  */
 export type RunFields = RunHead &
-  Pick<RunView, 'inputs' | 'input_labels' | 'result' | 'changed_since_your_last_run'> & {
+  Pick<RunView, 'inputs' | 'input_labels' | 'changed_since_your_last_run'> & {
     readonly waiting_for: JsonParts
-    readonly outputs: JsonParts
+    readonly outputs?: JsonParts
+    readonly result?: Json
     readonly steps: JsonParts
     readonly next_cursor?: string | null
   }
@@ -56,10 +58,14 @@ export async function readRunFields(
     waiting_for: pendingInParts(context, { column: 'run_id', value: runId }, waiting),
     ...(sight.inputs ? { inputs: await openInputs(context, run) } : {}),
     input_labels: run.input_labels,
-    outputs: shownOutputs(context, runId, () =>
-      wanted.limit === undefined ? stepPages(context, runId, placeBefore(wanted)) : [steps.steps],
-    ),
-    result: await openResult(context, run),
+    ...(sight.inputs
+      ? {
+          outputs: shownOutputs(context, runId, () =>
+            wanted.limit === undefined ? stepPages(context, runId, placeBefore(wanted)) : [steps.steps],
+          ),
+          result: await openResult(context, run),
+        }
+      : {}),
     steps: listInParts(() =>
       stepViews(context, run, sight.params, {
         ...steps,
@@ -119,12 +125,9 @@ function readBeginning(
     })
 }
 
-async function openResult(
-  { sealer }: Pick<Context, 'sealer'>,
-  run: Selectable<RunsTable>,
-): Promise<RunView['result']> {
+async function openResult({ sealer }: Pick<Context, 'sealer'>, run: Selectable<RunsTable>): Promise<Json> {
   const kept = { sealed: run.result_sealed, plain: run.result }
-  return JSON.parse((await openKept(sealer, resultPlace(run.id), kept)) ?? 'null') as RunView['result']
+  return JSON.parse((await openKept(sealer, resultPlace(run.id), kept)) ?? 'null') as Json
 }
 
 /**

@@ -20,6 +20,7 @@ import type { Caller } from '../../access/identity.ts'
 import { covers } from '../../access/scopes.ts'
 import { filesInput } from '../../../policy/uploaded-files.ts'
 import { readRunFiles } from '../../files/run-files.ts'
+import { sightOf } from '../read/calls.ts'
 import { readStepOutput } from '../read/read.ts'
 import type { FrozenVersion } from '../values/version-cache.ts'
 
@@ -224,6 +225,8 @@ async function outputOf(
     .innerJoin('runs as r', 'r.id', 's.run_id')
     .select([
       's.labels',
+      'r.id',
+      'r.requested_by',
       sql<string | null>`(select sum(value_bytes(e.output_sealed, e.output)) from effects e
                           where e.run_id = s.run_id and e.step_id = s.step_id)`.as('bytes'),
     ])
@@ -234,7 +237,8 @@ async function outputOf(
     .where('s.status', '=', 'completed')
     .where('s.finished_at', 'is not', null)
     .executeTakeFirst()
-  return step === undefined ? null : { labels: step.labels, bytes: Number(step.bytes ?? 0) }
+  if (step === undefined || !(await sightOf(db, caller, step)).inputs) return null
+  return { labels: step.labels, bytes: Number(step.bytes ?? 0) }
 }
 
 /** Returns the value of a reference, or an error message. */
