@@ -37,7 +37,7 @@ const list = fileURLToPath(new URL('mutations.json', import.meta.url))
 /** How many test files run in one process, from the nearest on. The last number repeats. */
 const batches = [4, 12, 40]
 /** Milliseconds for all test files of one mutation. A mistake for which time runs out counts as not caught. */
-const patience = 600_000
+const patience = 120_000
 
 /** A generator of pseudo-random numbers from 0 to below 1 (mulberry32). */
 function randomNumbers(seed: number): () => number {

@@ -1,68 +1,58 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
-import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { affectedTests } from './affected.ts'
+import { secondsOf } from './durations.ts'
 
 /*
- * `npm run test:quick [-- --changedSince=REVISION]` runs the unit tests that a change may have broken. It is made for
- * use while somebody writes the change. By default, a file has changed if it differs from the branch `main`. The change
- * need not be committed. Jest finds the test files that import a changed file, directly or through other files. `npm
- * test` runs everything.
+ * `npm run test:quick [-- REVISION]` runs the tests that are nearest to a change, for use while somebody writes the
+ * change: at most two minutes of them on two cores. A file has changed if it differs from the revision, by default from
+ * the branch `main`. The change need not be committed. `npm test` runs everything.
  */
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-const node = ['--disable-warning=ExperimentalWarning', '--experimental-vm-modules']
-const jest = [...node, join(root, 'node_modules', 'jest', 'bin', 'jest.js')]
-/** Jest follows imports only in these folders. */
-const roots = ['src', 'test', 'scripts', 'bench'].flatMap((folder) => ['--roots', join(root, folder)])
 
-/** Matches test files that start programs and test files that are slow on purpose. */
-const slow = /^test\/(e2e|clients|adapters|stack|oracles|fuzz)\//
-/** A test file that imports one of these modules needs a database or Temporal. */
-const servers = new Set(
-  ['stack', 'postgres', 'start-stack'].map((name) => join('test', 'support', `${name}.ts`)),
-)
-const imports = new Map<string, readonly string[]>()
+/** Seconds that the chosen test files may take one after another. Their workers share two cores. */
+const budget = 120
+/** Longer files are left to `npm test`, unless they have changed. */
+const longest = 30
 
-const given = process.argv.slice(2)
-const since = given.some((argument) => /^--(changedSince|lastCommit|onlyChanged)/.test(argument))
-  ? given
-  : ['--changedSince=main', ...given]
+const [revision = 'main'] = process.argv.slice(2)
+const git = (...args: string[]): string[] =>
+  execFileSync('git', args, { cwd: root, encoding: 'utf8' })
+    .split('\n')
+    .filter((line) => line !== '')
 
-const listed = execFileSync(process.execPath, [...jest, '--listTests', ...roots, ...since], {
-  cwd: root,
-  encoding: 'utf8',
-})
-const affected = listed.split('\n').filter((line) => line.endsWith('.test.ts'))
-const unit = affected.filter(isUnitTest)
-const rest = affected.length - unit.length
-if (rest > 0)
-  process.stderr.write(`${rest} affected test files need servers or programs: \`npm test\` runs them\n`)
-if (unit.length === 0) {
-  process.stderr.write('no unit test is affected\n')
+const changed = [
+  ...git('diff', '--name-only', '--diff-filter=d', revision),
+  ...git('ls-files', '--others', '--exclude-standard'),
+].filter((file) => /\.(ts|py|md|json)$/.test(file))
+
+/** The smallest place that each test file has in the list of a changed file, the nearest ones first. */
+const places = new Map<string, number>()
+for (const file of changed) {
+  for (const [place, test] of affectedTests(file).entries())
+    places.set(test, Math.min(place, places.get(test) ?? Infinity))
+}
+const nearest = [...places].sort(([, a], [, b]) => a - b).map(([test]) => test)
+
+const chosen: string[] = []
+let seconds = 0
+for (const test of nearest) {
+  const more = secondsOf(test)
+  if (!changed.includes(test) && (more > longest || seconds + more > budget)) continue
+  chosen.push(test)
+  seconds += more
+}
+
+if (chosen.length < nearest.length)
+  process.stderr.write(
+    `${nearest.length - chosen.length} other affected test files are left to \`npm test\`\n`,
+  )
+if (chosen.length === 0) {
+  process.stderr.write(`no test is affected by what differs from ${revision}\n`)
 } else {
-  const run = [...jest, '--maxWorkers=2', '--runTestsByPath', ...unit]
-  process.exitCode = spawnSync(process.execPath, run, { cwd: root, stdio: 'inherit' }).status ?? 1
-}
-
-function isUnitTest(path: string): boolean {
-  return !slow.test(relative(root, path)) && !needsServers(path, new Set())
-}
-
-function needsServers(path: string, seen: Set<string>): boolean {
-  if (seen.has(path)) return false
-  seen.add(path)
-  return servers.has(relative(root, path)) || importsOf(path).some((each) => needsServers(each, seen))
-}
-
-/** Returns the files of the repository that this file imports directly. */
-function importsOf(path: string): readonly string[] {
-  const known = imports.get(path)
-  if (known !== undefined) return known
-  const specifiers = readFileSync(path, 'utf8').matchAll(/(?:from|import\()\s*'(\.[^']+\.ts)'/g)
-  const found = [...specifiers]
-    .map(([, specifier = '']) => resolve(dirname(path), specifier))
-    .filter(existsSync)
-  imports.set(path, found)
-  return found
+  const run = fileURLToPath(new URL('run.ts', import.meta.url))
+  process.exitCode =
+    spawnSync(process.execPath, [run, '--runTestsByPath', ...chosen], { cwd: root, stdio: 'inherit' })
+      .status ?? 1
 }
