@@ -129,8 +129,9 @@ test('claude: a tool added later can be called', async () => {
   expect(run.results.at(-1)?.text).toContain('LATE')
 })
 
-describe.each(clients.filter(([name]) => name === 'codex'))('%s', (_name, codex) => {
-  test('the gateway answers before the limit, which progress does not extend', async () => {
+const [, codex] = clients.find(([name]) => name === 'codex') ?? []
+if (codex !== undefined)
+  test('codex: the gateway answers before the limit, which progress does not extend', async () => {
     const text = readFileSync(gatewayFile, 'utf8')
     const longest = Number(/^MAX_WAIT = (\d+)/m.exec(text)?.[1])
     // Seconds: one question before the wait and one after it (20 each), and the last poll of the approval, which can take
@@ -150,4 +151,3 @@ describe.each(clients.filter(([name]) => name === 'codex'))('%s', (_name, codex)
     })
     expect(run.results[0]?.text).toContain('approval apr_1 is still pending')
   })
-})

@@ -130,11 +130,16 @@ export class World {
     return runId
   }
 
-  /** Starts a run whose only step, `s`, has reached this state. */
+  /**
+   * Starts a run whose only step, `s`, has reached this state. It needs no approval, because an approval would hide its
+   * output from viewers.
+   */
   async runWithStep(state: 'completed' | 'unknown_outcome'): Promise<string> {
     const { context } = this.server
+    const settings = `/organizations/${this.organizationId}/governance`
+    await this.send(this.place.owner, 'PATCH', settings, { approvals_enabled: false })
     const runId = await this.run()
-    await this.send(this.place.owner, 'POST', `/approvals/${await this.approvalOf(runId)}/approve`)
+    await this.send(this.place.owner, 'PATCH', settings, { approvals_enabled: true })
     await enterRun(context, runId)
     const op = opOf(runId)
     await context.combiner.join(this.organizationId, decideSteps, op)
