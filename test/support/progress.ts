@@ -41,7 +41,8 @@ export default class Progress implements Pick<
   private ticking: NodeJS.Timeout | undefined
 
   onRunStart(): void {
-    this.ticking = setInterval(() => this.line(), pace).unref()
+    // This timer also keeps Jest alive while it waits for workers that end slowly.
+    this.ticking = setInterval(() => this.line(), pace)
   }
 
   onTestFileStart({ path }: Test): void {
