@@ -12,6 +12,7 @@ import { crashHome, type CrashHome, type Fault as Point } from '../support/chaos
 import type { Run } from '../support/client-types.ts'
 import type { Emulator } from '../support/emulators.ts'
 import { startFaultProxy, type Fault, type FaultProxy } from '../support/fault-proxy.ts'
+import { byDepth } from '../support/depth.ts'
 
 /*
  * A whole stack, and for each service of services.ts a stand-in that keeps state. The worker is killed around each
@@ -27,14 +28,18 @@ const partOf = (tool: ToolName): FaultService =>
   parts.find(({ tools }) => Object.hasOwn(tools, tool)) as FaultService
 /** Points at which the result of a crash depends on the tool. */
 const pointsOfTools: readonly Point[] = ['effect.sent:before', 'effect.sent:after', 'effect.outcome:before']
-/**
- * Points at which the result of a crash is the same for every tool. Each tool is killed at one of them, by turns: all
- * of them for each tool would take minutes more.
- */
+/** Points at which the result of a crash is the same for every tool. Each tool is killed at one of them, by turns. */
 const pointsOfAll: readonly Point[] = ['effect.decide:before', 'effect.decide:after', 'effect.outcome:after']
-const kills = writes
-  .flatMap((tool) => pointsOfTools.map((point) => [point, tool] as const))
-  .concat(writes.map((tool, at) => [pointsOfAll[at % pointsOfAll.length] as Point, tool] as const))
+const inTurn = (points: readonly Point[]) =>
+  writes.map((tool, at) => [points[at % points.length] as Point, tool] as const)
+/** `npm test` kills each tool right after its request was sent, and at one of all other points. */
+const kills = byDepth(
+  [
+    ...writes.map((tool) => ['effect.sent:after', tool] as const),
+    ...inTurn([...pointsOfTools.filter((point) => point !== 'effect.sent:after'), ...pointsOfAll]),
+  ],
+  [...writes.flatMap((tool) => pointsOfTools.map((point) => [point, tool] as const)), ...inTurn(pointsOfAll)],
+)
 
 /** A stand-in, and the proxy in front of it. */
 interface Service {

@@ -16,6 +16,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 const pace = 5_000
 const slowest = 10
 
+const secondsSince = (at: number): number => (performance.now() - at) / 1000
 /** `75` is `1:15`. */
 const minutes = (seconds: number): string =>
   `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, '0')}`
@@ -50,7 +51,7 @@ export default class Progress implements Pick<
   }
 
   onTestFileResult({ path }: Test, result: TestResult): void {
-    const seconds = (performance.now() - (this.running.get(path) ?? performance.now())) / 1000
+    const seconds = secondsSince(this.running.get(path) ?? performance.now())
     this.running.delete(path)
     this.took.push([fileOf(path), seconds])
     this.done += secondsOf(fileOf(path))
@@ -73,9 +74,10 @@ export default class Progress implements Pick<
   }
 
   private line(): void {
-    const passedSeconds = (performance.now() - this.startedAt) / 1000
+    const passedSeconds = secondsSince(this.startedAt)
     const expected = planned.reduce((sum, { path }) => sum + secondsOf(fileOf(path)), 0)
-    const share = this.done / expected
+    const begun = [...this.running].map(([path, at]) => Math.min(secondsSince(at), secondsOf(fileOf(path))))
+    const share = (this.done + begun.reduce((sum, seconds) => sum + seconds, 0)) / expected
     const left = share > 0.02 ? `, about ${minutes((passedSeconds / share) * (1 - share))} left` : ''
     const running = [...this.running.keys()].map(nameOf).join(', ')
     const failures = this.failed > 0 ? `, ${this.failed} failed` : ''

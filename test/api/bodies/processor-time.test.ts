@@ -40,8 +40,9 @@ const fits = ({ takes }: Spot, { text }: WorstJson): boolean => {
 }
 
 /**
- * The kinds of bodies that `npm run test:deep` tries at every spot, in the first route that has it. The other kinds, and
- * the same spot of other routes, take turns. Where any JSON is accepted, all kinds are tried.
+ * The kinds of bodies that `npm run test:deep` tries at every spot, in the first route that has it. There, the other
+ * kinds, and the same spot of other routes, take turns. In `npm test`, all kinds take turns at new spots. Where any JSON
+ * is accepted, all kinds are tried.
  */
 const everywhere = byDepth(
   new Set<string>(),
@@ -65,7 +66,8 @@ function chosen(spot: Spot, bytes: number, values: number, isFirst: boolean): Wo
   const isNew = !tried.has(key)
   tried.add(key)
   return fitting.filter(
-    ({ name }, index) => (isNew && everywhere.has(name)) || index === turn % fitting.length,
+    ({ name }, index) =>
+      (isNew && everywhere.has(name)) || (byDepth(isNew, true) && index === turn % fitting.length),
   )
 }
 
