@@ -9,14 +9,13 @@ import { type Oracle, seedFrom } from './agree.ts'
 import { aCase, placed } from './cases.ts'
 import { placeOfKind, placeTexts } from './places.ts'
 import { isKnownText } from './texts.ts'
-import { byDepth } from '../support/depth.ts'
 
 /*
  * Plans by brute force: tries many values for one unknown input. An oracle decides each resulting call, and the
  * analysis of the plan must not promise anything that one of these calls contradicts.
  */
 
-const plans = byDepth(200, 400)
+const plans = 400
 const seed = seedFrom(process.env['ORACLE_SEED'])
 
 /** For each operator and value of the generated rules, one value that satisfies it and one that does not. */

@@ -15,6 +15,8 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 /** Milliseconds between two lines. */
 const pace = 5_000
 const slowest = 10
+/** If no test file ends for so many seconds, one of them hangs: the run fails and names the files that run. */
+const silence = 1_200
 
 const secondsSince = (at: number): number => (performance.now() - at) / 1000
 /** `75` is `1:15`. */
@@ -39,11 +41,17 @@ export default class Progress implements Pick<
   private failed = 0
   /** Seconds that the ended files took in an earlier run. */
   private done = 0
+  private endedAt = performance.now()
   private ticking: NodeJS.Timeout | undefined
 
   onRunStart(): void {
     // This timer also keeps Jest alive while it waits for workers that end slowly.
-    this.ticking = setInterval(() => this.line(), pace)
+    this.ticking = setInterval(() => {
+      this.line()
+      if (secondsSince(this.endedAt) < silence) return
+      write(`no test file has ended for ${minutes(silence)}: look for what the running ones wait for`)
+      process.exit(1)
+    }, pace)
   }
 
   onTestFileStart({ path }: Test): void {
@@ -55,6 +63,7 @@ export default class Progress implements Pick<
     this.running.delete(path)
     this.took.push([fileOf(path), seconds])
     this.done += secondsOf(fileOf(path))
+    this.endedAt = performance.now()
     this.passed += result.numPassingTests
     this.failed += result.numFailingTests + (result.testExecError == null ? 0 : 1)
     if (result.failureMessage) write(`FAIL ${nameOf(path)}\n${result.failureMessage}`)

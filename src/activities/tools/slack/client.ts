@@ -1,4 +1,4 @@
-import type { FetchFunction, LogLevel, WebClient } from '@slack/web-api'
+import type { FetchFunction, WebClient } from '@slack/web-api'
 import type { z } from 'zod'
 import type { ToolName } from '../../../catalog/index.ts'
 import type { Fetch } from '../../../shared/outgoing/outgoing.ts'
@@ -69,7 +69,7 @@ async function clientOf(
   send: Fetch,
   exchanged: Exchanged,
 ): Promise<WebClient> {
-  const { WebClient } = await import('@slack/web-api')
+  const { LogLevel, WebClient } = await import('@slack/web-api')
   const { authorization = '' } = connection.headers
   return new WebClient(undefined, {
     slackApiUrl: connection.base,
@@ -78,7 +78,7 @@ async function clientOf(
     fetch: plainFetch(send, exchanged),
     retryConfig: { retries: 0 },
     rejectRateLimitedCalls: true,
-    logger: silent,
+    logger: { ...silent, getLevel: () => LogLevel.ERROR },
   })
 }
 
@@ -105,5 +105,4 @@ const silent = {
   error: ignore,
   setLevel: ignore,
   setName: ignore,
-  getLevel: () => 'error' as LogLevel,
 }
