@@ -32,7 +32,7 @@ export interface Verification {
 }
 
 /**
- * Verifies an organization's chain over this connection. Also checks the code of each entry, and compares the chain
+ * Verifies an organization's chain over this connection. Also checks that this service has written the entries, and compares the chain
  * with `expected`, which was read before this call. Reads from one snapshot, so it does not see entries that are
  * appended later. Uses constant memory. Throws `not_found` for an unknown organization. The caller must close the
  * connection afterwards, because the transaction stays open. After a mismatch, the query is also still running.
@@ -50,9 +50,7 @@ export async function verifyOver(
   await client.query('begin isolation level repeatable read read only')
   const head = await readHead(client, organizationId)
   const checker = new ChainChecker(organizationId, await codesOf(client, organizationId, encryptionKeys))
-  const wrong =
-    (await firstMismatch(client, organizationId, checker)) ??
-    (head === null ? noHead(checker) : checker.end(head))
+  const wrong = (await firstMismatch(client, organizationId, checker)) ?? checker.end(head)
   const beside =
     wrong === null && head !== null
       ? ((kept === null ? null : await againstKept(client, organizationId, kept, head)) ??
@@ -181,15 +179,6 @@ async function codesOf(
   )
   return (entry, mac) => mac !== null && signers.get(keyIdOfMac(mac))?.(entry) === mac
 }
-
-/** Each organization has a head from its beginning, so somebody has removed it. */
-const noHead = ({ entries }: ChainChecker): Mismatch => ({
-  seq: entries + 1,
-  id: null,
-  reason: 'truncated',
-  expected: 'the head of the log',
-  found: 'no head',
-})
 
 /** Returns null if the organization has no head. Throws `not_found` for an unknown organization. */
 async function readHead(client: pg.ClientBase, organizationId: string): Promise<StoredHead | null> {

@@ -26,10 +26,15 @@ export interface StoredHead {
 /** Whether a code is the one that the service has made for this entry (entry-macs.ts). */
 export type CheckCode = (entry: ChainPosition, mac: string | null) => boolean
 
+/** The code of each hundredth entry is checked, see `ChainChecker`. Bounds the memory, too. */
+const entriesForOneCode = 100
+
 /**
  * Checks one organization's chain from its first entry. Pass the stored entries to `next` in order of `seq`, then pass
- * the head to `end`. The first result that is not null ends the check. Without
- * `checkCode`, the codes of the entries are not checked, because an export has none. No content of an entry makes the checker throw.
+ * the head to `end`. The first result that is not null ends the check. No content of an entry makes the checker throw.
+ *
+ * The service appends only to a head with a valid code. So a valid code proves all entries before it, whatever their
+ * codes are. Without `checkCode`, no code is checked, because an export has none.
  */
 export class ChainChecker {
   readonly #organizationId: string
@@ -39,6 +44,8 @@ export class ChainChecker {
   #hash = chainStart.hash
   #policyVersion = 0
   #last: StoredEntry | null = null
+  /** The newest entries: no later code proves them yet. */
+  #unproved: { readonly entry: StoredEntry; readonly mac: string | null }[] = []
   // The positions of `metadataText` and of the two other parts in the previous entry's text. An entry of the same kind
   // has its parts at the same positions. So these positions are tried first.
   #metadata = -1
@@ -56,31 +63,67 @@ export class ChainChecker {
     return this.#seq
   }
 
-  /** Checks the next stored entry. Returns null if it correctly follows the previous entry. */
+  /**
+   * Checks the next stored entry. Returns null if it correctly follows the previous entry. A mismatch can also be about
+   * one of the last hundred entries.
+   */
   next(entry: StoredEntry, mac: string | null = null): Mismatch | null {
     const hash = digest('sha256', entry.canonical, 'hex')
     const sealed = hash === entry.hash ? this.#readSealed(entry.canonical) : null
     const version = sealed ?? this.#readAny(entry, hash)
-    if (typeof version !== 'number') return version
-    if (!this.#checkCode({ seq: this.#seq + 1, hash }, mac))
-      return this.#wrong(entry, 'foreign', 'an entry of this service', codeInWords(mac))
-    if (version < this.#policyVersion)
-      return this.#wrong(
-        entry,
-        'link',
-        `policy version ${this.#policyVersion} or later`,
-        `policy version ${version}`,
-      )
+    if (typeof version !== 'number') return this.#firstForeign() ?? version
     this.#seq += 1
     this.#hash = hash
-    this.#policyVersion = version
     this.#last = entry
+    this.#unproved.push({ entry, mac })
+    if (version < this.#policyVersion) return this.#firstForeign() ?? this.#olderPolicy(entry, version)
+    this.#policyVersion = version
+    return this.#unproved.length < entriesForOneCode ? null : this.#firstForeign()
+  }
+
+  #olderPolicy(entry: StoredEntry, version: number): Mismatch {
+    this.#seq -= 1
+    return this.#wrong(
+      entry,
+      'link',
+      `policy version ${this.#policyVersion} or later`,
+      `policy version ${version}`,
+    )
+  }
+
+  /** Returns the first of the unproved entries that this service has not written. Null if it has written all. */
+  #firstForeign(): Mismatch | null {
+    const newest = this.#unproved.at(-1)
+    if (newest === undefined) return null
+    const before = this.#seq - this.#unproved.length
+    const ours = ({ entry, mac }: typeof newest, seq: number): boolean =>
+      this.#checkCode({ seq, hash: entry.hash }, mac)
+    if (!ours(newest, this.#seq)) {
+      const index = this.#unproved.findIndex((each, at) => !ours(each, before + at + 1))
+      const { entry, mac } = this.#unproved[index] ?? newest
+      this.#seq = before + index
+      return this.#wrong(entry, 'foreign', 'an entry of this service', codeInWords(mac))
+    }
+    this.#unproved = []
     return null
   }
 
-  /** Checks the head after the last entry. Returns null if the head describes exactly the last entry. */
-  end(head: StoredHead): Mismatch | null {
+  /**
+   * Checks the head after the last entry. Returns null if the head describes exactly the last entry. Each organization
+   * has a head from its beginning, so if there is none (null), somebody has removed it.
+   */
+  end(head: StoredHead | null): Mismatch | null {
+    const foreign = this.#firstForeign()
+    if (foreign !== null) return foreign
     const seq = this.#seq
+    if (head === null)
+      return {
+        seq: seq + 1,
+        id: null,
+        reason: 'truncated',
+        expected: 'the head of the log',
+        found: 'no head',
+      }
     if (seq < head.seq)
       return {
         seq: seq + 1,

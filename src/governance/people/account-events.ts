@@ -18,7 +18,7 @@ const atOnce = 200
 export async function recordAccountEvents(
   context: Pick<Context, 'combiner' | 'db' | 'sparseLog'>,
 ): Promise<void> {
-  const { rows } = await readAccountEvents(atOnce).execute(context.db)
+  const { rows } = await readAccountEvents(atOnce, accountEvents).execute(context.db)
   const [known, foreign] = [rows.filter(isKnown), rows.filter((row) => !isKnown(row))]
   // The service would sign whatever it appends. So a superuser could write any event into this table, such as a vote.
   for (const { id, organization_id, type } of foreign)

@@ -174,6 +174,44 @@ describe('laws', () => {
   })
 })
 
+describe('the codes of a long chain', () => {
+  const draft = { eventType: 'e', action: 'a', status: 's', actor: { type: 'system', id: 'x' } } as const
+  const { entries } = seal(Array.from({ length: 250 }, () => ({ draft, saves: 0 })))
+  const last = entries.at(-1) as StoredEntry
+
+  /** Checks the chain, as if this service had written the entries up to `ours` only. */
+  const verify = (
+    chain: readonly StoredEntry[],
+    ours: number,
+    withHead = true,
+  ): [Mismatch | null, number] => {
+    const checker = new ChainChecker(organizationId, ({ seq }, mac) => seq <= ours && mac === 'right')
+    const head = { seq: entries.length, hash: last.hash, mac: 'right', policy_version: 1 }
+    for (const entry of chain) {
+      const mismatch = checker.next(entry, 'right')
+      if (mismatch !== null) return [mismatch, checker.entries]
+    }
+    return [checker.end(withHead ? head : null), checker.entries]
+  }
+
+  test.each([0, 1, 98, 99, 100, 101, 199, 200, 248, 249])('name the first of %i and more', (ours) => {
+    const foreign = { seq: ours + 1, id: expect.stringMatching(/^evt_/), reason: 'foreign' }
+    for (const withHead of [true, false])
+      expect(verify(entries, ours, withHead)).toEqual([expect.objectContaining(foreign), ours])
+  })
+
+  test('are asked before a later mismatch is named', () => {
+    const edited = entries.with(150, { ...last, hash: 'f'.repeat(64) })
+    expect(verify(edited, 120)).toEqual([expect.objectContaining({ seq: 121, reason: 'foreign' }), 120])
+    expect(verify(edited, 250)).toEqual([expect.objectContaining({ seq: 151 }), 150])
+  })
+
+  test('are right, with and without a head', () => {
+    expect(verify(entries, 250)).toEqual([null, 250])
+    expect(verify(entries, 250, false)).toEqual([expect.objectContaining({ found: 'no head' }), 250])
+  })
+})
+
 test('values of an entry are shown shortened', () => {
   const { entries } = seal([
     { draft: { eventType: 'e', action: 'a', status: 's', actor: { type: 'system', id: 'x' } }, saves: 0 },

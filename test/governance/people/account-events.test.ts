@@ -78,14 +78,15 @@ test('expired sessions are deleted, live ones stay', async () => {
 test('an event of another type stays in the table, and the others are appended', async () => {
   const { user_id } = identities.users.admin
   const insert = `insert into account_events (organization_id, user_id, type) values ($1, $2, $3)`
-  for (const type of ['approval.granted', 'mfa.enabled'])
+  for (const type of [...Array<string>(300).fill('approval.granted'), 'mfa.enabled'])
     await ask(insert, [identities.organization_id, user_id, type])
   await recordAccountEvents(running.context)
   expect(await newestEvents(1)).toMatchObject([{ event_type: 'mfa.enabled', user_id }])
   expect(await newestEvents(2)).not.toMatchObject([{ event_type: 'approval.granted' }, {}])
-  expect((await ask('delete from account_events returning type')).rows).toEqual([
-    { type: 'approval.granted' },
-  ])
+  const { rows } = await ask(
+    'with gone as (delete from account_events returning type) select distinct type from gone',
+  )
+  expect(rows).toEqual([{ type: 'approval.granted' }])
 })
 
 test('every event that the triggers record is a known account event', async () => {

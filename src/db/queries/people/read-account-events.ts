@@ -2,12 +2,15 @@ import { sql, type RawBuilder } from 'kysely'
 
 /**
  * Reads at most `most` account events that are not in an audit chain yet. Organizations take turns: the oldest event of
- * each organization comes first, then the second oldest event of each organization, and so on.
+ * each organization comes first, then the second oldest event of each organization, and so on. Events of other types
+ * than `known` stay in the table, so they have turns of their own.
  */
 export const readAccountEvents = (
   most: number,
+  known: readonly string[],
 ): RawBuilder<{ readonly id: number; readonly organization_id: string; readonly type: string }> => sql`
   select id, organization_id, type from (
-    select id, organization_id, type, row_number() over (partition by organization_id order by id) as turn
+    select id, organization_id, type,
+           row_number() over (partition by organization_id, type = any(${known}) order by id) as turn
     from account_events) waiting
-  order by turn, id limit ${most}`
+  order by turn, type = any(${known}) desc, id limit ${most}`
