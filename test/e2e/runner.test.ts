@@ -1,10 +1,12 @@
-import { spawn, type ChildProcess } from 'node:child_process'
-import { globSync, mkdtempSync, readdirSync, realpathSync } from 'node:fs'
+import { fork, spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { globSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from '@jest/globals'
 import { until } from '../stack/until.ts'
+import { byDepth } from '../support/depth.ts'
 import { programEnv } from '../support/program-env.ts'
 
 /* `npm test` itself: the last line and the exit code. The command must leave nothing behind, however it ends. */
@@ -50,7 +52,7 @@ test('fails when no test ran', async () => {
   expect(readdirSync(folder)).toEqual([])
 })
 
-test.each(['SIGKILL', 'SIGTERM'] as const)(
+test.each(byDepth(['SIGKILL'] as const, ['SIGKILL', 'SIGTERM'] as const))(
   'leaves nothing behind when ended by %s while a test runs a stack',
   async (signal) => {
     const { child, folder, ended } = start('test/stack/run.test')
@@ -66,7 +68,7 @@ test.each(['SIGKILL', 'SIGTERM'] as const)(
 )
 
 // npm passes SIGTERM and SIGINT on to the program that it has started, and dies of all other signals alone.
-test.each(['SIGTERM', 'SIGKILL'] as const)(
+test.each(byDepth(['SIGTERM'] as const, ['SIGTERM', 'SIGKILL'] as const))(
   'leaves nothing behind when npm alone gets %s while a test runs a stack',
   async (signal) => {
     const { child, folder, ended } = run('npm', 'test', '--', 'test/stack/run.test')
@@ -79,3 +81,24 @@ test.each(['SIGTERM', 'SIGKILL'] as const)(
     await until('the run folder is gone', () => readdirSync(folder).length === 0)
   },
 )
+
+test('a worker that gets its data before it asks is answered all the same', async () => {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'runner-')))
+  const worker = join(folder, 'tinypool', 'dist', 'entry', 'process.js')
+  mkdirSync(dirname(worker), { recursive: true })
+  // The parent's first message is the early answer. After its second message, the worker begins to listen and asks.
+  writeFileSync(
+    worker,
+    `process.on('message', (message) => {
+       if (message !== 'begin') return
+       process.on('message', ({ workerData }) => process.send({ got: workerData }, () => process.disconnect()))
+       process.send('jest-light-runner-get-worker-data')
+     })`,
+  )
+  const preload = new URL('../support/jest-process.ts', import.meta.url).href
+  const child = fork(worker, { execArgv: [`--import=${preload}`] })
+  child.send({ type: 'jest-light-runner-worker-data', workerData: 'mine' })
+  child.send('begin')
+  const [said] = (await once(child, 'message')) as unknown[]
+  expect(said).toEqual({ got: 'mine' })
+})

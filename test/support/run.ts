@@ -25,7 +25,7 @@ import { guardedFolder, startTestPostgres } from './postgres.ts'
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const jest = join(root, 'node_modules', 'jest', 'bin', 'jest.js')
 
-const endWithParent = new URL('end-with-parent.ts', import.meta.url).href
+const jestProcess = new URL('jest-process.ts', import.meta.url).href
 
 /** Each worker uses up to a GiB of memory. */
 const mostWorkers = 8
@@ -97,7 +97,7 @@ async function runJest(env: NodeJS.ProcessEnv): Promise<Counts> {
   const child = spawn(
     process.execPath,
     [
-      ...['--disable-warning=ExperimentalWarning', `--import=${endWithParent}`, jest, '--passWithNoTests'],
+      ...['--disable-warning=ExperimentalWarning', `--import=${jestProcess}`, jest, '--passWithNoTests'],
       ...jestArguments(),
     ],
     {
