@@ -30,15 +30,25 @@ const partOf = (tool: ToolName): FaultService =>
 const pointsOfTools: readonly Point[] = ['effect.sent:before', 'effect.sent:after', 'effect.outcome:before']
 /** Points at which the result of a crash is the same for every tool. Each tool is killed at one of them, by turns. */
 const pointsOfAll: readonly Point[] = ['effect.decide:before', 'effect.decide:after', 'effect.outcome:after']
-const inTurn = (points: readonly Point[]) =>
-  writes.map((tool, at) => [points[at % points.length] as Point, tool] as const)
-/** `npm test` kills each tool right after its request was sent, and at one of all other points. */
+const otherPoints = [...pointsOfTools.filter((point) => point !== 'effect.sent:after'), ...pointsOfAll]
+/** `npm test` kills each tool right after its request was sent, and one tool at each of the other points. */
 const kills = byDepth(
   [
     ...writes.map((tool) => ['effect.sent:after', tool] as const),
-    ...inTurn([...pointsOfTools.filter((point) => point !== 'effect.sent:after'), ...pointsOfAll]),
+    ...otherPoints.map(
+      (point, at) =>
+        [point, writes[Math.floor((at * writes.length) / otherPoints.length)] as ToolName] as const,
+    ),
   ],
-  [...writes.flatMap((tool) => pointsOfTools.map((point) => [point, tool] as const)), ...inTurn(pointsOfAll)],
+  [
+    ...writes.flatMap((tool) => pointsOfTools.map((point) => [point, tool] as const)),
+    ...writes.map((tool, at) => [pointsOfAll[at % pointsOfAll.length] as Point, tool] as const),
+  ],
+)
+/** `npm test` cancels one call of each service. */
+const toCancel = byDepth(
+  apart.map(({ tools }) => Object.keys(tools)[0] as ToolName),
+  writes,
 )
 
 /** A stand-in, and the proxy in front of it. */
@@ -196,7 +206,7 @@ describe('a run is cancelled while a request is in flight', () => {
     await until('the request ends', () => closed)
   })
 
-  test.each(writes)('%s that was sent and whose answer is lost', async (tool) => {
+  test.each(toCancel)('%s that was sent and whose answer is lost', async (tool) => {
     const arrived = Promise.withResolvers<void>()
     const cancelled = Promise.withResolvers<Fault>()
     onWrite(() => {
