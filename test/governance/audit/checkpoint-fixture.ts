@@ -6,7 +6,7 @@ import { createDatabase, createPool } from '../../../src/db/connect.ts'
 import { AuditAlarms } from '../../../src/governance/audit/alarms.ts'
 import { Checkpoints, type CheckpointsOptions } from '../../../src/governance/audit/checkpoints.ts'
 import { createLog } from '../../../src/shared/log.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/stack.ts'
+import type { TestDatabase } from '../../support/stack.ts'
 import {
   appendMarked,
   createOrganization,
@@ -17,22 +17,21 @@ import {
   query,
   verifier,
 } from './chain-fixture.ts'
+import { useChain } from './use-chain.ts'
 
 let database: TestDatabase
 let folder: string
 let closers: (() => Promise<unknown>)[]
 
-/** Gives each test of the file a database with an empty chain, and an empty folder. */
+/** Gives each test of the file an empty chain and an empty folder. */
 export function eachWithFolder(): void {
-  beforeEach(async () => {
-    database = await createTestDatabase()
+  useChain((made) => (database = made))
+  beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'checkpoints-'))
     closers = []
-    await createOrganization(database.adminUrl)
   })
   afterEach(async () => {
     for (const close of closers) await close()
-    await database.drop()
     rmSync(folder, { recursive: true, force: true })
   })
 }

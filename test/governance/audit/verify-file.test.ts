@@ -1,12 +1,25 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
 import { checkpointKeys } from '../../../src/governance/audit/checkpoint.ts'
-import { chainStart, sealEntry, type ChainPosition } from '../../../src/governance/audit/entry.ts'
+import {
+  chainStart,
+  sealEntry,
+  type AuditDraft,
+  type ChainPosition,
+} from '../../../src/governance/audit/entry.ts'
 import { lineOf } from '../../../src/governance/audit/export-lines.ts'
 import { linesOf, verifyFile, type FileResult } from '../../../src/governance/audit/verify-file.ts'
-import { marked, organizationId } from './chain-fixture.ts'
+import { marked, organizationId, other } from './chain-fixture.ts'
+import { canonicalJson, sha256 } from '../../../src/shared/canonical-json.ts'
+import {
+  openNote,
+  readVerifierKey,
+  signingKey,
+  signNote,
+  verifierText,
+} from '../../../src/governance/audit/signed-note.ts'
 
-const other = 'org_01J00000000000000000000001'
 const installation = checkpointKeys([randomBytes(32)])
 const stranger = checkpointKeys([randomBytes(32)])
 
@@ -74,8 +87,11 @@ describe('a whole file', () => {
 
 const without = (from: number, count: number): string => fileOf(good.all.toSpliced(from, count))
 const forged = exported(length, organizationId, 'forged', stranger)
-const rest = fileOf(good.lines.slice(5))
+const lineAt = (seq: number): string => good.all[seq - 1] as string
+/** The entries with the checkpoint of another export. */
+const ending = ({ end }: typeof good): string => fileOf([...good.lines, end])
 
+const isNeither = 'is neither an entry nor'
 const wrong: readonly (readonly [what: string, file: string | Buffer, message: string])[] = [
   ['an edited entry', edited(4, (line) => line.replace('"ok"', '"no"')), 'line 5: entry 5 was changed'],
   [
@@ -88,17 +104,17 @@ const wrong: readonly (readonly [what: string, file: string | Buffer, message: s
   [
     'a mark before the first byte',
     `\uFEFF${fileOf(good.all)}`,
-    'line 1, before the first entry, is neither an entry nor',
+    `line 1, before the first entry, ${isNeither}`,
   ],
-  ['an empty line', fileOf(good.all.toSpliced(4, 0, '')), 'line 5, after entry 4, is neither an entry nor'],
+  ['an empty line', fileOf(good.all.toSpliced(4, 0, '')), `line 5, after entry 4, ${isNeither}`],
   [
-    'an entry with another first field',
+    'another first field',
     edited(4, (line) => `{"x":1,${line.slice(1)}`),
-    'line 5, after entry 4, is neither',
+    `line 5, after entry 4, ${isNeither}`,
   ],
   [
     'bytes that are no text',
-    Buffer.concat([Buffer.from(fileOf(good.lines)), Buffer.from([0xff, 10])]),
+    Buffer.from([...Buffer.from(fileOf(good.lines)), 0xff, 10]),
     'line 10 is not UTF-8',
   ],
   ['an entry less', without(4, 1), 'line 5: entry 5 is missing: entry 6 is in its place'],
@@ -115,12 +131,12 @@ const wrong: readonly (readonly [what: string, file: string | Buffer, message: s
   ['no line break at its end', fileOf(good.all).slice(0, -1), 'line 10 is cut, after entry 9'],
   [
     'two entries in another order',
-    fileOf(good.all.with(3, good.all[4] as string).with(4, good.all[3] as string)),
+    fileOf(good.all.with(3, lineAt(5)).with(4, lineAt(4))),
     'line 4: entry 4 is missing: entry 5 is in its place',
   ],
   [
     'an entry twice',
-    fileOf(good.all.toSpliced(4, 0, good.all[3] as string)),
+    fileOf(good.all.toSpliced(4, 0, lineAt(4))),
     'line 5: entry 5 does not follow the entry before it',
   ],
   [
@@ -135,22 +151,22 @@ const wrong: readonly (readonly [what: string, file: string | Buffer, message: s
   ],
   [
     'the tail of another chain',
-    fileOf(forged.lines.slice(0, 5)) + rest + fileOf([good.end]),
+    fileOf([...forged.lines.slice(0, 5), ...good.lines.slice(5), good.end]),
     'line 6: entry 6 does not follow',
   ],
   [
     'the checkpoint of another chain',
-    fileOf([...good.lines, forged.end]),
+    ending(forged),
     'entry 9 is not the entry of the checkpoint in the file',
   ],
   [
     'the checkpoint of another organization',
-    fileOf([...good.lines, exported(length, other).end]),
+    ending(exported(length, other)),
     'the checkpoint in the file is of org_01J00000000000000000000001',
   ],
   [
     'an older checkpoint',
-    fileOf([...good.lines, exported(length - 1).end]),
+    ending(exported(length - 1)),
     'the checkpoint in the file has 8 entries, and the file has 9',
   ],
   [
@@ -161,12 +177,12 @@ const wrong: readonly (readonly [what: string, file: string | Buffer, message: s
   [
     'a field twice in its last line',
     edited(length, (line) => line.replace('{', '{"checkpoint":"x",')),
-    'line 10, after entry 9, is neither an entry nor',
+    `line 10, after entry 9, ${isNeither}`,
   ],
   [
     'another line break behind its last line',
     edited(length, (line) => `${line}\r`),
-    'line 10, after entry 9, is neither an entry nor',
+    `line 10, after entry 9, ${isNeither}`,
   ],
   ['an owner with another form of id', fileOf(exported(1, 'org_\u202e').all), 'line 1 is not an audit entry'],
 ]
@@ -214,4 +230,131 @@ test('a line without an end is refused before it fills the memory', async () => 
   }
   await expect(verifyFile(linesOf(endless()), { keys: [], notes: [] })).rejects.toThrow('line 1 is too long')
   expect(sent).toBeLessThan(20)
+})
+
+const at = new Date('2026-03-04T05:06:07.089Z')
+const draft: AuditDraft = {
+  eventType: 'workflow.execute',
+  action: 'execute',
+  status: 'accepted',
+  actor: { type: 'user', id: 'usr_1', apiKeyId: 'key_1', ip: '192.0.2.7' },
+  workflowId: 'wf_1',
+  runId: 'run_1',
+  durationMs: 12,
+  metadata: { input_hash: 'a'.repeat(64) },
+}
+
+describe('sealEntry', () => {
+  test('returns the documented entry without its hash, and the hash of its RFC 8785 bytes', () => {
+    const entry = sealEntry('org_1', { seq: 6, hash: 'b'.repeat(64) }, 3, at, draft)
+    const fields = JSON.parse(entry.canonical)
+    expect(fields).toEqual({
+      seq: 7,
+      id: expect.stringMatching(/^evt_[0-9A-HJKMNP-TV-Z]{26}$/),
+      timestamp: '2026-03-04T05:06:07.089Z',
+      event_type: 'workflow.execute',
+      organization_id: 'org_1',
+      actor: { type: 'user', id: 'usr_1' },
+      user_id: 'usr_1',
+      workflow_id: 'wf_1',
+      run_id: 'run_1',
+      ip_address: '192.0.2.7',
+      action: 'execute',
+      status: 'accepted',
+      duration_ms: 12,
+      metadata: { input_hash: 'a'.repeat(64), api_key_id: 'key_1', policy_version: 3 },
+      prev_hash: 'b'.repeat(64),
+    })
+    expect(entry.canonical).toBe(canonicalJson(fields))
+    expect(entry).toMatchObject({ seq: 7, hash: sha256(entry.canonical) })
+  })
+
+  test('unknown values are null, never absent', () => {
+    const { eventType, action, status } = draft
+    const bare = { eventType, action, status, actor: { type: 'system', id: 'sweeper' } as const }
+    expect(JSON.parse(sealEntry('org_1', chainStart, 1, at, bare).canonical)).toMatchObject({
+      seq: 1,
+      prev_hash: '0'.repeat(64),
+      user_id: null,
+      workflow_id: null,
+      run_id: null,
+      ip_address: null,
+      duration_ms: null,
+      metadata: { policy_version: 1 },
+    })
+  })
+
+  test('law: metadata cannot replace the policy version or the key', () => {
+    const forged = fc.dictionary(fc.constantFrom('policy_version', 'api_key_id', 'x'), fc.integer())
+    fc.assert(
+      fc.property(forged, fc.nat(), (metadata, version) => {
+        const entry = sealEntry('org_1', chainStart, version, at, { ...draft, metadata })
+        expect(JSON.parse(entry.canonical).metadata).toMatchObject({
+          policy_version: version,
+          api_key_id: 'key_1',
+        })
+      }),
+    )
+  })
+})
+
+/** The example in the documentation of golang.org/x/mod/sumdb/note. */
+const go = {
+  key: 'PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW',
+  text: "If you think cryptography is the answer to your problem,\nthen you don't know what your problem is.\n",
+  signature:
+    '— PeterNeumann x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM=\n',
+}
+
+const [present, old] = [signingKey(randomBytes(32)), signingKey(randomBytes(32))]
+const [name, text] = ['example.com/log', 'example.com/log\n3\nhash\n']
+const keyOf = (key: typeof present, as = name) => readVerifierKey(verifierText(as, key))
+
+describe('a signed note', () => {
+  test('of the Go package is accepted with the verifier key of the Go package', () => {
+    expect(openNote(`${go.text}\n${go.signature}`, [readVerifierKey(go.key)]).text).toBe(go.text)
+  })
+
+  test('is accepted with any of its keys, and names those', () => {
+    const note = signNote(text, name, [present, old])
+    for (const key of [keyOf(present), keyOf(old)])
+      expect(openNote(note, [key])).toEqual({ text, signers: [key] })
+  })
+
+  test('keeps empty lines of its text, and ignores signatures of others', () => {
+    const note = signNote('a\n\nb\n', name, [present])
+    expect(openNote(note + go.signature, [keyOf(present)]).text).toBe('a\n\nb\n')
+  })
+
+  const good = signNote(text, name, [present])
+  const signature = good.split('\n\n')[1]
+  test.each([
+    ['another text', good.replace('\n3\n', '\n4\n'), 'the signature is wrong: the note was changed'],
+    [
+      'a wrong signature beside a right one',
+      signNote(text, name, [old]) + signature?.replace(/.{8}=\n/, 'AAAAAAAA=\n'),
+      'the signature is wrong: the note was changed',
+    ],
+    ['a short signature', `${text}\n— ${name} ${keyOf(present).id.toString('base64')}\n`, 'another length'],
+    ['no known key', signNote(text, name, [signingKey(randomBytes(32))]), 'no known key has signed the note'],
+    ['the key under another name', signNote(text, 'example.com/other', [present]), 'no known key'],
+    ['no signature', `${text}\n`, 'malformed'],
+    ['a signature line in another form', `${text}\n- ${name} AAAA\n`, 'malformed'],
+    ['no empty line', text, 'the text is not a signed note'],
+    ['no line break at the end', good.trimEnd(), 'the text is not a signed note'],
+    ['a control character', good.replace('hash', 'ha\rsh'), 'the text is not a signed note'],
+    ['many signatures', good + signature?.repeat(64), 'too many signatures'],
+  ])('with %s is refused', (_what, note, reason) => {
+    expect(() => openNote(note, [keyOf(present), keyOf(old)])).toThrow(reason)
+  })
+})
+
+test.each([
+  ['an empty text', ''],
+  ['another id', go.key.replace('c74f', 'c74e')],
+  ['another name', go.key.replace('Peter', 'Paul')],
+  ['another algorithm', go.key.replace('+ARpc', '+AhpC')],
+  ['a part', go.key.slice(0, -4)],
+])('%s is no verifier key', (_what, key) => {
+  expect(() => readVerifierKey(key)).toThrow('the verifier key is not complete')
 })
