@@ -64,7 +64,19 @@ export function startProcess(options: Partial<CheckpointsOptions> = {}) {
   const append = async (count: number, of = organizationId): Promise<void> => {
     for (let entry = 0; entry < count; entry += 1) await combiner.join(of, appendMarked, `${entry}`)
   }
-  return { checkpoints, conflicts, alarms, append, combiner, db }
+  /** Appends so many entries, and keeps a checkpoint. */
+  const grow = async (count: number): Promise<void> => {
+    await append(count)
+    await checkpoints.keep()
+  }
+  return { checkpoints, conflicts, alarms, append, grow, combiner, db }
+}
+
+/** A process that has appended so many entries, and kept their checkpoint. */
+export async function keptProcess(count: number) {
+  const process = startProcess()
+  await process.grow(count)
+  return process
 }
 
 export const filesOf = (of = organizationId): string[] => readdirSync(join(folder, of))

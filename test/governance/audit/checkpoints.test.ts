@@ -11,6 +11,7 @@ import {
   eachWithFolder,
   fileName,
   filesOf,
+  keptProcess,
   pathOf,
   startProcess,
   verifyWith,
@@ -18,23 +19,14 @@ import {
 
 eachWithFolder()
 
-/** A process that has appended ten entries and kept their checkpoint. */
-async function withTen() {
-  const process = startProcess()
-  await process.append(10)
-  await process.checkpoints.keep()
-  return process
-}
 const cutShort = 'the chain is cut: its kept checkpoint has 10 entries'
 
 describe('a kept checkpoint', () => {
   test('is that of the newest entry, and replaces earlier ones', async () => {
-    const { append, checkpoints, conflicts } = startProcess()
+    const { checkpoints, conflicts, grow } = startProcess()
     expect(await checkpoints.kept(organizationId)).toBeNull()
-    await append(3)
-    await checkpoints.keep()
-    await append(2)
-    await checkpoints.keep()
+    await grow(3)
+    await grow(2)
     expect(filesOf()).toEqual([fileName(5)])
     expect(readFileSync(pathOf(5), 'utf8')).toBe((await checkpoints.end(organizationId)).note)
     expect(await verifyWith(checkpoints)).toMatchObject({ valid: true, entries: 5, first_mismatch: null })
@@ -42,9 +34,7 @@ describe('a kept checkpoint', () => {
   })
 
   test('is not written again while the chain does not grow', async () => {
-    const { append, checkpoints } = startProcess()
-    await append(1)
-    await checkpoints.keep()
+    const { checkpoints } = await keptProcess(1)
     utimesSync(pathOf(1), 1, 1)
     await checkpoints.keep({ sweep: true })
     expect(filesOf()).toEqual([fileName(1)])
@@ -75,7 +65,7 @@ describe('a kept checkpoint', () => {
 
 describe('a superuser who cuts the end of the chain and sets the head back', () => {
   test('is noticed by a sweep also if the head still names them', async () => {
-    const { checkpoints, conflicts } = await withTen()
+    const { checkpoints, conflicts } = await keptProcess(10)
     await asSuperuser(async (client) => {
       await client.query('alter table audit_events disable trigger all')
       await client.query('delete from audit_events where seq > 7')
@@ -93,7 +83,7 @@ describe('a superuser who cuts the end of the chain and sets the head back', () 
   }
 
   test('is noticed by verification, and by the next checkpoint, which is not made', async () => {
-    const { checkpoints } = await withTen()
+    const { checkpoints } = await keptProcess(10)
     await cut(7)
     expect(await verifyWith(checkpoints)).toMatchObject({
       valid: false,
@@ -107,19 +97,17 @@ describe('a superuser who cuts the end of the chain and sets the head back', () 
       problem: cutShort,
     })
     const another = startProcess()
-    await another.append(1)
-    await another.checkpoints.keep()
+    await another.grow(1)
     expect(another.conflicts).toEqual([cutShort])
     expect(filesOf()).toEqual([fileName(10)])
   })
 
   test('is noticed also after the chain has grown beyond the checkpoint', async () => {
-    const { checkpoints } = await withTen()
+    const { checkpoints } = await keptProcess(10)
     const hash = (await checkpoints.end(organizationId)).head.hash
     await cut(7)
     const another = startProcess()
-    await another.append(5)
-    await another.checkpoints.keep()
+    await another.grow(5)
     expect(another.conflicts).toEqual(['entry 10 is not the entry of the kept checkpoint'])
     expect(filesOf()).toEqual([fileName(10)])
     expect(await verifyWith(checkpoints)).toMatchObject({
@@ -138,7 +126,7 @@ describe('a superuser who cuts the end of the chain and sets the head back', () 
   })
 
   test('is noticed by a sweep without any request', async () => {
-    await withTen()
+    await keptProcess(10)
     await cut(7)
     const { checkpoints, conflicts } = startProcess()
     await checkpoints.keep({ sweep: true })
@@ -230,9 +218,7 @@ test('processes that append in turn, read and keep raise no alarm', async () => 
 })
 
 test('a chain that is rewritten as a whole has another entry than its checkpoint', async () => {
-  const { append, checkpoints } = startProcess()
-  await append(3)
-  await checkpoints.keep()
+  const { checkpoints } = await keptProcess(3)
   await asSuperuser(async (client) => {
     await client.query('alter table audit_events disable trigger all')
     let prev = '0'.repeat(64)
@@ -259,10 +245,8 @@ test('a chain that is rewritten as a whole has another entry than its checkpoint
 })
 
 test('no checkpoint is signed of a head that is not the last entry', async () => {
-  const { append, checkpoints } = startProcess()
-  await append(3)
   // The kept checkpoint is right. With it, the check of an export would pass.
-  await checkpoints.keep()
+  const { checkpoints } = await keptProcess(3)
   await asSuperuser(
     async (client) => void (await client.query(`update chain_head set hash = repeat('1', 64)`)),
   )

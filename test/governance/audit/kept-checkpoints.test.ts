@@ -23,6 +23,7 @@ import {
   filesOf,
   folderOf,
   key,
+  keptProcess,
   pathOf,
   startProcess,
   verifyWith,
@@ -45,10 +46,9 @@ const elsewhere = () => `${wholeFolder()}-elsewhere`
 /** Adds an entry that the service did not write. */
 function addForeignEntry(seq: number): Promise<void> {
   return asSuperuser(async (client) => {
-    await client.query('insert into audit_events (canonical, hash) values ($1, $2)', [
-      JSON.stringify({ organization_id: organizationId, seq, id: 'evt_foreign', event_type: 'rule.created' }),
-      '0'.repeat(64),
-    ])
+    const entry = { organization_id: organizationId, seq, id: 'evt_foreign', event_type: 'rule.created' }
+    const values = [JSON.stringify(entry), '0'.repeat(64)]
+    await client.query('insert into audit_events (canonical, hash) values ($1, $2)', values)
   })
 }
 
@@ -72,8 +72,7 @@ describe('several processes on one folder', () => {
   test('never replace a larger checkpoint by a smaller one', async () => {
     const [a, b] = [startProcess(), startProcess()]
     await a.append(3)
-    await b.append(2)
-    await b.checkpoints.keep()
+    await b.grow(2)
     await a.checkpoints.keep()
     expect(filesOf()).toEqual([fileName(5)])
     expect([a.conflicts, b.conflicts]).toEqual([[], []])
@@ -88,10 +87,9 @@ describe('several processes on one folder', () => {
       while (writing) seen.push((await first.checkpoints.kept(organizationId))?.seq ?? 0)
     })()
     await Promise.all(
-      processes.map(async ({ append, checkpoints }) => {
+      processes.map(async ({ grow }) => {
         for (let round = 0; round < 15; round += 1) {
-          await append(2)
-          await checkpoints.keep()
+          await grow(2)
         }
       }),
     )
@@ -122,13 +120,10 @@ describe('after a crash', () => {
   })
 
   test('an unfinished file is ignored, and is removed when it is old', async () => {
-    const { append, checkpoints } = startProcess()
-    await append(1)
-    await checkpoints.keep()
+    const { grow } = await keptProcess(1)
     for (const name of ['old.new', 'young.new']) writeFileSync(join(folderOf(), name), 'countersi')
     utimesSync(join(folderOf(), 'old.new'), 1, 1)
-    await append(1)
-    await checkpoints.keep()
+    await grow(1)
     expect(filesOf()).toEqual([fileName(2), 'young.new'])
   })
 })
@@ -184,30 +179,25 @@ test('folders that cannot be read do not stop the checkpoints of the other organ
 describe('the key', () => {
   test('of an earlier time still counts, and the present key signs the note again', async () => {
     const before = startProcess()
-    await before.append(2)
-    await before.checkpoints.keep()
+    await before.grow(2)
     const after = startProcess({ encryptionKeys: [randomBytes(32), key] })
     expect(await verifyWith(after.checkpoints)).toMatchObject({ valid: true })
     await after.checkpoints.keep({ sweep: true })
     expect(await after.checkpoints.kept(organizationId)).toMatchObject({ seq: 2, isCurrent: true })
     // A process that was not restarted yet has only the old key.
     expect(await verifyWith(before.checkpoints)).toMatchObject({ valid: true })
-    await before.append(1)
-    await before.checkpoints.keep()
+    await before.grow(1)
     expect([filesOf(), before.conflicts]).toEqual([[fileName(3)], []])
   })
 
   test('of another installation is refused', async () => {
-    const { append, checkpoints } = startProcess()
-    await append(2)
-    await checkpoints.keep()
+    await keptProcess(2)
     const stranger = startProcess({ encryptionKeys: [randomBytes(32)] })
     expect(await verifyWith(stranger.checkpoints)).toMatchObject({
       valid: false,
       first_mismatch: { seq: 2, id: null, reason: 'checkpoint', found: 'no known key has signed the note' },
     })
-    await stranger.append(1)
-    await stranger.checkpoints.keep()
+    await stranger.grow(1)
     expect(stranger.conflicts).toEqual([
       'the kept checkpoint of 2 entries cannot be used: no known key has signed the note',
     ])
@@ -231,17 +221,14 @@ describe('a kept file', () => {
     ['that cannot be read', () => (rmSync(pathOf(3)), mkdirSync(pathOf(3))), 'it is not a file'],
   ]
   test.each(changes)('%s makes the chain invalid, and stays', async (_what, change, found) => {
-    const { append, checkpoints, conflicts } = startProcess()
-    await append(3)
-    await checkpoints.keep()
+    const { checkpoints, conflicts, grow } = await keptProcess(3)
     change()
     expect(await verifyWith(checkpoints)).toMatchObject({
       valid: false,
       first_mismatch: { id: null, reason: 'checkpoint', found },
     })
     const files = filesOf()
-    await append(2)
-    await checkpoints.keep()
+    await grow(2)
     expect(conflicts).toEqual([expect.stringContaining(found)])
     expect(filesOf()).toEqual(files)
     expect(await checkpoints.end(organizationId)).toMatchObject({
@@ -308,13 +295,12 @@ describe('the folder of an organization that is gone', () => {
   })
 
   test('is remembered again by a running process, also if the acceptance was killed halfway', async () => {
-    const { append, checkpoints } = await withCheckpoints()
+    const { grow } = await withCheckpoints()
     rmSync(folderOf(), { recursive: true })
     await asSuperuser(async (client) => {
       await client.query('delete from checkpoint_folders where organization_id = $1', [organizationId])
     })
-    await append(1)
-    await checkpoints.keep()
+    await grow(1)
     rmSync(folderOf(), { recursive: true })
     expect(await startProcess().checkpoints.end(organizationId)).toMatchObject({ problem: lost })
   })
@@ -433,8 +419,7 @@ test('a second machine has a folder of its own after it was accepted', async () 
   await withCheckpoints()
   const folder = elsewhere()
   const second = startProcess({ folder })
-  await second.append(1)
-  await second.checkpoints.keep()
+  await second.grow(1)
   expect(second.conflicts).toEqual([unmounted])
   await accept(null, folder)
   await addOrganization(young)
@@ -447,10 +432,9 @@ test('a second machine has a folder of its own after it was accepted', async () 
 })
 
 test('a folder with checkpoints of a version without marks is used on', async () => {
-  const { append, checkpoints, conflicts } = await withCheckpoints()
+  const { conflicts, grow } = await withCheckpoints()
   rmSync(join(wholeFolder(), 'folder-id'), { recursive: true })
-  await append(1)
-  await checkpoints.keep()
+  await grow(1)
   expect([filesOf(), conflicts]).toEqual([[fileName(11)], []])
   expect(await accept(null)).toMatchObject({ accepted: [], is_new_folder: true })
 })
