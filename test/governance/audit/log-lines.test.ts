@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { pino } from 'pino'
 import { auditEvents } from '../../../src/contract/audit-events.ts'
 import { logEntries } from '../../../src/governance/audit/log-lines.ts'
@@ -24,7 +24,6 @@ import {
   type Engine,
   type StepOp,
 } from '../runs/engine-fixture.ts'
-import { loggedBy, type LogLine } from '../support.ts'
 
 /** The lines that the log file would contain for these entries. */
 function linesOf(level: string, drafts: readonly EntryDraft[]) {
@@ -148,9 +147,29 @@ test('no field of any event shows a name, a reason, a label, a hash or a value t
 let engine: Engine
 useEngine((started) => (engine = started))
 
-const infoOf = async (act: () => Promise<unknown>): Promise<readonly LogLine[]> =>
-  (await loggedBy(engine.context, act)).filter(({ level }) => level === 'info')
+type LogLine = Readonly<Record<string, unknown>> & { readonly msg: string }
+
+/** The lines at `info` that the context logs while `act` runs. Nothing is written. */
+async function infoOf(act: () => Promise<unknown>): Promise<readonly LogLine[]> {
+  const { log } = engine.context
+  const before = log.level
+  log.level = 'info'
+  const lines: LogLine[] = []
+  const note = (fields: object, msg = ''): void => void lines.push({ ...fields, msg })
+  const info = jest.spyOn(log, 'info').mockImplementation(note as never)
+  const others = (['warn', 'error'] as const).map((each) =>
+    jest.spyOn(log, each).mockImplementation(() => {}),
+  )
+  try {
+    await act()
+  } finally {
+    for (const spy of [info, ...others]) spy.mockRestore()
+    log.level = before
+  }
+  return lines
+}
 const words = (lines: readonly LogLine[]): string[] => lines.map(({ msg }) => msg)
+const byRule = { error_code: 'run_denied', step_id: 's', rule_id: expect.stringMatching(/^rule_/) }
 const mail = { id: 's', tool: 'mail_send', params: { to: 'a@b.test', subject: 'x', text: 'y' } }
 
 describe('a person resolves an unknown outcome', () => {
@@ -202,18 +221,9 @@ describe('lines about an approval', () => {
     ['approval rejected', (id) => engine.vote(id, 'admin', 'reject')],
     [
       'approval voted',
-      async (id) => {
-        await engine.settings({ approval_threshold: 2 })
-        await engine.vote(id, 'admin')
-      },
+      (id) => engine.settings({ approval_threshold: 2 }).then(() => engine.vote(id, 'admin')),
     ],
-    [
-      'approval expired',
-      async (id) => {
-        await makeLate(engine.context, id)
-        await expireDue(engine.context)
-      },
-    ],
+    ['approval expired', (id) => makeLate(engine.context, id).then(() => expireDue(engine.context))],
   ])('`approval requested` and `%s` name the decision, the step and the item', async (msg, act) => {
     const op = opOf(await engine.run(), { item: 3 })
     let approvalId = ''
@@ -254,13 +264,7 @@ describe('a whole run that is', () => {
     const lines = await infoOf(() => enterRun(engine.context, runId))
     await engine.rules()
     expect(lines.filter(({ msg }) => msg === 'run ended')).toEqual([
-      expect.objectContaining({
-        run_id: runId,
-        status: 'denied',
-        error_code: 'run_denied',
-        step_id: 's',
-        rule_id: expect.stringMatching(/^rule_/),
-      }),
+      expect.objectContaining({ ...byRule, run_id: runId, status: 'denied' }),
     ])
   })
 })
@@ -270,13 +274,7 @@ test('a run that a rule refuses names the rule and the step', async () => {
   const lines = await infoOf(() =>
     expect(engine.run({ steps: [mail] })).rejects.toMatchObject({ code: 'run_denied' }),
   )
-  expect(lines.filter(({ msg }) => msg === 'workflow refused')).toEqual([
-    expect.objectContaining({
-      error_code: 'run_denied',
-      step_id: 's',
-      rule_id: expect.stringMatching(/^rule_/),
-    }),
-  ])
+  expect(lines.filter(({ msg }) => msg === 'workflow refused')).toEqual([expect.objectContaining(byRule)])
 })
 
 test('a queued run has one line when it gets its slot, and none while it waits', async () => {

@@ -83,6 +83,12 @@ const secrets = (clock?: { now(): number }): Secrets => {
 let count = 0
 const owner = () => ({ organizationId: 'org_1', connectionId: `con_${(count += 1)}` })
 const kept = { backend: 'aws_secrets_manager', credential_sealed: null, secret_version: null } as const
+/** A credential, and the process that has kept it. */
+const keptOne = async () => {
+  const [mine, process] = [owner(), secrets()]
+  await process.keep(mine, 't')
+  return [mine, process] as const
+}
 const inAws = { SECRETS_BACKEND: 'aws_secrets_manager', AWS_REGION: 'eu-central-1' }
 
 describe('a credential in AWS Secrets Manager', () => {
@@ -104,8 +110,7 @@ describe('a credential in AWS Secrets Manager', () => {
   })
 
   test('is read once a minute, also when many calls want it at once', async () => {
-    const [mine, process] = [owner(), secrets()]
-    await process.keep(mine, 't')
+    const [mine, process] = await keptOne()
     asked = []
     await Promise.all(Array.from({ length: 20 }, () => process.read(mine, kept)))
     await process.read(mine, kept)
@@ -130,8 +135,7 @@ describe('a credential in AWS Secrets Manager', () => {
   })
 
   test('is gone once it was removed, here or by hand', async () => {
-    const [mine, process] = [owner(), secrets()]
-    await process.keep(mine, 't')
+    const [mine, process] = await keptOne()
     expect(await process.read(mine, kept)).toBe('t')
     await process.remove(mine)
     await expect(process.read(mine, kept)).rejects.toThrow(SecretGone)
@@ -155,8 +159,7 @@ describe('a credential in AWS Secrets Manager', () => {
   )
 
   test('that could not be read is asked for again', async () => {
-    const [mine, process] = [owner(), secrets()]
-    await process.keep(mine, 't')
+    const [mine, process] = await keptOne()
     faults = { GetSecretValue: 'AccessDeniedException' }
     await expect(process.read(mine, kept)).rejects.toThrow(SecretsUnavailable)
     faults = {}
@@ -165,42 +168,18 @@ describe('a credential in AWS Secrets Manager', () => {
 })
 
 describe('the health of the backend', () => {
-  test('is good if both rights are there', async () => {
-    expect(await secrets().check()).toEqual({ list_secrets: 'ok', get_secret: 'ok' })
-  })
-
+  const denied = 'AccessDeniedException'
+  const refused = (operation: string) => new RegExp(`^AWS refuses ${operation} .*give the service this right`)
   test.each([
-    [
-      'ListSecrets',
-      'AccessDeniedException',
-      /^AWS refuses ListSecrets .*give the service this right/,
-      /^ok$/,
-    ],
-    [
-      'GetSecretValue',
-      'AccessDeniedException',
-      /^ok$/,
-      /^AWS refuses GetSecretValue .*give the service this right/,
-    ],
-    ['ListSecrets', 'ThrottlingException', /^AWS throttles ListSecrets/, /^ok$/],
-  ])('names the operation: %s, %s', async (operation, fault, list_secrets, get_secret) => {
-    faults = { [operation]: fault }
-    const checks = await secrets().check()
-    expect(checks).toEqual({
-      list_secrets: expect.stringMatching(list_secrets),
-      get_secret: expect.stringMatching(get_secret),
-    })
-    expect(JSON.stringify(checks)).not.toMatch(/hunter2|health-check/)
-  })
-
-  test.each([
-    [{}, 'ok'],
-    [{ GetSecretValue: 'AccessDeniedException' }, 'degraded'],
-    [{ ListSecrets: 'ThrottlingException' }, 'degraded'],
-  ])('is what `GET /health/secrets` answers: %j is %s', async (refusing, status) => {
+    [{}, 'ok', /^ok$/, /^ok$/],
+    [{ ListSecrets: denied }, 'degraded', refused('ListSecrets'), /^ok$/],
+    [{ GetSecretValue: denied }, 'degraded', /^ok$/, refused('GetSecretValue')],
+    [{ ListSecrets: 'ThrottlingException' }, 'degraded', /^AWS throttles ListSecrets/, /^ok$/],
+  ])('during %j is %s, also as `GET /health/secrets` answers', async (refusing, status, list, get) => {
     faults = refusing
+    const checks = { list_secrets: expect.stringMatching(list), get_secret: expect.stringMatching(get) }
+    expect(await secrets().check()).toEqual(checks)
     const answer = await getSecretsHealth.handle?.({ context: { secrets: secrets() } } as never)
-    const checks = { list_secrets: expect.any(String), get_secret: expect.any(String) }
     expect(answer).toMatchObject({ status: 200, body: { status, backend: 'aws_secrets_manager', checks } })
     expect(JSON.stringify(answer)).not.toMatch(/hunter2|health-check/)
   })

@@ -108,11 +108,11 @@ describe('the destination of a connection', () => {
     ['search', { provider: 'brave', api_key: 'k', base_url: 'https://api.tavily.com' }, 'api.tavily.com', base], // prettier-ignore
     ['llm', { ...openai, base_url: 'https://api.anthropic.com/v1' }, 'api.anthropic.com', base],
     ['llm', { ...openai, provider: 'ollama' }, '127.0.0.1:11434', base],
-    ['llm', { ...openai, provider: 'ollama', base_url: 'https://api.openai.com/v1' }, 'api.openai.com', base], // prettier-ignore
+    ['llm', { ...openai, provider: 'ollama', base_url: 'https://api.openai.com/v1' }, 'api.openai.com', base],
     ['mail', { provider: 'resend', api_key: 'k', from: 'desk@acme.example', base_url: 'https://m.example' }, 'm.example', base], // prettier-ignore
-    ['google', { ...refreshing, base_url: 'https://google.proxy.acme.com' }, 'google.proxy.acme.com', base], // prettier-ignore
+    ['google', { ...refreshing, base_url: 'https://google.proxy.acme.com' }, 'google.proxy.acme.com', base],
     ['google', keyFile('https://evil.example/token'), 'evil.example', tokenUri],
-    ['google', keyFile('https://oauth2.googleapis.com/other'), 'oauth2.googleapis.com', tokenUri], // prettier-ignore
+    ['google', keyFile('https://oauth2.googleapis.com/other'), 'oauth2.googleapis.com', tokenUri],
     ['google', { ...keyFile('https://oauth2.googleapis.com/token'), base_url: 'https://oauth2.googleapis.com' }, 'oauth2.googleapis.com', base], // prettier-ignore
   ]
   test.each(foreign)('of %s with %j is the foreign host `%s`', (name, given, host, path) => {
@@ -271,95 +271,81 @@ test('Slack’s own protocol, as its emulator speaks it', async () => {
 })
 
 const own = () => ({ base_url: server.url })
-const ok = (body: unknown): Scripted => ({ status: 200, body })
 const resend = { provider: 'resend', api_key: 're_1' }
 const basic = `Basic ${Buffer.from('ana@acme.example:jt').toString('base64')}`
 /** Resend’s documented answer to a key that may only send. */
 const onlySends = { name: 'restricted_api_key', message: 'This API key is restricted to only send emails' }
-/** Columns: integration, credential, the request and its header that the service documents, its answer, the account. */
-const accepted: [Connectable, object, string, object, Scripted, string][] = [
+/** Columns: integration, credential, the request and its header as documented, the body and status of the answer. */
+const accepted: [string, Connectable, object, string, string | object, unknown, number?][] = [
   [
-    'slack',
-    { token: 'xoxb-1' },
-    'POST /auth.test',
-    { authorization: 'Bearer xoxb-1' },
-    ok({ ok: true, user: 'bot', team: 'Acme' }),
     'bot, Acme',
+    'slack',
+    { token: 'x1' },
+    'POST /auth.test',
+    'Bearer x1',
+    { ok: true, user: 'bot', team: 'Acme' },
   ],
   [
+    'ana@acme.example',
     'jira',
     { email: 'ana@acme.example', token: 'jt' },
     'GET /rest/api/3/myself',
-    { authorization: basic },
-    ok({ displayName: 'Ana', emailAddress: 'ana@acme.example' }),
-    'ana@acme.example',
+    basic,
+    { displayName: 'Ana', emailAddress: 'ana@acme.example' },
   ],
   [
+    'ana',
     'trello',
     { key: 'k1', token: 't1' },
     'GET /1/members/me',
-    { authorization: 'OAuth oauth_consumer_key="k1", oauth_token="t1"' },
-    ok({ username: 'ana' }),
-    'ana',
+    'OAuth oauth_consumer_key="k1", oauth_token="t1"',
+    { username: 'ana' },
   ],
   [
+    'searxng',
     'search',
     { provider: 'searxng' },
     'GET /search?q=countersign&format=json',
     {},
-    ok({ results: [] }),
-    'searxng',
+    { results: [] },
   ],
   [
-    'search',
-    { provider: 'tavily', api_key: 'tvly' },
-    'GET /usage',
-    { authorization: 'Bearer tvly' },
-    ok({ key: { usage: 1 } }),
     'tavily',
+    'search',
+    { provider: 'tavily', api_key: 'tv' },
+    'GET /usage',
+    'Bearer tv',
+    { key: { usage: 1 } },
   ],
   [
+    'Desk <d@acme.example>',
     'mail',
-    { ...resend, from: 'Desk <desk@acme.example>' },
+    { ...resend, from: 'Desk <d@acme.example>' },
     'GET /domains',
-    { authorization: 'Bearer re_1' },
-    ok({ data: [] }),
-    'Desk <desk@acme.example>',
-  ],
-  [
-    'mail',
-    { ...resend, from: 'desk@acme.example' },
-    'GET /domains',
+    'Bearer re_1',
     {},
-    { status: 401, body: onlySends },
-    'desk@acme.example',
   ],
+  ['d@acme.example', 'mail', { ...resend, from: 'd@acme.example' }, 'GET /domains', {}, onlySends, 401],
   [
-    'llm',
-    { provider: 'anthropic', api_key: 'sk', model: 'm' },
-    'GET /models',
-    { 'x-api-key': 'sk' },
-    ok({ data: [] }),
     'anthropic',
+    'llm',
+    { ...openai, provider: 'anthropic' },
+    'GET /models',
+    { 'x-api-key': 'k' },
+    { data: [] },
   ],
   // Some servers with this protocol do not have the list of models.
-  [
-    'llm',
-    { ...openai, api_key: 'sk' },
-    'GET /models',
-    { authorization: 'Bearer sk' },
-    { status: 404, body: 'no' },
-    'openai',
-  ],
-  ['llm', { provider: 'ollama', model: 'm' }, 'GET /api/tags', {}, ok({ models: [] }), 'ollama'],
+  ['openai', 'llm', openai, 'GET /models', 'Bearer k', 'no', 404],
+  ['ollama', 'llm', { provider: 'ollama', model: 'm' }, 'GET /api/tags', {}, { models: [] }],
 ]
 test.each(accepted)(
-  '%s with %j is asked as it documents',
-  async (name, given, request, headers, answer, account) => {
-    server.answer = () => answer
-    const credential = name === 'jira' ? given : { ...given, ...own() }
-    expect(await check(name, credential)).toEqual({ account })
+  'the account %s of %s is asked for as documented',
+  async (account, name, given, ...columns) => {
+    const [request, header, body, status = 200] = columns
+    server.answer = () => ({ status, body })
+    expect(await check(name, name === 'jira' ? given : { ...given, ...own() })).toEqual({ account })
     const [method, path] = request.split(' ')
+    const headers = typeof header === 'string' ? { authorization: header } : header
     expect(server.arrived).toMatchObject([{ method, path, headers }])
   },
 )
@@ -372,7 +358,8 @@ test('Brave counts every call, so it is not asked', async () => {
 describe('a refusal', () => {
   const [token, key] = [{ token: 'hunter2' }, { api_key: 'hunter2' }]
   const mail = { provider: 'resend', ...key, from: 'desk@acme.example' }
-  const slackError = (error: string) => ok({ ok: false, error })
+  const wrongKey = { message: 'API key is invalid' }
+  const slackError = (error: string): Scripted => ({ status: 200, body: { ok: false, error } })
   const invalid = 'validation_error'
   const refused: [Connectable, object, Scripted, string, string][] = [
     ['slack', token, slackError('invalid_auth'), invalid, '`invalid_auth`'],
@@ -381,19 +368,27 @@ describe('a refusal', () => {
     ['trello', { key: 'k', ...token }, { status: 401, body: 'invalid key' }, invalid, '401'],
     ['search', { provider: 'searxng' }, { status: 403, body: '' }, invalid, 'search.formats'],
     ['search', { provider: 'tavily', ...key }, { status: 403, body: {} }, invalid, '403'],
-    ...(
-      [
-        [400, 'validation_error'],
-        [401, 'validation_error'],
-        [403, 'invalid_api_key'],
-      ] as const
-    ).map(([status, name]): (typeof refused)[number] => [
+    [
       'mail',
       mail,
-      { status, body: { name, message: 'API key is invalid' } },
+      { status: 400, body: { ...wrongKey, name: 'validation_error' } },
       invalid,
-      `it answered ${status}`,
-    ]),
+      'it answered 400',
+    ],
+    [
+      'mail',
+      mail,
+      { status: 401, body: { ...wrongKey, name: 'validation_error' } },
+      invalid,
+      'it answered 401',
+    ],
+    [
+      'mail',
+      mail,
+      { status: 403, body: { ...wrongKey, name: 'invalid_api_key' } },
+      invalid,
+      'it answered 403',
+    ],
     ['llm', { ...openai, ...key }, { status: 401, body: {} }, invalid, '401'],
     ['llm', { ...openai, ...key, provider: 'anthropic' }, { status: 529, body: {} }, 'unavailable', '529'],
   ]
@@ -402,15 +397,6 @@ describe('a refusal', () => {
     const error = await check(name, { ...given, ...own() }).catch((thrown: unknown) => thrown)
     expect(error).toMatchObject({ code, message: expect.stringContaining(words) })
     expect((error as Error).message).not.toContain('hunter2')
-  })
-
-  test('of a mail service at a host that the operator does not name comes before anything is sent', async () => {
-    const elsewhere = { ...mail, base_url: 'https://mail.evil.example' }
-    await expect(check('mail', elsewhere)).rejects.toMatchObject({
-      code: 'validation_error',
-      details: [{ path: 'credential.base_url', message: expect.stringContaining('CONNECTION_HOSTS') }],
-    })
-    expect(server.arrived).toEqual([])
   })
 
   test.each([

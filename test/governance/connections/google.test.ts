@@ -54,8 +54,10 @@ const tokenAnswer = (token: string, more: object = {}): Scripted => ({
 })
 const { signal } = new AbortController()
 /** Connects Google for an admin with this credential: not every server here is Google's own. */
-const connectWith = (credential: unknown) =>
-  connect(engine.context, engine.caller('admin'), { tool: 'docs_read', credential, scope: 'personal', name: undefined }, signal) // prettier-ignore
+const connectWith = (credential: unknown) => {
+  const wanted = { tool: 'docs_read', credential, scope: 'personal', name: undefined } as const
+  return connect(engine.context, engine.caller('admin'), wanted, signal)
+}
 /** The connection that a call of the admin's run uses. */
 const use = (tool: ToolName = 'docs_read') =>
   createToolServices(engine.context).connection(

@@ -264,8 +264,9 @@ describe('storage counters', () => {
   })
 
   test('that are wrong are corrected by the daily recount, once', async () => {
-    await engine.context.pool.query(`update chain_head set stored_bytes = stored_bytes + 12345, pending_approvals = 7,
-      storage_counted_at = now() - interval '2 days'`) // prettier-ignore
+    await engine.context.pool
+      .query(`update chain_head set stored_bytes = stored_bytes + 12345, pending_approvals = 7,
+      storage_counted_at = now() - interval '2 days'`)
     expect((await drift()).bytes).toBe(12_345)
     await recount(engine.context.db, engine.context.log)
     await recount(engine.context.db, engine.context.log)

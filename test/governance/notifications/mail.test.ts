@@ -66,6 +66,12 @@ const arrived = () => {
   seen = sink.deliveries.length
   return fresh.sort((a, b) => (a.recipients[0] ?? '').localeCompare(b.recipients[0] ?? ''))
 }
+/** The mails that have arrived after these seconds. */
+const mailsAfter = async (seconds: number) => {
+  await pass(seconds)
+  await send()
+  return arrived()
+}
 const addressOf = (name: BootstrapName) => engine.caller(name).email
 const deciders = () => (['owner', 'admin', 'approver'] as const).map(addressOf).sort()
 const rows = () => engine.context.db.selectFrom('notifications').selectAll().orderBy('id').execute()
@@ -122,9 +128,7 @@ describe('mails about what waits', () => {
       await plan()
       const others = deciders().filter((address) => address !== addressOf('admin'))
       for (const seconds of [601, 2_200]) {
-        await pass(seconds)
-        await send()
-        const mails = arrived()
+        const mails = await mailsAfter(seconds)
         expect(recipientsOf(mails)).toEqual(others)
         for (const { raw } of mails) expect(raw).toContain('Votes: 1 of 2 given')
       }
@@ -136,9 +140,7 @@ describe('mails about what waits', () => {
     await whileSet({ approval_required_from: 'low' }, { approval_required_from: null }, async () => {
       await engine.run()
       await plan()
-      await pass(601)
-      await send()
-      const [first] = arrived()
+      const [first] = await mailsAfter(601)
       const text = textOf(first)
       expect(text).toContain('A whole run waits for your decision.')
       expect(text).toContain('Why: the settings of the organization hold a run like this before it starts')
@@ -147,12 +149,10 @@ describe('mails about what waits', () => {
 
   test('a reminder follows before the expiry, and only while it waits', async () => {
     const id = await held()
-    await pass(601)
-    await send()
-    expect(arrived()).toHaveLength(3)
-    await pass(2_200)
-    await send()
-    expect(subjectsOf(arrived())).toEqual(Array(3).fill('Reminder: Something waits for your decision'))
+    expect(await mailsAfter(601)).toHaveLength(3)
+    expect(subjectsOf(await mailsAfter(2_200))).toEqual(
+      Array(3).fill('Reminder: Something waits for your decision'),
+    )
     await pass(100)
     await plan()
     await send()
@@ -163,9 +163,7 @@ describe('mails about what waits', () => {
   test('a person whose delay is longer than the approval waits gets the reminder alone', async () => {
     await changeMailPreferences(engine.context, engine.caller('admin'), { mail: true, delay_seconds: 86_400 })
     const id = await held()
-    await pass(2_800)
-    await send()
-    const mine = arrived().filter(({ recipients }) => recipients[0] === addressOf('admin'))
+    const mine = (await mailsAfter(2_800)).filter(({ recipients }) => recipients[0] === addressOf('admin'))
     expect(subjectsOf(mine)).toEqual(['Reminder: Something waits for your decision'])
     const planned = await rows()
     expect(planned.filter(({ event }) => event === 'approval.created')).toHaveLength(2)
@@ -178,14 +176,10 @@ describe('mails about what waits', () => {
     await changeMailPreferences(context, engine.caller('admin'), { mail: true, delay_seconds: 60 })
     expect(await readMailPreferences(context.db, engine.caller('admin'))).toMatchObject({ mail: true, delay_seconds: 60 }) // prettier-ignore
     await held()
-    await pass(61)
-    await send()
-    expect(recipientsOf(arrived())).toEqual([addressOf('admin')])
+    expect(recipientsOf(await mailsAfter(61))).toEqual([addressOf('admin')])
     // A later change of a person also applies to mails that already wait.
     await context.db.updateTable('users').set({ email_verified: false }).where('email', '=', addressOf('approver')).execute() // prettier-ignore
-    await pass(600)
-    await send()
-    expect(arrived()).toEqual([])
+    expect(await mailsAfter(600)).toEqual([])
   })
 
   test('a mail that certainly did not leave is sent again; one whose answer was lost is not', async () => {
@@ -200,9 +194,7 @@ describe('mails about what waits', () => {
     await send()
     expect((await rows())[0]).toMatchObject({ state: 'failed', last_error: 'mail_outcome_unknown' })
     sink.behaviour = { kind: 'accept' }
-    await pass(400)
-    await send()
-    expect(arrived()).toHaveLength(1)
+    expect(await mailsAfter(400)).toHaveLength(1)
   })
 
   test('a worker that dies before the dot loses nothing, and after it sends nothing twice', async () => {
@@ -233,9 +225,7 @@ describe('mails about what waits', () => {
     }
     await holdItem(0)
     await holdItem(1)
-    await pass(601)
-    await send()
-    const [first, ...others] = arrived()
+    const [first, ...others] = await mailsAfter(601)
     expect(others).toEqual([])
     const text = textOf(first)
     expect(text).toContain('1 more of this step waits too')
@@ -246,9 +236,7 @@ describe('mails about what waits', () => {
     // The message is being sent now, so the next item needs a message of its own.
     await context.pool.query(`update notifications set attempts = 1 where state = 'pending'`)
     await holdItem(3)
-    await pass(601)
-    await send()
-    expect(arrived()).toHaveLength(2)
+    expect(await mailsAfter(601)).toHaveLength(2)
     await send()
     expect(arrived()).toEqual([])
   })
@@ -259,9 +247,7 @@ describe('mails about what waits', () => {
       { mail_approval_notifications: false },
       { mail_approval_notifications: true },
       async () => {
-        await pass(601)
-        await send()
-        expect(arrived()).toEqual([])
+        expect(await mailsAfter(601)).toEqual([])
         expect((await rows()).map(({ event }) => event)).not.toContain('approval.created')
         await engine.context.db.deleteFrom('notifications').execute()
         await held()
@@ -289,9 +275,7 @@ describe('mails about what waits', () => {
     await engine.rules(holdRule({ name: 'rule' }))
     await held()
     await engine.context.pool.query(`update workflows set name = E'W\\r\\nBcc: evil@b.test\\n\\nYour password: ' || chr(8238)`) // prettier-ignore
-    await pass(601)
-    await send()
-    const mails = arrived()
+    const mails = await mailsAfter(601)
     expect(mails).toHaveLength(3)
     for (const mail of mails) {
       expect(mail.recipients).toHaveLength(1)

@@ -54,6 +54,12 @@ async function held(
   await engine.rules(holdRule(over))
   return hold(engine, opOf(await engine.run(undefined, {}, by, author)))
 }
+/** Holds a call, plans its messages, and returns its approval. */
+const planned = async (...of: Parameters<typeof held>): Promise<string> => {
+  const id = await held(...of)
+  await plan()
+  return id
+}
 const deciders = ['owner', 'admin', 'approver']
 /** Starts a run with a step for so many items. */
 async function runWithItems(item_count: number): Promise<string> {
@@ -86,8 +92,7 @@ describe('messages are planned', () => {
   })
 
   test('for owners alone where only they can decide', async () => {
-    await held({ approver: 'owner' })
-    await plan()
+    await planned({ approver: 'owner' })
     expect(await told('approval.created')).toEqual(ids('owner'))
   })
 
@@ -95,13 +100,11 @@ describe('messages are planned', () => {
     ['requester', 'admin', 'member'],
     ['author of the version that runs', 'member', 'admin'],
   ] as const)('not for the %s, unless they may approve their own', async (_, by, author) => {
-    await held({}, by, author)
-    await plan()
+    await planned({}, by, author)
     expect((await told('approval.created')).sort()).toEqual(ids('owner', 'approver').sort())
     await engine.settings({ allow_self_approval: true })
     try {
-      await held({}, by, author)
-      await plan()
+      await planned({}, by, author)
       expect(await told('approval.created')).toContain(people['admin'])
     } finally {
       await engine.settings({ allow_self_approval: false })
@@ -117,8 +120,7 @@ describe('messages are planned', () => {
       await finishRun(engine.context, { runId: run_id as string, status: 'cancelled' })
     }, false],
   ] as const)('once it is %s: copies must show it', async (_, end, isTold) => {
-    const id = await held()
-    await plan()
+    const id = await planned()
     await end(id)
     await plan()
     const created = (await rows()).filter(({ event }) => event === 'approval.created')
@@ -226,8 +228,7 @@ test('retention removes messages about what has ended', async () => {
 
 describe('the list of messages', () => {
   test('shows the state of the message that rows share, and filters', async () => {
-    const id = await held()
-    await plan()
+    const id = await planned()
     await engine.context.db
       .updateTable('notifications')
       .set({ state: 'failed', attempts: 2, last_error: 'slack_forbidden' })
@@ -251,13 +252,12 @@ test('the list of messages also has deliveries to webhooks, in the order of time
     url: 'https://example.com/hooks',
     events: ['approval.created', 'run.cancelled'],
   })
-  const planned = async () => {
-    const id = await held()
-    await plan()
+  const fanned = async () => {
+    const id = await planned()
     await fanOut(context)
     return id
   }
-  const [first, second] = [await planned(), await planned()]
+  const [first, second] = [await fanned(), await fanned()]
   const list = async (filters: object, limit = 100) => {
     const found = []
     for (let cursor: string | null = null; ;) {

@@ -82,11 +82,7 @@ const daysAgo = (days: number): Date => new Date(Date.now() - days * 24 * 3_600_
 const removeOld = (retentionDays = 30, { db, config } = engine.context) =>
   removeOldData({ db, config: { ...config, retentionDays } })
 const endedDaysAgo = (runId: string, days: number) =>
-  engine.context.db
-    .updateTable('runs')
-    .set({ finished_at: daysAgo(days), slot: null })
-    .where('id', '=', runId)
-    .execute()
+  ask('update runs set finished_at = $2, slot = null where id = $1', [runId, daysAgo(days)])
 
 describe('data of a run that ended long ago', () => {
   test('is removed with everything that reveals it; the record stays', async () => {
@@ -112,10 +108,10 @@ describe('data of a run that ended long ago', () => {
       data_removed_at: expect.any(String),
     })
     expect(await receipt()).toEqual(before)
-    await expect(readStepOutput(engine.context, engine.organizationId, runId, 's')).rejects.toMatchObject({
-      code: 'not_found',
-      message: expect.stringContaining('RETENTION_DAYS'),
-    })
+    const gone = { code: 'not_found', message: expect.stringContaining('RETENTION_DAYS') }
+    await expect(readStepOutput(engine.context, engine.organizationId, runId, 's')).rejects.toMatchObject(
+      gone,
+    )
     const { database, encryptionKeys } = engine.context.config
     expect(await verify(database.url, engine.organizationId, encryptionKeys)).toMatchObject({ valid: true })
     expect(await removeOld()).toBe(0)
@@ -126,11 +122,7 @@ describe('data of a run that ended long ago', () => {
     await endedDaysAgo(ended.key.runId, 29)
     const open = opOf(await engine.run(definition, inputs))
     await hold(engine, open)
-    await engine.context.db
-      .updateTable('runs')
-      .set({ created_at: new Date(0) })
-      .where('id', '=', open.key.runId)
-      .execute()
+    await ask('update runs set created_at = $2 where id = $1', [open.key.runId, new Date(0)])
     expect(await removeOld()).toBe(0)
     expect(await readRun(engine.context, engine.organizationId, ended.key.runId)).toMatchObject({ inputs })
     expect((await effectOf(engine.context, open))?.params_sealed).not.toBeNull()
@@ -146,16 +138,15 @@ describe('data of a run that ended long ago', () => {
 })
 
 describe('an uploaded file that no run took for long', () => {
-  const insert = (id: string, created_at: Date, last_used_at: Date | null) =>
-    ask(
+  const insert = (id: string, created_at: Date, last_used_at: Date | null) => {
+    const { organizationId, userId } = engine.caller('member')
+    return ask(
       `insert into files (id, organization_id, name, media_type, size, sha256, labels, text_sealed, text_bytes,
          rows_sealed, rows_bytes, created_at, created_by, last_used_at)
        values ($1, $2, 'a.csv', 'text/csv', 10, repeat('a', 64), '{internal}', $3, 1000, $4, 500, $5, $6, $7)`,
-      [
-        ...[id, engine.organizationId, Buffer.alloc(1_000), Buffer.alloc(500)],
-        ...[created_at, engine.caller('member').userId, last_used_at],
-      ],
+      [id, organizationId, Buffer.alloc(1_000), Buffer.alloc(500), created_at, userId, last_used_at],
     )
+  }
   const kept = async () => (await ask('select id from files order by id')).map(({ id }) => id)
   const stored = async (): Promise<number> => {
     const rows = await ask(
@@ -296,14 +287,10 @@ describe('what waits', () => {
   test('pending approvals are counted by kind and age, and the oldest is told', async () => {
     for (const age of [10, 20, 200, 90_000]) await insertApproval(age)
     const text = await engine.context.metrics.text()
-    const pending = (age: string) =>
-      valueOf(text, `countersign_approvals_pending{kind="agent_call",age="${age}",process="api"}`)
-    expect([pending('minute'), pending('hour'), pending('day'), pending('older')]).toEqual([
-      2,
-      1,
-      undefined,
-      1,
-    ])
+    const pending = ['minute', 'hour', 'day', 'older'].map((age) =>
+      valueOf(text, `countersign_approvals_pending{kind="agent_call",age="${age}",process="api"}`),
+    )
+    expect(pending).toEqual([2, 1, undefined, 1])
     const oldest = valueOf(text, 'countersign_approvals_oldest_seconds{kind="agent_call",process="api"}')
     expect(oldest).toBeGreaterThan(89_999)
     expect(valueOf(text, 'countersign_database_up{process="api"}')).toBe(1)
@@ -313,10 +300,8 @@ describe('what waits', () => {
   test('without the database the state is missing, and not old', async () => {
     const context = engine.another()
     await context.pool.end()
-    Object.assign(context.pool, {
-      connect: () => Promise.reject(new Error('away')),
-      end: () => Promise.resolve(),
-    })
+    const connect = () => Promise.reject(new Error('away'))
+    Object.assign(context.pool, { connect, end: () => Promise.resolve() })
     const text = await context.metrics.text()
     expect(valueOf(text, 'countersign_database_up{process="api"}')).toBe(0)
     expect(text).not.toMatch(
@@ -347,24 +332,24 @@ describe('with an organization whose chain is broken', () => {
   beforeEach(async () => {
     await ask('update approvals set expires_at = null')
     other = await addOrganization(engine.context)
-    await asAdmin(engine.adminUrl, (client) =>
-      client.query(`create function refuse() returns trigger language plpgsql as $$
-        begin raise exception 'the chain is broken'; end $$;
-      create trigger broken before update on chain_head for each row
-        when (new.organization_id = '${engine.organizationId}' and new.seq <> old.seq) execute function refuse()`),
-    )
+    await refuse('chain_head', `new.organization_id = '${engine.organizationId}' and new.seq <> old.seq`)
   })
+  /** Makes PostgreSQL refuse these updates of a table. */
+  const refuse = (table: string, when: string) =>
+    asAdmin(engine.adminUrl, (client) =>
+      client.query(`create function refuse() returns trigger language plpgsql as $$
+          begin raise exception 'it is broken'; end $$;
+        create trigger broken before update on ${table} for each row when (${when}) execute function refuse()`),
+    )
   const heal = () =>
     asAdmin(engine.adminUrl, (client) => client.query('drop function if exists refuse() cascade'))
   afterEach(heal)
 
   const theirOwner = () => ({ ...engine.caller('owner'), ...other.owner, organizationId: other.id })
-  const statusesIn = async (organizationId: string) =>
-    (
-      await ask('select distinct status from approvals where organization_id = $1 and expires_at < now()', [
-        organizationId,
-      ])
-    ).map(({ status }) => status)
+  const statusesIn = async (organizationId: string) => {
+    const sql = 'select distinct status from approvals where organization_id = $1 and expires_at < now()'
+    return (await ask(sql, [organizationId])).map(({ status }) => status)
+  }
 
   test('approvals of other organizations expire, however many of the broken one are due', async () => {
     for (let each = 0; each < 110; each += 1) await insertApproval(86_400, undefined, 60)
@@ -373,7 +358,7 @@ describe('with an organization whose chain is broken', () => {
     expect(await statusesIn(other.id)).toEqual(['expired'])
     expect(await statusesIn(engine.organizationId)).toEqual(['pending'])
     // Only approvals of the broken organization are left, so the task fails.
-    await expect(expireDue(engine.context)).rejects.toThrow('the chain is broken')
+    await expect(expireDue(engine.context)).rejects.toThrow('it is broken')
     await heal()
     while ((await expireDue(engine.context)) > 0);
     expect(await statusesIn(engine.organizationId)).toEqual(['expired'])
@@ -406,12 +391,7 @@ describe('with an organization whose chain is broken', () => {
     const workflow = { name: 'w', description: '', definition: workflowDefinition.parse(oneStep) }
     const { id: workflowId } = await createWorkflow(context, caller, workflow)
     const { runId: theirs } = await acceptRun(context, { caller, workflowId, inputs: {} })
-    await asAdmin(engine.adminUrl, (client) =>
-      client.query(`create function refuse() returns trigger language plpgsql as $$
-        begin raise exception 'this run is broken'; end $$;
-      create trigger broken before update on runs for each row
-        when (new.id = '${ours}' and new.finished_at is not null) execute function refuse()`),
-    )
+    await refuse('runs', `new.id = '${ours}' and new.finished_at is not null`)
     const temporal = { describe: async () => 'terminated' } as unknown as WorkflowEngine
     await reconcile(context, temporal, async () => false, -60)
     expect((await runOf(context, theirs)).status).toBe('cancelled')

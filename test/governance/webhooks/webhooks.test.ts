@@ -1,5 +1,5 @@
-import { createServer, type ServerResponse } from 'node:http'
-import type { AddressInfo, LookupFunction } from 'node:net'
+import type { ServerResponse } from 'node:http'
+import type { LookupFunction } from 'node:net'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { sql } from 'kysely'
 import type { ChainTx } from '../../../src/governance/audit/chain-tx.ts'
@@ -45,14 +45,23 @@ const owner = () => engine.caller('owner')
 const change = (organizationId: string, work: (tx: ChainTx) => void): Promise<void> =>
   engine.context.combiner.run(organizationId, 'org.change', async (tx) => {
     work(tx)
-    tx.append({ eventType: 'workflow.updated', action: 'update', status: 'success', actor: { type: 'system', id: 't' } }) // prettier-ignore
+    const actor = { type: 'system', id: 't' } as const
+    tx.append({ eventType: 'workflow.updated', action: 'update', status: 'success', actor })
   })
 /** Publishes an event of one run, in the same way as `finishRun`. */
 const publish = (type: WebhookEvent = 'run.completed', run_id = 'run_1', by = engine.organizationId) =>
   change(by, (tx) => tx.publish(type, { run_id }))
+const publishMany = async (count: number): Promise<void> => {
+  for (let n = 0; n < count; n += 1) await publish('run.completed', `run_${n}`)
+}
 
-const hook = (url: string, event: WebhookEvent = 'run.completed', by = owner()): Promise<NewWebhook> =>
-  createWebhook(engine.context, by, { url, events: [event] })
+const hook = (path = '/hook', event: WebhookEvent = 'run.completed', by = owner()): Promise<NewWebhook> =>
+  createWebhook(engine.context, by, { url: new URL(path, receiver.url).href, events: [event] })
+/** Makes a webhook, and answers its messages with this status. */
+const answered = (status: number): Promise<NewWebhook> => {
+  receiver.answer = () => ({ status })
+  return hook()
+}
 
 const deliveriesOf = (id: string) =>
   engine.context.db
@@ -80,6 +89,8 @@ const send = async (): Promise<void> => {
   await publish()
   await sendAll(engine.context)
 }
+/** Leaves an answer open for ever. */
+const never = () => {}
 /** The message that arrived as the number `index`. */
 function arrivedAt(index: number): Arrived {
   const found = receiver.arrived.at(index)
@@ -99,7 +110,7 @@ describe('the sender', () => {
   })
 
   test('a message arrives once, signed, and the log says so', async () => {
-    const { id, secret } = await hook(`${receiver.url}/hook?token=t`)
+    const { id, secret } = await hook('/hook?token=t')
     await send()
     expect(receiver.arrived).toHaveLength(1)
     const arrived = arrivedAt(0)
@@ -121,11 +132,10 @@ describe('the sender', () => {
   })
 
   test('only chosen events are sent, and only to active webhooks', async () => {
-    const chosen = await hook(`${receiver.url}/a`, 'run.failed')
-    const off = await hook(`${receiver.url}/b`, 'run.completed')
+    const chosen = await hook('/a', 'run.failed')
+    const off = await hook('/b', 'run.completed')
     await changeWebhook(engine.context, owner(), off.id, { active: false })
-    await publish('run.completed')
-    await publish('run.failed')
+    for (const event of ['run.completed', 'run.failed'] as const) await publish(event)
     await sendAll(engine.context)
     expect(receiver.arrived.map(({ path }) => path)).toEqual(['/a'])
     expect(await deliveriesOf(off.id)).toEqual([])
@@ -134,8 +144,7 @@ describe('the sender', () => {
   })
 
   test('a changed address and a new secret count from the next attempt on; the old secret signs for its time', async () => {
-    const { id, secret } = await hook(`${receiver.url}/old`)
-    receiver.answer = () => ({ status: 500 })
+    const { id, secret } = await answered(500)
     await send()
     await changeWebhook(engine.context, owner(), id, { url: `${receiver.url}/new` })
     const rotated = await rotateWebhookSecret(engine.context, owner(), { id, seconds: 3_600 })
@@ -152,7 +161,7 @@ describe('the sender', () => {
   })
 
   test('a test and a redelivery are sent, the latter with the same id', async () => {
-    const { id, secret } = await hook(`${receiver.url}/hook`)
+    const { id, secret } = await hook()
     const { event_id } = await testWebhook(engine.context, owner(), id)
     await sendAll(engine.context)
     const page = await listDeliveries(engine.context.db, engine.organizationId, { webhookId: id, state: 'delivered' }, { limit: 5, cursor: null }) // prettier-ignore
@@ -165,8 +174,8 @@ describe('the sender', () => {
   })
 
   test('a lease sends a limited number of deliveries, and the next one sends the rest', async () => {
-    await hook(`${receiver.url}/hook`)
-    for (let n = 0; n < mostDeliveries + 5; n += 1) await publish('run.completed', `run_${n}`)
+    await hook()
+    await publishMany(mostDeliveries + 5)
     const sender = createWebhookSender(engine.context)
     await sender.round()
     await until('the lease has ended', async () => {
@@ -180,9 +189,9 @@ describe('the sender', () => {
   })
 
   test('two senders at once send nothing twice', async () => {
-    await hook(`${receiver.url}/a`)
-    await hook(`${receiver.url}/b`)
-    for (let n = 0; n < 30; n += 1) await publish('run.completed', `run_${n}`)
+    await hook('/a')
+    await hook('/b')
+    await publishMany(30)
     await Promise.all([sendAll(engine.context), sendAll(engine.another())])
     const all = receiver.arrived.map(({ path, headers }) => `${path} ${headers['webhook-id'] as string}`)
     expect(all).toHaveLength(60)
@@ -190,17 +199,18 @@ describe('the sender', () => {
   })
 
   test('many webhooks that never answer delay no other organization, and take few places', async () => {
-    const hanging = await startHanging()
+    const hanging = await startScriptedServer()
+    hanging.answer = () => ({ status: 200, write: never })
     for (let n = 0; n < 20; n += 1) await hook(`${hanging.url}/${n}`)
     const { id: elsewhere } = await addOrganization(engine.context)
     await engine.context.db.insertInto('memberships').values({ organization_id: elsewhere, user_id: owner().userId, role: 'owner' }).execute() // prettier-ignore
-    await hook(`${receiver.url}/honest`, undefined, { ...owner(), organizationId: elsewhere })
+    await hook('/honest', undefined, { ...owner(), organizationId: elsewhere })
     await publish()
     await publish(undefined, undefined, elsewhere)
     const sender = createWebhookSender(engine.context)
     await sender.round()
     await until('the honest one has its message', async () => receiver.arrived.length === 1)
-    await until('three requests hang', async () => hanging.open() === 3)
+    await until('three requests hang', () => hanging.arrived.length === 3)
     await sender.round()
     const { rows } = await engine.context.pool.query(
       'select from webhooks where organization_id = $1 and leased_until is not null',
@@ -213,8 +223,7 @@ describe('the sender', () => {
 
   test('what waits is bounded', async () => {
     const drift = () => readDrift(engine.context.db, engine.organizationId)
-    const { id } = await hook(`${receiver.url}/hook`)
-    receiver.answer = () => ({ status: 500 })
+    const { id } = await answered(500)
     await send()
     await sql`
     insert into webhook_events (id, organization_id, type, data, webhook_ids, created_at, message)
@@ -241,36 +250,35 @@ describe('the sender', () => {
   })
 
   describe('a receiver that fails', () => {
-    const cases: readonly (readonly [name: string, answer: () => Scripted, error: RegExp, status: number | null])[] = [
-    ['answers 500', () => ({ status: 500 }), /^the answer was 500$/, 500],
-    ['answers 404', () => ({ status: 404, body: 'x'.repeat(100_000) }), /^the answer was 404$/, 404],
-    ['redirects', () => ({ status: 307, headers: { location: `${receiver.url}/else` } }), /redirects to another place/, null],
-    ['closes the connection', () => ({ status: 200, write: cut }), /was lost$/, null],
-  ] // prettier-ignore
+    const elsewhere = () => ({ status: 307, headers: { location: `${receiver.url}/else` } })
+    const cases: readonly (readonly [string, () => Scripted, error: RegExp, status: number | null])[] = [
+      ['answers 500', () => ({ status: 500 }), /^the answer was 500$/, 500],
+      ['answers 404', () => ({ status: 404, body: 'x'.repeat(100_000) }), /^the answer was 404$/, 404],
+      ['redirects', elsewhere, /redirects to another place/, null],
+      ['closes the connection', () => ({ status: 200, write: cut }), /was lost$/, null],
+    ]
     const cut = (response: ServerResponse): void => void response.socket?.destroy()
 
     test.each(cases)('%s: the message is sent again with the same id', async (_, answer, error, status) => {
-      const { id, secret } = await hook(`${receiver.url}/hook`)
+      const { id, secret } = await hook()
       receiver.answer = answer
       await send()
       const [row] = await deliveriesOf(id)
-      expect(row).toMatchObject({ state: 'waiting', attempts: 1, last_status: status, last_error: expect.stringMatching(error) }) // prettier-ignore
+      const last_error = expect.stringMatching(error)
+      expect(row).toMatchObject({ state: 'waiting', attempts: 1, last_status: status, last_error })
       const webhook = await rowOf(id)
       expect(webhook.failures).toBe(1)
       expect(webhook.due_at?.getTime()).toBeGreaterThan(Date.now())
       receiver.answer = () => ({ status: 200 })
       await sendAgain(id)
       expect(receiver.arrived).toHaveLength(2)
-      const [first, second] = receiver.arrived.map((each) => [
-        each.headers['webhook-id'],
-        verified(secret, each),
-      ])
-      expect(second).toEqual(first)
+      expect(new Set(messageIds()).size).toBe(1)
+      expect(verified(secret, arrivedAt(1))).toEqual(verified(secret, arrivedAt(0)))
       expect(await rowOf(id)).toMatchObject({ failures: 0, failing_since: null, due_at: null })
     })
 
     test('with an answer without an end, its status counts', async () => {
-      const { id } = await hook(`${receiver.url}/hook`)
+      const { id } = await hook()
       receiver.answer = () => ({
         status: 200,
         write: (response) => {
@@ -286,10 +294,9 @@ describe('the sender', () => {
     })
 
     test.each([429, 503])('is left alone as long as it asks: %i', async (status) => {
-      const { id } = await hook(`${receiver.url}/hook`)
+      const { id } = await hook()
       receiver.answer = () => ({ status, headers: { 'retry-after': '3000' } })
-      await publish()
-      await publish('run.completed', 'run_2')
+      await publishMany(2)
       await sendAll(engine.context)
       expect(receiver.arrived).toHaveLength(1)
       const { rows } = await engine.context.pool.query(
@@ -305,9 +312,8 @@ describe('the sender', () => {
     })
 
     test('gets one attempt for each pause, however many messages wait', async () => {
-      const { id } = await hook(`${receiver.url}/hook`)
-      receiver.answer = () => ({ status: 500 })
-      for (const n of [1, 2, 3, 4, 5]) await publish('run.completed', `run_${n}`)
+      const { id } = await answered(500)
+      await publishMany(5)
       await sendAll(engine.context)
       expect(receiver.arrived).toHaveLength(1)
       // The next attempt is for another message, so one message that is always refused does not block the others.
@@ -317,8 +323,7 @@ describe('the sender', () => {
     })
 
     test('that answers 410 is turned off, with an audit entry', async () => {
-      const { id } = await hook(`${receiver.url}/hook`)
-      receiver.answer = () => ({ status: 410 })
+      const { id } = await answered(410)
       await send()
       expect(await rowOf(id)).toMatchObject({ active: false, disabled_reason: expect.stringContaining('410') }) // prettier-ignore
       expect(await auditOf(engine.context, engine.organizationId, 1)).toMatchObject([
@@ -335,8 +340,7 @@ describe('the sender', () => {
     })
 
     test('for three days is turned off', async () => {
-      const { id } = await hook(`${receiver.url}/hook`)
-      receiver.answer = () => ({ status: 500 })
+      const { id } = await answered(500)
       await publish()
       await engine.context.pool.query(`update webhooks set failing_since = now() - interval '3 days 1 second', failures = 99`) // prettier-ignore
       await sendAll(engine.context)
@@ -346,8 +350,7 @@ describe('the sender', () => {
     })
 
     test('is not tried after a day', async () => {
-      const { id } = await hook(`${receiver.url}/hook`)
-      receiver.answer = () => ({ status: 500 })
+      const { id } = await answered(500)
       await send()
       await engine.context.pool.query(`update webhook_deliveries set give_up_at = now()`)
       await hurry(id)
@@ -360,25 +363,6 @@ describe('the sender', () => {
     })
   })
 })
-
-/** A server that accepts requests and never answers. */
-async function startHanging(): Promise<{ url: string; open: () => number; close(): Promise<void> }> {
-  const waiting = new Set<unknown>()
-  const server = createServer((request, response) => {
-    waiting.add(response)
-    request.on('close', () => waiting.delete(response))
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as { port: number }
-  return {
-    url: `http://127.0.0.1:${port}`,
-    open: () => waiting.size,
-    close: () => {
-      server.closeAllConnections()
-      return new Promise((resolve) => void server.close(() => resolve()))
-    },
-  }
-}
 
 describe('one attempt', () => {
   const opened: { close(): unknown }[] = []
@@ -412,24 +396,20 @@ describe('one attempt', () => {
     opened.push(made)
     return made
   }
-  const attempt = (outgoing: Outgoing, url: string, milliseconds = 15_000) =>
-  sendMessage(outgoing, { url, secret }, { id: 'msg_1', message: '{}' }, new AbortController().signal, milliseconds) // prettier-ignore
+  const attempt = (outgoing: Outgoing, url: string, milliseconds = 15_000) => {
+    const { signal } = new AbortController()
+    return sendMessage(outgoing, { url, secret }, { id: 'msg_1', message: '{}' }, signal, milliseconds)
+  }
 
-  async function listen(
-    answer: Parameters<typeof createServer>[1],
-  ): Promise<{ url: string; requests: number[] }> {
-    const requests: number[] = []
-    const server = createServer((request, response) => {
-      requests.push(Date.now())
-      answer?.(request, response)
-    })
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    opened.push({ close: () => (server.closeAllConnections(), server.close()) })
-    return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, requests }
+  const listen = async (write: Scripted['write'] = (response) => response.end()): Promise<ScriptedServer> => {
+    const server = await startScriptedServer()
+    server.answer = () => ({ status: 202, write })
+    opened.push(server)
+    return server
   }
 
   test('gives up on an answer that does not begin in time', async () => {
-    const { url } = await listen(() => {})
+    const { url } = await listen(never)
     expect(await attempt(out(loopbackHosts), url, 100)).toMatchObject({
       delivered: false,
       status: null,
@@ -438,8 +418,7 @@ describe('one attempt', () => {
   })
 
   test('a body that trickles for ever does not matter', async () => {
-    const { url } = await listen((_request, response) => {
-      response.writeHead(202)
+    const { url } = await listen((response) => {
       const timer = setInterval(() => response.write('.'), 20)
       response.on('close', () => clearInterval(timer))
     })
@@ -466,22 +445,22 @@ describe('one attempt', () => {
     // One public address among the resolved addresses must not make the name acceptable.
     ['8.8.8.8', '192.168.0.1'],
   ])('refuses a name that leads to %s', async (...addresses) => {
-    const { requests } = await listen((_request, response) => void response.end())
+    const { arrived } = await listen()
     expect(await attempt(out([], answering(...addresses)), 'https://hooks.example.com/')).toMatchObject({
       delivered: false,
       status: null,
       error: expect.stringContaining('cannot be reached'),
     })
-    expect(requests).toEqual([])
+    expect(arrived).toEqual([])
   })
 
   test('refuses plain http and loopback unless the operator names the host', async () => {
-    const { url, requests } = await listen((_request, response) => void response.end())
+    const { url, arrived } = await listen()
     const { port } = new URL(url)
     expect((await attempt(out([]), url)).error).toContain('plain http')
     for (const spelling of ['127.0.0.1', '0x7f.1', '2130706433', '[::ffff:127.0.0.1]', 'localhost'])
       expect((await attempt(out([]), `https://${spelling}:${port}/`)).error).toContain('cannot be reached')
-    expect(requests).toEqual([])
+    expect(arrived).toEqual([])
     expect(await attempt(out([{ host: '127.0.0.1', port: Number(port) }]), url)).toMatchObject({
       delivered: true,
     })
