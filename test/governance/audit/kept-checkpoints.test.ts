@@ -128,16 +128,6 @@ describe('after a crash', () => {
   })
 })
 
-test('a checkpoint that could not be kept is kept in the next round', async () => {
-  writeFileSync(folderOf(), 'a file in place of the folder')
-  const { append, checkpoints } = startProcess()
-  await append(2)
-  await expect(checkpoints.keep()).rejects.toThrow('ENOTDIR')
-  rmSync(folderOf())
-  await checkpoints.keep()
-  expect(filesOf()).toEqual([fileName(2)])
-})
-
 async function addMany(count: number): Promise<string[]> {
   const ids = Array.from({ length: count }, (_, index) => `org_01J000000000000000000000${10 + index}`)
   for (const id of ids) await addOrganization(id)
@@ -208,17 +198,15 @@ describe('the key', () => {
 describe('a kept file', () => {
   const read = (): string => readFileSync(pathOf(3), 'utf8')
   const write = (text: string, seq = 3): void => writeFileSync(pathOf(seq), text)
+  const changed = 'the signature is wrong: the note was changed'
   const changes: readonly (readonly [what: string, change: () => unknown, found: string])[] = [
-    [
-      'that was edited',
-      () => write(read().replace('\n3\n', '\n2\n')),
-      'the signature is wrong: the note was changed',
-    ],
+    ['that was edited', () => write(read().replace('\n3\n', '\n2\n')), changed],
     ['that was cut', () => write(read().slice(0, 40)), 'the text is not a signed note'],
     ['that is empty', () => write(''), 'the text is not a signed note'],
     ['that is much too large', () => write('x'.repeat(100_000)), 'it is too large'],
     ['with another number in its name', () => write(read(), 4), 'it names 3 entries'],
     ['that cannot be read', () => (rmSync(pathOf(3)), mkdirSync(pathOf(3))), 'it is not a file'],
+    ['that is a pipe', () => (rmSync(pathOf(3)), execFileSync('mkfifo', [pathOf(3)])), 'it is not a file'],
   ]
   test.each(changes)('%s makes the chain invalid, and stays', async (_what, change, found) => {
     const { checkpoints, conflicts, grow } = await keptProcess(3)
@@ -236,15 +224,6 @@ describe('a kept file', () => {
       problem: expect.stringContaining(found),
     })
   })
-})
-
-test('a pipe with the name of a checkpoint does not stop the process', async () => {
-  const { append, checkpoints, conflicts } = startProcess()
-  await append(1)
-  mkdirSync(folderOf())
-  execFileSync('mkfifo', [pathOf(1)])
-  await checkpoints.keep()
-  expect(conflicts).toEqual([expect.stringContaining('it is not a file')])
 })
 
 test('a checkpoint that cannot be written leaves no file', async () => {
@@ -448,11 +427,9 @@ describe('an error of the disk', () => {
     const { append, checkpoints, conflicts } = await withCheckpoints()
     rmSync(folderOf(), { recursive: true })
     change()
+    const unavailable = { code: 'unavailable', message: expect.stringContaining(`(${code})`) }
     for (const look of [checkpoints.expected(organizationId), checkpoints.end(organizationId)])
-      await expect(look).rejects.toMatchObject({
-        code: 'unavailable',
-        message: expect.stringContaining(`(${code})`),
-      })
+      await expect(look).rejects.toMatchObject(unavailable)
     await append(1)
     await expect(checkpoints.keep()).rejects.toThrow(code)
     expect(conflicts).toEqual([])

@@ -88,19 +88,20 @@ describe('a whole file', () => {
 
 const forged = exported(length, organizationId, 'forged', stranger)
 const foreign = exported(length, other)
-const whole = fileOf(good.all)
+const { all } = good
+const whole = fileOf(all)
 const entries = fileOf(good.lines)
-const lineAt = (seq: number): string => good.all[seq - 1] as string
-const without = (from: number, count: number) => good.all.toSpliced(from, count)
-const edit = (seq: number, from: string | RegExp, to: string) =>
-  good.all.with(
-    seq - 1,
-    lineAt(seq).replace(from, () => to),
-  )
+const lineAt = (seq: number): string => all[seq - 1] as string
+const without = (from: number, count: number) => all.toSpliced(from, count)
+const edit = (seq: number, from: string | RegExp, to: string) => {
+  const line = lineAt(seq).replace(from, () => to)
+  return all.with(seq - 1, line)
+}
 /** The entries with the checkpoint of another export. */
 const ending = ({ end }: typeof good) => [...good.lines, end]
 
-const nine = 'the checkpoint in the file has 9 entries'
+const inFile = 'the checkpoint in the file'
+const nine = `${inFile} has 9 entries`
 const four = 'entry 4 is missing: entry 5 is in its place'
 const neither = (after: string): string => `${after}, is neither an entry nor`
 const wrong: readonly (readonly [what: string, file: Contents, message: string])[] = [
@@ -109,7 +110,7 @@ const wrong: readonly (readonly [what: string, file: Contents, message: string])
   ['other white space', edit(5, ',"id"', ', "id"'), 'entry 5 was changed'],
   ['other line breaks', whole.replaceAll('\n', '\r\n'), 'entry 1 was changed'],
   ['a mark before the first byte', `\uFEFF${whole}`, neither('line 1, before the first entry')],
-  ['an empty line', good.all.toSpliced(4, 0, ''), neither('line 5, after entry 4')],
+  ['an empty line', all.toSpliced(4, 0, ''), neither('line 5, after entry 4')],
   ['another first field', edit(5, '{', '{"x":1,'), neither('line 5, after entry 4')],
   ['bytes that are no text', Buffer.from([...Buffer.from(entries), 0xff, 10]), 'line 10 is not UTF-8'],
   ['an entry less', without(4, 1), 'line 5: entry 5 is missing: entry 6 is in its place'],
@@ -120,43 +121,27 @@ const wrong: readonly (readonly [what: string, file: Contents, message: string])
   ['no line', '', 'the file is cut: it has no checkpoint before the first entry'],
   ['half an entry at its end', whole.slice(0, 5_000), 'is cut, after entry'],
   ['no line break at its end', whole.slice(0, -1), 'line 10 is cut, after entry 9'],
-  ['another order', [...good.all.slice(0, 3), ...[5, 4, 6, 7, 8, 9, 10].map(lineAt)], `line 4: ${four}`],
-  [
-    'an entry twice',
-    good.all.toSpliced(4, 0, lineAt(4)),
-    'line 5: entry 5 does not follow the entry before it',
-  ],
+  ['another order', [...all.slice(0, 3), ...[5, 4, 6, 7, 8, 9, 10].map(lineAt)], `line 4: ${four}`],
+  ['an entry twice', all.toSpliced(4, 0, lineAt(4)), 'line 5: entry 5 does not follow the entry before it'],
   [
     'another export behind it',
-    [...good.all, ...good.all],
+    [...all, ...all],
     'line 11 is behind the checkpoint, which must be the last line',
   ],
   [
     'an entry of another organization',
-    good.all.with(4, foreign.all[4] as string),
+    all.with(4, foreign.lines[4] as string),
     'line 5: entry 5 does not follow',
   ],
   [
     'the tail of another chain',
-    [...forged.lines.slice(0, 5), ...good.lines.slice(5), good.end],
+    [...forged.lines.slice(0, 5), ...all.slice(5)],
     'line 6: entry 6 does not follow',
   ],
-  [
-    'the checkpoint of another chain',
-    ending(forged),
-    'entry 9 is not the entry of the checkpoint in the file',
-  ],
-  ['the checkpoint of another organization', ending(foreign), `the checkpoint in the file is of ${other}`],
-  [
-    'an older checkpoint',
-    ending(exported(8)),
-    'the checkpoint in the file has 8 entries, and the file has 9',
-  ],
-  [
-    'an edited checkpoint',
-    edit(10, '\\n9\\n', '\\n8\\n'),
-    'the checkpoint in the file: the signature is wrong',
-  ],
+  ['the checkpoint of another chain', ending(forged), `entry 9 is not the entry of ${inFile}`],
+  ['the checkpoint of another organization', ending(foreign), `${inFile} is of ${other}`],
+  ['an older checkpoint', ending(exported(8)), `${inFile} has 8 entries, and the file has 9`],
+  ['an edited checkpoint', edit(10, '\\n9\\n', '\\n8\\n'), `${inFile}: the signature is wrong`],
   ['a field twice in its last line', edit(10, '{', '{"checkpoint":"x",'), neither('line 10, after entry 9')],
   ['another line break behind its last line', edit(10, /$/, '\r'), neither('line 10, after entry 9')],
   ['an owner with another form of id', exported(1, 'org_\u202e').all, 'line 1 is not an audit entry'],

@@ -6,7 +6,6 @@ import { createAwsSecrets } from '../../../src/governance/sealing/aws-secrets.ts
 import {
   SecretGone,
   SecretsUnavailable,
-  type KeptSecret,
   type Secrets,
 } from '../../../src/governance/sealing/secrets-backend.ts'
 import { startMoto, type Moto } from './moto/moto.ts'

@@ -272,83 +272,34 @@ test('Slack’s own protocol, as its emulator speaks it', async () => {
 
 const own = () => ({ base_url: server.url })
 const resend = { provider: 'resend', api_key: 're_1' }
+const anthropic = { ...openai, provider: 'anthropic' }
 const basic = `Basic ${Buffer.from('ana@acme.example:jt').toString('base64')}`
 /** Resend’s documented answer to a key that may only send. */
 const onlySends = { name: 'restricted_api_key', message: 'This API key is restricted to only send emails' }
-/** Columns: integration, credential, the request and its header as documented, the body and status of the answer. */
+const me = { displayName: 'Ana', emailAddress: 'ana@acme.example' }
+const oauth = 'OAuth oauth_consumer_key="k1", oauth_token="t1"'
+/** Columns: account, integration, credential, path and header of the request, body and status of its answer. */
 const accepted: [string, Connectable, object, string, string | object, unknown, number?][] = [
-  [
-    'bot, Acme',
-    'slack',
-    { token: 'x1' },
-    'POST /auth.test',
-    'Bearer x1',
-    { ok: true, user: 'bot', team: 'Acme' },
-  ],
-  [
-    'ana@acme.example',
-    'jira',
-    { email: 'ana@acme.example', token: 'jt' },
-    'GET /rest/api/3/myself',
-    basic,
-    { displayName: 'Ana', emailAddress: 'ana@acme.example' },
-  ],
-  [
-    'ana',
-    'trello',
-    { key: 'k1', token: 't1' },
-    'GET /1/members/me',
-    'OAuth oauth_consumer_key="k1", oauth_token="t1"',
-    { username: 'ana' },
-  ],
-  [
-    'searxng',
-    'search',
-    { provider: 'searxng' },
-    'GET /search?q=countersign&format=json',
-    {},
-    { results: [] },
-  ],
-  [
-    'tavily',
-    'search',
-    { provider: 'tavily', api_key: 'tv' },
-    'GET /usage',
-    'Bearer tv',
-    { key: { usage: 1 } },
-  ],
-  [
-    'Desk <d@acme.example>',
-    'mail',
-    { ...resend, from: 'Desk <d@acme.example>' },
-    'GET /domains',
-    'Bearer re_1',
-    {},
-  ],
-  ['d@acme.example', 'mail', { ...resend, from: 'd@acme.example' }, 'GET /domains', {}, onlySends, 401],
-  [
-    'anthropic',
-    'llm',
-    { ...openai, provider: 'anthropic' },
-    'GET /models',
-    { 'x-api-key': 'k' },
-    { data: [] },
-  ],
+  ['bot, Acme', 'slack', { token: 'x' }, '/auth.test', 'Bearer x', { ok: true, user: 'bot', team: 'Acme' }],
+  ['ana@acme.example', 'jira', { email: 'ana@acme.example', token: 'jt' }, '/rest/api/3/myself', basic, me],
+  ['ana', 'trello', { key: 'k1', token: 't1' }, '/1/members/me', oauth, { username: 'ana' }],
+  ['searxng', 'search', { provider: 'searxng' }, '/search?q=countersign&format=json', {}, { results: [] }],
+  ['tavily', 'search', { provider: 'tavily', api_key: 'tv' }, '/usage', 'Bearer tv', { key: { usage: 1 } }],
+  ['Desk <d@a.example>', 'mail', { ...resend, from: 'Desk <d@a.example>' }, '/domains', 'Bearer re_1', {}],
+  ['d@acme.example', 'mail', { ...resend, from: 'd@acme.example' }, '/domains', {}, onlySends, 401],
+  ['anthropic', 'llm', anthropic, '/models', { 'x-api-key': 'k' }, { data: [] }],
   // Some servers with this protocol do not have the list of models.
-  ['openai', 'llm', openai, 'GET /models', 'Bearer k', 'no', 404],
-  ['ollama', 'llm', { provider: 'ollama', model: 'm' }, 'GET /api/tags', {}, { models: [] }],
+  ['openai', 'llm', openai, '/models', 'Bearer k', 'no', 404],
+  ['ollama', 'llm', { provider: 'ollama', model: 'm' }, '/api/tags', {}, { models: [] }],
 ]
-test.each(accepted)(
-  'the account %s of %s is asked for as documented',
-  async (account, name, given, ...columns) => {
-    const [request, header, body, status = 200] = columns
-    server.answer = () => ({ status, body })
-    expect(await check(name, name === 'jira' ? given : { ...given, ...own() })).toEqual({ account })
-    const [method, path] = request.split(' ')
-    const headers = typeof header === 'string' ? { authorization: header } : header
-    expect(server.arrived).toMatchObject([{ method, path, headers }])
-  },
-)
+test.each(accepted)('the account %s of %s is asked as documented', async (account, name, given, ...row) => {
+  const [path, header, body, status = 200] = row
+  server.answer = () => ({ status, body })
+  expect(await check(name, name === 'jira' ? given : { ...given, ...own() })).toEqual({ account })
+  const method = name === 'slack' ? 'POST' : 'GET'
+  const headers = typeof header === 'string' ? { authorization: header } : header
+  expect(server.arrived).toMatchObject([{ method, path, headers }])
+})
 
 test('Brave counts every call, so it is not asked', async () => {
   expect(await check('search', { provider: 'brave', api_key: 'k', ...own() })).toEqual({ account: 'brave' })
@@ -358,7 +309,9 @@ test('Brave counts every call, so it is not asked', async () => {
 describe('a refusal', () => {
   const [token, key] = [{ token: 'hunter2' }, { api_key: 'hunter2' }]
   const mail = { provider: 'resend', ...key, from: 'desk@acme.example' }
-  const wrongKey = { message: 'API key is invalid' }
+  const wrongKey = (status: number, name: string): Scripted => {
+    return { status, body: { name, message: 'API key is invalid' } }
+  }
   const slackError = (error: string): Scripted => ({ status: 200, body: { ok: false, error } })
   const invalid = 'validation_error'
   const refused: [Connectable, object, Scripted, string, string][] = [
@@ -368,29 +321,11 @@ describe('a refusal', () => {
     ['trello', { key: 'k', ...token }, { status: 401, body: 'invalid key' }, invalid, '401'],
     ['search', { provider: 'searxng' }, { status: 403, body: '' }, invalid, 'search.formats'],
     ['search', { provider: 'tavily', ...key }, { status: 403, body: {} }, invalid, '403'],
-    [
-      'mail',
-      mail,
-      { status: 400, body: { ...wrongKey, name: 'validation_error' } },
-      invalid,
-      'it answered 400',
-    ],
-    [
-      'mail',
-      mail,
-      { status: 401, body: { ...wrongKey, name: 'validation_error' } },
-      invalid,
-      'it answered 401',
-    ],
-    [
-      'mail',
-      mail,
-      { status: 403, body: { ...wrongKey, name: 'invalid_api_key' } },
-      invalid,
-      'it answered 403',
-    ],
+    ['mail', mail, wrongKey(400, 'validation_error'), invalid, 'it answered 400'],
+    ['mail', mail, wrongKey(401, 'validation_error'), invalid, 'it answered 401'],
+    ['mail', mail, wrongKey(403, 'invalid_api_key'), invalid, 'it answered 403'],
     ['llm', { ...openai, ...key }, { status: 401, body: {} }, invalid, '401'],
-    ['llm', { ...openai, ...key, provider: 'anthropic' }, { status: 529, body: {} }, 'unavailable', '529'],
+    ['llm', { ...anthropic, ...key }, { status: 529, body: {} }, 'unavailable', '529'],
   ]
   test.each(refused)('by %s %j %j is %s', async (name, given, answer, code, words) => {
     server.answer = () => answer
