@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import { jest } from '@jest/globals'
 import type { FieldKind } from '../../src/contract/audit-event-fields.ts'
 import { auditEvents, type AuditEventType } from '../../src/contract/audit-events.ts'
 import { readConfig, type Config } from '../../src/shared/config.ts'
@@ -141,30 +140,6 @@ export async function auditOf(context: Context, organizationId: string, count: n
     .limit(count)
     .execute()
   return rows.reverse()
-}
-
-/** What a line of the log says: its fields, its level and its message. */
-export type LogLine = Readonly<Record<string, unknown>> & { readonly level: string; readonly msg: string }
-
-/** The lines at `info` and above that a context logs while `act` runs. Nothing is written. */
-export async function loggedBy({ log }: Context, act: () => Promise<unknown>): Promise<readonly LogLine[]> {
-  const before = log.level
-  log.level = 'info'
-  const lines: LogLine[] = []
-  const note =
-    (level: string) =>
-    (fields: object, msg = ''): void =>
-      void lines.push({ ...fields, level, msg })
-  const spies = (['info', 'warn', 'error'] as const).map((level) =>
-    jest.spyOn(log, level).mockImplementation(note(level) as never),
-  )
-  try {
-    await act()
-  } finally {
-    for (const spy of spies) spy.mockRestore()
-    log.level = before
-  }
-  return lines
 }
 
 /** Resolves once PostgreSQL reports that a session of the database waits for a lock. */

@@ -15,6 +15,7 @@ import { createLog } from '../../../src/shared/log.ts'
 import { Verifier, type Verification } from '../../../src/governance/audit/verify.ts'
 
 export const organizationId = 'org_01J00000000000000000000000'
+export const other = 'org_01J00000000000000000000001'
 export const userId = 'usr_01J00000000000000000000000'
 
 /** An entry that contains `mark`, so that a test can compare a caller's answer with the caller's entry. */

@@ -6,7 +6,7 @@ import { createDatabase, createPool } from '../../../src/db/connect.ts'
 import { AuditAlarms } from '../../../src/governance/audit/alarms.ts'
 import { Checkpoints, type CheckpointsOptions } from '../../../src/governance/audit/checkpoints.ts'
 import { createLog } from '../../../src/shared/log.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/stack.ts'
+import type { TestDatabase } from '../../support/stack.ts'
 import {
   appendMarked,
   createOrganization,
@@ -17,22 +17,21 @@ import {
   query,
   verifier,
 } from './chain-fixture.ts'
+import { useChain } from './use-chain.ts'
 
 let database: TestDatabase
 let folder: string
 let closers: (() => Promise<unknown>)[]
 
-/** Gives each test of the file a database with an empty chain, and an empty folder. */
+/** Gives each test of the file an empty chain and an empty folder. */
 export function eachWithFolder(): void {
-  beforeEach(async () => {
-    database = await createTestDatabase()
+  useChain((made) => (database = made))
+  beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'checkpoints-'))
     closers = []
-    await createOrganization(database.adminUrl)
   })
   afterEach(async () => {
     for (const close of closers) await close()
-    await database.drop()
     rmSync(folder, { recursive: true, force: true })
   })
 }
@@ -65,7 +64,19 @@ export function startProcess(options: Partial<CheckpointsOptions> = {}) {
   const append = async (count: number, of = organizationId): Promise<void> => {
     for (let entry = 0; entry < count; entry += 1) await combiner.join(of, appendMarked, `${entry}`)
   }
-  return { checkpoints, conflicts, alarms, append, combiner, db }
+  /** Appends so many entries, and keeps a checkpoint. */
+  const grow = async (count: number): Promise<void> => {
+    await append(count)
+    await checkpoints.keep()
+  }
+  return { checkpoints, conflicts, alarms, append, grow, combiner, db }
+}
+
+/** A process that has appended so many entries, and kept their checkpoint. */
+export async function keptProcess(count: number) {
+  const process = startProcess()
+  await process.grow(count)
+  return process
 }
 
 export const filesOf = (of = organizationId): string[] => readdirSync(join(folder, of))

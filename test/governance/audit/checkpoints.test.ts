@@ -1,7 +1,9 @@
 import { readFileSync, utimesSync } from 'node:fs'
 import { describe, expect, jest, test } from '@jest/globals'
 import { sha256 } from '../../../src/shared/canonical-json.ts'
-import { organizationId } from './chain-fixture.ts'
+import { AuditAlarms } from '../../../src/governance/audit/alarms.ts'
+import { KnownHeads } from '../../../src/governance/audit/known-heads.ts'
+import { organizationId, other } from './chain-fixture.ts'
 import {
   addOrganization,
   asSuperuser,
@@ -9,6 +11,7 @@ import {
   eachWithFolder,
   fileName,
   filesOf,
+  keptProcess,
   pathOf,
   startProcess,
   verifyWith,
@@ -16,14 +19,14 @@ import {
 
 eachWithFolder()
 
+const cutShort = 'the chain is cut: its kept checkpoint has 10 entries'
+
 describe('a kept checkpoint', () => {
   test('is that of the newest entry, and replaces earlier ones', async () => {
-    const { append, checkpoints, conflicts } = startProcess()
+    const { checkpoints, conflicts, grow } = startProcess()
     expect(await checkpoints.kept(organizationId)).toBeNull()
-    await append(3)
-    await checkpoints.keep()
-    await append(2)
-    await checkpoints.keep()
+    await grow(3)
+    await grow(2)
     expect(filesOf()).toEqual([fileName(5)])
     expect(readFileSync(pathOf(5), 'utf8')).toBe((await checkpoints.end(organizationId)).note)
     expect(await verifyWith(checkpoints)).toMatchObject({ valid: true, entries: 5, first_mismatch: null })
@@ -31,9 +34,7 @@ describe('a kept checkpoint', () => {
   })
 
   test('is not written again while the chain does not grow', async () => {
-    const { append, checkpoints } = startProcess()
-    await append(1)
-    await checkpoints.keep()
+    const { checkpoints } = await keptProcess(1)
     utimesSync(pathOf(1), 1, 1)
     await checkpoints.keep({ sweep: true })
     expect(filesOf()).toEqual([fileName(1)])
@@ -41,7 +42,6 @@ describe('a kept checkpoint', () => {
   })
 
   test('has one file for each organization', async () => {
-    const other = 'org_01J00000000000000000000001'
     await addOrganization(other)
     const { append, checkpoints } = startProcess()
     await append(3)
@@ -65,15 +65,13 @@ describe('a kept checkpoint', () => {
 
 describe('a superuser who cuts the end of the chain and sets the head back', () => {
   test('is noticed by a sweep also if the head still names them', async () => {
-    const { append, checkpoints, conflicts } = startProcess()
-    await append(10)
-    await checkpoints.keep()
+    const { checkpoints, conflicts } = await keptProcess(10)
     await asSuperuser(async (client) => {
       await client.query('alter table audit_events disable trigger all')
       await client.query('delete from audit_events where seq > 7')
     })
     await checkpoints.keep({ sweep: true })
-    expect(conflicts).toEqual(['the chain is cut: its kept checkpoint has 10 entries'])
+    expect(conflicts).toEqual([cutShort])
   })
 
   const shorter = {
@@ -85,9 +83,7 @@ describe('a superuser who cuts the end of the chain and sets the head back', () 
   }
 
   test('is noticed by verification, and by the next checkpoint, which is not made', async () => {
-    const { append, checkpoints } = startProcess()
-    await append(10)
-    await checkpoints.keep()
+    const { checkpoints } = await keptProcess(10)
     await cut(7)
     expect(await verifyWith(checkpoints)).toMatchObject({
       valid: false,
@@ -98,25 +94,21 @@ describe('a superuser who cuts the end of the chain and sets the head back', () 
     const { note, problem } = await checkpoints.end(organizationId)
     expect({ note, problem }).toEqual({
       note: readFileSync(pathOf(10), 'utf8'),
-      problem: 'the chain is cut: its kept checkpoint has 10 entries',
+      problem: cutShort,
     })
-    const other = startProcess()
-    await other.append(1)
-    await other.checkpoints.keep()
-    expect(other.conflicts).toEqual(['the chain is cut: its kept checkpoint has 10 entries'])
+    const another = startProcess()
+    await another.grow(1)
+    expect(another.conflicts).toEqual([cutShort])
     expect(filesOf()).toEqual([fileName(10)])
   })
 
   test('is noticed also after the chain has grown beyond the checkpoint', async () => {
-    const { append, checkpoints } = startProcess()
-    await append(10)
-    await checkpoints.keep()
+    const { checkpoints } = await keptProcess(10)
     const hash = (await checkpoints.end(organizationId)).head.hash
     await cut(7)
-    const other = startProcess()
-    await other.append(5)
-    await other.checkpoints.keep()
-    expect(other.conflicts).toEqual(['entry 10 is not the entry of the kept checkpoint'])
+    const another = startProcess()
+    await another.grow(5)
+    expect(another.conflicts).toEqual(['entry 10 is not the entry of the kept checkpoint'])
     expect(filesOf()).toEqual([fileName(10)])
     expect(await verifyWith(checkpoints)).toMatchObject({
       valid: false,
@@ -134,18 +126,17 @@ describe('a superuser who cuts the end of the chain and sets the head back', () 
   })
 
   test('is noticed by a sweep without any request', async () => {
-    const { append, checkpoints } = startProcess()
-    await append(10)
-    await checkpoints.keep()
+    await keptProcess(10)
     await cut(7)
-    const another = startProcess()
-    await another.checkpoints.keep({ sweep: true })
-    expect(another.conflicts).toEqual(['the chain is cut: its kept checkpoint has 10 entries'])
+    const { checkpoints, conflicts } = startProcess()
+    await checkpoints.keep({ sweep: true })
+    expect(conflicts).toEqual([cutShort])
   })
 })
 
 describe('a superuser who cuts entries that have no kept checkpoint yet', () => {
-  const lost = ['the chain is cut: this process has committed or signed 10 entries']
+  const lost = 'the chain is cut: this process has committed or signed 10 entries'
+  const contradicted = 'entry 10 is not the entry that this process has committed or signed'
 
   test('is noticed by verification in this process', async () => {
     const { append, checkpoints } = startProcess()
@@ -174,24 +165,21 @@ describe('a superuser who cuts entries that have no kept checkpoint yet', () => 
     const { hash } = (await checkpoints.end(organizationId)).head
     await cut(7)
     await append(5)
-    expect(conflicts).toEqual(lost)
+    expect(conflicts).toEqual([lost])
     await checkpoints.keep()
     expect(await checkpoints.kept(organizationId)).toMatchObject({ seq: 10, hash })
     expect(filesOf()).toEqual([fileName(10)])
   })
 
   test('is noticed if another process has appended since, and nothing contradictory is signed', async () => {
-    const [own, other] = [startProcess(), startProcess()]
-    await own.append(10)
+    const { append, checkpoints, conflicts } = startProcess()
+    await append(10)
     await cut(7)
-    await other.append(5)
-    await own.append(1)
-    expect(await own.checkpoints.end(organizationId)).toMatchObject({
-      note: null,
-      problem: 'entry 10 is not the entry that this process has committed or signed',
-    })
-    await own.checkpoints.keep()
-    expect(own.conflicts).toEqual(['entry 10 is not the entry that this process has committed or signed'])
+    await startProcess().append(5)
+    await append(1)
+    expect(await checkpoints.end(organizationId)).toMatchObject({ note: null, problem: contradicted })
+    await checkpoints.keep()
+    expect(conflicts).toEqual([contradicted])
   })
 
   test('is noticed if only the last entry is another one', async () => {
@@ -200,7 +188,7 @@ describe('a superuser who cuts entries that have no kept checkpoint yet', () => 
     await cut(9)
     await startProcess().append(1)
     await append(1)
-    expect(conflicts).toEqual(['entry 10 is not the entry that this process has committed or signed'])
+    expect(conflicts).toEqual([contradicted])
   })
 
   test('is noticed after a checkpoint was signed for a reader', async () => {
@@ -208,7 +196,7 @@ describe('a superuser who cuts entries that have no kept checkpoint yet', () => 
     const { checkpoints } = startProcess()
     expect(await checkpoints.end(organizationId)).toMatchObject({ problem: null })
     await cut(7)
-    expect(await checkpoints.end(organizationId)).toMatchObject({ note: null, problem: lost[0] })
+    expect(await checkpoints.end(organizationId)).toMatchObject({ note: null, problem: lost })
   })
 })
 
@@ -230,9 +218,7 @@ test('processes that append in turn, read and keep raise no alarm', async () => 
 })
 
 test('a chain that is rewritten as a whole has another entry than its checkpoint', async () => {
-  const { append, checkpoints } = startProcess()
-  await append(3)
-  await checkpoints.keep()
+  const { checkpoints } = await keptProcess(3)
   await asSuperuser(async (client) => {
     await client.query('alter table audit_events disable trigger all')
     let prev = '0'.repeat(64)
@@ -242,11 +228,8 @@ test('a chain that is rewritten as a whole has another entry than its checkpoint
         .replace('"ok"', '"no"')
         .replace(/"prev_hash":"\w{64}"/, `"prev_hash":"${prev}"`)
       prev = sha256(canonical)
-      await client.query('update audit_events set canonical = $2, hash = $3 where seq = $1', [
-        seq,
-        canonical,
-        prev,
-      ])
+      const values = [seq, canonical, prev]
+      await client.query('update audit_events set canonical = $2, hash = $3 where seq = $1', values)
     }
     await client.query('update chain_head set hash = $1', [prev])
   })
@@ -255,22 +238,92 @@ test('a chain that is rewritten as a whole has another entry than its checkpoint
     entries: 0,
     first_mismatch: { seq: 1, reason: 'foreign' },
   })
-  const other = startProcess()
-  await expect(other.append(1)).rejects.toMatchObject({ code: 'unavailable' })
-  await other.checkpoints.keep({ sweep: true })
-  expect(other.conflicts).toEqual(['the service did not write entry 3'])
+  const another = startProcess()
+  await expect(another.append(1)).rejects.toMatchObject({ code: 'unavailable' })
+  await another.checkpoints.keep({ sweep: true })
+  expect(another.conflicts).toEqual(['the service did not write entry 3'])
 })
 
 test('no checkpoint is signed of a head that is not the last entry', async () => {
-  const { append, checkpoints } = startProcess()
-  await append(3)
   // The kept checkpoint is right. With it, the check of an export would pass.
-  await checkpoints.keep()
+  const { checkpoints } = await keptProcess(3)
   await asSuperuser(
     async (client) => void (await client.query(`update chain_head set hash = repeat('1', 64)`)),
   )
   expect(await checkpoints.end(organizationId)).toMatchObject({
     note: null,
     problem: 'the head of the chain is not its entry 3',
+  })
+})
+
+describe('the heads that a process knows', () => {
+  const at = (seq: number, chain = 'a') => ({ seq, hash: `${chain}${seq}` })
+
+  test('entries between two commits of a process raise no alarm: others or a lost commit have added them', () => {
+    const heads = new KnownHeads()
+    expect(heads.commit('o', at(0), at(3))).toBeNull()
+    expect(heads.commit('o', at(7), at(9))).toBeNull()
+    expect(heads.of('o')).toEqual([at(3), at(9)])
+    expect(heads.commit('o', at(9), at(10))).toBeNull()
+    expect(heads.of('o')).toEqual([at(3), at(10)])
+  })
+
+  test('a signed head that is newer than the own commit raises no alarm, also if the commit is noted later', () => {
+    const heads = new KnownHeads()
+    heads.contains('o', [], at(12))
+    expect(heads.commit('o', at(8), at(10))).toBeNull()
+    expect(heads.commit('o', at(12), at(13))).toBeNull()
+  })
+
+  test('a lost head stays the answer after the chain has grown beyond it', () => {
+    const heads = new KnownHeads()
+    heads.commit('o', at(0), at(10))
+    for (const seq of [8, 9, 10, 11, 12])
+      expect(heads.commit('o', at(seq - 1, 'b'), at(seq, 'b'))).toEqual(at(10))
+  })
+
+  test('a head with another hash is noticed', () => {
+    const heads = new KnownHeads()
+    heads.commit('o', at(0), at(3))
+    expect(heads.commit('o', at(3, 'b'), at(4, 'b'))).toEqual(at(3))
+  })
+
+  test('the memory has a limit: for one chain it keeps the first head and the newest ones', () => {
+    const heads = new KnownHeads(2)
+    for (let seq = 1; seq <= 40; seq += 1) heads.commit('o', at(2 * seq - 1), at(2 * seq))
+    expect(heads.of('o')).toHaveLength(16)
+    expect([heads.of('o')[0], heads.of('o').at(-1)]).toEqual([at(2), at(80)])
+    for (const id of ['p', 'q']) heads.commit(id, at(0), at(1))
+    expect([heads.of('o'), heads.of('p'), heads.of('q')]).toEqual([[], [at(1)], [at(1)]])
+  })
+})
+
+describe('chains in alarm', () => {
+  test('are looked at in their turn, also if more are in alarm than fit in one round', () => {
+    const alarms = new AuditAlarms({ onAlarm: () => {} })
+    for (const id of ['a', 'b', 'c']) alarms.raise(id, 'end', 'cut')
+    alarms.raise('d', 'verify', 'changed')
+    expect([alarms.wrongEnds(2), alarms.wrongEnds(2), alarms.wrongEnds(9)]).toEqual([
+      ['a', 'b'],
+      ['c', 'a'],
+      ['b', 'c', 'a'],
+    ])
+  })
+
+  test('have their next log line in time, also after a look', () => {
+    const logged: string[] = []
+    let now = 0
+    const alarms = new AuditAlarms({ onAlarm: (id) => logged.push(id), clock: () => now })
+    alarms.raise('a', 'end', 'cut')
+    alarms.wrongEnds(1)
+    now = 59_999
+    alarms.raise('a', 'end', 'cut')
+    expect(logged).toEqual(['a'])
+    now = 60_000
+    alarms.raise('a', 'end', 'cut')
+    expect(logged).toEqual(['a', 'a'])
+    expect([alarms.any, alarms.count]).toEqual([true, 1])
+    alarms.settle('a', 'end')
+    expect([alarms.any, alarms.count]).toEqual([false, 0])
   })
 })

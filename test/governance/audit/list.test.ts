@@ -1,10 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
 import { Kysely, PostgresDialect, sql, type CompiledQuery } from 'kysely'
 import type { Context } from '../../../src/governance/context.ts'
 import type { Database } from '../../../src/db/schema/index.ts'
-import { countSegments } from '../../../src/governance/audit/counts.ts'
+import { countSegments, countVerdicts, segmentLength } from '../../../src/governance/audit/counts.ts'
 import { listAudit, type AuditFilters } from '../../../src/governance/audit/list.ts'
 import { readBounded } from '../../../src/governance/bounded-read.ts'
+import { pageOf, readCursor } from '../../../src/governance/page.ts'
 import { asAdmin } from '../../support/postgres.ts'
 import { testContext, type TestContext } from '../support.ts'
 
@@ -22,28 +24,16 @@ const statements: CompiledQuery[] = []
 
 beforeAll(async () => {
   running = await testContext()
-  await asAdmin(running.adminUrl, async (client) => {
-    for (const id of [organizationId, 'org_b']) {
-      await client.query('insert into organizations (id, name) values ($1, $1)', [id])
-      await client.query('insert into chain_head (organization_id, seq) values ($1, $2)', [
-        id,
-        id === organizationId ? entries : 100,
-      ])
-      // The text of each entry is as long as an agent's decision. The columns that only the listing reads have the
-      // values that the service writes.
-      await client.query(
-        `insert into audit_events (canonical, hash)
-         select jsonb_build_object('organization_id', $1::text, 'seq', n, 'id', 'evt_' || n,
-             'event_type', case when n % 100 = 0 then 'rule.created' else 'agent.decision' end,
-             'user_id', case when n % 5000 = 0 then 'usr_rare' else 'usr_' || n % 7 end,
-             'timestamp', to_char(timestamptz '2026-01-01Z' + n * interval '1 s', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
-             'metadata', jsonb_build_object('name', repeat('x', 500)))::text, repeat('0', 64)
-         from generate_series(1, $2) as n`,
-        [id, id === organizationId ? entries : 100],
-      )
-    }
-    await client.query('vacuum analyze audit_events')
-  })
+  // The text of each entry is as long as an agent's decision. The columns that only the listing reads have the values
+  // that the service writes.
+  const fields = `'id', 'evt_' || n,
+    'event_type', case when n % 100 = 0 then 'rule.created' else 'agent.decision' end,
+    'user_id', case when n % 5000 = 0 then 'usr_rare' else 'usr_' || n % 7 end,
+    'timestamp', to_char(timestamptz '2026-01-01Z' + n * interval '1 s', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+    'metadata', jsonb_build_object('name', repeat('x', 500))`
+  await insertChain(organizationId, entries, fields)
+  await insertChain('org_b', 100, fields)
+  await asAdmin(running.adminUrl, (client) => client.query('vacuum analyze audit_events'))
   // The same database, with a record of its queries.
   const db = new Kysely<Database>({
     dialect: new PostgresDialect({ pool: running.context.pool }),
@@ -54,6 +44,21 @@ beforeAll(async () => {
   context = { ...running.context, db }
 })
 afterAll(() => running?.close())
+
+/** Inserts an organization whose entry `n` has these fields. */
+const insertChain = (id: string, count: number, fields: string) =>
+  asAdmin(running.adminUrl, async (client) => {
+    await client.query('insert into organizations (id, name) values ($1, $1)', [id])
+    await client.query('insert into chain_head (organization_id, seq) values ($1, $2)', [id, count])
+    await client.query(
+      `insert into audit_events (canonical, hash)
+       select jsonb_build_object('organization_id', $1::text, 'seq', n, ${fields})::text, repeat('0', 64)
+       from generate_series(1, $2) as n`,
+      [id, count],
+    )
+  })
+const uncount = (condition: string) =>
+  asAdmin(running.adminUrl, (client) => client.query(`delete from audit_counts where ${condition}`))
 
 const all = Array.from({ length: entries }, (_, index) => entries - index)
 const listed = async (filters: AuditFilters, page = 1, perPage = 50) => {
@@ -85,9 +90,6 @@ const cases = types.flatMap((eventType) =>
 )
 
 describe('the audit listing', () => {
-  const uncount = (condition: string) =>
-    asAdmin(running.adminUrl, (client) => client.query(`delete from audit_counts where ${condition}`))
-
   // The counts can be behind the chain: none, some or all of its full segments are counted.
   test.each(['true', 'segment > 4', 'false'])(
     'returns exactly the matching entries, for any filters, if `%s` is not counted',
@@ -148,3 +150,91 @@ describe('the audit listing', () => {
 
 const literal = (value: unknown): string =>
   typeof value === 'number' ? String(value) : `'${String(value).replaceAll("'", "''")}'`
+
+describe('the verdicts of a stretch', () => {
+  const counted = 'org_counted'
+  const length = 3 * segmentLength + 500
+  const types = ['agent_call.decided', 'tool_call.decided', 'rule.created', 'agent_call.decided']
+  const statuses = ['allow', 'deny', 'require_approval', 'allow', 'allow']
+  beforeAll(async () => {
+    const fields = `'user_id', null, 'event_type', ('{${types.join()}}'::text[])[n % 4 + 1],
+      'status', ('{${statuses.join()}}'::text[])[n % 5 + 1]`
+    await insertChain(counted, length, fields)
+    await insertChain('org_d', segmentLength, fields)
+    await uncount('true')
+  })
+
+  const countedSegments = async () => {
+    const { rows } = await running.context.pool.query(
+      `select segment from audit_counts where organization_id = $1 and event_type = '' order by segment`,
+      [counted],
+    )
+    return rows.map(({ segment }) => Number(segment))
+  }
+  const verdictsMatch = () =>
+    fc.assert(
+      fc.asyncProperty(fc.integer({ min: 1, max: length + 1 }), fc.nat(length), async (from, size) => {
+        const to = Math.min(from + size, length + 1)
+        const plain = { allow: 0, require_approval: 0, deny: 0 }
+        for (let seq = from; seq < to; seq += 1)
+          if (types[seq % 4]?.endsWith('decided')) plain[statuses[seq % 5] as 'allow'] += 1
+        const answer = readBounded(running.context.db, (trx) => countVerdicts(trx, counted, [from, to]))
+        expect(await answer).toEqual(plain)
+      }),
+      {
+        numRuns: 20,
+        examples: [
+          [1, length],
+          [segmentLength + 1, segmentLength],
+          [segmentLength, 2],
+        ],
+      },
+    )
+
+  test('are those of the entries, counted or not', async () => {
+    await verdictsMatch()
+    await Promise.all([countSegments(running.context.db), countSegments(running.another().db)])
+    // The last segment is not full, so it is not counted.
+    expect(await countedSegments()).toEqual([0, 1, 2])
+    await verdictsMatch()
+    await uncount('segment > 0')
+    await verdictsMatch()
+    await countSegments(running.context.db)
+    expect(await countedSegments()).toEqual([0, 1, 2])
+  })
+})
+
+describe('pages', () => {
+  const same = (text: string): string => text
+
+  test('walked by their cursors return every row once, in order', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: 40 }), fc.integer({ min: 1, max: 10 }), (count, limit) => {
+        const rows = Array.from({ length: count }, (_, index) => `id_${String(index).padStart(3, '0')}`)
+        const seen: string[] = []
+        let cursor: string | null = null
+        do {
+          const after: string = readCursor(cursor, /^id_\d{3}$/) ?? ''
+          const rest = rows.filter((row) => row > after).slice(0, limit + 1)
+          const page = pageOf(rest, limit, same, same)
+          expect(page.data.length).toBeLessThanOrEqual(limit)
+          seen.push(...page.data)
+          cursor = page.next_cursor
+        } while (cursor !== null)
+        expect(seen).toEqual(rows)
+      }),
+    )
+  })
+
+  test('with an invalid cursor are refused before the database is asked', () => {
+    fc.assert(
+      fc.property(fc.oneof(fc.string(), fc.base64String()), (text) => {
+        try {
+          expect(readCursor(text, /^id_\d{3}$/)).toMatch(/^id_/)
+        } catch (error) {
+          expect(error).toMatchObject({ code: 'validation_error', details: [{ path: 'cursor' }] })
+        }
+      }),
+    )
+  })
+})

@@ -3,18 +3,56 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { createToolServices } from '../../../src/activities/tools/services.ts'
 import { integrationNamed, type Connectable } from '../../../src/catalog/integrations/index.ts'
 import { destinationOf, type IntegrationDeclaration } from '../../../src/catalog/integrations/integration.ts'
-import type { ToolName } from '../../../src/catalog/index.ts'
-import { connect, listConnections } from '../../../src/governance/connections/connections.ts'
+import { getTool, type ToolName } from '../../../src/catalog/index.ts'
+import {
+  connect,
+  listConnections,
+  revokeConnection,
+} from '../../../src/governance/connections/connections.ts'
 import { changeRole } from '../../../src/governance/people/members.ts'
 import { readConnected, toolDestination } from '../../../src/governance/tools/connections.ts'
-import { getTool } from '../../../src/catalog/index.ts'
 import type { ToolDeclaration } from '../../../src/catalog/tool.ts'
 import { loopbackHosts, type NamedHost } from '../../../src/shared/outgoing/hosts.ts'
-import { startScriptedServer, type ScriptedServer } from '../../support/scripted-server.ts'
+import { startScriptedServer, type Scripted, type ScriptedServer } from '../../support/scripted-server.ts'
 import { auditOf } from '../support.ts'
-import { useEngine, type Engine } from '../runs/engine-fixture.ts'
+import {
+  effectOf,
+  go,
+  hold,
+  holdRule,
+  opOf,
+  useEngine,
+  type Engine,
+  type StepOp,
+} from '../runs/engine-fixture.ts'
+import { checkCredential, readCredential } from '../../../src/governance/connections/credential-check.ts'
+import { createOutgoing } from '../../../src/shared/outgoing/outgoing.ts'
+import { emulatorToken, startEmulator, type Emulator } from '../../support/emulators.ts'
+import { expireConnection } from '../../../src/governance/connections/expire.ts'
+import { createToolPolicy, deleteToolPolicy } from '../../../src/governance/rules/tool-policies.ts'
+import { decideSteps } from '../../../src/governance/runs/effects/effect.ts'
 
 /* Where a connection sends its calls, and who may decide that it is not the service itself. */
+
+let server: ScriptedServer
+let slack: Emulator
+let engine: Engine
+const outgoing = createOutgoing({ hosts: loopbackHosts })
+useEngine((started) => (engine = started))
+beforeAll(async () => {
+  ;[server, slack] = await Promise.all([startScriptedServer(), startEmulator('slack')])
+})
+beforeEach(async () => {
+  server.arrived.length = 0
+  await engine.context.db.deleteFrom('connections').execute()
+})
+afterAll(() => Promise.all([server?.close(), slack?.close(), outgoing.close()]))
+
+type Name = 'owner' | 'admin' | 'member'
+type Scope = 'personal' | 'organization'
+const { signal } = new AbortController()
+const connectAs = (name: Name, tool: string, credential: Given, scope: Scope = 'personal') =>
+  connect(engine.context, engine.caller(name), { tool, credential, scope, name: undefined }, signal)
 
 type Given = Readonly<Record<string, unknown>>
 const token = { token: 't' }
@@ -54,27 +92,28 @@ describe('the destination of a connection', () => {
     expect(read(name, given)).toEqual({ host, isOwn: true, foreign: [] })
   })
 
+  const [base, tokenUri] = ['base_url', 'service_account.token_uri']
   const foreign: [Connectable, Given, string, string][] = [
-    ['github', { ...token, base_url: 'https://api.github.com.evil.example' }, 'api.github.com.evil.example', 'base_url'], // prettier-ignore
-    ['github', { ...token, base_url: 'https://api.github.com.' }, 'api.github.com.', 'base_url'],
-    ['github', { ...token, base_url: 'https://api.github.com:8443' }, 'api.github.com:8443', 'base_url'],
-    ['github', { ...token, base_url: 'http://api.github.com' }, 'api.github.com', 'base_url'],
-    ['github', { ...token, base_url: 'https://api.github.com/repos/evil' }, 'api.github.com', 'base_url'],
-    ['github', { ...token, base_url: 'https://аpi.github.com' }, 'xn--pi-6kc.github.com', 'base_url'],
-    ['github', { ...token, base_url: 'https://evil.example\\@api.github.com' }, 'evil.example', 'base_url'],
-    ['slack', { ...token, base_url: 'https://slack.com/api/..' }, 'slack.com', 'base_url'],
-    ['slack', { ...token, base_url: 'https://slack.com/api%2f..' }, 'slack.com', 'base_url'],
-    ['trello', { key: 'k', token: 't', base_url: 'https://trello.com' }, 'trello.com', 'base_url'],
-    ['search', { provider: 'searxng', base_url: 'https://s.example' }, 's.example', 'base_url'],
-    ['search', { provider: 'brave', api_key: 'k', base_url: 'https://api.tavily.com' }, 'api.tavily.com', 'base_url'], // prettier-ignore
-    ['llm', { ...openai, base_url: 'https://api.anthropic.com/v1' }, 'api.anthropic.com', 'base_url'],
-    ['llm', { ...openai, provider: 'ollama' }, '127.0.0.1:11434', 'base_url'],
-    ['llm', { ...openai, provider: 'ollama', base_url: 'https://api.openai.com/v1' }, 'api.openai.com', 'base_url'], // prettier-ignore
-    ['mail', { provider: 'resend', api_key: 'k', from: 'desk@acme.example', base_url: 'https://m.example' }, 'm.example', 'base_url'], // prettier-ignore
-    ['google', { ...refreshing, base_url: 'https://google.proxy.acme.com' }, 'google.proxy.acme.com', 'base_url'], // prettier-ignore
-    ['google', keyFile('https://evil.example/token'), 'evil.example', 'service_account.token_uri'],
-    ['google', keyFile('https://oauth2.googleapis.com/other'), 'oauth2.googleapis.com', 'service_account.token_uri'], // prettier-ignore
-    ['google', { ...keyFile('https://oauth2.googleapis.com/token'), base_url: 'https://oauth2.googleapis.com' }, 'oauth2.googleapis.com', 'base_url'], // prettier-ignore
+    ['github', { ...token, base_url: 'https://api.github.com.evil.example' }, 'api.github.com.evil.example', base], // prettier-ignore
+    ['github', { ...token, base_url: 'https://api.github.com.' }, 'api.github.com.', base],
+    ['github', { ...token, base_url: 'https://api.github.com:8443' }, 'api.github.com:8443', base],
+    ['github', { ...token, base_url: 'http://api.github.com' }, 'api.github.com', base],
+    ['github', { ...token, base_url: 'https://api.github.com/repos/evil' }, 'api.github.com', base],
+    ['github', { ...token, base_url: 'https://аpi.github.com' }, 'xn--pi-6kc.github.com', base],
+    ['github', { ...token, base_url: 'https://evil.example\\@api.github.com' }, 'evil.example', base],
+    ['slack', { ...token, base_url: 'https://slack.com/api/..' }, 'slack.com', base],
+    ['slack', { ...token, base_url: 'https://slack.com/api%2f..' }, 'slack.com', base],
+    ['trello', { key: 'k', token: 't', base_url: 'https://trello.com' }, 'trello.com', base],
+    ['search', { provider: 'searxng', base_url: 'https://s.example' }, 's.example', base],
+    ['search', { provider: 'brave', api_key: 'k', base_url: 'https://api.tavily.com' }, 'api.tavily.com', base], // prettier-ignore
+    ['llm', { ...openai, base_url: 'https://api.anthropic.com/v1' }, 'api.anthropic.com', base],
+    ['llm', { ...openai, provider: 'ollama' }, '127.0.0.1:11434', base],
+    ['llm', { ...openai, provider: 'ollama', base_url: 'https://api.openai.com/v1' }, 'api.openai.com', base],
+    ['mail', { provider: 'resend', api_key: 'k', from: 'desk@acme.example', base_url: 'https://m.example' }, 'm.example', base], // prettier-ignore
+    ['google', { ...refreshing, base_url: 'https://google.proxy.acme.com' }, 'google.proxy.acme.com', base],
+    ['google', keyFile('https://evil.example/token'), 'evil.example', tokenUri],
+    ['google', keyFile('https://oauth2.googleapis.com/other'), 'oauth2.googleapis.com', tokenUri],
+    ['google', { ...keyFile('https://oauth2.googleapis.com/token'), base_url: 'https://oauth2.googleapis.com' }, 'oauth2.googleapis.com', base], // prettier-ignore
   ]
   test.each(foreign)('of %s with %j is the foreign host `%s`', (name, given, host, path) => {
     const { foreign: addresses, ...rest } = read(name, given)
@@ -91,26 +130,15 @@ describe('the destination of a connection', () => {
 })
 
 describe('a connection to a host that is not the service’s own', () => {
-  let engine: Engine
-  let server: ScriptedServer
   let host: string
-  useEngine((started) => (engine = started))
-  beforeAll(async () => {
-    server = await startScriptedServer()
-    server.answer = () => ({
-      status: 200,
-      body: { ok: true, user: 'u', data: [], results: [], login: 'octo' },
-    })
+  beforeEach(() => {
     host = new URL(server.url).host
-  })
-  afterAll(() => server?.close())
-  beforeEach(async () => {
     set({ hosts: loopbackHosts, trackerBaseUrl: server.url })
-    await engine.context.db.deleteFrom('connections').execute()
-    server.arrived.splice(0)
+    const body = { ok: true, user: 'u', data: [], results: [], login: 'octo' }
+    server.answer = () => ({ status: 200, body })
   })
 
-  type Name = 'owner' | 'admin' | 'member'
+  const page = { limit: 10, cursor: null }
   const set = (some: { hosts?: readonly NamedHost[]; trackerBaseUrl?: string }) =>
     Object.assign(engine.context.config.connections, some)
   const credentials: [ToolName, (base_url: string) => Given][] = [
@@ -123,9 +151,7 @@ describe('a connection to a host that is not the service’s own', () => {
     ['docs_read', (base_url) => ({ ...refreshing, base_url })],
     ['drive_search', (base_url) => keyFile(`${base_url}/token`)],
   ]
-  const connectAs = (name: Name, tool: string, credential: Given, scope: 'personal' | 'organization' = 'personal') =>
-    connect(engine.context, engine.caller(name), { tool, credential, scope, name: undefined }, new AbortController().signal) // prettier-ignore
-  const github = (name: Name, scope?: 'personal' | 'organization') =>
+  const github = (name: Name, scope?: Scope) =>
     connectAs(name, 'github_get_issue', { ...token, base_url: server.url }, scope)
   const use = (name: Name, tool: ToolName = 'github_get_issue', integration: Connectable = 'github') =>
     createToolServices(engine.context).connection(
@@ -160,7 +186,6 @@ describe('a connection to a host that is not the service’s own', () => {
     const shown = { destination: host, own_host: false }
     expect(made).toMatchObject(shown)
     const { db, config } = engine.context
-    const page = { limit: 10, cursor: null }
     expect((await listConnections(db, engine.caller('admin'), page)).data).toMatchObject([shown])
     const connected = await readConnected(db, engine.organizationId, engine.caller('admin').userId)
     const tool = getTool('github_comment') as ToolDeclaration
@@ -175,7 +200,7 @@ describe('a connection to a host that is not the service’s own', () => {
   test('gets no call once the operator no longer names the host', async () => {
     await github('admin')
     expect((await use('admin')).base).toBe(server.url)
-    server.arrived.splice(0)
+    server.arrived.length = 0
     set({ hosts: [] })
     await expect(use('admin')).rejects.toMatchObject({
       code: 'tool_not_available',
@@ -191,10 +216,7 @@ describe('a connection to a host that is not the service’s own', () => {
     const { userId } = engine.caller('admin')
     await changeRole(engine.context, engine.caller('owner'), userId, 'member')
     try {
-      const { data } = await listConnections(engine.context.db, engine.caller('owner'), {
-        limit: 10,
-        cursor: null,
-      })
+      const { data } = await listConnections(engine.context.db, engine.caller('owner'), page)
       const statuses = Object.fromEntries(data.map(({ id, status }) => [id, status]))
       expect(statuses).toEqual({ [ofAll.id]: 'active', [own.id]: 'revoked' })
     } finally {
@@ -204,7 +226,6 @@ describe('a connection to a host that is not the service’s own', () => {
 
   test('is not saved if its person is no longer an admin when the service answers', async () => {
     const { userId } = engine.caller('admin')
-    const { answer } = server
     const write = async (response: ServerResponse): Promise<void> => {
       await changeRole(engine.context, engine.caller('owner'), userId, 'member')
       response.end('{"login":"octo"}')
@@ -213,7 +234,6 @@ describe('a connection to a host that is not the service’s own', () => {
     try {
       await expect(github('admin')).rejects.toMatchObject({ code: 'insufficient_role' })
     } finally {
-      server.answer = answer
       await changeRole(engine.context, engine.caller('owner'), userId, 'admin')
     }
     expect(await engine.context.db.selectFrom('connections').selectAll().execute()).toEqual([])
@@ -228,5 +248,168 @@ describe('a connection to a host that is not the service’s own', () => {
     expect((await use('member', 'jira_search', 'jira')).base).toBe(server.url)
     set({ trackerBaseUrl: server.url.replace('127.0.0.1', 'localhost') })
     await expect(use('member', 'jira_search', 'jira')).rejects.toMatchObject({ code: 'tool_not_available' })
+  })
+})
+
+const contextOf = (hosts: readonly NamedHost[], trackerBaseUrl: string | null) => ({
+  outgoing: hosts === loopbackHosts ? outgoing : createOutgoing({ hosts }),
+  config: { connections: { hosts, trackerBaseUrl, google: { client: null, baseUrl: null } } },
+})
+const jira = integrationNamed('jira') as IntegrationDeclaration
+
+async function check(name: Connectable, given: object) {
+  const declaration = integrationNamed(name) as IntegrationDeclaration
+  const context = contextOf(loopbackHosts, server.url)
+  const { credential, addresses } = readCredential(context, declaration, given, 'admin')
+  return checkCredential(context, declaration, { credential, accessToken: null }, addresses, signal)
+}
+
+test('Slack’s own protocol, as its emulator speaks it', async () => {
+  expect(await check('slack', { token: emulatorToken, base_url: `${slack.url}/api` })).toEqual({
+    account: 'admin, Emulate',
+  })
+})
+
+const own = () => ({ base_url: server.url })
+const resend = { provider: 'resend', api_key: 're_1' }
+const anthropic = { ...openai, provider: 'anthropic' }
+const basic = `Basic ${Buffer.from('ana@acme.example:jt').toString('base64')}`
+/** Resend’s documented answer to a key that may only send. */
+const onlySends = { name: 'restricted_api_key', message: 'This API key is restricted to only send emails' }
+const me = { displayName: 'Ana', emailAddress: 'ana@acme.example' }
+const oauth = 'OAuth oauth_consumer_key="k1", oauth_token="t1"'
+/** Columns: account, integration, credential, path and header of the request, body and status of its answer. */
+const accepted: [string, Connectable, object, string, string | object, unknown, number?][] = [
+  ['bot, Acme', 'slack', { token: 'x' }, '/auth.test', 'Bearer x', { ok: true, user: 'bot', team: 'Acme' }],
+  ['ana@acme.example', 'jira', { email: 'ana@acme.example', token: 'jt' }, '/rest/api/3/myself', basic, me],
+  ['ana', 'trello', { key: 'k1', token: 't1' }, '/1/members/me', oauth, { username: 'ana' }],
+  ['searxng', 'search', { provider: 'searxng' }, '/search?q=countersign&format=json', {}, { results: [] }],
+  ['tavily', 'search', { provider: 'tavily', api_key: 'tv' }, '/usage', 'Bearer tv', { key: { usage: 1 } }],
+  ['Desk <d@a.example>', 'mail', { ...resend, from: 'Desk <d@a.example>' }, '/domains', 'Bearer re_1', {}],
+  ['d@acme.example', 'mail', { ...resend, from: 'd@acme.example' }, '/domains', {}, onlySends, 401],
+  ['anthropic', 'llm', anthropic, '/models', { 'x-api-key': 'k' }, { data: [] }],
+  // Some servers with this protocol do not have the list of models.
+  ['openai', 'llm', openai, '/models', 'Bearer k', 'no', 404],
+  ['ollama', 'llm', { provider: 'ollama', model: 'm' }, '/api/tags', {}, { models: [] }],
+]
+test.each(accepted)('the account %s of %s is asked as documented', async (account, name, given, ...row) => {
+  const [path, header, body, status = 200] = row
+  server.answer = () => ({ status, body })
+  expect(await check(name, name === 'jira' ? given : { ...given, ...own() })).toEqual({ account })
+  const method = name === 'slack' ? 'POST' : 'GET'
+  const headers = typeof header === 'string' ? { authorization: header } : header
+  expect(server.arrived).toMatchObject([{ method, path, headers }])
+})
+
+test('Brave counts every call, so it is not asked', async () => {
+  expect(await check('search', { provider: 'brave', api_key: 'k', ...own() })).toEqual({ account: 'brave' })
+  expect(server.arrived).toEqual([])
+})
+
+describe('a refusal', () => {
+  const [token, key] = [{ token: 'hunter2' }, { api_key: 'hunter2' }]
+  const mail = { provider: 'resend', ...key, from: 'desk@acme.example' }
+  const wrongKey = (status: number, name: string): Scripted => {
+    return { status, body: { name, message: 'API key is invalid' } }
+  }
+  const slackError = (error: string): Scripted => ({ status: 200, body: { ok: false, error } })
+  const invalid = 'validation_error'
+  const refused: [Connectable, object, Scripted, string, string][] = [
+    ['slack', token, slackError('invalid_auth'), invalid, '`invalid_auth`'],
+    ['slack', token, slackError('hunter2 is wrong'), invalid, 'did not accept'],
+    ['slack', token, slackError('ratelimited'), 'unavailable', 'could not be checked'],
+    ['trello', { key: 'k', ...token }, { status: 401, body: 'invalid key' }, invalid, '401'],
+    ['search', { provider: 'searxng' }, { status: 403, body: '' }, invalid, 'search.formats'],
+    ['search', { provider: 'tavily', ...key }, { status: 403, body: {} }, invalid, '403'],
+    ['mail', mail, wrongKey(400, 'validation_error'), invalid, 'it answered 400'],
+    ['mail', mail, wrongKey(401, 'validation_error'), invalid, 'it answered 401'],
+    ['mail', mail, wrongKey(403, 'invalid_api_key'), invalid, 'it answered 403'],
+    ['llm', { ...openai, ...key }, { status: 401, body: {} }, invalid, '401'],
+    ['llm', { ...anthropic, ...key }, { status: 529, body: {} }, 'unavailable', '529'],
+  ]
+  test.each(refused)('by %s %j %j is %s', async (name, given, answer, code, words) => {
+    server.answer = () => answer
+    const error = await check(name, { ...given, ...own() }).catch((thrown: unknown) => thrown)
+    expect(error).toMatchObject({ code, message: expect.stringContaining(words) })
+    expect((error as Error).message).not.toContain('hunter2')
+  })
+
+  test.each([
+    'desk',
+    'desk@acme.example\r\nBcc: x@evil.example',
+    'A, B <desk@acme.example>',
+    'x <y> <desk@acme.example>',
+    '<desk@acme.example>, x@evil.example',
+  ])('of the sender %j comes before anything is sent', async (from) => {
+    await expect(check('mail', { ...mail, from, ...own() })).rejects.toMatchObject({
+      code: 'validation_error',
+    })
+    expect(server.arrived).toEqual([])
+  })
+
+  test.each([null, 'http://jira.acme.example', 'http://127.0.0.1:1', 'ftp://jira.acme.example'])(
+    'of Jira at %s names what the operator must set, unless the operator named the host',
+    (address) => {
+      const given = { email: 'a@b.example', token: 'hunter2' }
+      expect(() => readCredential(contextOf([], address), jira, given, 'member')).toThrow(
+        address === null
+          ? 'TRACKER_BASE_URL'
+          : /the operator must change TRACKER_BASE_URL \(it is (?:plain http: use https|no https address)/,
+      )
+    },
+  )
+})
+
+/** A tool that needs a connection for the web search. */
+const tool: ToolDeclaration = { ...(getTool('mail_send') as ToolDeclaration), connection: 'search' }
+const opOfSearch = (runId: string): StepOp => opOf(runId, { tool })
+/** The runs are started by `member`. */
+const connectSearch = (who: 'member' | 'admin', scope: Scope) =>
+  connectAs(who, 'web_search', { provider: 'brave', api_key: 'k' }, scope)
+
+describe('a call whose service is not connected', () => {
+  const cases = [
+    ['revoked', 'tool_not_available'],
+    ['expired', 'connection_expired'],
+  ] as const
+  test.each(cases)('fails although it was held and approved before it was %s', async (what, code) => {
+    const connection = await connectSearch('member', 'personal')
+    await engine.rules(holdRule())
+    const op = opOfSearch(await engine.run())
+    await engine.vote(await hold(engine, op), 'admin')
+    if (what === 'revoked') await revokeConnection(engine.context, engine.caller('member'), connection.id)
+    else await expireConnection(engine.context, connection)
+    expect(await engine.decide(op)).toMatchObject({ go: false, state: 'failed' })
+    expect(await effectOf(engine.context, op)).toMatchObject({
+      error: { code, message: expect.stringContaining('/connect`') },
+    })
+  })
+
+  test('fails for everybody but the person who connected it', async () => {
+    await connectSearch('admin', 'personal')
+    expect(await engine.decide(opOfSearch(await engine.run()))).toMatchObject({ go: false, state: 'failed' })
+    await connectSearch('admin', 'organization')
+    await go(engine, opOfSearch(await engine.run()))
+  })
+
+  test('is denied by the policy of its role, whoever has connected what', async () => {
+    const policy = { tool_name: 'mail_send', allowed: false, restrictions: {}, role: 'member' } as const
+    await createToolPolicy(engine.context, engine.caller('admin'), policy, null)
+    for (const scope of ['organization', 'personal'] as const) {
+      await connectSearch(scope === 'personal' ? 'member' : 'admin', scope)
+      const op = opOfSearch(await engine.run())
+      expect(await engine.decide(op)).toMatchObject({ go: false, state: 'denied' })
+    }
+    await deleteToolPolicy(engine.context, engine.caller('admin'), 'mail_send', 'member')
+    await go(engine, opOfSearch(await engine.run()))
+  })
+
+  test('fails in every process from the revocation on', async () => {
+    const connection = await connectSearch('member', 'personal')
+    const other = engine.another()
+    const decide = (op: StepOp) => other.combiner.join(engine.organizationId, decideSteps, op)
+    expect(await decide(opOfSearch(await engine.run()))).toMatchObject({ go: true })
+    await revokeConnection(engine.context, engine.caller('member'), connection.id)
+    expect(await decide(opOfSearch(await engine.run()))).toMatchObject({ go: false, state: 'failed' })
   })
 })

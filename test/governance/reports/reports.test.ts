@@ -21,6 +21,15 @@ afterAll(() => running?.close())
 
 let organizations = 0
 
+/** Inserts one row. */
+const insert = (client: Client, table: string, row: Readonly<Record<string, unknown>>) =>
+  client.query(
+    `insert into ${table} (${Object.keys(row).join()}) values (${Object.keys(row)
+      .map((_, n) => `$${n + 1}`)
+      .join()})`,
+    Object.values(row),
+  )
+
 /**
  * Writes the rows twice: for a new organization and for another one, whose rows must not count. Returns the id of the
  * first.
@@ -30,28 +39,20 @@ async function write(client: Client, rows: Rows): Promise<string> {
   for (const prefix of ['own', 'other']) {
     const id = (kind: string, n: number | null) =>
       n === null ? null : `${kind}_${prefix}${organizations}_${n}`
-    const organization = id('org', 0)
-    await client.query('insert into organizations (id, name) values ($1, $1)', [organization])
+    const organization_id = id('org', 0)
+    await insert(client, 'organizations', { id: organization_id, name: organization_id })
     for (const { n, tools, categories } of rows.workflows) {
-      await client.query(
-        `insert into workflows (id, organization_id, name, current_version, created_by)
-         values ($1, $2, $3, 1, 'usr_0')`,
-        [id('wf', n), organization, `Workflow ${n}`],
-      )
+      const workflow = { id: id('wf', n), organization_id, name: `Workflow ${n}` }
+      await insert(client, 'workflows', { ...workflow, current_version: 1, created_by: 'usr_0' })
       const definition = { steps: tools.map((tool) => ({ id: tool, tool, note: '\u0000' })), categories }
-      await client.query(
-        `insert into workflow_versions (workflow_id, version, definition, digest, deployed_by)
-         values ($1, 1, $2, '', 'usr_0')`,
-        [id('wf', n), JSON.stringify(definition)],
-      )
+      const version = { workflow_id: workflow.id, version: 1, definition: JSON.stringify(definition) }
+      await insert(client, 'workflow_versions', { ...version, digest: '', deployed_by: 'usr_0' })
     }
     for (const { n, workflow, at } of rows.runs) {
-      await client.query(
-        `insert into runs (id, organization_id, workflow_id, workflow_version, interpreter_version, status, status_reason,
-           requested_by, requester_email, inputs, input_hash, time_zone, risk, created_at)
-         values ($1, $2, $3, 1, 1, 'running', '', 'usr_0', '', '{}', '', 'UTC', '{}', $4)`,
-        [id('run', n), organization, id('wf', workflow), at],
-      )
+      const versions = { workflow_id: id('wf', workflow), workflow_version: 1, interpreter_version: 1 }
+      const state = { status: 'running', status_reason: '', requested_by: 'usr_0', requester_email: '' }
+      const data = { inputs: '{}', input_hash: '', time_zone: 'UTC', risk: '{}', created_at: at }
+      await insert(client, 'runs', { id: id('run', n), organization_id, ...versions, ...state, ...data })
       await client.query(
         `insert into run_steps (run_id, step_id, position, tool) select $1, tool || n, n, tool
          from unnest($2::text[]) with ordinality as t(tool, n)`,
@@ -60,38 +61,24 @@ async function write(client: Client, rows: Rows): Promise<string> {
     }
     // One agent decision for each approval.
     const times = rows.approvals.map(({ at }) => at).sort((a, b) => a.getTime() - b.getTime())
-    await client.query('insert into chain_head (organization_id, seq) values ($1, $2)', [organization, times.length]) // prettier-ignore
+    await insert(client, 'chain_head', { organization_id, seq: times.length })
     await client.query(
       `insert into audit_events (canonical, hash)
        select jsonb_build_object('organization_id', $1::text, 'seq', n, 'event_type', 'agent_call.decided',
          'status', 'require_approval', 'timestamp', at)::text, repeat('0', 64)
        from unnest($2::text[]) with ordinality as t(at, n)`,
-      [organization, times.map((at) => at.toISOString())],
+      [organization_id, times.map((at) => at.toISOString())],
     )
-    for (const {
-      n,
-      kind,
-      status,
-      run,
-      workflow,
-      tool,
-      rule,
-      ruleName,
-      at,
-      decidedAt,
-      votes,
-    } of rows.approvals) {
-      await client.query(
-        `insert into approvals (id, organization_id, kind, status, run_id, workflow_id, tool, rule_id, rule_name, labels,
-           risk, requested_by, approver, approvals_needed, created_at, decided_at)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, '{}', '{}', 'usr_0', 'admin', 1, $10, $11)`,
-        [id('apr', 1_000 + n), organization, kind, status, id('run', run), id('wf', workflow), tool, rule, ruleName, at, decidedAt], // prettier-ignore
-      )
-      for (const { user, decision } of votes)
-        await client.query(
-          'insert into approval_votes (approval_id, user_id, decision, at) values ($1, $2, $3, now())',
-          [id('apr', 1_000 + n), user, decision],
-        )
+    for (const { n, kind, status, run, workflow, tool, votes, ...row } of rows.approvals) {
+      const approval_id = id('apr', 1_000 + n)
+      const about = { run_id: id('run', run), workflow_id: id('wf', workflow), tool }
+      const rule = { rule_id: row.rule, rule_name: row.ruleName, labels: '{}', risk: '{}' }
+      const asked = { requested_by: 'usr_0', approver: 'admin', approvals_needed: 1 }
+      const times = { created_at: row.at, decided_at: row.decidedAt }
+      const approval = { id: approval_id, organization_id, kind, status }
+      await insert(client, 'approvals', { ...approval, ...about, ...rule, ...asked, ...times })
+      for (const { user: user_id, decision } of votes)
+        await insert(client, 'approval_votes', { approval_id, user_id, decision, at: row.at })
     }
   }
   return `org_own${organizations}_0`

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { sql } from 'kysely'
 import { createContext } from '../../../src/programs/create-context.ts'
 import type { Context } from '../../../src/governance/context.ts'
 import { readApproval } from '../../../src/governance/approvals/read.ts'
@@ -11,7 +12,7 @@ import { readRun } from '../runs/whole-run.ts'
 import { sealedColumns } from '../../../src/governance/sealing/columns.ts'
 import { keyIdOf } from '../../../src/governance/sealing/format.ts'
 import { makeKey } from '../../../src/governance/sealing/keyring.ts'
-import { memoryPlace } from '../../../src/governance/sealing/places.ts'
+import { connectionPlace, memoryPlace, webhookPlace } from '../../../src/governance/sealing/places.ts'
 import { rotateKey, type Rotation } from '../../../src/governance/sealing/rotate.ts'
 import { asAdmin } from '../../support/postgres.ts'
 import {
@@ -25,6 +26,15 @@ import {
   type Engine,
 } from '../runs/engine-fixture.ts'
 import { testKey } from '../support.ts'
+import { createToolServices } from '../../../src/activities/tools/services.ts'
+import {
+  changeWebhook,
+  createWebhook,
+  readWebhook,
+  rotateWebhookSecret,
+} from '../../../src/governance/webhooks/webhooks.ts'
+import { addConnection } from '../../api/fixtures.ts'
+import { verify } from '../audit/chain-fixture.ts'
 
 let engine: Engine
 beforeAll(async () => {
@@ -47,6 +57,9 @@ const use = (key: string) => ({
   bodyHash: 'b',
 })
 
+const keyIds = async () =>
+  (await engine.context.db.selectFrom('data_keys').select('id').execute()).map(({ id }) => id)
+
 /** Stores values of every kind. `read` returns each value as the service reads it. */
 async function world(name: string) {
   const { context, organizationId, caller } = engine
@@ -60,9 +73,10 @@ async function world(name: string) {
   const opened = await openKey(context, use(name))
   if ('claim' in opened) await opened.claim.keep({ status: 200, body: `"${name}"` })
   const made = await openKey(context, use(`${name} made`))
-  if ('claim' in made)
+  if ('claim' in made) {
     await context.db.transaction().execute((trx) => made.claim.markActed(trx, { secret: name }))
-  if ('claim' in made) await made.claim.release()
+    await made.claim.release()
+  }
   const admin = { userId: caller('approver').userId, organizationId, role: 'owner' } as const
   const read = async () => ({
     run: await readRun(context, organizationId, runId),
@@ -94,14 +108,12 @@ async function named(): Promise<Record<string, number>> {
 /** Replaces sealed values by plain ones, as a superuser can. */
 async function unsealed(name: string, runId: string): Promise<void> {
   await asAdmin(engine.adminUrl, async (client) => {
-    await client.query(`update memory set value = '{"of":"forged"}', value_sealed = null where key = $1`, [
-      name,
-    ])
-    for (const column of ['inputs', 'result'])
-      await client.query(
-        `update runs set ${column} = '{"who":"forged"}', ${column}_sealed = null where id = $1`,
-        [runId],
-      )
+    const set = `value = '{"of":"forged"}', value_sealed = null`
+    await client.query(`update memory set ${set} where key = $1`, [name])
+    const ofRun = ['inputs', 'result'].map(
+      (column) => `${column} = '{"who":"forged"}', ${column}_sealed = null`,
+    )
+    await client.query(`update runs set ${ofRun.join()} where id = $1`, [runId])
     await client.query(`update effects set output = '{"ok":1}', output_sealed = null where run_id = $1`, [
       runId,
     ])
@@ -113,9 +125,7 @@ describe('npm run rotate-key', () => {
     const [old, fresh] = [await world('old'), await world('fresh')]
     const before = [await old.read(), await fresh.read()]
     const used = await engine.context.pool.query('select bytes from memory_usage')
-    const [{ id: first }] = (await engine.context.db.selectFrom('data_keys').select('id').execute()) as [
-      { id: string },
-    ]
+    const [first] = await keyIds()
     const counts = await named()
     expect(Object.keys(counts)).toEqual(expect.arrayContaining(['', first]))
     const values = Object.values(counts).reduce((sum, count) => sum + count, 0)
@@ -126,7 +136,7 @@ describe('npm run rotate-key', () => {
     expect(await named()).toEqual({ [rotation.data_key]: values })
     expect([await old.read(), await fresh.read()]).toEqual(before)
     expect((await engine.context.pool.query('select bytes from memory_usage')).rows).toEqual(used.rows)
-    expect(await engine.context.db.selectFrom('data_keys').select('id').execute()).toHaveLength(2)
+    expect(await keyIds()).toHaveLength(2)
   })
 
   test('continues with its key after a kill', async () => {
@@ -134,14 +144,11 @@ describe('npm run rotate-key', () => {
     await world('killed')
     const generation = (await db.selectFrom('data_keys').selectAll().execute()).length + 1
     await makeKey(db, testKey, generation)
-    const made = await db
-      .selectFrom('data_keys')
-      .select('id')
-      .where('generation', '=', generation)
-      .executeTakeFirst()
-    expect((await rotate()).data_key).toBe(made?.id)
-    expect(Object.keys(await named())).toEqual([made?.id])
-    expect((await rotate()).data_key).not.toBe(made?.id)
+    const keys = await db.selectFrom('data_keys').selectAll().execute()
+    const made = keys.find((key) => key.generation === generation)?.id
+    expect((await rotate()).data_key).toBe(made)
+    expect(Object.keys(await named())).toEqual([made])
+    expect((await rotate()).data_key).not.toBe(made)
   })
 
   test('runs alone', async () => {
@@ -159,20 +166,14 @@ describe('npm run rotate-key', () => {
     await asAdmin(engine.adminUrl, async (client) => {
       await client.query('begin')
       await client.query(`select 1 from memory where key = 'busy' for update`)
-      rotation = rotateKey(engine.context, {
-        installationKey: false,
-        settleMilliseconds: 0,
-        say: () => undefined,
-      })
+      rotation = rotate()
       // All other values are resealed while this row is locked.
       for (let others = 0; others !== 1;) {
         const counts = await named()
         others = Math.min(...Object.values(counts))
       }
-      const sealed = await engine.context.sealer.seal(
-        memoryPlace(engine.organizationId, 'busy', 'v2'),
-        '"written meanwhile"',
-      )
+      const place = memoryPlace(engine.organizationId, 'busy', 'v2')
+      const sealed = await engine.context.sealer.seal(place, '"written meanwhile"')
       await client.query(`update memory set value_sealed = $1, value_version = 'v2' where key = 'busy'`, [
         sealed,
       ])
@@ -227,6 +228,140 @@ describe('npm run rotate-key', () => {
   })
 })
 
+/** A column that is written again in the same row. */
+interface Again {
+  readonly table: string
+  readonly column: string
+  readonly version: string
+  readonly key: string
+  /** Makes a row. Returns its key. */
+  make(): Promise<string>
+  write(id: string): Promise<unknown>
+  read(id: string): Promise<unknown>
+  formerPlace(id: string): string
+}
+
+let count = 0
+const owner = (connectionId: string) => ({ organizationId: engine.organizationId, connectionId })
+const connection = (id: string) =>
+  engine.context.db.selectFrom('connections').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+const putMemory = (key: string, value: string) =>
+  setMemory(engine.context, engine.caller('member'), { key, value, labels: null })
+const putCredential = async (id: string, text: string) =>
+  engine.context.db
+    .updateTable('connections')
+    .set(await engine.context.secrets.replace(owner(id), text, await connection(id)))
+    .where('id', '=', id)
+    .execute()
+
+const memory = {
+  table: 'memory',
+  column: 'value_sealed',
+  version: 'value_version',
+  key: 'key',
+  make: async () => (await putMemory(`k${(count += 1)}`, 'first')).key,
+  formerPlace: (key: string) => memoryPlace(engine.organizationId, key, null),
+}
+const webhooks = {
+  table: 'webhooks',
+  column: 'target_sealed',
+  version: 'target_version',
+  key: 'id',
+  make: async () =>
+    (await createWebhook(engine.context, engine.caller('owner'), { url: 'https://example.com/a', events: ['run.completed'] })).id, // prettier-ignore
+  read: (id: string) => readWebhook(engine.context, engine.organizationId, id),
+  formerPlace: (id: string) => webhookPlace(engine.organizationId, id, null),
+}
+const columns: Readonly<Record<string, Again>> = {
+  'a memory value': {
+    ...memory,
+    write: (key) => putMemory(key, 'second'),
+    read: (key) => readMemory(engine.context, engine.organizationId, key),
+  },
+  'a memory value that a tool reads': {
+    ...memory,
+    write: (key) => putMemory(key, 'first'),
+    read: (key) => createToolServices(engine.context).memory.get(engine.organizationId, key),
+  },
+  'a credential': {
+    table: 'connections',
+    column: 'credential_sealed',
+    version: 'secret_version',
+    key: 'id',
+    async make() {
+      const { context, organizationId, caller } = engine
+      const id = await addConnection(context, organizationId, caller('member').userId, `i${(count += 1)}`)
+      await putCredential(id, '"first"')
+      return id
+    },
+    write: (id) => putCredential(id, '"second"'),
+    read: async (id) => engine.context.secrets.read(owner(id), await connection(id)),
+    formerPlace: (id) => connectionPlace(engine.organizationId, id, 'credential', null),
+  },
+  'the address of a webhook': {
+    ...webhooks,
+    write: (id) =>
+      changeWebhook(engine.context, engine.caller('owner'), id, { url: 'https://example.com/b' }),
+  },
+  'the secret of a webhook': {
+    ...webhooks,
+    write: (id) => rotateWebhookSecret(engine.context, engine.caller('owner'), { id, seconds: 60 }),
+  },
+}
+
+const bytesOf = async ({ table, column, key }: Again, id: string): Promise<Buffer> => {
+  const { rows } = await sql<{ sealed: Buffer }>`
+    select ${sql.ref(column)} as sealed from ${sql.table(table)} where ${sql.ref(key)} = ${id}`.execute(
+    engine.context.db,
+  )
+  return rows[0]?.sealed as Buffer
+}
+/** Changes a row, as a superuser can. */
+const put = ({ table, column, version, key }: Again, id: string, sealed: Buffer, versioned = true) =>
+  sql`update ${sql.table(table)} set ${sql.ref(column)} = ${sealed},
+      ${sql.ref(version)} = case when ${versioned}::boolean then ${sql.ref(version)} end
+      where ${sql.ref(key)} = ${id}`.execute(engine.context.db)
+
+describe.each(Object.entries(columns))('%s', (_, column) => {
+  const refused = { name: 'UnsealError' }
+
+  test('does not open with earlier bytes of its row, bytes of another row, or plain bytes, and rotate-key names it', async () => {
+    const [id, other] = [await column.make(), await column.make()]
+    const earlier = await bytesOf(column, id)
+    await column.write(id)
+    const present = await bytesOf(column, id)
+    const before = await column.read(id)
+    for (const wrong of [earlier, await bytesOf(column, other), Buffer.from('"plain"')]) {
+      await put(column, id, wrong)
+      await expect(column.read(id)).rejects.toMatchObject(refused)
+    }
+    await put(column, id, earlier)
+    expect((await rotate()).unreadable).toEqual([
+      expect.stringMatching(new RegExp(`^${column.table}.${column.column} of .*${id}$`)),
+    ])
+    await put(column, id, present)
+    expect((await rotate()).unreadable).toEqual([])
+    expect(await column.read(id)).toEqual(before)
+  })
+
+  test('opens without a version only if it was sealed before values had versions', async () => {
+    const id = await column.make()
+    const earlier = await bytesOf(column, id)
+    await column.write(id)
+    const [present, before] = [await bytesOf(column, id), await column.read(id)]
+    for (const sealed of [earlier, present]) {
+      await put(column, id, sealed, false)
+      await expect(column.read(id)).rejects.toMatchObject(refused)
+    }
+    const text = JSON.stringify({ url: 'https://example.com/', secret: 'whsec_AA==' })
+    await put(column, id, await engine.context.sealer.seal(column.formerPlace(id), text), false)
+    expect(await column.read(id)).not.toEqual(before)
+    await column.write(id)
+    expect(await bytesOf(column, id)).not.toEqual(present)
+    await column.read(id)
+  })
+})
+
 test('the installation’s key is changed by wrapping the data keys again; then the old one is not needed', async () => {
   const { config } = engine.context
   const { read, runId } = await world('wrapped')
@@ -242,7 +377,7 @@ test('the installation’s key is changed by wrapping the data keys again; then 
   try {
     await expect(alone.sealer.check()).rejects.toThrow('DATA_ENCRYPTION_KEY_OLD')
     await expect(rotate(alone, true)).rejects.toThrow('DATA_ENCRYPTION_KEY_OLD')
-    const keys = (await engine.context.db.selectFrom('data_keys').select('id').execute()).length
+    const keys = (await keyIds()).length
     // Only one key is set, so there is no new key to change to.
     for (const same of [engine.context, twice])
       await expect(rotate(same, true)).rejects.toMatchObject({
@@ -254,15 +389,9 @@ test('the installation’s key is changed by wrapping the data keys again; then 
     // Running it again, after a success or a kill, does no harm.
     expect(await rotate(both, true)).toMatchObject({ wrapped: 0, sealed: 0, unreadable: [] })
     await expect(rotate(alone, true)).rejects.toMatchObject({ code: 'conflict' })
-    const { database } = config
-    const verification = engine.context.verifier.verify({
-      databaseUrl: database.url,
-      appRole: database.appRole,
-      organizationId: engine.organizationId,
-      encryptionKeys: [key],
-    })
     // The codes of audit entries stay valid, also those under retired data keys.
-    expect(await verification).toMatchObject({ valid: true, first_mismatch: null })
+    const verification = await verify(config.database.url, engine.organizationId, [key])
+    expect(verification).toMatchObject({ valid: true, first_mismatch: null })
     // Values that older versions stored no longer need the old installation’s key either.
     expect(Object.keys(await named())).toEqual([rotation.data_key])
     await alone.sealer.check()
