@@ -6,7 +6,7 @@ import type { Steps } from './steps.ts'
 
 /*
  * Tries to prove that a rule matches every call that another rule matches. The answer `true` is always right. The
- * answer `false` only means that no proof was found. test/policy/implication.test.ts compares the answers with `decide`
+ * answer `false` only means that no proof was found. test/policy/rule-analysis.test.ts compares the answers with `decide`
  * for random rules and calls.
  *
  * The proof compares field by field, and condition by condition. It covers calls that the service accepts. The

@@ -5,7 +5,7 @@ import type { Role } from './types.ts'
 /**
  * Decides one call of a person with this role. `authorRoles` are the roles of the people who wrote the call's step. A freeze is checked first, then tool policies, then rules. Runs and
  * trials of rules use this function. `analyzePlan` makes the same checks in the same order for calls with unknown
- * parts. test/policy/judge-call.test.ts checks that `judgeCall` and `analyzePlan` give the same answers. A tool policy
+ * parts. test/policy/plan-law.test.ts checks that `judgeCall` and `analyzePlan` give the same answers. A tool policy
  * can limit the values of parameters. Such limits apply only to calls of workflows.
  */
 export function judgeCall(

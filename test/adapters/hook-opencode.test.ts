@@ -1,26 +1,26 @@
 import { existsSync, mkdirSync, readFileSync, unlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { beforeEach, describe, expect, test } from '@jest/globals'
 import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { hookFile, python, runHook, type Ended } from './run-hook.ts'
-import { allowed, denied, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
+import { allowed, denied, reply, type ScriptedService } from './scripted-service.ts'
+import { useService } from './use-service.ts'
 
 /* opencode's plugin and settings. test/clients tests the two in opencode itself. */
 
 let service: ScriptedService
 let home: string
-beforeAll(async () => {
-  service = await scriptedService(({ path, body }, socket) => {
+useService(
+  (started) => (service = started),
+  ({ path, body }, socket) => {
     const isDenied = body.includes('curl') || body.includes('"organization_id":"org_0000')
     reply(socket, 200, path === '/api/v1/authorize' && isDenied ? denied : { ...allowed, ok: true })
-  })
-})
+  },
+)
 beforeEach(() => {
   home = temporaryFolder()
-  service.asked.length = 0
 })
-afterAll(() => service.close())
 
 const run = (words: readonly string[], more: NodeJS.ProcessEnv = {}, cwd?: string): Promise<Ended> => {
   const env = { HOME: home, SERVICE_API_URL: service.url, SERVICE_API_KEY: 'csk_test', ...more }
@@ -66,9 +66,8 @@ describe('settings', () => {
   })
 
   test('of a user: in the folder that XDG_CONFIG_HOME names', async () => {
-    const ended = await run(['install', '--dialect', 'opencode', '--yes'], {
-      XDG_CONFIG_HOME: join(home, 'elsewhere'),
-    })
+    const elsewhere = { XDG_CONFIG_HOME: join(home, 'elsewhere') }
+    const ended = await run(['install', '--dialect', 'opencode', '--yes'], elsewhere)
     expect(ended.code).toBe(0)
     expect(existsSync(join(home, 'elsewhere/opencode/plugin/countersign.js'))).toBe(true)
   })
@@ -158,14 +157,10 @@ describe('the plugin', () => {
     const plugin = await loaded()
     await plugin['tool.execute.before'](input, { args: { command: 'ls' } })
     const args = { command: 'curl https://example.com' }
-    await expect(plugin['tool.execute.before'](input, { args })).rejects.toThrow(
-      'blocked by rule `no-egress`',
-    )
-    expect(questions()[0]).toMatchObject({
-      session_id: 's',
-      tool_name: 'Bash',
-      tool_input: { command: 'ls' },
-    })
+    const denied = plugin['tool.execute.before'](input, { args })
+    await expect(denied).rejects.toThrow('blocked by rule `no-egress`')
+    const asked = { session_id: 's', tool_name: 'Bash', tool_input: { command: 'ls' } }
+    expect(questions()[0]).toMatchObject(asked)
   })
 
   test('nobody changes the arguments after the question', async () => {
@@ -180,9 +175,8 @@ describe('the plugin', () => {
   test('a program that says nothing does not allow a call', async () => {
     const plugin = await loaded()
     writeFileSync(join(home, '.countersign', 'service_hook.py'), '')
-    await expect(plugin['tool.execute.before'](input, { args: {} })).rejects.toThrow(
-      'gave no answer (exit code 0)',
-    )
+    const call = plugin['tool.execute.before'](input, { args: {} })
+    await expect(call).rejects.toThrow('gave no answer (exit code 0)')
     unlinkSync(join(home, '.countersign', 'service_hook.py'))
     await expect(plugin['tool.execute.before'](input, { args: {} })).rejects.toThrow()
   })
@@ -191,9 +185,8 @@ describe('the plugin', () => {
     const plugin = await loaded()
     await plugin['tool.execute.before']({ ...input, sessionID: 'part' }, { args: {} })
     expect(questions()[0]).toMatchObject({ session_id: 's' })
-    await expect(plugin['tool.execute.before']({ ...input, sessionID: 'x' }, { args: {} })).rejects.toThrow(
-      'does not name the session',
-    )
+    const unknown = plugin['tool.execute.before']({ ...input, sessionID: 'x' }, { args: {} })
+    await expect(unknown).rejects.toThrow('does not name the session')
   })
 
   test('a tool of a server has its name, unless two servers or opencode could have the tool', async () => {

@@ -1,21 +1,16 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
+import { afterEach, describe, expect, test } from '@jest/globals'
 import { until } from '../stack/until.ts'
 import { answerInTurn, poll, revoked, status, type Answer } from './held-call.ts'
-import { endGateways, logFile, noted, odd, startGateway, textOf, type Gateway, type Wire } from './run-mcp.ts'
+import { logFile, noted, odd, textOf, type Gateway, type Wire } from './run-mcp.ts'
 import { allowed, denied, held, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
+import { unreachable, odd as oddAnswers } from './service-faults.ts'
+import { sharedGateway, useGateways, type Gateways } from './use-service.ts'
 
-/* Held calls wait with progress, end in time, and are withdrawn when the client gives up. */
-
-let service: ScriptedService
-beforeAll(async () => {
-  service = await scriptedService(() => {})
-})
-beforeEach(() => {
-  service.asked.length = 0
-})
-afterEach(endGateways)
-afterAll(() => service.close())
+let service: Gateways['service']
+let begin: Gateways['start']
+useGateways((started) => ({ service, start: begin } = started))
 
 const answers = (decisions: readonly Answer[], polls: readonly Answer[]): void =>
   answerInTurn(service, decisions, polls)
@@ -31,13 +26,7 @@ function later(): { answer: Answer; say(body: object): void } {
 }
 
 async function start(servers: Record<string, unknown>, more: NodeJS.ProcessEnv = {}): Promise<Gateway> {
-  const env = {
-    SERVICE_API_URL: service.url,
-    SERVICE_API_KEY: 'csk_test',
-    SERVICE_APPROVAL_WAIT: '60',
-    ...more,
-  }
-  const gateway = await startGateway({ servers, env })
+  const gateway = await begin(servers, { env: { SERVICE_APPROVAL_WAIT: '60', ...more } })
   await gateway.tools()
   return gateway
 }
@@ -58,49 +47,45 @@ test('approved in time: the gateway asks again, and only then the call runs', as
   expect(progress(gateway)).toEqual([])
 })
 
-test.each<[string, readonly Answer[], Answer, string]>([
-  ['rejected', [held], status('rejected', 'not today'), 'approval apr_1 was rejected: not today'],
-  ['withdrawn', [held], status('cancelled'), 'approval apr_1 was cancelled'],
-  ['a revoked session', [held], revoked, 'was cancelled, because this session was revoked: it can make'],
-  ['expired', [held], status('expired'), 'approval apr_1 has expired'],
-  ['an unknown status', [held], status('maybe'), 'has a status that cannot be read'],
-  ['denied meanwhile', [held, denied], status('approved'), 'blocked by rule `no-egress`'],
-  [
-    'a service that has disappeared',
-    [held, (s) => s.destroy()],
-    status('approved'),
-    'approved; the service is unreachable',
-  ],
-  ['a poll that is refused', [held], (s: Socket) => reply(s, 404, {}), 'the service answers 404'],
-])(
-  '%s: an error of the tool in both modes, and the server gets no call',
-  async (_name, decisions, then, says) => {
-    for (const SERVICE_FAIL_MODE of ['closed', 'open']) {
-      const log = logFile()
-      const gateway = await start({ odd: odd({ log }) }, { SERVICE_FAIL_MODE })
-      answers(decisions, [then])
-      const result = await gateway.call('odd__echo')
-      expect(result.isError).toBe(true)
-      expect(textOf(result)).toContain(says)
-      expect(noted(log).map(({ method }) => method)).not.toContain('tools/call')
-    }
-  },
-)
+describe('a call that is not approved', () => {
+  const log = logFile()
+  const gateways: Gateway[] = []
+  for (const SERVICE_FAIL_MODE of ['closed', 'open'])
+    sharedGateway(
+      () => start({ odd: odd({ log }) }, { SERVICE_FAIL_MODE }),
+      (each) => gateways.push(each),
+    )
+
+  test.each<[string, readonly Answer[], Answer, string]>([
+    ['rejected', [held], status('rejected', 'not today'), 'approval apr_1 was rejected: not today'],
+    ['withdrawn', [held], status('cancelled'), 'approval apr_1 was cancelled'],
+    ['a revoked session', [held], revoked, 'was cancelled, because this session was revoked: it can make'],
+    ['expired', [held], status('expired'), 'approval apr_1 has expired'],
+    ['an unknown status', [held], status('maybe'), 'has a status that cannot be read'],
+    ['denied meanwhile', [held, denied], status('approved'), 'blocked by rule `no-egress`'],
+    ['a service that is gone', [held, (s) => s.destroy()], status('approved'), 'is unreachable'],
+    ['a poll that is refused', [held], (s: Socket) => reply(s, 404, {}), 'the service answers 404'],
+  ])(
+    '%s: an error of the tool in both modes, and the server gets no call',
+    async (_name, decisions, then, says) => {
+      for (const gateway of gateways) {
+        answers(decisions, [then])
+        const result = await gateway.call('odd__echo')
+        expect(result.isError).toBe(true)
+        expect(textOf(result)).toContain(says)
+        expect(noted(log).map(({ method }) => method)).not.toContain('tools/call')
+      }
+    },
+  )
+})
 
 test('not decided in time: the approval’s id and the next step', async () => {
   const gateway = await start({ odd: odd() }, { SERVICE_APPROVAL_WAIT: '2' })
   answers([held], [status('pending')])
-  expect(await gateway.call('odd__echo')).toEqual({
-    content: [
-      {
-        type: 'text',
-        text:
-          'countersign: held by rule `ask-first`: approval apr_1 is still pending; have it approved, then call again ' +
-          'with the same arguments',
-      },
-    ],
-    isError: true,
-  })
+  const text =
+    'countersign: held by rule `ask-first`: approval apr_1 is still pending; have it approved, then call again ' +
+    'with the same arguments'
+  expect(await gateway.call('odd__echo')).toEqual({ content: [{ type: 'text', text }], isError: true })
   expect(asked().filter((each) => each === look).length).toBeLessThanOrEqual(3)
 })
 
@@ -142,12 +127,14 @@ describe('progress', () => {
       if (index > 0) expect(value).toBeGreaterThan(values[index - 1])
   })
 
-  test.each([undefined, null, 1.5, true])('with no token (%j) there is none', async (progressToken) => {
+  test('there is none without a token', async () => {
     const gateway = await start({ odd: odd({ tools: ['progress'] }) })
-    answers([held, allowed], [status('approved')])
-    const result = await gateway.call('odd__progress', {}, { progressToken })
-    expect(textOf(result)).toBe('token null')
-    expect(progress(gateway)).toEqual([])
+    for (const progressToken of [undefined, null, 1.5, true]) {
+      answers([held, allowed], [status('approved')])
+      const result = await gateway.call('odd__progress', {}, { progressToken })
+      expect([progressToken, textOf(result)]).toEqual([progressToken, 'token null'])
+      expect(progress(gateway)).toEqual([])
+    }
   })
 
   test('is repeated during a long wait', async () => {
@@ -201,10 +188,8 @@ describe('a call that is given up', () => {
     await until('it works', () => got('tools/call') !== undefined)
     cancel(gateway, 'slow')
     await until('it is told', () => got('notifications/cancelled') !== undefined)
-    expect(got('notifications/cancelled').params).toEqual({
-      requestId: got('tools/call').id,
-      reason: 'no longer needed',
-    })
+    const told = { requestId: got('tools/call').id, reason: 'no longer needed' }
+    expect(got('notifications/cancelled').params).toEqual(told)
     await until('the outcome is recorded', () => asked().includes(report))
     expect(answered(gateway, 'slow')).toBe(false)
   })
@@ -220,6 +205,13 @@ describe('a call that is given up', () => {
     expect(answered(gateway, 'read')).toBe(false)
   })
 
+  const log = logFile()
+  let idle: Gateway
+  sharedGateway(
+    () => start({ odd: odd({ log }) }),
+    (gateway) => (idle = gateway),
+  )
+
   test.each<[string, unknown]>([
     ['one that has been answered', 'done'],
     ['one that never existed', 'nobody'],
@@ -227,14 +219,181 @@ describe('a call that is given up', () => {
     ['null', null],
     ['an object', { a: 1 }],
   ])('cancelling %s is ignored', async (_name, id) => {
-    const log = logFile()
-    const gateway = await start({ odd: odd({ log }) })
-    answers([allowed], [])
-    await gateway.request('tools/call', { name: 'odd__echo' }, 'done')
-    const before = gateway.messages.length
-    cancel(gateway, id)
-    await gateway.request('tools/call', { name: 'odd__echo' }, 'next')
-    expect(gateway.messages).toHaveLength(before + 1)
+    if (!answered(idle, 'done')) await idle.request('tools/call', { name: 'odd__echo' }, 'done')
+    const before = idle.messages.length
+    cancel(idle, id)
+    await idle.call('odd__echo')
+    expect(idle.messages).toHaveLength(before + 1)
     expect(noted(log).map(({ method }) => method)).not.toContain('notifications/cancelled')
+  })
+})
+
+/** Whether the process runs. A zombie does not count as running. */
+function runs(pid: number): boolean {
+  try {
+    return !/^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
+  } catch {
+    return false
+  }
+}
+
+/** Starts a gateway with a server that has its own helper processes. Returns the pids of all these processes. */
+async function family(said: object = {}): Promise<{ gateway: Gateway; pids: number[] }> {
+  const gateway = await start({ odd: odd({ tools: ['family'], ...said }) })
+  const pids = JSON.parse(textOf(await gateway.call('odd__family'))) as number[]
+  expect(pids.map(runs)).toEqual([true, true, true])
+  return { gateway, pids }
+}
+
+test.each<[string, (gateway: Gateway) => void]>([
+  ['the end of its input', ({ child }) => child.stdin?.end()],
+  ['SIGINT', ({ child }) => child.kill('SIGINT')],
+  ['SIGTERM', ({ child }) => child.kill('SIGTERM')],
+  ['SIGHUP', ({ child }) => child.kill('SIGHUP')],
+])('%s: no process is left', async (_name, end) => {
+  const { gateway, pids } = await family()
+  end(gateway)
+  expect(await gateway.ended).toBe(0)
+  expect(pids.map(runs)).toEqual([false, false, false])
+  expect(service.asked.at(-1)?.path).toBe('/api/v1/authorize/sessions/end')
+})
+
+test('a server that ignores everything is killed after two requests to end', async () => {
+  const log = logFile()
+  const { gateway, pids } = await family({ stubborn: true, log })
+  const began = performance.now()
+  gateway.child.kill('SIGINT')
+  expect(await gateway.ended).toBe(0)
+  expect(pids.map(runs)).toEqual([false, false, false])
+  expect(noted(log)).toContainEqual({ input: 'ended' })
+  expect(performance.now() - began).toBeGreaterThan(3900)
+})
+
+describe('killed itself', () => {
+  test.each<[string, object]>([
+    ['its servers end', {}],
+    ['stubborn servers end too', { stubborn: true }],
+  ])('%s', async (_name, said) => {
+    const { gateway, pids } = await family(said)
+    gateway.child.kill('SIGKILL')
+    expect(await gateway.ended).toBe('SIGKILL')
+    await until('they are gone', () => !pids.some(runs))
+  })
+})
+
+test('a server that dies takes its helpers with it', async () => {
+  const gateway = await start({ odd: odd({ tools: ['family', 'crash'] }) })
+  const pids = JSON.parse(textOf(await gateway.call('odd__family'))) as number[]
+  await gateway.call('odd__crash')
+  await until('they are gone', () => !pids.some(runs))
+})
+
+test('ends if its parent dies, even if its input stays open elsewhere', async () => {
+  const gateway = await begin({ odd: odd({ tools: ['family'] }) }, { shell: true })
+  await gateway.tools()
+  const pids = JSON.parse(textOf(await gateway.call('odd__family'))) as number[]
+  const own = Number(/^pid (\d+)$/m.exec(gateway.stderr)?.[1])
+  gateway.child.kill('SIGKILL')
+  await until('all are gone', () => ![own, ...pids].some(runs))
+})
+
+test('a call that waits for an approver is withdrawn', async () => {
+  service.script = (asked, socket) => {
+    if (asked.path === '/api/v1/authorize') reply(socket, 200, held)
+    else if (asked.method !== 'GET') reply(socket, 200, { ok: true })
+  }
+  const gateway = await start({ odd: odd() })
+  gateway.ask('tools/call', { name: 'odd__echo', _meta: { sessionId: 'the-client-s-own' } })
+  await until('it waits', () => service.asked.some(({ method }) => method === 'GET'))
+  await gateway.close()
+  expect(service.asked.map(({ path }) => path)).toContain('/api/v1/authorize/approvals/apr_1/cancel')
+  // The client's session continues, so the gateway must not report its end.
+  expect(service.asked.map(({ path }) => path)).not.toContain('/api/v1/authorize/sessions/end')
+})
+
+test('a client that stops reading does not prevent its end', async () => {
+  const gateway = await start({ odd: odd({ tools: ['big'] }) })
+  gateway.child.stdout?.pause()
+  gateway.ask('tools/call', { name: 'odd__big' })
+  await until('it has been asked about', () => service.asked.length > 0)
+  gateway.child.kill('SIGTERM')
+  const exited = new Promise((resolve) => gateway.child.once('exit', resolve))
+  expect(await exited).toBe(0)
+  gateway.child.stdout?.resume()
+})
+
+describe('faults between the gateway and the service', () => {
+  const faults = { ...unreachable, ...oddAnswers }
+
+  const others: ScriptedService[] = []
+  afterEach(() => Promise.all(others.splice(0).map((each) => each.close())))
+  const another = async (script: ScriptedService['script']) => {
+    const service = await scriptedService(script)
+    others.push(service)
+    return service
+  }
+
+  test('every fault at once: closed mode blocks all, open mode passes calls without an answer, and no value is logged', async () => {
+    service.script = ({ path, body }, socket) => {
+      const name = Object.keys(faults).find((each) => body.includes(JSON.stringify(`fault: ${each}`)))
+      if (path !== '/api/v1/authorize') reply(socket, 200, { ok: true })
+      else if (name === undefined) reply(socket, 200, allowed)
+      else faults[name]?.(socket)
+    }
+    const names = Object.keys(faults)
+    const both = ['closed', 'open'].map(async (mode) => {
+      const gateway = await start({ odd: odd() }, { SERVICE_FAIL_MODE: mode })
+      const results = await Promise.all(
+        names.map((name) => gateway.call('odd__echo', { fault: `fault: ${name}`, secret: 'secret-value' })),
+      )
+      const ran = names.filter((_name, index) => results[index].isError !== true)
+      expect({ mode, ran }).toEqual({ mode, ran: mode === 'open' ? Object.keys(unreachable) : [] })
+      for (const [index, result] of results.entries()) {
+        if (result.isError !== true) continue
+        expect(textOf(result)).toMatch(/^countersign: /)
+        expect(textOf(result)).not.toMatch(/secret-value|csk_test/)
+        if (names[index] !== undefined && names[index] in unreachable)
+          expect(textOf(result)).toContain('unreachable')
+      }
+      expect(gateway.stderr).not.toMatch(/secret-value|csk_test/)
+      if (mode === 'open') expect(gateway.stderr).toContain('fail mode is open: not checked')
+      // The gateway continues normally.
+      expect((await gateway.call('odd__echo')).isError).toBeUndefined()
+    })
+    await Promise.all(both)
+  })
+
+  describe('settings that allow no question block in both modes, and the tools are still listed', () => {
+    test.each<[string, NodeJS.ProcessEnv]>([
+      ['no address', { SERVICE_API_URL: '' }],
+      ['no key', { SERVICE_API_KEY: '' }],
+      ['plain http to another machine', { SERVICE_API_URL: 'http://192.0.2.1' }],
+      ['not a web address', { SERVICE_API_URL: 'ftp://127.0.0.1' }],
+    ])('%s', async (_name, more) => {
+      const gateway = await start({ odd: odd() }, { SERVICE_FAIL_MODE: 'open', ...more })
+      const result = await gateway.call('odd__echo')
+      expect(result.isError).toBe(true)
+      expect(textOf(result)).toMatch(/^countersign: SERVICE_API_/)
+    })
+  })
+
+  test('after a lost answer the gateway asks again with the same words', async () => {
+    const other = await another((_asked, socket, nth) =>
+      nth === 1 ? socket.end() : reply(socket, 200, allowed),
+    )
+    const gateway = await start({ odd: odd() }, { SERVICE_API_URL: other.url })
+    expect((await gateway.call('odd__echo')).isError).toBeUndefined()
+    await until('it is reported', () => other.asked.length === 3)
+    const questions = other.asked.filter(({ path }) => path === '/api/v1/authorize')
+    expect(new Set(questions.map(({ body }) => body)).size).toBe(1)
+    expect(questions).toHaveLength(2)
+  })
+
+  test('a redirect is not followed: the key goes to nobody else', async () => {
+    const other = await another((_asked, socket) => reply(socket, 200, allowed))
+    service.script = (_asked, socket) => reply(socket, 307, '', [`Location: ${other.url}/api/v1/authorize`])
+    const gateway = await start({ odd: odd() }, { SERVICE_FAIL_MODE: 'open' })
+    expect((await gateway.call('odd__echo')).isError).toBe(true)
+    expect(other.asked).toEqual([])
   })
 })

@@ -1,15 +1,19 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { execFile } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync, writeFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
-import { addKey } from '../api/fixtures.ts'
+import { createInterface } from 'node:readline'
+import { afterAll, beforeAll, describe, expect, test, afterEach } from '@jest/globals'
 import { agentWorld, type AgentWorld } from '../api/agents/agent.ts'
+import { addKey } from '../api/fixtures.ts'
 import { startTestServer, type TestServer } from '../api/server.ts'
-import { until } from '../stack/until.ts'
 import { temporaryFolder } from '../stack/temporary-folder.ts'
-import { realServers, sdkOne, sdkTwo, type Sdk, type SdkClient } from './peers.ts'
-import { gatewayFile, odd, python, textOf, type Wire } from './run-mcp.ts'
-
-/* Tests the gateway between the real service, real servers and the clients of the TypeScript SDK. */
+import { until } from '../stack/until.ts'
+import { httpSessions, type HttpSessions, type SendToClient, type SessionEnd } from './http-sessions.ts'
+import { realServers, sdkOne, sdkTwo, conformanceSuite, type Sdk, type SdkClient } from './peers.ts'
+import { gatewayFile, odd, python, textOf, Gateway, type Wire } from './run-mcp.ts'
+import type { ScriptedService } from './scripted-service.ts'
+import { conformingServer } from './upstreams/conforming.ts'
+import { useService } from './use-service.ts'
 
 let server: TestServer
 let world: AgentWorld
@@ -32,9 +36,7 @@ beforeAll(async () => {
 afterAll(() => server.close())
 
 const open: SdkClient[] = []
-afterEach(async () => {
-  await Promise.all(open.splice(0).map((client) => client.close()))
-})
+afterEach(() => Promise.all(open.splice(0).map((client) => client.close())))
 
 interface Connected {
   readonly client: SdkClient
@@ -86,19 +88,28 @@ async function connect(
   }
 }
 
-const pendingApproval = async (tool: string): Promise<string> => {
+const pendingApproval = async (text: string): Promise<string> => {
   let found: { id: string } | undefined
-  await until(`an approval of ${tool}`, async () => {
+  await until(`an approval of ${text}`, async () => {
     const { body } = await server.call(world.admin.key, 'GET', '/approvals?status=pending')
-    found = body.data.find((each: { tool: string | null }) => JSON.stringify(each).includes(tool))
+    found = body.data.find((each: { tool: string | null }) => JSON.stringify(each).includes(text))
     return found !== undefined
   })
   return found?.id ?? ''
 }
 
 describe.each(sdks)('%s', (_name, load, options) => {
+  let plain: Connected
+  let patient: Connected
+  beforeAll(async () => {
+    ;[plain, patient] = await Promise.all([connect(load, options), connect(load, options, { wait: 60 })])
+    open.length = 0
+    await Promise.all([plain, patient].map(({ client }) => client.listTools()))
+  })
+  afterAll(() => Promise.all([plain, patient].map(({ client }) => client.close())))
+
   test('sees the tools of both servers, and gets an allowed call’s own result', async () => {
-    const { client, call, folder } = await connect(load, options)
+    const { client, call, folder } = plain
     const { tools } = await client.listTools()
     const names = tools.map(({ name }: { name: string }) => name)
     expect(names).toEqual(expect.arrayContaining(['everything__echo', 'files__read_text_file']))
@@ -112,15 +123,13 @@ describe.each(sdks)('%s', (_name, load, options) => {
     })
     const weather = await call('everything__get-structured-content', { location: 'Chicago' })
     expect(weather.structuredContent).toHaveProperty('temperature')
-    expect((await call('everything__get-tiny-image')).content.map(({ type }: Wire) => type)).toContain(
-      'image',
-    )
+    const { content } = await call('everything__get-tiny-image')
+    expect(content.map(({ type }: Wire) => type)).toContain('image')
     await client.ping()
   })
 
   test('denied: an error of the tool that names the rule, also for a tool with an output schema', async () => {
-    const { client, call, folder } = await connect(load, options)
-    await client.listTools()
+    const { client, call, folder } = plain
     expect(await call('everything__get-sum', { a: 1, b: 2 })).toMatchObject({
       isError: true,
       content: [{ type: 'text', text: expect.stringContaining('blocked by rule `no-sums`') }],
@@ -133,7 +142,7 @@ describe.each(sdks)('%s', (_name, load, options) => {
   })
 
   test('resources, prompts and completions of the servers', async () => {
-    const { client } = await connect(load, options)
+    const { client } = plain
     const { resources } = await client.listResources()
     expect(resources.length).toBeGreaterThan(3)
     const { contents } = await client.readResource({ uri: resources[0].uri })
@@ -152,8 +161,7 @@ describe.each(sdks)('%s', (_name, load, options) => {
   })
 
   test('held: if not approved in time the answer says what to do; after approval the identical call passes once', async () => {
-    const { client, call, folder } = await connect(load, options)
-    await client.listTools()
+    const { call, folder } = plain
     const path = join(folder, 'made.txt')
     const write = (content = 'x') => call('files__write_file', { path, content })
     const first = await write()
@@ -169,10 +177,9 @@ describe.each(sdks)('%s', (_name, load, options) => {
   })
 
   test('held and approved in time: progress rises from the wait into the server’s own', async () => {
-    const { client, call } = await connect(load, options, { wait: 60 })
-    await client.listTools()
+    const { call } = patient
     const told: Wire[] = []
-    const args = { duration: 0.3, steps: 3 }
+    const args = { duration: 1, steps: 4 }
     const result = call('everything__trigger-long-running-operation', args, {
       onprogress: (each: Wire) => told.push(each),
       resetTimeoutOnProgress: true,
@@ -181,17 +188,16 @@ describe.each(sdks)('%s', (_name, load, options) => {
     expect(textOf(await result)).toContain('Long running operation completed')
     expect(told[0]).toMatchObject({ message: expect.stringMatching(/^waiting for approval apr_/) })
     const values = told.map(({ progress }) => progress)
-    // The SDK drops the last progress message if the answer follows immediately.
+    // The SDK drops the last progress messages if the answer follows immediately.
     expect(values.slice(0, 3)).toEqual([0.001, 1, 2])
   })
 
   test('given up while held: nothing waits any more', async () => {
-    const { client, call } = await connect(load, options, { wait: 60 })
-    await client.listTools()
+    const { call } = patient
     const patience = new AbortController()
-    const call1 = call('files__write_file', { path: '/x', content: 'y' }, { signal: patience.signal })
-    const rejected = expect(call1).rejects.toThrow()
-    const id = await pendingApproval('mcp__files__write_file')
+    const given = call('files__write_file', { path: '/given-up', content: 'y' }, { signal: patience.signal })
+    const rejected = expect(given).rejects.toThrow()
+    const id = await pendingApproval('/given-up')
     patience.abort('enough')
     await rejected
     await until('it is withdrawn', async () => {
@@ -297,4 +303,85 @@ test('the session shows its questions and ends with its client; a revoked one is
   const refused = await call('everything__echo', { message: 'hi' })
   expect(refused.isError).toBe(true)
   expect(textOf(refused)).toContain('revoked')
+})
+
+describe('conformance', () => {
+  /*
+   * MCP's own conformance suite, on a server that is reached over HTTP, and on the gateway in front of that server. The
+   * suite speaks HTTP only, so a bridge starts a gateway for each session of the suite.
+   */
+
+  let service: ScriptedService
+  let direct: HttpSessions
+  let through: HttpSessions
+  useService((started) => (service = started))
+  beforeAll(async () => {
+    direct = await httpSessions(conformingServer)
+    through = await httpSessions(bridge)
+  })
+  afterAll(() => Promise.all([direct.close(), through.close()]))
+
+  /** The gateway's names for tools and prompts of the server `it`. */
+  const inside = (name: string): string => `it__${name}`
+  const outside = ({ name, ...rest }: Wire): Wire => ({ ...rest, name: name.replace(inside(''), '') })
+
+  /**
+   * The gateway of the latest session. The suite never says that a session is over. A new session therefore ends the
+   * gateway of the session before.
+   */
+  let last: Gateway | undefined
+
+  /** A gateway for one session. Messages of the gateway are sent as part of the client's latest unanswered request. */
+  function bridge(send: SendToClient): SessionEnd {
+    const gateway = new Gateway({
+      servers: { it: { type: 'http', url: direct.url } },
+      env: { SERVICE_API_URL: service.url, SERVICE_API_KEY: 'csk_test' },
+    })
+    void last?.close()
+    last = gateway
+    const open = new Map<string | number, string>()
+    createInterface({ input: gateway.child.stdout as NodeJS.ReadableStream }).on('line', (line) => {
+      const message: Wire = JSON.parse(line)
+      if (message.method !== undefined) return send(message, [...open.keys()].at(-1))
+      open.delete(message.id)
+      const { result } = message
+      for (const kind of ['tools', 'prompts']) if (result?.[kind]) result[kind] = result[kind].map(outside)
+      send(message)
+    })
+    return {
+      take(message) {
+        const { id, method, params } = message
+        if (id !== undefined && method !== undefined) open.set(id, method)
+        if (method === 'tools/call' || method === 'prompts/get') params.name = inside(params.name)
+        if (params?.ref?.type === 'ref/prompt') params.ref.name = inside(params.ref.name)
+        gateway.send(message)
+      },
+      end: () => void gateway.close(),
+    }
+  }
+
+  /** The result of each check, by scenario and id. */
+  async function checks(url: string): Promise<Record<string, string>> {
+    const folder = temporaryFolder()
+    const words = [await conformanceSuite(), 'server', '--url', url, '--output-dir', folder]
+    await new Promise((resolve) => {
+      execFile(process.execPath, words, { cwd: folder }, resolve)
+    })
+    const found: Record<string, string> = {}
+    for (const name of readdirSync(folder).toSorted()) {
+      const scenario = name.replace(/-\d{4}-.*$/, '')
+      for (const { id, status, errorMessage } of JSON.parse(
+        readFileSync(join(folder, name, 'checks.json'), 'utf8'),
+      ) as Wire[])
+        found[`${scenario}: ${id}`] = errorMessage === undefined ? status : `${status}: ${errorMessage}`
+    }
+    return found
+  }
+
+  test('the gateway passes what the server behind it passes', async () => {
+    const [ofServer, ofGateway] = [await checks(direct.url), await checks(through.url)]
+    expect(new Set(Object.values(ofServer))).toEqual(new Set(['SUCCESS']))
+    expect(Object.keys(ofServer).length).toBeGreaterThanOrEqual(40)
+    expect(ofGateway).toEqual(ofServer)
+  })
 })

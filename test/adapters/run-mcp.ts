@@ -109,6 +109,11 @@ export class Gateway {
     return answer
   }
 
+  /** `endGateways` leaves this gateway to whoever closes it. */
+  keep(): void {
+    running.delete(this)
+  }
+
   /** Closes the gateway's input and returns how it ended. */
   async close(): Promise<number | string> {
     this.child.stdin?.end()

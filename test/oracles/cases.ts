@@ -25,15 +25,8 @@ export interface LabelCase {
 export const tools = ['mail_send', 'file_read', 'slack_send_message', 'Bash', 'mcp__crm__send_note']
 const globs = ['mail_send', 'mail_*', '*send*', 'file_rea?', 'Bash', 'mcp__*__send_*', 'slack_create_channel']
 export const operators: readonly RuleOperator[] = [
-  'equals',
-  'in',
-  'not_in',
-  'contains',
-  'startswith',
-  'domain_in',
-  'domain_not_in',
-  'exists',
-  'from_label',
+  ...(['equals', 'in', 'not_in', 'contains', 'startswith'] as const),
+  ...(['domain_in', 'domain_not_in', 'exists', 'from_label'] as const),
 ]
 
 const from = <T>(values: readonly T[]) => fc.constantFrom(...values)
@@ -88,22 +81,8 @@ const params = fc.record(
 ) as fc.Arbitrary<JsonObject>
 
 export const paths = [
-  'to',
-  'to',
-  'to',
-  'to',
-  'to',
-  'cc',
-  'body',
-  'body.text',
-  'list',
-  'list.email',
-  'list.0',
-  'list.0.email',
-  'to.email',
-  '*',
-  '*.email',
-  'gone',
+  ...['to', 'to', 'to', 'to', 'to', 'cc', 'body', 'body.text', 'list', 'list.email', 'list.0'],
+  ...['list.0.email', 'to.email', '*', '*.email', 'gone'],
 ]
 const builtFrom = from(['to', 'to.email', 'body.text', 'list.0', 'list.1', 'list.1.email', 'cc'])
 

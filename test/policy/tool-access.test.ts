@@ -1,8 +1,11 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { getTool } from '../../src/catalog/index.ts'
+import { isWithinAudience, type Audience, type Reader } from '../../src/policy/audience.ts'
+import { gateReasons, type GateSettings, type GatedWorkflow } from '../../src/policy/gates.ts'
+import { assessRisk, isAtLeast, type RiskyTool } from '../../src/policy/risk.ts'
 import { compileToolAccess, type RoleOverride, type ToolPolicy } from '../../src/policy/tool-access.ts'
-import type { JsonObject, Role, SideEffect } from '../../src/policy/types.ts'
+import type { JsonObject, Role, SideEffect, Category } from '../../src/policy/types.ts'
 
 const policy = (over: Partial<ToolPolicy> = {}): ToolPolicy => ({
   toolName: 'Bash',
@@ -91,77 +94,36 @@ describe('organization, role, override, `read_only` and default together', () =>
   })
 })
 
-describe('how tool policies combine', () => {
-  test.each<[string, ToolPolicy[], Fallback, SideEffect, boolean]>([
-    ['none, open by default', [], 'allow', 'write', false],
-    ['none, closed by default', [], 'deny', 'read', true],
-    [
-      'a role cannot lift the organization’s block',
-      [policy({ allowed: false }), policy({ role: 'member', allowed: true })],
-      'allow',
-      'read',
-      true,
-    ],
-    ['allowed opens what is closed', [policy({ allowed: true })], 'deny', 'write', false],
-    ['a role’s too', [policy({ role: 'member', allowed: true })], 'deny', 'write', false],
-    [
-      'a role cannot lift the organization’s `read_only`',
-      [
-        policy({ restrictions: { read_only: true } }),
-        policy({ role: 'member', allowed: true, restrictions: { read_only: false } }),
-      ],
-      'allow',
-      'write',
-      true,
-    ],
-  ])('%s', (_, policies, fallback, sideEffect, blocked) => {
-    expect(isBlocked(policies, fallback, 'member', sideEffect)).toBe(blocked)
-  })
-
-  test.each<[string, boolean, ToolPolicy[], Fallback, boolean]>([
-    ['opens a tool for its role', true, [], 'deny', false],
-    ['blocks a tool for its role', false, [], 'allow', true],
-    ['does not lift the organization’s block', true, [policy({ allowed: false })], 'allow', true],
-    ['does not lift the block of a role’s policy', true, [policy({ role: 'member', allowed: false })], 'allow', true], // prettier-ignore
-    ['does not lift the organization’s `read_only`', true, [policy({ restrictions: { read_only: true } })], 'allow', true], // prettier-ignore
-    ['closes what the organization allows', false, [policy({ allowed: true })], 'deny', true],
-  ])('an override %s', (_, allowed, policies, fallback, blocked) => {
-    const access = compiled(policies, fallback, [{ toolName: 'Bash', role: 'member', allowed }])
-    const refusal = access.refusal({ tool: 'Bash', role: 'member', sideEffect: 'write', params: null })
-    expect(refusal !== null).toBe(blocked)
-  })
-
-  test('an additional block or limit never permits more', () => {
-    const roles = fc.constantFrom<Role | null>(null, 'viewer', 'member', 'admin', 'owner')
-    const policies = fc.uniqueArray(
-      fc.record({
-        toolName: fc.constantFrom('Bash', 'Write'),
-        role: roles,
-        allowed: fc.constantFrom(true, false, null),
-        restrictions: fc.record({ read_only: fc.boolean() }),
-      }),
-      { selector: ({ toolName, role }) => `${toolName} ${role}` },
-    )
-    const role = fc.constantFrom<Role>('viewer', 'member', 'admin', 'owner')
-    const effect = fc.constantFrom<SideEffect>('read', 'write', 'egress')
-    fc.assert(
-      fc.property(
-        policies,
-        role,
-        effect,
-        fc.constantFrom('allow', 'deny'),
-        fc.nat(),
-        (all, who, what, otherwise, at) => {
-          if (!isBlocked(all, otherwise, who, what) || all.length === 0) return
-          const index = at % all.length
-          const narrower = all.map((each, n) =>
-            n === index ? { ...each, allowed: false, restrictions: { read_only: true } } : each,
-          )
-          expect(isBlocked(narrower, otherwise, who, what)).toBe(true)
-        },
-      ),
-    )
-  })
+test('an additional block or limit never permits more', () => {
+  const roles = fc.constantFrom<Role | null>(null, 'viewer', 'member', 'admin', 'owner')
+  const policies = fc.uniqueArray(
+    fc.record({
+      toolName: fc.constantFrom('Bash', 'Write'),
+      role: roles,
+      allowed: fc.constantFrom(true, false, null),
+      restrictions: fc.record({ read_only: fc.boolean() }),
+    }),
+    { selector: ({ toolName, role }) => `${toolName} ${role}` },
+  )
+  const role = fc.constantFrom<Role>('viewer', 'member', 'admin', 'owner')
+  const effect = fc.constantFrom<SideEffect>('read', 'write', 'egress')
+  fc.assert(
+    fc.property(
+      policies,
+      role,
+      effect,
+      fc.constantFrom('allow', 'deny'),
+      fc.nat(),
+      (all, who, what, otherwise, at) => {
+        if (!isBlocked(all, otherwise, who, what) || all.length === 0) return
+        const index = at % all.length
+        const narrower = all.map((each, n) =>
+          n === index ? { ...each, allowed: false, restrictions: { read_only: true } } : each,
+        )
+        expect(isBlocked(narrower, otherwise, who, what)).toBe(true)
+      },
+    ),
+  )
 })
 
 describe('limits of the organization and of a role apply together', () => {
@@ -231,12 +193,8 @@ describe('limits of the organization and of a role apply together', () => {
     ['`read_only`', [mail('member', { read_only: true })], {}],
     ['a list', [mail('member', acme)], { to: 'a@evil.test' }],
   ])('the role of a step’s author restricts its calls too: %s', (_, policies, params) => {
-    const call = {
-      tool: 'mail_send',
-      role: 'admin',
-      sideEffect: 'egress',
-      params: { to: 'a@acme.com', ...params },
-    } as const
+    const asked = { tool: 'mail_send', role: 'admin', sideEffect: 'egress' } as const
+    const call = { ...asked, params: { to: 'a@acme.com', ...params } }
     expect(compiled(policies).refusal(call)).toBeNull()
     expect(compiled(policies).refusal({ ...call, authorRoles: ['admin'] })).toBeNull()
     expect(compiled(policies).refusal({ ...call, authorRoles: ['admin', 'member'] })).toMatchObject({
@@ -263,13 +221,179 @@ describe('limits of the organization and of a role apply together', () => {
 
   test('a refusal shows no value of a parameter', () => {
     const limits = { ...acme, max_message_length: 3 }
-    const refusal = compiled([mail(null, limits)]).refusal({
-      tool: 'mail_send',
-      role: 'member',
-      sideEffect: 'egress',
-      params: { to: 'secret@evil.test', text: 'sss' },
-    })
+    const params = { to: 'secret@evil.test', text: 'sss' }
+    const asked = { tool: 'mail_send', role: 'member', sideEffect: 'egress', params } as const
+    const refusal = compiled([mail(null, limits)]).refusal(asked)
     expect(refusal?.explanation).toContain('`to` of this call has another')
     expect(refusal?.explanation).not.toContain('secret')
+  })
+})
+
+describe('a policy on `Bash` and the other tools that give commands to a shell', () => {
+  const refusalOf = (
+    tool: string,
+    policies: ToolPolicy[],
+    overrides: RoleOverride[] = [],
+    fallback: Fallback = 'allow',
+  ) => {
+    const asked = { tool, role: 'member', sideEffect: 'write', params: null } as const
+    return compiled(policies, fallback, overrides).refusal(asked)
+  }
+  const isReadOnly = { read_only: true }
+
+  test.each('Monitor PowerShell run_shell_command bash Shell exec_command write_stdin'.split(' '))(
+    'restricts %s',
+    (tool) => {
+      expect(refusalOf(tool, [policy({ allowed: false })])).toEqual({
+        isCertain: true,
+        reason: 'tool blocked by the organization',
+        explanation: `A tool policy of the organization blocks \`Bash\`. \`${tool}\` runs commands of a shell too, so the policy covers it.`,
+      })
+      const ofRole = 'tool blocked for role member'
+      expect(refusalOf(tool, [policy({ role: 'member', allowed: false })])?.reason).toBe(ofRole)
+      expect(refusalOf(tool, [], [{ toolName: 'Bash', role: 'member', allowed: false }])?.reason).toBe(ofRole)
+      const readOnly = refusalOf(tool, [policy({ restrictions: isReadOnly })])
+      expect(readOnly?.reason).toBe('tool is read-only in the organization')
+      expect(readOnly?.explanation).toContain('covers it')
+      // A policy that allows the tool itself does not lift the block of `Bash`.
+      const own = policy({ toolName: tool, allowed: true })
+      expect(refusalOf(tool, [own, policy({ allowed: false })])?.reason).toBe(
+        'tool blocked by the organization',
+      )
+    },
+  )
+
+  test('restricts no other tool, and no shell is opened by it or restricts it', () => {
+    for (const tool of ['Read', 'Skill', 'BashOutput', 'mcp__x__bash', 'unknown'])
+      expect([tool, refusalOf(tool, [policy({ allowed: false })])]).toEqual([tool, null])
+    expect(refusalOf('Bash', [policy({ toolName: 'Monitor', allowed: false })])).toBeNull()
+    expect(refusalOf('Monitor', [policy({ allowed: true })], [], 'deny')?.reason).toBe(
+      'tool not allowed by any policy',
+    )
+    expect(refusalOf('Monitor', [policy({ role: 'viewer', allowed: false })])).toBeNull()
+  })
+})
+
+const off: GateSettings = {
+  require_approval_for_external_comm: false,
+  require_approval_for_public_writes: false,
+  require_approval_for_permission_changes: false,
+  category_flags: {},
+}
+const workflow = (categories: string[], ...tools: [string, Category[]][]): GatedWorkflow => ({
+  categories,
+  tools: tools.map(([name, its]) => ({ name, categories: its })),
+})
+const flagOf = (category: Category) => `require_approval_for_${category}` as const
+const categories: Category[] = ['external_comm', 'public_writes', 'permission_changes']
+
+describe('settings that hold whole runs', () => {
+  test.each(categories.flatMap((flag) => categories.map((category) => [flag, category] as const)))(
+    'the flag of %s and a tool of %s',
+    (flag, category) => {
+      const reasons = gateReasons({ ...off, [flagOf(flag)]: true }, workflow([], ['a_tool', [category]]))
+      if (flag === category)
+        expect(reasons).toEqual([expect.stringMatching(`^\`a_tool\` .* \\(\`${flagOf(flag)}\`\\)$`)])
+      else expect(reasons).toEqual([])
+    },
+  )
+
+  test.each<[string, Record<string, boolean>, GatedWorkflow, string[]]>([
+    ['the workflow’s own category', { financial: true }, workflow(['financial']), ['the workflow is of category `financial` (`category_flags`)']], // prettier-ignore
+    ['a tool’s category', { external_comm: true }, workflow([], ['mail', ['external_comm']]), ['`mail` is of category `external_comm` (`category_flags`)']], // prettier-ignore
+    ['another category', { financial: true }, workflow(['pii'], ['mail', ['external_comm']]), []],
+    ['false', { financial: false, external_comm: false }, workflow(['financial'], ['mail', ['external_comm']]), []], // prettier-ignore
+    ['a name that every object has', {}, workflow(['constructor', 'tostring']), []],
+  ])('a category flag and %s', (_, category_flags, about, reasons) => {
+    expect(gateReasons({ ...off, category_flags }, about)).toEqual(reasons)
+  })
+
+  test('every reason is given once, in the order of the settings', () => {
+    const all: GateSettings = {
+      require_approval_for_external_comm: true,
+      require_approval_for_public_writes: true,
+      require_approval_for_permission_changes: true,
+      category_flags: { pii: true, external_comm: true },
+    }
+    const about = workflow(['pii'], ['mail', ['external_comm']], ['mail', ['external_comm']], ['post', ['public_writes']]) // prettier-ignore
+    expect(gateReasons(all, about)).toEqual([
+      '`mail` is external communication (`require_approval_for_external_comm`)',
+      '`post` writes where the public can read (`require_approval_for_public_writes`)',
+      'the workflow is of category `pii` (`category_flags`)',
+      '`mail` is of category `external_comm` (`category_flags`)',
+    ])
+  })
+})
+
+const mail: RiskyTool = { name: 'mail_send', sideEffect: 'egress', risk: 'high', labels: [] }
+const chat: RiskyTool = { ...mail, name: 'slack_send_message' }
+const ticket: RiskyTool = { name: 'jira_create_issue', sideEffect: 'write', risk: 'medium', labels: [] }
+const read: RiskyTool = { name: 'docs_read', sideEffect: 'read', risk: 'medium', labels: [] }
+const search: RiskyTool = { name: 'web_search', sideEffect: 'read', risk: 'low', labels: [] }
+
+describe('risk', () => {
+  test.each([
+    ['nothing', [], 'low'],
+    ['reading the web', [search], 'low'],
+    ['reading company data', [search, read], 'medium'],
+    ['creating tickets', [ticket], 'medium'],
+    ['sending mail', [read, mail], 'high'],
+    ['sending mail twice is one reason', [mail, mail], 'high'],
+    ['sending mail and messages', [mail, chat], 'critical'],
+    ['sending confidential data', [{ ...mail, labels: ['confidential'] }], 'critical'],
+    ['commenting with personal data', [{ ...mail, risk: 'medium', labels: ['pii'] }], 'critical'],
+    ['reading with confidential inputs', [{ ...read, labels: ['confidential'] }], 'medium'],
+    ['sending internal data', [{ ...mail, labels: ['internal'] }], 'high'],
+  ] as const)('%s', (_, tools, level) => {
+    const risk = assessRisk(tools as readonly RiskyTool[])
+    expect(risk.level).toBe(level)
+    expect(risk.reasons.length > 0).toBe(level !== 'low')
+  })
+
+  test('the most serious reason comes first, and none twice', () => {
+    const risk = assessRisk([read, mail, { ...mail, labels: ['pii'] }, read])
+    expect(risk.reasons).toEqual([
+      '`mail_send` sends pii data out',
+      '`mail_send` delivers content to people or places',
+      '`docs_read` reads company data',
+    ])
+  })
+
+  test('levels compare', () => {
+    expect(isAtLeast('high', 'medium')).toBe(true)
+    expect(isAtLeast('high', 'high')).toBe(true)
+    expect(isAtLeast('medium', 'critical')).toBe(false)
+  })
+})
+
+const address = (text: string): Reader => ({ kind: 'address', address: text })
+const domain = (text: string): Reader => ({ kind: 'domain', domain: text })
+const acme: Audience = [['acme.com']]
+
+describe('everybody who can read is within the domains of each policy', () => {
+  test.each<[string, Audience, readonly Reader[], boolean]>([
+    ['nobody', acme, [], true],
+    ['no policy', [], [{ kind: 'anybody' }], true],
+    ['people and the whole domain', acme, [address('a@acme.com'), domain('acme.com')], true],
+    ['a domain below', acme, [address('a@mail.acme.com'), domain('mail.acme.com')], true],
+    ['capitals', [['ACME.com']], [address('A@Acme.COM')], true],
+    ['several domains', [['acme.com', 'acme.org']], [address('a@acme.org'), domain('acme.com')], true],
+    ['one outside', acme, [address('a@acme.com'), address('b@evil.test')], false],
+    ['another domain', acme, [domain('evil.test')], false],
+    ['everybody', acme, [{ kind: 'anybody' }], false],
+    ['a domain above', [['mail.acme.com']], [domain('acme.com')], false],
+    ['a domain that goes on', acme, [address('a@acme.com.evil.test')], false],
+    ['a domain that ends alike', acme, [domain('evilacme.com')], false],
+    ['mixed scripts', acme, [address('a@аcme.com')], false],
+    ['two addresses in one', acme, [address('b@evil.test,a@acme.com')], false],
+    ['two signs', acme, [address('b@evil.test@acme.com')], false],
+    ['a name around it', acme, [address('"a@acme.com" <b@evil.test>')], false],
+    ['no address', acme, [address('acme.com')], false],
+    ['an empty domain', acme, [domain('')], false],
+    ['a bucket that anybody can make', [['amazonaws.com']], [domain('evil.s3.amazonaws.com')], false],
+    ['in both lists', [['acme.com', 'acme.org'], ['acme.com']], [address('a@acme.com')], true],
+    ['in one of two lists', [['acme.com', 'acme.org'], ['acme.com']], [address('a@acme.org')], false],
+  ])('%s', (_, audience, readers, isWithin) => {
+    expect(isWithinAudience(audience, readers)).toBe(isWithin)
   })
 })

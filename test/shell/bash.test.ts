@@ -27,21 +27,7 @@ import { hides, keeps, scripts } from './bash-others.ts'
 
 const bash = '/bin/bash'
 
-const real = [
-  'env',
-  'timeout',
-  'nice',
-  'nohup',
-  'xargs',
-  'find',
-  'setsid',
-  'stdbuf',
-  'cat',
-  'rev',
-  'awk',
-  'sed',
-  'tar',
-]
+const real = 'env timeout nice nohup xargs find setsid stdbuf cat rev awk sed tar'.split(' ')
 
 const stubs: Readonly<Record<string, ShellKind>> = {
   curl: 'egress',
@@ -89,23 +75,19 @@ function ranBy(snippet: string): string[] {
 // These tests fail on a machine without bash, because only bash shows whether the reader is right.
 describe('as bash runs it', () => {
   test.each(sends)('sends: %j', (snippet) => {
-    expect({ snippet, ran: ranBy(snippet) }).toEqual({ snippet, ran: expect.arrayContaining(['curl']) })
+    expect(ranBy(snippet)).toContain('curl')
     expect(classifyCommand(snippet).kind).toBe('egress')
   })
   test.each(hides)('hides: %j', (snippet) => {
-    expect({ snippet, ran: ranBy(snippet) }).toEqual({ snippet, ran: expect.arrayContaining(['curl']) })
+    expect(ranBy(snippet)).toContain('curl')
     expect(weight[classifyCommand(snippet).kind]).toBeGreaterThanOrEqual(weight.script)
   })
   test.each(keeps)('keeps: %j', (snippet) => {
-    expect({ snippet, ran: ranBy(snippet).filter((name) => stubs[name] !== 'write') }).toEqual({
-      snippet,
-      ran: [],
-    })
+    expect(ranBy(snippet).filter((name) => stubs[name] !== 'write')).toEqual([])
     expect(classifyCommand(snippet).kind).toBe('write')
   })
   test.each(scripts)('runs code: %j', (snippet) => {
-    const ran = ranBy(snippet)
-    expect({ snippet, ran }).toEqual({ snippet, ran: ['python3'] })
+    expect(ranBy(snippet)).toEqual(['python3'])
     expect(classifyCommand(snippet).kind).toBe('script')
   })
   test('the reader puts each stub into the class that it represents', () => {

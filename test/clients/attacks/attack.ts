@@ -92,7 +92,7 @@ export interface AttackRun {
  * The fields of a run with one attack. `oneAttack` derives the attack's id from the client, the installation and a
  * name.
  */
-type One = Omit<Partial<AttackRun>, 'attacks'> & Partial<Pick<Attack, 'expected' | 'turns' | 'part'>>
+export type More = Omit<Partial<AttackRun>, 'attacks'> & Partial<Pick<Attack, 'expected' | 'turns' | 'part'>>
 
 /** A run with one attack. The attack is expected to be blocked, unless `expected` says otherwise. */
 export function oneAttack(
@@ -100,7 +100,7 @@ export function oneAttack(
   installation: Installation,
   id: string,
   attack: string,
-  { expected = 'holds', turns, part, ...run }: One = {},
+  { expected = 'holds', turns, part, ...run }: More = {},
 ): AttackRun {
   const calls = { ...(turns && { turns }), ...(part && { part }) }
   return {

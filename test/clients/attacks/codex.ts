@@ -10,6 +10,7 @@ import {
   type Attack,
   type AttackRun,
   type Open,
+  type More,
 } from './attack.ts'
 
 /** Starts a program in a terminal, and types a command that the service would deny into that program. */
@@ -98,7 +99,6 @@ const untrusted: Open = {
   helps: 'Install with `--managed`.',
 }
 
-type More = Parameters<typeof oneAttack>[4]
 /** Codex applies a patch without a shell. The variables below would stop a shell from running a command too. */
 const patches = {
   turns: (client, file, { work }) => [[client.write(join(work, file), 'curl')]],

@@ -15,6 +15,7 @@ import {
   type AttackRun,
   type Open,
   type Turns,
+  type More,
 } from './attack.ts'
 
 const hookFile = fileURLToPath(new URL('../../../adapters/service_hook.py', import.meta.url))
@@ -96,7 +97,6 @@ const copyInto = (settings: string, place: Place): void => {
 /** A home of Gemini CLI without hooks. */
 const otherHome = `mkdir -p "$HOME/other/.gemini"; echo '{"security": {"auth": {"selectedType": "gemini-api-key"}}}' > "$HOME/other/.gemini/settings.json"; export GEMINI_CLI_HOME="$HOME/other"`
 
-type More = Parameters<typeof oneAttack>[4]
 const managed = (id: string, attack: string, more?: More): AttackRun =>
   oneAttack('gemini', 'managed', id, attack, { turns, ...more })
 const ofUser = (id: string, attack: string, more: More): AttackRun =>

@@ -3,12 +3,12 @@ import { dirname, join } from 'node:path'
 import type { Place } from '../client.ts'
 import { change, machineOf } from '../machine.ts'
 import { oneAttack, repository, type AttackRun, type Open, type Turns } from './attack.ts'
-import { managedSettings as claudeManaged, projectSettings as claudeProject } from './claude-setups.ts'
-import { projectSettings as opencodeProject, withoutProject } from './opencode-setups.ts'
+import { managedSettings as claudeManaged, projectSettings as claudeProject } from './claude.ts'
+import { projectSettings as opencodeProject, withoutProject } from './opencode.ts'
 
 /*
  * Programs that the settings of a repository name, and that a client starts by itself. No call starts them, so no hook is
- * asked. copilot-servers.ts has the rows of Copilot CLI.
+ * asked. copilot.ts has the rows of Copilot CLI.
  */
 
 /** Writes settings of the repository that name this shell command as a program. */
@@ -82,24 +82,21 @@ const opencodeFormatter: Names = (place, line) =>
 const changesFile: Turns = (client, _file, { work }) => [[client.write(join(work, 'a.txt'), 'a')]]
 
 /** Why such a program runs. The action of an administrator is tested by the row of the same client with this name. */
-const starts = (client: AttackRun['client'], version: string, helps: string, closing: string): Open => ({
-  why: `${version} starts the program itself, and asks no hook.`,
-  helps,
-  closedBy: `${client}-managed-${closing}`,
-})
-const claude = 'Claude Code 2.1.329'
-const gemini = 'Gemini CLI 0.61.0'
+const starts =
+  (client: AttackRun['client'], version: string) =>
+  (helps: string, closing: string): Open => ({
+    why: `${version} starts the program itself, and asks no hook.`,
+    helps,
+    closedBy: `${client}-managed-${closing}`,
+  })
+const claude = starts('claude', 'Claude Code 2.1.329')
+const gemini = starts('gemini', 'Gemini CLI 0.61.0')
 
 const ofClaude: readonly AttackRun[] = [
   managed('claude', 'key-helper', {
     attack: "`apiKeyHelper` in the project's settings, with `-p` in a folder that is not trusted",
     by: claudeHelper('apiKeyHelper'),
-    expected: starts(
-      'claude',
-      claude,
-      'Set `"apiKeyHelper": ""` in the managed settings.',
-      'key-helper-empty',
-    ),
+    expected: claude('Set `"apiKeyHelper": ""` in the managed settings.', 'key-helper-empty'),
   }),
   managed('claude', 'key-helper-empty', {
     attack: 'the same, where the managed settings have `"apiKeyHelper": ""`',
@@ -110,12 +107,7 @@ const ofClaude: readonly AttackRun[] = [
     attack: "`otelHeadersHelper` in the project's settings, where the environment turns telemetry on",
     by: claudeHelper('otelHeadersHelper'),
     before: telemetry,
-    expected: starts(
-      'claude',
-      claude,
-      'Set `"otelHeadersHelper": ""` in the managed settings.',
-      'headers-helper-empty',
-    ),
+    expected: claude('Set `"otelHeadersHelper": ""` in the managed settings.', 'headers-helper-empty'),
   }),
   managed('claude', 'headers-helper-empty', {
     attack: 'the same, where the managed settings have `"otelHeadersHelper": ""`',
@@ -126,9 +118,7 @@ const ofClaude: readonly AttackRun[] = [
   managed('claude', 'mcp', {
     attack: "a trusted project's MCP server (`.mcp.json`), with `enableAllProjectMcpServers` in its settings",
     by: claudeServer,
-    expected: starts(
-      'claude',
-      claude,
+    expected: claude(
       'Write `{"mcpServers": {}}`, or the servers that everybody uses, into `/etc/claude-code/managed-mcp.json`.',
       'mcp-closed',
     ),
@@ -144,9 +134,7 @@ const ofGemini: readonly AttackRun[] = [
   managed('gemini', 'mcp', {
     attack: "a trusted project's MCP server (`mcpServers` in `.gemini/settings.json`)",
     by: geminiServer,
-    expected: starts(
-      'gemini',
-      gemini,
+    expected: gemini(
       'In `/etc/gemini-cli/settings.json` name at least one server as `mcp.allowed`, and define each of these servers in the same file.',
       'mcp-defined',
     ),
@@ -155,18 +143,13 @@ const ofGemini: readonly AttackRun[] = [
     attack: 'the same, where the managed settings have `"mcp": {"allowed": []}`',
     by: geminiServer,
     closed: (place) => change(geminiManaged(place), { mcp: { allowed: [] } }),
-    expected: starts(
-      'gemini',
-      gemini,
-      'An empty list allows every server: name at least one.',
-      'mcp-defined',
-    ),
+    expected: gemini('An empty list allows every server: name at least one.', 'mcp-defined'),
   }),
   managed('gemini', 'mcp-named', {
     attack: 'the same, where the managed settings allow a server of this name and do not define it',
     by: geminiServer,
     closed: (place) => change(geminiManaged(place), { mcp: { allowed: ['own'] } }),
-    expected: starts('gemini', gemini, 'Define each allowed server in the managed settings.', 'mcp-defined'),
+    expected: gemini('Define each allowed server in the managed settings.', 'mcp-defined'),
   }),
   managed('gemini', 'mcp-defined', {
     attack: 'the same, where the managed settings also define the server of this name',
@@ -177,12 +160,7 @@ const ofGemini: readonly AttackRun[] = [
   managed('gemini', 'discovery', {
     attack: "`tools.discoveryCommand` in a trusted project's settings",
     by: geminiDiscovery,
-    expected: starts(
-      'gemini',
-      gemini,
-      'Set `tools.discoveryCommand` to `""` in the managed settings.',
-      'discovery-empty',
-    ),
+    expected: gemini('Set `tools.discoveryCommand` to `""` in the managed settings.', 'discovery-empty'),
   }),
   managed('gemini', 'discovery-empty', {
     attack: 'the same, where the managed settings have `"tools": {"discoveryCommand": ""}`',
@@ -195,9 +173,7 @@ const ofOthers: readonly AttackRun[] = [
   managed('codex', 'mcp', {
     attack: "a trusted project's MCP server (`mcp_servers` in `.codex/config.toml`)",
     by: codexServer,
-    expected: starts(
-      'codex',
-      'Codex 0.169.0',
+    expected: starts('codex', 'Codex 0.169.0')(
       'Add an empty table `[mcp_servers]` to `/etc/codex/requirements.toml`.',
       'mcp-closed',
     ),
@@ -215,9 +191,7 @@ const ofOthers: readonly AttackRun[] = [
   ).flatMap(([name, attack, by, turns]) => [
     managed('opencode', name, {
       ...{ attack, by, turns },
-      expected: starts(
-        'opencode',
-        'opencode 1.18.33',
+      expected: starts('opencode', 'opencode 1.18.33')(
         'Set `OPENCODE_DISABLE_PROJECT_CONFIG=1` for everybody who starts opencode.',
         `${name}-disabled`,
       ),

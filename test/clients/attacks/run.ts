@@ -154,7 +154,7 @@ function beforehand(
   if (run.doctor !== undefined) {
     const bin = join(place.root, 'bin')
     mkdirSync(bin)
-    // installed.test.ts lets `doctor` ask the client itself for its version. Some clients take seconds to answer, so
+    // hooks.test.ts lets `doctor` ask the client itself for its version. Some clients take seconds to answer, so
     // here a script answers.
     const version = `[ "$*" = --version ] && exec echo ${versionOf(run.client)}`
     const script = `#!/bin/sh\n${version}\nexec '${program.join("' '")}' "$@"\n`
