@@ -255,7 +255,8 @@ test.each<[string, (gateway: Gateway) => void]>([
   end(gateway)
   expect(await gateway.ended).toBe(0)
   expect(pids.map(runs)).toEqual([false, false, false])
-  expect(service.asked.at(-1)?.path).toBe('/api/v1/authorize/sessions/end')
+  // A result that is reported beside it can arrive later.
+  expect(service.asked.map(({ path }) => path)).toContain('/api/v1/authorize/sessions/end')
 })
 
 test('a server that ignores everything is killed after two requests to end', async () => {

@@ -4,13 +4,14 @@ import fc from 'fast-check'
 import { addedLabels, type Call, compilePolicy } from '../../src/policy/decide.ts'
 import type { StoredLabelRule } from '../../src/policy/rule.ts'
 import type { Label } from '../../src/policy/types.ts'
+import { byDepth } from '../support/depth.ts'
 import { seedFrom } from './agree.ts'
 import { aLabelCase, type LabelCase } from './cases.ts'
 
 /** The sorted labels that an oracle expects the label rules to add to the result of a call. */
 export type LabelOracle = (one: LabelCase) => (call: Call) => readonly Label[]
 
-const sets = 2000
+const sets = byDepth(1000, 2000)
 const seed = seedFrom(process.env['ORACLE_SEED'])
 
 interface Answered {
@@ -44,14 +45,14 @@ export function labelSuite(load: () => Promise<LabelOracle>): void {
     })
   })
 
-  test(`agrees on the labels that label rules add in 20,000 pairs (seed ${seed})`, () => {
+  test(`agrees on the labels that label rules add in ${sets * 10} pairs (seed ${seed})`, () => {
     const found = disagreements(answered)
     expect(found.slice(0, 3)).toEqual([])
     const counts = answered.flatMap(({ answers }) => answers.map((labels) => labels.length))
     expect(counts).toHaveLength(sets * 10)
     // No label, one label and several labels must each occur often.
     for (const some of [(n: number) => n === 0, (n: number) => n === 1, (n: number) => n > 1])
-      expect(counts.filter(some).length).toBeGreaterThan(2000)
+      expect(counts.filter(some).length).toBeGreaterThan(sets)
   })
 
   test.each(Object.entries(planted))('notices when %s', (_, change) => {
