@@ -1,15 +1,19 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import type { Page } from 'playwright-core'
 import { totp } from '../api/browser.ts'
+import { requireFactors } from '../api/fixtures.ts'
 import { startTestServer, type TestServer } from '../api/server.ts'
-import { until } from '../stack/until.ts'
+import { mailTo } from '../api/signed-in.ts'
+import { connectSlack } from '../governance/notifications/people.ts'
 import { inBrowser, openPage } from '../support/chromium.ts'
 import { startSmtpSink, type SmtpSink } from '../support/smtp-sink.ts'
-import { fillSignIn, heldCall, holdAgents, signedInAt, violations } from './support.ts'
+import { fillSignIn, heldCall, holdAgents, signedInAt, violations, type Who } from './support.ts'
 
-/* Accounts in a real browser: invitation, sign-up, confirmed address, second factor, new password. */
+/* Accounts in a real browser: invitation, sign-up, confirmed address, second factor, new password, Slack and mails. */
 
 const phone = { viewport: { width: 360, height: 740 } }
+/** Tests with JavaScript and without. */
+const eitherWay = inBrowser.each([true, false])
 
 let sink: SmtpSink
 let server: TestServer
@@ -25,25 +29,115 @@ afterAll(async () => {
 
 /** The path of the link in the newest mail with this subject to an address, once it has come. */
 async function linkIn(subject: string, email: string): Promise<string> {
-  const found = () =>
-    sink.deliveries.findLast((mail) => mail.recipients.includes(email) && mail.subject === subject)
-  await until(subject, async () => found() !== undefined)
-  // Long lines of the mail are quoted-printable.
-  const text = (found()?.raw ?? '').replaceAll(/=\r?\n/g, '').replaceAll('=3D', '=')
-  const { pathname, search } = new URL(/http\S+token=\S+/.exec(text)?.[0] ?? '')
+  const { pathname, search } = new URL(/http\S+token=\S+/.exec(await mailTo(sink, email, subject))?.[0] ?? '')
   return pathname + search
 }
 
 const press = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).click()
+/** Fills in fields by their labels, and presses a button. */
+async function submit(page: Page, fields: Readonly<Record<string, string>>, button: string): Promise<void> {
+  for (const [label, text] of Object.entries(fields))
+    await page.getByLabel(label, { exact: label === 'Code' }).fill(text)
+  await press(page, button)
+}
 const heading = (page: Page, name: string) => page.getByRole('heading', { name, level: 1 }).waitFor()
 const password = 'a long password'
+/** The secret of a second factor that the page shows. */
+const keyOn = async (page: Page): Promise<string> =>
+  ((await page.locator('.steps code').first().textContent()) ?? '').replaceAll(' ', '')
+const call = (who: Who, method: string, path: string, body?: unknown) =>
+  server.call(server.identities.users[who].api_key, method, path, body)
+/** Confirms the address of a person, or withdraws that. */
+const setConfirmed = (who: Who, to: boolean) =>
+  server.context.pool.query('update users set email_verified = $1 where id = $2', [
+    to,
+    server.identities.users[who].user_id,
+  ])
 
 async function invite(email: string): Promise<void> {
-  const { organization_id: id, users } = server.identities
-  const body = { email, role: 'member' }
-  const { status } = await server.call(users.owner.api_key, 'POST', `/organizations/${id}/invitations`, body)
-  expect(status).toBe(201)
+  const path = `/organizations/${server.identities.organization_id}/invitations`
+  expect((await call('owner', 'POST', path, { email, role: 'member' })).status).toBe(201)
 }
+
+describe('the account page', () => {
+  const slackOf = (who: Who): string => {
+    const { organization_id: organization, users } = server.identities
+    return `/organizations/${organization}/members/${users[who].user_id}/accounts/slack`
+  }
+
+  inBrowser('leads to the confirmation of an address that is not confirmed', async () => {
+    const { page } = await signedInAt(server, 'viewer', '/console/account', phone)
+    const link = page.getByRole('link', { name: 'Confirm your address' })
+    expect(await link.count()).toBe(0)
+    await setConfirmed('viewer', false)
+    try {
+      await page.reload()
+      await link.click()
+      await page.getByRole('button', { name: 'Send the mail' }).waitFor()
+    } finally {
+      await setConfirmed('viewer', true)
+    }
+  })
+
+  beforeAll(async () => {
+    const { organization_id: organizationId, users } = server.identities
+    const caller = () => ({ userId: users.owner.user_id })
+    await connectSlack({ context: server.context, organizationId, caller })
+  })
+
+  eitherWay(
+    'links an admin at once, and keeps when mails come (JavaScript: %s)',
+    async (javaScriptEnabled) => {
+      const options = { ...phone, javaScriptEnabled }
+      const { page } = await signedInAt(server, 'approver', '/console/account', options)
+      await submit(page, { 'Your member id in Slack': 'U0APPROVER' }, 'Link it')
+      await page.getByText('Messages about what waits for you go to U0APPROVER').waitFor()
+      await press(page, 'Unlink')
+      const choice = page.getByLabel('Mail me what nobody has decided')
+      const chosen = () => choice.locator('option:checked').textContent()
+      const before = (await call('approver', 'GET', '/me/notifications')).body
+      for (const [label, saved] of [
+        ['after 1 hour', { mail: true, delay_seconds: 3_600 }],
+        ['never', { mail: false, delay_seconds: 3_600 }],
+        ['at once', { mail: true, delay_seconds: 0 }],
+      ] as const) {
+        await choice.selectOption({ label })
+        await press(page, 'Save')
+        await page.getByRole('status').getByText('Your choice is saved.').waitFor()
+        expect((await call('approver', 'GET', '/me/notifications')).body).toMatchObject(saved)
+        await page.goto(`${server.base}/console/account`)
+        expect(await chosen()).toBe(label)
+      }
+      await call('approver', 'PUT', '/me/notifications', { mail: true, delay_seconds: before.delay_seconds })
+      if (javaScriptEnabled) expect(await violations(page)).toEqual([])
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(360)
+    },
+  )
+
+  eitherWay('links and unlinks one Slack account (JavaScript: %s)', async (javaScriptEnabled) => {
+    const who = javaScriptEnabled ? 'viewer' : 'member'
+    const options = { ...phone, javaScriptEnabled }
+    const account = javaScriptEnabled ? 'U0VIEWER1' : 'U0MEMBER1'
+    const { page } = await signedInAt(server, who, '/console/account', options)
+    if (javaScriptEnabled) expect(await violations(page)).toEqual([])
+    await submit(page, { 'Your member id in Slack': account.toLowerCase() }, 'Send the code')
+    await page.getByText(`A message with eight digits goes to ${account}`).waitFor()
+    if (javaScriptEnabled) expect(await violations(page)).toEqual([])
+    const sent = 'select code from slack_claims where slack_account = $1'
+    const { code } = (await server.context.pool.query(sent, [account])).rows[0]
+    await submit(page, { 'Code from Slack': code === '00000000' ? '0000 0001' : '0000 0000' }, 'Link it')
+    await page.getByRole('alert').getByText('That is not the code.').waitFor()
+    await submit(page, { 'Code from Slack': `${code.slice(0, 4)} ${code.slice(4)}` }, 'Link it')
+    await page.getByText(`Messages about what waits for you go to ${account}`).waitFor()
+    await page.getByLabel('Another member id').fill('U0TAKEN11')
+    await call('admin', 'PUT', slackOf('owner'), { external_id: 'U0TAKEN11' })
+    await press(page, 'Send the code')
+    await page.getByRole('alert').getByText('linked to another member').waitFor()
+    await press(page, 'Unlink')
+    await page.getByText('No Slack account is linked to you.').waitFor()
+    await call('admin', 'DELETE', slackOf('owner'))
+  })
+})
 
 describe.each([
   ['with', true],
@@ -56,26 +150,22 @@ describe.each([
     const invitation = await linkIn('An invitation to Countersign', email)
     await page.goto(server.base + invitation)
     await page.getByRole('link', { name: 'Create one with that address' }).click()
-    await page.getByLabel('Your name').fill('Mira')
-    await page.getByLabel('E-mail address').fill(email)
-    await page.getByLabel('New password').fill(password)
-    await press(page, 'Create the account')
+    const fields = { 'Your name': 'Mira', 'E-mail address': email, 'New password': password }
+    await submit(page, fields, 'Create the account')
     await heading(page, 'Check your mail')
     await page.goto(server.base + (await linkIn('Confirm your address', email)))
     await press(page, 'Yes, it is mine')
     await heading(page, 'Your address is confirmed')
     await page.goto(server.base + invitation)
     await page.getByRole('link', { name: 'Sign in' }).click()
-    await page.getByLabel('E-mail address').fill(email)
-    await page.getByLabel('Password').fill(password)
-    await press(page, 'Sign in')
+    await submit(page, { 'E-mail address': email, Password: password }, 'Sign in')
     await press(page, 'Accept the invitation')
     await heading(page, 'You have joined')
-    await page.getByText('You are now member of', { exact: false }).waitFor()
+    await page.getByText('You are now member of').waitFor()
     // The link works once.
     await page.goto(server.base + invitation)
     await press(page, 'Accept the invitation')
-    await page.getByText('There is no open invitation for you here', { exact: false }).waitFor()
+    await page.getByText('There is no open invitation for you here').waitFor()
     expect(errors.filter((each) => !each.includes('404'))).toEqual([])
   })
 
@@ -83,15 +173,12 @@ describe.each([
     const who = javaScriptEnabled ? 'member' : 'viewer'
     const { email } = server.identities.users[who]
     const { page } = await signedInAt(server, who, '/console/second-factor', { ...phone, javaScriptEnabled })
-    await page.getByLabel('Password').fill(server.identities.users[who].password)
-    await press(page, 'Continue')
-    const key = ((await page.locator('.steps code').first().textContent()) ?? '').replaceAll(' ', '')
+    await submit(page, { Password: server.identities.users[who].password }, 'Continue')
+    const key = await keyOn(page)
     const [backup = ''] = await page.locator('.codes code').allTextContents()
-    await page.getByLabel('Code', { exact: true }).fill('000000')
-    await press(page, 'Turn it on')
+    await submit(page, { Code: '000000' }, 'Turn it on')
     await page.getByRole('alert').waitFor()
-    await page.getByLabel('Code', { exact: true }).fill(totp(key))
-    await press(page, 'Turn it on')
+    await submit(page, { Code: totp(key) }, 'Turn it on')
     // The first page of a viewer lists runs.
     await page.waitForURL(javaScriptEnabled ? '**/console/approvals' : '**/console/runs')
     await page.goto(`${server.base}/console/second-factor`)
@@ -102,30 +189,25 @@ describe.each([
     await fillSignIn(second.page, server, who)
     await second.page.waitForURL('**/console/sign-in/code?**')
     if (javaScriptEnabled) expect(await violations(second.page)).toEqual([])
-    await second.page.getByLabel('Code of', { exact: false }).fill('no such code')
-    await press(second.page, 'Continue')
+    await submit(second.page, { 'Code of': 'no such code' }, 'Continue')
     await second.page.getByRole('alert').waitFor()
-    await second.page.getByLabel('Code of', { exact: false }).fill(backup)
-    await press(second.page, 'Continue')
+    await submit(second.page, { 'Code of': backup }, 'Continue')
     await second.page.waitForURL('**/console/second-factor')
     await second.page.getByText('It is on').waitFor()
 
     await page.context().clearCookies()
     await page.goto(`${server.base}/console/sign-in`)
     await page.getByRole('link', { name: 'Forgot your password?' }).click()
-    await page.getByLabel('E-mail address').fill(email)
-    await press(page, 'Send the mail')
+    await submit(page, { 'E-mail address': email }, 'Send the mail')
     await heading(page, 'Check your mail')
     const link = await linkIn('A new password', email)
     await page.goto(server.base + link)
-    await page.getByLabel('New password').fill('another long password')
-    await press(page, 'Set the password')
+    await submit(page, { 'New password': 'another long password' }, 'Set the password')
     await heading(page, 'Your password is set')
     // The mailed link works once, and all earlier sessions have ended.
     await page.goto(server.base + link)
-    await page.getByLabel('New password').fill('a third long password')
-    await press(page, 'Set the password')
-    await page.getByText('This link has ended', { exact: false }).waitFor()
+    await submit(page, { 'New password': 'a third long password' }, 'Set the password')
+    await page.getByText('This link has ended').waitFor()
     await second.page.goto(`${server.base}/console/approvals`)
     await second.page.waitForURL('**/console/sign-in?**')
   })
@@ -163,14 +245,16 @@ describe('what these pages answer', () => {
     }
   })
 
-  test.each([
-    '/console/sign-up',
-    '/console/reset-password',
-    '/console/confirm-address',
-    '/console/invitation',
-  ])('%s is refused to other sites, and limited', async (path) => {
-    for (const headers of [{ origin: 'https://evil.example' }, { 'sec-fetch-site': 'cross-site' }])
-      expect((await post(path, { email: 'a@b.example' }, headers)).status).toBe(403)
+  const forms = ['sign-in', 'sign-up', 'reset-password', 'confirm-address', 'invitation']
+  test.each(forms)('%s is refused to other sites', async (name) => {
+    const { email, password: own } = server.identities.users.admin
+    const foreign = [
+      { origin: 'https://evil.example' },
+      { 'sec-fetch-site': 'cross-site' },
+      { origin: 'null' },
+    ] as const
+    for (const headers of foreign)
+      expect((await post(`/console/${name}`, { email, password: own }, headers)).status).toBe(403)
   })
 
   test('a mailed token is in no Referer, and opening its link changes nothing', async () => {
@@ -180,16 +264,12 @@ describe('what these pages answer', () => {
     const link = await linkIn('Confirm your address', email)
     for (const path of [link, await linkIn('An invitation to Countersign', email)]) {
       const answer = await fetch(server.base + path)
-      expect([
-        answer.status,
-        answer.headers.get('referrer-policy'),
-        answer.headers.get('cache-control'),
-      ]).toEqual([200, 'strict-origin', 'no-store'])
+      const policies = ['referrer-policy', 'cache-control'].map((name) => answer.headers.get(name))
+      expect([answer.status, ...policies]).toEqual([200, 'strict-origin', 'no-store'])
       await answer.text()
     }
-    const { rows } = await server.context.pool.query('select email_verified from users where email = $1', [
-      email,
-    ])
+    const statement = 'select email_verified from users where email = $1'
+    const { rows } = await server.context.pool.query(statement, [email])
     expect(rows).toEqual([{ email_verified: false }])
   })
 
@@ -214,10 +294,10 @@ describe('what these pages answer', () => {
   })
 
   test('a token that is none is not repeated', async () => {
-    for (const path of ['/console/invitation', '/console/reset-password', '/console/confirm-address'])
-      expect(
-        await (await fetch(`${server.base}${path}?token=%3Cb%3Ehostile-token-text`)).text(),
-      ).not.toContain('hostile')
+    for (const path of ['/console/invitation', '/console/reset-password', '/console/confirm-address']) {
+      const answer = await fetch(`${server.base}${path}?token=%3Cb%3Ehostile-token-text`)
+      expect(await answer.text()).not.toContain('hostile')
+    }
   })
 
   test.each(['/console/reset-password', '/console/confirm-address'])(
@@ -235,31 +315,26 @@ describe('the page of the second factor', () => {
     const { users, organization_id: id } = server.identities
     await holdAgents(server)
     const approval = `/console/approvals/${await heldCall(server)}`
-    await server.context.pool.query(
-      `update organizations set settings = settings || '{"require_mfa": true}' where id = $1`,
-      [id],
-    )
+    await requireFactors(server.context, id)
     try {
-      const opened = await openPage(phone)
-      await opened.page.goto(server.base + approval)
-      await fillSignIn(opened.page, server, 'admin')
-      await heading(opened.page, 'A second factor is needed')
-      expect(await violations(opened.page)).toEqual([])
-      await opened.page.getByRole('link', { name: 'Go to the second factor' }).click()
-      await opened.page.getByLabel('Password').fill(users.admin.password)
-      await press(opened.page, 'Continue')
-      await opened.page.getByRole('img', { name: 'QR code', exact: false }).waitFor()
-      expect(await violations(opened.page)).toEqual([])
-      const key = ((await opened.page.locator('.steps code').first().textContent()) ?? '').replaceAll(' ', '')
-      await opened.page.getByLabel('Code', { exact: true }).fill(totp(key))
-      await press(opened.page, 'Turn it on')
+      const { page } = await openPage(phone)
+      await page.goto(server.base + approval)
+      await fillSignIn(page, server, 'admin')
+      await heading(page, 'A second factor is needed')
+      expect(await violations(page)).toEqual([])
+      await page.getByRole('link', { name: 'Go to the second factor' }).click()
+      await submit(page, { Password: users.admin.password }, 'Continue')
+      await page.getByRole('img', { name: 'QR code', exact: false }).waitFor()
+      expect(await violations(page)).toEqual([])
+      const key = await keyOn(page)
+      await submit(page, { Code: totp(key) }, 'Turn it on')
       // The console leads back to the approval whose link the person followed.
-      await opened.page.waitForURL(server.base + approval)
-      await heading(opened.page, 'Run “git push”')
-      await opened.page.goto(`${server.base}/console/second-factor`)
-      await opened.page.getByRole('button', { name: 'Confirm the key' }).click()
-      await opened.page.getByText('It is on').waitFor()
-      expect(await opened.page.getByRole('button', { name: 'Confirm the key' }).count()).toBe(0)
+      await page.waitForURL(server.base + approval)
+      await heading(page, 'Run “git push”')
+      await page.goto(`${server.base}/console/second-factor`)
+      await page.getByRole('button', { name: 'Confirm the key' }).click()
+      await page.getByText('It is on').waitFor()
+      expect(await page.getByRole('button', { name: 'Confirm the key' }).count()).toBe(0)
     } finally {
       await server.context.pool.query(
         `update organizations set settings = settings - 'require_mfa' where id = $1`,

@@ -4,8 +4,19 @@ import { pages } from '../../src/console/pages/index.ts'
 import * as paths from '../../src/contract/pages.ts'
 import { startTestServer, type TestServer } from '../api/server.ts'
 import { inBrowser, openPage } from '../support/chromium.ts'
-import { agentSession, heldRun, holdMail, unknownRun } from './runs-world.ts'
-import { approvalsOf, fillSignIn, heldCall, holdAgents, signedInAt, violations } from './support.ts'
+import {
+  agentSession,
+  approvalsOf,
+  fillSignIn,
+  heldCall,
+  heldRun,
+  holdAgents,
+  holdMail,
+  signedInAt,
+  unknownRun,
+  violations,
+  type Who,
+} from './support.ts'
 
 /* Every page of the console in a real browser: both sizes, both colours, by keyboard, without JavaScript, each role. */
 
@@ -51,15 +62,11 @@ beforeAll(async () => {
   const [run, lost] = [await heldRun(server), await unknownRun(server, 2)]
   const [approval = ''] = await approvalsOf(server, run)
   const session = await agentSession(server)
-  for (const path of Object.keys(answers))
-    found.set(
-      path,
-      path
-        .replace('approvals/:id', `approvals/${approval}`)
-        .replace('runs/:id', `runs/${run}`)
-        .replace(':step', 's')
-        .replace('sessions/:id', `sessions/${session}`),
-    )
+  const ids: Readonly<Record<string, string>> = { approvals: approval, runs: run, sessions: session }
+  for (const path of Object.keys(answers)) {
+    const named = path.replace(/(\w+)\/:id/, (_, kind: string) => `${kind}/${ids[kind]}`)
+    found.set(path, named.replace(':step', 's'))
+  }
   const decided = await heldCall(server)
   const { api_key: key } = server.identities.users.admin
   await server.call(key, 'POST', `/approvals/${decided}/reject`, { comment: 'Not on a Friday' })
@@ -95,9 +102,15 @@ async function fits(page: Page, path: string): Promise<void> {
         headings: await page.locator('h1').count(),
         violations: await violations(page),
       }
-      expect({ path, colorScheme, ...seen }).toEqual({ path, colorScheme, wide: width, headings: 1, violations: [] })
+      expect({ path, colorScheme, ...seen }).toEqual({
+        path,
+        colorScheme,
+        wide: width,
+        headings: 1,
+        violations: [],
+      })
     }
-} // prettier-ignore
+}
 
 /** Marks every element that a person can act on, and returns their number. Elements in folded parts do not count. */
 const markTargets = `(() => {
@@ -137,29 +150,31 @@ async function offers(page: Page, path: string): Promise<unknown> {
   return { headings: await names(':is(h1, h2)'), buttons: await names('button'), links: await names('a') }
 }
 
+const phone = { viewport: { width: 360, height: 740 } }
+const account = (who: Who, options = {}) => signedInAt(server, who, '/console/account', options)
+const everyPath = () => [...found.values(), ...states]
+
 describe('signed in', () => {
   inBrowser('no page has a violation that axe finds, nor is one wider than the window', async () => {
-    const { page, errors, foreign } = await signedInAt(server, 'owner', '/console/account')
-    for (const path of [...found.values(), ...states]) await fits(page, path)
-    expect({ errors: errors.filter((each) => !each.includes('404')), foreign }).toEqual({ errors: [], foreign: [] })
-  }) // prettier-ignore
+    const { page, errors, foreign } = await account('owner')
+    for (const path of everyPath()) await fits(page, path)
+    expect([errors.filter((each) => !each.includes('404')), foreign]).toEqual([[], []])
+  })
 
-  inBrowser.each(sizes)('all that a page offers is reached by keys and shows the focus, at %d px', async (width) => {
-    const { page } = await signedInAt(server, 'owner', '/console/account', { viewport: { width, height: 740 } })
-    for (const path of [...found.values(), ...states]) await isReached(page, path)
-  }) // prettier-ignore
+  inBrowser.each(sizes)('all on a page is reached by keys and shows the focus, at %d px', async (width) => {
+    const { page } = await account('owner', { viewport: { width, height: 740 } })
+    for (const path of everyPath()) await isReached(page, path)
+  })
 
   inBrowser('a page offers the same without JavaScript', async () => {
-    const { page } = await signedInAt(server, 'owner', '/console/account')
-    const { page: plain } = await signedInAt(server, 'owner', '/console/account', {
-      javaScriptEnabled: false,
-    })
-    for (const path of [...found.values(), ...states])
+    const { page } = await account('owner')
+    const { page: plain } = await account('owner', { javaScriptEnabled: false })
+    for (const path of everyPath())
       expect([path, await offers(plain, path)]).toEqual([path, await offers(page, path)])
   })
 
   inBrowser.each(roles)('%s gets what the role may see', async (who) => {
-    const { page } = await signedInAt(server, who, '/console/account', { viewport: { width: 360, height: 740 } })
+    const { page } = await account(who, phone)
     for (const [path, statuses] of Object.entries(answers)) {
       const place = found.get(path) ?? ''
       const answer = await page.goto(`${server.base}${place}`)
@@ -168,7 +183,7 @@ describe('signed in', () => {
     }
     await page.goto(`${server.base}/console/`)
     expect(page.url()).toBe(`${server.base}/console/${who === 'viewer' ? 'runs' : 'approvals'}`)
-  }) // prettier-ignore
+  })
 })
 
 describe('signed out', () => {
@@ -180,7 +195,7 @@ describe('signed out', () => {
   })
 
   test('each page leads to the sign-in, which knows the way back', async () => {
-    for (const path of ['/console/', ...found.values(), ...states]) {
+    for (const path of ['/console/', ...everyPath()]) {
       if (path === paths.secondFactorPath) continue
       const answer = await fetch(`${server.base}${path}`, { redirect: 'manual' })
       const location = `/console/sign-in?return=${encodeURIComponent(path)}`
@@ -189,7 +204,7 @@ describe('signed out', () => {
   })
 
   inBrowser('and whoever signs in is back at the link', async () => {
-    const { page } = await openPage({ viewport: { width: 360, height: 740 } })
+    const { page } = await openPage(phone)
     const place = `${server.base}${found.get('/console/runs/:id/steps/:step')}`
     await page.goto(place)
     await fillSignIn(page, server, 'admin')
@@ -199,7 +214,7 @@ describe('signed out', () => {
 
 // This test must be the last one, because it takes a membership away.
 inBrowser('a person of another organization gets 404 for everything of this one', async () => {
-  const { page } = await signedInAt(server, 'approver', '/console/account')
+  const { page } = await account('approver')
   const { user_id: user } = server.identities.users.approver
   await server.context.pool.query('delete from memberships where user_id = $1', [user])
   for (const [path, place] of found) {

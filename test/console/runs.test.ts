@@ -1,49 +1,40 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Page } from 'playwright-core'
-import { addOrganization } from '../api/fixtures.ts'
 import { decideSteps } from '../../src/governance/runs/effects/effect.ts'
+import { plain, startPages, type PagesHome } from '../api/console/pages-home.ts'
+import { addOrganization } from '../api/fixtures.ts'
+import type { TestServer } from '../api/server.ts'
 import { opOf } from '../governance/runs/engine-fixture.ts'
-import { Browser } from '../api/browser.ts'
-import { plain } from '../api/console/pages-home.ts'
-import { startTestServer, type TestServer } from '../api/server.ts'
 import { inBrowser } from '../support/chromium.ts'
-import { agentSession, heldRun, holdMail, startRun, unknownRun } from './runs-world.ts'
-import { holdAgents, signedInAt, tabTo, type Who } from './support.ts'
+import {
+  agentSession,
+  heldRun,
+  holdMail,
+  signedInAt,
+  startRun,
+  tabTo,
+  unknownRun,
+  type Who,
+} from './support.ts'
 
 /* The pages of runs: over HTTP, and in a real browser. */
 
+let home: PagesHome
 let server: TestServer
-const cookies = new Map<Who, string>()
 beforeAll(async () => {
-  server = await startTestServer()
-  await holdAgents(server)
+  home = await startPages()
+  server = home.server
   await holdMail(server)
-  for (const who of ['admin', 'member', 'viewer'] as const) {
-    const browser = new Browser(server)
-    const { email, password } = server.identities.users[who]
-    await browser.signIn(email, password)
-    cookies.set(who, browser.cookie)
-  }
 })
-afterAll(() => server.close())
+afterAll(() => home?.server.close())
 
-const get = (path: string, who: Who = 'admin') =>
-  fetch(`${server.base}${path}`, { headers: { cookie: cookies.get(who) ?? '' }, redirect: 'manual' })
-/** The main part of a page, without the page's header. */
-const main = async (path: string, who: Who = 'admin'): Promise<string> =>
-  (await (await get(path, who)).text()).split('<main')[1] ?? ''
-async function post(path: string, fields: Record<string, string>, who: Who = 'admin') {
-  const token = /name="token" value="([\w-]+)"/.exec(await (await get(path, who)).text())?.[1] ?? ''
-  return fetch(`${server.base}${path}`, {
-    method: 'POST',
-    body: new URLSearchParams({ token, ...fields }),
-    headers: { cookie: cookies.get(who) ?? '', origin: server.base },
-    redirect: 'manual',
-  })
-}
-const api = async (path: string) =>
-  (await server.call(server.identities.users.admin.api_key, 'GET', path)).body
-const runOf = (id: string) => api(`/runs/${id}`)
+const main = (path: string, who: Who = 'admin') => home.main(path, who)
+const post = async (path: string, fields: Record<string, string>, who: Who = 'admin') =>
+  home.post(path, { token: await home.tokenOf(path, who), ...fields }, {}, await home.cookieOf(who))
+const runOf = async (id: string) => (await home.call('admin', 'GET', `/runs/${id}`)).body
+/** Decides about step `s` of a run, as a worker would. */
+const decideStep = (runId: string) =>
+  server.context.combiner.join(server.identities.organization_id, decideSteps, opOf(runId))
 
 describe('the list of runs', () => {
   test('is searched by workflow, state, person and day', async () => {
@@ -51,25 +42,15 @@ describe('the list of runs', () => {
     const { created_at } = await runOf(id)
     const shows = async (query: string) => (await main(`/console/runs?${query}`)).includes(`/runs/${id}"`)
     const day = created_at.slice(0, 10)
-    for (const query of [
-      '',
-      'workflow_name=the+REPORT',
-      'status=paused',
-      'requester_email=MEMBER%40',
-      `from=${day}&to=${day}`,
-    ])
+    const fitting = ['workflow_name=the+REPORT', 'status=paused', 'requester_email=MEMBER%40']
+    for (const query of ['', ...fitting, `from=${day}&to=${day}`])
       expect([query, await shows(query)]).toEqual([query, true])
-    for (const query of [
-      'workflow_name=%25',
-      'status=failed',
-      'requester_email=owner%40',
-      'to=2020-01-01',
-      'from=2999-01-01',
-    ])
+    const others = ['workflow_name=%25', 'status=failed', 'requester_email=owner%40', 'to=2020-01-01']
+    for (const query of [...others, 'from=2999-01-01'])
       expect([query, await shows(query)]).toEqual([query, false])
     expect(await main('/console/runs?workflow_name=nothing-like-it')).toContain('No run matches.')
     expect(plain(await main('/console/runs'))).toMatch(/Organization: \S/)
-    expect((await get('/console/runs?from=yesterday')).status).toBe(422)
+    expect((await home.get('/console/runs?from=yesterday')).status).toBe(422)
   })
 
   test('has pages, and says what waits and for how long', async () => {
@@ -116,25 +97,21 @@ describe('a run’s page', () => {
   })
 
   test('names the change of another person to the requester, and its approval names the authors', async () => {
-    const key = server.identities.users.admin.api_key
     const id = await startRun(server)
-    const { workflow_id: workflow } = await runOf(id)
-    const step = { id: 's', tool: 'memory_get', params: { key: 'other' } }
-    await server.call(key, 'PUT', `/workflows/${workflow}`, {
-      definition: { steps: [step] },
-      message: '<b>else</b>',
-    })
-    const again = (await server.call(server.identities.users.member.api_key, 'POST', `/workflows/${workflow}/execute?wait=0`, {})).body.execution_id // prettier-ignore
-    const words =
-      'admin@countersign.test changed the workflow, and this is your first run since then: version 2'
-    expect(plain(await main(`/console/runs/${again}`, 'member'))).toContain(words)
-    expect(plain(await main(`/console/runs/${again}`, 'member'))).toContain(
+    const workflow = `/workflows/${(await runOf(id)).workflow_id}`
+    const definition = { steps: [{ id: 's', tool: 'memory_get', params: { key: 'other' } }] }
+    await home.call('admin', 'PUT', workflow, { definition, message: '<b>else</b>' })
+    const started = await home.call('member', 'POST', `${workflow}/execute?wait=0`, {})
+    const again: string = started.body.execution_id
+    const textOf = async (run: string, who?: Who) => plain(await main(`/console/runs/${run}`, who))
+    for (const words of [
+      'admin@countersign.test changed the workflow, and this is your first run since then: version 2',
       'with the message &lt;b>else&lt;/b>',
-    )
-    expect(plain(await main(`/console/runs/${id}`, 'member'))).not.toContain('changed the workflow')
-    expect(plain(await main(`/console/runs/${again}`))).not.toContain('changed the workflow')
-    const { context, identities } = server
-    await context.combiner.join(identities.organization_id, decideSteps, opOf(again))
+    ])
+      expect(await textOf(again, 'member')).toContain(words)
+    expect(await textOf(id, 'member')).not.toContain('changed the workflow')
+    expect(await textOf(again)).not.toContain('changed the workflow')
+    await decideStep(again)
     const [approval] = (await runOf(again)).waiting_for
     const page = plain(await main(`/console/approvals/${approval.approval_id}`))
     expect(page).toContain('Written by admin@countersign.test.')
@@ -144,7 +121,7 @@ describe('a run’s page', () => {
 
   test('is no place for acts that the reader may not do', async () => {
     const [held, lost] = [await heldRun(server), await unknownRun(server, 1)]
-    const viewer = `${await main(`/console/runs/${held}`, 'viewer')}${await main(`/console/runs/${lost}`, 'viewer')}`
+    const viewer = (await Promise.all([held, lost].map((id) => main(`/console/runs/${id}`, 'viewer')))).join()
     expect(viewer).not.toMatch(/<form|\/console\/approvals\/apr_/)
     expect(viewer).toContain('An admin or owner says what became of it.')
     expect(await main(`/console/runs/${held}`, 'member')).toContain('Cancel the run')
@@ -174,11 +151,8 @@ describe('a run’s page', () => {
   })
 
   test('of a thousand steps has no picture, and the steps in parts', async () => {
-    const steps = Array.from({ length: 1_000 }, (_, place) => ({
-      id: `step-${place}`,
-      tool: 'memory_get',
-      params: { key: 'k' },
-    }))
+    const step = { tool: 'memory_get', params: { key: 'k' } }
+    const steps = Array.from({ length: 1_000 }, (_, place) => ({ id: `step-${place}`, ...step }))
     const path = `/console/runs/${await startRun(server, { name: 'Long', steps })}`
     const text = await main(path)
     expect(text).toContain('1,000 steps are too many for a picture.')
@@ -197,41 +171,14 @@ describe('a step’s page', () => {
   })
 })
 
-describe('people who may not read', () => {
-  test('get 404 in another organization, sign in first, and are refused by their role', async () => {
-    const [run, session] = [await heldRun(server), await agentSession(server, 'Other')]
-    const elsewhere = await addOrganization(server.context)
-    const place = { organization_id: elsewhere.id }
-    await server.context.db.updateTable('runs').set(place).where('id', '=', run).execute()
-    await server.context.db.updateTable('agent_sessions').set(place).where('id', '=', session).execute()
-    for (const path of [`/runs/${run}`, `/runs/${run}/steps/s`, `/sessions/${session}`]) {
-      expect([path, (await get(`/console${path}`)).status]).toEqual([path, 404])
-      const signedOut = await fetch(`${server.base}/console${path}`, { redirect: 'manual' })
-      expect(signedOut.headers.get('location')).toBe(
-        `/console/sign-in?return=${encodeURIComponent(`/console${path}`)}`,
-      )
-    }
-    expect([
-      (await get('/console/sessions', 'member')).status,
-      (await get('/console/runs', 'viewer')).status,
-    ]).toEqual([403, 200])
-    expect(await (await get('/console/runs', 'viewer')).text()).not.toContain('href="/console/sessions"')
-  })
-
-  test('and names of strangers stay text', async () => {
-    const name = `<script>alert(1)</script> ${'long'.repeat(40)}`
-    const id = await startRun(server, {
-      name,
-      steps: [{ id: 's', tool: 'memory_get', params: { key: 'k' }, summary: '\u202Egpj.exe <b>' }],
-    })
-    const session = await agentSession(server, '<i>Evil</i>')
-    for (const path of [`/runs/${id}`, `/runs/${id}/steps/s`, '/runs', '/sessions', `/sessions/${session}`])
-      expect(await (await get(`/console${path}`)).text()).not.toMatch(/<script>alert|<i>Evil|<b>|\u202e/)
-    // The page also says who can class the tools that the agent asked for.
-    const page = await (await get(`/console/sessions/${session}`)).text()
-    for (const text of ['Tools that nobody has classed', 'mcp__board__list', 'An owner can class them'])
-      expect(page).toContain(text)
-  })
+test('runs and sessions of another organization are not found, and viewers see no link to sessions', async () => {
+  const [run, session] = [await heldRun(server), await agentSession(server, 'Other')]
+  const place = { organization_id: (await addOrganization(server.context)).id }
+  await server.context.db.updateTable('runs').set(place).where('id', '=', run).execute()
+  await server.context.db.updateTable('agent_sessions').set(place).where('id', '=', session).execute()
+  for (const path of [`/runs/${run}`, `/runs/${run}/steps/s`, `/sessions/${session}`])
+    expect([path, (await home.get(`/console${path}`)).status]).toEqual([path, 404])
+  expect(await home.html('/console/runs', 'viewer')).not.toContain('href="/console/sessions"')
 })
 
 describe('in a browser', () => {
@@ -243,27 +190,18 @@ describe('in a browser', () => {
     await page.waitForURL(`**/console/runs/${id}`)
     const { created_at } = await runOf(id)
     const local = new Intl.DateTimeFormat('en-GB', {
-      day: 'numeric',
-      month: 'short',
-      year: 'numeric',
-      hour: '2-digit',
-      minute: '2-digit',
-      timeZoneName: 'short',
-      timeZone: 'Pacific/Auckland',
+      ...{ day: 'numeric', month: 'short', year: 'numeric', hour: '2-digit', minute: '2-digit' },
+      ...{ timeZoneName: 'short', timeZone: 'Pacific/Auckland' },
     })
-    await page
-      .getByText(`(${local.format(new Date(created_at))})`)
-      .first()
-      .waitFor()
+    const shown = page.getByText(`(${local.format(new Date(created_at))})`)
+    await shown.first().waitFor()
     await tabTo(page, '#picture')
     await tabTo(page, '.ask > summary')
     await page.keyboard.press('Enter')
     await tabTo(page, '#reason')
     await page.keyboard.type('by keys')
     await tabTo(page, 'button[value="cancel"]')
-    await server.call(server.identities.users.admin.api_key, 'POST', `/runs/${id}/cancel`, {
-      reason: 'by another',
-    })
+    await home.call('admin', 'POST', `/runs/${id}/cancel`, { reason: 'by another' })
     await page.getByText('Cancelled', { exact: true }).first().waitFor()
     expect(await page.locator('button[value="cancel"]').count()).toBe(0)
   })
@@ -273,7 +211,7 @@ describe('in a browser', () => {
     const first = { id: 'first', tool: 'memory_get', params: { key: 'k' } }
     const others = ['b', 'c', 'd', 'e', 's'].map((id) => ({ ...first, id, depends_on: ['first'] }))
     const id = await startRun(server, { name: 'Wide', steps: [first, ...others], inputs: { topic: 'words' } })
-    await server.context.combiner.join(server.identities.organization_id, decideSteps, opOf(id))
+    await decideStep(id)
     return id
   }
   const isInside = async (page: Page, inner: string, outer: string): Promise<void> => {
@@ -309,17 +247,5 @@ describe('in a browser', () => {
     const { page } = await signedInAt(server, 'admin', `/console/runs/${await wideRun()}`)
     const name = await page.locator('.column:last-child .field dt').boundingBox()
     expect(name?.width).toBeGreaterThan(250)
-  })
-
-  inBrowser('everything works without JavaScript', async () => {
-    const id = await unknownRun(server, 1)
-    const { page } = await signedInAt(server, 'admin', '/console/runs', { javaScriptEnabled: false })
-    await page.getByText('Filter').click()
-    await page.getByLabel('Workflow').fill('pay the')
-    await page.getByRole('button', { name: 'Show' }).click()
-    await page.locator(`a[href="/console/runs/${id}"]`).click()
-    await page.getByRole('button', { name: 'It happened: go on' }).click()
-    await page.waitForURL(`**/console/runs/${id}`)
-    expect((await runOf(id)).waiting_for).toEqual([])
   })
 })

@@ -62,18 +62,22 @@ let calls = 0
 
 /** Switches approvals on, and creates a rule that holds what agents send. */
 export async function holdAgents(server: TestServer): Promise<void> {
-  const { organization_id: id, users } = server.identities
-  await server.call(users.owner.api_key, 'PATCH', `/organizations/${id}/governance`, {
-    approvals_enabled: true,
-  })
-  const rule = {
-    name: 'Agents ask before they send',
-    verdict: 'require_approval',
-    applies_to: ['agents'],
-    side_effects: ['egress'],
-  }
-  const { status } = await server.call(users.admin.api_key, 'POST', `/organizations/${id}/rules`, rule)
-  if (status !== 201) throw new Error(`the rule was not saved: ${status}`)
+  const rule = { name: 'Agents ask before they send', applies_to: ['agents'], side_effects: ['egress'] }
+  await hold(server, rule)
+}
+
+/** Switches approvals on, and creates a rule that holds calls. */
+async function hold(server: TestServer, rule: object): Promise<void> {
+  const { organization_id: id } = server.identities
+  await saved(server, 'owner', 'PATCH', `/organizations/${id}/governance`, { approvals_enabled: true })
+  await saved(server, 'admin', 'POST', `/organizations/${id}/rules`, { verdict: 'require_approval', ...rule })
+}
+
+/** The body of the answer to a request of this person. Throws if the request is refused. */
+async function saved(server: TestServer, who: Who, method: string, path: string, body: object) {
+  const answer = await server.call(server.identities.users[who].api_key, method, path, body)
+  if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.text}`)
+  return answer.body
 }
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
@@ -102,21 +106,10 @@ export async function tabTo(page: Page, selector: string): Promise<void> {
 export async function heldStep(
   server: TestServer,
   step: { readonly tool: string; readonly params: object; readonly summary?: string },
-  {
-    name = 'Send the report',
-    items,
-    by = 'member',
-  }: { readonly name?: string; readonly items?: readonly string[]; readonly by?: Who } = {},
+  { items, ...run }: Omit<RunOptions, 'steps'> & { readonly items?: readonly string[] } = {},
 ): Promise<string> {
-  const { [by]: person } = server.identities.users
   const each = items === undefined ? {} : { for_each: items }
-  const workflow = await server.call(person.api_key, 'POST', '/workflows', {
-    name,
-    definition: { steps: [{ id: 'send', ...step, ...each }] },
-  })
-  if (workflow.status !== 201) throw new Error(workflow.text)
-  const path = `/workflows/${workflow.body.id}/execute?wait=0`
-  const runId = (await server.call(person.api_key, 'POST', path, {})).body.execution_id as string
+  const runId = await startRun(server, { ...run, steps: [{ id: 'send', ...step, ...each }] })
   if (items !== undefined) await expandStep(server.context, runId, 'send')
   for (const item of items === undefined ? [null] : items.keys()) {
     const { answer } = await execute(server.context, {
@@ -132,11 +125,8 @@ export async function heldStep(
 
 /** The approvals of a run, the oldest first. */
 export async function approvalsOf(server: TestServer, runId: string): Promise<string[]> {
-  const { body } = await server.call(
-    server.identities.users.admin.api_key,
-    'GET',
-    `/approvals?run_id=${runId}`,
-  )
+  const { api_key: key } = server.identities.users.admin
+  const { body } = await server.call(key, 'GET', `/approvals?run_id=${runId}`)
   return (body.data as { id: string }[]).map(({ id }) => id).reverse()
 }
 
@@ -144,17 +134,9 @@ const lostParams = { to: 'team@inside.example', subject: 'Lost', text: 'Did it a
 
 /** A call with an unknown outcome: its worker died after bytes had left. Returns the run's id. */
 export async function lostCall(server: TestServer): Promise<string> {
-  const { identities } = server
   const step = { id: 's', tool: 'mail_send', params: lostParams, summary: 'Tells the team' }
-  const key = identities.users.member.api_key
-  const workflow = await server.call(key, 'POST', '/workflows', {
-    name: 'Lost',
-    definition: { steps: [step] },
-  })
-  const path = `/workflows/${workflow.body.id}/execute?wait=0`
-  const runId = (await server.call(key, 'POST', path, {})).body.execution_id as string
-  const op = opOf(runId, { params: lostParams })
-  await loseAttempt(server, op, 1)
+  const runId = await startRun(server, { name: 'Lost', steps: [step] })
+  await loseAttempt(server, opOf(runId, { params: lostParams }), 1)
   return runId
 }
 
@@ -172,21 +154,78 @@ async function loseAttempt(
 
 /** An admin repeats the lost call, and the second attempt is lost too. */
 export async function loseAgain(server: TestServer, runId: string): Promise<void> {
-  const { users } = server.identities
-  await server.call(users.owner.api_key, 'POST', `/runs/${runId}/steps/s/resolve`, { outcome: 'retry' })
+  await saved(server, 'owner', 'POST', `/runs/${runId}/steps/s/resolve`, { outcome: 'retry' })
   await loseAttempt(server, opOf(runId, { params: lostParams }), 2)
 }
 
 /** Creates a rule that holds calls of runs, except for mail to inside addresses. */
 export async function holdSteps(server: TestServer, tools: readonly string[]): Promise<void> {
-  const { organization_id: id, users } = server.identities
-  const rule = {
-    name: 'What leaves needs a second person',
-    verdict: 'require_approval',
-    applies_to: ['workflows'],
-    tools,
-    params: [{ param: 'to', operator: 'domain_not_in', value: ['inside.example'] }],
-  }
-  const { status, text } = await server.call(users.admin.api_key, 'POST', `/organizations/${id}/rules`, rule)
-  if (status !== 201) throw new Error(text)
+  const params = [{ param: 'to', operator: 'domain_not_in', value: ['inside.example'] }]
+  await hold(server, { name: 'What leaves needs a second person', applies_to: ['workflows'], tools, params })
+}
+
+/* Runs without a worker: the functions with which a worker writes its results are called here. */
+
+const step = { id: 's', tool: 'memory_get', params: { key: 'k' }, summary: 'Look it up' }
+
+interface RunOptions {
+  readonly name?: string
+  readonly steps?: readonly object[]
+  readonly inputs?: Readonly<Record<string, string>>
+  readonly by?: Who
+}
+
+/** Starts a run of a new workflow. */
+export async function startRun(
+  server: TestServer,
+  { name = 'Send the report', steps = [step], inputs = {}, by = 'member' }: RunOptions = {},
+): Promise<string> {
+  const declared = Object.fromEntries(Object.keys(inputs).map((each) => [each, { type: 'string' }]))
+  const definition = { steps, inputs: declared }
+  const { id } = await saved(server, 'member', 'POST', '/workflows', { name, definition })
+  return (await saved(server, by, 'POST', `/workflows/${id}/execute?wait=0`, { inputs })).execution_id
+}
+
+/** Creates a rule that holds a mail to this address. The call of step `s` is such a mail. */
+export async function holdMail(server: TestServer): Promise<void> {
+  const params = [{ param: 'to', operator: 'equals', value: 'a@b.test' }]
+  await hold(server, { name: 'Mail needs a person', tools: ['mail_send'], params })
+}
+
+/** A waiting run with three steps: `first`, the held call `s`, and `last`. */
+export async function heldRun(server: TestServer, by: Who = 'member'): Promise<string> {
+  const first = { id: 'first', tool: 'memory_get', params: { key: 'a' } }
+  const last = { id: 'last', tool: 'memory_set', params: { key: 'b', value: '{{steps.s.output}}' } }
+  const held = { ...step, depends_on: ['first'] }
+  const runId = await startRun(server, { steps: [first, held, last], inputs: { topic: 'secret-topic' }, by })
+  const { context, identities } = server
+  await context.combiner.join(identities.organization_id, decideSteps, opOf(runId))
+  return runId
+}
+
+/** A run whose step `s` has this many items with an unknown outcome. */
+export async function unknownRun(server: TestServer, count: number): Promise<string> {
+  const items = Array.from({ length: count }, (_, item) => item)
+  const runId = await startRun(server, { name: 'Pay the bills', steps: [{ ...step, for_each: items }] })
+  await expandStep(server.context, runId, 's')
+  for (const item of items) await loseAttempt(server, opOf(runId, { item, params: { to: 'bo@b.test' } }), 1)
+  return runId
+}
+
+/** A session of an agent: one call is held, and another one ran without a decision. Returns the session's id. */
+export async function agentSession(server: TestServer, name = 'Claude Code'): Promise<string> {
+  const { agent_key: key, users } = server.identities
+  const session_id = `session of ${name}`
+  const agent = { name, kind: 'claude-code' }
+  for (const [tool_name, tool_input] of [
+    ['Read', { file_path: 'a' }],
+    ['Bash', { command: 'git push' }],
+    [`mcp__board__get_${'card_'.repeat(30)}`, {}],
+    ['mcp__board__list', {}],
+  ] as const)
+    await server.call(key, 'POST', '/authorize', { agent, session_id, tool_name, tool_input })
+  const finished = { session_id, tool_name: 'Write', tool_input: { file_path: 'b' } }
+  await server.call(key, 'POST', '/authorize/observe', finished)
+  const found = `/agent-sessions?session_id=${encodeURIComponent(session_id)}`
+  return (await server.call(users.admin.api_key, 'GET', found)).body.data[0].id
 }

@@ -1,15 +1,67 @@
 import { describe, expect, test } from '@jest/globals'
-import type { JsonObject } from '../../src/policy/types.ts'
-import { checkInputs } from '../../src/contract/definition-inputs.ts'
+import { z } from 'zod'
+import { getTool } from '../../src/catalog/index.ts'
+import { defineTool, type ToolDeclaration } from '../../src/catalog/tool.ts'
+import { checkDefinition } from '../../src/contract/definition-check.ts'
 import { dependencies } from '../../src/contract/definition-graph.ts'
+import { checkInputs } from '../../src/contract/definition-inputs.ts'
 import { planOf } from '../../src/contract/definition-plan.ts'
+import { workflowDefinition, type WorkflowDefinition } from '../../src/contract/definition.ts'
 import { parseParams } from '../../src/contract/tool-params.ts'
-import { workflowDefinition } from '../../src/contract/definition.ts'
-import { mail, catalog, parse, check } from './definition-tools.ts'
+import type { Json, JsonObject } from '../../src/policy/types.ts'
 
-function refused(steps: unknown, more: object = {}): string[] {
-  const parsed = workflowDefinition.safeParse({ steps, ...more })
-  return parsed.success ? [] : parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`)
+/* Definitions of workflows that use two tools: their shape, their errors, and what a run reads from them. */
+
+const common = {
+  description: '',
+  categories: [],
+  constraints: {},
+  reversible: 'yes',
+  connection: 'none',
+  hasExecutor: true,
+  timeoutSeconds: 10,
+} as const
+
+const mail = defineTool({
+  ...common,
+  name: 'mail',
+  output: z.strictObject({ id: z.string() }),
+  sideEffect: 'egress',
+  outputLabels: [],
+  risk: 'high',
+  repeat: 'unsafe',
+  params: z.strictObject({
+    to: z.string(),
+    subject: z.string().optional(),
+    copies: z.number().default(1),
+    extra: z.strictObject({ tags: z.array(z.string()) }).optional(),
+  }),
+})
+
+const read = defineTool({
+  ...common,
+  name: 'read',
+  sideEffect: 'read',
+  outputLabels: ['internal'],
+  risk: 'medium',
+  repeat: 'free',
+  params: z.strictObject({ path: z.string().optional() }),
+  output: z.looseObject({}),
+})
+
+const tools: Record<string, ToolDeclaration> = { mail, read }
+const catalog = { get: (name: string) => (Object.hasOwn(tools, name) ? tools[name] : undefined) }
+
+type Step = Record<string, unknown> & { id: string }
+
+function parse(steps: Step[], more: object = {}): WorkflowDefinition {
+  const complete = steps.map((step) => ({ tool: 'read', ...step }))
+  return workflowDefinition.parse({ steps: complete, ...more })
+}
+
+/** `path: message` of every issue. */
+function check(steps: Step[], more: object = {}): string[] {
+  return checkDefinition(parse(steps, more), catalog).map((issue) => `${issue.path}: ${issue.message}`)
 }
 
 describe('a definition that can be saved', () => {
@@ -55,32 +107,30 @@ describe('a definition that can be saved', () => {
 
 describe('the shape', () => {
   const step = { id: 'a', tool: 'read', params: {} }
-  test.each<[string, unknown, object?]>([
+  test.each<[string, object, object?]>([
     ['no step', []],
-    ['an unknown field', [{ ...step, colour: 'red' }]],
+    ['an unknown field', { colour: 'red' }],
     ['an unknown top-level field', [step], { version: 1 }],
-    ['params that are a list', [{ ...step, params: [] }]],
-    ['an unknown operator', [{ ...step, when: { value: 1, operator: 'like', compare: 1 } }]],
-    ['an operator on labels', [{ ...step, when: { value: 1, operator: 'from_label', compare: ['x'] } }]],
-    ['a `when` without value', [{ ...step, when: { operator: 'exists' } }]],
-    ['no attempts', [{ ...step, retry: { attempts: 0, backoff_seconds: 1 } }]],
-    ['half a retry', [{ ...step, retry: { attempts: 2 } }]],
-    ['a negative time-out', [{ ...step, timeout_seconds: -1 }]],
-    ['another on_error', [{ ...step, on_error: 'ignore' }]],
-    ['for_each over a number', [{ ...step, for_each: 3 }]],
+    ['params that are a list', { params: [] }],
+    ['an unknown operator', { when: { value: 1, operator: 'like', compare: 1 } }],
+    ['an operator on labels', { when: { value: 1, operator: 'from_label', compare: ['x'] } }],
+    ['a `when` without value', { when: { operator: 'exists' } }],
+    ['no attempts', { retry: { attempts: 0, backoff_seconds: 1 } }],
+    ['half a retry', { retry: { attempts: 2 } }],
+    ['a negative time-out', { timeout_seconds: -1 }],
+    ['another on_error', { on_error: 'ignore' }],
+    ['for_each over a number', { for_each: 3 }],
     ['an unknown input type', [step], { inputs: { a: { type: 'date' } } }],
-    ['NUL in a param', [{ ...step, params: { path: 'a\u0000' } }]],
-    ['NUL in a key', [{ ...step, params: { 'a\u0000': 1 } }]],
-    ['a forbidden key', [{ ...step, params: JSON.parse('{"path": {"__proto__": 1}}') as unknown }]],
-    ['a forbidden parameter', [{ ...step, params: JSON.parse('{"__proto__": 1}') as unknown }]],
-    ['another forbidden key', [{ ...step, params: { path: { constructor: 1 } } }]],
+    ['NUL in a param', { params: { path: 'a\u0000' } }],
+    ['NUL in a key', { params: { 'a\u0000': 1 } }],
+    ['a forbidden key', { params: JSON.parse('{"path": {"__proto__": 1}}') as unknown }],
+    ['a forbidden parameter', { params: JSON.parse('{"__proto__": 1}') as unknown }],
+    ['another forbidden key', { params: { path: { constructor: 1 } } }],
     ['over 1,000 steps', Array.from({ length: 1001 }, (_, index) => ({ ...step, id: `s${index}` }))],
-    [
-      'too deep a param',
-      [{ ...step, params: JSON.parse(`{"a":${'['.repeat(80)}${']'.repeat(80)}}`) as unknown }],
-    ],
+    ['too deep a param', { params: JSON.parse(`{"a":${'['.repeat(80)}${']'.repeat(80)}}`) as unknown }],
   ])('is refused with %s', (_, steps, more = {}) => {
-    expect(refused(steps, more)).not.toEqual([])
+    const all = Array.isArray(steps) ? steps : [{ ...step, ...steps }]
+    expect(workflowDefinition.safeParse({ steps: all, ...more }).success).toBe(false)
   })
 })
 
@@ -92,19 +142,12 @@ test('dependencies are named steps and referenced steps', () => {
     { id: 'd', depends_on: ['a', 'a'], params: { path: ['{{b.output}}', '{{a}}'] } },
     {
       id: 'e',
-      when: { value: '{{a}}', operator: 'equals', compare: '{{b}}' },
       for_each: '{{steps.c.output}}',
+      when: { value: '{{a}}', operator: 'equals', compare: '{{b}}' },
     },
   ])
-  expect(dependencies(definition)).toEqual(
-    new Map([
-      ['a', []],
-      ['b', []],
-      ['c', ['a']],
-      ['d', ['a', 'b']],
-      ['e', ['a', 'b', 'c']],
-    ]),
-  )
+  const found = Object.fromEntries(dependencies(definition))
+  expect(found).toEqual({ a: [], b: [], c: ['a'], d: ['a', 'b'], e: ['a', 'b', 'c'] })
 })
 
 describe('inputs', () => {
@@ -146,15 +189,8 @@ describe('inputs', () => {
 })
 
 describe('parameters during a run', () => {
-  test('are validated, with defaults filled in', () => {
-    expect(parseParams(mail, { to: 'a' })).toEqual({ ok: true, params: { to: 'a', copies: 1 } })
-  })
-
-  test('null for an optional parameter counts as left out', () => {
-    expect(parseParams(mail, { to: 'a', subject: null, copies: null })).toEqual({
-      ok: true,
-      params: { to: 'a', copies: 1 },
-    })
+  test.each([{}, { subject: null, copies: null }])('get their defaults where %j leaves them out', (more) => {
+    expect(parseParams(mail, { to: 'a', ...more })).toEqual({ ok: true, params: { to: 'a', copies: 1 } })
   })
 
   test.each([
@@ -200,4 +236,163 @@ test('at a host that is not the service’s own, a parameter that takes an outpu
   expect(effects(true)).toEqual(['read', 'read', 'read', 'read'])
   expect(effects(false)).toEqual(['read', 'read', 'egress', 'egress'])
   expect(effects(false, ['x'])).toEqual(['read', 'egress', 'egress', 'egress'])
+})
+
+/** A step `a` with these fields, or several steps. */
+type Steps = object | Step[]
+const stepsOf = (steps: Steps): Step[] => (Array.isArray(steps) ? steps : [{ id: 'a', ...steps }])
+
+/** The parameter of `read`. */
+const path = (value: unknown) => ({ params: { path: value } })
+
+test.each<[string, Steps, string, object?]>([
+  ['unknown tool', { tool: 'fax' }, 'steps.0.tool: step `a`: there is no tool `fax`'],
+  ['unknown tool of a prototype', { tool: 'constructor' }, 'there is no tool `constructor`'],
+  ['unknown parameter', { params: { file: 'x' } }, 'steps.0.params.file: step `a`: `read` has no parameter'],
+  ['missing parameter', { tool: 'mail' }, 'steps.0.params.to: step `a`: `mail` needs the parameter `to`'],
+  ['wrong constant', path(7), 'parameter `path` must be text, not a number'],
+  [
+    'wrong constant inside',
+    { tool: 'mail', params: { to: 'x', extra: { tags: [1] } } },
+    'steps.0.params.extra.tags.0: step `a`',
+  ],
+  ['duplicate id', [{ id: 'a' }, { id: 'a' }], 'steps.1.id: step `a`: another step has the same id'],
+  ['reserved id', { id: 'item' }, 'step `item`: this id means something else'],
+  ['forbidden id', { id: 'constructor' }, 'step `constructor`: this id means something else'],
+  ['bad id', { id: 'a b' }, 'step `a b`: an id has letters'],
+  ['bad id with #', { id: 'a#1' }, 'step `a#1`: an id has letters'],
+  ['unknown step', path('x {{b.output.y}}'), '`{{b.output.y}}`: there is no step `b`'],
+  ['unknown depends_on', { depends_on: ['b'] }, 'steps.0.depends_on: step `a`: there is no step `b`'],
+  ['waiting for itself', { depends_on: ['a'] }, 'step `a`: a step cannot wait for itself'],
+  ['itself', path('{{a}}'), 'step `a`: `{{a}}` refers to the step itself'],
+  ['malformed reference', path('{{a.b.c}}'), '`{{a.b.c}}` is not a reference'],
+  [
+    'reference without `output`',
+    [{ id: 'a' }, { id: 'b', ...path('{{ steps.a.text[0] }}') }],
+    '`{{ steps.a.text[0] }}` is not a reference: write `{{steps.a.output.text[0]}}`',
+  ],
+  [
+    'reference with a bad path',
+    [{ id: 'a' }, { id: 'b', ...path('{{a.text | trim}}') }],
+    '`{{a.text | trim}}` is not a reference: write for example `{{input.name}}`',
+  ],
+  ['unclosed reference', path('x {{a'), '`{{a` is not a reference'],
+  ['unknown input', path('{{input.x}}'), 'the workflow declares no input `x`'],
+  ['item outside', path('{{item}}'), '`{{item}}` only has a value'],
+  ['item in for_each', { for_each: '{{item}}' }, '`{{item}}` only has a value'],
+  ['constant for_each', { for_each: 'rows' }, 'steps.0.for_each: step `a`: `for_each` must be a template'],
+  ['long for_each', { for_each: Array(10_001).fill(1) }, 'more than 10,000 items'],
+  ['unknown step in when', { when: { value: '{{b}}', operator: 'exists' } }, 'steps.0.when.value: step `a`'],
+  ['when without compare', { when: { value: 1, operator: 'equals' } }, 'needs a value in `compare`'],
+  ['when with one for a list', { when: { value: 1, operator: 'in', compare: 1 } }, 'a list of values'],
+  ['when with a suffix', { when: { value: 1, operator: 'domain_in', compare: ['com'] } }, 'public suffix'],
+  ['unknown step in the result', {}, 'result.r: result `r`: `{{b}}`', { result: { r: '{{b}}' } }],
+  ['item in the result', {}, '`{{item}}` only has a value', { result: { r: '{{item}}' } }],
+  [
+    'bad default',
+    {},
+    'inputs.n: input `n`: the default',
+    { inputs: { n: { type: 'number', default: '1' } } },
+  ],
+  ['bad input name', {}, 'a name has letters', { inputs: { 'a b': { type: 'string' } } }],
+  ['reserved input', {}, 'choose another', { inputs: { uploaded_files: { type: 'array' } } }],
+])('an error that the schema cannot find: %s', (_, steps, message, more = {}) => {
+  expect(check(stepsOf(steps), more)).toContainEqual(expect.stringContaining(message))
+})
+
+describe('an error that the schema cannot find', () => {
+  test('a misspelt tool gets suggestions', () => {
+    const definition = parse([{ id: 'a', tool: 'read_file' }])
+    const message =
+      'step `a`: there is no tool `read_file`: did you mean `file_read`; `GET /tools` lists the tools'
+    expect(checkDefinition(definition, { get: getTool })).toEqual([{ path: 'steps.0.tool', message }])
+  })
+
+  test('a cycle names its steps and no others', () => {
+    const steps = [
+      { id: 'start' },
+      { id: 'a', params: { path: '{{c}} {{start}}' } },
+      { id: 'b', depends_on: ['a'] },
+      { id: 'c', when: { value: '{{b.output}}', operator: 'exists', compare: true } },
+      { id: 'end', depends_on: ['c'] },
+    ]
+    const [issue, ...others] = check(steps)
+    expect(others).toEqual([])
+    expect(issue).toMatch(/^steps: steps wait for each other in a cycle: /)
+    expect(issue).not.toMatch(/start|end/)
+    for (const id of ['a', 'b', 'c']) expect(issue).toContain(`\`${id}\``)
+  })
+
+  test('a value that a template fills in is checked during the run, if it can have any type', () => {
+    expect(
+      check([
+        { id: 'a', tool: 'mail', params: { to: '{{b.output.x}}', copies: '{{b.output.x}}', extra: '{{b}}' } },
+        { id: 'b' },
+      ]),
+    ).toEqual([])
+  })
+
+  test('a definition that skipped the schema is checked too', () => {
+    const raw = JSON.parse(
+      '{"steps": [{"id": "a", "tool": "read", "params": {"__proto__": 1}}]}',
+    ) as WorkflowDefinition
+    expect(checkDefinition(raw, catalog)).toEqual([
+      expect.objectContaining({ path: 'steps.0.params.__proto__' }),
+    ])
+    const many = {
+      steps: Array.from({ length: 1001 }, (_, index) => ({ id: `s${index}`, tool: 'read', params: {} })),
+    }
+    expect(checkDefinition(many, catalog)).toEqual([expect.objectContaining({ path: 'steps' })])
+  })
+
+  test('1,000 steps in a chain with a long cycle are checked quickly', () => {
+    const chain = Array.from({ length: 1000 }, (_, index) => ({
+      id: `s${index}`,
+      depends_on: [`s${(index + 1) % 1000}`],
+    }))
+    expect(check(chain)).toHaveLength(1)
+  })
+})
+
+describe('the names on the way to a template', () => {
+  const template = '{{s0.output}}'
+  const s0 = { id: 's0', tool: 'memory_get', params: { key: 'k' } }
+
+  const nested = (value: Json, name: string, levels: number): Json =>
+    levels === 0 ? value : { [name]: nested(value, name, levels - 1) }
+
+  const checkReal = (definition: object) =>
+    checkDefinition(workflowDefinition.parse(definition), { get: getTool })
+  const checkValue = (value: Json) =>
+    checkReal({ steps: [s0, { id: 's1', tool: 'memory_set', params: { key: 'k', value } }] })
+
+  test('are refused if they are many and long, with a short path', () => {
+    // The paths of 4,000 such templates once kept the API busy for half a minute.
+    const issues = checkValue(nested(Array<Json>(4_000).fill(template), 'a.'.repeat(499) + 'a', 58))
+    expect(issues).toEqual([
+      {
+        path: expect.stringMatching(/^steps\.1\.params\.value\.a\./),
+        message: 'the names on the way to this value have more than 2,000 characters together: shorten them',
+      },
+    ])
+    expect(issues[0]?.path.length).toBeLessThan(1_000)
+  })
+
+  test('are in at most ten issues', () => {
+    const names = Array.from({ length: 30 }, (_, index) => `${'a'.repeat(990)}${index}`)
+    const value = nested(Object.fromEntries(names.map((name) => [name, template])), 'b'.repeat(999), 1)
+    expect(checkValue({ value, other: nested(value, 'c', 1) })).toHaveLength(10)
+  })
+
+  test('are limited in the result too', () => {
+    const result = { all: nested(template, 'a'.repeat(999), 3) }
+    expect(checkReal({ steps: [s0], result })).toMatchObject([
+      { path: expect.stringMatching(/^result\.all\.a/) },
+    ])
+  })
+
+  test('are accepted with up to 2,000 characters together', () => {
+    expect(checkValue(nested([template], 'a'.repeat(980), 2))).toEqual([])
+    expect(checkValue(nested([template], 'level', 50))).toEqual([])
+  })
 })

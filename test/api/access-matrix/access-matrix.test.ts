@@ -2,23 +2,15 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { access, accessOf, acts, splitKey } from '../../../src/api/access.ts'
 import { prefixes } from '../../../src/api/app.ts'
 import { newId } from '../../../src/contract/ids.ts'
-import { hasRole } from '../../../src/governance/access/scopes.ts'
+import { covers, hasRole } from '../../../src/governance/access/scopes.ts'
 import type { Role } from '../../../src/policy/types.ts'
 import { addOrganization } from '../fixtures.ts'
 import { startTestServer, type Answer, type TestServer } from '../server.ts'
-import { callerKinds, everyStanding, nobodies, type Caller, type Standing } from './callers.ts'
+import { callersFor, everyStanding, nobodies, statusOf, type Caller, type Standing } from './callers.ts'
 import { fingerprint } from './database.ts'
-import type { Filling } from './request-parts.ts'
-import {
-  accessTo,
-  requestOf,
-  scopesTo,
-  validRequests,
-  type GuardedKey,
-  type Request,
-} from './valid-requests.ts'
 import { addPlace, type Place, withGoogle } from './place.ts'
-import { missingScope, refusalOf, statusOf } from './refusals.ts'
+import { accessTo, requestOf, scopesTo, validRequests } from './valid-requests.ts'
+import type { Filling, GuardedKey, Request } from './valid-requests.ts'
 import { World } from './world.ts'
 
 /*
@@ -48,6 +40,36 @@ beforeAll(async () => {
 })
 afterAll(() => server.close())
 
+/** The first scope of the route that the caller lacks. */
+const missingScope = (key: GuardedKey, { scopes }: Caller) =>
+  scopesTo(key).find((scope) => !covers(scopes, scope))
+
+/**
+ * The code with which the caller is refused, or null if the caller may enter. Checks come in this order: 401,
+ * `missing_scope`, 404, `insufficient_role`. `createdBy` says whose object the request names.
+ */
+function refusalOf(
+  key: GuardedKey,
+  caller: Caller,
+  organizationId: string | null,
+  createdBy: 'caller' | 'owner',
+): string | null {
+  const { role, subject, factor } = accessTo(key)
+  if (caller.person === null) return 'unauthenticated'
+  if (missingScope(key, caller) !== undefined) return 'missing_scope'
+  if (subject === 'nothing') return null
+  const theirRole = organizationId === null ? undefined : caller.roles.get(organizationId)
+  if (theirRole === undefined || (createdBy === 'owner' && !sees(key, theirRole))) return 'not_found'
+  if (factor === true && caller.isSignedIn !== true) return 'mfa_required'
+  return hasRole(theirRole, role) ? null : 'insufficient_role'
+}
+
+/** Whether a person with this role can see a key or a personal connection of the owner. */
+function sees(key: GuardedKey, role: Role): boolean {
+  const { subject } = accessTo(key)
+  return hasRole(role, subject === 'api_key' ? 'owner' : subject === 'connection' ? 'admin' : 'viewer')
+}
+
 /** A request that must be refused. It is sent a second time with the body `nonsense`. */
 interface Attempt extends Request {
   /** null: the request names an organization that does not exist. */
@@ -63,14 +85,11 @@ async function attempts(key: GuardedKey): Promise<Attempt[]> {
   const [here, there] = await Promise.all(
     [ours, theirs].map((place) => validRequests[key].prepare(new World(server, place, place.owner))),
   )
-  const at = (organizationId: string, filling: Filling, where: string | null = organizationId): Attempt => {
-    const request = requestOf(key, organizationId, filling)
-    return {
-      ...request,
-      organizationId: where,
-      ...(request.body === undefined ? {} : { nonsense: { nonsense: 1 } }),
-    }
-  }
+  const at = (organizationId: string, filling: Filling, where: string | null = organizationId): Attempt => ({
+    ...requestOf(key, organizationId, filling),
+    organizationId: where,
+    ...(filling.body === undefined ? {} : { nonsense: { nonsense: 1 } }),
+  })
   const { organizationId: their } = theirs
   const all = [at(ours.organizationId, here as Filling), at(their, there as Filling)]
   if (accessTo(key).subject === 'nothing') return all
@@ -79,9 +98,9 @@ async function attempts(key: GuardedKey): Promise<Attempt[]> {
   const isForm = there?.body instanceof FormData
   if (accessTo(key).subject === 'own' && there?.body !== undefined && !isForm) {
     const named = { organization_id: their }
-    const { path } = requestOf(key, '', there)
+    const path = requestOf(key, '', there).path.replace('organization_id=', '')
     const body = { ...(there.body as object), ...named }
-    all.push({ path: path.replace('organization_id=', ''), body, organizationId: their, nonsense: { ...named, nonsense: 1 } }) // prettier-ignore
+    all.push({ path, body, organizationId: their, nonsense: { ...named, nonsense: 1 } })
   }
   return all
 }
@@ -118,7 +137,7 @@ async function callersOf(key: GuardedKey): Promise<Caller[]> {
   const needed = scopesTo(key)
   const known = callersByScope.get(needed.join())
   if (known !== undefined) return known
-  const each = standings.flatMap((who) => callerKinds.map((kind) => kind(server.context, who, needed)))
+  const each = standings.map((who) => callersFor(server.context, ours, who, needed))
   const callers = [...(await Promise.all(each)).flat(), ...strangers]
   callersByScope.set(needed.join(), callers)
   return callers

@@ -20,48 +20,38 @@ export interface Caller {
 }
 
 /** A person and their roles. */
-export interface Standing {
-  readonly name: string
-  readonly person: Person
-  readonly home: Place
-  readonly roles: ReadonlyMap<string, Role>
-}
-
-/**
- * One method of authentication. Returns the callers as which this person can send requests to a route that needs
- * these scopes.
- */
-export type CallerKind = (context: Context, who: Standing, needed: readonly Scope[]) => Promise<Caller[]>
+export type Standing = Pick<Caller, 'name' | 'roles'> & { readonly person: Person }
 
 const bearer = (secret: string) => ({ authorization: `Bearer ${secret}` })
 
-/** API keys of the person. One has only the route's scopes. For each of these scopes, one lacks only this scope. */
-const withKeys: CallerKind = async (context, who, needed) => {
-  const { name, person, home, roles } = who
-  const caller = async (word: string, scopes: readonly string[]): Promise<Caller> => {
-    const { secret } = await addKey(context, home.organizationId, person.userId, scopes)
+/**
+ * The callers as which this person can send requests to a route that needs these scopes. One has a session with every
+ * scope of the role; `Origin` is the address of the service. The others have API keys: one has only the route's scopes,
+ * and for each of these scopes, one lacks only this scope.
+ */
+export async function callersFor(
+  context: Context,
+  { organizationId }: Place,
+  { name, person, roles }: Standing,
+  needed: readonly Scope[],
+): Promise<Caller[]> {
+  const withKey = async (word: string, scopes: readonly string[]): Promise<Caller> => {
+    const { secret } = await addKey(context, organizationId, person.userId, scopes)
     return { name: `${name}, a key with ${word}`, person, headers: bearer(secret), scopes, roles }
   }
-  if (needed.length === 0) return [await caller('no scope', [])]
-  const callers = [await caller(`only ${needed.join(', ')}`, needed)]
-  for (const scope of needed)
-    callers.push(
-      await caller(
-        `all but ${scope}`,
-        everyScope.filter((each) => each !== scope),
-      ),
-    )
-  return callers
+  const lacking = needed.map((scope) =>
+    withKey(
+      `all but ${scope}`,
+      everyScope.filter((each) => each !== scope),
+    ),
+  )
+  const headers = { cookie: await factorCookie(context, person.userId), origin: publicBase(context.config) }
+  return [
+    await withKey(needed.length === 0 ? 'no scope' : `only ${needed.join(', ')}`, needed),
+    ...(await Promise.all(lacking)),
+    { name: `${name}, signed in`, person, headers, scopes: everyScope, roles, isSignedIn: true },
+  ]
 }
-
-/** A session with every scope of the role. `Origin` is the address of the service. */
-const withSession: CallerKind = async (context, { name, person, roles }) => {
-  const cookie = await factorCookie(context, person.userId)
-  const headers = { cookie, origin: publicBase(context.config) }
-  return [{ name: `${name}, signed in`, person, headers, scopes: everyScope, roles, isSignedIn: true }]
-}
-
-export const callerKinds: readonly CallerKind[] = [withKeys, withSession]
 
 /**
  * One person of each role. In addition, one person who is an owner here and a viewer there, and one person who was an
@@ -71,27 +61,23 @@ export async function everyStanding(context: Context, ours: Place, theirs: Place
   const standing = async (role: Role): Promise<Standing> => ({
     name: role,
     person: await addPerson(context, ours.organizationId, role),
-    home: ours,
     roles: new Map([[ours.organizationId, role]]),
   })
   const [both, gone] = [await standing('owner'), await standing('owner')]
   const others = await Promise.all((['viewer', 'member', 'admin', 'owner'] as const).map(standing))
-  await enrolPeople(
-    context,
-    [both, gone, ...others].map(({ person }) => person.userId),
-  )
-  await context.db.deleteFrom('memberships').where('user_id', '=', gone.person.userId).execute()
-  await context.db
-    .insertInto('memberships')
-    .values({ organization_id: theirs.organizationId, user_id: both.person.userId, role: 'viewer' })
-    .execute()
+  const ids = [both, gone, ...others].map(({ person }) => person.userId)
+  await enrolPeople(context, ids)
+  await context.pool.query('delete from memberships where user_id = $1', [gone.person.userId])
+  const values = {
+    organization_id: theirs.organizationId,
+    user_id: both.person.userId,
+    role: 'viewer',
+  } as const
+  await context.db.insertInto('memberships').values(values).execute()
+  const roles = new Map<string, Role>([...both.roles, [theirs.organizationId, 'viewer']])
   return [
     ...others,
-    {
-      ...both,
-      name: 'owner here and viewer there',
-      roles: new Map([...both.roles, [theirs.organizationId, 'viewer']]),
-    },
+    { ...both, name: 'owner here and viewer there', roles },
     { ...gone, name: 'one who has left', roles: new Map() },
   ]
 }
@@ -107,6 +93,7 @@ export async function nobodies(context: Context, ours: Place): Promise<Caller[]>
   // The service deletes an ended session at its first use. Delete it here, so that a refused request changes nothing.
   const ended = await sessionCookie(context, userId, new Date(0))
   await context.pool.query('delete from auth_sessions where expires_at < now()')
+  const [cookie, origin] = [await sessionCookie(context, userId), publicBase(context.config)]
   const ways: Record<string, Record<string, string>> = {
     'no key': {},
     'no bearer key': { authorization: `Basic ${ours.owner.key}` },
@@ -114,25 +101,19 @@ export async function nobodies(context: Context, ours: Place): Promise<Caller[]>
     'a key of which a letter is wrong': bearer(ours.owner.key.slice(0, -1)),
     'a revoked key': await over({ revoked_at: new Date() }),
     'an expired key': await over({ expires_at: new Date(Date.now() - 1_000) }),
-    'a session that is over': {
-      cookie: ended,
-      origin: publicBase(context.config),
-    },
-    'a session whose signature is wrong': {
-      cookie: (await sessionCookie(context, userId)).replace(/\.[^.]{8}/, '.AAAAAAAA'),
-      origin: publicBase(context.config),
-    },
-    'a wrong key beside a session': {
-      ...bearer(newApiKey().secret),
-      cookie: await sessionCookie(context, userId),
-      origin: publicBase(context.config),
-    },
+    'a session that is over': { cookie: ended, origin },
+    'a session whose signature is wrong': { cookie: cookie.replace(/\.[^.]{8}/, '.AAAAAAAA'), origin },
+    'a wrong key beside a session': { ...bearer(newApiKey().secret), cookie, origin },
   }
-  return Object.entries(ways).map(([name, headers]) => ({
-    name,
-    person: null,
-    headers,
-    scopes: [],
-    roles: new Map(),
-  }))
+  const unknown = { person: null, scopes: [], roles: new Map<string, Role>() }
+  return Object.entries(ways).map(([name, headers]) => ({ name, headers, ...unknown }))
+}
+
+/** The status of each refusal. */
+export const statusOf: Record<string, number> = {
+  unauthenticated: 401,
+  missing_scope: 403,
+  mfa_required: 403,
+  not_found: 404,
+  insufficient_role: 403,
 }

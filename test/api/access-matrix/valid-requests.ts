@@ -2,20 +2,8 @@ import { access, accessOf, splitKey, type Access, type RouteKey } from '../../..
 import { newId } from '../../../src/contract/ids.ts'
 import type { Scope } from '../../../src/governance/access/scopes.ts'
 import { oneStep } from '../../governance/runs/engine-fixture.ts'
-import { formOf } from '../fixtures.ts'
+import { addKey, aLabelRule, aRule, formOf } from '../fixtures.ts'
 import { another } from './place.ts'
-import {
-  about,
-  aNewRule,
-  anApiKey,
-  aStep,
-  aWebhookOf,
-  inMemory,
-  of,
-  rule,
-  type Filling,
-  type ValidRequest,
-} from './request-parts.ts'
 import { aWebhook, type World } from './world.ts'
 
 /*
@@ -33,79 +21,133 @@ export const scopesTo = (key: GuardedKey): readonly Scope[] => {
   return scope === null ? [] : [scope, ...further]
 }
 
+/**
+ * Values for the parameters in the path, and the rest of the request. An organization's `{id}` is filled in
+ * automatically.
+ */
+export interface Filling {
+  readonly ids?: Readonly<Record<string, string>>
+  readonly query?: string
+  readonly body?: unknown
+}
+interface ValidRequest {
+  /** The HTTP status of a success. */
+  readonly status: number
+  /** Creates the object of the request. Each call creates a new one. */
+  readonly prepare: (world: World) => Promise<Filling>
+  /** Undoes effects that would prevent the sender's next request. */
+  readonly restore?: (world: World) => Promise<void>
+}
+
+const of = (status: number, prepare: ValidRequest['prepare'] = async () => ({})): ValidRequest => ({
+  status,
+  prepare,
+})
+/** A request that only has a body. */
+const sends = (status: number, body: () => unknown): ValidRequest =>
+  of(status, async () => ({ body: body() }))
+/** A request about an object that is made for it. `name` is its parameter in the path. */
+const aboutA =
+  (name: string) =>
+  (status: number, make: (world: World) => Promise<string>, body?: unknown): ValidRequest =>
+    of(status, async (world) => ({ ids: { [name]: await make(world) }, body }))
+const about = aboutA('id')
+const aboutUser = aboutA('user')
+const aboutTool = aboutA('tool')
+const aboutMemory = aboutA('key')
+const aboutWorkflow = (status: number, body?: unknown) => about(status, (world) => world.workflow(), body)
+const aboutVersion = (status: number, body?: unknown) =>
+  of(status, async (world) => ({ ids: { id: await world.workflow(), version: '1' }, body }))
+const aStep = (status: number, state: 'completed' | 'unknown_outcome', body?: unknown): ValidRequest =>
+  of(status, async (world) => ({ ids: { id: await world.runWithStep(state), step: 's' }, body }))
+/** Another key of the sender. It is not the key that sends the request. */
+const anApiKey = async ({ server, organizationId, sender }: World): Promise<string> =>
+  (await addKey(server.context, organizationId, sender.userId, ['api_keys:*'])).id
+const aWebhookOf = (status: number, body?: object): ValidRequest =>
+  aboutA('webhook')(status, (world) => world.webhook(), body)
+/** A rule that matches nothing, with a unique name. */
+const rule = (kind: 'rules' | 'label-rules') => ({
+  ...(kind === 'rules' ? aRule : aLabelRule),
+  name: newId('rule'),
+  status: 'inactive',
+})
+const aNewRule = (kind: 'rules' | 'label-rules', status: number, body?: () => object): ValidRequest =>
+  of(status, async (world) => ({
+    ids: { rule: await world.make(`/organizations/${world.organizationId}/${kind}`, rule(kind)) },
+    body: body?.(),
+  }))
+
 const definition = oneStep
 const named = { name: 'another' }
-
 const aSlackId = (): string => `U${newId('user').slice(-20).toUpperCase()}`
+const aToolName = (): string => `mcp__s__${newId('rule').toLowerCase()}`
 
 /** The only credential that is accepted without asking a service. */
 const aCredential = { credential: { provider: 'brave', api_key: 'k' }, scope: 'personal' }
 
 const anAgentSession = async (world: World): Promise<string> =>
   (await world.agentSession(world.place.requester)).id
+/** A body that names a new session of the sender's agent. */
+const ofNewSession = (more: () => object = () => ({})) =>
+  of(200, async (world) => ({
+    body: { session_id: (await world.agentSession(world.sender)).sessionId, ...more() },
+  }))
 
 export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'GET /health/secrets': of(200),
   'GET /me': of(200),
   'GET /me/notifications': of(200),
-  'PUT /me/notifications': of(200, async () => ({ body: { mail: true, delay_seconds: 60 } })),
+  'PUT /me/notifications': sends(200, () => ({ mail: true, delay_seconds: 60 })),
   'GET /scopes': of(200),
 
-  'POST /organizations': of(201, async () => ({ body: { name: 'O' } })),
+  'POST /organizations': sends(201, () => ({ name: 'O' })),
   'POST /invitations/accept': of(200, async (world) => ({
-    body: { token: await world.membership.invitationToSender() },
+    body: { token: await world.invitationToSender() },
   })),
   'GET /organizations/{id}/members': of(200),
-  'PATCH /organizations/{id}/members/{user}': of(200, async (world) => ({
-    ids: { user: await world.anotherMember() },
-    body: { role: 'admin' },
-  })),
+  'PATCH /organizations/{id}/members/{user}': aboutUser(200, (world) => world.anotherMember(), {
+    role: 'admin',
+  }),
   'DELETE /organizations/{id}/members/{user}': {
-    status: 204,
-    prepare: async (world) => ({ ids: { user: await world.membership.aLeaver() } }),
-    restore: (world) => world.membership.comeBack(),
+    ...aboutUser(204, (world) => world.leaver()),
+    restore: (world) => world.comeBack(),
   },
   'PUT /organizations/{id}/members/{user}/accounts/slack': of(200, async (world) => {
-    await world.membership.mayClaimSlack()
+    await world.mayClaimSlack()
     return { ids: { user: world.sender.userId }, body: { external_id: aSlackId() } }
   }),
-  'DELETE /organizations/{id}/members/{user}/accounts/slack': of(204, async (world) => {
-    await world.membership.linkSlack(aSlackId())
-    return { ids: { user: world.sender.userId } }
+  'DELETE /organizations/{id}/members/{user}/accounts/slack': aboutUser(204, async (world) => {
+    await world.linkSlack(aSlackId())
+    return world.sender.userId
   }),
   'GET /organizations/{id}/notifications': of(200),
-  'POST /organizations/{id}/invitations': of(201, async () => ({
-    body: { email: `${newId('user')}@elsewhere.test`, role: 'viewer', send_mail: false },
+  'POST /organizations/{id}/invitations': sends(201, () => ({
+    email: `${newId('user')}@elsewhere.test`,
+    role: 'viewer',
+    send_mail: false,
   })),
   'GET /organizations/{id}/invitations': of(200),
-  'DELETE /organizations/{id}/invitations/{invitation}': of(204, async (world) => ({
-    ids: { invitation: await world.invitation() },
-  })),
+  'DELETE /organizations/{id}/invitations/{invitation}': aboutA('invitation')(204, (world) =>
+    world.invitation(),
+  ),
 
-  'POST /api-keys': of(201, async () => ({ body: { name: 'k', scopes: ['api_keys:*'] } })),
+  'POST /api-keys': sends(201, () => ({ name: 'k', scopes: ['api_keys:*'] })),
   'GET /api-keys': of(200),
   'PATCH /api-keys/{id}': about(200, anApiKey, named),
   'DELETE /api-keys/{id}': about(204, anApiKey),
   'POST /api-keys/{id}/confirm': about(200, anApiKey, {}),
 
-  'POST /workflows': of(201, async () => ({ body: { name: 'W', definition } })),
+  'POST /workflows': sends(201, () => ({ name: 'W', definition })),
   'GET /workflows': of(200),
-  'GET /workflows/{id}': about(200, (world) => world.workflow()),
-  'PUT /workflows/{id}': about(200, (world) => world.workflow(), { definition }),
-  'DELETE /workflows/{id}': about(204, (world) => world.workflow()),
-  'GET /workflows/{id}/versions': about(200, (world) => world.workflow()),
-  'GET /workflows/{id}/versions/{version}': of(200, async (world) => ({
-    ids: { id: await world.workflow(), version: '1' },
-  })),
-  'POST /workflows/{id}/versions/{version}/rollback': of(200, async (world) => ({
-    ids: { id: await world.workflow(), version: '1' },
-    body: { message: 'm' },
-  })),
+  'GET /workflows/{id}': aboutWorkflow(200),
+  'PUT /workflows/{id}': aboutWorkflow(200, { definition }),
+  'DELETE /workflows/{id}': aboutWorkflow(204),
+  'GET /workflows/{id}/versions': aboutWorkflow(200),
+  'GET /workflows/{id}/versions/{version}': aboutVersion(200),
+  'POST /workflows/{id}/versions/{version}/rollback': aboutVersion(200, { message: 'm' }),
 
   'GET /workflow-registry': of(200),
-  'POST /workflow-registry/{id}/approve-template': about(200, (world) => world.workflow(), {
-    template_name: 'T',
-  }),
+  'POST /workflow-registry/{id}/approve-template': aboutWorkflow(200, { template_name: 'T' }),
   'POST /workflow-registry/{id}/deprecate': about(200, (world) => world.template(), { reason: 'r' }),
   'POST /workflow-registry/{id}/archive': about(200, (world) => world.template('deprecated'), {}),
   'POST /workflow-registry/{id}/use': about(201, (world) => world.template(), {}),
@@ -115,7 +157,7 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
     query: 'wait=0',
     body: {},
   })),
-  'POST /workflows/{id}/authorization-preview': about(200, (world) => world.workflow(), {}),
+  'POST /workflows/{id}/authorization-preview': aboutWorkflow(200, {}),
   'GET /runs': of(200),
   'GET /runs/{id}': about(200, (world) => world.run()),
   'POST /runs/{id}/cancel': about(200, (world) => world.run(world.sender), {}),
@@ -134,17 +176,17 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'POST /approvals/{id}/approve': about(200, (world) => world.approval(), { comment: 'c' }),
   'POST /approvals/{id}/reject': about(200, (world) => world.approval(), { comment: 'c' }),
 
-  'POST /organizations/{id}/rules': of(201, async () => ({ body: rule('rules') })),
+  'POST /organizations/{id}/rules': sends(201, () => rule('rules')),
   'GET /organizations/{id}/rules': of(200),
-  'POST /organizations/{id}/rules/test': of(200, async () => ({ body: { call: { tool: 'mail_send' } } })),
-  'POST /organizations/{id}/rules/backtest': of(200, async () => ({ body: { rules: [] } })),
+  'POST /organizations/{id}/rules/test': sends(200, () => ({ call: { tool: 'mail_send' } })),
+  'POST /organizations/{id}/rules/backtest': sends(200, () => ({ rules: [] })),
   'GET /organizations/{id}/rules/analysis': of(200),
-  'POST /organizations/{id}/rules/diff': of(200, async () => ({ body: { from: 'active', to: [] } })),
+  'POST /organizations/{id}/rules/diff': sends(200, () => ({ from: 'active', to: [] })),
   'GET /organizations/{id}/rules/{rule}': aNewRule('rules', 200),
   'PUT /organizations/{id}/rules/{rule}': aNewRule('rules', 200, () => rule('rules')),
   'PATCH /organizations/{id}/rules/{rule}': aNewRule('rules', 200, () => ({ status: 'shadow' })),
   'DELETE /organizations/{id}/rules/{rule}': aNewRule('rules', 204),
-  'POST /organizations/{id}/label-rules': of(201, async () => ({ body: rule('label-rules') })),
+  'POST /organizations/{id}/label-rules': sends(201, () => rule('label-rules')),
   'GET /organizations/{id}/label-rules': of(200),
   'GET /organizations/{id}/label-rules/{rule}': aNewRule('label-rules', 200),
   'PUT /organizations/{id}/label-rules/{rule}': aNewRule('label-rules', 200, () => rule('label-rules')),
@@ -153,8 +195,8 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'GET /rule-templates': of(200),
 
   'GET /organizations/{id}/governance': of(200),
-  'PATCH /organizations/{id}/governance': of(200, async () => ({
-    body: { category_flags: { [`c${another()}`]: true } },
+  'PATCH /organizations/{id}/governance': sends(200, () => ({
+    category_flags: { [`c${another()}`]: true },
   })),
   'GET /organizations/{id}/governance/audit': of(200),
   'GET /organizations/{id}/governance/report': of(200),
@@ -176,30 +218,27 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   })),
 
   'GET /organizations/{id}/quota': of(200),
-  'PATCH /organizations/{id}/quota': of(200, async () => ({ body: { memory_mb: 300 + another() } })),
+  'PATCH /organizations/{id}/quota': sends(200, () => ({ memory_mb: 300 + another() })),
   'GET /organizations/{id}/audit-events/verify': of(200),
   'GET /organizations/{id}/audit-events/checkpoint': of(200),
   'GET /organizations/{id}/audit-events/export': of(200),
 
   'POST /organizations/{id}/freeze': {
-    ...of(200, async () => ({ body: { reason: 'r' } })),
+    ...sends(200, () => ({ reason: 'r' })),
     restore: (world) => world.thaw(),
   },
-  'POST /organizations/{id}/unfreeze': of(200, async () => ({ body: { reason: 'r' } })),
+  'POST /organizations/{id}/unfreeze': sends(200, () => ({ reason: 'r' })),
   'GET /organizations/{id}/tool-policies': of(200),
-  'POST /organizations/{id}/tool-policies': of(201, async () => ({
-    body: { tool_name: `mcp__s__${newId('rule').toLowerCase()}`, allowed: false },
-  })),
-  'PATCH /organizations/{id}/tool-policies/{tool}': of(200, async (world) => ({
-    ids: { tool: await world.toolPolicy() },
-    body: { allowed: true },
-  })),
-  'DELETE /organizations/{id}/tool-policies/{tool}': of(204, async (world) => ({
-    ids: { tool: await world.toolPolicy() },
-  })),
+  'POST /organizations/{id}/tool-policies': sends(201, () => ({ tool_name: aToolName(), allowed: false })),
+  'PATCH /organizations/{id}/tool-policies/{tool}': aboutTool(200, (world) => world.toolPolicy(), {
+    allowed: true,
+  }),
+  'DELETE /organizations/{id}/tool-policies/{tool}': aboutTool(204, (world) => world.toolPolicy()),
   'GET /organizations/{id}/role-policy-overrides': of(200),
-  'POST /organizations/{id}/role-policy-overrides': of(201, async () => ({
-    body: { tool_name: `mcp__s__${newId('rule').toLowerCase()}`, role: 'auditor', allowed: false },
+  'POST /organizations/{id}/role-policy-overrides': sends(201, () => ({
+    tool_name: aToolName(),
+    role: 'auditor',
+    allowed: false,
   })),
   'DELETE /organizations/{id}/role-policy-overrides/{tool}': of(204, async (world) => ({
     ids: { tool: await world.roleOverride() },
@@ -207,8 +246,11 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   })),
   'GET /governance/tool-constraints': of(200),
 
-  'POST /authorize': of(200, async () => ({
-    body: { agent: { name: 'a', kind: 'hook' }, session_id: 's', tool_name: 'Read', tool_input: {} },
+  'POST /authorize': sends(200, () => ({
+    agent: { name: 'a', kind: 'hook' },
+    session_id: 's',
+    tool_name: 'Read',
+    tool_input: {},
   })),
   'POST /hooks/claude-code': of(200, async () => ({
     query: 'wait=0',
@@ -218,16 +260,11 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'POST /authorize/approvals/{id}/cancel': about(200, (world) => world.heldCall(), {}),
   // The session belongs to the organization, because without one the person's own organization would count. The call is
   // new, because a report also counts for a call that was allowed in another session of the person.
-  'POST /authorize/observe': of(200, async (world) => ({
-    body: {
-      session_id: (await world.agentSession(world.sender)).sessionId,
-      tool_name: 'Read',
-      tool_input: { file_path: newId('file') },
-    },
+  'POST /authorize/observe': ofNewSession(() => ({
+    tool_name: 'Read',
+    tool_input: { file_path: newId('file') },
   })),
-  'POST /authorize/sessions/end': of(200, async (world) => ({
-    body: { session_id: (await world.agentSession(world.sender)).sessionId },
-  })),
+  'POST /authorize/sessions/end': ofNewSession(),
   'GET /agent-sessions': of(200),
   'GET /agent-sessions/{id}': about(200, anAgentSession),
   'POST /agent-sessions/{id}/revoke': about(200, anAgentSession, { reason: 'r' }),
@@ -244,17 +281,14 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'PATCH /connections/{id}': about(200, (world) => world.connection(), named),
   'DELETE /connections/{id}': about(204, (world) => world.connection()),
 
-  'POST /files': of(201, async () => ({ body: formOf('notes.txt', 'hello') })),
+  'POST /files': sends(201, () => formOf('notes.txt', 'hello')),
   'GET /files': of(200),
   'GET /files/{id}': about(200, (world) => world.file()),
   'DELETE /files/{id}': about(204, (world) => world.file()),
 
-  'GET /memory/{key}': inMemory(200),
-  'PUT /memory/{key}': of(200, async (world) => ({
-    ids: { key: await world.memoryKey() },
-    body: { value: 2 },
-  })),
-  'DELETE /memory/{key}': inMemory(204),
+  'GET /memory/{key}': aboutMemory(200, (world) => world.memoryKey()),
+  'PUT /memory/{key}': aboutMemory(200, (world) => world.memoryKey(), { value: 2 }),
+  'DELETE /memory/{key}': aboutMemory(204, (world) => world.memoryKey()),
 }
 
 export interface Request {

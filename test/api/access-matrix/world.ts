@@ -6,10 +6,10 @@ import { decideSteps } from '../../../src/governance/runs/effects/effect.ts'
 import { enterRun } from '../../../src/governance/runs/start/enter.ts'
 import { recordOutcomes } from '../../../src/governance/runs/effects/outcome.ts'
 import { verifierPlace } from '../../../src/governance/sealing/places.ts'
+import type { Role } from '../../../src/policy/types.ts'
 import { mark, oneStep, opOf, outcomeOf } from '../../governance/runs/engine-fixture.ts'
-import { addConnection, addPerson, formOf } from '../fixtures.ts'
+import { addConnection, addOrganization, addPerson, formOf } from '../fixtures.ts'
 import type { TestServer } from '../server.ts'
-import { Membership } from './membership.ts'
 import type { Person, Place } from './place.ts'
 
 /** No server listens at this address. */
@@ -24,13 +24,13 @@ export class World {
   readonly place: Place
   /** The sender; a member of the organization, unless the request must be refused. */
   readonly sender: Person
-  readonly membership: Membership
+  /** The role that the sender had before leaving; null: the sender has not left. */
+  #left: Role | null = null
 
   constructor(server: TestServer, place: Place, sender: Person) {
     this.server = server
     this.place = place
     this.sender = sender
-    this.membership = new Membership(this)
   }
 
   get organizationId(): string {
@@ -64,12 +64,9 @@ export class World {
     const { context } = this.server
     const owner = this.sender.userId
     connections += 1
-    const integration = integrationNames[connections % integrationNames.length]
-    await context.db
-      .deleteFrom('connections')
-      .where('owner_id', '=', owner)
-      .where('integration', '=', integration ?? '')
-      .execute()
+    const integration = integrationNames[connections % integrationNames.length] ?? ''
+    const statement = 'delete from connections where owner_id = $1 and integration = $2'
+    await context.pool.query(statement, [owner, integration])
     return addConnection(context, this.organizationId, owner, integration)
   }
 
@@ -87,7 +84,6 @@ export class World {
         integration: 'google',
         tool: 'docs_read',
         scope: 'personal',
-        name: null,
         redirect_uri: 'http://127.0.0.1/',
         verifier_sealed: await context.sealer.seal(verifierPlace(stateHash), 'verifier'),
         expires_at: new Date(Date.now() + 600_000),
@@ -202,7 +198,6 @@ export class World {
         webhook_id: webhook,
         event_id: event,
         state: 'delivered',
-        next_attempt_at: null,
         give_up_at: now,
         created_at: now,
         ended_at: now,
@@ -211,18 +206,16 @@ export class World {
     return { webhook, delivery: id }
   }
 
-  async toolPolicy(): Promise<string> {
+  /** Makes a policy, and returns the name of its tool. */
+  async toolPolicy(kind = 'tool-policies', more: object = {}): Promise<string> {
     const tool_name = `mcp__s__${newId('rule').toLowerCase()}`
-    const path = `/organizations/${this.organizationId}/tool-policies`
-    await this.send(this.place.owner, 'POST', path, { tool_name, allowed: false })
+    const path = `/organizations/${this.organizationId}/${kind}`
+    await this.send(this.place.owner, 'POST', path, { tool_name, allowed: false, ...more })
     return tool_name
   }
 
-  async roleOverride(): Promise<string> {
-    const tool_name = `mcp__s__${newId('rule').toLowerCase()}`
-    const path = `/organizations/${this.organizationId}/role-policy-overrides`
-    await this.send(this.place.owner, 'POST', path, { tool_name, role: 'auditor', allowed: false })
-    return tool_name
+  roleOverride(): Promise<string> {
+    return this.toolPolicy('role-policy-overrides', { role: 'auditor' })
   }
 
   /**
@@ -242,9 +235,6 @@ export class World {
       status: 'live' as const,
       started_at: now,
       last_seen_at: now,
-      ended_at: null,
-      revoked_by: null,
-      revoke_reason: null,
     }
     await this.server.context.db.insertInto('agent_sessions').values(session).execute()
     return { id, sessionId }
@@ -280,5 +270,58 @@ export class World {
   invitation(): Promise<string> {
     const email = `${newId('user')}@elsewhere.test`
     return this.make(`/organizations/${this.organizationId}/invitations`, { email, send_mail: false })
+  }
+
+  /**
+   * The id of a person whom the sender may remove. An owner may remove somebody else; all others may remove only
+   * themselves.
+   */
+  async leaver(): Promise<string> {
+    const statement = 'select role from memberships where organization_id = $1 and user_id = $2'
+    const role: Role | undefined = (await this.#ofSender(statement)).rows[0]?.role
+    if (role === undefined || role === 'owner') return this.anotherMember()
+    this.#left = role
+    return this.sender.userId
+  }
+
+  /** Makes the sender a member again if the sender has left. */
+  async comeBack(): Promise<void> {
+    const statement = 'insert into memberships (organization_id, user_id, role) values ($1, $2, $3)'
+    if (this.#left !== null) await this.#ofSender(statement, this.#left)
+  }
+
+  /** Links a Slack account to the sender, if the sender is a member. */
+  async linkSlack(account: string): Promise<void> {
+    const set = 'slack_account = $3, slack_linked_at = now()'
+    const statement = `update memberships set ${set} where organization_id = $1 and user_id = $2`
+    await this.#ofSender(statement, account)
+  }
+
+  /** Makes it possible that the sender requests a code: the organization has Slack, and no code was sent lately. */
+  async mayClaimSlack(): Promise<void> {
+    const { context } = this.server
+    await context.pool.query('delete from slack_claims where user_id = $1', [this.sender.userId])
+    const { rowCount } = await context.pool.query(
+      `select from connections where organization_id = $1 and integration = 'slack' and owner_id is null
+       and status <> 'revoked'`,
+      [this.organizationId],
+    )
+    if (rowCount === 0)
+      await addConnection(context, this.organizationId, this.sender.userId, 'slack', 'organization')
+  }
+
+  /** Runs a statement about the sender's membership. */
+  #ofSender(statement: string, ...values: readonly string[]) {
+    return this.server.context.pool.query(statement, [this.organizationId, this.sender.userId, ...values])
+  }
+
+  /** Invites the sender to a third organization. Returns the invitation's token. */
+  async invitationToSender(): Promise<string> {
+    const { id, owner } = await addOrganization(this.server.context)
+    const { pool } = this.server.context
+    const { rows } = await pool.query('select email from users where id = $1', [this.sender.userId])
+    const path = `/organizations/${id}/invitations`
+    const { email } = rows[0]
+    return (await this.server.call(owner.key, 'POST', path, { email, send_mail: false })).body.token
   }
 }

@@ -1,6 +1,7 @@
+import { afterAll, beforeAll, beforeEach } from '@jest/globals'
 import { newId } from '../../../src/contract/ids.ts'
 import { addOrganization, addPerson } from '../fixtures.ts'
-import type { Answer, TestServer } from '../server.ts'
+import { startTestServer, type Answer, type TestServer } from '../server.ts'
 
 /** An agent with its own session. It asks before each call. */
 export class Agent {
@@ -45,42 +46,53 @@ export class Agent {
 }
 
 /** A separate organization with an owner, an admin and a member, whose agents ask before their calls. */
-export interface AgentWorld {
-  readonly server: TestServer
-  readonly organizationId: string
-  readonly owner: Person
-  readonly admin: Person
-  readonly member: Person
-  agent(): Agent
-  /** Sends a request as the owner, to a path below the organization. Throws if it is refused. */
-  change(method: string, path: string, body?: unknown): Promise<Answer>
-  decide(approvalId: string, verb: 'approve' | 'reject', by?: Person): Promise<Answer>
-}
+export type AgentWorld = Awaited<ReturnType<typeof agentWorld>>
 
-interface Person {
-  readonly userId: string
-  readonly key: string
-}
-
-export async function agentWorld(server: TestServer): Promise<AgentWorld> {
+export async function agentWorld(server: TestServer) {
   const { id: organizationId, owner } = await addOrganization(server.context)
   const admin = await addPerson(server.context, organizationId, 'admin')
   const member = await addPerson(server.context, organizationId, 'member')
+  /** Sends a request as the owner, to a path below the organization. Throws if it is refused. */
   const change = async (method: string, path: string, body?: unknown) => {
     const answer = await server.call(owner.key, method, `/organizations/${organizationId}${path}`, body)
     if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.text}`)
     return answer
   }
   await change('PATCH', '/governance', { approvals_enabled: true })
+  /** The body of the answer to an admin's GET request. */
+  const read = async (path: string) => (await server.call(admin.key, 'GET', path)).body
+  /** The sessions with the client's id. Without one, all of them. */
+  const sessions = async (id?: string) =>
+    (await read(`/agent-sessions${id === undefined ? '' : `?session_id=${id}`}`)).data
   return {
-    server,
-    organizationId,
-    owner,
-    admin,
-    member,
+    ...{ server, organizationId, owner, admin, member, change, read, sessions },
     agent: () => new Agent(server, member.key),
-    change,
-    decide: (approvalId, verb, by = admin) =>
+    decide: (approvalId: string, verb: 'approve' | 'reject', by: { readonly key: string } = admin) =>
       server.call(by.key, 'POST', `/approvals/${approvalId}/${verb}`, {}),
+    /** Makes a rule `r` that holds the calls of these tools. */
+    hold: (...tools: readonly string[]) =>
+      change('POST', '/rules', { name: 'r', verdict: 'require_approval', tools }),
+    approval: (id: string) => read(`/approvals/${id}`),
+    /** Ends a session of the member. */
+    end: (sessionId: string, more: object = {}) =>
+      server.call(member.key, 'POST', '/authorize/sessions/end', { session_id: sessionId, ...more }),
+    /** Revokes a session, as the admin. */
+    revoke: async (sessionId: string, more: object = {}) => {
+      const [{ id }] = await sessions(sessionId)
+      return server.call(admin.key, 'POST', `/agent-sessions/${id}/revoke`, more)
+    },
+    /** The audit entries of this type, the newest first. */
+    entries: async (type: string) =>
+      (await change('GET', `/governance/audit?event_type=${type}`)).body.events,
   }
+}
+
+/** Starts a server for the tests of a file, and gives a new world to each of them. */
+export function useAgentWorld(use: (world: AgentWorld) => void, env: NodeJS.ProcessEnv = {}): void {
+  let server: TestServer | undefined
+  beforeAll(async () => {
+    server = await startTestServer({ env })
+  })
+  beforeEach(async () => use(await agentWorld(server as TestServer)))
+  afterAll(() => server?.close())
 }

@@ -5,14 +5,7 @@ import { v8Flags } from '../../../src/stack/node-child.ts'
 import { programEnv } from '../../support/program-env.ts'
 
 /** One of our programs in a separate process that reports its processor time. */
-export interface MeasuredProgram {
-  readonly url: string
-  /** Processor time of the process so far, in milliseconds. `clean` first collects the garbage of earlier requests. */
-  cpu(how?: 'cpu' | 'clean'): Promise<number>
-  /** Processor time as `cpu` gives it, and resident memory in bytes. */
-  usage(how?: 'cpu' | 'clean'): Promise<{ readonly cpu: number; readonly memory: number }>
-  end(): Promise<void>
-}
+export type MeasuredProgram = Awaited<ReturnType<typeof startMeasured>>
 
 const reporter = new URL('./report-cpu.ts', import.meta.url).href
 const files = {
@@ -21,10 +14,7 @@ const files = {
 }
 
 /** Starts the program as `npm start` does, on a free port. Resolves once it is ready. */
-export async function startMeasured(
-  kind: keyof typeof files,
-  env: NodeJS.ProcessEnv,
-): Promise<MeasuredProgram> {
+export async function startMeasured(kind: keyof typeof files, env: NodeJS.ProcessEnv) {
   const child = fork(files[kind], [], {
     env: { ...programEnv(), ...env, PORT: '0' },
     execArgv: ['--import', reporter, ...v8Flags[kind]],
@@ -36,7 +26,11 @@ export async function startMeasured(
   ended.catch(() => undefined)
   const said = async <T>(): Promise<T> => (await Promise.race([once(child, 'message'), ended]))[0] as T
   const ready = await said<{ port?: number }>()
-  const usage: MeasuredProgram['usage'] = async (how = 'cpu') => {
+  /**
+   * Processor time of the process so far, in milliseconds, and resident memory in bytes. `clean` first collects the
+   * garbage of earlier requests.
+   */
+  const usage = async (how: 'cpu' | 'clean' = 'cpu') => {
     const answer = said<{ cpu: number; memory: number }>()
     child.send(how)
     const { cpu, memory } = await answer
@@ -45,8 +39,8 @@ export async function startMeasured(
   return {
     url: `http://127.0.0.1:${ready.port ?? 0}`,
     usage,
-    cpu: async (how) => (await usage(how)).cpu,
-    async end() {
+    cpu: async (how?: 'cpu' | 'clean') => (await usage(how)).cpu,
+    async end(): Promise<void> {
       child.kill('SIGTERM')
       await exited
     },

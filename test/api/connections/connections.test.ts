@@ -1,11 +1,25 @@
+import { generateKeyPairSync } from 'node:crypto'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { startServices, type Services } from '../../../scripts/samples/services.ts'
+import { createToolServices } from '../../../src/activities/tools/services.ts'
+import { catalog } from '../../../src/catalog/index.ts'
 import { auditOf } from '../../governance/support.ts'
 import { emulatorToken, startEmulator, type Emulator } from '../../support/emulators.ts'
+import { startGoogle } from '../../support/google/emulator.ts'
+import { jiraCredential, jiraWith, startJira } from '../../support/jira-emulator.ts'
 import { startScriptedServer, type ScriptedServer } from '../../support/scripted-server.ts'
-import { createToolServices } from '../../../src/activities/tools/services.ts'
+import { shownOutputs } from '../../support/shell-blocks.ts'
+import { startSlack } from '../../support/slack-emulator.ts'
+import { startTrello, trelloCredential, trelloWith } from '../../support/trello-emulator.ts'
+import { readDocsPage } from '../docs-page.ts'
 import { addKey, addOrganization, addPerson, everyScope } from '../fixtures.ts'
 import { startTestServer, type Answer, type TestServer } from '../server.ts'
+
+/* Connections to services with a credential. */
 
 let server: TestServer
 let github: Emulator
@@ -38,6 +52,10 @@ const connect = (key: string, more: object = {}, headers?: Record<string, string
     { credential: { token: secretToken, base_url: scripted.url }, scope: 'personal', ...more },
     headers,
   )
+const changeFreeze = (verb: 'freeze' | 'unfreeze') => {
+  const path = `/organizations/${server.identities.organization_id}/${verb}`
+  return server.call(keyOf('owner'), 'POST', path, { reason: 'an incident' })
+}
 const list = async (key: string) => (await server.call(key, 'GET', '/connections')).body.data
 const toolOf = async (key: string, name = 'github_get_issue') =>
   (await server.call(key, 'GET', `/tools/${name}`)).body
@@ -47,18 +65,16 @@ describe('connecting', () => {
     expect(await toolOf(keyOf('approver'))).toMatchObject({ needs_connection: true, connected: false })
     const credential = { token: emulatorToken, base_url: github.url }
     const { status, body } = await connect(keyOf('approver'), { credential })
-    expect([status, body]).toMatchObject([
-      201,
-      {
-        id: expect.stringMatching(/^con_/),
-        integration: 'github',
-        scope: 'personal',
-        name: 'GitHub (admin)',
-        account: 'admin',
-        last_used_at: null,
-        status: 'active',
-      },
-    ])
+    expect(status).toBe(201)
+    expect(body).toMatchObject({
+      id: expect.stringMatching(/^con_/),
+      integration: 'github',
+      scope: 'personal',
+      name: 'GitHub (admin)',
+      account: 'admin',
+      last_used_at: null,
+      status: 'active',
+    })
     expect(await list(keyOf('approver'))).toEqual([body])
     expect(await toolOf(keyOf('approver'))).toMatchObject({ connected: true })
     expect(await toolOf(keyOf('admin'))).toMatchObject({ connected: false })
@@ -85,9 +101,8 @@ describe('connecting', () => {
   })
 
   test('is refused while the organization is frozen, and the service is not asked', async () => {
-    const organization = `/organizations/${server.identities.organization_id}`
     const { id } = (await connect(keyOf('admin'))).body
-    await server.call(keyOf('owner'), 'POST', `${organization}/freeze`, { reason: 'an incident' })
+    await changeFreeze('freeze')
     scripted.arrived.splice(0)
     try {
       const refused = await connect(keyOf('admin'), { scope: 'organization' })
@@ -98,22 +113,18 @@ describe('connecting', () => {
       expect(scripted.arrived).toEqual([])
       expect((await server.call(keyOf('admin'), 'DELETE', `/connections/${id}`)).status).toBe(204)
     } finally {
-      await server.call(keyOf('owner'), 'POST', `${organization}/unfreeze`, { reason: 'over' })
+      await changeFreeze('unfreeze')
     }
   })
 
   test('is not saved if the organization is frozen when the service answers', async () => {
-    const change = (verb: string) =>
-      server.call(keyOf('owner'), 'POST', `/organizations/${server.identities.organization_id}/${verb}`, {
-        reason: 'an incident',
-      })
     const write = async (response: ServerResponse): Promise<void> => {
-      await change('freeze')
+      await changeFreeze('freeze')
       response.end('{"login":"octo"}')
     }
     scripted.answer = () => ({ status: 200, write: (response) => void write(response) })
     const refused = await connect(keyOf('admin'))
-    await change('unfreeze')
+    await changeFreeze('unfreeze')
     expect([refused.status, await list(keyOf('admin'))]).toEqual([409, []])
   })
 
@@ -150,12 +161,7 @@ describe('a credential is refused', () => {
     [{ status: 401, body: { message: 'Bad credentials' } }, 422, 'validation_error', '401'],
     [{ status: 404, body: 'not here' }, 422, 'validation_error', 'status 404'],
     [{ status: 200, body: '<html>' }, 422, 'validation_error', 'could not be checked'],
-    [
-      { status: 302, headers: { location: 'https://elsewhere.example/' } },
-      422,
-      'validation_error',
-      'redirects',
-    ],
+    [{ status: 302, headers: { location: 'https://b.example/' } }, 422, 'validation_error', 'redirects'],
     [{ status: 500, body: {} }, 503, 'unavailable', 'try again later'],
     [{ status: 429, headers: { 'retry-after': '17' }, body: {} }, 503, 'unavailable', 'try again later'],
   ] as const
@@ -175,18 +181,14 @@ describe('a credential is refused', () => {
   })
 
   test.each([
-    [{}, 'credential.token'],
-    [{ token: 1 }, 'credential.token'],
-    [{ token: 'a\nb' }, 'credential.token'],
-    [{ token: 'a b' }, 'credential.token'],
-    [{ token: secretToken, pass: 'x' }, 'credential.pass'],
-    [{ token: secretToken, base_url: 'git.acme.com' }, 'credential.base_url'],
-    [{ token: secretToken, base_url: 'https://u:p@git.acme.com' }, 'credential.base_url'],
-    [{ token: secretToken, base_url: 'https://git.acme.com?x' }, 'credential.base_url'],
-    [{ token: secretToken, base_url: 'ftp://git.acme.com' }, 'credential.base_url'],
-    [{ token: secretToken, base_url: 'http://git.acme.com' }, 'credential.base_url'],
-    [{ token: secretToken, base_url: 'https://10.0.0.1' }, 'credential.base_url'],
-    [{ token: secretToken, base_url: 'https://169.254.169.254/latest' }, 'credential.base_url'],
+    ...[{}, { token: 1 }, { token: 'a\nb' }, { token: 'a b' }].map(
+      (each) => [each, 'credential.token'] as const,
+    ),
+    [{ token: secretToken, pass: 'x' }, 'credential.pass'] as const,
+    ...[
+      ...['git.acme.com', 'https://u:p@git.acme.com', 'https://git.acme.com?x', 'ftp://git.acme.com'],
+      ...['http://git.acme.com', 'https://10.0.0.1', 'https://169.254.169.254/latest'],
+    ].map((base_url) => [{ token: secretToken, base_url }, 'credential.base_url'] as const),
   ])('whose form is wrong: %j', async (credential, path) => {
     const refused = await connect(keyOf('approver'), { credential })
     expect([refused.status, refused.body.error.code]).toEqual([422, 'validation_error'])
@@ -207,15 +209,18 @@ describe('a credential is refused', () => {
 })
 
 describe('a connection', () => {
+  /** A new name, and a revocation. */
+  const changes = [
+    ['PATCH', { name: 'x' }],
+    ['DELETE', undefined],
+  ] as const
+
   test('of a person is seen by them and by admins alone', async () => {
     const { id } = (await connect(keyOf('approver'))).body
     const other = await addPerson(server.context, server.identities.organization_id, 'member')
     expect(await list(other.key)).toEqual([])
     expect(await list(keyOf('admin'))).toMatchObject([{ id }])
-    for (const [method, body] of [
-      ['PATCH', { name: 'x' }],
-      ['DELETE', undefined],
-    ] as const) {
+    for (const [method, body] of changes) {
       const answer = await server.call(other.key, method, `/connections/${id}`, body)
       expect(answer.body.error.message).toBe(`no connection \`${id}\``)
     }
@@ -272,10 +277,7 @@ describe('a connection', () => {
         expect(await toolOf(key)).toMatchObject({ connected: false, available: false })
       }
       for (const id of ids)
-        for (const [method, body] of [
-          ['PATCH', { name: 'x' }],
-          ['DELETE', undefined],
-        ] as const) {
+        for (const [method, body] of changes) {
           const answer = await server.call(stranger, method, `/connections/${id}`, body)
           expect([answer.status, answer.body.error.message]).toEqual([404, `no connection \`${id}\``])
         }
@@ -293,12 +295,10 @@ describe('a connection', () => {
       const before = await untouched()
       const { organizationId, userId } = await others()
       scripted.arrived.length = 0
-      const use = (id: string) =>
-        createToolServices(server.context).connection(
-          { organizationId: id, requester: { userId } },
-          'github_get_issue',
-          'github',
-        )
+      const use = (id: string) => {
+        const run = { organizationId: id, requester: { userId } }
+        return createToolServices(server.context).connection(run, 'github_get_issue', 'github')
+      }
       await expect(use(organizationId)).rejects.toMatchObject({ code: 'tool_not_available' })
       expect(await untouched()).toEqual(before)
       expect(scripted.arrived).toEqual([])
@@ -329,5 +329,130 @@ describe('a connection', () => {
       { event_type: 'connection.revoked', metadata: about },
     ])
     expect(JSON.stringify(entries)).not.toContain(secretToken)
+  })
+})
+
+/* Each tool that the contract names is tested with a stand-in for its service. */
+describe('all tools', () => {
+  let services: Services
+  /** A server that knows the address of Jira's stand-in. */
+  let tracked: TestServer
+  beforeAll(async () => {
+    services = await startServices()
+    tracked = await startTestServer({ env: { TRACKER_BASE_URL: services.jiraUrl } })
+  })
+  afterAll(() => Promise.all([tracked?.close(), services?.close()]))
+
+  /** These tools need no external service. Mails go through the mail server of the installation. */
+  const ofInstallation = ['file_read', 'memory_get', 'memory_set', 'mail_send']
+
+  interface Tool {
+    readonly name: string
+    readonly available: boolean
+    readonly unavailable_because: string | null
+  }
+  const toolsOf = async (key: string): Promise<readonly Tool[]> =>
+    (await tracked.call(key, 'GET', '/tools?limit=100')).body.data
+  const availableTo = async (key: string): Promise<string[]> =>
+    (await toolsOf(key)).flatMap(({ name, available }) => (available ? [name] : []))
+
+  test('every tool of the contract is available once its service is connected, and to nobody else', async () => {
+    scripted.answer = () => ({ status: 200, body: { results: [] } })
+    const { approver, admin } = tracked.identities.users
+    const stranger = await addOrganization(tracked.context)
+    const before = await toolsOf(approver.api_key)
+    expect(before.map(({ name }) => name).toSorted()).toEqual(Object.keys(catalog).toSorted())
+    for (const { name, unavailable_because } of before.filter(({ available }) => !available))
+      expect(unavailable_because).toContain(`POST /tools/${name}/connect`)
+    const others = [await availableTo(admin.api_key), await availableTo(stranger.owner.key)]
+
+    const credentials: Readonly<Record<string, object>> = {
+      ...services.credentials,
+      jira_search: services.jiraCredential,
+      mail_send: services.mailCredential,
+      web_search: { provider: 'searxng', base_url: scripted.url },
+    }
+    for (const [tool, credential] of Object.entries(credentials)) {
+      const body = { credential, scope: 'personal' }
+      const { status, body: made } = await tracked.call(
+        approver.api_key,
+        'POST',
+        `/tools/${tool}/connect`,
+        body,
+      )
+      expect([tool, status, made.status]).toEqual([tool, 201, 'active'])
+    }
+    const connected = await toolsOf(approver.api_key)
+    expect(connected.filter(({ available }) => !available)).toEqual([])
+    expect(connected).toHaveLength(before.length)
+
+    expect([await availableTo(admin.api_key), await availableTo(stranger.owner.key)]).toEqual(others)
+    for (const available of others)
+      expect(available.filter((name) => !ofInstallation.includes(name))).toEqual([])
+  })
+})
+
+/* Each service has a stand-in. */
+describe('the commands of docs/connections.md', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'reader-'))
+  const services = new Map<string, Emulator>()
+
+  beforeAll(async () => {
+    const starting: Readonly<Record<string, Promise<Emulator>>> = {
+      slack: startSlack(),
+      google: startGoogle(),
+      jira: startJira(jiraWith([])),
+      trello: startTrello(trelloWith([])),
+      resend: startEmulator('resend'),
+    }
+    for (const [name, service] of Object.entries(starting)) services.set(name, await service)
+  })
+  afterAll(async () => {
+    await Promise.all([...services.values()].map((each) => each.close()))
+    rmSync(folder, { recursive: true })
+  })
+
+  const at = (name: string): string => (services.get(name) as Emulator).url
+
+  /** The shell variables that a reader would set instead of the page's examples. */
+  function variables(): string {
+    const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2_048 })
+    const keyFile = {
+      type: 'service_account',
+      client_email: 'robot@acme.iam.gserviceaccount.com',
+      private_key: privateKey.export({ type: 'pkcs8', format: 'pem' }),
+      token_uri: `${at('google')}/token`,
+    }
+    const path = join(folder, 'key.json')
+    writeFileSync(path, JSON.stringify(keyFile))
+    const all = {
+      GITHUB_URL: github.url,
+      GITHUB_TOKEN: emulatorToken,
+      SLACK_URL: at('slack'),
+      SLACK_TOKEN: emulatorToken,
+      RESEND_URL: at('resend'),
+      RESEND_KEY: emulatorToken,
+      SEARXNG_URL: scripted.url,
+      ANTHROPIC_URL: scripted.url,
+      ANTHROPIC_KEY: 'key',
+      JIRA_EMAIL: jiraCredential.email,
+      JIRA_TOKEN: jiraCredential.token,
+      TRELLO_URL: at('trello'),
+      TRELLO_KEY: trelloCredential.key,
+      TRELLO_TOKEN: trelloCredential.token,
+      GOOGLE_KEY_FILE: path,
+    }
+    return Object.entries(all)
+      .map(([name, value]) => `${name}=${value}`)
+      .join('\n')
+  }
+
+  test('do what it says', async () => {
+    // A search returns no results, and a list of models is empty.
+    scripted.answer = () => ({ status: 200, body: { results: [], data: [] } })
+    const env = { TRACKER_BASE_URL: at('jira'), GOOGLE_BASE_URL: at('google') }
+    const [, ...outputs] = await readDocsPage('docs/connections.md', { before: variables(), env })
+    expect(outputs).toHaveLength(12)
+    expect(outputs).toEqual(shownOutputs('docs/connections.md'))
   })
 })

@@ -1,6 +1,8 @@
+import { connectSlack } from '../../governance/notifications/people.ts'
 import { until } from '../../stack/until.ts'
+import { nothing, proof, World, type Proofs } from './world.ts'
 
-import { proof, type Proofs, type World } from './world.ts'
+/* People, their keys, and how messages reach them. */
 
 /** Creates a key of the member with this field, or changes the field of an existing key. Returns the key. */
 async function keyWith(world: World, field: object, way: string): Promise<{ id: string; api_key: string }> {
@@ -16,23 +18,22 @@ const opens = async (world: World, key: string): Promise<number> =>
 export const keyProofs: Proofs = {
   name: proof(['one', 'two'], ['one', 'two'], async (world, name, way) => {
     const { id } = await keyWith(world, { name }, way)
-    return (await world.ok('member', 'GET', '/api-keys')).data.find((each: { id: string }) => each.id === id)
-      .name
+    return (await world.listed('member', '/api-keys', id)).name
   }),
   'scopes[]': proof(['workflows:read', 'runs:read'], [200, 403], async (world, scope, way) =>
     opens(world, (await keyWith(world, { scopes: [scope] }, way)).api_key),
   ),
-  'scopes.*': proof([true, false], [200, 403], async (world, wanted, way) =>
-    opens(
-      world,
-      (await keyWith(world, { scopes: { 'runs:read': true, 'workflows:read': wanted } }, way)).api_key,
-    ),
-  ),
+  'scopes.*': proof([true, false], [200, 403], async (world, wanted, way) => {
+    const scopes = { 'runs:read': true, 'workflows:read': wanted }
+    return opens(world, (await keyWith(world, { scopes }, way)).api_key)
+  }),
   organization_id: proof(['own', 'other'], [201, 404], async (world, which) => {
-    const organization_id = which === 'own' ? world.id : 'org_none'
-    return (
-      await world.send('member', 'POST', '/api-keys', { name: 'k', scopes: ['runs:read'], organization_id })
-    ).status
+    const body = {
+      name: 'k',
+      scopes: ['runs:read'],
+      organization_id: which === 'own' ? world.id : 'org_none',
+    }
+    return (await world.send('member', 'POST', '/api-keys', body)).status
   }),
   expires_at: proof([null, 1_500], ['stays', 'ends'], async (world, milliseconds, way) => {
     const expires_at = milliseconds === null ? null : new Date(Date.now() + milliseconds).toISOString()
@@ -49,68 +50,103 @@ export const keyProofs: Proofs = {
 export const organizationProofs: Proofs = {
   name: proof(['one', 'two'], ['one', 'two'], async (world, name) => {
     const { id } = await world.ok('member', 'POST', '/organizations', { name })
-    return (await world.ok('member', 'GET', '/me')).organizations.find(
-      (each: { id: string }) => each.id === id,
-    ).name
+    return (await world.listed('member', '/me', id, 'organizations')).name
   }),
 }
 
-const definition = { steps: [{ id: 's', tool: 'memory_get', params: { key: 'k' } }] }
-
 export const memberProofs: Proofs = {
   role: proof(['member', 'viewer'], [200, 403], async (world, role) => {
-    const id = await world.workflow(definition)
+    const id = await world.workflow(nothing)
     await world.ok('owner', 'PATCH', `${world.path}/members/${world.people.member.userId}`, { role })
     return (await world.execute(id)).status
   }),
 }
 
-/** Adds a person who is not a member of this World's organization. */
-async function stranger(world: World) {
-  const { World: Worlds } = await import('./world.ts')
-  const { people } = await Worlds.make(world.api)
-  const { email } = await world.api.stack.context.db
-    .selectFrom('users')
-    .select('email')
-    .where('id', '=', people.member.userId)
-    .executeTakeFirstOrThrow()
-  return { key: people.member.key, email }
-}
-
+/** Invites a person who is not a member, or another address. */
 async function invite(world: World, more: object = {}) {
-  const who = await stranger(world)
-  const made = await world.ok('owner', 'POST', `${world.path}/invitations`, {
-    email: who.email,
-    send_mail: false,
-    ...more,
-  })
-  const accept = () => world.send({ key: who.key }, 'POST', '/invitations/accept', { token: made.token })
-  return { ...who, made, accept }
+  const { member } = (await World.make(world.api)).people
+  const email = `${member.userId}@elsewhere.test`
+  const body = { email, send_mail: false, ...more }
+  const { id, token } = await world.ok('owner', 'POST', `${world.path}/invitations`, body)
+  const accept = () => world.send({ key: member.key }, 'POST', '/invitations/accept', { token })
+  /** Whether the person can accept the invitation. */
+  const isOpen = async () => (await accept()).status === 200
+  return { id, email, accept, isOpen }
 }
 
 export const invitationProofs: Proofs = {
-  email: proof(['own', 'other'], [200, false], async (world, whose) => {
-    const { accept } = await invite(world, whose === 'own' ? {} : { email: 'somebody@else.test' })
-    const { status } = await accept()
-    return status === 200 ? status : false
+  email: proof(['own', 'other'], [true, false], async (world, whose) => {
+    const { isOpen } = await invite(world, whose === 'own' ? {} : { email: 'somebody@else.test' })
+    return isOpen()
   }),
-  role: proof(
-    ['member', 'admin'],
-    ['member', 'admin'],
-    async (world, role) => (await (await invite(world, { role })).accept()).body.role,
-  ),
-  expires_in_seconds: proof([60, 3_600], [false, 200], async (world, expires_in_seconds) => {
-    const { made, accept } = await invite(world, { expires_in_seconds })
+  role: proof(['member', 'admin'], ['member', 'admin'], async (world, role) => {
+    const { accept } = await invite(world, { role })
+    return (await accept()).body.role
+  }),
+  expires_in_seconds: proof([60, 3_600], [false, true], async (world, expires_in_seconds) => {
+    const { id, isOpen } = await invite(world, { expires_in_seconds })
     // Simulates that two minutes pass.
     await world.api.stack.context.pool.query(
       `update invitations set expires_at = expires_at - interval '2 minutes' where id = $1`,
-      [made.id],
+      [id],
     )
-    const { status } = await accept()
-    return status === 200 ? status : false
+    return isOpen()
   }),
   send_mail: proof([false, true], [0, 1], async (world, send_mail) => {
     const { email } = await invite(world, { send_mail })
     return world.api.mailed.filter((to) => to === email.toLowerCase()).length
+  }),
+}
+
+/** What became of the admin's mail about a held call, once the owner's mail has left without a delay. */
+async function mailOfAdmin(world: World, preferences: object, isExpected: boolean): Promise<unknown> {
+  await world.hold()
+  await world.ok('owner', 'PUT', '/me/notifications', { mail: true, delay_seconds: 0 })
+  await world.ok('admin', 'PUT', '/me/notifications', preferences)
+  await world.ask('Write', { file_path: '/a' })
+  const stateOf = async (who: 'owner' | 'admin'): Promise<string | null> => {
+    const { data } = await world.ok('owner', 'GET', `${world.path}/notifications?channel=mail`)
+    const found = data.find(
+      ({ recipient, event }: { recipient: string; event: string }) =>
+        recipient === world.people[who].userId && event === 'approval.created',
+    )
+    return found?.state ?? null
+  }
+  await until('the owner’s mail has left', async () => (await stateOf('owner')) === 'sent')
+  if (isExpected) await until('the admin’s mail has left', async () => (await stateOf('admin')) === 'sent')
+  return stateOf('admin')
+}
+
+export const mailPreferenceProofs: Proofs = {
+  mail: proof([true, false], ['sent', null], (world, mail) =>
+    mailOfAdmin(world, { mail, delay_seconds: 0 }, mail),
+  ),
+  delay_seconds: proof([0, 1_800], ['sent', 'pending'], (world, delay_seconds) =>
+    mailOfAdmin(world, { mail: true, delay_seconds }, delay_seconds === 0),
+  ),
+}
+
+const accountPath = (world: World): string =>
+  `${world.path}/members/${world.people.member.userId}/accounts/slack`
+const linkedAccount = async (world: World): Promise<unknown> =>
+  (await world.listed('member', '/me', world.id, 'organizations')).slack_account
+
+export const slackAccountProofs: Proofs = {
+  external_id: proof(['U012ABCD', 'U012ABCE'], ['U012ABCD', 'U012ABCE'], async (world, external_id) => {
+    await world.ok('owner', 'PUT', accountPath(world), { external_id })
+    return linkedAccount(world)
+  }),
+  code: proof(['right', 'wrong'], ['U012ABCDEF', null], async (world, which) => {
+    const { context } = world.api.stack
+    const caller = () => world.people.owner
+    await connectSlack({ context, organizationId: world.id, caller })
+    const body = { external_id: 'U012ABCDEF' }
+    await world.ok('member', 'PUT', accountPath(world), body)
+    const { userId } = world.people.member
+    const { rows } = await context.pool.query('select code from slack_claims where user_id = $1', [userId])
+    const [{ code }] = rows
+    const wrong = code === '00000000' ? '00000001' : '00000000'
+    await world.send('member', 'PUT', accountPath(world), { ...body, code: which === 'right' ? code : wrong })
+    return linkedAccount(world)
   }),
 }

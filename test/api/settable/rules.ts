@@ -1,4 +1,21 @@
+import { mail, statusOfRun } from './governance.ts'
 import { proof, type Proof, type Proofs, type World } from './world.ts'
+
+/* Rules, label rules, tool policies and their exceptions for roles. */
+
+type Pair = readonly [unknown, unknown]
+/** The two values of a field, and the body with a value. */
+type Row = readonly [values: Pair, bodyOf: (value: never) => object]
+
+/** Proofs of fields that the same function observes, with the same two effects. */
+const table = (
+  rows: Readonly<Record<string, Row>>,
+  seen: Pair,
+  observe: (bodyOf: Row[1]) => Proof['observe'],
+): Proofs =>
+  Object.fromEntries(
+    Object.entries(rows).map(([field, [values, bodyOf]]) => [field, proof(values, seen, observe(bodyOf))]),
+  )
 
 /** Saves a rule with a method of its routes. Returns the status if the rule is refused. */
 async function save(
@@ -23,7 +40,7 @@ const params = { to: 'abc', subject: 'other' }
 
 /** The decision about one mail, made with the saved rule. */
 const ofMail =
-  (bodyOf: (value: never) => object, call: object = {}): Proof['observe'] =>
+  (bodyOf: Row[1], call: object = {}): Proof['observe'] =>
   async (world, value, way) => {
     const saved = await save(world, 'rules', { name: 'r', verdict: 'deny', ...bodyOf(value as never) }, way)
     if ('status' in saved) return saved.status
@@ -33,25 +50,48 @@ const ofMail =
 
 const everything = { match_all: true }
 const denied = ['deny', 'allow'] as const
-const condition = (one: object, given: object = params) =>
-  ofMail(() => ({ params: [one] }), { params: given })
+const allowed = ['allow', 'deny'] as const
+const param = (over: object) => ({ params: [{ param: 'to', operator: 'equals', value: 'abc', ...over }] })
+
+/** What a rule and a label rule look at. The call has the label, and the parameter `to` with the value `abc`. */
+const conditions = (label: string): Readonly<Record<string, Row>> => ({
+  'labels.any_of[]': [[label, 'other'], (each) => ({ labels: { any_of: [each] } })],
+  'labels.all_of[]': [[label, 'other'], (each) => ({ labels: { all_of: [each] } })],
+  'labels.none_of[]': [['other', label], (each) => ({ labels: { none_of: [each] } })],
+  'params[].param': [['to', 'subject'], (each) => param({ param: each })],
+  'params[].value': [['abc', 7], (value) => param({ value })],
+  'params[].value[]': [['abc', true], (value) => param({ operator: 'in', value: [value] })],
+})
 
 /**
- * Each row is one field `operator`: the two operators that it gets, their value, the tested text, and both decisions.
+ * Each row is one field `operator`: the two operators that it gets, their value, the tested text, and whether the first
+ * operator matches it. The second one then does not, or the other way round.
  */
-const operators: readonly [string, string, unknown, string, readonly [string, string]][] = [
-  ['equals', 'startswith', 'ab', 'abc', ['allow', 'deny']],
-  ['in', 'not_in', ['abc'], 'abc', denied],
-  ['not_in', 'in', ['abc'], 'abc', ['allow', 'deny']],
-  ['contains', 'startswith', 'b', 'abc', denied],
-  ['startswith', 'equals', 'ab', 'abc', denied],
-  ['domain_in', 'domain_not_in', ['acme.com'], 'a@acme.com', denied],
-  ['domain_not_in', 'domain_in', ['acme.com'], 'a@acme.com', ['allow', 'deny']],
-  ['exists', 'equals', true, 'abc', denied],
-  ['from_label', 'in', ['pii'], 'abc', denied],
+const operators: readonly [string, string, unknown, string, boolean][] = [
+  ['equals', 'startswith', 'ab', 'abc', false],
+  ['in', 'not_in', ['abc'], 'abc', true],
+  ['not_in', 'in', ['abc'], 'abc', false],
+  ['contains', 'startswith', 'b', 'abc', true],
+  ['startswith', 'equals', 'ab', 'abc', true],
+  ['domain_in', 'domain_not_in', ['acme.com'], 'a@acme.com', true],
+  ['domain_not_in', 'domain_in', ['acme.com'], 'a@acme.com', false],
+  ['exists', 'equals', true, 'abc', true],
+  ['from_label', 'in', ['pii'], 'abc', true],
 ]
+const operatorProofs = (
+  [match, none]: Pair,
+  observe: (operator: string, value: unknown, to: string) => Proof['observe'],
+): Proofs =>
+  Object.fromEntries(
+    operators.map(([operator, other, value, to, matches]) => [
+      `params[].operator=${operator}`,
+      proof([operator, other], matches ? [match, none] : [none, match], (world, each, way) =>
+        observe(operator, value, to)(world, each, way),
+      ),
+    ]),
+  )
 
-/** The approval of an agent's held call: its status after an admin's vote. */
+/** The approval of an agent's held call before and after an admin's vote, and the status of the vote. */
 async function heldCall(world: World, body: object, way: string) {
   await world.settings({ approvals_enabled: true })
   await save(world, 'rules', { name: 'r', verdict: 'require_approval', tools: ['Write'], ...body }, way)
@@ -61,192 +101,169 @@ async function heldCall(world: World, body: object, way: string) {
   return { before, vote: vote.status, after: await world.ok('admin', 'GET', `/approvals/${id}`) }
 }
 
-const shown =
-  (path: string, name: string, body: object): Proof['observe'] =>
-  async (world, value, way) => {
+/** A field of a rule that is only information for readers. */
+const shown = (path: string, name: string, body: object): Proofs => ({
+  [name]: proof(['one', 'two'], ['one', 'two'], async (world, value, way) => {
     const saved = await save(world, path, { name: 'r', ...body, [name]: value }, way)
     return (await world.ok('admin', 'GET', `${world.path}/${path}/${(saved as { id: string }).id}`))[name]
-  }
+  }),
+})
 
 export const ruleProofs: Proofs = {
   name: proof(['one', 'two'], ['one', 'two'], async (world, name, way) => {
     await save(world, 'rules', { name, verdict: 'deny', ...everything }, way)
     return (await world.ask('Read')).reason
   }),
-  description: proof(
-    ['a', 'b'],
-    ['a', 'b'],
-    shown('rules', 'description', { verdict: 'deny', ...everything }),
-  ),
-  verdict: proof(
-    ['deny', 'allow'],
+  ...shown('rules', 'description', { verdict: 'deny', ...everything }),
+  ...table(
+    {
+      verdict: [['deny', 'allow'], (verdict) => ({ verdict, ...everything })],
+      status: [['active', 'inactive'], (status) => ({ status, ...everything })],
+      'side_effects[]': [['egress', 'read'], (side) => ({ side_effects: [side] })],
+      'tools[]': [['mail_*', 'file_*'], (tool) => ({ tools: [tool] })],
+      'applies_to[]': [['workflows', 'agents'], (each) => ({ applies_to: [each], ...everything })],
+      ...conditions('pii'),
+    },
     denied,
-    ofMail((verdict) => ({ verdict, ...everything })),
+    ofMail,
   ),
-  status: proof(
-    ['active', 'inactive'],
-    denied,
-    ofMail((status) => ({ status, ...everything })),
+  ...operatorProofs(denied, (_, value, to) =>
+    ofMail((operator) => param({ operator, value }), { params: { ...params, to } }),
   ),
-  'side_effects[]': proof(
-    ['egress', 'read'],
-    denied,
-    ofMail((side) => ({ side_effects: [side] })),
+  ...table({ match_all: [[true, false], (match_all) => ({ match_all })] }, ['deny', 422], ofMail),
+  ...table({ classed: [[false, true], (classed) => ({ classed })] }, ['deny', 422], (bodyOf) =>
+    ofMail(bodyOf, { tool: 'mcp__board__get', source: 'agents' }),
   ),
-  'tools[]': proof(
-    ['mail_*', 'file_*'],
-    denied,
-    ofMail((tool) => ({ tools: [tool] })),
-  ),
-  'labels.any_of[]': proof(
-    ['pii', 'internal'],
-    denied,
-    ofMail((label) => ({ labels: { any_of: [label] } })),
-  ),
-  'labels.all_of[]': proof(
-    ['pii', 'internal'],
-    denied,
-    ofMail((label) => ({ labels: { all_of: [label] } })),
-  ),
-  'labels.none_of[]': proof(
-    ['internal', 'pii'],
-    denied,
-    ofMail((label) => ({ labels: { none_of: [label] } })),
-  ),
-  'params[].param': proof(
-    ['to', 'subject'],
-    denied,
-    ofMail((param) => ({ params: [{ param, operator: 'equals', value: 'abc' }] })),
-  ),
-  'params[].value': proof(
-    ['abc', 7],
-    denied,
-    ofMail((value) => ({ params: [{ param: 'to', operator: 'equals', value }] })),
-  ),
-  'params[].value[]': proof(
-    ['abc', true],
-    denied,
-    ofMail((value) => ({ params: [{ param: 'to', operator: 'in', value: [value] }] })),
-  ),
-  ...Object.fromEntries(
-    operators.map(([operator, other, value, to, seen]) => [
-      `params[].operator=${operator}`,
-      proof([operator, other], seen, (world, each, way) =>
-        condition({ param: 'to', operator: each, value }, { to })(world, each, way),
-      ),
-    ]),
-  ),
-  'applies_to[]': proof(
-    ['workflows', 'agents'],
-    denied,
-    ofMail((each) => ({ applies_to: [each], ...everything })),
-  ),
-  classed: proof(
-    [false, true],
-    ['deny', 422],
-    ofMail((classed) => ({ classed }), { tool: 'mcp__board__get', source: 'agents' }),
-  ),
-  match_all: proof(
-    [true, false],
-    ['deny', 422],
-    ofMail((match_all) => ({ match_all })),
-  ),
-  approver: proof(
-    ['admin', 'owner'],
-    [200, 403],
-    async (world, approver, way) => (await heldCall(world, { approver }, way)).vote,
-  ),
-  approvals_needed: proof(
-    [1, 2],
-    ['approved', 'pending'],
-    async (world, approvals_needed, way) => (await heldCall(world, { approvals_needed }, way)).after.status,
-  ),
-  expires_after_seconds: proof(
-    [0, 60],
-    [true, false],
-    async (world, expires_after_seconds, way) =>
-      (await heldCall(world, { expires_after_seconds }, way)).before.expires_at === null,
-  ),
+  approver: proof(['admin', 'owner'], [200, 403], async (world, approver, way) => {
+    return (await heldCall(world, { approver }, way)).vote
+  }),
+  approvals_needed: proof([1, 2], ['approved', 'pending'], async (world, approvals_needed, way) => {
+    return (await heldCall(world, { approvals_needed }, way)).after.status
+  }),
+  expires_after_seconds: proof([0, 60], [true, false], async (world, expires_after_seconds, way) => {
+    return (await heldCall(world, { expires_after_seconds }, way)).before.expires_at === null
+  }),
 }
 
 const tool = 'mcp__s__get_it'
 /** The labels of a session after a call that the rule may match. The labels of the call itself are `internal`. */
 const labelled =
-  (bodyOf: (value: never) => object, input: object = params): Proof['observe'] =>
+  (bodyOf: Row[1], input: object = params): Proof['observe'] =>
   async (world, value, way) => {
-    await save(
-      world,
-      'label-rules',
-      { name: 'l', tools: [tool], add_labels: ['pii'], ...bodyOf(value as never) },
-      way,
-    )
+    const usual = { name: 'l', tools: [tool], add_labels: ['pii'] }
+    await save(world, 'label-rules', { ...usual, ...bodyOf(value as never) }, way)
     await world.ask('Grep')
     await world.ask(tool, input)
     const { labels } = await world.ask('Grep')
     return labels.filter((label: string) => label !== 'internal')
   }
 const added = [['pii'], []] as const
-const addedBy = (seen: readonly [string, string]) =>
-  seen.map((word) => (word === 'deny' ? ['pii'] : [])) as [unknown, unknown]
 
 export const labelRuleProofs: Proofs = {
-  name: proof(['one', 'two'], ['one', 'two'], shown('label-rules', 'name', { add_labels: ['pii'] })),
-  status: proof(
-    ['active', 'inactive'],
+  ...shown('label-rules', 'name', { add_labels: ['pii'] }),
+  ...table(
+    {
+      status: [['active', 'inactive'], (status) => ({ status })],
+      'tools[]': [[tool, 'Write'], (each) => ({ tools: [each] })],
+      ...conditions('internal'),
+    },
     added,
-    labelled((status) => ({ status })),
+    labelled,
   ),
-  'tools[]': proof(
-    [tool, 'Write'],
-    added,
-    labelled((each) => ({ tools: [each] })),
-  ),
-  'labels.any_of[]': proof(
-    ['internal', 'other'],
-    added,
-    labelled((label) => ({ labels: { any_of: [label] } })),
-  ),
-  'labels.all_of[]': proof(
-    ['internal', 'other'],
-    added,
-    labelled((label) => ({ labels: { all_of: [label] } })),
-  ),
-  'labels.none_of[]': proof(
-    ['other', 'internal'],
-    added,
-    labelled((label) => ({ labels: { none_of: [label] } })),
-  ),
-  'params[].param': proof(
-    ['to', 'subject'],
-    added,
-    labelled((param) => ({ params: [{ param, operator: 'equals', value: 'abc' }] })),
-  ),
-  'params[].value': proof(
-    ['abc', 7],
-    added,
-    labelled((value) => ({ params: [{ param: 'to', operator: 'equals', value }] })),
-  ),
-  'params[].value[]': proof(
-    ['abc', true],
-    added,
-    labelled((value) => ({ params: [{ param: 'to', operator: 'in', value: [value] }] })),
-  ),
-  ...Object.fromEntries(
-    operators.map(([operator, other, value, to, seen]) => [
-      `params[].operator=${operator}`,
-      proof([operator, other], addedBy(seen), (world, each, way) => {
-        const wanted = operator === 'from_label' ? ['internal'] : value
-        return labelled(() => ({ params: [{ param: 'to', operator: each, value: wanted }] }), { to })(
-          world,
-          each,
-          way,
-        )
-      }),
-    ]),
-  ),
-  'add_labels[]': proof(
-    ['pii', 'confidential'],
+  ...operatorProofs(added, (of, value, to) => {
+    const wanted = of === 'from_label' ? ['internal'] : value
+    return labelled((operator) => param({ operator, value: wanted }), { to })
+  }),
+  ...table(
+    { 'add_labels[]': [['pii', 'confidential'], (label) => ({ add_labels: [label] })] },
     [['pii'], ['confidential']],
-    labelled((label) => ({ add_labels: [label] })),
+    labelled,
   ),
 }
+
+/** Saves a policy with a method of its routes, and returns the result of a run or of an agent's call. */
+const policy =
+  (toolName: string, bodyOf: Row[1], seen: (world: World) => Promise<unknown>): Proof['observe'] =>
+  async (world, value, way) => {
+    const all = `${world.path}/tool-policies`
+    const { role, ...body }: { role?: string } = bodyOf(value as never)
+    const whose = role === undefined ? {} : { role }
+    const first = { tool_name: toolName, ...(way === 'POST' ? body : { allowed: true }), ...whose }
+    await world.ok('owner', 'POST', all, first)
+    if (way !== 'POST') await world.ok('owner', 'PATCH', `${all}/${toolName}`, { ...body, ...whose })
+    return seen(world)
+  }
+const decision = async (world: World) => (await world.ask('Bash', { command: 'ls' })).decision
+const sent = (world: World) => statusOfRun(world, mail)
+const large = async (world: World) => {
+  await world.ok('member', 'PUT', '/memory/large', { value: 'x'.repeat(2_000) })
+  return statusOfRun(world, { steps: [{ id: 's', tool: 'memory_get', params: { key: 'large' } }] })
+}
+
+/**
+ * The decision of the saved rules and policies about a member's call. This also works for tools that cannot run yet.
+ */
+const tried = async (world: World, name: string, given: object) => {
+  const call = { tool: name, params: given, labels: [], role: 'member' }
+  return (await world.ok('owner', 'POST', `${world.path}/rules/test`, { call })).decision
+}
+
+/** A restriction of a tool's policy. */
+const restriction = (
+  name: string,
+  values: Pair,
+  effects: Pair,
+  toolName: string,
+  seen: (world: World) => Promise<unknown>,
+): Proofs => {
+  const [, key = '', list] = /^(\w+)(\[\])?$/.exec(name) ?? []
+  const bodyOf = (value: unknown) => ({ restrictions: { [key]: list === undefined ? value : [value] } })
+  return { [`restrictions.${name}`]: proof(values, effects, policy(toolName, bodyOf, seen)) }
+}
+
+export const policyProofs: Proofs = {
+  tool_name: proof(['Bash', 'Read'], denied, (world, name, way) =>
+    policy(name, () => ({ allowed: false }), decision)(world, name, way),
+  ),
+  ...table(
+    {
+      allowed: [[false, true], (is) => ({ allowed: is })],
+      role: [['member', 'viewer'], (role) => ({ role, allowed: false })],
+      'restrictions.read_only': [
+        [true, false],
+        (read_only) => ({ allowed: true, restrictions: { read_only } }),
+      ],
+    },
+    denied,
+    (bodyOf) => policy('Bash', bodyOf, decision),
+  ),
+  ...restriction(
+    'allowed_domains[]',
+    ['acme.com', 'acme.org'],
+    ['completed', 'run_denied'],
+    'mail_send',
+    sent,
+  ),
+  ...restriction('allowed_repos[]', ['acme/*', 'acme/web'], allowed, 'github_comment', (world) =>
+    tried(world, 'github_comment', { repo: 'acme/app', number: 1, body: 'b' }),
+  ),
+  ...restriction('allowed_channels[]', ['#general', '@me'], allowed, 'slack_send_message', (world) =>
+    tried(world, 'slack_send_message', { channel: '#general', text: 't' }),
+  ),
+  ...restriction('max_message_length', [5, 4], ['completed', 'run_denied'], 'mail_send', sent),
+  ...restriction('max_response_size_kb', [3, 1], ['completed', 'failed'], 'memory_get', large),
+}
+
+export const overrideProofs: Proofs = table(
+  {
+    tool_name: [['Bash', 'Read'], (tool_name) => ({ tool_name })],
+    role: [['member', 'auditor'], (role) => ({ role })],
+    allowed: [[false, true], (is) => ({ allowed: is })],
+  },
+  denied,
+  (bodyOf) => async (world, value) => {
+    const body = { tool_name: 'Bash', role: 'member', allowed: false, ...bodyOf(value as never) }
+    await world.ok('owner', 'POST', `${world.path}/role-policy-overrides`, body)
+    return decision(world)
+  },
+)

@@ -3,19 +3,10 @@ import { routes } from '../../../src/api/routes/index.ts'
 import { splitKey, type RouteKey } from '../../../src/api/access.ts'
 import { useTestStack } from '../../workflows/worker-fixture.ts'
 import { fieldsOf } from './fields.ts'
-import { memoryProofs, settingProofs } from './governance.ts'
-import { overrideProofs, policyProofs } from './policies.ts'
-import { quotaProofs } from './quotas.ts'
-import { invitationProofs, keyProofs, memberProofs, organizationProofs } from './people.ts'
-import { labelRuleProofs, ruleProofs } from './rules.ts'
-import {
-  connectionProofs,
-  fileProofs,
-  mailPreferenceProofs,
-  rotationProofs,
-  slackAccountProofs,
-  webhookProofs,
-} from './services.ts'
+import { memoryProofs, quotaProofs, settingProofs } from './governance.ts'
+import * as people from './people.ts'
+import { labelRuleProofs, overrideProofs, policyProofs, ruleProofs } from './rules.ts'
+import * as services from './services.ts'
 import { executeProofs, workflowProofs } from './workflows.ts'
 import { startApi, World, type Api, type Proofs } from './world.ts'
 
@@ -36,48 +27,44 @@ const settable: Partial<Record<RouteKey, Proofs>> = {
   'POST /organizations/{id}/tool-policies': policyProofs,
   'PATCH /organizations/{id}/tool-policies/{tool}': policyProofs,
   'POST /organizations/{id}/role-policy-overrides': overrideProofs,
-  'POST /api-keys': keyProofs,
-  'PATCH /api-keys/{id}': keyProofs,
-  'POST /organizations': organizationProofs,
-  'PATCH /organizations/{id}/members/{user}': memberProofs,
-  'POST /organizations/{id}/invitations': invitationProofs,
+  'POST /api-keys': people.keyProofs,
+  'PATCH /api-keys/{id}': people.keyProofs,
+  'POST /organizations': people.organizationProofs,
+  'PATCH /organizations/{id}/members/{user}': people.memberProofs,
+  'POST /organizations/{id}/invitations': people.invitationProofs,
   'PUT /memory/{key}': memoryProofs,
-  'POST /organizations/{id}/webhooks': webhookProofs,
-  'PATCH /organizations/{id}/webhooks/{webhook}': webhookProofs,
-  'POST /organizations/{id}/webhooks/{webhook}/rotate-secret': rotationProofs,
-  'POST /tools/{name}/connect': connectionProofs,
-  'PATCH /connections/{id}': connectionProofs,
-  'PUT /me/notifications': mailPreferenceProofs,
-  'PUT /organizations/{id}/members/{user}/accounts/slack': slackAccountProofs,
-  'POST /files': fileProofs,
+  'POST /organizations/{id}/webhooks': services.webhookProofs,
+  'PATCH /organizations/{id}/webhooks/{webhook}': services.webhookProofs,
+  'POST /organizations/{id}/webhooks/{webhook}/rotate-secret': services.rotationProofs,
+  'POST /tools/{name}/connect': services.connectionProofs,
+  'PATCH /connections/{id}': services.connectionProofs,
+  'PUT /me/notifications': people.mailPreferenceProofs,
+  'PUT /organizations/{id}/members/{user}/accounts/slack': people.slackAccountProofs,
+  'POST /files': services.fileProofs,
 }
 
 /** Questions, votes and single actions. Their bodies have no lasting effect, and other tests cover them. */
 const acts: readonly RouteKey[] = [
   'POST /workflows/{id}/versions/{version}/rollback',
-  'POST /workflow-registry/{id}/approve-template',
-  'POST /workflow-registry/{id}/deprecate',
-  'POST /workflow-registry/{id}/archive',
-  'POST /workflow-registry/{id}/use',
-  'POST /runs/{id}/cancel',
-  'POST /executions/{id}/cancel',
-  'POST /runs/{id}/steps/{step}/resolve',
-  'POST /approvals/{id}/approve',
-  'POST /approvals/{id}/reject',
+  ...(['approve-template', 'deprecate', 'archive', 'use'] as const).map(
+    (act) => `POST /workflow-registry/{id}/${act}` as const,
+  ),
+  ...([
+    'POST /runs/{id}/cancel',
+    'POST /executions/{id}/cancel',
+    'POST /runs/{id}/steps/{step}/resolve',
+  ] as const),
+  ...(['POST /approvals/{id}/approve', 'POST /approvals/{id}/reject'] as const),
   'POST /workflows/{id}/authorization-preview',
-  'POST /organizations/{id}/rules/test',
-  'POST /organizations/{id}/rules/backtest',
-  'POST /organizations/{id}/rules/diff',
-  'POST /authorize',
-  'POST /authorize/observe',
-  'POST /authorize/sessions/end',
-  'POST /authorize/approvals/{id}/cancel',
-  'POST /api-keys/{id}/confirm',
-  'POST /hooks/claude-code',
-  'POST /agent-sessions/{id}/revoke',
-  'POST /organizations/{id}/freeze',
-  'POST /organizations/{id}/unfreeze',
-  'POST /invitations/accept',
+  ...(['test', 'backtest', 'diff'] as const).map((act) => `POST /organizations/{id}/rules/${act}` as const),
+  ...(['POST /authorize', 'POST /authorize/observe', 'POST /authorize/sessions/end'] as const),
+  ...(['POST /authorize/approvals/{id}/cancel', 'POST /hooks/claude-code'] as const),
+  ...([
+    'POST /api-keys/{id}/confirm',
+    'POST /agent-sessions/{id}/revoke',
+    'POST /invitations/accept',
+  ] as const),
+  ...(['POST /organizations/{id}/freeze', 'POST /organizations/{id}/unfreeze'] as const),
   'POST /organizations/{id}/webhooks/{webhook}/test',
   'POST /organizations/{id}/webhooks/{webhook}/deliveries/{delivery}/redeliver',
 ]
@@ -91,10 +78,10 @@ const withBody = routes.flatMap(({ key, body }) =>
 )
 
 let api: Api
-let started: Omit<Api, 'reads'> | undefined
+let started: Awaited<ReturnType<typeof startApi>> | undefined
 useTestStack(
   (stack, reads) => {
-    api = { ...(started as Omit<Api, 'reads'>), stack, reads }
+    api = { ...(started as Api), stack, reads }
   },
   {},
   async (stack) => {

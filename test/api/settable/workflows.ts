@@ -1,5 +1,8 @@
 import { until } from '../../stack/until.ts'
-import { proof, type Proof, type Proofs, type World } from './world.ts'
+import { proof, type Proofs, type Reply, type World } from './world.ts'
+
+type Pair = readonly [unknown, unknown]
+type Run = Reply['body']
 
 const set = (over: object = {}) => ({
   id: 's',
@@ -8,33 +11,42 @@ const set = (over: object = {}) => ({
   ...over,
 })
 const read = (path: string, over: object = {}) => ({ id: 's', tool: 'file_read', params: { path }, ...over })
+const stepsOf = (over: object) => ({ steps: [set(over)] })
+const one = stepsOf({})
 
-/** Runs a definition with this value to its end, and returns what `seen` reads from the run. */
-const ended =
-  (
-    definitionOf: (value: never) => object,
-    seen: (run: World['ok'] extends (...args: never) => Promise<infer R> ? R : never) => unknown,
-    body: object = {},
-  ): Proof['observe'] =>
-  async (world, value, way) =>
-    seen(await world.run(definitionOf(value as never), way, body))
+/** A field of a definition. `seen` reads its effect from the run, which gets `body`, once the run has ended. */
+const field = (
+  name: string,
+  values: Pair,
+  effects: Pair,
+  seen: (run: Run) => unknown,
+  definitionOf: (value: never) => object,
+  body: object = {},
+): Proofs => ({
+  [`definition.${name}`]: proof(values, effects, async (world, value, way) =>
+    seen(await world.run(definitionOf(value as never), way, body)),
+  ),
+})
+const statusOf = (run: Run) => run.status
+const stepStatus = (run: Run) => run.steps.at(-1)?.status
+const outputsOf = (run: Run) => run.outputs
+const resultOf = (run: Run) => run.result
+const itemsOf = (run: Run) => run.outputs.s.length
+/** The output of `set` with its usual key. */
+const output = { key: 'k' }
 
-const statusOf = (run: { status: unknown }) => run.status
-const stepStatus = (run: { steps: { status: string }[] }) => run.steps.at(-1)?.status
-const outputOf = (run: { outputs: Record<string, unknown> }) => run.outputs
-
-/** For a field that is only information for readers: the saved workflow shows the value. */
-const shownIn =
-  (
-    definitionOf: (value: never) => object,
-    at: (definition: Record<string, never>) => unknown,
-  ): Proof['observe'] =>
-  async (world, value, way) => {
+/** A field that is only information for readers: the saved workflow shows the value. */
+const shown = (
+  name: string,
+  at: (definition: Reply['body']) => unknown,
+  definitionOf: (value: never) => object,
+): Proofs => ({
+  [`definition.${name}`]: proof(['a', 'b'], ['a', 'b'], async (world, value, way) => {
     const id = await world.workflow(definitionOf(value as never), way)
     return at((await world.ok('member', 'GET', `/workflows/${id}`)).definition)
-  }
+  }),
+})
 
-const one = { steps: [set()] }
 const input = (declaration: object, value = '{{input.x}}') => ({
   inputs: { x: { type: 'string', ...declaration } },
   steps: [
@@ -44,19 +56,23 @@ const input = (declaration: object, value = '{{input.x}}') => ({
   result: { x: '{{t.output.value}}' },
 })
 
+/** Starts a new workflow of these steps, and returns the run. */
+async function startedRun(world: World, steps: readonly object[], way: string): Promise<string> {
+  return (await world.execute(await world.workflow({ steps }, way), {}, 0)).body.execution_id
+}
+const stepOf = async (world: World, run: string, id: string): Promise<string> =>
+  (await world.ok('member', 'GET', `/runs/${run}`)).steps.find((each: { id: string }) => each.id === id)
+    .status
+
 async function flakyAttempts(world: World, attempts: number, way: string) {
-  const { steps } = await world.run(
-    { steps: [read(`flaky ${world.id}`, { retry: { attempts, backoff_seconds: 0 } })] },
-    way,
-  )
-  return steps[0].status
+  const retry = { attempts, backoff_seconds: 0 }
+  return stepStatus(await world.run({ steps: [read(`flaky ${world.id}`, { retry })] }, way))
 }
 
 /** The first attempt of a step fails. Returns whether the second attempt follows at once. */
 async function backoff(world: World, backoff_seconds: number, way: string) {
-  const path = `flaky ${world.id}`
-  const id = await world.workflow({ steps: [read(path, { retry: { attempts: 2, backoff_seconds } })] }, way)
-  const { execution_id: run } = (await world.execute(id, {}, 0)).body
+  const retry = { attempts: 2, backoff_seconds }
+  const run = await startedRun(world, [read(`flaky ${world.id}`, { retry })], way)
   if (backoff_seconds === 0) {
     await world.api.stack.ended(run)
     return 'again'
@@ -70,53 +86,57 @@ async function backoff(world: World, backoff_seconds: number, way: string) {
 
 async function timeLimit(world: World, timeout_seconds: number, way: string) {
   const path = `wait ${world.id}`
-  const id = await world.workflow(
-    { steps: [read(path, { timeout_seconds, retry: { attempts: 1, backoff_seconds: 0 } })] },
-    way,
-  )
-  const { execution_id: run } = (await world.execute(id, {}, 0)).body
+  const retry = { attempts: 1, backoff_seconds: 0 }
+  const run = await startedRun(world, [read(path, { timeout_seconds, retry })], way)
   if (timeout_seconds > 1) {
     await until('the body runs', () => world.api.reads.calls.has(path))
     world.api.reads.release(path)
   }
   await world.api.stack.ended(run)
-  return (await world.ok('member', 'GET', `/runs/${run}`)).steps[0].status
+  return stepOf(world, run, 's')
 }
 
 /** Whether step `b` waits for the step `first` while step `a` is still reading. */
 async function waitsFor(world: World, first: string, way: string) {
   const path = `wait ${world.id}`
   const steps = [read(path, { id: 'a' }), set({ id: 'c' }), set({ id: 'b', depends_on: [first] })]
-  const { execution_id: run } = (await world.execute(await world.workflow({ steps }, way), {}, 0)).body
-  const step = async (id: string) =>
-    (await world.ok('member', 'GET', `/runs/${run}`)).steps.find((each: { id: string }) => each.id === id)
-      .status
-  await until(
-    'the others have run',
-    async () => world.api.reads.calls.has(path) && (await step('c')) === 'completed',
-  )
-  if (first === 'c') await until('the step runs', async () => (await step('b')) === 'completed')
-  const status = await step('b')
+  const run = await startedRun(world, steps, way)
+  const hasCompleted = async (id: string) => (await stepOf(world, run, id)) === 'completed'
+  await until('the others have run', async () => world.api.reads.calls.has(path) && hasCompleted('c'))
+  if (first === 'c') await until('the step runs', () => hasCompleted('b'))
+  const status = await stepOf(world, run, 'b')
   world.api.reads.release(path)
   await world.api.stack.ended(run)
   return status
 }
 
-const when = (over: object) => ({
-  steps: [set({ when: { value: 'abc', operator: 'equals', compare: 'abc', ...over } })],
-})
 const ran = ['completed', 'skipped'] as const
+const skipped = ['skipped', 'completed'] as const
+const when = (name: string, values: Pair, effects: Pair, over: (value: never) => object): Proofs =>
+  field(`steps[].when.${name}`, values, effects, stepStatus, (value) =>
+    stepsOf({ when: { value: 'abc', operator: 'equals', compare: 'abc', ...over(value) } }),
+  )
+const operators: readonly [string, string, unknown, Pair][] = [
+  ['equals', 'startswith', 'ab', skipped],
+  ['not_equals', 'equals', 'x', ran],
+  ['in', 'not_in', ['abc'], ran],
+  ['not_in', 'in', ['abc'], skipped],
+  ['contains', 'equals', 'b', ran],
+  ['startswith', 'equals', 'ab', ran],
+  ['domain_in', 'domain_not_in', ['acme.com'], skipped],
+  ['domain_not_in', 'domain_in', ['acme.com'], ran],
+  ['exists', 'equals', true, ran],
+]
 
 export const workflowProofs: Proofs = {
   organization_id: proof(['own', 'other'], [201, 404], async (world, which) => {
     const organization_id = which === 'own' ? world.id : 'org_none'
-    return (await world.send('member', 'POST', '/workflows', { organization_id, name: 'w', definition: one }))
-      .status
+    const body = { organization_id, name: 'w', definition: one }
+    return (await world.send('member', 'POST', '/workflows', body)).status
   }),
   name: proof(['one', 'two'], ['one', 'two'], async (world, name, way) => {
     const id = await world.workflow(one, way, { name })
-    return (await world.ok('member', 'GET', '/workflows')).data.find((each: { id: string }) => each.id === id)
-      .name
+    return (await world.listed('member', '/workflows', id)).name
   }),
   description: proof(['a', 'b'], ['a', 'b'], async (world, description, way) => {
     const id = await world.workflow(one, way, { description })
@@ -127,177 +147,111 @@ export const workflowProofs: Proofs = {
     return (await world.ok('member', 'GET', `/workflows/${id}/versions`)).versions[0].message
   }),
   protected: proof([false, true], [200, 403], async (world, isProtected, way) => {
-    const { id } = await world.ok('owner', 'POST', '/workflows', {
-      name: 'w',
-      definition: one,
-      ...(way === 'POST' ? { protected: isProtected } : {}),
-    })
+    const created = { name: 'w', definition: one, ...(way === 'POST' ? { protected: isProtected } : {}) }
+    const { id } = await world.ok('owner', 'POST', '/workflows', created)
     if (way === 'PUT') await world.ok('owner', 'PUT', `/workflows/${id}`, { protected: isProtected })
     return (await world.send('member', 'PUT', `/workflows/${id}`, { name: 'mine' })).status
   }),
-  'definition.inputs.*.type': proof(
-    ['string', 'number'],
-    ['completed', 422],
-    ended((type) => input({ type }), statusOf, { inputs: { x: 'a' } }),
+  ...field('inputs.*.type', ['string', 'number'], ['completed', 422], statusOf, (type) => input({ type }), {
+    inputs: { x: 'a' },
+  }),
+  ...field('inputs.*.required', [true, false], [422, 'completed'], statusOf, (required) =>
+    input({ required }),
   ),
-  'definition.inputs.*.required': proof(
-    [true, false],
-    [422, 'completed'],
-    ended((required) => input({ required }), statusOf),
+  ...field('inputs.*.default', ['a', 'b'], [{ x: 'a' }, { x: 'b' }], resultOf, (x) => input({ default: x })),
+  ...shown(
+    'inputs.*.description',
+    ({ inputs }) => inputs.x.description,
+    (text) => input({ description: text }),
   ),
-  'definition.inputs.*.default': proof(
-    ['a', 'b'],
-    [{ x: 'a' }, { x: 'b' }],
-    ended(
-      (value) => input({ default: value }),
-      (run) => run.result,
-    ),
-  ),
-  'definition.inputs.*.description': proof(
-    ['a', 'b'],
-    ['a', 'b'],
-    shownIn(
-      (description) => input({ description }),
-      (definition) => definition['inputs']?.['x']?.['description'],
-    ),
-  ),
-  'definition.steps[].id': proof(
-    ['one', 'two'],
-    [{ one: { key: 'k' } }, { two: { key: 'k' } }],
-    ended((id) => ({ steps: [set({ id })] }), outputOf),
+  ...field('steps[].id', ['one', 'two'], [{ one: output }, { two: output }], outputsOf, (id) =>
+    stepsOf({ id }),
   ),
   'definition.steps[].tool': proof(
     ['memory_get', 'file_read'],
     [422, 'completed'],
     async (world, tool, way) => {
-      const body = { name: 'w', definition: { steps: [{ id: 's', tool, params: { path: 'a' } }] } }
-      if (tool === 'memory_get') return (await world.send('member', 'POST', '/workflows', body)).status
-      return (await world.run(body.definition, way)).status
+      const definition = { steps: [{ id: 's', tool, params: { path: 'a' } }] }
+      if (tool === 'file_read') return (await world.run(definition, way)).status
+      return (await world.send('member', 'POST', '/workflows', { name: 'w', definition })).status
     },
   ),
-  'definition.steps[].params': proof(
-    ['a', 'b'],
-    [{ s: { key: 'a' } }, { s: { key: 'b' } }],
-    ended((key) => ({ steps: [set({ params: { key, value: 1 } })] }), outputOf),
+  ...field('steps[].params', ['k', 'l'], [{ s: output }, { s: { key: 'l' } }], outputsOf, (key) =>
+    stepsOf({ params: { key, value: 1 } }),
   ),
   'definition.steps[].depends_on[]': proof(['a', 'c'], ['pending', 'completed'], waitsFor),
-  'definition.steps[].when.value': proof(
-    ['abc', 'x'],
-    ran,
-    ended((value) => when({ value }), stepStatus),
-  ),
-  ...Object.fromEntries(
-    (
-      [
-        ['equals', 'startswith', 'ab', ['skipped', 'completed']],
-        ['not_equals', 'equals', 'x', ran],
-        ['in', 'not_in', ['abc'], ran],
-        ['not_in', 'in', ['abc'], ['skipped', 'completed']],
-        ['contains', 'equals', 'b', ran],
-        ['startswith', 'equals', 'ab', ran],
-        ['domain_in', 'domain_not_in', ['acme.com'], ['skipped', 'completed']],
-        ['domain_not_in', 'domain_in', ['acme.com'], ran],
-        ['exists', 'equals', true, ran],
-      ] as const
-    ).map(([operator, other, compare, seen]) => [
-      `definition.steps[].when.operator=${operator}`,
-      proof(
-        [operator, other],
-        seen,
-        ended((each) => when({ operator: each, compare }), stepStatus),
-      ),
-    ]),
-  ),
-  'definition.steps[].when.compare': proof(
-    ['abc', 'x'],
-    ran,
-    ended((compare) => when({ compare }), stepStatus),
-  ),
-  'definition.steps[].for_each': proof(
-    [['a'], ['a', 'b']],
-    [1, 2],
-    ended(
-      (for_each) => ({ steps: [set({ for_each })] }),
-      (run) => run.outputs.s.length,
+  ...when('value', ['abc', 'x'], ran, (value) => ({ value })),
+  ...Object.assign(
+    {},
+    ...operators.map(([operator, other, compare, effects]) =>
+      when(`operator=${operator}`, [operator, other], effects, (each) => ({ operator: each, compare })),
     ),
   ),
+  ...when('compare', ['abc', 'x'], ran, (compare) => ({ compare })),
+  ...field('steps[].for_each', [['a'], ['a', 'b']], [1, 2], itemsOf, (for_each) => stepsOf({ for_each })),
   'definition.steps[].retry.attempts': proof([1, 2], ['failed', 'completed'], flakyAttempts),
   'definition.steps[].retry.backoff_seconds': proof([0, 3600], ['again', 'waits'], backoff),
   'definition.steps[].timeout_seconds': proof([1, 3600], ['failed', 'completed'], timeLimit),
-  'definition.steps[].on_error': proof(
-    ['fail', 'continue'],
-    ['failed', 'completed'],
-    ended((on_error) => ({ steps: [read('fail', { on_error })] }), statusOf),
+  ...field('steps[].on_error', ['fail', 'continue'], ['failed', 'completed'], statusOf, (on_error) => ({
+    steps: [read('fail', { on_error })],
+  })),
+  ...shown(
+    'steps[].summary',
+    ({ steps }) => steps[0]?.summary,
+    (summary) => stepsOf({ summary }),
   ),
-  'definition.steps[].summary': proof(
-    ['a', 'b'],
-    ['a', 'b'],
-    shownIn(
-      (summary) => ({ steps: [set({ summary })] }),
-      (definition) => (definition['steps'] as unknown as { summary: string }[])[0]?.summary,
-    ),
-  ),
-  'definition.result.*': proof(
-    ['{{s.output.key}}', 'x'],
-    [{ it: 'k' }, { it: 'x' }],
-    ended(
-      (it) => ({ ...one, result: { it } }),
-      (run) => run.result,
-    ),
-  ),
+  ...field('result.*', ['{{s.output.key}}', 'x'], [{ it: 'k' }, { it: 'x' }], resultOf, (it) => ({
+    ...one,
+    result: { it },
+  })),
   'definition.categories[]': proof(
     ['financial', 'other'],
     ['awaiting_approval', 'completed'],
     async (world, category, way) => {
       await world.settings({ approvals_enabled: true, category_flags: { financial: true } })
       const id = await world.workflow({ ...one, categories: [category] }, way)
-      const { body } = await world.execute(id, {}, category === 'financial' ? 0 : 60)
-      return body.status
+      return (await world.execute(id, {}, category === 'financial' ? 0 : 60)).body.status
     },
   ),
 }
 
-const execution =
-  (definition: object, bodyOf: (value: never) => object, seen: (run: never) => unknown): Proof['observe'] =>
-  async (world, value) =>
-    seen((await world.run(definition, 'POST', bodyOf(value as never))) as never)
+/** A field of the start of a run. `seen` reads its effect from the ended run. */
+const started = (
+  name: string,
+  values: Pair,
+  effects: Pair,
+  definition: object,
+  seen: (run: Run) => unknown,
+  bodyOf: (value: never) => object,
+): Proofs => ({
+  [name]: proof(values, effects, async (world, value) =>
+    seen(await world.run(definition, 'POST', bodyOf(value as never))),
+  ),
+})
+const labelsOf = (run: Run) => run.steps[0]?.labels
 
 /** These time zones are 25 hours apart, so they never have the same date. */
 const zones = ['Pacific/Kiritimati', 'Pacific/Pago_Pago'] as const
 
 export const executeProofs: Proofs = {
-  'inputs.*': proof(
-    ['a', 'b'],
-    [{ x: 'a' }, { x: 'b' }],
-    execution(
-      input({}),
-      (x) => ({ inputs: { x } }),
-      (run: { result: unknown }) => run.result,
-    ),
+  ...started('inputs.*', ['a', 'b'], [{ x: 'a' }, { x: 'b' }], input({}), resultOf, (x) => ({
+    inputs: { x },
+  })),
+  ...started('input_labels.*[]', ['pii', 'code'], [['pii'], ['code']], input({}), labelsOf, (label) => ({
+    input_labels: { x: [label] },
+  })),
+  ...started('files[]', [undefined, 'file_none'], ['completed', 422], one, statusOf, (file) =>
+    file === undefined ? {} : { files: [file] },
   ),
-  'input_labels.*[]': proof(
-    ['pii', 'internal'],
-    [['pii'], ['internal']],
-    execution(
-      input({}),
-      (label) => ({ input_labels: { x: [label] } }),
-      (run: { steps: { labels: string[] }[] }) => run.steps[0]?.labels,
-    ),
-  ),
-  'files[]': proof(
-    [undefined, 'file_none'],
-    ['completed', 422],
-    execution(one, (file) => (file === undefined ? {} : { files: [file] }), statusOf),
-  ),
-  time_zone: proof([zones[0], zones[1]], zones, async (world, time_zone) => {
+  time_zone: proof(zones, zones, async (world, time_zone) => {
     const run = await world.run(input({}, '{{today}}'), 'POST', { time_zone })
     const dateIn = (timeZone: string) =>
       new Intl.DateTimeFormat('en-CA', { timeZone }).format(new Date(run.created_at))
     return zones.find((zone) => dateIn(zone) === run.result.x)
   }),
-  version: proof([1, 2], [{ first: { key: 'k' } }, { second: { key: 'k' } }], async (world, version) => {
-    const id = await world.workflow({ steps: [set({ id: 'first' })] })
-    await world.ok('member', 'PUT', `/workflows/${id}`, { definition: { steps: [set({ id: 'second' })] } })
+  version: proof([1, 2], [{ first: output }, { second: output }], async (world, version) => {
+    const id = await world.workflow(stepsOf({ id: 'first' }))
+    await world.ok('member', 'PUT', `/workflows/${id}`, { definition: stepsOf({ id: 'second' }) })
     return (await world.execute(id, { version })).body.outputs
   }),
 }

@@ -6,31 +6,19 @@ import { addOrganization, addPerson, unthrottled } from '../fixtures.ts'
 import { listen } from '../server.ts'
 
 /** The API on a stack with a worker. */
-export interface Api {
-  readonly base: string
-  readonly stack: Stack
-  readonly reads: FakeReads
-  /** Addresses to which the service itself has sent an e-mail. */
-  readonly mailed: readonly string[]
-  close(): Promise<void>
-}
+export type Api = Awaited<ReturnType<typeof startApi>> & { readonly reads: FakeReads }
 
-export async function startApi(stack: Stack): Promise<Omit<Api, 'reads'>> {
-  const { context } = stack
+export async function startApi(stack: Stack) {
+  /** Addresses to which the service itself has sent an e-mail. */
   const mailed: string[] = []
-  const server = createHttpServer(
-    createApp(context, {
-      temporal: () => Promise.resolve(true),
-      draining: new AbortController().signal,
-      mail: (mail) => {
-        mailed.push(mail.to)
-        return Promise.resolve()
-      },
-    }),
-  )
-  const base = await listen(server)
+  const services = {
+    temporal: () => Promise.resolve(true),
+    draining: new AbortController().signal,
+    mail: async ({ to }: { to: string }) => void mailed.push(to),
+  }
+  const server = createHttpServer(createApp(stack.context, services))
   return {
-    base,
+    base: await listen(server),
     stack,
     mailed,
     async close() {
@@ -121,8 +109,8 @@ export class World {
     return id
   }
 
-  execute(id: string, body: object = {}, wait = 60, who: Who = 'member'): Promise<Reply> {
-    return this.send(who, 'POST', `/workflows/${id}/execute?wait=${wait}`, body)
+  execute(id: string, body: object = {}, wait = 60): Promise<Reply> {
+    return this.send('member', 'POST', `/workflows/${id}/execute?wait=${wait}`, body)
   }
 
   /** Saves a workflow, runs it to its end and returns the run. */
@@ -132,24 +120,34 @@ export class World {
     return this.ok('member', 'GET', `/runs/${reply.body.execution_id}`)
   }
 
-  /** Asks about an agent's call, and returns the decision. */
-  async ask(
-    tool: string,
-    input: object = {},
-    session = this.id,
-    who: Who = 'member',
-  ): Promise<Reply['body']> {
-    const question = {
-      agent: { name: 'a', kind: 'hook' },
-      session_id: session,
-      tool_name: tool,
-      tool_input: input,
-    }
-    return this.ok(who, 'POST', '/authorize', { ...question, tool_use_id: newId('event') })
+  /** Asks about an agent's call, and returns the decision. All these calls are of one session. */
+  async ask(tool: string, input: object = {}, who: Who = 'member'): Promise<Reply['body']> {
+    const agent = { name: 'a', kind: 'hook' }
+    const asked = { agent, session_id: this.id, tool_name: tool, tool_input: input }
+    return this.ok(who, 'POST', '/authorize', { ...asked, tool_use_id: newId('event') })
+  }
+
+  /** Makes a rule that holds the calls of `Write`. */
+  async hold(): Promise<void> {
+    await this.settings({ approvals_enabled: true })
+    const rule = { name: 'hold', verdict: 'require_approval', tools: ['Write'] }
+    await this.ok('admin', 'POST', `${this.path}/rules`, rule)
+  }
+
+  /** An object of the list at this path, as the person sees it. */
+  async listed(who: Who, path: string, id: string, list = 'data'): Promise<Reply['body']> {
+    const body = await this.ok(who, 'GET', path)
+    return body[list].find((each: { id: string }) => each.id === id)
+  }
+
+  /** A new workflow whose only step calls `memory_get`, run to its end. */
+  completed(): Promise<Reply['body']> {
+    return this.run(nothing)
   }
 }
 
-const nothing = { steps: [{ id: 'old', tool: 'memory_get', params: { key: 'old' } }] }
+/** A workflow of one step that changes nothing. */
+export const nothing = { steps: [{ id: 'old', tool: 'memory_get', params: { key: 'old' } }] }
 
 /** Two values of a field, and the visible effect of each. */
 export interface Proof<V = unknown> {
