@@ -10,7 +10,7 @@ import { sessionCookie } from '../fixtures.ts'
 import { useMeasuredApi, type MeasuredApi } from './measured-api.ts'
 import { sendScattered } from './scattered.ts'
 import { spotsOf, withAt, type Spot } from './spots.ts'
-import { worstJson, type WorstJson } from './worst-json.ts'
+import { kindOf, worstJson, type WorstJson } from './worst-json.ts'
 
 /*
  * Sends the worst bodies that each route accepts, and measures the processor time they cost an API process. The limit,
@@ -105,10 +105,7 @@ async function slowOf(
   return found
 }
 
-const fits = ({ takes }: Spot, { text }: WorstJson): boolean => {
-  const kind = { '"': 'text', '[': 'list', '{': 'object' }[text.charAt(0)]
-  return takes === 'anything' || takes === kind
-}
+const fits = ({ takes }: Spot, worst: WorstJson): boolean => takes === 'anything' || takes === kindOf(worst)
 
 /**
  * The kinds of bodies that `npm run test:deep` tries at every spot, in the first route that has it. There, the other

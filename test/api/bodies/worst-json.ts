@@ -1,6 +1,7 @@
 /** A JSON text that is as expensive to parse as its number of bytes and values allows. */
 export interface WorstJson {
   readonly name: string
+  /** Is built when it is read. */
   readonly text: string
 }
 
@@ -99,5 +100,20 @@ export function worstJson(bytes: number, values: number, key = 1_000): WorstJson
     'many texts of escapes': () => list(bytes, most, () => '"\\ud83d\\ude00"'),
     'white space': () => `[${' '.repeat(bytes - 2)}]`,
   }
-  return Object.entries(shapes).map(([name, make]) => ({ name, text: make() }))
+  return Object.entries(shapes).map(([name, make]) => ({
+    name,
+    get text() {
+      return make()
+    },
+  }))
 }
+
+const kinds = new Map(
+  worstJson(10_000, 1_000).map(({ name, text }) => {
+    const first = text.charAt(0)
+    return [name, first === '"' ? 'text' : first === '[' ? 'list' : 'object'] as const
+  }),
+)
+/** Whether the text is a text, a list or an object. */
+export const kindOf = ({ name }: Pick<WorstJson, 'name'>): 'text' | 'list' | 'object' | undefined =>
+  kinds.get(name)
