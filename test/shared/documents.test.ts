@@ -1,12 +1,19 @@
 import { spawnSync } from 'node:child_process'
-import { cpSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { cpSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { deflateSync } from 'node:zlib'
-import { describe, expect, test } from '@jest/globals'
-import { parseDocument } from '../../../src/shared/documents/parse.ts'
-import { docxOf, docxParts, pdfOf, pdfOfObjects, xlsxOf, xlsxParts, zipOf } from '../../support/documents.ts'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { parseDocument } from '../../src/shared/documents/parse.ts'
+import {
+  canCutNetwork,
+  runInSandbox,
+  SandboxDied,
+  type SandboxLimits,
+} from '../../src/shared/documents/sandbox.ts'
+import { docxOf, docxParts, pdfOf, pdfOfObjects, xlsxOf, xlsxParts, zipOf } from '../support/documents.ts'
 
 const parse = (bytes: Buffer, name: string, limits = {}) =>
   parseDocument(bytes, { name, mediaType: null, limits })
@@ -110,82 +117,87 @@ describe('refused, with a sentence that says why:', () => {
   })
 })
 
+/** A PDF with one page, whose content is read `times` times. */
+function pdfWithContent(content: Buffer, times: number): Buffer {
+  let packed = content
+  for (let level = 0; level < 2; level += 1) packed = deflateSync(packed, { level: 9 })
+  return pdfOfObjects([
+    '<< /Type /Catalog /Pages 2 0 R >>',
+    '<< /Type /Pages /Kids [3 0 R] /Count 1 >>',
+    `<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] /Contents [${'4 0 R '.repeat(times)}] >>`,
+    `<< /Length ${packed.length} /Filter [/FlateDecode /FlateDecode] >>\nstream\n${packed.toString('latin1')}\nendstream`,
+  ])
+}
+
+/** A ZIP bomb whose header, and the list at its end, name a small size. */
+function lyingBomb(): Buffer {
+  const bomb = zipOf({ ...docxParts(['x']), 'word/document.xml': new Uint8Array(10 * 1024 * 1024).fill(32) })
+  const [size, small] = [Buffer.alloc(4), Buffer.alloc(4)]
+  size.writeUInt32LE(10 * 1024 * 1024)
+  small.writeUInt32LE(1_000)
+  for (let at = bomb.indexOf(size); at >= 0; at = bomb.indexOf(size)) small.copy(bomb, at)
+  return bomb
+}
+
 describe('a hostile file is refused:', () => {
   const entities = `<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd"><!ENTITY b "&a;&a;">]>
     <w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body><w:p><w:r><w:t>&b;</w:t></w:r></w:p></w:body></w:document>`
-  test('a Word file with XML entities', async () => {
-    await expect(parse(zipOf(docxParts([], entities)), 'a.docx')).rejects.toThrow('declares XML entities')
-  })
-  test('a ZIP bomb, before it is unpacked', async () => {
+  function big(): Buffer {
     const bomb = zipOf({ ...docxParts(['x']), 'word/big.xml': new Uint8Array(110 * 1024 * 1024) })
     expect(bomb.length).toBeLessThan(1024 * 1024)
-    await expect(parse(bomb, 'a.docx')).rejects.toThrow('unpacks to more than 100 MiB')
-  })
-  test('a ZIP bomb that names a small size', async () => {
-    const bomb = zipOf({
-      ...docxParts(['x']),
-      'word/document.xml': new Uint8Array(10 * 1024 * 1024).fill(32),
-    })
-    // The size stands in the header of the part and in the list at the end.
-    const size = Buffer.alloc(4)
-    size.writeUInt32LE(10 * 1024 * 1024)
-    const small = Buffer.alloc(4)
-    small.writeUInt32LE(1_000)
-    for (let at = bomb.indexOf(size); at >= 0; at = bomb.indexOf(size)) small.copy(bomb, at)
-    await expect(parse(bomb, 'a.docx')).rejects.toThrow('damaged')
-  })
-  test('an Excel file with a cell in the last row and column', async () => {
-    const far = '<row r="1"><c r="A1"><v>1</v></c></row><row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'
-    await expect(parse(zipOf(xlsxParts([], far)), 'a.xlsx', { processorSeconds: 5 })).rejects.toThrow(
-      /too much|damaged/,
-    )
-  })
-  test('an Excel file with 1,000,000 rows', async () => {
-    const rows = Array.from(
+    return bomb
+  }
+  const far = '<row r="1"><c r="A1"><v>1</v></c></row><row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'
+  const rows = () =>
+    Array.from(
       { length: 1_000_000 },
       (_, at) => `<row r="${at + 1}"><c r="A${at + 1}"><v>1</v></c></row>`,
-    )
-    const file = zipOf(xlsxParts([], rows.join('')), 1)
-    await expect(parse(file, 'a.xlsx')).rejects.toThrow('more than 100000 rows')
+    ).join('')
+  const catalog = '<< /Type /Catalog /Pages 2 0 R >>'
+  const names = `${'['.repeat(1_000_000)}${']'.repeat(1_000_000)}`
+  const deep = [`<< /Type /Catalog /Pages 2 0 R /Names ${names} >>`, '<< /Type /Pages /Kids [] /Count 0 >>']
+  const circle = [catalog, '<< /Type /Pages /Kids [2 0 R] /Count 3 >>']
+  const soon = { processorSeconds: 5 }
+  test.each<[string, string, () => Buffer, string | RegExp, object?]>([
+    [
+      'a Word file with XML entities',
+      'a.docx',
+      () => zipOf(docxParts([], entities)),
+      'declares XML entities',
+    ],
+    ['a ZIP bomb, before it is unpacked', 'a.docx', big, 'unpacks to more than 100 MiB'],
+    ['a ZIP bomb that names a small size', 'a.docx', lyingBomb, 'damaged'],
+    [
+      'an Excel file with a cell in the last row and column',
+      'a.xlsx',
+      () => zipOf(xlsxParts([], far)),
+      /too much|damaged/,
+      soon,
+    ],
+    [
+      'an Excel file with 1,000,000 rows',
+      'a.xlsx',
+      () => zipOf(xlsxParts([], rows()), 1),
+      'more than 100000 rows',
+    ],
+    ['a PDF whose pages lead in a circle', 'a.pdf', () => pdfOfObjects(circle), /damaged|too much/, soon],
+    ['a PDF with a million levels of lists', 'a.pdf', () => pdfOfObjects(deep), /damaged|too much|no text/],
+    [
+      'a PDF whose content unpacks to gigabytes',
+      'a.pdf',
+      () => pdfWithContent(Buffer.alloc(256 * 1024 * 1024, 32), 4),
+      /too much|no text|damaged/,
+    ],
+  ])('%s', async (_what, name, make, why, limits = {}) => {
+    await expect(parse(make(), name, limits)).rejects.toThrow(why)
   })
-  test('a PDF whose pages lead in a circle', async () => {
-    const circle = pdfOfObjects([
-      '<< /Type /Catalog /Pages 2 0 R >>',
-      '<< /Type /Pages /Kids [2 0 R] /Count 3 >>',
-    ])
-    await expect(parse(circle, 'a.pdf', { processorSeconds: 5 })).rejects.toThrow(/damaged|too much/)
-  })
+
   test('a PDF of 3 kB with forty million commands, after five seconds of processor time', async () => {
-    let packed = Buffer.from('q Q '.repeat(4 * 1024 ** 2))
-    for (let level = 0; level < 2; level += 1) packed = deflateSync(packed, { level: 9 })
-    const slow = pdfOfObjects([
-      '<< /Type /Catalog /Pages 2 0 R >>',
-      '<< /Type /Pages /Kids [3 0 R] /Count 1 >>',
-      `<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] /Contents [${'4 0 R '.repeat(5)}] >>`,
-      `<< /Length ${packed.length} /Filter [/FlateDecode /FlateDecode] >>\nstream\n${packed.toString('latin1')}\nendstream`,
-    ])
+    const slow = pdfWithContent(Buffer.from('q Q '.repeat(4 * 1024 ** 2)), 5)
     expect(slow.length).toBeLessThan(3_000)
     await expect(parse(slow, 'a.pdf')).rejects.toThrow('takes more than 5 seconds of processor time')
   })
-  test('a PDF with a million levels of lists', async () => {
-    const deep = pdfOfObjects([
-      `<< /Type /Catalog /Pages 2 0 R /Names ${'['.repeat(1_000_000)}${']'.repeat(1_000_000)} >>`,
-      '<< /Type /Pages /Kids [] /Count 0 >>',
-    ])
-    await expect(parse(deep, 'a.pdf')).rejects.toThrow(/damaged|too much|no text/)
-  })
-  test('a PDF whose content unpacks to gigabytes', async () => {
-    let packed = Buffer.alloc(256 * 1024 * 1024, 32)
-    for (let level = 0; level < 2; level += 1) packed = deflateSync(packed, { level: 9 })
-    const stream = `<< /Length ${packed.length} /Filter [/FlateDecode /FlateDecode] >>\nstream\n${packed.toString('latin1')}\nendstream`
-    const bomb = pdfOfObjects([
-      '<< /Type /Catalog /Pages 2 0 R >>',
-      '<< /Type /Pages /Kids [3 0 R] /Count 1 >>',
-      '<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents [4 0 R 4 0 R 4 0 R 4 0 R] >>',
-      stream,
-    ])
-    await expect(parse(bomb, 'a.pdf')).rejects.toThrow(/too much|no text|damaged/)
-  })
+
   test('a parser that is killed is a refusal', async () => {
     const refused = parseDocument(pdfOf('x'), {
       name: 'a.pdf',
@@ -207,7 +219,7 @@ describe('a hostile file is refused:', () => {
 })
 
 test('files are read too if `node_modules` is a link to another folder', () => {
-  const root = join(import.meta.dirname, '../../..')
+  const root = join(import.meta.dirname, '../..')
   const folder = mkdtempSync(join(tmpdir(), 'linked-'))
   try {
     cpSync(join(root, 'src'), join(folder, 'src'), { recursive: true })
@@ -223,4 +235,56 @@ test('files are read too if `node_modules` is a link to another folder', () => {
   } finally {
     rmSync(folder, { recursive: true })
   }
+})
+
+describe('a program in the sandbox', () => {
+  const program = new URL('./hostile-child.ts', import.meta.url)
+  const run = (args: readonly string[], limits: Partial<SandboxLimits> = {}) =>
+    runInSandbox(program, args, Buffer.alloc(0), { limits })
+
+  let folder: string
+  const server = createServer((socket) => socket.end())
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'sandbox-'))
+    process.env['SANDBOX_TEST_SECRET'] = 'planted'
+    await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+  })
+  afterAll(() => {
+    delete process.env['SANDBOX_TEST_SECRET']
+    rmSync(folder, { recursive: true })
+    server.close()
+  })
+
+  test('it reads and writes no file, sees no environment, and starts no process', async () => {
+    const { port } = server.address() as AddressInfo
+    const answers = JSON.parse((await run(['all', folder, `${port}`])).toString())
+    const denied = 'ERR_ACCESS_DENIED'
+    expect(answers).toMatchObject({
+      read: denied,
+      list: denied,
+      write: denied,
+      spawn: denied,
+      worker: denied,
+    })
+    // A shell sets these two for itself.
+    expect(
+      answers.environment.filter((name: string) => !['PWD', 'OLDPWD', '_', 'SHLVL'].includes(name)),
+    ).toEqual([])
+    expect(readdirSync(folder)).toEqual([])
+    // Other systems do not let it cut the network (docs/files.md).
+    if (canCutNetwork()) expect(answers.network).not.toBe('done')
+  })
+
+  describe('it is ended', () => {
+    test('when it uses up its processor time', async () => {
+      await expect(run(['loop'], { processorSeconds: 1 })).rejects.toThrow(SandboxDied)
+    })
+    test('when it writes more than is read', async () => {
+      await expect(run(['talk'], { outputBytes: 10 * 1024 * 1024 })).rejects.toThrow(SandboxDied)
+    })
+    if (process.platform === 'linux')
+      test('when it takes memory beside the heap', async () => {
+        await expect(run(['memory'])).rejects.toThrow(SandboxDied)
+      })
+  })
 })
