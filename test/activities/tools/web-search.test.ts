@@ -1,8 +1,8 @@
 import { LLMock } from '@copilotkit/aimock'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { startScriptedServer, type Scripted } from '../../../support/scripted-server.ts'
-import { rejection } from '../call.ts'
-import { badAnswers, useService, type Service } from '../service.ts'
+import type { Scripted } from '../../support/scripted-server.ts'
+import { rejection } from './call.ts'
+import { badAnswers, errorOfAway, expectCancelled, useService, type Service } from './service.ts'
 
 let service: Service
 useService('web_search', 'search', (started) => (service = started))
@@ -29,71 +29,30 @@ const shown = ({ title, url, text }: Page) => ({ title, url, snippet: text })
 
 /** Answers in the forms that the services document, with fields that are not read. */
 const answers: Record<Provider, (pages: readonly Page[]) => Scripted> = {
-  searxng: (pages) => ({
-    status: 200,
-    body: {
-      query: 'q',
-      number_of_results: 0,
-      results: pages.map(({ title, url, text }) => ({
-        url,
-        title,
-        content: text,
-        engine: 'bing',
-        parsed_url: ['https', 'a.test', '/', '', '', ''],
-        template: 'default.html',
-        engines: ['bing'],
-        positions: [1],
-        score: 1,
-        category: 'general',
-      })),
-      answers: [],
-      corrections: [],
-      infoboxes: [],
-      suggestions: [],
-      unresponsive_engines: [['google', 'CAPTCHA']],
-    },
-  }),
-  brave: (pages) => ({
-    status: 200,
-    body: {
-      type: 'search',
-      query: { original: 'q', more_results_available: true },
-      mixed: { type: 'mixed', main: [] },
-      ...(pages.length === 0
-        ? {}
-        : {
-            web: {
-              type: 'search',
-              family_friendly: true,
-              results: pages.map(({ title, url, text }) => ({
-                type: 'search_result',
-                title,
-                url,
-                description: text,
-                language: 'en',
-                meta_url: { hostname: 'a.test' },
-              })),
-            },
-          }),
-    },
-  }),
-  tavily: (pages) => ({
-    status: 200,
-    body: {
-      query: 'q',
-      answer: null,
-      images: [],
-      results: pages.map(({ title, url, text }) => ({
-        title,
-        url,
-        content: text,
-        score: 0.9,
-        raw_content: null,
-      })),
-      response_time: 1.2,
-      request_id: 'r',
-    },
-  }),
+  searxng: (pages) => {
+    const results = pages.map(({ title, url, text }) => ({
+      url,
+      title,
+      content: text,
+      engine: 'bing',
+      score: 1,
+    }))
+    return { status: 200, body: { query: 'q', number_of_results: 0, results, answers: [], suggestions: [] } }
+  },
+  brave: (pages) => {
+    const results = pages.map(({ title, url, text }) => ({
+      type: 'search_result',
+      title,
+      url,
+      description: text,
+    }))
+    const web = pages.length === 0 ? {} : { web: { type: 'search', family_friendly: true, results } }
+    return { status: 200, body: { type: 'search', query: { original: 'q' }, mixed: { main: [] }, ...web } }
+  },
+  tavily: (pages) => {
+    const results = pages.map(({ title, url, text }) => ({ title, url, content: text, raw_content: null }))
+    return { status: 200, body: { query: 'q', answer: null, images: [], results, request_id: 'r' } }
+  },
 }
 
 const run = async (provider: Provider, params: object) => {
@@ -248,30 +207,9 @@ test('services’ own words for a wrong key and a used-up plan', async () => {
 })
 
 test('a service that is away is tried again', async () => {
-  const gone = await startScriptedServer()
-  await gone.close()
-  const credential = { provider: 'searxng', base_url: gone.url }
-  expect(await rejection(service.run(credential, { query: 'q' }))).toMatchObject({
-    code: 'search_unreachable',
-    retryable: true,
-  })
+  const error = await errorOfAway(service, credentials.searxng(), { query: 'q' })
+  expect(error).toMatchObject({ code: 'search_unreachable', retryable: true })
 })
 
-test('a cancellation ends the request in flight', async () => {
-  const cancelled = new AbortController()
-  const closed = new Promise<void>((resolve) => {
-    service.scripted.answer = () => ({
-      status: 200,
-      write: (response) => {
-        response.on('close', resolve)
-        response.write('{')
-        cancelled.abort(new Error('stop'))
-      },
-    })
-  })
-  const error = await rejection(
-    service.run(credentials.searxng(), { query: 'q' }, { signal: cancelled.signal }),
-  )
-  expect(error).toEqual(new Error('stop'))
-  await closed
-})
+test('a cancellation ends the request in flight', () =>
+  expectCancelled(service, credentials.searxng(), { query: 'q' }))
