@@ -48,6 +48,7 @@ const { newest, view, approve } = approvalsAt(() => engine)
 
 const put = (key: string, value: Json) =>
   storeMemory(engine.context, engine.caller('admin'), { key, value, labels: null })
+const remove = (key: string) => deleteMemory(engine.context, engine.caller('admin'), key)
 const present = async (key: string) =>
   (await readMemory(engine.context, engine.organizationId, key).catch(() => null))?.value
 
@@ -61,8 +62,9 @@ const attempt = async ({ runId }: MemoryCall, before: () => Promise<unknown> = a
   const body = async (decided: unknown) => (await before(), bodies['memory_set']!(decided))
   return endOf(await attempted(engine, runId, 'memory_set', { body }))
 }
+
 /** A held call, which a person has approved. */
-async function approved(key: string, value: Json = 'new'): Promise<MemoryCall> {
+async function approved(key = newKey(), value: Json = 'new'): Promise<MemoryCall> {
   const call = await storing(key, value)
   expect(await attempt(call)).toBe(held)
   await approve(call.runId)
@@ -82,18 +84,14 @@ describe('an approved call of `memory_set`', () => {
     expect(await approvalsOf(engine.context, call.runId)).toHaveLength(1)
   })
 
+  type Change = readonly [string, Json | null, (key: string) => Promise<unknown>, Json | undefined]
   /** Each change between the approval and the call, from an empty key or a value. */
-  const changes: readonly (readonly [
-    string,
-    Json | null,
-    (key: string) => Promise<unknown>,
-    Json | undefined,
-  ])[] = [
+  const changes: readonly Change[] = [
     ['another value', 'old', (key) => put(key, 'other'), 'other'],
     ['the same value stored again', 'old', (key) => put(key, 'old'), 'old'],
     ['changed and changed back', 'old', async (key) => (await put(key, 'other'), put(key, 'old')), 'old'],
-    ['deleted', 'old', (key) => deleteMemory(engine.context, engine.caller('admin'), key), undefined],
-    ['deleted and stored again', 'old', async (key) => (await deleteMemory(engine.context, engine.caller('admin'), key), put(key, 'old')), 'old'], // prettier-ignore
+    ['deleted', 'old', (key) => remove(key), undefined],
+    ['deleted and stored again', 'old', async (key) => (await remove(key), put(key, 'old')), 'old'],
     ['stored under an empty key', null, (key) => put(key, 'other'), 'other'],
   ]
   test.each(changes)(
@@ -144,36 +142,31 @@ describe('an approved call of `memory_set`', () => {
   })
 
   test('audit log and receipt tell both approvals', async () => {
-    const key = newKey()
-    const call = await approved(key)
+    const call = await approved()
     const first = await newest(call.runId)
-    await put(key, 'other')
+    await put(call.key, 'other')
     await attempt(call)
     const second = await newest(call.runId)
-    const { rows } = await engine.context.pool.query<{ metadata: Record<string, unknown> }>(
+    const { rows } = await engine.context.pool.query<{ metadata: object }>(
       `select canonical::jsonb->'metadata' as metadata from audit_events
        where run_id = $1 and event_type = 'approval.requested' order by seq`,
       [call.runId],
     )
-    expect(
-      rows.map(({ metadata }) => [metadata['approval_id'], metadata['supersedes_id'], metadata['because']]),
-    ).toEqual([
-      [first.id, undefined, undefined],
-      [second.id, first.id, because],
+    expect(rows.map(({ metadata }) => metadata)).toMatchObject([
+      { approval_id: first.id },
+      { approval_id: second.id, supersedes_id: first.id, because },
     ])
-    const decisions = await engine.context.db
-      .selectFrom('decisions')
-      .select(['approval_id', 'explanation'])
-      .where('run_id', '=', call.runId)
-      .orderBy('seq')
-      .execute()
+    expect(rows[0]?.metadata).not.toHaveProperty('supersedes_id')
+    expect(rows[0]?.metadata).not.toHaveProperty('because')
+    const ofRun = engine.context.db.selectFrom('decisions').where('run_id', '=', call.runId).orderBy('seq')
+    const decisions = await ofRun.select(['approval_id', 'explanation']).execute()
     expect(decisions.map(({ approval_id }) => approval_id)).toEqual([first.id, first.id, second.id])
     expect(decisions.at(-1)?.explanation).toContain(`held again: ${because}`)
   })
 
   test('asks a limited number of times, and then fails', async () => {
-    const key = newKey()
-    const call = await approved(key)
+    const call = await approved()
+    const { key } = call
     for (let round = 1; round <= mostChanges; round += 1) {
       await put(key, round)
       expect([round, await attempt(call)]).toEqual([round, held])
@@ -189,8 +182,8 @@ describe('an approved call of `memory_set`', () => {
   })
 
   test('is made whatever the key is, once no rule holds it', async () => {
-    const key = newKey()
-    const call = await approved(key)
+    const call = await approved()
+    const { key } = call
     const gone = async () => (await engine.rules(), await put(key, 'other'))
     expect(await attempt(call, gone)).toBe('Unavailable')
     expect(await attempt(call)).toBe('completed')
@@ -198,8 +191,8 @@ describe('an approved call of `memory_set`', () => {
   })
 
   test('is checked too if its rule was gone at its decision, and is back when it acts', async () => {
-    const key = newKey()
-    const call = await approved(key)
+    const call = await approved()
+    const { key } = call
     await engine.rules()
     const back = async () => {
       await engine.rules(holdRule({ tools: ['memory_set'] }))
@@ -231,8 +224,7 @@ test('whatever happens meanwhile, a call stores only over the value that the app
       let approved: string | null = null
       for (const act of ['attempt', ...each, 'approve', 'attempt']) {
         if (act.startsWith('put')) await put(call.key, act.slice(4))
-        else if (act === 'delete')
-          await deleteMemory(engine.context, engine.caller('admin'), call.key).catch(() => {})
+        else if (act === 'delete') await remove(call.key).catch(() => {})
         else if (act === 'approve') {
           const { id, status } = await newest(call.runId)
           if (status !== 'pending') continue

@@ -38,6 +38,20 @@ function idle(...words: string[]): ChildProcess & { pid: number } {
   return child as ChildProcess & { pid: number }
 }
 
+/** A process that has called a function of a module of the stack, and runs until it is ended. */
+async function calling(name: string, call: string): Promise<ChildProcess> {
+  const module = new URL(`../../src/stack/${name}.ts`, import.meta.url).href
+  const program = `const module = await import('${module}')
+    globalThis.held = module.${call}
+    console.log('called')
+    setInterval(() => undefined, 1e6)`
+  const args = ['--input-type=module', '-e', program]
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  started.push(child)
+  await once(child.stdout, 'data')
+  return child
+}
+
 afterEach(() => {
   for (const child of started.splice(0)) child.kill('SIGKILL')
 })
@@ -87,14 +101,7 @@ describe('the guard process', () => {
     const dataDir = temporaryFolder()
     const guarded = idle(dataDir)
     recordProcess(dataDir, 'temporal', guarded.pid)
-    const module = new URL('../../src/stack/guarded.ts', import.meta.url).href
-    const program = `const { startGuard } = await import(${JSON.stringify(module)})
-      startGuard(${JSON.stringify(dataDir)}, { remove: true })
-      console.log('guarding')`
-    const parent = spawn(process.execPath, ['--input-type=module', '-e', program], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    })
-    await once(parent.stdout, 'data')
+    const parent = await calling('guarded', `startGuard(${JSON.stringify(dataDir)}, { remove: true })`)
     parent.kill('SIGKILL')
     await until('the guarded process is ended', () => identify(guarded.pid) === null)
     await until('the folder is removed', () => !existsSync(dataDir))
@@ -132,20 +139,11 @@ describe('a guarded folder that must be removed', () => {
   })
 })
 
-const module = new URL('../../src/stack/lock.ts', import.meta.url).href
-
 describe('the data folder lock', () => {
   test('a second process is refused with the name of the first, until the first is killed', async () => {
     const dataDir = temporaryFolder()
-    const program = `const { lockDataFolder } = await import(${JSON.stringify(module)})
-      globalThis.held = lockDataFolder(${JSON.stringify(dataDir)})
-      console.log('locked')
-      setInterval(() => undefined, 1e6)`
-    const holder = spawn(process.execPath, ['--input-type=module', '-e', program], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    })
+    const holder = await calling('lock', `lockDataFolder(${JSON.stringify(dataDir)})`)
     try {
-      await once(holder.stdout, 'data')
       expect(() => lockDataFolder(dataDir)).toThrow(DataFolderInUse)
       expect(() => lockDataFolder(dataDir)).toThrow(`in use by process ${holder.pid}:`)
     } finally {
@@ -277,12 +275,16 @@ function fake(name: string, needs: string[] = []) {
 }
 
 const quick = { pause: 1, longestPause: 4 }
+/** A supervisor with the lines that it logs, and a service that it has not started yet. */
+function supervised(name: string, options: object = {}) {
+  const lines: string[] = []
+  const supervisor = createSupervisor({ log: (line) => void lines.push(line), ...quick, ...options })
+  return { supervisor, lines, ...fake(name) }
+}
 
 describe('the supervisor', () => {
   test('restarts a service that ends unasked, and reports it', async () => {
-    const lines: string[] = []
-    const supervisor = createSupervisor({ log: (line) => lines.push(line), ...quick })
-    const { service, state } = fake('worker')
+    const { supervisor, service, state, lines } = supervised('worker')
     await supervisor.add(service)
     state.end('signal SIGKILL')
     await until('it is started again', () => lines.length === 2)
@@ -294,8 +296,7 @@ describe('the supervisor', () => {
   })
 
   test('gives up after repeated immediate failures, with the last reason', async () => {
-    const supervisor = createSupervisor({ log: () => undefined, ...quick, limit: 3 })
-    const { service, state } = fake('worker')
+    const { supervisor, service, state } = supervised('worker', { limit: 3 })
     await supervisor.add(service)
     state.fail = true
     state.end('exit code 3')
@@ -305,8 +306,7 @@ describe('the supervisor', () => {
   })
 
   test('a service that has run for a while starts with a clean record', async () => {
-    const supervisor = createSupervisor({ log: () => undefined, ...quick, limit: 2, settled: 0 })
-    const { service, state } = fake('worker')
+    const { supervisor, service, state } = supervised('worker', { limit: 2, settled: 0 })
     await supervisor.add(service)
     for (let life = 2; life < 12; life += 1) {
       state.end('signal SIGKILL')
@@ -337,8 +337,7 @@ describe('the supervisor', () => {
   })
 
   test('a failed first start is passed on to the caller', async () => {
-    const supervisor = createSupervisor({ log: () => undefined, ...quick })
-    const { service, state } = fake('api')
+    const { supervisor, service, state } = supervised('api')
     state.fail = true
     await expect(supervisor.add(service)).rejects.toThrow('will not start')
     expect(state.starts).toBe(1)

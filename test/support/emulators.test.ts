@@ -37,20 +37,12 @@ describe('the stand-in for Jira', () => {
     expect(describedIn('jira')).toEqual(await describedNow('jira'))
   })
 
+  const watchers = '/rest/api/3/issue/OPS-1/watchers'
+  const search = 'searchAndReconsileIssuesUsingJqlPost'
   test.each([
     ['GET', '/rest/api/3/issue/OPS-1?colour=red', undefined, 'getIssue: no query parameter colour'],
-    [
-      'GET',
-      '/rest/api/3/issue/OPS-1/watchers',
-      undefined,
-      'no operation GET /rest/api/3/issue/OPS-1/watchers',
-    ],
-    [
-      'POST',
-      '/rest/api/3/search/jql',
-      { jql: 'project = OPS', startAt: 1 },
-      'searchAndReconsileIssuesUsingJqlPost: no field startAt',
-    ],
+    ['GET', watchers, undefined, `no operation GET ${watchers}`],
+    ['POST', '/rest/api/3/search/jql', { jql: 'project = OPS', startAt: 1 }, `${search}: no field startAt`],
   ])('%s %s is refused: Atlassian describes no such request', async (method, path, body, issue) => {
     const { email, token } = jiraCredential
     const headers = { authorization: `Basic ${Buffer.from(`${email}:${token}`).toString('base64')}` }
@@ -142,6 +134,9 @@ describe('the stand-in for Trello', () => {
    * values.
    */
 
+  const { key, token } = trelloCredential
+  const authorization = `OAuth oauth_consumer_key="${key}", oauth_token="${token}"`
+
   test('the descriptions are those of the library', async () => {
     expect(describedIn('trello')).toEqual(await describedNow('trello'))
   })
@@ -151,8 +146,6 @@ describe('the stand-in for Trello', () => {
     ['GET', '/1/cards/c0000256/board', 'no operation GET /1/cards/c0000256/board'],
     ['POST', '/1/cards', 'createCard: no field colour'],
   ])('%s %s is refused: Trello describes no such request', async (method, path, issue) => {
-    const { key, token } = trelloCredential
-    const authorization = `OAuth oauth_consumer_key="${key}", oauth_token="${token}"`
     const body = method === 'GET' ? null : JSON.stringify({ name: 'n', colour: 'red' })
     const answer = await fetch(`${emulator.url}${path}`, { method, body, headers: { authorization } })
     expect([answer.status, await answer.text()]).toEqual([418, issue])
@@ -162,12 +155,11 @@ describe('the stand-in for Trello', () => {
   let client: ReturnType<typeof createTrelloClient>
   beforeAll(async () => {
     emulator = await startTrello(trelloWith(['To do'], ['one']))
-    const { key, token } = trelloCredential
     client = createTrelloClient({
       host: `${emulator.url}/1`,
       apiKey: key,
       apiToken: token,
-      headers: { authorization: `OAuth oauth_consumer_key="${key}", oauth_token="${token}"` },
+      headers: { authorization },
     })
   })
   afterAll(() => emulator?.close())
@@ -195,8 +187,6 @@ describe('the stand-in for Trello', () => {
     const form = new FormData()
     form.append('name', 'a.txt')
     form.append('file', new Blob(['text']), 'a.txt')
-    const { key, token } = trelloCredential
-    const authorization = `OAuth oauth_consumer_key="${key}", oauth_token="${token}"`
     const path = `${emulator.url}/1/cards/c0000256/attachments`
     const answer = await fetch(path, { method: 'POST', body: form, headers: { authorization } })
     const made = (await answer.json()) as { id: string }

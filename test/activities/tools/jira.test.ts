@@ -180,6 +180,13 @@ describe('a comment with a file', () => {
   const find = () => findComment(toolCall(params), context(), { sentSecondsAgo: 1 })
   const comments = () => issueOf('OPS-3')?.comments.length
 
+  test('fails if its file is refused', async () => {
+    proxy.choose = (method, path) =>
+      method === 'POST' && path.endsWith('/attachments') ? { status: 413 } : 'pass'
+    expect(await rejection(run('jira_comment', params))).toMatchObject({ code: 'jira_too_large' })
+    expect([issueOf('OPS-3')?.files.length, comments()]).toEqual([0, 0])
+  })
+
   test('has both', async () => {
     const output = await run('jira_comment', params)
     expect(issueOf('OPS-3')?.files.at(-1)).toMatchObject({ filename: 'plan.md', content: '# é' })
