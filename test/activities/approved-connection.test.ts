@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { approvalsAt, attempted, endOf, held } from './attempt.ts'
 import {
   approvalsOf,
@@ -223,6 +223,10 @@ describe('approved connections', () => {
 })
 
 describe('approved accounts in Slack', () => {
+  const usual: ScriptedServer['answer'] = ({ path }) => {
+    const channel = path === '/chat.postMessage' ? 'D1' : { id: 'D1', name: 'n' }
+    return { status: 200, body: { ok: true, channel, ts: '1.0' } }
+  }
   beforeEach(async () => {
     const credential = { token: 'xoxb-test', base_url: service.url }
     service.answer = () => ({ status: 200, body: { ok: true, channel: { id: 'D0APPROVED' } } })
@@ -230,10 +234,7 @@ describe('approved accounts in Slack', () => {
     await connectService(engine.context, engine.caller('admin'), asked, new AbortController().signal)
     await engine.rules(holdRule({ tools: ['slack_send_message', 'slack_create_channel'] }))
     await unlink()
-    service.answer = ({ path }) => ({
-      status: 200,
-      body: { ok: true, channel: path === '/chat.postMessage' ? 'D1' : { id: 'D1', name: 'n' }, ts: '1.0' },
-    })
+    service.answer = usual
     service.arrived.splice(0)
   })
 
@@ -327,10 +328,7 @@ describe('approved accounts in Slack', () => {
         'Ann (U0APPROVED)',
       ])
       await approve(runId)
-      service.answer = ({ path }) => ({
-        status: 200,
-        body: { ok: true, channel: path === '/chat.postMessage' ? 'D1' : { id: 'D1' }, ts: '1.0' },
-      })
+      service.answer = usual
       expect(await attempt(runId, 'slack_send_message')).toBe('completed')
     })
   })
@@ -348,7 +346,7 @@ describe('approved states of services', () => {
   let revision = 'r1'
   let sent = 0
   const tool = getTool('mail_send') as { precondition?: Precondition }
-  const readers = stateReaders as Record<string, unknown>
+  const readers = stateReaders as Record<string, (...all: unknown[]) => Promise<unknown>>
   beforeAll(() => void (readers['mail_send'] = async () => ({ revision, fields: { title: 'a title' } })))
   afterAll(() => {
     delete tool.precondition
@@ -360,25 +358,18 @@ describe('approved states of services', () => {
     await engine.rules(holdRule())
   })
 
-  const mail = async (): Promise<string> =>
-    engine.run({
-      steps: [{ id: 's', tool: 'mail_send', params: { to: 'a@b.test', subject: 's', text: 't' } }],
-    })
+  const params = { to: 'a@b.test', subject: 's', text: 't' }
+  const mail = () => engine.run({ steps: [{ id: 's', tool: 'mail_send', params }] })
   /** One attempt. After the point of no return, its body sends, or reports that the call has found another revision. */
-  async function send(
-    runId: string,
-    accepts: (given: string | null) => boolean = () => true,
-  ): Promise<unknown> {
-    const attempt = await attempted(engine, runId, 'mail_send', {
-      body: async (decided) => {
-        const { call, context } = decided as DecidedCall
-        await context.pointOfNoReturn()
-        if (!accepts(call.revision)) throw new StateChanged()
-        sent += 1
-        return { output: { message_id: 'm', accepted: [] } }
-      },
-    })
-    return endOf(attempt)
+  async function send(runId: string, accepts: (given: string | null) => boolean = () => true): Promise<unknown> {
+    const body = async (decided: unknown) => {
+      const { call, context } = decided as DecidedCall
+      await context.pointOfNoReturn()
+      if (!accepts(call.revision)) throw new StateChanged()
+      sent += 1
+      return { output: { message_id: 'm', accepted: [] } }
+    }
+    return endOf(await attempted(engine, runId, 'mail_send', { body }))
   }
 
   const checks = ['before', 'call'] as const
@@ -404,15 +395,10 @@ describe('approved states of services', () => {
     const runId = await mail()
     await send(runId)
     await approve(runId)
-    const real = readers['mail_send']
-    readers['mail_send'] = async () => {
-      throw new ToolError('away', 'the service is away', { retryable: true })
-    }
-    try {
-      expect(await send(runId)).toBe('Unavailable')
-    } finally {
-      readers['mail_send'] = real
-    }
+    const away = new ToolError('away', 'the service is away', { retryable: true })
+    const reader = jest.spyOn(readers, 'mail_send').mockRejectedValue(away)
+    expect(await send(runId)).toBe('Unavailable')
+    reader.mockRestore()
     expect(sent).toBe(0)
     expect(await send(runId)).toBe('completed')
   })

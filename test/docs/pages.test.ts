@@ -1,10 +1,8 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import { mail } from '../activities/tools/faults/mail.ts'
 import { assumptions } from '../../scripts/assumptions.ts'
-import { findProblems } from '../../scripts/links.ts'
 import { statusOf } from '../../src/api/errors.ts'
 import { catalog, getTool } from '../../src/catalog/index.ts'
 import type { ToolDeclaration } from '../../src/catalog/tool.ts'
@@ -301,22 +299,16 @@ describe('docs/tools.md', () => {
     else expect([new URL(address).protocol, withoutPage]).toEqual(['https:', undefined])
   })
 
-  test.each([
-    'Google Calendar',
-    'Google Docs',
-    'Google Drive',
-    'Google Sheets',
-    'GitHub',
-    'Slack',
-    'Jira',
-    'Trello',
-    'Resend',
-  ])('there is an assumption about the limits of %s', (name) => {
-    const ofLimits = assumptions.filter(
-      ({ service, what }) => service === name && /\b(?:403|429)\b/.test(what),
-    )
-    expect(ofLimits).not.toEqual([])
-  })
+  const parts = ['Calendar', 'Docs', 'Drive', 'Sheets'].map((part) => `Google ${part}`)
+  test.each([...parts, 'GitHub', 'Slack', 'Jira', 'Trello', 'Resend'])(
+    'there is an assumption about the limits of %s',
+    (name) => {
+      const ofLimits = assumptions.filter(
+        ({ service, what }) => service === name && /\b(?:403|429)\b/.test(what),
+      )
+      expect(ofLimits).not.toEqual([])
+    },
+  )
 })
 
 const tools = Object.values(catalog) as ToolDeclaration[]
@@ -335,65 +327,4 @@ test('docs/workflows.md names every category that tools of the catalogue have', 
     ...read('docs/workflows.md').matchAll(/^\| `require_approval_for_\w+` .*`(\w+)` +\|$/gm),
   ].map(([, name]) => name)
   expect(new Set(named)).toEqual(categories)
-})
-
-describe('links and citations', () => {
-  let folder: string
-  const write = (name: string, text: string) => {
-    mkdirSync(dirname(join(folder, name)), { recursive: true })
-    writeFileSync(join(folder, name), text)
-  }
-
-  beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'links-'))
-    write('docs/decisions/0007-plain-paths.md', '# 7. Plain paths\n')
-    write('docs/page.md', '# A page\n\n## What it `does`, and why\n\n## Twice\n\n## Twice\n')
-  })
-  afterEach(() => rmSync(folder, { recursive: true }))
-
-  test('links and citations that exist pass', () => {
-    write(
-      'README.md',
-      'See [a page](docs/page.md#what-it-does-and-why), [twice](docs/page.md#twice-1), [below](#below), ' +
-        '[the web](https://example.com/none) and [decision 7](docs/decisions/0007-plain-paths.md).\n\n' +
-        '```\n[code](nowhere.md)\n```\n\n`[code](nowhere.md)`\n\n## Below\n',
-    )
-    write('src/a.ts', '/** See decision 7, docs/decisions/0007 and docs/page.md#twice. */\n')
-    expect(findProblems(folder, {})).toEqual([])
-  })
-
-  test('each broken link or citation is a problem', () => {
-    write('README.md', '[a](docs/none.md)\n[b](docs/page.md#none)\n[c](#none)\n`src/b.ts` `src/a.ts`\n')
-    write('src/a.ts', '/** docs/gone.md, docs/page.md#none, decision 8, docs/decisions/0009 */\n')
-    const problem = 'the page has no heading with this anchor'
-    expect(findProblems(folder, {})).toEqual([
-      'README.md:1: `docs/none.md` does not exist',
-      `README.md:2: \`docs/page.md#none\`: ${problem}`,
-      `README.md:3: \`#none\`: ${problem}`,
-      'README.md:4: `src/b.ts` does not exist',
-      'src/a.ts:1: `docs/gone.md` does not exist',
-      `src/a.ts:1: \`docs/page.md#none\`: ${problem}`,
-      'src/a.ts:1: `decision 8` is no record of docs/decisions',
-      'src/a.ts:1: `decisions/0009` is no record of docs/decisions',
-    ])
-  })
-
-  test('citations of absent documents are counted by folder', () => {
-    // The text is joined here, so that a search of the repository does not find it.
-    write('src/a.ts', ['/** contract', 'section 4; specification, "Limits" */\n'].join(' '))
-    expect(findProblems(folder, { src: 2 })).toEqual([])
-    expect(findProblems(folder, { src: 1 })).toHaveLength(3)
-  })
-
-  test('a comment that leaves out its subject is a problem, except in a migration that has run', () => {
-    const comments = ['/** Of', 'the tools. */\n// That', 'of the calendar.\n/** Offers a tool. */\n'].join(
-      ' ',
-    )
-    write('src/a.ts', comments)
-    write('src/db/migrations/0001.ts', comments)
-    expect(findProblems(folder, {})).toEqual([
-      'src/a.ts:1: a comment begins with `Of`: name what it is about',
-      'src/a.ts:2: a comment begins with `That`: name what it is about',
-    ])
-  })
 })

@@ -106,15 +106,14 @@ describe('readConfig', () => {
     },
   )
 
-  test.each([
-    'http://127.0.0.1:4010/',
-    'http://localhost:4010',
-    'http://[::1]:4010',
-    'https://jira.acme.com',
-  ])('Jira at %s is accepted in development', (TRACKER_BASE_URL) => {
-    const { trackerBaseUrl } = readConfig({ ...least, TRACKER_BASE_URL }).connections
-    expect(trackerBaseUrl).toBe(TRACKER_BASE_URL.replace(/\/$/, ''))
-  })
+  const local = ['http://127.0.0.1:4010/', 'http://localhost:4010', 'http://[::1]:4010']
+  test.each([...local, 'https://jira.acme.com'])(
+    'Jira at %s is accepted in development',
+    (TRACKER_BASE_URL) => {
+      const { trackerBaseUrl } = readConfig({ ...least, TRACKER_BASE_URL }).connections
+      expect(trackerBaseUrl).toBe(TRACKER_BASE_URL.replace(/\/$/, ''))
+    },
+  )
 
   test.each([
     ['a named proxy', { HOST: '0.0.0.0' }],
@@ -299,16 +298,9 @@ test('without the setting, only Ollama is free', () => {
   expect(of(pricesOf(''), 'openai', 'm')).toMatchObject({ input: 5, output: 25 })
 })
 
-test.each([
-  'gpt-5=1/2',
-  'openai/gpt=1',
-  'openai/gpt=-1/2',
-  'openai/gpt=1/2/3',
-  'openai/g*t=1/2',
-  'other/m=1/2',
-  'openai/gpt=1e3/2',
-  '**=1/2',
-])('refuses `%s`', (text) => {
+const ofNoModel = ['gpt-5=1/2', 'openai/g*t=1/2', 'other/m=1/2', '**=1/2']
+const ofNoPrice = ['openai/gpt=1', 'openai/gpt=-1/2', 'openai/gpt=1/2/3', 'openai/gpt=1e3/2']
+test.each([...ofNoModel, ...ofNoPrice])('refuses `%s`', (text) => {
   expect(() => pricesOf(text)).toThrow(`LLM_PRICES is wrong: \`${text}\` is no price`)
 })
 

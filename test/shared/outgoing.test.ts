@@ -121,17 +121,15 @@ describe('the credential stays at its host', () => {
     expect(service.seen).toEqual([])
   })
 
-  test.each([
-    'https://elsewhere.example/api',
-    'http://localhost:1/api',
-    '/x',
-    '//elsewhere.example',
-    'http://[',
-  ])('a redirect to `%s` is refused, and nothing goes there', async (location) => {
-    service.answer = (_, response) => void response.writeHead(302, { location }).end()
-    expect(await refusal()).toMatchObject({ problem: 'redirect_refused' })
-    expect(service.seen).toHaveLength(1)
-  })
+  const elsewhere = ['https://elsewhere.example/api', 'http://localhost:1/api', '/x', '//elsewhere.example']
+  test.each([...elsewhere, 'http://['])(
+    'a redirect to `%s` is refused, and nothing goes there',
+    async (location) => {
+      service.answer = (_, response) => void response.writeHead(302, { location }).end()
+      expect(await refusal()).toMatchObject({ problem: 'redirect_refused' })
+      expect(service.seen).toHaveLength(1)
+    },
+  )
 
   test('a redirect below the address is followed for GET', async () => {
     service.answer = (request, response) =>
@@ -395,7 +393,7 @@ describe('an address is not public', () => {
   }
   const all = Object.entries(addresses).flatMap(([what, each]) => each.map((one) => [one, what]))
   test.each(all)('%s %s', (address) => {
-    expect(isPublicAddress(address as string)).toBe(false)
+    expect(isPublicAddress(address)).toBe(false)
   })
 
   test('every address of the private ranges, in both forms', () => {

@@ -127,10 +127,7 @@ describe('parameters that name no one thing with certainty are refused before an
     ['github_comment', { repo, body: 'b' }],
   ]
   test.each(wrong)('%s %j', async (name, params) => {
-    expect(await rejection(run(name, params, scripted.url))).toMatchObject({
-      code: 'invalid_params',
-      retryable: false,
-    })
+    expect(await rejection(run(name, params, scripted.url))).toMatchObject(final('invalid_params'))
     expect(scripted.arrived).toEqual([])
   })
 })
@@ -290,10 +287,7 @@ describe('a repository that was moved', () => {
       path.startsWith('/repositories/')
         ? { status: 200, body: one }
         : { status: name === 'github_create_issue' ? 307 : 301, headers: { location: to }, body: {} }
-    expect(await rejection(runScripted(name, params))).toMatchObject({
-      code: 'github_redirected',
-      retryable: false,
-    })
+    expect(await rejection(runScripted(name, params))).toMatchObject(final('github_redirected'))
     expect(scripted.arrived).toHaveLength(1)
   })
 

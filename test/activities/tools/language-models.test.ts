@@ -1,6 +1,6 @@
 import { LLMock } from '@copilotkit/aimock'
 import { afterAll, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
-import { rejection, toolContext } from './call.ts'
+import { final, rejection, toolContext } from './call.ts'
 import { badAnswers, expectCancelled, type Service, useService } from './service.ts'
 import { attempted } from '../attempt.ts'
 import type { Scheduled } from '../execute.ts'
@@ -261,10 +261,9 @@ describe('the cost', () => {
 
   test('a model without a price is not asked', async () => {
     const { over } = money(null)
-    expect(await rejection(service.run(credentialOf('openai'), params, over))).toMatchObject({
-      code: 'llm_no_price',
-      retryable: false,
-    })
+    expect(await rejection(service.run(credentialOf('openai'), params, over))).toMatchObject(
+      final('llm_no_price'),
+    )
     expect(service.scripted.arrived).toEqual([])
   })
 

@@ -45,19 +45,8 @@ describe('parseRecipients', () => {
   })
 
   const x = 'a@x.com'
-  const evil = '<a@evil.com>'
-  const ofNoHost = [
-    'a',
-    'me',
-    'Me',
-    'a@',
-    '@x.com',
-    'a@.com',
-    'a@x..com',
-    'a@x.com.',
-    'a@x。com',
-    'a@x.com%evil.com',
-  ]
+  const withoutHost = ['a', 'me', 'Me', 'a@', '@x.com', 'a@.com']
+  const ofNoHost = ['a@x..com', 'a@x.com.', 'a@x。com', 'a@x.com%evil.com']
   const ofAddress = ['a@[127.0.0.1]', 'a@127.0.0.1', 'a@0x7f.1', 'a@2130706433']
   const ofNoPerson = [
     '.a@x.com',
@@ -67,38 +56,17 @@ describe('parseRecipients', () => {
     '"a b"@x.com',
     `${'a'.repeat(250)}@x.com`,
   ]
-  const ofTwo = [
-    `${x} b@y.com`,
-    'a@x.com@y.com',
-    '"a@x.com"@evil.com',
-    `Name <b@y.com> <${x}>`,
-    `<@route.com:${x}>`,
-  ]
+  const ofTwo = [`${x} b@y.com`, 'a@x.com@y.com', '"a@x.com"@evil.com', `Name <b@y.com> <${x}>`]
   const withMore = ['a(comment)@x.com', `${x} (comment)`, `Group: ${x};`, `Name <${x}> trailing`]
-  const half = [`Name <${x}`, `Name ${x}>`, `"open <${x}>`, `a"b <${x}>`]
-  const likeAnother = [
-    'boss@acme.com',
-    '"boss@acme.com"',
-    'ceo＠acme.com',
-    '"ceo﹫acme.com"',
-    '"ｃｅｏ＠x.com"',
-  ]
-  const encoded = [
-    '=?utf-8?q?ceo=40acme.com?=',
-    '"=?utf-8?b?Y2VvQGFjbWUuY29t?="',
-    '"＝？utf-8?b?Y2VvQGFjbWUuY29t?="',
-  ]
-  const links = [
-    '"https://acme.com/"',
-    '"https://acme.com/a, b"',
-    '"see https://acme.com/"',
-    '//acme.com/',
-    '／／acme.com/',
-  ]
+  const half = [`Name <${x}`, `Name ${x}>`, `"open <${x}>`, `a"b <${x}>`, `<@route.com:${x}>`]
   const paths = ['//acme.com/b@evil.com', '//a@acme.com', '/a@acme.com', 'Ann </a@acme.com>']
+  const likeAnother = ['boss@acme.com', '"boss@acme.com"', 'ceo＠acme.com', '"ceo﹫acme.com"']
+  const inWideLetters = ['"ｃｅｏ＠x.com"', '"＝？utf-8?b?Y2VvQGFjbWUuY29t?="', '／／acme.com/']
+  const encoded = ['=?utf-8?q?ceo=40acme.com?=', '"=?utf-8?b?Y2VvQGFjbWUuY29t?="']
+  const links = ['"https://acme.com/"', '"https://acme.com/a, b"', '"see https://acme.com/"', '//acme.com/']
   const refusedItems = [
-    ...[...ofNoHost, ...ofAddress, ...ofNoPerson, ...ofTwo, ...withMore, ...half, ...paths],
-    ...[...likeAnother, ...encoded, ...links].map((name) => `${name} ${evil}`),
+    ...[...withoutHost, ...ofNoHost, ...ofAddress, ...ofNoPerson, ...ofTwo, ...withMore, ...half, ...paths],
+    ...[...likeAnother, ...inWideLetters, ...encoded, ...links].map((name) => `${name} <a@evil.com>`),
   ]
   test.each(refusedItems)('refuses %s, also in a list', (item) => {
     for (const value of [item, `ok@x.com, ${item}`, ['ok@x.com', item]]) {
@@ -110,17 +78,8 @@ describe('parseRecipients', () => {
 
   test('rules read the same hosts from the text, so no recipient escapes a domain rule', () => {
     const links = ['//', 'https://', 'http:', '//x.com/', 'https://x.com/']
-    const piece = fc.constantFrom(
-      'a',
-      'B',
-      '＠',
-      'x.com',
-      'evil.org',
-      'ü',
-      'me',
-      ...links,
-      ...`@ <>",;\\():.%'/?#=[]`,
-    )
+    const words = ['a', 'B', '＠', 'x.com', 'evil.org', 'ü', 'me']
+    const piece = fc.constantFrom(...words, ...links, ...`@ <>",;\\():.%'/?#=[]`.split(''))
     const noise = fc.array(piece, { maxLength: 8 }).map((pieces) => pieces.join(''))
     const address = fc.tuple(
       fc.constantFrom('a', "b'c", 'ü', 'a/b', '//x.com/a', '//a', 'a?b', 'a#', 'mailto', '%40'),
@@ -155,32 +114,14 @@ describe('parseRecipients', () => {
   })
 
   test('a hostile list is refused quickly', () => {
-    for (const value of [
-      '"\\'.repeat(16_000),
-      'a '.repeat(16_000),
-      '<'.repeat(32_000),
-      'a.'.repeat(16_000),
-    ]) {
-      expect(() => addresses(value)).toThrow(ToolError)
-    }
+    const hostile = ['"\\'.repeat(16_000), 'a '.repeat(16_000), '<'.repeat(32_000), 'a.'.repeat(16_000)]
+    for (const value of hostile) expect(() => addresses(value)).toThrow(ToolError)
   })
 })
 
 describe('header injection', () => {
-  const breaks = [
-    '\r\nBcc: x@evil.com',
-    '\n',
-    '\r',
-    '\0',
-    '\x0b',
-    '\x0c',
-    '\x1b',
-    '\x7f',
-    '\x85',
-    '\u2028',
-    '\u2029',
-  ]
-  test.each(breaks)('%j is refused everywhere', (text) => {
+  const controls = ['\n', '\r', '\0', '\x0b', '\x0c', '\x1b', '\x7f', '\x85', '\u2028', '\u2029']
+  test.each(['\r\nBcc: x@evil.com', ...controls])('%j is refused everywhere', (text) => {
     const values = [
       `a@x.com${text}`,
       `${text}a@x.com`,

@@ -245,17 +245,9 @@ describe('a start', () => {
     expect(iso(startAt(text, timeZone))).toBe(expected)
   })
 
-  test.each([
-    '',
-    'now',
-    '2026-12-01',
-    '2026-13-01T10:00',
-    '2026-04-31T10:00',
-    '2026-12-01T24:00',
-    '20261201T100000',
-    '2026-12-01T10:00+25:00',
-    '2026-12-01T10:00 Europe/Berlin',
-  ])('%j is refused', (text) => {
+  const noTimes = ['', 'now', '2026-12-01', '20261201T100000', '2026-12-01T10:00 Europe/Berlin']
+  const never = ['2026-13-01T10:00', '2026-04-31T10:00', '2026-12-01T24:00', '2026-12-01T10:00+25:00']
+  test.each([...noTimes, ...never])('%j is refused', (text) => {
     expect(() => startAt(text, 'Europe/Berlin')).toThrow('`start` must be a date and a time')
   })
 })
