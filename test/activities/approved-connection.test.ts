@@ -361,7 +361,10 @@ describe('approved states of services', () => {
   const params = { to: 'a@b.test', subject: 's', text: 't' }
   const mail = () => engine.run({ steps: [{ id: 's', tool: 'mail_send', params }] })
   /** One attempt. After the point of no return, its body sends, or reports that the call has found another revision. */
-  async function send(runId: string, accepts: (given: string | null) => boolean = () => true): Promise<unknown> {
+  async function send(
+    runId: string,
+    accepts: (given: string | null) => boolean = () => true,
+  ): Promise<unknown> {
     const body = async (decided: unknown) => {
       const { call, context } = decided as DecidedCall
       await context.pointOfNoReturn()
