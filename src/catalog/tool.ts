@@ -93,7 +93,7 @@ export interface ToolDeclaration<
   /**
    * Parameters that name a repository, a channel and so on. Rules compare the thing that such a parameter names, and
    * not its spelling. Example: `owner/name` and a link into this repository count as the same. For tools that use a
-   * service, test/catalog/places.test.ts lists all other parameters that take a text, so that none is forgotten.
+   * service, test/catalog/catalog.test.ts lists all other parameters that take a text, so that none is forgotten.
    */
   readonly places?: { readonly [param: string]: PlaceKind }
   readonly categories: readonly Category[]

@@ -62,7 +62,7 @@ const severalValues: { readonly [Name in CatalogueName]?: readonly string[] } = 
 
 /**
  * The parameters with which a call can carry any text to the service. Places, names of models, dates and states carry
- * no free text. test/catalog/places.test.ts compares this table with the declarations.
+ * no free text. test/catalog/catalog.test.ts compares this table with the declarations.
  */
 const freeTexts: { readonly [Name in CatalogueName]?: readonly string[] } = {
   mail_send: ['subject', 'text', 'html'],

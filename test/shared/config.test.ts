@@ -1,5 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { publicBase, readConfig } from '../../src/shared/config.ts'
+import { priceOf } from '../../src/shared/model-prices.ts'
+import { isOfDomain } from '../../src/shared/sign-up-setting.ts'
 
 const key = Buffer.alloc(32, 7).toString('base64')
 const least = { DATABASE_URL: 'postgresql://db/countersign', DATA_ENCRYPTION_KEY: key }
@@ -104,15 +106,14 @@ describe('readConfig', () => {
     },
   )
 
-  test.each([
-    'http://127.0.0.1:4010/',
-    'http://localhost:4010',
-    'http://[::1]:4010',
-    'https://jira.acme.com',
-  ])('Jira at %s is accepted in development', (TRACKER_BASE_URL) => {
-    const { trackerBaseUrl } = readConfig({ ...least, TRACKER_BASE_URL }).connections
-    expect(trackerBaseUrl).toBe(TRACKER_BASE_URL.replace(/\/$/, ''))
-  })
+  const local = ['http://127.0.0.1:4010/', 'http://localhost:4010', 'http://[::1]:4010']
+  test.each([...local, 'https://jira.acme.com'])(
+    'Jira at %s is accepted in development',
+    (TRACKER_BASE_URL) => {
+      const { trackerBaseUrl } = readConfig({ ...least, TRACKER_BASE_URL }).connections
+      expect(trackerBaseUrl).toBe(TRACKER_BASE_URL.replace(/\/$/, ''))
+    },
+  )
 
   test.each([
     ['a named proxy', { HOST: '0.0.0.0' }],
@@ -145,12 +146,19 @@ describe('readConfig', () => {
     expect(readConfig({ ...plain, APP_ENV: 'development' }).warnings).toEqual([])
   })
 
-  test('warns in staging if nobody has chosen whether the docs are public', () => {
+  test('hides the docs in production and on request, and warns in staging if nobody has chosen', () => {
     const staging = { ...production, APP_ENV: 'staging' }
     expect(readConfig(staging)).toMatchObject({ http: { docs: true }, warnings: [expect.stringContaining('ENABLE_DOCS is not set')] }) // prettier-ignore
-    expect(readConfig({ ...staging, ENABLE_DOCS: 'false' }).warnings).toEqual([])
+    expect(readConfig({ ...staging, ENABLE_DOCS: 'false' })).toMatchObject({
+      http: { docs: false },
+      warnings: [],
+    })
+    expect(readConfig({ ...least, ENABLE_DOCS: 'false' }).http.docs).toBe(false)
     for (const APP_ENV of ['production', 'development', 'test'])
-      expect(readConfig({ ...production, APP_ENV }).warnings).toEqual([])
+      expect(readConfig({ ...production, APP_ENV })).toMatchObject({
+        http: { docs: APP_ENV !== 'production' },
+        warnings: [],
+      })
   })
 
   test('metrics are on loopback, wherever the API listens, unless METRICS_HOST says otherwise', () => {
@@ -240,19 +248,8 @@ describe('readConfig', () => {
     const { http, metrics } = readConfig(named)
     expect(http.names).toEqual([...both, 'api.acme.internal', 'xn--bro-hoa.acme.com'])
     expect(metrics?.names).toEqual([...both, '10.0.0.9', 'xn--bro-hoa.acme.com'])
-    for (const wrong of [
-      '*',
-      '*.acme.com',
-      'a:80',
-      '[::1]:80',
-      'https://a',
-      'a b',
-      'büro.acme.com',
-      'a/b',
-      'a@b',
-      '[::',
-      '.',
-    ])
+    const ports = ['a:80', '[::1]:80', 'https://a']
+    for (const wrong of [...ports, '*', '*.acme.com', 'a b', 'büro.acme.com', 'a/b', 'a@b', '[::', '.'])
       expect(() => readConfig({ ...least, ALLOWED_HOSTS: `ok,${wrong}` })).toThrow(
         `ALLOWED_HOSTS is wrong: \`${wrong}\` is not a host`,
       )
@@ -262,34 +259,71 @@ describe('readConfig', () => {
     const proxies = (hosts: string) =>
       readConfig({ ...least, TRUSTED_PROXY_HOSTS: hosts }).http.trustedProxies
     expect(proxies('')).toEqual([])
-    expect(proxies('10.0.0.7, 10.1.0.0/16,10.0.0.0/8,fd00::/16,::1,::ffff:10.0.0.0/104')).toEqual([
-      '10.0.0.7',
-      '10.1.0.0/16',
-      '10.0.0.0/8',
-      'fd00::/16',
-      '::1',
-      '::ffff:10.0.0.0/104',
-    ])
+    const narrow = ['10.0.0.7', '10.1.0.0/16', '10.0.0.0/8', 'fd00::/16', '::1', '::ffff:10.0.0.0/104']
+    expect(proxies(narrow.join(', '))).toEqual(narrow)
+    expect(proxies('::1,10.0.0.7')).toEqual(['::1', '10.0.0.7'])
     for (const wrong of ['*', 'proxy.internal', '10.0.0.0/33', '10.0.0', '10.0.0.7/', '10.0.0.7 10.0.0.8'])
       expect(() => proxies(`10.0.0.7,${wrong}`)).toThrow(/TRUSTED_PROXY_HOSTS is wrong: .* is not an address/)
-    for (const wide of [
-      '0.0.0.0/0',
-      '::/0',
-      '0.0.0.0/1',
-      '128.0.0.0/7',
-      '8000::/1',
-      'fd00::/15',
-      '::/16',
-      '::ffff:0:0/96',
-      '::ffff:8.0.0.0/103',
-    ])
+    const mapped = ['::ffff:0:0/96', '::ffff:8.0.0.0/103']
+    const ofIpv6 = ['::/0', '8000::/1', 'fd00::/15', '::/16', ...mapped]
+    for (const wide of ['0.0.0.0/0', '0.0.0.0/1', '128.0.0.0/7', ...ofIpv6])
       expect(() => proxies(`10.0.0.7,${wide}`)).toThrow(`\`${wide}\` trusts too many addresses`)
     for (const none of ['0.0.0.0', '0.0.0.0/8', '::', '0:0::0'])
       expect(() => proxies(`10.0.0.7,${none}`)).toThrow(`no connection comes from \`${none}\``)
   })
+})
 
-  test('hides the docs in production, and elsewhere on request', () => {
-    expect(readConfig(production).http.docs).toBe(false)
-    expect(readConfig({ ...least, ENABLE_DOCS: 'false' }).http.docs).toBe(false)
-  })
+const of = (prices: Parameters<typeof priceOf>[0], provider: string, model: string) =>
+  priceOf(prices, { provider, model })
+const pricesOf = (text: string) => readConfig({ ...least, LLM_PRICES: text }).tools.modelPrices
+
+test('the first price that names the model counts', () => {
+  const prices = pricesOf(
+    ' openai/gpt-5=1.25/10, openai/gpt-*=2/8,,anthropic/*=3/15,openai/a/b:8b=0/0.000001 ',
+  )
+  const rows: [string, string, { input: number; output: number } | null][] = [
+    ['openai', 'gpt-5', { input: 1.25, output: 10 }],
+    ['openai', 'gpt-5-mini', { input: 2, output: 8 }],
+    ['anthropic', 'anything', { input: 3, output: 15 }],
+    ['openai', 'a/b:8b', { input: 0, output: 0.000001 }],
+    ['ollama', 'gpt-5', null],
+    ['openai', 'GPT-5', null],
+  ]
+  const found = rows.map(([provider, model]) => [provider, model, of(prices, provider, model)])
+  expect(found).toMatchObject(rows)
+})
+
+test('without the setting, only Ollama is free', () => {
+  expect(of(pricesOf(''), 'ollama', 'm')).toMatchObject({ input: 0, output: 0 })
+  expect(of(pricesOf(''), 'openai', 'm')).toMatchObject({ input: 5, output: 25 })
+})
+
+const ofNoModel = ['gpt-5=1/2', 'openai/g*t=1/2', 'other/m=1/2', '**=1/2']
+const ofNoPrice = ['openai/gpt=1', 'openai/gpt=-1/2', 'openai/gpt=1/2/3', 'openai/gpt=1e3/2']
+test.each([...ofNoModel, ...ofNoPrice])('refuses `%s`', (text) => {
+  expect(() => pricesOf(text)).toThrow(`LLM_PRICES is wrong: \`${text}\` is no price`)
+})
+
+test('refuses more than 200 prices', () => {
+  const text = (count: number) => Array.from({ length: count }, (_, at) => `openai/m${at}=1/2`).join(',')
+  expect(pricesOf(text(200))).toHaveLength(200)
+  expect(() => pricesOf(text(201))).toThrow('LLM_PRICES is wrong: it has more than 200 prices')
+})
+
+test.each([
+  ['ana@acme.com', true],
+  ['ana@ACME.com', true],
+  ['"ana@elsewhere.test"@acme.com', true],
+  ['ana@xn--bcher-kva.example', true],
+  ['ana@bücher.example', true],
+  ['ana@mail.acme.com', false],
+  ['ana@acme.com.evil.test', false],
+  ['ana@evilacme.com', false],
+  ['ana@acme.com@evil.test', false],
+  ['ana@acme.com.', false],
+  ['acme.com@evil.test', false],
+  ['ana@', false],
+  ['', false],
+])('whether `%s` is in acme.com or bücher.example: %s', (email, expected) => {
+  expect(isOfDomain(email, ['acme.com', 'xn--bcher-kva.example'])).toBe(expected)
 })

@@ -1,7 +1,7 @@
 import { heapBytes } from '../../src/shared/byte-cache.ts'
 
 /*
- * Started with --expose-gc by byte-cache.test.ts: compares the heap used by 400 copies of each value with the estimate.
+ * Started with --expose-gc by values.test.ts: compares the heap used by 400 copies of each value with the estimate.
  * This program does not run inside Jest: a full collection would there go through the modules of many test files.
  */
 

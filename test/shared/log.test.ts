@@ -1,16 +1,30 @@
-import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync, truncateSync } from 'node:fs'
+import { spawn, spawnSync } from 'node:child_process'
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { spawn, spawnSync } from 'node:child_process'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { ActivityFailure, ApplicationFailure, RetryState } from '@temporalio/common'
 import pg from 'pg'
+import { pino } from 'pino'
 import { z } from 'zod'
-import { createLog, type Log } from '../../src/shared/log.ts'
+import { testContext, type TestContext } from '../governance/support.ts'
 import { ApiError } from '../../src/api/errors.ts'
 import { DomainError } from '../../src/governance/errors.ts'
 import { temporalLogger } from '../../src/programs/worker.ts'
-import { testContext, type TestContext } from '../governance/support.ts'
+import { forPeople, logFile, lostLines } from '../../src/shared/log-file.ts'
+import { createLog, type Log } from '../../src/shared/log.ts'
+import { createSparseLog } from '../../src/shared/sparse-log.ts'
+import { temporaryFolder } from '../stack/temporary-folder.ts'
 
 /* The log shows enough of an error to find its place, and none of the values it contains. */
 
@@ -185,20 +199,116 @@ test.each(['a full disk', 'a reader that has gone'])(
   },
 )
 
-test.each(['throw', 'void Promise.reject'])(
-  'an uncaught error ends the process without showing its values: %s',
-  (how) => {
-    const module = (name: string) => JSON.stringify(new URL(`../../src/${name}.ts`, import.meta.url).href)
-    const program = `
-    import { endAtUncaught } from ${module('programs/fail')}
-    import { createLog } from ${module('shared/log')}
-    endAtUncaught(createLog({ level: 'info', process: 'api', processId: 'p', folder: null }))
-    ${how}(Object.assign(new Error('${secret}'), { detail: '${secret}' }))`
-    const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
-      encoding: 'utf8',
-    })
-    expect(status).toBe(1)
-    expect(stderr).not.toContain(secret)
-    expect(stderr).toContain('the process ends because of an uncaught error')
-  },
-)
+const throwing = ['throw', 'void Promise.reject']
+test.each(throwing)('an uncaught error ends the process without showing its values: %s', (how) => {
+  const module = (name: string) => JSON.stringify(new URL(`../../src/${name}.ts`, import.meta.url).href)
+  const program = `
+  import { endAtUncaught } from ${module('programs/fail')}
+  import { createLog } from ${module('shared/log')}
+  endAtUncaught(createLog({ level: 'info', process: 'api', processId: 'p', folder: null }))
+  ${how}(Object.assign(new Error('${secret}'), { detail: '${secret}' }))`
+  const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
+    encoding: 'utf8',
+  })
+  expect(status).toBe(1)
+  expect(stderr).not.toContain(secret)
+  expect(stderr).toContain('the process ends because of an uncaught error')
+})
+
+describe('a log file', () => {
+  test('is readable only by its owner, is appended to, and is set aside once it is too large', () => {
+    const folder = join(temporaryFolder(), 'logs')
+    const path = join(folder, 'api.log')
+    const write = (line: string) => logFile(folder, 'api', 10).write(line)
+    write('one\n')
+    expect(statSync(path).mode & 0o777).toBe(0o600)
+    write('two-two-two\n')
+    expect(readFileSync(path, 'utf8')).toBe('one\ntwo-two-two\n')
+    write('three\n')
+    expect(readFileSync(path, 'utf8')).toBe('three\n')
+    expect(readFileSync(`${path}.1`, 'utf8')).toBe('one\ntwo-two-two\n')
+  })
+
+  test('a line that cannot be written is counted, and later ones are written again', () => {
+    const folder = temporaryFolder()
+    const file = logFile(folder, 'api', 3)
+    const before = lostLines.file
+    file.write('1234\n')
+    // The next line cannot rename the full file, because a folder that is not empty has the new name.
+    mkdirSync(join(folder, 'api.log.1', 'x'), { recursive: true })
+    file.write('5678\n')
+    expect(lostLines.file).toBe(before + 1)
+    rmSync(join(folder, 'api.log.1'), { recursive: true })
+    file.write('9\n')
+    expect(lostLines.file).toBe(before + 1)
+    expect(readFileSync(join(folder, 'api.log'), 'utf8')).toBe('9\n')
+  })
+
+  test('two processes that share a file set it aside once', () => {
+    const folder = temporaryFolder()
+    const [one, other] = [logFile(folder, 'tool', 3), logFile(folder, 'tool', 3)]
+    for (const line of ['one 1\n', 'one 2\n']) one.write(line)
+    for (const line of ['other 1\n', 'other 2\n']) other.write(line)
+    const text = (name: string) => readFileSync(join(folder, name), 'utf8')
+    expect([text('tool.log'), text('tool.log.1')]).toEqual(['one 2\nother 2\n', 'one 1\nother 1\n'])
+  })
+
+  test('logging continues in the new file', () => {
+    const folder = temporaryFolder()
+    const file = logFile(folder, 'worker', 3)
+    for (const line of ['1234\n', '5678\n', '9\n']) file.write(line)
+    expect(readFileSync(join(folder, 'worker.log'), 'utf8')).toBe('9\n')
+    expect(readFileSync(join(folder, 'worker.log.1'), 'utf8')).toBe('5678\n')
+  })
+})
+
+describe('for people', () => {
+  const line = (entry: object) => forPeople(JSON.stringify({ time: 0, process: 'worker', ...entry }))
+
+  test('information is left out; a warning or an error is one line with the reason', () => {
+    expect(line({ level: 30, msg: 'the API answers' })).toBeNull()
+    expect(line({ level: 40, msg: 'trying again', err: 'refused' })).toMatch(
+      /^\d\d:\d\d:\d\d worker warning: trying again: refused\n$/,
+    )
+    expect(line({ level: 50, msg: 'a request failed', failure: 'a\n  b\u001b[31m', stack: 'at x' })).toMatch(
+      /worker error: a request failed: a \| b \[31m\n$/,
+    )
+    expect(line({ level: 50, msg: 'm', err: { type: 'Error', message: 'why', stack: 's' } })).toMatch(
+      /: m: why\n$/,
+    )
+  })
+})
+
+function started() {
+  const lines: Record<string, unknown>[] = []
+  const log = pino({ base: null, timestamp: false }, { write: (line) => void lines.push(JSON.parse(line)) })
+  let now = 0
+  const sparse = createSparseLog(log, () => now)
+  return { lines, sparse, pass: (milliseconds: number) => (now += milliseconds) }
+}
+
+test('the first line of a kind is written at once, then one in ten seconds that tells how many are missing', () => {
+  const { lines, sparse, pass } = started()
+  for (let n = 0; n < 5; n += 1) sparse.warn('outage', { n }, 'away')
+  pass(9_999)
+  sparse.warn('outage', { n: 5 }, 'away')
+  pass(1)
+  sparse.warn('outage', { n: 6 }, 'away')
+  expect(lines).toEqual([
+    { level: 40, n: 0, msg: 'away' },
+    { level: 40, n: 6, left_out: 5, msg: 'away' },
+  ])
+})
+
+test('kinds do not share their seconds', () => {
+  const { lines, sparse } = started()
+  for (const kind of ['a', 'b', 'a']) sparse.info(kind, { kind }, 'refused')
+  expect(lines.map(({ kind }) => kind)).toEqual(['a', 'b'])
+})
+
+test('a thousand kinds are remembered, not more', () => {
+  const { lines, sparse } = started()
+  for (let n = 0; n < 1_001; n += 1) sparse.info(`kind ${n}`, {}, 'refused')
+  sparse.info('kind 0', {}, 'refused')
+  expect(lines.length).toBe(1_002)
+})

@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url'
-import { afterEach, describe, expect, test } from '@jest/globals'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -12,17 +12,17 @@ import { until } from './until.ts'
 
 const entry = fileURLToPath(new URL('fixtures/main.ts', import.meta.url))
 const parts = ['api', 'guard', 'postgres', 'temporal', 'worker'] as const
-const homes: StackHome[] = []
 
-afterEach(async () => {
-  for (const home of homes.splice(0)) await home.remove()
+/** The data folder of most tests. Each test ends what it starts, and the next one starts on the same data. */
+let home: StackHome
+const started: StartedStack[] = []
+beforeAll(() => {
+  home = stackHome()
 })
-
-function newHome(): string {
-  const home = stackHome()
-  homes.push(home)
-  return home.dataDir
-}
+afterEach(async () => {
+  for (const stack of started.splice(0)) await stack.stop('SIGKILL')
+})
+afterAll(() => home.remove())
 
 interface Bootstrap {
   readonly base_url: string
@@ -34,7 +34,14 @@ interface Bootstrap {
   readonly organization_id: string
 }
 
-const start = (dataDir: string, env: Record<string, string> = {}) => startStack({ dataDir, env, entry })
+async function start(
+  env: Record<string, string> = {},
+  { dataDir = home.dataDir, shell = false } = {},
+): Promise<StartedStack> {
+  const stack = await startStack({ dataDir, env, entry, shell })
+  started.push(stack)
+  return stack
+}
 const rolesOf = (stack: StartedStack): string[] =>
   stack
     .processes()
@@ -52,20 +59,27 @@ async function ask(stack: StartedStack, sql: string): Promise<unknown[]> {
   }
 }
 
+let kept = 0
 async function remember(stack: StartedStack): Promise<void> {
-  await ask(stack, 'create schema mine')
-  await ask(stack, 'create table mine.kept as select 42 as answer')
+  kept += 1
+  await ask(stack, 'create schema if not exists mine; create table if not exists mine.kept (n int)')
+  await ask(stack, `insert into mine.kept values (${kept})`)
 }
 
-async function remembered(stack: StartedStack): Promise<boolean> {
-  const rows = await ask(stack, 'select answer from mine.kept')
-  return JSON.stringify(rows) === '[{"answer":42}]'
+async function expectRemembered(stack: StartedStack): Promise<void> {
+  expect(await ask(stack, 'select n from mine.kept order by n')).toEqual(
+    Array.from({ length: kept }, (_, index) => ({ n: index + 1 })),
+  )
 }
+
+/** The marks of the folder of checkpoints. */
+const marks = (folder: string): unknown[] =>
+  readdirSync(folder, { recursive: true }).filter((name) => /^folder-id.[0-9a-f-]{36}$/.test(String(name)))
 
 describe('npm start', () => {
   test('prints progress and then ready; shows its addresses; a clean stop leaves no process', async () => {
-    const dataDir = newHome()
-    const stack = await start(dataDir)
+    const { dataDir } = home
+    const stack = await start()
     expect(stack.output().trimEnd().split('\n').at(-1)).toBe(`ready ${stack.baseUrl}`)
     expect(stack.output()).toContain(
       `\nconsole: ${stack.baseUrl}/console/\nsign in: ${join(dataDir, 'bootstrap.json')} has`,
@@ -88,6 +102,7 @@ describe('npm start', () => {
     expect(Buffer.from(env['DATA_ENCRYPTION_KEY'] ?? '', 'base64')).toHaveLength(32)
     expect(Object.values(env)).not.toContain(bootstrap.database_admin_url)
     expect(rolesOf(stack)).toEqual(parts)
+    expect(marks(join(dataDir, 'audit-checkpoints'))).toHaveLength(1)
     const records = recordedProcesses(dataDir)
     expect(await stack.stop('SIGINT')).toBe(0)
     expect(records.filter(isRunning)).toEqual([])
@@ -98,8 +113,12 @@ describe('npm start', () => {
     )
   })
 
-  test('a part killed with -9 is restarted on the same port, and a line says so', async () => {
-    const stack = await start(newHome())
+  test('a part killed with -9 is restarted on the same port, and a line says so; no old folder is marked', async () => {
+    const checkpoints = join(home.dataDir, 'audit-checkpoints')
+    // Somebody has emptied the folder of checkpoints. This start must not make it look like a new one.
+    rmSync(checkpoints, { recursive: true })
+    const stack = await start()
+    expect(existsSync(checkpoints)).toBe(false)
     await remember(stack)
     for (const role of ['api', 'worker', 'temporal', 'postgres'] as const) {
       await stack.kill9(role)
@@ -107,15 +126,20 @@ describe('npm start', () => {
       expect(stack.output()).toContain(`${role} ended unexpectedly (signal SIGKILL)`)
     }
     await until('the API answers', async () => (await fetch(`${stack.baseUrl}/health`).catch(() => null))?.status === 200) // prettier-ignore
-    expect(await remembered(stack)).toBe(true)
+    await expectRemembered(stack)
     expect(rolesOf(stack)).toEqual(parts)
     expect(await stack.stop()).toBe(0)
   })
 
-  test('a killed supervisor leaves nothing behind, and the data stays usable', async () => {
-    const dataDir = newHome()
-    const first = await start(dataDir)
+  test('a second start on the folder is refused and harms nothing; a killed supervisor leaves only usable data', async () => {
+    const { dataDir } = home
+    const first = await start()
     await remember(first)
+    const error = await start().catch(String)
+    expect(error).toContain('the stack ended (1)')
+    expect(error).toContain(`is in use by process ${first.pid}: stop that one first`)
+    expect(rolesOf(first)).toEqual(parts)
+    expect((await fetch(`${first.baseUrl}/health`)).status).toBe(200)
     expect(JSON.parse(readFileSync(join(dataDir, 'ports.json'), 'utf8'))).toMatchObject({
       postgres: Number(new URL(first.bootstrap<Bootstrap>().database_url).port),
       api: Number(new URL(first.baseUrl).port),
@@ -131,7 +155,7 @@ describe('npm start', () => {
       metrics: await freePort(),
     }
     writeFileSync(join(dataDir, 'ports.json'), JSON.stringify(ports))
-    const second = await start(dataDir)
+    const second = await start()
     const bootstrap = second.bootstrap<Bootstrap>()
     expect(bootstrap.organization_id).toBe('org_fixture')
     // The ports are the same as before, so bookmarks and connection strings stay valid.
@@ -139,89 +163,50 @@ describe('npm start', () => {
     expect(bootstrap.temporal_address).toBe(`127.0.0.1:${ports.temporal}`)
     expect(bootstrap.base_url).toBe(`http://127.0.0.1:${ports.api}`)
     expect(bootstrap.metrics_url).toBe(`http://127.0.0.1:${ports.metrics}/metrics`)
-    expect(await remembered(second)).toBe(true)
-    expect(await second.stop()).toBe(0)
-  })
-
-  test('only the folder of checkpoints in a new data folder is marked', async () => {
-    const marks = (folder: string) =>
-      readdirSync(folder, { recursive: true }).filter((name) =>
-        /^folder-id.[0-9a-f-]{36}$/.test(String(name)),
-      )
-    const dataDir = newHome()
-    const checkpoints = join(dataDir, 'audit-checkpoints')
-    expect(await (await start(dataDir)).stop()).toBe(0)
-    expect(marks(checkpoints)).toHaveLength(1)
-    // Somebody has emptied the folder. The next start must not make it look like a new one.
-    rmSync(checkpoints, { recursive: true })
-    expect(await (await start(dataDir)).stop()).toBe(0)
-    expect(existsSync(checkpoints)).toBe(false)
-    const [further, named] = [newHome(), newHome()]
-    expect(await (await start(further, { AUDIT_CHECKPOINT_DIR: join(named, 'named') })).stop()).toBe(0)
-    expect(existsSync(join(named, 'named'))).toBe(false)
-  })
-
-  test('a start right after kill -9 of everything, or of only the supervisor and the guard, works', async () => {
-    const dataDir = newHome()
-    const first = await start(dataDir)
-    await remember(first)
-    await first.kill9('all')
-    const second = await start(dataDir)
-    expect(await remembered(second)).toBe(true)
+    await expectRemembered(second)
+    await remember(second)
+    await second.kill9('all')
+    const third = await start()
+    await expectRemembered(third)
     const orphans = recordedProcesses(dataDir).filter(
       ({ role }) => role === 'postgres' || role === 'temporal',
     )
-    for (const { pid } of [
-      { pid: second.pid },
-      ...recordedProcesses(dataDir).filter(({ role }) => role === 'guard'),
-    ])
-      process.kill(pid, 'SIGKILL')
-    const third = await start(dataDir)
+    const guards = recordedProcesses(dataDir).filter(({ role }) => role === 'guard')
+    for (const { pid } of [third, ...guards]) process.kill(pid, 'SIGKILL')
+    const fourth = await start()
     expect(orphans).toHaveLength(2)
     expect(orphans.filter(isRunning)).toEqual([])
-    expect(third.output()).toContain('left by an earlier start')
-    expect(await remembered(third)).toBe(true)
-    expect(await third.stop()).toBe(0)
+    expect(fourth.output()).toContain('left by an earlier start')
+    await expectRemembered(fourth)
+    expect(await fourth.stop()).toBe(0)
   })
 
   test('a port in use is reported before anything is made', async () => {
     const other = createServer()
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
     const { port } = other.address() as AddressInfo
-    const dataDir = newHome()
+    const empty = stackHome()
     try {
-      const error = await start(dataDir, { PORT: String(port) }).catch(String)
+      const error = await start({ PORT: String(port) }, empty).catch(String)
       expect(error).toContain(`error: port ${port} of 127.0.0.1 is in use: set PORT`)
-      expect(existsSync(join(dataDir, 'postgres'))).toBe(false)
+      expect(existsSync(join(empty.dataDir, 'postgres'))).toBe(false)
     } finally {
+      await empty.remove()
       await new Promise((resolve) => other.close(resolve))
     }
-  }, 90_000)
-
-  test('a second start on the data folder is refused with exit 1 and harms nothing', async () => {
-    const dataDir = newHome()
-    const first = await start(dataDir)
-    const error = await start(dataDir).catch(String)
-    expect(error).toContain('the stack ended (1)')
-    expect(error).toContain(`is in use by process ${first.pid}: stop that one first`)
-    expect(rolesOf(first)).toEqual(parts)
-    expect((await fetch(`${first.baseUrl}/health`)).status).toBe(200)
-    expect(await first.stop()).toBe(0)
   })
 
   test('a part that cannot be kept running ends the whole stack with exit 1 and the reason', async () => {
-    const dataDir = newHome()
-    const stack = await start(dataDir, { FIXTURE_WORKER: 'fails' })
+    const stack = await start({ FIXTURE_WORKER: 'fails' })
     expect(await stack.exited).toBe(1)
     expect(stack.output()).toMatch(
       /error: worker failed 6 times in a row right after its start \(exit code 3\)/,
     )
-    expect(recordedProcesses(dataDir)).toEqual([])
+    expect(recordedProcesses(home.dataDir)).toEqual([])
   })
 
   test('a second signal ends parts that do not drain, and PostgreSQL in a way that loses nothing', async () => {
-    const dataDir = newHome()
-    const first = await start(dataDir, { FIXTURE_API: 'stuck' })
+    const first = await start({ FIXTURE_API: 'stuck' })
     await remember(first)
     let exit: number | string | undefined
     void first.exited.then((code) => (exit = code))
@@ -231,26 +216,30 @@ describe('npm start', () => {
       return exit !== undefined
     })
     expect(exit).toBe(0)
-    expect(recordedProcesses(dataDir)).toEqual([])
-    const second = await start(dataDir)
-    expect(await remembered(second)).toBe(true)
-    expect(await second.stop()).toBe(0)
+    expect(recordedProcesses(home.dataDir)).toEqual([])
   })
 
   test('under npm it stops when npm, or the shell between them, is ended', async () => {
-    const dataDir = newHome()
-    const stack = await startStack({ dataDir, entry, shell: true, env: { npm_lifecycle_event: 'start' } })
-    const records = recordedProcesses(dataDir)
+    const stack = await start({ npm_lifecycle_event: 'start' }, { shell: true })
+    // All that the tests above have written is there, also what was written before the second signal.
+    await expectRemembered(stack)
+    const records = recordedProcesses(home.dataDir)
     process.kill(stack.pid, 'SIGTERM')
     await until('everything has ended', () => !records.some(isRunning))
     expect(stack.output()).toContain('stopping')
   })
 
-  test('in production no bootstrap.json is written and no mail catcher is used', async () => {
-    const dataDir = newHome()
-    const stack = await start(dataDir, { APP_ENV: 'production' })
-    expect(() => stack.bootstrap()).toThrow('ENOENT')
-    expect(await (await fetch(`${stack.baseUrl}/env`)).json()).not.toHaveProperty('SMTP_URL')
-    expect(await stack.stop()).toBe(0)
+  test('in production no bootstrap.json is written and no mail catcher is used; a named folder of checkpoints is not made', async () => {
+    const further = stackHome()
+    try {
+      const named = join(further.dataDir, '..', 'named')
+      const stack = await start({ APP_ENV: 'production', AUDIT_CHECKPOINT_DIR: named }, further)
+      expect(() => stack.bootstrap()).toThrow('ENOENT')
+      expect(await (await fetch(`${stack.baseUrl}/env`)).json()).not.toHaveProperty('SMTP_URL')
+      expect(await stack.stop()).toBe(0)
+      expect(existsSync(named)).toBe(false)
+    } finally {
+      await further.remove()
+    }
   })
 })

@@ -1,48 +1,23 @@
-import { startChat, type Chat } from '../../../src/activities/notify/chat.ts'
+import { startChat } from '../../../src/activities/notify/chat.ts'
 import type { ChatTiming } from '../../../src/activities/notify/send.ts'
-import type { Selectable } from 'kysely'
 import { connect } from '../../../src/governance/connections/connections.ts'
-import type { NotificationsTable } from '../../../src/db/schema/notifications.ts'
-import type { Context } from '../../../src/governance/context.ts'
 import { planNotifications } from '../../../src/governance/notifications/plan.ts'
 import { planSlack } from '../../../src/governance/notifications/plan-slack.ts'
-import { effectOf, holdRule, opOf, startEngine, type Engine } from '../../governance/runs/engine-fixture.ts'
+import { effectOf, holdRule, opOf, startEngine } from '../../governance/runs/engine-fixture.ts'
 import { link } from '../../governance/notifications/people.ts'
 import { until } from '../../stack/until.ts'
 import { emulatorToken, type Emulator } from '../../support/emulators.ts'
-import { startFaultProxy, type FaultProxy } from '../../support/fault-proxy.ts'
+import { startFaultProxy } from '../../support/fault-proxy.ts'
 import { askSlack, startSlack, type SlackMessage } from '../../support/slack-emulator.ts'
 
 const names = ['owner', 'admin', 'approver', 'member'] as const
 
-/** An engine whose organization is connected to a stand-in for Slack behind a proxy, with four linked people. */
-export interface ChatHome {
-  readonly engine: Engine
-  readonly proxy: FaultProxy
-  readonly ids: Readonly<Record<string, string>>
-  readonly accounts: Readonly<Record<string, string>>
-  /** Holds a call of the member; returns its approval. */
-  hold(over?: object): Promise<string>
-  plan(): Promise<unknown>
-  /** Starts a sender with the context of this process or of another one. */
-  send(context?: Context, timing?: Partial<ChatTiming>): Chat
-  /** Plans, sends with one sender, and resolves once nothing is left to do. */
-  settle(): Promise<void>
-  /** Resolves once no message is due, now or later. */
-  quiet(): Promise<void>
-  /** The direct messages of a person, the oldest first. */
-  messages(name: string): Promise<readonly SlackMessage[]>
-  /** All messages' rows, the newest first. */
-  rows(): Promise<readonly Selectable<NotificationsTable>[]>
-  /** The texts of all messages about an approval, to everybody who decides. */
-  copies(approvalId: string): Promise<readonly string[]>
-  connectSlack(): Promise<void>
-  close(): Promise<void>
-}
+export type ChatHome = Awaited<ReturnType<typeof startChatHome>>
 
 const deciders = ['owner', 'admin', 'approver'] as const
 
-export async function startChatHome(people: readonly string[] = names): Promise<ChatHome> {
+/** Starts an engine whose organization is connected to a stand-in for Slack behind a proxy, with linked people. */
+export async function startChatHome(people: readonly string[] = names) {
   const [engine, emulator] = await Promise.all([
     startEngine(),
     startSlack({ users: people.map((name) => ({ name: `person-${name}` })) }),
@@ -52,70 +27,61 @@ export async function startChatHome(people: readonly string[] = names): Promise<
   const linked = Object.fromEntries(
     names.filter((name) => name in accounts).map((name) => [name, accounts[name]]),
   )
-  const home: ChatHome = {
-    engine,
-    proxy,
-    accounts,
-    ids: await link(engine, linked),
-    async hold(over = {}) {
+  const { context } = engine
+  const ids = await link(engine, linked)
+  const plan = () => planNotifications(context, [planSlack])
+  /** Starts a sender with the context of this process or of another one. */
+  const send = (of = context, timing: Partial<ChatTiming> = {}) =>
+    startChat(of, {
+      ...{ pollMilliseconds: 20, retrySeconds: 0.05, speed: 1_000 },
+      ...{ leaveMilliseconds: 30_000, turnMilliseconds: 60_000, ...timing },
+    })
+  /** Resolves once no message is due, now or later. */
+  const quiet = () =>
+    until('no message is due', async () => {
+      const due = 'select 1 from notifications where shown < wanted and id = message_id limit 1'
+      return (await context.pool.query(due)).rows.length === 0
+    })
+  /** The direct messages of a person, the oldest first. */
+  async function messages(name: string): Promise<readonly SlackMessage[]> {
+    const { channel } = await askSlack(emulator.url, 'conversations.open', { users: accounts[name] })
+    const asked = { channel: channel.id, limit: 1_000 }
+    return (await askSlack(emulator.url, 'conversations.history', asked)).messages.toReversed()
+  }
+  async function connectSlack(): Promise<void> {
+    const credential = { token: emulatorToken, base_url: proxy.url }
+    const asked = { tool: 'slack_send_message', credential, scope: 'organization', name: undefined } as const
+    await connect(context, engine.caller('owner'), asked, new AbortController().signal)
+  }
+  await connectSlack()
+  return {
+    ...{ engine, proxy, accounts, ids, plan, send, quiet, messages, connectSlack },
+    /** Holds a call of the member; returns its approval. */
+    async hold(over = {}): Promise<string> {
       await engine.rules(holdRule(over))
       const op = opOf(await engine.run())
       await engine.decide(op)
-      return (await effectOf(engine.context, op))?.approval_id as string
+      return (await effectOf(context, op))?.approval_id as string
     },
-    plan: () => planNotifications(engine.context, [planSlack]),
-    send: (context = engine.context, timing = {}) =>
-      startChat(context, {
-        pollMilliseconds: 20,
-        retrySeconds: 0.05,
-        speed: 1_000,
-        leaveMilliseconds: 30_000,
-        turnMilliseconds: 60_000,
-        ...timing,
-      }),
-    async settle() {
-      await home.plan()
-      const chat = home.send()
-      await home.quiet()
+    /** Plans, sends with one sender, and resolves once nothing is left to do. */
+    async settle(): Promise<void> {
+      await plan()
+      const chat = send()
+      await quiet()
       await chat.stop()
     },
-    quiet: () =>
-      until('no message is due', async () => {
-        const { rows } = await engine.context.pool.query(
-          'select 1 from notifications where shown < wanted and id = message_id limit 1',
-        )
-        return rows.length === 0
-      }),
-    async messages(name) {
-      const { channel } = await askSlack(emulator.url, 'conversations.open', { users: accounts[name] })
-      const { messages } = await askSlack(emulator.url, 'conversations.history', {
-        channel: channel.id,
-        limit: 1_000,
-      })
-      return messages.toReversed()
-    },
-    rows: () => engine.context.db.selectFrom('notifications').selectAll().orderBy('id', 'desc').execute(),
-    async copies(approvalId) {
-      const all = await Promise.all(deciders.map((name) => home.messages(name)))
+    /** All messages' rows, the newest first. */
+    rows: () => context.db.selectFrom('notifications').selectAll().orderBy('id', 'desc').execute(),
+    /** The texts of all messages about an approval, to everybody who decides. */
+    async copies(approvalId: string): Promise<readonly string[]> {
+      const all = await Promise.all(deciders.map(messages))
       return all.flat().flatMap(({ text }) => (text.includes(approvalId) ? [text] : []))
     },
-    async connectSlack() {
-      const credential = { token: emulatorToken, base_url: proxy.url }
-      const asked = {
-        tool: 'slack_send_message',
-        credential,
-        scope: 'organization',
-        name: undefined,
-      } as const
-      await connect(engine.context, engine.caller('owner'), asked, new AbortController().signal)
-    },
-    async close() {
+    async close(): Promise<void> {
       await engine.close()
       await Promise.all([proxy.close(), emulator.close()])
     },
   }
-  await home.connectSlack()
-  return home
 }
 
 /** The account of the token, `admin`, belongs to none of the people. */

@@ -1,12 +1,14 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { sql } from 'kysely'
-import { unlinkSlackAccount } from '../../../src/governance/people/slack-accounts.ts'
+import { type ChatHome, startChatHome } from './chat-home.ts'
+import { effectOf, holdRule, makeLate, opOf } from '../../governance/runs/engine-fixture.ts'
+import { expireDue } from '../../../src/governance/approvals/expire.ts'
 import { supersedeApproval, writeAtOnce } from '../../../src/governance/approvals/moves.ts'
 import { loadApproval } from '../../../src/governance/approvals/records.ts'
-import { expireDue } from '../../../src/governance/approvals/expire.ts'
+import { revokeConnection } from '../../../src/governance/connections/connections.ts'
+import { linkSlackAccount, unlinkSlackAccount } from '../../../src/governance/people/slack-accounts.ts'
 import { finishRun } from '../../../src/governance/runs/end/finish.ts'
-import { effectOf, holdRule, makeLate, opOf } from '../../governance/runs/engine-fixture.ts'
-import { startChatHome, type ChatHome } from './chat-home.ts'
+import type { Fault } from '../../support/fault-proxy.ts'
 
 /* Messages from the rows to a stand-in for Slack that keeps state. */
 
@@ -27,6 +29,28 @@ const textsOf = async (name: string, approvalId: string): Promise<readonly strin
 const runOf = async (approvalId: string): Promise<string> => {
   const own = home.engine.context.db.selectFrom('approvals').select('run_id').where('id', '=', approvalId)
   return (await own.executeTakeFirstOrThrow()).run_id as string
+}
+
+/** Runs `work` while two people must approve. */
+async function withTwoVotes(work: () => Promise<void>): Promise<void> {
+  await home.engine.settings({ approval_threshold: 2 })
+  try {
+    await work()
+  } finally {
+    await home.engine.settings({ approval_threshold: 1 })
+  }
+}
+
+/** Accepts a run whose step has this many items, and decides those that are named. */
+async function runWithItems(count: number, items = Array.from({ length: count }, (_, item) => item)) {
+  const { engine } = home
+  await engine.rules(holdRule())
+  const runId = await engine.run()
+  const own = engine.context.db.updateTable('run_steps').set({ item_count: count })
+  await own.where('run_id', '=', runId).execute()
+  const ops = items.map((item) => opOf(runId, { item }))
+  for (const op of ops) await engine.decide(op)
+  return { runId, ops }
 }
 
 describe('a message', () => {
@@ -90,10 +114,9 @@ describe('a message', () => {
     for (const text of texts) expect(text.startsWith(`*${word}*`)).toBe(true)
   })
 
-  test('says to each person what is left: nothing to the voter, and the count to the others', async () => {
-    const { engine } = home
-    await engine.settings({ approval_threshold: 2 })
-    try {
+  test('says to each person what is left: nothing to the voter, and the count to the others', () =>
+    withTwoVotes(async () => {
+      const { engine } = home
       const id = await home.hold()
       await home.settle()
       for (const text of await copies(id))
@@ -114,10 +137,7 @@ describe('a message', () => {
       for (const each of [id, later]) await engine.vote(each, 'approver')
       await home.settle()
       for (const text of await copies(id)) expect(text).toMatch(/^\*Approved\* by `.*`, `.*`: /)
-    } finally {
-      await engine.settings({ approval_threshold: 1 })
-    }
-  })
+    }))
 
   test('asks a voter again if their vote counts again, and asks nobody whose role was taken away', async () => {
     const { engine } = home
@@ -247,11 +267,7 @@ describe('a message', () => {
 describe('items of a step', () => {
   test('share a message that counts down', async () => {
     const { engine } = home
-    await engine.rules(holdRule())
-    const runId = await engine.run()
-    await engine.context.db.updateTable('run_steps').set({ item_count: 8 }).where('run_id', '=', runId).execute()
-    const ops = Array.from({ length: 8 }, (_, item) => opOf(runId, { item }))
-    for (const op of ops) await engine.decide(op)
+    const { runId, ops } = await runWithItems(8)
     await home.settle()
     const mine = async (): Promise<readonly string[]> => textsOf('owner', runId)
     expect(await mine()).toEqual([expect.stringMatching(/^\*8 items wait for your approval\*: `mail_send` in step `s`/)])
@@ -269,25 +285,16 @@ describe('items of a step', () => {
   }) // prettier-ignore
 
   test('are counted from 1, as on the pages', async () => {
-    const { engine } = home
-    await engine.rules(holdRule())
-    const runId = await engine.run()
-    await engine.context.db.updateTable('run_steps').set({ item_count: 8 }).where('run_id', '=', runId).execute()
-    await engine.decide(opOf(runId, { item: 2 }))
+    const { runId } = await runWithItems(8, [2])
     await home.settle()
-    const own = await engine.context.db.selectFrom('approvals').select('id').where('run_id', '=', runId).execute()
+    const own = await home.engine.context.db.selectFrom('approvals').select('id').where('run_id', '=', runId).execute()
     expect(await textsOf('owner', own[0]?.id ?? '')).toEqual([expect.stringMatching(/ in item 3 of step `s` of /)])
   }) // prettier-ignore
 
-  test('say which of them the reader has approved, while others must vote', async () => {
-    const { engine } = home
-    await engine.settings({ approval_threshold: 2 })
-    try {
-      await engine.rules(holdRule())
-      const runId = await engine.run()
-      await engine.context.db.updateTable('run_steps').set({ item_count: 6 }).where('run_id', '=', runId).execute()
-      const ops = Array.from({ length: 6 }, (_, item) => opOf(runId, { item }))
-      for (const op of ops) await engine.decide(op)
+  test('say which of them the reader has approved, while others must vote', () =>
+    withTwoVotes(async () => {
+      const { engine } = home
+      const { runId, ops } = await runWithItems(6)
       const approve = async (from: number, to: number) => {
         for (const op of ops.slice(from, to))
           await engine.vote((await effectOf(engine.context, op))?.approval_id as string, 'approver')
@@ -303,8 +310,162 @@ describe('items of a step', () => {
         expect.stringMatching(/^\*You approved\*, more votes are needed for 6 items: /),
       ])
       expect((await textsOf('owner', runId))[0]).toMatch(/^\*6 items wait for your approval\*/)
-    } finally {
-      await engine.settings({ approval_threshold: 1 })
-    }
+    })) // prettier-ignore
+})
+
+describe('if Slack fails', () => {
+  /** The fault of the first request of each of these methods for each recipient. */
+  const first = (method: string, fault: Fault): void => {
+    let left = 3
+    home.proxy.choose = (_, path) => (path === method && (left -= 1) >= 0 ? fault : 'pass')
+  }
+  const rateLimited = { status: 429, headers: { 'retry-after': '1' } }
+
+  test.each([
+    ['the answer is lost', 'lose answer'],
+    ['the request is lost', 'cut'],
+    ['502 comes back after it was carried out', 'fail after'],
+    ['503 comes back', { status: 503 }],
+    ['HTML comes back', 'garble'],
+    ['the answer comes slowly', 'slow'],
+    ['it asks to wait', rateLimited],
+    ['it refuses', { status: 200, body: '{"ok":false,"error":"channel_not_found"}' }],
+  ] as const)('%s: each has one message, and its end is shown', async (_, fault) => {
+    first('/chat.postMessage', fault)
+    const id = await home.hold()
+    await home.settle()
+    expect(await copies(id)).toHaveLength(3)
+    first('/chat.update', fault)
+    await home.engine.vote(id, 'approver')
+    await home.settle()
+    expect((await copies(id)).map((text) => text.startsWith('*Approved*'))).toEqual([true, true, true])
+  })
+
+  test('for good: it is tried twice, and the list says why', async () => {
+    home.proxy.choose = (_, path) => (path === '/chat.postMessage' ? { status: 503 } : 'pass')
+    const id = await home.hold()
+    await home.settle()
+    const failed = (await rows()).filter(({ subject }) => subject === id)
+    expect(failed.map((row) => [row.state, row.attempts])).toEqual(Array.from({ length: 3 }, () => ['failed', 2]))
+    home.proxy.choose = () => 'pass'
+    await home.engine.vote(id, 'approver')
+    await home.settle()
+    expect(await copies(id)).toEqual([])
   }) // prettier-ignore
+
+  test('the decision comes while a message is under way: its copy is edited', async () => {
+    const id = await home.hold()
+    const arrived = Promise.withResolvers<void>()
+    const decided = Promise.withResolvers<void>()
+    home.proxy.choose = async (_, path): Promise<Fault> => {
+      if (path !== '/chat.postMessage') return 'pass'
+      arrived.resolve()
+      await decided.promise
+      return 'pass'
+    }
+    await home.plan()
+    const chat = home.send()
+    await arrived.promise
+    await home.engine.vote(id, 'approver')
+    await home.plan()
+    decided.resolve()
+    await home.quiet()
+    await chat.stop()
+    const texts = await copies(id)
+    expect(texts.length).toBeGreaterThan(0)
+    for (const text of texts) expect(text).toMatch(/^\*Approved\*/)
+  })
+
+  test('a connection is revoked: nothing is sent, and no error is thrown', async () => {
+    const id = await home.hold()
+    await home.plan()
+    const { engine } = home
+    const own = engine.context.db.selectFrom('connections').select('id').where('status', '=', 'active')
+    await revokeConnection(engine.context, engine.caller('owner'), (await own.executeTakeFirstOrThrow()).id)
+    await home.settle()
+    const failed = (await rows()).filter(({ subject }) => subject === id)
+    expect(failed.map((row) => row.last_error)).toEqual(Array(3).fill('tool_not_available'))
+    await home.connectSlack()
+  }) // prettier-ignore
+})
+
+describe('codes that prove who owns a Slack account', () => {
+  beforeEach(async () => {
+    const { db } = home.engine.context
+    await db.deleteFrom('slack_claims').execute()
+    const nobody = { slack_account: null, slack_linked_at: null }
+    await db.updateTable('memberships').set(nobody).where('user_id', '=', member().userId).execute()
+  })
+
+  const member = () => home.engine.caller('member')
+  const link = (account: string, code?: string) =>
+    linkSlackAccount(home.engine.context, member(), member().userId, { external_id: account, code })
+  const own = () => home.accounts['member'] as string
+  /** The texts of messages about accounts in the member's own conversation, the newest last. */
+  const texts = async (): Promise<readonly string[]> =>
+    (await home.messages('member')).map(({ text }) => text)
+
+  test('a code goes to the account that was named, once, and links it', async () => {
+    const before = (await texts()).length
+    expect(await link(own())).toMatchObject({ linked: false })
+    await home.settle()
+    const [text = '', ...more] = (await texts()).slice(before)
+    expect(more).toEqual([])
+    expect(text).toMatch(/^\*Is this your Slack account\?\* `.*member.*` in `.*` says so\.$/m)
+    expect(text).toContain('do not give the code to anybody')
+    expect(text).toMatch(/\/console\/account\|/)
+    const [, first = '', second = ''] = /^Code: `(\d{4}) (\d{4})`, until <!date/m.exec(text) ?? []
+    expect(await link(own(), first + second)).toMatchObject({ linked: true })
+    await home.settle()
+    // The message stays, but without its code.
+    expect((await texts()).slice(before)).toEqual([
+      expect.stringMatching(/^\*Linked\*: the code was typed in/),
+    ])
+    const codes = (await rows()).filter(({ event }) => event === 'account.code')
+    expect(codes[0]).toMatchObject({ state: 'updated', attempts: 1, recipient: member().userId })
+  })
+
+  test.each([
+    ['the answer is lost', 'lose answer'],
+    ['the request is lost', 'cut'],
+    ['502 comes back after it was carried out', 'fail after'],
+  ] as const)('if %s, the code arrives once', async (_, fault) => {
+    const before = (await texts()).length
+    let left = 1
+    home.proxy.choose = (_, path) => (path === '/chat.postMessage' && (left -= 1) >= 0 ? fault : 'pass')
+    await link(own())
+    await home.settle()
+    expect((await texts()).slice(before)).toEqual([expect.stringContaining('Code: `')])
+  })
+
+  test('a code that ended before it was sent is not sent, and one that was replaced says so', async () => {
+    const { db } = home.engine.context
+    const before = (await texts()).length
+    await link(own())
+    await db
+      .updateTable('slack_claims')
+      .set({ expires_at: new Date(0) })
+      .execute()
+    await home.settle()
+    expect((await texts()).slice(before)).toEqual([])
+    await link(own())
+    await home.settle()
+    await link(home.accounts['admin'] as string).catch(() => undefined) // linked to the admin: refused
+    await link('U0ELSEWHERE')
+    await home.settle()
+    expect((await texts()).slice(before)).toEqual([
+      expect.stringMatching(/^\*This code is no longer valid\*\./),
+    ])
+  })
+
+  test('the names of strangers stay one line of text', async () => {
+    const { context, organizationId } = home.engine
+    const name = '`*x* <!channel>\n*Linked* <https://evil.test|here>\u202e'
+    await context.db.updateTable('organizations').set({ name }).where('id', '=', organizationId).execute()
+    await link(own())
+    await home.settle()
+    const text = (await texts()).at(-1) ?? ''
+    expect(text.split('\n')).toHaveLength(4)
+    expect(text).toContain('in `ˋ*x* &lt;!channel&gt; *Linked* &lt;https://evil.test|here&gt;U+202E` says so')
+  })
 })

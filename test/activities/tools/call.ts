@@ -53,6 +53,12 @@ export function toolContext(
   return context
 }
 
+/** Errors of a call: for now, with the pause that the service asks for, and for good. */
+export const later = (code: string, retryAfterSeconds: number | null = null): object => ({
+  ...{ code, retryable: true, retryAfterSeconds },
+})
+export const final = (code: string): object => ({ code, retryable: false })
+
 /** The rejection of a promise; fails the test if it resolves. */
 export async function rejection(promise: Promise<unknown>): Promise<unknown> {
   try {

@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { final, later, rejection, toolCall } from './call.ts'
+import { connectionTo, contextWith, outputOf, runBody } from './connection.ts'
 import type { ToolResult } from '../../../src/activities/tools/executor.ts'
 import { pagesOf } from '../../../src/activities/tools/github/links.ts'
 import { repositoryAt } from '../../../src/activities/tools/github/place.ts'
 import { readIssueState } from '../../../src/activities/tools/github/state.ts'
 import type { ToolName } from '../../../src/catalog/index.ts'
 import type { Json } from '../../../src/policy/types.ts'
-import { emulatorToken, startEmulator, type Emulator } from '../../support/emulators.ts'
-import { startScriptedServer, type ScriptedServer } from '../../support/scripted-server.ts'
-import { rejection, toolCall } from './call.ts'
-import { connectionTo, contextWith, outputOf, runBody } from './connection.ts'
+import { type Emulator, emulatorToken, startEmulator } from '../../support/emulators.ts'
+import { type ScriptedServer, startScriptedServer } from '../../support/scripted-server.ts'
 
 let github: Emulator
 let scripted: ScriptedServer
@@ -127,10 +127,7 @@ describe('parameters that name no one thing with certainty are refused before an
     ['github_comment', { repo, body: 'b' }],
   ]
   test.each(wrong)('%s %j', async (name, params) => {
-    expect(await rejection(run(name, params, scripted.url))).toMatchObject({
-      code: 'invalid_params',
-      retryable: false,
-    })
+    expect(await rejection(run(name, params, scripted.url))).toMatchObject(final('invalid_params'))
     expect(scripted.arrived).toEqual([])
   })
 })
@@ -230,5 +227,84 @@ describe('what approvers of a comment see', () => {
     await ask('PATCH', `/issues/${number}`, { state: 'closed' })
     expect((await seen(number)).revision).not.toBe(first.revision)
     await expect(seen(9_999)).rejects.toMatchObject({ code: 'github_not_found' })
+  })
+})
+
+const runScripted = (name: ToolName, params: object) => run(name, params, scripted.url)
+
+describe('an answer that is no success', () => {
+  const answers: readonly (readonly [number, Record<string, string>, unknown, object])[] = [
+    [401, {}, {}, final('connection_expired')],
+    [403, {}, { message: 'secret words' }, final('github_forbidden')],
+    [403, { 'retry-after': '9' }, {}, later('github_rate_limited', 9)],
+    [403, {}, { message: 'You have exceeded a secondary rate limit' }, later('github_rate_limited', 60)],
+    [429, {}, { message: 'You have exceeded a secondary rate limit' }, later('github_rate_limited', 60)],
+    [403, { 'retry-after': '90' }, { message: 'a secondary rate limit' }, later('github_rate_limited', 90)],
+    [429, {}, {}, later('github_rate_limited')],
+    [404, {}, {}, final('github_not_found')],
+    [410, {}, {}, final('github_gone')],
+    [422, {}, {}, final('github_refused')],
+    [451, {}, {}, final('github_refused')],
+    [500, {}, {}, later('github_unavailable')],
+    [503, { 'retry-after': '5' }, {}, later('github_unavailable', 5)],
+    [302, { location: 'http://127.0.0.1:9/' }, {}, final('github_redirected')],
+    [200, { 'content-type': 'text/html' }, '<p>secret words', final('github_bad_answer')],
+    [200, {}, { number: '1' }, final('github_bad_answer')],
+    [200, {}, '{"number":', final('github_bad_answer')],
+  ]
+  test.each(answers)('%i %j %j', async (status, headers, body, expected) => {
+    scripted.answer = () => ({ status, headers, body })
+    const error = (await rejection(runScripted('github_get_issue', { repo, number: 1 }))) as Error
+    expect(error).toMatchObject(expected)
+    expect(error.message).not.toContain('secret words')
+    // The client repeats nothing by itself.
+    expect(scripted.arrived).toHaveLength(1)
+  })
+
+  test('a server that is away is tried again', async () => {
+    const gone = await startScriptedServer()
+    await gone.close()
+    const error = await rejection(run('github_get_issue', { repo, number: 1 }, gone.url))
+    expect(error).toMatchObject(later('github_unreachable'))
+  })
+})
+
+/** GitHub gives these answers for a repository that was renamed or transferred to another owner. */
+describe('a repository that was moved', () => {
+  const calls: readonly (readonly [ToolName, object])[] = [
+    ['github_search_code', { query: 'hello', repo }],
+    ['github_get_file', { repo, path: 'a.md' }],
+    ['github_get_file', { repo, path: 'a.md', ref: 'main' }],
+    ['github_list_issues', { repo }],
+    ['github_get_issue', { repo, number: 1 }],
+    ['github_list_pull_requests', { repo }],
+    ['github_create_issue', { repo, title: 't' }],
+    ['github_comment', { repo, number: 1, body: 'b' }],
+  ]
+  test.each(calls)('is not reached under its old name: %s %j', async (name, params) => {
+    const to = `${scripted.url}/repositories/7`
+    scripted.answer = ({ path }) =>
+      path.startsWith('/repositories/')
+        ? { status: 200, body: one }
+        : { status: name === 'github_create_issue' ? 307 : 301, headers: { location: to }, body: {} }
+    expect(await rejection(runScripted(name, params))).toMatchObject(final('github_redirected'))
+    expect(scripted.arrived).toHaveLength(1)
+  })
+
+  test.each([
+    [{ query: 'hello', repo }, 'other/app'],
+    [{ query: 'hello repo:admin/app' }, 'admin/other'],
+    [{ query: 'hello org:admin' }, 'other/app'],
+  ])('its code is not shown for a search %j that finds it as %s', async (params, full_name) => {
+    const answer = (named: string) => ({
+      status: 200,
+      body: { items: [{ path: 'a', html_url: 'u', repository: { full_name: named } }] },
+    })
+    scripted.answer = () => answer(full_name)
+    expect(await rejection(runScripted('github_search_code', params))).toMatchObject({
+      code: 'github_other_repository',
+    })
+    scripted.answer = () => answer('Admin/App')
+    expect(await runScripted('github_search_code', params)).toMatchObject({ results: [{ path: 'a' }] })
   })
 })

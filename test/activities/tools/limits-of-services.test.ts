@@ -1,5 +1,4 @@
 import { afterEach, beforeAll, describe, expect, test } from '@jest/globals'
-import { issueDecidedCall, type DecidedCall } from '../../../src/activities/decided-call.ts'
 import type { ToolName } from '../../../src/catalog/index.ts'
 import { changeQuota } from '../../../src/governance/limits/quota.ts'
 import { createRule, deleteRule } from '../../../src/governance/rules/rules.ts'
@@ -12,7 +11,7 @@ import { emulatorToken, startEmulator, type Emulator } from '../../support/emula
 import { folderType, type DriveFile } from '../../support/google/drive.ts'
 import type { GoogleEmulator } from '../../support/google/emulator.ts'
 import { askSlack } from '../../support/slack-emulator.ts'
-import { bodies, Call } from './faults/call.ts'
+import { Call, passing } from './faults/call.ts'
 import { github } from './faults/github.ts'
 import { googleDocs, googleSheets } from './faults/google.ts'
 import { useProxied } from './faults/proxied.ts'
@@ -88,13 +87,11 @@ describe('`allowed_repos`, if the repository was moved', () => {
     expect(await ended(started)).toEqual(failedWith('github_redirected'))
   })
 
-  test.each(['admin/moved', 'https://github.com/admin/moved/issues/1'])(
-    'its new name %s must be allowed itself',
-    async (repo) => {
-      await limit('github_create_issue', { allowed_repos: ['admin/app'] })
-      await expect(call('github_create_issue', { repo, title: 't' }, made)).rejects.toEqual(denied)
-    },
-  )
+  const newNames = ['admin/moved', 'https://github.com/admin/moved/issues/1']
+  test.each(newNames)('its new name %s must be allowed itself', async (repo) => {
+    await limit('github_create_issue', { allowed_repos: ['admin/app'] })
+    await expect(call('github_create_issue', { repo, title: 't' }, made)).rejects.toEqual(denied)
+  })
 })
 
 describe('`allowed_channels`, if the channel was renamed', () => {
@@ -209,14 +206,7 @@ describe.each([
   test('is asked again if the policy is saved right before the call is sent', async () => {
     share([...inside, { type: 'anyone' }])
     const started = await proxied.start(tool)
-    const answer = await started.attempt((decided) => {
-      const { call: given, context, look } = decided as DecidedCall
-      const pointOfNoReturn = async (): Promise<void> => {
-        await limit(tool, acme)
-        await context.pointOfNoReturn()
-      }
-      return bodies[tool]!(issueDecidedCall(given, { ...context, pointOfNoReturn }, look))
-    })
+    const answer = await started.attempt(passing(tool, (commit) => limit(tool, acme).then(commit)))
     expect(answer).toBe('over')
     expect(await started.ended()).toEqual(failedWith('readers_outside_policy'))
   })

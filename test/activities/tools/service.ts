@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http'
-import { afterAll, beforeAll, beforeEach } from '@jest/globals'
+import { afterAll, beforeAll, beforeEach, expect } from '@jest/globals'
 import type { ServiceConnection, ToolContext, ToolResult } from '../../../src/activities/tools/executor.ts'
 import { getTool, type ToolName } from '../../../src/catalog/index.ts'
 import {
@@ -9,7 +9,7 @@ import {
 } from '../../../src/catalog/integrations/index.ts'
 import type { IntegrationDeclaration } from '../../../src/catalog/integrations/integration.ts'
 import { startScriptedServer, type Scripted, type ScriptedServer } from '../../support/scripted-server.ts'
-import { toolCall, toolContext } from './call.ts'
+import { final, later, rejection, toolCall, toolContext } from './call.ts'
 import { connectionTo, runBody } from './connection.ts'
 
 /** A service for the tests of a tool that only reads. */
@@ -48,6 +48,30 @@ function connectionWith(name: Connectable, given: object): ServiceConnection<Con
   return connectionTo(name, credential, declaration.addresses(credential, settings)[0] ?? '')
 }
 
+/** Expects that a cancellation ends the call's request in flight. */
+export async function expectCancelled(service: Service, credential: object, params: object): Promise<void> {
+  const cancelled = new AbortController()
+  const closed = Promise.withResolvers<void>()
+  service.scripted.answer = () => ({
+    status: 200,
+    write: (response) => {
+      response.on('close', closed.resolve)
+      response.write('{')
+      cancelled.abort(new Error('stop'))
+    },
+  })
+  const error = await rejection(service.run(credential, params, { signal: cancelled.signal }))
+  expect(error).toEqual(new Error('stop'))
+  await closed.promise
+}
+
+/** The error of a call to a service that does not run. */
+export async function errorOfAway(service: Service, credential: object, params: object): Promise<unknown> {
+  const gone = await startScriptedServer()
+  await gone.close()
+  return rejection(service.run({ ...credential, base_url: gone.url }, params))
+}
+
 const endless = (response: ServerResponse): void => {
   const part = Buffer.alloc(64 * 1024, ' ')
   const more = (): void => {
@@ -57,51 +81,33 @@ const endless = (response: ServerResponse): void => {
   more()
 }
 
-const later = (code: string, retryAfterSeconds: number | null = null): object => ({
-  code,
-  retryable: true,
-  retryAfterSeconds,
+const says = (status: number, body: unknown = {}, headers: Record<string, string> = {}): Scripted => ({
+  ...{ status, headers, body },
 })
-const final = (code: string): object => ({ code, retryable: false })
+const otherTypes = { type: 'search', results: 'x', web: 7, choices: [{ message: 7 }], content: [7] }
 
 /** Answers that every service may give, and the error that each answer means. No message may contain `secret words`. */
 export const badAnswers = (prefix: string): readonly (readonly [string, Scripted, object])[] => [
-  ['401', { status: 401, body: {} }, final('connection_expired')],
-  ['403', { status: 403, body: { message: 'secret words' } }, final(`${prefix}_forbidden`)],
-  ['404', { status: 404, body: {} }, final(`${prefix}_not_found`)],
-  ['400', { status: 400, body: 'secret words' }, final(`${prefix}_refused`)],
-  ['another refusal', { status: 418, body: {} }, final(`${prefix}_refused`)],
-  ['402', { status: 402, body: {} }, final(`${prefix}_no_credit`)],
-  ['429', { status: 429, body: {} }, later(`${prefix}_rate_limited`)],
-  [
-    '429 with a pause',
-    { status: 429, headers: { 'retry-after': '17' }, body: {} },
-    later(`${prefix}_rate_limited`, 17),
-  ],
-  ['408', { status: 408, body: {} }, later(`${prefix}_unavailable`)],
-  ['500', { status: 500, body: {} }, later(`${prefix}_unavailable`)],
-  [
-    '503 with a pause',
-    { status: 503, headers: { 'retry-after': '5' }, body: {} },
-    later(`${prefix}_unavailable`, 5),
-  ],
+  ['401', says(401), final('connection_expired')],
+  ['403', says(403, { message: 'secret words' }), final(`${prefix}_forbidden`)],
+  ['404', says(404), final(`${prefix}_not_found`)],
+  ['400', says(400, 'secret words'), final(`${prefix}_refused`)],
+  ['another refusal', says(418), final(`${prefix}_refused`)],
+  ['402', says(402), final(`${prefix}_no_credit`)],
+  ['429', says(429), later(`${prefix}_rate_limited`)],
+  ['429 with a pause', says(429, {}, { 'retry-after': '17' }), later(`${prefix}_rate_limited`, 17)],
+  ['408', says(408), later(`${prefix}_unavailable`)],
+  ['500', says(500), later(`${prefix}_unavailable`)],
+  ['503 with a pause', says(503, {}, { 'retry-after': '5' }), later(`${prefix}_unavailable`, 5)],
   [
     'a redirect to another host',
-    { status: 307, headers: { location: 'http://127.0.0.1:9/' }, body: {} },
+    says(307, {}, { location: 'http://127.0.0.1:9/' }),
     final(`${prefix}_redirected`),
   ],
-  [
-    'a page in place of JSON',
-    { status: 200, headers: { 'content-type': 'text/html' }, body: '<p>secret words' },
-    final(`${prefix}_bad_answer`),
-  ],
-  ['half of an answer', { status: 200, body: '{"results":[' }, final(`${prefix}_bad_answer`)],
-  ['null', { status: 200, body: null }, final(`${prefix}_bad_answer`)],
-  [
-    'values of other types',
-    { status: 200, body: { type: 'search', results: 'x', web: 7, choices: [{ message: 7 }], content: [7] } },
-    final(`${prefix}_bad_answer`),
-  ],
+  ['a page', says(200, '<p>secret words', { 'content-type': 'text/html' }), final(`${prefix}_bad_answer`)],
+  ['half of an answer', says(200, '{"results":['), final(`${prefix}_bad_answer`)],
+  ['null', says(200, null), final(`${prefix}_bad_answer`)],
+  ['values of other types', says(200, otherTypes), final(`${prefix}_bad_answer`)],
   ['an answer without an end', { status: 200, write: endless }, final('response_too_large')],
   ['a refusal without an end', { status: 500, write: endless }, final('response_too_large')],
   [

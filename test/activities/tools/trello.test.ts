@@ -1,17 +1,18 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import { OutcomeUnknown } from '../../../src/activities/tools/executor.ts'
+import { rejection, toolCall } from './call.ts'
+import { connectionTo, contextWith, outputOf, runBody } from './connection.ts'
+import { findCard } from '../../../src/activities/tools/trello/find-card.ts'
 import { readCardState, readListState } from '../../../src/activities/tools/trello/reads.ts'
 import { findComment } from '../../../src/activities/tools/trello/writes.ts'
 import type { ToolName } from '../../../src/catalog/index.ts'
-import { startFaultProxy, type FaultProxy } from '../../support/fault-proxy.ts'
+import { type FaultProxy, startFaultProxy } from '../../support/fault-proxy.ts'
 import {
+  listElsewhere,
   startTrello,
   trelloCredential,
-  trelloWith,
   type TrelloEmulator,
+  trelloWith,
 } from '../../support/trello-emulator.ts'
-import { rejection, toolCall } from './call.ts'
-import { connectionTo, contextWith, outputOf } from './connection.ts'
 
 let trello: TrelloEmulator
 let proxy: FaultProxy
@@ -43,20 +44,16 @@ const one = {
 }
 const cardOf = (id: string) => trello.state().cards.find((each) => each.id === id)
 
-test.each(['board001', board, '000000000000000000000001'])(
-  'cards of the board %s are listed',
-  async (given) => {
-    expect(await run('trello_list_cards', { board: given })).toEqual({ cards: [one, expect.anything()] })
-    expect(await run('trello_list_cards', { board: given, list: 'Done' })).toEqual({ cards: [] })
-  },
-)
+const boards = ['board001', board, '000000000000000000000001']
+test.each(boards)('cards of the board %s are listed', async (given) => {
+  expect(await run('trello_list_cards', { board: given })).toEqual({ cards: [one, expect.anything()] })
+  expect(await run('trello_list_cards', { board: given, list: 'Done' })).toEqual({ cards: [] })
+})
 
-test.each(['c0000256', one.id, one.url, 'https://trello.com/c/c0000256'])(
-  'the card %s is read',
-  async (card) => {
-    expect(await run('trello_get_card', { card })).toEqual(one)
-  },
-)
+const cards = ['c0000256', one.id, one.url, 'https://trello.com/c/c0000256']
+test.each(cards)('the card %s is read', async (card) => {
+  expect(await run('trello_get_card', { card })).toEqual(one)
+})
 
 test.each([
   ['https://evil.example/c/c0000256', 'invalid_params'],
@@ -69,19 +66,17 @@ test.each([
   expect(await rejection(run('trello_get_card', { card }))).toMatchObject({ code, retryable: false })
 })
 
-test.each(['trello_get_card', 'trello_comment'] as const)(
-  '%s does not take another card than the one asked for',
-  async (name) => {
-    const list = { name: 'To do' }
-    const other = { id: one.id, shortLink: 'c0000256', name: 'one', desc: '', url: one.url, list }
-    const body = JSON.stringify({ ...other, board: { id: one.id, name: 'Board' } })
-    proxy.choose = (method, path) =>
-      method === 'GET' && path.startsWith('/1/cards/c0000257') ? { status: 200, body } : 'pass'
-    const params = { card: 'c0000257', ...(name === 'trello_comment' ? { text: 't' } : {}) }
-    expect(await rejection(run(name, params))).toMatchObject({ code: 'trello_other_card', retryable: false })
-    expect(trello.state().cards.flatMap(({ comments }) => comments)).toEqual([])
-  },
-)
+const askingOne = ['trello_get_card', 'trello_comment'] as const
+test.each(askingOne)('%s does not take another card than the one asked for', async (name) => {
+  const list = { name: 'To do' }
+  const other = { id: one.id, shortLink: 'c0000256', name: 'one', desc: '', url: one.url, list }
+  const body = JSON.stringify({ ...other, board: { id: one.id, name: 'Board' } })
+  proxy.choose = (method, path) =>
+    method === 'GET' && path.startsWith('/1/cards/c0000257') ? { status: 200, body } : 'pass'
+  const params = { card: 'c0000257', ...(name === 'trello_comment' ? { text: 't' } : {}) }
+  expect(await rejection(run(name, params))).toMatchObject({ code: 'trello_other_card', retryable: false })
+  expect(trello.state().cards.flatMap(({ comments }) => comments)).toEqual([])
+})
 
 test.each([
   ['trello_list_cards', {}],
@@ -125,22 +120,9 @@ describe('a comment with a file', () => {
   const find = () => findComment(toolCall(params), context(), { sentSecondsAgo: 1 })
   const held = () => [cardOf(one.id)?.files.length, cardOf(one.id)?.comments.length]
 
-  test('is absent if its file was lost', async () => {
-    proxy.choose = (method, path) => (method === 'POST' && path.endsWith('/attachments') ? 'cut' : 'pass')
-    expect(await rejection(run('trello_comment', params))).toBeInstanceOf(OutcomeUnknown)
-    expect([held(), await find()]).toEqual([[0, 0], { kind: 'absent' }])
-  })
-
-  test('asks a person if only the file was taken', async () => {
-    proxy.choose = (method, path) =>
-      method === 'POST' && path.endsWith('/comments') ? { status: 403 } : 'pass'
-    expect(await rejection(run('trello_comment', params))).toBeInstanceOf(OutcomeUnknown)
-    expect([held(), await find()]).toEqual([[1, 0], { kind: 'unclear' }])
-  })
-
   test('has both', async () => {
     const output = await run('trello_comment', params)
-    expect(held()).toEqual([2, 1])
+    expect(held()).toEqual([1, 1])
     expect(cardOf(one.id)?.files.at(-1)).toMatchObject({ name: 'plan.md', content: '# é' })
     expect(await find()).toEqual({ kind: 'done', output })
   })
@@ -208,5 +190,131 @@ describe('an approval of a new card', () => {
     ['Twice', 'invalid_params'],
   ])('cannot show the list %s', async (list, code) => {
     expect(await rejection(seen({ ...given, list }))).toMatchObject({ code })
+  })
+})
+
+describe('the look for a card whose answer was lost, and that may have left its board', () => {
+  const { key, token } = trelloCredential
+  const authorization = `OAuth oauth_consumer_key="${key}", oauth_token="${token}"`
+
+  let calls = 0
+  /** A call of its own, with the look for it. */
+  function newCall() {
+    const params = { board: 'board001', list: 'To do', name: 'n' }
+    const call = toolCall(params, { idempotencyKey: `call-${(calls += 1)}` })
+    return {
+      /** Makes the card. Returns its output. */
+      make: async () =>
+        ((await runBody('trello_create_card', call, context())) as { output: { id: string } }).output,
+      find: () => findCard(call, context(), { sentSecondsAgo: 1 }),
+    }
+  }
+  /** Sends a request past the proxy, as another program does. */
+  const ask = async (method: string, path: string, body?: object): Promise<void> => {
+    const answer = await fetch(`${trello.url}${path}`, {
+      method,
+      headers: { authorization, 'content-type': 'application/json' },
+      body: body === undefined ? null : JSON.stringify(body),
+    })
+    expect(answer.status).toBe(200)
+  }
+  const moveTo = (id: string, idList: string) => ask('PUT', `/1/cards/${id}`, { idList })
+  /** Trello answers with these actions of the board. */
+  const acting = (actions: readonly object[]): void => {
+    proxy.choose = (_, path) =>
+      path.startsWith('/1/boards/board001/actions') ? { status: 200, body: JSON.stringify(actions) } : 'pass'
+  }
+  const action = (type: string, id: string) => ({ type, data: { card: { id } } })
+
+  test('a card is found on its board, and one that was not made is absent', async () => {
+    const { make, find } = newCall()
+    expect(await find()).toEqual({ kind: 'absent' })
+    const output = await make()
+    expect(await find()).toEqual({ kind: 'done', output })
+  })
+
+  test('a card that was moved to another board is found', async () => {
+    const { make, find } = newCall()
+    const output = await make()
+    await moveTo(output.id, listElsewhere.id)
+    expect(await find()).toEqual({ kind: 'done', output })
+  })
+
+  const actionTypes = ['createCard', 'moveCardFromBoard']
+  test.each(actionTypes)('a card that was moved is found by the action %s alone', async (type) => {
+    const { make, find } = newCall()
+    const output = await make()
+    await moveTo(output.id, listElsewhere.id)
+    acting([action(type, output.id)])
+    expect(await find()).toEqual({ kind: 'done', output })
+  })
+
+  test('a moved card of another call is not taken for the card of this call', async () => {
+    const { id } = await newCall().make()
+    await moveTo(id, listElsewhere.id)
+    expect(await newCall().find()).toEqual({ kind: 'absent' })
+  })
+
+  test('a card that was deleted on its board is absent', async () => {
+    const { make, find } = newCall()
+    const { id } = await make()
+    await ask('DELETE', `/1/cards/${id}`)
+    expect(await find()).toEqual({ kind: 'absent' })
+  })
+
+  test.each([
+    ['was deleted on another board', { status: 404 }],
+    ['is on a board that the account may not see', { status: 401, body: 'unauthorized card permission' }],
+  ])('a card that %s asks a person', async (_, answer) => {
+    const { make, find } = newCall()
+    const { id } = await make()
+    await moveTo(id, listElsewhere.id)
+    proxy.choose = (_, path) => (path.startsWith(`/1/cards/${id}`) ? answer : 'pass')
+    expect(await find()).toEqual({ kind: 'unclear' })
+  })
+
+  test('a card that cannot be read hides no other card that left the board', async () => {
+    const { make, find } = newCall()
+    const output = await make()
+    await moveTo(output.id, listElsewhere.id)
+    acting([action('createCard', 'f'.repeat(24)), action('createCard', output.id)])
+    expect(await find()).toEqual({ kind: 'done', output })
+  })
+
+  const idOf = (number: number) => number.toString(16).padStart(24, 'e')
+  test.each([
+    ['a list left the board', [{ type: 'moveListFromBoard', data: { list: { id: idOf(0) } } }]],
+    ['the list of actions is full', Array.from({ length: 1_000 }, () => action('deleteCard', idOf(0)))],
+  ])('if %s, a person is asked', async (_, actions) => {
+    acting(actions)
+    expect(await newCall().find()).toEqual({ kind: 'unclear' })
+  })
+
+  test.each([
+    [50, 'absent'],
+    [51, 'unclear'],
+  ])(
+    'at most 50 cards are read one by one: of %d cards that left the board, the look says %s',
+    async (count, kind) => {
+      const { find } = newCall()
+      const read: string[] = []
+      const all = Array.from({ length: count }, (_, index) => action('createCard', idOf(index)))
+      proxy.choose = (_, path) => {
+        if (path.startsWith('/1/boards/board001/actions')) return { status: 200, body: JSON.stringify(all) }
+        if (!path.startsWith('/1/cards/')) return 'pass'
+        read.push(path)
+        return { status: 200, body: JSON.stringify({ id: idOf(read.length), url: 'u', desc: 'other' }) }
+      }
+      expect(await find()).toEqual({ kind })
+      expect(read).toHaveLength(50)
+    },
+  )
+
+  test('an outage while a moved card is read is no answer', async () => {
+    const { make, find } = newCall()
+    const { id } = await make()
+    await moveTo(id, listElsewhere.id)
+    proxy.choose = (_, path) => (path.startsWith(`/1/cards/${id}`) ? { status: 503 } : 'pass')
+    expect(await rejection(find())).toMatchObject({ code: 'trello_unavailable', retryable: true })
   })
 })

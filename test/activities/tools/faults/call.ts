@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { expect } from '@jest/globals'
 import { CancelledFailure } from '@temporalio/common'
 import { sql } from 'kysely'
+import { issueDecidedCall, type DecidedCall } from '../../../../src/activities/decided-call.ts'
 import { createToolActivities } from '../../../../src/activities/tool-activities.ts'
 import { getTool, type ToolName } from '../../../../src/catalog/index.ts'
 import type { ToolDeclaration } from '../../../../src/catalog/tool.ts'
@@ -12,6 +13,15 @@ import { execute } from '../../execute.ts'
 import type { Ended } from './service.ts'
 
 export const bodies = createToolActivities()
+
+/** The body of the tool, in which `pass` takes the place of the point of no return, and gets the real one. */
+export const passing =
+  (tool: ToolName, pass: (real: () => Promise<void>) => Promise<void>) =>
+  (decided: unknown): Promise<unknown> => {
+    const { call, context, look } = decided as DecidedCall
+    const pointOfNoReturn = (isKeyed?: boolean) => pass(() => context.pointOfNoReturn(isKeyed))
+    return bodies[tool]!(issueDecidedCall(call, { ...context, pointOfNoReturn }, look))
+  }
 
 export interface Calling {
   readonly engine: Engine

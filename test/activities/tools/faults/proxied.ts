@@ -6,7 +6,7 @@ import type { Engine } from '../../../governance/runs/engine-fixture.ts'
 import { emulatorToken, type Emulator } from '../../../support/emulators.ts'
 import { startFaultProxy, type Fault, type FaultProxy } from '../../../support/fault-proxy.ts'
 import { askAt, credentialAt } from './ask.ts'
-import { Call } from './call.ts'
+import { bodies, Call } from './call.ts'
 import type { Live } from './live.ts'
 import type { Ask, FaultService, WritingTool } from './service.ts'
 
@@ -86,6 +86,42 @@ export function useProxied(service: FaultService, engineOf: () => Engine, live: 
   })
   afterAll(() => Promise.all([proxy?.close(), emulator?.close()]))
   return proxied
+}
+
+/** Makes an attempt that is cancelled while its write is on its way. Then `fault` happens to the write. */
+export async function cancelInFlight(proxied: Proxied, call: Call, fault: Fault): Promise<'again' | 'over'> {
+  const arrived = Promise.withResolvers<void>()
+  const cancelled = Promise.withResolvers<Fault>()
+  proxied.ofWrites = () => {
+    arrived.resolve()
+    return cancelled.promise
+  }
+  const attempt = call.attempt()
+  await arrived.promise
+  call.cancel()
+  cancelled.resolve(fault)
+  return attempt
+}
+
+/** Makes an attempt whose worker seems to die after its write. Returns a function with which the worker goes on. */
+export async function seemDead(proxied: Proxied, call: Call, tool: ToolName, fault: Fault) {
+  const dead = Promise.withResolvers<void>()
+  const sent = Promise.withResolvers<void>()
+  proxied.ofWrites = () => fault
+  const stuck = call.attempt(async (decided) => {
+    try {
+      return await bodies[tool]!(decided)
+    } finally {
+      sent.resolve()
+      await dead.promise
+    }
+  })
+  await sent.promise
+  proxied.ofWrites = () => 'pass'
+  return async (): Promise<void> => {
+    dead.resolve()
+    await stuck
+  }
 }
 
 async function connect(

@@ -28,74 +28,38 @@ export interface Row {
   readonly unsafe?: Ended
 }
 
+/** `of` makes the function that chooses the faults of one new call. */
+const row = (name: string, of: () => () => Fault, ended: Ended, unsafe?: Ended): Row => ({
+  ...{ name, ofWrites: of, ended },
+  ...(unsafe !== undefined && { unsafe }),
+})
+const each = (fault: Fault) => () => (): Fault => fault
+const only = (fault: Fault) => () => first(fault)
+const unavailable: Fault = { status: 503 }
+const limited: Fault = { status: 429, headers: { 'retry-after': '7' } }
+const elsewhere: Fault = { status: 307, headers: { location: 'http://127.0.0.1:9/' } }
+
 const common: readonly Row[] = [
-  { name: 'nothing goes wrong', ofWrites: () => () => 'pass', ended: once },
-  {
-    name: 'the answer is lost after the request was carried out',
-    ofWrites: () => first('lose answer'),
-    ended: once,
-    unsafe: unknown(1),
-  },
-  { name: 'the connection is cut before', ofWrites: () => first('cut'), ended: once, unsafe: unknown(0) },
-  {
-    name: 'the connection is cut before, each time',
-    ofWrites: () => () => 'cut',
-    ended: failed('not_made'),
-    unsafe: unknown(0),
-  },
-  { name: 'the answer comes slowly', ofWrites: () => first('slow'), ended: once },
-  {
-    name: 'the answer breaks off',
-    ofWrites: () => first('break off'),
-    ended: once,
-    unsafe: unknown(1),
-  },
-  {
-    name: 'HTML comes back for a request that was carried out',
-    ofWrites: () => first('garble'),
-    ended: once,
-    unsafe: unknown(1),
-  },
-  {
-    name: '502 comes back for a request that was carried out',
-    ofWrites: () => first('fail after'),
-    ended: once,
-    unsafe: unknown(1),
-  },
-  { name: '503 comes back', ofWrites: () => first({ status: 503 }), ended: once, unsafe: unknown(0) },
-  {
-    name: '503 comes back each time',
-    ofWrites: () => () => ({ status: 503 }),
-    ended: failed('not_made'),
-    unsafe: unknown(0),
-  },
-  {
-    name: '429 comes back',
-    ofWrites: () => first({ status: 429, headers: { 'retry-after': '7' } }),
-    ended: once,
-  },
+  row('nothing goes wrong', each('pass'), once),
+  row('the answer is lost after the request was carried out', only('lose answer'), once, unknown(1)),
+  row('the connection is cut before', only('cut'), once, unknown(0)),
+  row('the connection is cut before, each time', each('cut'), failed('not_made'), unknown(0)),
+  row('the answer comes slowly', only('slow'), once),
+  row('the answer breaks off', only('break off'), once, unknown(1)),
+  row('HTML comes back for a request that was carried out', only('garble'), once, unknown(1)),
+  row('502 comes back for a request that was carried out', only('fail after'), once, unknown(1)),
+  row('503 comes back', only(unavailable), once, unknown(0)),
+  row('503 comes back each time', each(unavailable), failed('not_made'), unknown(0)),
+  row('429 comes back', only(limited), once),
 ]
 
 /** Every fault of a write to the service. */
-export function rowsOf({ codes, refusals }: FaultService): readonly Row[] {
-  const refused = Object.entries(refusals).map(([name, [answer, code]]): Row => {
-    return { name, ofWrites: () => () => answer, ended: failed(code) }
-  })
-  return [
-    ...common,
-    {
-      name: '429 comes back each time',
-      ofWrites: () => () => ({ status: 429 }),
-      ended: failed(codes.rateLimited),
-    },
-    {
-      name: 'it is redirected to another host',
-      ofWrites: () => () => ({ status: 307, headers: { location: 'http://127.0.0.1:9/' } }),
-      ended: failed(codes.redirected),
-    },
-    ...refused,
-  ]
-}
+export const rowsOf = ({ codes, refusals }: FaultService): readonly Row[] => [
+  ...common,
+  row('429 comes back each time', each({ status: 429 }), failed(codes.rateLimited)),
+  row('it is redirected to another host', each(elsewhere), failed(codes.redirected)),
+  ...Object.entries(refusals).map(([name, [answer, code]]) => row(name, each(answer), failed(code))),
+]
 
 export function endedOf(row: Row, repeat: Repeat, mayStillAppear: boolean): Ended {
   if (row.unsafe === undefined) return row.ended

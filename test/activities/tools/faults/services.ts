@@ -26,5 +26,5 @@ export const byTitle = titled(services)
 /** Writing tools without a service and its stand-in, with the tests of their faults. */
 export const testedElsewhere: Readonly<Partial<Record<ToolName, readonly string[]>>> = {
   // The value and the outcome of this call commit together in our own database, so no request can be lost.
-  memory_set: ['test/activities/tools/memory.test.ts', 'test/e2e/commit-points.test.ts'],
+  memory_set: ['test/activities/memory.test.ts', 'test/e2e/commit-points.test.ts'],
 }
