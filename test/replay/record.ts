@@ -13,8 +13,8 @@ type History = temporal.api.history.v1.IHistory
 
 /**
  * Runs a scenario and replays its new histories. With RECORD_HISTORIES=1 it also stores them (`name.json`, or
- * `name-1.json` and so on if the run continued in new histories). Do this only for new scenarios and new interpreter
- * versions: the other files were written by released versions. Returns the number of histories.
+ * `name-1.json` and so on if the run continued in new histories). Do this only for new scenarios (with `-t NAME`) and new
+ * interpreter versions: the other files are what runs in progress have. Returns the number of histories.
  */
 export async function record(stack: Stack, reads: FakeReads, name: string, scenario: Scenario): Promise<number> {
   const { runId, ends } = await scenario(stack, reads)
