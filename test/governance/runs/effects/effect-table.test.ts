@@ -1,140 +1,78 @@
-import { describe, expect, test } from '@jest/globals'
-import type { Repeat } from '../../../../src/catalog/tool.ts'
-import { resolveStep } from '../../../../src/governance/runs/effects/resolve.ts'
+import { describe, expect, test, beforeEach } from '@jest/globals'
+import type { Repeat, ToolDeclaration } from '../../../../src/catalog/tool.ts'
 import {
   denyRule,
-  effectOf,
   go,
   hold,
   holdRule,
-  makeLate,
-  mark,
   opOf,
   outcomeOf,
-  runOf,
   useEngine,
   toolOf,
   type Engine,
   type StepOp,
+  outputOf,
 } from '../engine-fixture.ts'
+import { connect, revokeConnection } from '../../../../src/governance/connections/connections.ts'
+import { expireConnection } from '../../../../src/governance/connections/expire.ts'
+import { markSent } from '../../../../src/governance/runs/effects/outcome.ts'
+import { getTool } from '../../../../src/catalog/index.ts'
+import { mostStoredBytes } from '../../../../src/governance/runs/effects/storage-limit.ts'
 
 let engine: Engine
 useEngine((started) => (engine = started))
 
-const choose = (outcome: 'retry', { key: { runId, stepId } }: StepOp) =>
-  resolveStep(engine.context, { caller: engine.caller('admin'), runId, stepId, items: null, outcome })
+const vote = (id: unknown, decision?: 'reject') => engine.vote(id as string, 'admin', decision)
+const underHold = async (op: StepOp) => (await engine.rules(holdRule()), engine.hold(op))
+const record = (result: string) => (op: StepOp) => engine.record(outcomeOf(op, 1, result))
+const chooseRetry = (op: StepOp) => engine.resolve(op.key.runId, 'retry')
+const marks = (attempt: number, sentWith?: string) => async (op: StepOp) =>
+  expect(await engine.mark(op, attempt, sentWith)).toBe('yes')
+const withdraw = (id: string) =>
+  engine.context.db.updateTable('approvals').set({ status: 'cancelled' }).where('id', '=', id).execute()
 
-/** Brings a new call into a state by the normal operations. */
-const states: Record<string, (op: StepOp) => Promise<unknown>> = {
-  'no row': async () => {},
-  'held, pending': async (op: StepOp) => {
-    await engine.rules(holdRule())
-    return hold(engine, op)
-  },
-  'held, approved': async (op: StepOp) => engine.vote(await reach('held, pending', op), 'admin'),
-  'held, rejected': async (op: StepOp) => engine.vote(await reach('held, pending', op), 'admin', 'reject'),
-  'held, late': async (op: StepOp) => makeLate(engine.context, await reach('held, pending', op)),
-  'held, approved but late': async (op: StepOp) => {
-    const id = await reach('held, pending', op)
-    await engine.vote(id, 'admin')
-    await makeLate(engine.context, id)
-  },
-  'held, withdrawn': async (op: StepOp) => {
-    const id = await reach('held, pending', op)
-    await engine.context.db
-      .updateTable('approvals')
-      .set({ status: 'cancelled' })
-      .where('id', '=', id)
-      .execute()
-  },
-  intent: async (op: StepOp) => {
-    await engine.rules()
-    await go(engine, op)
-  },
-  sent: async (op: StepOp) => {
-    await reach('intent', op)
-    expect(await mark(engine.context, op, 1)).toBe('yes')
-  },
-  'sent, decided again': async (op: StepOp) => {
-    await reach('sent', op)
-    await engine.decide(op)
-  },
-  'sent, held again': async (op: StepOp) => {
-    await reach('sent', op)
-    await engine.rules(holdRule())
-    return hold(engine, op)
-  },
-  'sent with a key': async (op: StepOp) => {
-    await reach('intent', op)
-    expect(await mark(engine.context, op, 1, 'a connection')).toBe('yes')
-  },
-  'sent with a key, twice': async (op: StepOp) => {
-    await reach('sent with a key', op)
-    await engine.decide(op)
-    expect(await mark(engine.context, op, 2, 'a connection')).toBe('yes')
-  },
-  'sent with a key, held again': async (op: StepOp) => {
-    await reach('sent with a key', op)
-    await engine.rules(holdRule())
-    return hold(engine, op)
-  },
-  'sent with a key, retry': async (op: StepOp) => {
-    await reach('sent with a key', op)
-    await engine.record(outcomeOf(op, 1, 'retry'))
-  },
-  'sent with a key, unknown, retry chosen': async (op: StepOp) => {
-    await reach('sent with a key', op)
-    await engine.record(outcomeOf(op, 1, 'unknown_outcome'))
-    await choose('retry', op)
-  },
-  retry: async (op: StepOp) => {
-    await reach('sent', op)
-    await engine.record(outcomeOf(op, 1, 'retry'))
-  },
-  unknown: async (op: StepOp) => {
-    await reach('sent', op)
-    await engine.record(outcomeOf(op, 1, 'unknown_outcome'))
-  },
-  'unknown, retry chosen': async (op: StepOp) => {
-    await reach('unknown', op)
-    await choose('retry', op)
-  },
-  'unknown, retry held': async (op: StepOp) => {
-    await reach('unknown, retry chosen', op)
-    await engine.rules(holdRule())
-    return hold(engine, op)
-  },
-  'unknown, retry rejected': async (op: StepOp) =>
-    engine.vote(await reach('unknown, retry held', op), 'admin', 'reject'),
-  completed: async (op: StepOp) => {
-    await reach('intent', op)
-    await engine.record(outcomeOf(op, 1, 'completed'))
-  },
-  failed: async (op: StepOp) => {
-    await reach('intent', op)
-    await engine.record(outcomeOf(op, 1, 'failed'))
-  },
-  cancelled: async (op: StepOp) => {
-    await reach('intent', op)
-    await engine.record(outcomeOf(op, 1, 'cancelled'))
-  },
-  denied: async (op: StepOp) => {
-    await engine.rules(denyRule())
-    await engine.decide(op)
-  },
-  rejected: async (op: StepOp) => {
-    await reach('held, rejected', op)
-    await engine.decide(op)
-  },
-  expired: async (op: StepOp) => {
-    await reach('held, late', op)
-    await engine.decide(op)
-  },
-  skipped: async (op: StepOp) => {
-    await engine.decide({ ...op, wanted: false })
-  },
+/**
+ * How a new call gets into each state by the normal operations: the state before, and what happens then. What happens
+ * gets the result of what happened before, such as the id of an approval.
+ */
+const states: Readonly<
+  Record<string, readonly [string | null, (op: StepOp, before: string) => Promise<unknown>]>
+> = {
+  'no row': [null, async () => {}],
+  'held, pending': [null, underHold],
+  'held, approved': ['held, pending', (_, id) => vote(id)],
+  'held, rejected': ['held, pending', (_, id) => vote(id, 'reject')],
+  'held, late': ['held, pending', (_, id) => engine.makeLate(id)],
+  'held, approved but late': ['held, pending', async (_, id) => (await vote(id), engine.makeLate(id))],
+  'held, withdrawn': ['held, pending', (_, id) => withdraw(id)],
+  intent: [null, async (op) => (await engine.rules(), engine.go(op))],
+  sent: ['intent', marks(1)],
+  'sent, decided again': ['sent', (op) => engine.decide(op)],
+  'sent, held again': ['sent', underHold],
+  'sent with a key': ['intent', marks(1, 'a connection')],
+  'sent with a key, decided': ['sent with a key', (op) => engine.decide(op)],
+  'sent with a key, twice': ['sent with a key, decided', marks(2, 'a connection')],
+  'sent with a key, held again': ['sent with a key', underHold],
+  'sent with a key, retry': ['sent with a key', record('retry')],
+  'sent with a key, unknown': ['sent with a key', record('unknown_outcome')],
+  'sent with a key, unknown, retry chosen': ['sent with a key, unknown', chooseRetry],
+  retry: ['sent', record('retry')],
+  unknown: ['sent', record('unknown_outcome')],
+  'unknown, retry chosen': ['unknown', chooseRetry],
+  'unknown, retry held': ['unknown, retry chosen', underHold],
+  'unknown, retry rejected': ['unknown, retry held', (_, id) => vote(id, 'reject')],
+  completed: ['intent', record('completed')],
+  failed: ['intent', record('failed')],
+  cancelled: ['intent', record('cancelled')],
+  denied: [null, async (op) => (await engine.rules(denyRule()), engine.decide(op))],
+  rejected: ['held, rejected', (op) => engine.decide(op)],
+  expired: ['held, late', (op) => engine.decide(op)],
+  skipped: [null, (op) => engine.decide({ ...op, wanted: false })],
 }
-const reach = async (state: string, op: StepOp): Promise<string> => (await states[state]?.(op)) as string
+async function reach(state: string, op: StepOp): Promise<string> {
+  const [before, act] = states[state] ?? [null, async () => {}]
+  return (await act(op, before === null ? '' : await reach(before, op))) as string
+}
 
 /**
  * For each state: the new decision if the rules now allow, hold or deny the call. `go 2` means that the body runs as
@@ -202,24 +140,186 @@ describe('deciding a call again, by its state and the present rules', () => {
       for (const [place, now] of Object.values(rules).entries()) {
         const op = opOf(await engine.run(), { tool: toolOf(repeat) })
         await reach(state, op)
-        const before = await effectOf(engine.context, op)
+        const before = await engine.effectOf(op)
         await engine.rules(...now)
         const verdict = await engine.decide(op)
         const runs = verdict.go && (verdict.sentSecondsAgo === null ? 'go' : 'look')
         expect(verdict.go ? `${runs} ${verdict.attempt}` : verdict.state).toBe(expected[place])
-        const after = await effectOf(engine.context, op)
+        const after = await engine.effectOf(op)
         expect(after?.state).toBe(verdict.go ? 'intent' : verdict.state)
         if (before?.finished_at) expect(after).toEqual(before)
-        const run = await runOf(engine.context, op.key.runId)
+        const run = await engine.runOf(op.key.runId)
         const waits = !verdict.go && ['held', 'unknown_outcome'].includes(verdict.state)
         expect(run.status).toBe(waits ? 'paused' : 'running')
-        const pending = await engine.context.db
-          .selectFrom('approvals')
-          .select('id')
-          .where('run_id', '=', op.key.runId)
-          .where('status', '=', 'pending')
-          .execute()
-        expect(pending).toHaveLength(!verdict.go && verdict.state === 'held' ? 1 : 0)
+        const approvals = await engine.approvalsOf(op.key.runId)
+        expect(approvals.filter(({ status }) => status === 'pending')).toHaveLength(
+          !verdict.go && verdict.state === 'held' ? 1 : 0,
+        )
       }
     })
+})
+
+const fresh = async (repeat: Repeat): Promise<StepOp> => {
+  const op = opOf(await engine.run(), { tool: toolOf(repeat) })
+  await engine.go(op)
+  return op
+}
+const send = async (op: StepOp, account: string | null, attempt = 1) =>
+  markSent(engine.context, op.key, attempt, await engine.basisOf(op), account)
+
+describe.each(['findable', 'unsafe'] as const)(
+  'the account of a %s call that may have been made',
+  (repeat) => {
+    test('is told to the next attempts', async () => {
+      const op = await fresh(repeat)
+      expect(await send(op, 'an account')).toBe('yes')
+      for (const attempt of [2, 3])
+        expect(await engine.decide(op)).toMatchObject({ go: true, attempt, sentWith: 'an account' })
+    })
+
+    test.each<[string, string, string | null]>([
+      ['after a clear failure', 'retry', null],
+      ['once a person has chosen to make the call again', 'unknown_outcome', 'an account'],
+    ])('counts no more %s', async (_, result, kept) => {
+      const op = await fresh(repeat)
+      await send(op, 'an account')
+      await engine.record(outcomeOf(op, 1, result))
+      expect((await engine.effectOf(op))?.sent_with).toBe(kept)
+      if (kept !== null) await engine.resolve(op.key.runId, 'retry')
+      expect(await engine.decide(op)).toMatchObject({ go: true, sentSecondsAgo: null, sentWith: null })
+    })
+  },
+)
+
+describe('a connection that is gone at the point of no return sends nothing', () => {
+  const credential = { provider: 'brave', api_key: 'k' } as const
+  const search = { tool: 'web_search', credential, scope: 'personal', name: undefined } as const
+  const connectSearch = () =>
+    connect(engine.context, engine.caller('member'), search, new AbortController().signal)
+
+  test.each<[string, (connection: { id: string; organization_id: string }) => Promise<unknown>]>([
+    ['revoked', ({ id }) => revokeConnection(engine.context, engine.caller('member'), id)],
+    ['replaced', connectSearch],
+    ['expired', (connection) => expireConnection(engine.context, connection)],
+  ])('%s', async (_, end) => {
+    const connection = await connectSearch()
+    const [first, second] = [await fresh('findable'), await fresh('findable')]
+    const account = `${connection.id} https://api.search.brave.com`
+    expect(await send(first, account)).toBe('yes')
+    await end(connection)
+    // The changed connection leads to a new decision, which may allow the call with another connection.
+    expect(await send(second, account)).toBe('changed')
+    await engine.go(second)
+    expect(await send(second, account, 2)).toBe('disconnected')
+    expect(await engine.effectOf(second)).toMatchObject({ state: 'intent', sent_with: null })
+  })
+
+  test('a connection that was never there', async () => {
+    expect(await send(await fresh('findable'), 'con_0 https://api.github.com')).toBe('disconnected')
+  })
+})
+
+describe('the stored bytes of one run', () => {
+  let runId: string
+  beforeEach(async () => void (runId = await engine.run()))
+
+  /** Leaves this many bytes of the run's storage limit. */
+  const leave = (bytes: number) =>
+    engine.context.db
+      .updateTable('runs')
+      .set({ stored_bytes: mostStoredBytes - bytes })
+      .where('id', '=', runId)
+      .execute()
+  const read = getTool('file_read') as ToolDeclaration
+  const failure = {
+    state: 'failed',
+    error: { code: 'run_too_large', message: expect.stringMatching('split it') },
+  }
+
+  test('include parameters, the approval’s copy and outputs', async () => {
+    await engine.rules(holdRule())
+    const op = opOf(runId)
+    await engine.vote(await engine.hold(op), 'admin')
+    const done = outcomeOf(op, await engine.go(op), 'completed')
+    await engine.record({
+      ...done,
+      result: { ...done.result, output: outputOf(op.key, 'ü') } as typeof done.result,
+    })
+    expect((await engine.runOf(runId)).stored_bytes).toBe(2 * op.sealed.length + 4)
+    const { rows } = await engine.context.pool.query(
+      // The values are counted as if sealed by older versions. The newer format has 29 bytes more.
+      `select (select sum(length(params_sealed) + octet_length(output_sealed) - 29) from effects where run_id = $1) +
+              (select sum(length(params_sealed)) from approvals where run_id = $1) as bytes`,
+      [runId],
+    )
+    expect(Number(rows[0].bytes)).toBe(2 * op.sealed.length + 4)
+  })
+
+  test('a call above the limit fails before its decision, and its parameters are not stored', async () => {
+    await engine.rules(holdRule())
+    const op = opOf(runId)
+    await leave(op.sealed.length - 1)
+    expect(await engine.decide(op)).toMatchObject({ go: false, state: 'failed' })
+    expect(await engine.effectOf(op)).toMatchObject({ ...failure, params_sealed: null, decision_id: null })
+    expect(await engine.stepOf(runId)).toMatchObject({ status: 'failed', error: failure.error })
+    expect(await engine.approvalsOf(runId)).toEqual([])
+    expect(await engine.decide(op)).toMatchObject({ go: false, state: 'failed' })
+  })
+
+  test('concurrent items all count: those that fit run, the others fail', async () => {
+    const ops = [0, 1, 2, 3].map((item) => opOf(runId, { item }))
+    await leave(2 * (ops[0]?.sealed.length ?? 0))
+    const verdicts = await Promise.all(ops.map((op) => engine.decide(op)))
+    expect(verdicts.filter((verdict) => verdict.go)).toHaveLength(2)
+    expect((await engine.runOf(runId)).stored_bytes).toBe(mostStoredBytes)
+  })
+
+  test('a call that was allowed below the limit goes on', async () => {
+    const op = opOf(runId)
+    await engine.go(op)
+    await engine.record(outcomeOf(op, 1, 'retry'))
+    await leave(0)
+    expect(await engine.go(op)).toBe(2)
+  })
+
+  test('label sources count for a call and for each of its decisions', async () => {
+    const labelSources = [{ label: 'internal', from: ['ü'.repeat(1_000)] }]
+    const bytes = Buffer.byteLength(JSON.stringify(labelSources))
+    const op = opOf(runId, { labels: ['internal'], labelSources })
+    await engine.go(op)
+    expect((await engine.runOf(runId)).stored_bytes).toBe(op.sealed.length + 2 * bytes)
+    await engine.record(outcomeOf(op, 1, 'retry'))
+    await leave(bytes)
+    await engine.go(op)
+    await engine.record(outcomeOf(op, 2, 'retry'))
+    expect(await engine.decide(op)).toMatchObject({ go: false, state: 'failed' })
+    expect(await engine.effectOf(op)).toMatchObject({ ...failure, label_sources: [], labels: ['internal'] })
+    const next = opOf(runId, { item: 0, labelSources })
+    expect(await engine.decide(next)).toMatchObject({ go: false, state: 'failed' })
+    expect(await engine.effectOf(next)).toMatchObject({ ...failure, label_sources: [] })
+  })
+
+  test('a skipped call needs no storage', async () => {
+    await leave(0)
+    const op = opOf(runId, { wanted: false, labelSources: [{ label: 'internal', from: ['a'] }] })
+    expect(await engine.decide(op)).toMatchObject({ state: 'skipped' })
+    expect(await engine.effectOf(op)).toMatchObject({ params_sealed: null, label_sources: [] })
+  })
+
+  test('a read whose output does not fit fails, and the output is not stored', async () => {
+    const op = opOf(runId, { tool: read })
+    const attempt = await engine.go(op)
+    await leave(3)
+    expect(await engine.record(outcomeOf(op, attempt, 'completed'))).toBe('failed')
+    expect(await engine.effectOf(op)).toMatchObject({ ...failure, output: null })
+  })
+
+  test('the output of an act is stored in any case', async () => {
+    const op = opOf(runId)
+    const attempt = await engine.go(op)
+    await leave(3)
+    expect(await engine.record(outcomeOf(op, attempt, 'completed'))).toBe('completed')
+    expect(await engine.effectOf(op)).toMatchObject({ state: 'completed' })
+    expect(await engine.keptOutput(op)).toEqual({ ok: true })
+  })
 })
