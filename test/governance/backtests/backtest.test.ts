@@ -4,7 +4,7 @@ import { authorize } from '../../../src/governance/agents/ask.ts'
 import { backtestRules, type BacktestRequest } from '../../../src/governance/backtests/backtest.ts'
 import { ruleInput } from '../../../src/policy/rule.ts'
 import { asAdmin } from '../../support/postgres.ts'
-import { denyRule, hold, holdRule, opOf, useEngine, type Engine } from '../runs/engine-fixture.ts'
+import { denyRule, holdRule, opOf, useEngine, type Engine } from '../runs/engine-fixture.ts'
 import { create as createPolicy, forget } from '../rules/policy-calls.ts'
 
 let engine: Engine

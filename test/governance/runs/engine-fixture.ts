@@ -311,7 +311,7 @@ export async function go(engine: Engine, op: StepOp): Promise<number> {
 }
 
 /** The basis of the call’s last decision. */
-export async function basisOf(context: Context, op: StepOp): Promise<Basis> {
+async function basisOf(context: Context, op: StepOp): Promise<Basis> {
   const row = await context.db
     .selectFrom('effects as e')
     .innerJoin('decisions as d', 'd.id', 'e.decision_id')
