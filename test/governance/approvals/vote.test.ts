@@ -10,7 +10,7 @@ import { enterRun } from '../../../src/governance/runs/start/enter.ts'
 import type { Context } from '../../../src/governance/context.ts'
 import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
 import { addOrganization } from '../../api/fixtures.ts'
-import { holdRule, opOf, useEngine, type Engine, go } from '../runs/engine-fixture.ts'
+import { holdRule, opOf, useEngine, type Engine } from '../runs/engine-fixture.ts'
 import type { GovernancePatch } from '../../../src/policy/settings.ts'
 
 let engine: Engine

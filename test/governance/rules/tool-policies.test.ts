@@ -14,7 +14,6 @@ import { createWorkflow } from '../../../src/governance/workflows/workflows.ts'
 import { limitNames, type LimitName, type Restrictions } from '../../../src/policy/tool-limits.ts'
 import type { JsonObject } from '../../../src/policy/types.ts'
 import {
-  go,
   holdRule,
   oneStep,
   opOf,

@@ -10,7 +10,6 @@ import type { JsonObject } from '../../../src/policy/types.ts'
 import { auditOf, waitsForLock } from '../support.ts'
 import {
   denyRule,
-  go,
   holdRule,
   opOf,
   outcomeOf,

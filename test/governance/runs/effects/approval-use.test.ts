@@ -4,7 +4,6 @@ import type { BootstrapName } from '../../../../src/governance/people/bootstrap.
 import type { Role } from '../../../../src/policy/types.ts'
 import {
   denyRule,
-  go,
   holdRule,
   opOf,
   outcomeOf,

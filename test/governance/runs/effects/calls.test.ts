@@ -2,8 +2,6 @@ import { describe, expect, test, beforeEach, beforeAll } from '@jest/globals'
 import type { Repeat, ToolDeclaration } from '../../../../src/catalog/tool.ts'
 import {
   denyRule,
-  go,
-  hold,
   holdRule,
   opOf,
   outcomeOf,
