@@ -2,7 +2,7 @@ import { onPath, read } from './worker-fixture.ts'
 
 /* The kinds of steps: definition, votes, and the results that the run then shows. */
 
-export interface Case {
+interface Case {
   readonly steps: readonly object[]
   readonly rules?: readonly object[]
   /** Votes on the approvals, in the order in which they are created. */
