@@ -433,7 +433,11 @@ describe('API keys', () => {
 /** Contexts with a database in which nobody has started yet. */
 const fresh = async (work: (made: TestContext) => Promise<void>) => {
   const made = await testContext()
-  await work(made).finally(() => made.close())
+  try {
+    await work(made)
+  } finally {
+    await made.close()
+  }
 }
 
 test('the first start makes the people once, with their keys, and no secret gets into the audit log', () =>
