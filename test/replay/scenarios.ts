@@ -28,7 +28,7 @@ export const reasons: Readonly<Record<string, string>> = {
   'continued-1': 'When a run leaves its history: not before its calls in flight have ended, although items are left.',
   'continued-2': 'What a history carries into the next one: ended steps, items that have not begun, and held calls.',
   'continued-3': 'How a run ends in a later history: carried calls are approved, and steps that have ended do not run again.',
-  'continued-gate-1': 'A gate that is open is not asked again, although the run continues in a new history.',
+  'continued-gate-1': 'A run that its own approval let start leaves its history with a held call and without items.',
   'continued-gate-2': 'The cancellation of a run that only waits for a call which an earlier history held.',
 }
 
