@@ -1,168 +1,109 @@
 import type { FakeReads, Stack } from '../workflows/worker-fixture.ts'
-import { mail, read } from '../workflows/worker-fixture.ts'
+import { chain, mail, numbered, onPath, quick, read } from '../workflows/worker-fixture.ts'
 import { changeQuota } from '../../src/governance/limits/quota.ts'
 import { cancelRun } from '../../src/governance/runs/end/cancel.ts'
 import { resolveStep } from '../../src/governance/runs/effects/resolve.ts'
-import { holdRule, runOf, stepOf } from '../governance/runs/engine-fixture.ts'
+import { approvalsOf, holdRule, runOf, stepOf } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
 
 export type Scenario = (stack: Stack, reads: FakeReads) => Promise<{ runId: string; ends: string }>
 
 /**
- * One run of every kind. Each function returns the run's id, and the end that the run then reaches. The recorded
- * histories (`*.json` beside this file) must replay for ever: old runs need the interpreter with which they began, so
- * that interpreter never changes.
+ * Why each recorded history (`*.json` beside this file) is kept: the changes of the workflow code that no other history
+ * would catch. The histories must replay for ever: old runs need the interpreter with which they began, so that
+ * interpreter never changes.
  */
+export const reasons: Readonly<Record<string, string>> = {
+  ordinary:
+    'The graph of a run that its own approval lets start: branches, and what follows a step that is skipped, tried again, approved, or that fails, is denied or is rejected without ending the run.',
+  'for-each':
+    'How many items without a number of their own are in progress, and how steps of items end: over nothing, over no list, with a failed item, and with approved ones.',
+  quick:
+    'Quick calls: as local activities, side by side, held, and the ordinary activity after a failure, a pause or a timeout.',
+  waits:
+    'The other reasons to wait: a person who resolves an unknown outcome, a slot that becomes free, and a timer that fires and ends the run as expired.',
+  fails: 'An item that fails: it withdraws held calls and stops the calls of all branches, and its step still ends.',
+  cancelled: 'A cancellation during a held call, the items of a step and a quick call, which is waited for.',
+  refused: 'A run that waits for its own approval and is rejected: it asks again, and finishes without any step.',
+  'continued-1': 'When a run leaves its history: not before its calls in flight have ended, although items are left.',
+  'continued-2': 'What a history carries into the next one: ended steps, items that have not begun, and held calls.',
+  'continued-3': 'How a run ends in a later history: carried calls are approved, and steps that have ended do not run again.',
+  'continued-gate-1': 'A run that its own approval let start leaves its history with a held call and without items.',
+  'continued-gate-2': 'The cancellation of a run that only waits for a call which an earlier history held.',
+}
+
+/** One run of every kind. Each function returns the run's id, and the end that the run then reaches. */
 export const scenarios: Readonly<Record<string, Scenario>> = {
-  plain: async (stack) => ({
-    runId: await stack.run({ steps: [read('a', 'a'), read('b', '{{a.output.text}}')] }),
-    ends: 'completed',
-  }),
-  parallel: async (stack) => ({
-    runId: await stack.run({
-      steps: [read('a', 'a'), read('b', 'b'), read('c', 'c'), read('d', 'd', { depends_on: ['a', 'b', 'c'] })],
-    }),
-    ends: 'completed',
-  }),
-  approved: async (stack) => {
-    await stack.rules(holdRule())
-    const runId = await stack.run({ steps: [read('a', 'a'), mail('m', { depends_on: ['a'] })] })
-    await stack.vote(await stack.held(runId), 'admin')
-    return { runId, ends: 'completed' }
-  },
-  rejected: async (stack) => {
-    await stack.rules(holdRule())
-    const runId = await stack.run({ steps: [mail('m'), read('a', 'a', { depends_on: ['m'] })] })
-    await stack.vote(await stack.held(runId), 'admin', 'reject')
-    return { runId, ends: 'rejected' }
-  },
-  expired: async (stack) => {
-    await stack.rules(holdRule({ expires_after_seconds: 1 }))
-    return { runId: await stack.run({ steps: [mail('m')] }), ends: 'expired' }
-  },
-  denied: async (stack) => {
-    await stack.rules({ name: 'd', verdict: 'deny', params: [{ param: 'path', operator: 'equals', value: 'aa' }] })
-    const runId = await stack.run({ steps: [read('a', 'a'), read('b', '{{a.output.text}}a')] })
-    return { runId, ends: 'denied' }
-  },
-  'for-each': async (stack) => ({
-    runId: await stack.run({
+  ordinary: async (stack) => {
+    await stack.settings({ approval_required_from: 'low' })
+    await stack.rules(holdRule(), onPath('deny', 'a-denied'))
+    const goOn = { on_error: 'continue' }
+    const runId = await stack.run({
       steps: [
-        read('list', `list:${Array.from({ length: 60 }, (_, index) => index).join(':')}`),
-        read('each', '{{item}}', { for_each: '{{list.output.list}}' }),
-        read('none', '{{item}}', { for_each: [] }),
-      ],
-    }),
-    ends: 'completed',
-  }),
-  'for-each-fails': async (stack, reads) => {
-    await stack.rules(holdItem)
-    const runId = await stack.run({ steps: [read('each', '{{item}}', { for_each: ['hold', 'ok', 'deaf-fail'] })] })
-    await stack.held(runId)
-    await letGo(reads)
-    return { runId, ends: 'failed' }
-  },
-  'for-each-approved': async (stack) => {
-    await stack.rules(holdItem)
-    const runId = await stack.run({ steps: [read('each', '{{item}}', { for_each: ['hold', 'ok', 'hold'] })] })
-    for (const _ of [1, 2]) await stack.vote(await stack.held(runId), 'admin')
-    return { runId, ends: 'completed' }
-  },
-  'for-each-goes-on': async (stack) => ({
-    runId: await stack.run({
-      steps: [read('each', '{{item}}', { for_each: ['ok', 'fail', 'fine'], on_error: 'continue' }), read('a', '{{each.output[0].text}}')],
-    }),
-    ends: 'completed',
-  }),
-  'for-each-cancelled': async (stack, reads) => {
-    const runId = await stack.run({ steps: [read('each', '{{item}}', { for_each: ['ok', 'wait'] })] })
-    await until('an item waits', () => reads.waiting() === 1 && reads.calls.has('ok'))
-    await cancelRun(stack.context, { caller: stack.caller('member'), runId })
-    return { runId, ends: 'cancelled' }
-  },
-  'timed-out': async (stack) => ({
-    runId: await stack.run({ steps: [read('a', 'wait', { timeout_seconds: 1, retry: { attempts: 2, backoff_seconds: 0 } })] }),
-    ends: 'failed',
-  }),
-  skipped: async (stack) => ({
-    runId: await stack.run({
-      steps: [
-        read('a', 'a'),
+        ...['a', 'b', 'c'].map((id) => read(id, id)),
+        read('d', '{{a.output.text}}d', { depends_on: ['a', 'b', 'c'] }),
         read('no', 'no', { when: { value: '{{a.output.text}}', operator: 'equals', compare: 'b' } }),
         read('after', 'x{{no.output.text}}'),
+        read('bad', 'fail', goOn),
+        read('denied', '{{a.output.text}}-denied', goOn),
+        read('flaky', 'flaky', { retry: { attempts: 3, backoff_seconds: 0 }, depends_on: ['bad', 'denied'] }),
+        mail('rejected', { ...goOn, depends_on: ['d'] }),
+        mail('approved', { depends_on: ['rejected'] }),
       ],
-    }),
-    ends: 'completed',
-  }),
-  'on-error-continue': async (stack) => ({
-    runId: await stack.run({
-      steps: [read('bad', 'fail', { on_error: 'continue' }), read('next', 'n', { depends_on: ['bad'] })],
-    }),
-    ends: 'completed',
-  }),
-  'branch-fails': async (stack, reads) => {
-    await stack.rules(holdRule())
-    const runId = await stack.run({ steps: [mail('held'), read('long', 'wait'), read('bad', 'deaf-fail')] })
-    await stack.held(runId)
-    await letGo(reads)
-    return { runId, ends: 'failed' }
+    })
+    await stack.vote(await stack.held(runId), 'admin')
+    await decide(stack, runId, 'rejected', 'reject')
+    await decide(stack, runId, 'approved')
+    return { runId, ends: 'completed' }
   },
-  retried: async (stack) => ({
-    runId: await stack.run({ steps: [read('a', 'flaky', { retry: { attempts: 3, backoff_seconds: 0 } })] }),
-    ends: 'completed',
-  }),
-  quick: async (stack) => ({
-    runId: await stack.run({
-      steps: [read('a', 'a', quick), read('b', 'b', quick), read('c', '{{a.output.text}}', quick), mail('m', { depends_on: ['c'] })],
-    }),
-    ends: 'completed',
-  }),
-  'quick-retried': async (stack) => ({
-    runId: await stack.run({ steps: [read('a', 'flaky', { ...quick, retry: { attempts: 3, backoff_seconds: 0 } })] }),
-    ends: 'completed',
-  }),
-  'quick-approved': async (stack) => {
+  'for-each': async (stack) => {
     await stack.rules(holdItem)
-    const runId = await stack.run({ steps: [read('each', '{{item}}', { ...quick, for_each: ['hold', 'ok', 'hold'] })] })
+    const subject = { to: 'a@b.test', subject: '{{item}}', text: 'x' }
+    const runId = await stack.run({
+      steps: oneAfterAnother(
+        read('list', `list:${numbered(60, '').join(':')}`),
+        mail('mails', { for_each: '{{list.output.list}}', params: subject }),
+        read('none', '{{item}}', { for_each: [] }),
+        read('wrong', '{{item}}', { for_each: '{{list.output.text}}', on_error: 'continue' }),
+        read('held', '{{item}}', { for_each: ['hold', 'ok', 'hold'] }),
+        read('some', '{{item}}', { for_each: ['ok', 'fail', 'fine'], on_error: 'continue' }),
+        read('last', '{{some.output[0].text}}'),
+      ),
+    })
     for (const _ of [1, 2]) await stack.vote(await stack.held(runId), 'admin')
     return { runId, ends: 'completed' }
   },
-  'quick-for-each': async (stack) => {
-    const items = Array.from({ length: 25 }, (_, index) => (index % 3 === 0 ? `flaky-${index}` : `${index}`))
+  quick: async (stack) => {
+    await stack.rules(holdItem)
     const retry = { attempts: 3, backoff_seconds: 0 }
-    return {
-      runId: await stack.run({ steps: [read('each', '{{item}}', { ...quick, retry, for_each: items })] }),
-      ends: 'completed',
-    }
-  },
-  'quick-cancelled': async (stack, reads) => {
-    const runId = await stack.run({ steps: [read('a', 'wait', quick)] })
-    await until('it waits', () => reads.waiting() === 1)
-    await cancelRun(stack.context, { caller: stack.caller('member'), runId })
-    return { runId, ends: 'cancelled' }
-  },
-  cancelled: async (stack) => {
-    await stack.rules(holdRule())
-    const runId = await stack.run({ steps: [mail('m'), read('a', 'a')] })
-    await stack.held(runId)
-    await cancelRun(stack.context, { caller: stack.caller('member'), runId })
-    return { runId, ends: 'cancelled' }
-  },
-  gated: async (stack) => {
-    await stack.settings({ approval_required_from: 'low' })
-    const runId = await stack.run({ steps: [read('a', 'a')] })
-    await stack.vote(await stack.held(runId), 'admin')
+    const items = numbered(25, '').map((item) => (Number(item) % 20 === 0 ? `flaky-${item}` : item))
+    const runId = await stack.run({
+      steps: [
+        read('a', 'a', quick),
+        read('b', 'b', quick),
+        ...oneAfterAnother(
+          read('c', '{{a.output.text}}', quick),
+          mail('m'),
+          read('slow', 'wait', { timeout_seconds: 1, retry: { ...retry, attempts: 2 }, on_error: 'continue' }),
+          read('flaky', 'flaky', { ...quick, retry }),
+          read('each', '{{item}}', { ...quick, retry, for_each: items }),
+          read('held', '{{item}}', { ...quick, for_each: ['hold', 'ok', 'hold'] }),
+        ),
+      ],
+    })
+    for (const _ of [1, 2]) await stack.vote(await stack.held(runId), 'admin')
     return { runId, ends: 'completed' }
   },
-  'gated-rejected': async (stack) => {
-    await stack.settings({ approval_required_from: 'low' })
-    const runId = await stack.run({ steps: [read('a', 'a')] })
-    await stack.vote(await stack.held(runId), 'admin', 'reject')
-    return { runId, ends: 'rejected' }
-  },
-  'waits-for-slot': async (stack, reads) => {
-    await stack.rules(holdRule())
-    const runId = await stack.run({ steps: [mail('m')] })
+  waits: async (stack, reads) => {
+    const about = (value: string) => ({ name: value, params: [{ param: 'subject', operator: 'equals', value }] })
+    await stack.rules(holdRule(about('held')), holdRule({ ...about('late'), expires_after_seconds: 1 }))
+    stack.sink.behaviour = { kind: 'drop', taken: true }
+    const steps = [mail('lost'), mail('held', { depends_on: ['lost'] }), mail('late', { depends_on: ['held'] })]
+    const runId = await stack.run({ steps: [...steps, read('never', 'x', { depends_on: ['late'] })] })
+    await until('unknown', async () => (await stepOf(stack.context, runId, 'lost')).status === 'unknown_outcome')
+    stack.sink.behaviour = { kind: 'accept' }
+    const caller = stack.caller('admin')
+    await resolveStep(stack.context, { caller, runId, stepId: 'lost', items: null, outcome: 'done' })
     const approvalId = await stack.held(runId)
     const limit = (concurrent_executions: number) =>
       changeQuota(stack.context, stack.caller('owner'), { concurrent_executions })
@@ -172,47 +113,78 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
     await stack.vote(approvalId, 'admin')
     await until('it waits', async () => (await runOf(stack.context, runId)).slot === 'waits')
     await limit(100)
-    return { runId, ends: 'completed' }
+    return { runId, ends: 'expired' }
   },
-  'unknown-outcome-resolved': async (stack) => {
-    stack.sink.behaviour = { kind: 'drop', taken: true }
-    const runId = await stack.run({ steps: [mail('m'), read('a', 'a', { depends_on: ['m'] })] })
-    await until('unknown', async () => (await stepOf(stack.context, runId, 'm')).status === 'unknown_outcome')
-    const caller = stack.caller('admin')
-    await resolveStep(stack.context, { caller, runId, stepId: 'm', items: null, outcome: 'done' })
-    return { runId, ends: 'completed' }
+  fails: async (stack, reads) => {
+    await stack.rules(holdRule(), holdItem)
+    const runId = await stack.run({
+      steps: [
+        mail('held'),
+        read('long', 'wait'),
+        read('each', '{{item}}', { for_each: ['hold', 'ok', 'deaf-fail'] }),
+        read('first', 'first'),
+        read('more', '{{item}}', { for_each: ['fine', 'wait-more'], depends_on: ['first'] }),
+      ],
+    })
+    await until('two are held', async () => (await approvalsOf(stack.context, runId)).length === 2)
+    await until('three read', () => reads.waiting() === 3)
+    reads.release('deaf')
+    return { runId, ends: 'failed' }
+  },
+  cancelled: async (stack, reads) => {
+    await stack.rules(holdRule())
+    const each = read('each', '{{item}}', { for_each: ['ok', 'wait'] })
+    const after = read('after', 'x', { depends_on: ['m'] })
+    const runId = await stack.run({ steps: [mail('m'), read('a', 'a'), each, read('quick', 'wait', quick), after] })
+    await stack.held(runId)
+    await until('two read', () => reads.waiting() === 2 && reads.calls.has('ok') && reads.calls.has('a'))
+    await cancelRun(stack.context, { caller: stack.caller('member'), runId })
+    return { runId, ends: 'cancelled' }
+  },
+  refused: async (stack) => {
+    await stack.settings({ approval_required_from: 'low' })
+    const runId = await stack.run({ steps: [read('a', 'a')] })
+    const approvalId = await stack.held(runId)
+    const { workflow } = stack.client
+    const events = async () => (await workflow.getHandle(runId).fetchHistory()).events ?? []
+    await until('the workflow waits', async () => (await events().catch(() => [])).some((each) => each.timerStartedEventAttributes))
+    await stack.vote(approvalId, 'admin', 'reject')
+    return { runId, ends: 'rejected' }
   },
 }
 
 /** Scenarios of runs that continue in new histories. The server suggests a new history after 40 events. */
 export const continued: Readonly<Record<string, Scenario>> = {
-  'continued-chain': async (stack) => ({ runId: await stack.run({ steps: chain(20) }), ends: 'completed' }),
-  'continued-held': async (stack, reads) => {
+  continued: async (stack, reads) => {
     await stack.rules(holdRule(), holdItem)
-    const items = [...Array.from({ length: 55 }, (_, index) => `i${index}`), 'hold']
-    const steps = [mail('m'), read('each', '{{item}}', { for_each: items }), ...chain(16)]
+    const items = [...Array.from({ length: 20 }, (_, index) => `i${index}`), 'hold']
+    const steps = [mail('m'), read('each', '{{item}}', { for_each: items }), ...chain(10)]
     const runId = await stack.run({ steps })
-    await until('the chain ends', () => reads.calls.has('s15'))
-    await stack.vote(await stack.held(runId), 'admin')
-    await stack.vote(await stack.held(runId), 'admin')
+    await until('the chain ends', () => reads.calls.has('s9') && reads.calls.has('i19'))
+    for (const _ of [1, 2]) await stack.vote(await stack.held(runId), 'admin')
     return { runId, ends: 'completed' }
   },
-  'continued-cancelled': async (stack, reads) => {
+  'continued-gate': async (stack, reads) => {
+    await stack.settings({ approval_required_from: 'low' })
     await stack.rules(holdRule())
-    const runId = await stack.run({ steps: [mail('m'), ...chain(16)] })
-    await until('the chain ends', () => reads.calls.has('s15'))
+    const runId = await stack.run({ steps: [mail('m'), ...chain(8)] })
+    await stack.vote(await stack.held(runId), 'admin')
+    await until('the chain ends', () => reads.calls.has('s7'))
+    await stack.held(runId)
     await cancelRun(stack.context, { caller: stack.caller('member'), runId })
     return { runId, ends: 'cancelled' }
   },
 }
 
-/** The options of a step whose call is a local activity. */
-const quick = { timeout_seconds: 10 }
-const holdItem = { name: 'h', verdict: 'require_approval', params: [{ param: 'path', operator: 'equals', value: 'hold' }] } // prettier-ignore
-const chain = (length: number) =>
-  Array.from({ length }, (_, n) => read(`s${n}`, `s${n}`, n === 0 ? {} : { depends_on: [`s${n - 1}`] }))
+const holdItem = onPath('require_approval', 'hold')
 
-async function letGo(reads: FakeReads): Promise<void> {
-  await until('a deaf read', () => (reads.calls.get('deaf-fail') ?? 0) > 0 && reads.waiting() > 0)
-  reads.release('deaf')
+/** The steps, each of which depends on the one before it. */
+const oneAfterAnother = (...steps: { readonly id: string }[]) =>
+  steps.map((step, n) => ({ ...step, ...(n > 0 && { depends_on: [steps[n - 1]?.id] }) }))
+
+/** Waits until a step is held. Then gives one vote. */
+async function decide(stack: Stack, runId: string, stepId: string, decision: 'approve' | 'reject' = 'approve') {
+  const id = async () => (await approvalsOf(stack.context, runId)).find((each) => each.step_id === stepId)?.id
+  await until(`${stepId} is held`, async () => (await id()) !== undefined)
+  await stack.vote((await id()) ?? '', 'admin', decision)
 }

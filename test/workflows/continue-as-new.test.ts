@@ -1,61 +1,61 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from '@jest/globals'
 import proto from '@temporalio/proto'
-import { cancelRun } from '../../src/governance/runs/end/cancel.ts'
 import { reconcile } from '../../src/governance/delivery/reconciler.ts'
-import { approvalsOf, eventsOf, holdRule, runOf } from '../governance/runs/engine-fixture.ts'
+import { holdRule } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
 import { callsIn, historiesOf } from './histories.ts'
-import { mail, read, useTestStack, type FakeReads, type Stack } from './worker-fixture.ts'
+import {
+  chain,
+  mail,
+  numbered,
+  onPaths,
+  quick,
+  read,
+  useTestStack,
+  type FakeReads,
+  type Stack,
+} from './worker-fixture.ts'
+import { createOrganization } from '../../src/governance/people/organizations.ts'
 
 const { CommandType } = proto.temporal.api.enums.v1
 
 /* A run that continues in a new history: the server suggests it after 40 events, about six steps of a chain. */
+// The tests start reconciliation themselves. Otherwise it could do the work of a signal unnoticed.
 let stack: Stack
 let reads: FakeReads
-// The tests start reconciliation themselves. Otherwise it could do the work of a signal unnoticed.
 useTestStack((...both) => ([stack, reads] = both), { suggestAfterEvents: '40', RECONCILE_SECONDS: '3600' })
 
 const start = (...steps: object[]) => stack.run({ steps })
-const chain = (length: number, over: object = {}) =>
-  Array.from({ length }, (_, n) =>
-    read(`s${n}`, `s${n}`, { ...over, ...(n > 0 && { depends_on: [`s${n - 1}`] }) }),
-  )
 const histories = (runId: string) => historiesOf(stack, runId)
-const cancel = (runId: string) => cancelRun(stack.context, { caller: stack.caller('member'), runId })
 const once = (paths: Iterable<string>) => Object.fromEntries([...paths].map((path) => [path, 1]))
 
 describe('a run longer than a history', () => {
-  test('a chain: every step runs once, under one id', async () => {
-    const runId = await start(...chain(30))
-    expect(await stack.ended(runId)).toMatchObject({ run: 'completed', s0: 'completed', s29: 'completed' })
-    expect(Object.fromEntries(reads.calls)).toEqual(once(chain(30).map((step) => step.id)))
-    const each = await histories(runId)
-    expect(each.length).toBeGreaterThan(2)
-    expect(each.flatMap(callsIn)).toHaveLength(30)
-    expect((await eventsOf(stack.context, runId)).filter((type) => type.startsWith('run.'))).toEqual(['run.queued', 'run.started', 'run.completed']) // prettier-ignore
-  })
-
-  test('quick calls beside ordinary ones: every step runs once', async () => {
-    const quick = chain(40, { timeout_seconds: 10 }).map((step, n) => ({
-      ...step,
-      id: `q${n}`,
-      params: { path: `q${n}` },
-      depends_on: n > 0 ? [`q${n - 1}`] : [],
-    }))
-    const all = [...chain(12), ...quick]
+  test('quick calls beside ordinary ones: every step runs once, under one id', async () => {
+    const chainOfQuick = numbered(40, 'q').map((id, n) =>
+      read(id, id, { ...quick, depends_on: n > 0 ? [`q${n - 1}`] : [] }),
+    )
+    const all = [...chain(20), ...chainOfQuick]
     const runId = await start(...all)
-    expect(await stack.ended(runId)).toMatchObject({ run: 'completed', s11: 'completed', q39: 'completed' })
+    expect(await stack.ended(runId)).toMatchObject({ run: 'completed', s19: 'completed', q39: 'completed' })
     expect(Object.fromEntries(reads.calls)).toEqual(once(all.map((step) => step.id)))
     const each = await histories(runId)
-    expect(each.length).toBeGreaterThan(1)
-    expect(each.flatMap(callsIn)).toHaveLength(12)
+    expect(each.length).toBeGreaterThan(2)
+    expect(each.flatMap(callsIn)).toHaveLength(20)
+    const events = (await stack.eventsOf(runId)).filter((type) => type.startsWith('run.'))
+    expect(events).toEqual(['run.queued', 'run.started', 'run.completed'])
   })
 
-  test('the run keeps its search attributes', async () => {
+  test('the run keeps its search attributes and its priority', async () => {
     const runId = await start(...chain(12), read('last', 'last-wait', { depends_on: ['s11'] }))
     await until('the last step reads', () => reads.waiting() === 1)
-    expect((await histories(runId)).length).toBeGreaterThan(1)
+    const all = await histories(runId)
+    expect(all.length).toBeGreaterThan(1)
+    // Temporal shares its workers by the organization.
+    for (const { events } of all)
+      expect(events?.[0]?.workflowExecutionStartedEventAttributes?.priority).toMatchObject({
+        fairnessKey: stack.organizationId,
+      })
     const { typedSearchAttributes } = await stack.client.workflow.getHandle(runId).describe()
     const attributes = Object.fromEntries(
       typedSearchAttributes.getAll().map(({ key, value }) => [key.name, value]),
@@ -70,7 +70,7 @@ describe('a run longer than a history', () => {
   })
 
   test('a `for_each`: the count is asked for once, and no item runs twice', async () => {
-    const items = Array.from({ length: 120 }, (_, index) => `i${index}`)
+    const items = numbered(120, 'i')
     const runId = await start(
       read('each', '{{item}}', { for_each: items }),
       read('after', '{{each.output[119].text}}!'),
@@ -79,7 +79,7 @@ describe('a run longer than a history', () => {
     expect(Object.fromEntries(reads.calls)).toEqual(once([...items, 'i119!']))
     const all = await histories(runId)
     expect(all.length).toBeGreaterThan(1)
-    expect((await eventsOf(stack.context, runId)).filter((type) => type === 'step.started')).toHaveLength(2)
+    expect((await stack.eventsOf(runId)).filter((type) => type === 'step.started')).toHaveLength(2)
   })
 
   test('is distinguished from one that has ended: the reconciler leaves it alone', async () => {
@@ -112,7 +112,7 @@ describe('calls that are held meanwhile', () => {
     const all = await histories(runId)
     expect(all.length).toBeGreaterThan(2)
     expect(callsIn(all.at(-1) ?? {})).not.toContain('carried')
-    expect(await approvalsOf(stack.context, runId)).toMatchObject([{ id: approvalId, status: 'pending' }])
+    expect(await stack.approvalsOf(runId)).toMatchObject([{ id: approvalId, status: 'pending' }])
     await stack.vote(approvalId, 'admin')
     expect(await stack.ended(runId)).toMatchObject({ run: 'completed', carried: 'completed' })
     expect(stack.sink.count('carried')).toBe(1)
@@ -122,21 +122,21 @@ describe('calls that are held meanwhile', () => {
     await stack.rules(holdRule({ expires_after_seconds: 5 }))
     const runId = await start(mail('short', { on_error: 'continue' }), ...chain(14))
     expect(await stack.ended(runId)).toMatchObject({ run: 'completed', short: 'expired', s13: 'completed' })
-    const [approval] = await approvalsOf(stack.context, runId)
+    const [approval] = await stack.approvalsOf(runId)
     const seconds = (Number(approval?.expires_at) - Number(approval?.created_at)) / 1_000
     expect(seconds).toBe(5)
-    expect(await approvalsOf(stack.context, runId)).toHaveLength(1)
+    expect(await stack.approvalsOf(runId)).toHaveLength(1)
   })
 
   test('more held items than a history has events: each is asked for once, and once more when approved', async () => {
-    await stack.rules({ name: 'h', verdict: 'require_approval', params: [{ param: 'path', operator: 'startswith', value: 'hold' }] }) // prettier-ignore
+    await stack.rules(onPaths('require_approval', 'hold'))
     const items = Array.from({ length: 200 }, (_, index) => `${index % 4 === 0 ? 'hold' : 'i'}${index}`)
     const runId = await start(read('each', '{{item}}', { for_each: items }), ...chain(20))
     const done = [...items.filter((item) => !item.startsWith('hold')), ...chain(20).map((step) => step.id)]
     await until('all others are done', () => reads.calls.size === done.length)
     expect((await histories(runId)).length).toBeGreaterThan(1)
     expect(Object.fromEntries(reads.calls)).toEqual(once(done))
-    const held = await approvalsOf(stack.context, runId)
+    const held = await stack.approvalsOf(runId)
     expect(held).toHaveLength(50)
     // The order of the votes does not matter.
     for (const { id } of held.toReversed()) await stack.vote(id, 'admin')
@@ -167,21 +167,18 @@ describe('calls that are held meanwhile', () => {
 
   test('a run that waits for its own approval outlives its history, and starts afterwards', async () => {
     await stack.settings({ approval_required_from: 'low' })
-    try {
-      const runId = await start(read('a', 'a'))
-      const approvalId = await stack.held(runId)
-      // Wakes the run until it has another history, because a slow worker may take several wake-ups at once.
-      await until('another history', async () => {
-        // The wake-up fails until the workflow has been started.
-        const isWoken = await stack.motor.wake(runId, {}).catch(() => false)
-        return isWoken && (await histories(runId)).length > 1
-      })
-      expect(await runOf(stack.context, runId)).toMatchObject({ status: 'awaiting_approval' })
-      await stack.vote(approvalId, 'admin')
-      expect(await stack.ended(runId)).toEqual({ run: 'completed', a: 'completed' })
-    } finally {
-      await stack.settings({ approval_required_from: null })
-    }
+    const runId = await start(read('a', 'a'))
+    await stack.settings({ approval_required_from: null })
+    const approvalId = await stack.held(runId)
+    // Wakes the run until it has another history, because a slow worker may take several wake-ups at once.
+    await until('another history', async () => {
+      // The wake-up fails until the workflow has been started.
+      const isWoken = await stack.motor.wake(runId, {}).catch(() => false)
+      return isWoken && (await histories(runId)).length > 1
+    })
+    expect(await stack.runOf(runId)).toMatchObject({ status: 'awaiting_approval' })
+    await stack.vote(approvalId, 'admin')
+    expect(await stack.ended(runId)).toEqual({ run: 'completed', a: 'completed' })
   })
 })
 
@@ -214,21 +211,11 @@ describe('branches that overlap', () => {
 })
 
 describe('cancelled', () => {
-  test('with a held call that was carried', async () => {
-    await stack.rules(holdRule())
-    const runId = await start(mail('never'), ...chain(14))
-    await stack.held(runId)
-    await until('another history', async () => (await histories(runId)).length > 1)
-    await cancel(runId)
-    expect(await stack.ended(runId)).toMatchObject({ run: 'cancelled', never: 'cancelled' })
-    expect(stack.sink.count('never')).toBe(0)
-  })
-
   test('at any moment around the boundary', async () => {
     const runs = Array.from({ length: 8 }, async (_, n) => {
       const runId = await start(...chain(40, { params: { path: `cut${n}` } }))
       await until('it reads', () => (reads.calls.get(`cut${n}`) ?? 0) >= 4 + n)
-      await cancel(runId)
+      await stack.cancel(runId)
       expect(await stack.ended(runId)).toMatchObject({ run: 'cancelled', s39: 'cancelled' })
       expect(reads.calls.get(`cut${n}`)).toBeLessThan(40)
     })
@@ -271,4 +258,32 @@ describe('cancelled', () => {
     expect(history?.events?.some((each) => each.workflowExecutionCancelRequestedEventAttributes)).toBe(true)
     await handle.terminate('test')
   })
+})
+
+/** The number of calls of these runs that Temporal has never given to a worker. */
+async function neverHandedOut(runIds: readonly string[]): Promise<number> {
+  const views = await Promise.all(runIds.map((id) => stack.client.workflow.getHandle(id).describe()))
+  const pending = views.flatMap(({ raw }) => raw.pendingActivities ?? [])
+  return pending.filter(({ lastStartedTime }) => lastStartedTime == null).length
+}
+
+test('three hundred calls that wait for a server leave room for those of another organization', async () => {
+  const items = numbered(10, 'wait ')
+  const runIds = await Promise.all(
+    Array.from({ length: 30 }, () => stack.run({ steps: [read('each', '{{item}}', { for_each: items })] })),
+  )
+  await until('as many calls wait as may be in progress', () => reads.waiting() === 100)
+  await until('all others are scheduled', async () => (await neverHandedOut(runIds)) >= 150)
+  const { id } = await createOrganization(stack.context, stack.caller('owner'), 'Neighbour')
+  const owner = { ...stack.caller('owner'), organizationId: id }
+  const steps = [read('a', 'a'), read('b', 'b', { depends_on: ['a'] })]
+  const neighbours = await stack.runAs(owner, { steps })
+  expect(await stack.ended(neighbours)).toMatchObject({ run: 'completed', a: 'completed', b: 'completed' })
+  // The neighbour's calls did not wait for the earlier calls.
+  expect(await neverHandedOut(runIds)).toBeGreaterThan(0)
+  expect(reads.waiting()).toBe(100)
+  reads.release()
+  for (const id of runIds) expect(await stack.ended(id)).toMatchObject({ run: 'completed' })
+  // Each call was made once, also the calls that had to ask for a place again.
+  expect(Object.fromEntries(reads.calls)).toEqual({ ...Object.fromEntries(items.map((item) => [item, 30])), a: 1, b: 1 }) // prettier-ignore
 })

@@ -1,10 +1,24 @@
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import type { temporal } from '@temporalio/proto'
 import { wakeKey, type WaitReason } from '../../src/contract/messages.ts'
 import { changeQuota } from '../../src/governance/limits/quota.ts'
 import { detailsOf, nameOf, searchedBy, Tries } from '../../src/workflows/governed-run/operator-view.ts'
 import { holdRule } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
-import { mail, read, useTestStack, type FakeReads, type Stack } from './worker-fixture.ts'
+import {
+  mail,
+  read,
+  useTestStack,
+  type FakeReads,
+  type Stack,
+  deliverOutbox,
+  withholdOutbox,
+  chain,
+  onPath,
+} from './worker-fixture.ts'
+import { reconcile } from '../../src/governance/delivery/reconciler.ts'
+import { startRun } from '../../src/governance/delivery/relay.ts'
+import { closed, historiesOf } from './histories.ts'
 
 /* The information that Temporal shows operators about the calls that a run waits for. */
 
@@ -17,6 +31,8 @@ const slot = (stepId: string): Call => [wakeKey(stepId, null), { kind: 'slot', e
 const resolution = (stepId: string): Call => [wakeKey(stepId, null), { kind: 'resolution', expiresAt: null }]
 const items = (length: number) => Array.from({ length }, (_, item) => approval('each', item))
 const steps = (length: number) => Array.from({ length }, (_, n) => approval(`s${String(n).padStart(2, '0')}`))
+
+type Event = temporal.api.history.v1.IHistoryEvent
 
 describe('what a run waits for', () => {
   test.each<[string, Call[], string, string[]]>([
@@ -89,7 +105,8 @@ describe('the calls of a run', () => {
 describe('in Temporal', () => {
   let stack: Stack
   let reads: FakeReads
-  useTestStack((...both) => ([stack, reads] = both))
+  // A history ends after few events, so that a run has several.
+  useTestStack((...both) => ([stack, reads] = both), { RECONCILE_SECONDS: '3600', suggestAfterEvents: '40' })
 
   const handleOf = (runId: string) => stack.client.workflow.getHandle(runId)
   const says = (runId: string, details: string) =>
@@ -135,7 +152,8 @@ describe('in Temporal', () => {
     expect(summaries?.at(-1)).toMatch(/^approval of (one|each, item [01]): until it expires$/)
     // The worker keeps no stack for the promises of a waiting run.
     expect(await handleOf(runId).query<string>('__stack_trace')).toBe('')
-    await handleOf(runId).terminate('test')
+    await stack.cancel(runId)
+    await stack.ended(runId)
   })
 
   test('an approved call and an approved run that wait for a slot are shown as such', async () => {
@@ -164,5 +182,196 @@ describe('in Temporal', () => {
       const { CountersignState, CountersignWaitingOn } = await attributesOf(runId)
       expect({ CountersignState, CountersignWaitingOn }).toEqual({ CountersignState: 'completed' })
     }
+  })
+
+  const eventsOf = async (runId: string): Promise<Event[]> =>
+    (await historiesOf(stack, runId)).flatMap(({ events }) => events ?? [])
+  const failureOf = async (runId: string) =>
+    (await eventsOf(runId)).at(-1)?.workflowExecutionFailedEventAttributes?.failure
+  const callsOf = async (runId: string) =>
+    (await eventsOf(runId)).filter((event) => event.activityTaskScheduledEventAttributes)
+  const json = (payload: temporal.api.common.v1.IPayload | null | undefined): unknown =>
+    payload?.data ? JSON.parse(Buffer.from(payload.data).toString()) : undefined
+  const signalsOf = async (runId: string) =>
+    (await eventsOf(runId)).flatMap(({ workflowExecutionSignaledEventAttributes: signal }) =>
+      signal ? [json(signal.input?.payloads?.[0])] : [],
+    )
+  const secret = 'planted-value'
+
+  describe('a run closes in Temporal as it ended', () => {
+    const held = async () => {
+      await stack.rules(holdRule())
+      const runId = await stack.run({ steps: [mail('m')] })
+      return { runId, approvalId: await stack.held(runId) }
+    }
+    const ends: Record<string, [status: string, message: string | null, run: () => Promise<string>]> = {
+      completed: ['COMPLETED', null, () => stack.run({ steps: [read('a', 'a')] })],
+      failed: ['FAILED', 'failed: step a', () => stack.run({ steps: [read('a', `${secret}-fail`)] })],
+      denied: [
+        'FAILED',
+        'denied: step b',
+        async () => {
+          await stack.rules({ ...onPath('deny', 'aa'), name: secret })
+          return stack.run({ steps: [read('a', 'a'), read('b', '{{a.output.text}}a')] })
+        },
+      ],
+      rejected: [
+        'FAILED',
+        'rejected: step m',
+        async () => {
+          const { runId, approvalId } = await held()
+          await stack.vote(approvalId, 'admin', 'reject')
+          return runId
+        },
+      ],
+      expired: [
+        'FAILED',
+        'expired: step m',
+        async () => {
+          await stack.rules(holdRule({ expires_after_seconds: 1 }))
+          return stack.run({ steps: [mail('m')] })
+        },
+      ],
+      cancelled: [
+        'CANCELLED',
+        null,
+        async () => {
+          const { runId } = await held()
+          await stack.cancel(runId)
+          return runId
+        },
+      ],
+    }
+
+    test.each(Object.entries(ends))('%s', async (end, [status, message, run]) => {
+      const runId = await run()
+      expect((await stack.ended(runId))['run']).toBe(end)
+      await closed(stack, runId)
+      expect((await handleOf(runId).describe()).status.name).toBe(status)
+      const failure = await failureOf(runId)
+      expect(failure?.message ?? null).toBe(message)
+      if (message !== null)
+        expect(failure).toMatchObject({ applicationFailureInfo: { type: end, nonRetryable: true } })
+      expect(JSON.stringify(failure ?? null)).not.toContain(secret)
+    })
+
+    test('rejected before it has started: by the word of its rows, not of the workflow', async () => {
+      await stack.settings({ approval_required_from: 'low' })
+      const runId = await stack.run({ steps: [read('a', 'a')] })
+      await stack.settings({ approval_required_from: null })
+      await stack.vote(await stack.held(runId), 'admin', 'reject')
+      await closed(stack, runId)
+      expect(await failureOf(runId)).toMatchObject({
+        message: 'rejected',
+        applicationFailureInfo: { type: 'rejected' },
+      })
+    })
+
+    test('cancelled, although its calls ended before Temporal heard of it', async () => {
+      const runId = await stack.run({ steps: [read('a', 'deaf')] })
+      await until('it reads', () => reads.waiting() === 1)
+      await withholdOutbox(stack)
+      await stack.cancel(runId)
+      await deliverOutbox(stack)
+      expect((await stack.ended(runId))['run']).toBe('cancelled')
+      reads.release()
+      const waits = async () => (await eventsOf(runId)).some((event) => event.timerStartedEventAttributes)
+      await until('it waits for the cancellation', waits)
+      expect(await stack.motor.cancel(runId, null)).toBe(true)
+      await closed(stack, runId)
+      expect((await handleOf(runId).describe()).status.name).toBe('CANCELLED')
+    })
+
+    test('failed: nothing tries or starts it again', async () => {
+      const runId = await stack.run({ steps: [read('a', 'once-fail')] })
+      await stack.ended(runId)
+      await closed(stack, runId)
+      const before = await stack.runOf(runId)
+      const setEnd = (finished_at: Date | null) =>
+        stack.context.db.updateTable('runs').set({ finished_at }).where('id', '=', runId).execute()
+      await setEnd(null)
+      await startRun(stack.context, stack.motor, stack.attributes, runId)
+      await setEnd(before.finished_at)
+      expect(await reconcile(stack.context, stack.motor, stack.attributes, 0)).toMatchObject({
+        started: 0,
+        closed: 0,
+      })
+      expect(await stack.motor.describe(runId)).toBe('failed')
+      const executions: unknown[] = []
+      for await (const each of stack.client.workflow.list({ query: `WorkflowId = '${runId}'` }))
+        executions.push(each)
+      expect(executions).toHaveLength(1)
+      expect(reads.calls.get('once-fail')).toBe(1)
+      expect(await stack.runOf(runId)).toEqual(before)
+    })
+  })
+
+  describe('Temporal shows', () => {
+    test('the name of the workflow in its list and in each history, and finds runs by it', async () => {
+      const runId = await stack.runAs(stack.caller('member'), { steps: chain(20) }, { name: 'Weekly report' })
+      await stack.ended(runId)
+      await closed(stack, runId)
+      const query = `CountersignWorkflowName = 'Weekly report' AND ExecutionStatus = 'Completed'`
+      await until('the list names it', async () => {
+        for await (const { workflowId } of stack.client.workflow.list({ query }))
+          if (workflowId === runId) return true
+        return false
+      })
+      const histories = await historiesOf(stack, runId)
+      expect(histories.length).toBeGreaterThan(1)
+      // Temporal keeps the summary of a workflow for its first history only, and search attributes for all.
+      expect(json(histories[0]?.events?.[0]?.userMetadata?.summary)).toBe('Weekly report, version 1')
+      for (const { events } of histories) {
+        const { searchAttributes } = events?.[0]?.workflowExecutionStartedEventAttributes ?? {}
+        expect(json(searchAttributes?.indexedFields?.['CountersignWorkflowName'])).toBe('Weekly report')
+      }
+    })
+
+    test('the summary of a step beside each of its calls, cut to what Temporal takes', async () => {
+      const runId = await stack.run({
+        steps: [
+          read('a', 'a', { summary: 'Read the report' }),
+          read('each', '{{item}}', { for_each: ['x', 'y'], summary: 'ü'.repeat(500) }),
+          read('plain', 'p'),
+        ],
+      })
+      expect((await stack.ended(runId))['run']).toBe('completed')
+      const calls = await callsOf(runId)
+      const shown = calls.map((event) => [
+        event.activityTaskScheduledEventAttributes?.activityId ?? '',
+        json(event.userMetadata?.summary),
+      ])
+      const cut = `${'ü'.repeat(126)}…`
+      expect(Object.fromEntries(shown)).toEqual({
+        a: 'Read the report',
+        'each#0': `${cut}, item 0`,
+        'each#1': `${cut}, item 1`,
+        plain: 'file_read for step plain',
+      })
+    })
+
+    test('who approved, resolved and cancelled: an id, and no comment', async () => {
+      await stack.rules(holdRule())
+      const { userId } = stack.caller('admin')
+      const approved = await stack.run({ steps: [mail('m')] })
+      await stack.vote(await stack.held(approved), 'admin')
+      await stack.ended(approved)
+      expect(await signalsOf(approved)).toEqual([{ key: 'm#-1', by: userId }])
+      await stack.rules()
+      stack.sink.behaviour = { kind: 'drop', taken: true }
+      const lost = await stack.run({ steps: [mail('m')] })
+      await until('unknown', async () => (await stack.stepOf(lost, 'm')).status === 'unknown_outcome')
+      await stack.resolve(lost, 'done', { stepId: 'm' })
+      await stack.ended(lost)
+      expect(await signalsOf(lost)).toEqual([{ key: 'm#-1', by: userId }])
+      const cancelled = await stack.run({ steps: [read('a', 'wait')] })
+      await until('it reads', () => reads.waiting() === 1)
+      await stack.cancel(cancelled, 'admin')
+      await closed(stack, cancelled)
+      const causes = (await eventsOf(cancelled)).flatMap(
+        (event) => event.workflowExecutionCancelRequestedEventAttributes?.cause ?? [],
+      )
+      expect(causes).toEqual([`cancelled by ${userId}`])
+    })
   })
 })

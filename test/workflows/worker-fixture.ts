@@ -246,3 +246,21 @@ export const mail = (id: string, over: object = {}) => ({
   params: { to: 'a@b.test', subject: id, text: 'hello' },
   ...over,
 })
+
+/** Steps `s0`, `s1` and so on that read one after the other. */
+export const chain = (length: number, over: object = {}) =>
+  numbered(length, 's').map((id, n) => read(id, id, { ...over, ...(n > 0 && { depends_on: [`s${n - 1}`] }) }))
+
+export const numbered = (length: number, word: string) => Array.from({ length }, (_, n) => `${word}${n}`)
+
+/** A rule about reads of a path, or of all paths that start with it. */
+export const onPath = (verdict: string, value: string, over: object = {}, operator = 'equals') => ({
+  name: verdict,
+  verdict,
+  params: [{ param: 'path', operator, value }],
+  ...over,
+})
+export const onPaths = (verdict: string, prefix: string) => onPath(verdict, prefix, {}, 'startswith')
+
+/** The options of a step whose call is a local activity. */
+export const quick = { timeout_seconds: 10 }

@@ -1,11 +1,10 @@
 import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { authenticate } from '../../../src/governance/access/identity.ts'
 import { authorize } from '../../../src/governance/agents/ask.ts'
-import { freeze, unfreeze } from '../../../src/governance/rules/freeze.ts'
 import { backtestRules, type BacktestRequest } from '../../../src/governance/backtests/backtest.ts'
 import { ruleInput } from '../../../src/policy/rule.ts'
 import { asAdmin } from '../../support/postgres.ts'
-import { denyRule, go, hold, holdRule, mark, opOf, useEngine, type Engine } from '../runs/engine-fixture.ts'
+import { denyRule, holdRule, opOf, useEngine, type Engine } from '../runs/engine-fixture.ts'
 import { create as createPolicy, forget } from '../rules/policy-calls.ts'
 
 let engine: Engine
@@ -54,6 +53,17 @@ const ask = (tool: string, input: Record<string, string>, over: object = {}) =>
     },
   )
 
+/** The answer if these calls could not be decided for this reason, and nothing changes. */
+const undecided = (reason: string, count = 1) => ({ changed: 0, not_replayable: [{ reason, count }] })
+const shouldChange = async (change: string, rules: readonly object[], by: 'admin' | 'owner' = 'admin') =>
+  expect((await backtest(rules, {}, by)).by_change).toEqual({ [change]: 1 })
+
+const question = (id: string) => ({ tool_use_id: id })
+const noLists = {
+  name: 'no lists',
+  verdict: 'deny',
+  params: [{ param: 'command', operator: 'startswith', value: 'ls' }],
+}
 const outside = {
   name: 'mail stays inside',
   verdict: 'deny',
@@ -63,9 +73,9 @@ const outside = {
 
 describe('calls of runs', () => {
   test('are decided again with their parameters, and counted by what changes', async () => {
-    await go(engine, await mailTo('ann@acme.com'))
+    await engine.go(await mailTo('ann@acme.com'))
     const op = await mailTo('bo@evil.net', { labels: ['internal'] })
-    await go(engine, op)
+    await engine.go(op)
     await engine.rules(denyRule())
     await engine.decide(await mailTo('ann@acme.com'))
     await engine.decide(await mailTo('bo@evil.net'))
@@ -95,25 +105,15 @@ describe('calls of runs', () => {
     expect(JSON.stringify(answer)).not.toContain('evil.net')
   })
 
-  test('of a run with an approval that only an owner may give show an admin nothing about their parameters', async () => {
-    await engine.rules(holdRule({ approver: 'owner' }))
-    await hold(engine, await mailTo('bo@evil.net'))
-    expect(await backtest([outside], {}, 'admin')).toMatchObject({
-      changed: 0,
-      not_replayable: [{ reason: 'parameters_not_shown', count: 1 }],
-    })
-    expect((await backtest([outside], {}, 'owner')).by_change).toEqual({ 'require_approval->deny': 1 })
-  })
-
   test('count once, by the first decision: a hold that was approved, and a call that was retried', async () => {
     await engine.rules(holdRule())
     const held = await mailTo('bo@evil.net')
-    await engine.vote(await hold(engine, held), 'admin')
-    await mark(engine.context, held, await go(engine, held))
+    await engine.vote(await engine.hold(held), 'admin')
+    await engine.mark(held, await engine.go(held))
     await engine.rules()
     const again = await mailTo('ann@acme.com')
-    await go(engine, again)
-    await go(engine, again)
+    await engine.go(again)
+    await engine.go(again)
 
     expect(await backtest([])).toMatchObject({
       examined: 2,
@@ -127,31 +127,27 @@ describe('calls of runs', () => {
   })
 
   test('see `me` as the address of the person who asked', async () => {
-    await go(engine, await mailTo('me'))
+    await engine.go(await mailTo('me'))
     const domain = engine.caller('member').email.split('@')[1]
     const toOwn = { ...outside, params: [{ param: 'to', operator: 'domain_in', value: [domain] }] }
-    expect((await backtest([toOwn])).by_change).toEqual({ 'allow->deny': 1 })
+    await shouldChange('allow->deny', [toOwn])
   })
 
   test('whose parameters were removed are only decided if no parameter matters', async () => {
     const op = await mailTo('bo@evil.net', { labels: ['internal'] })
-    await go(engine, op)
+    await engine.go(op)
     await engine.context.pool.query('update effects set params_sealed = null where run_id = $1', [
       op.key.runId,
     ])
-    expect(await backtest([outside])).toMatchObject({
-      examined: 1,
-      changed: 0,
-      not_replayable: [{ reason: 'parameters_not_kept', count: 1 }],
-    })
+    expect(await backtest([outside])).toMatchObject({ ...undecided('parameters_not_kept'), examined: 1 })
     const byLabel = { ...outside, params: undefined, labels: { any_of: ['internal'] } }
-    expect((await backtest([byLabel])).by_change).toEqual({ 'allow->deny': 1 })
+    await shouldChange('allow->deny', [byLabel])
   })
 
   test('whose parameters cannot be decrypted are counted, and others still replayed', async () => {
     const [broken, whole] = [await mailTo('bo@evil.net'), await mailTo('bo@evil.net')]
-    await go(engine, broken)
-    await go(engine, whole)
+    await engine.go(broken)
+    await engine.go(whole)
     await engine.context.pool.query(
       `update effects set params_sealed = set_byte(params_sealed, 40, get_byte(params_sealed, 40) # 1) where run_id = $1`,
       [broken.key.runId],
@@ -165,7 +161,7 @@ describe('calls of runs', () => {
 
   test('whose tool the catalogue no longer has are not replayable', async () => {
     const op = await mailTo('bo@evil.net')
-    await go(engine, op)
+    await engine.go(op)
     await asAdmin(engine.adminUrl, (client) =>
       client.query(`update decisions set tool = 'former_tool' where run_id = $1`, [op.key.runId]),
     )
@@ -174,42 +170,29 @@ describe('calls of runs', () => {
 })
 
 describe('calls that no rule decides', () => {
-  const policyDecided = (count: number) => ({
-    examined: count,
-    changed: 0,
-    not_replayable: [{ reason: 'policy_decided', count }],
-  })
-
   test('are those of a freeze. A freeze of now does not matter', async () => {
     const late = await mailTo('bo@evil.net')
-    await go(engine, await mailTo('bo@evil.net'))
-    await freeze(engine.context, engine.caller('owner'), 'a drill', 0, null)
-    const duringFreeze = await now()
-    await engine.decide(late)
-    expect(await backtest([outside], { since: duringFreeze })).toMatchObject(policyDecided(1))
-    expect((await backtest([outside], { until: duringFreeze })).by_change).toEqual({ 'allow->deny': 1 })
-    await unfreeze(engine.context, engine.caller('owner'), 'over', 0, null)
+    await engine.go(await mailTo('bo@evil.net'))
+    await engine.frozen(async () => {
+      const since = await now()
+      await engine.decide(late)
+      expect(await backtest([outside], { since })).toMatchObject(undecided('policy_decided'))
+      expect((await backtest([outside], { until: since })).by_change).toEqual({ 'allow->deny': 1 })
+    })
   })
 
   test('are those that a tool policy denied, and those that it would deny now', async () => {
-    await go(engine, await mailTo('bo@evil.net'))
+    await engine.go(await mailTo('bo@evil.net'))
     expect(await backtest([])).toMatchObject({ examined: 1, changed: 0, not_replayable: [] })
     await createPolicy(engine, { tool_name: 'mail_send', allowed: false })
     await engine.decide(await mailTo('bo@evil.net'))
-    expect(await backtest([])).toMatchObject(policyDecided(2))
+    expect(await backtest([])).toMatchObject(undecided('policy_decided', 2))
     await forget(engine, 'mail_send')
-    expect(await backtest([])).toMatchObject({ ...policyDecided(1), examined: 2 })
+    expect(await backtest([])).toMatchObject({ ...undecided('policy_decided', 1), examined: 2 })
   })
 })
 
 describe('calls of agents', () => {
-  const question = (id: string) => ({ tool_use_id: id })
-  const noLists = {
-    name: 'no lists',
-    verdict: 'deny',
-    params: [{ param: 'command', operator: 'startswith', value: 'ls' }],
-  }
-
   test('that were held have their input, and count once', async () => {
     await engine.rules(holdRule({ tools: ['Bash'] }))
     const { approval_id: id } = await ask('Bash', { command: 'ls' }, question('one'))
@@ -233,25 +216,24 @@ describe('calls of agents', () => {
     })
   })
 
-  test('that only an owner may approve show an admin nothing about their input', async () => {
-    await engine.rules(holdRule({ tools: ['Bash'], approver: 'owner' }))
-    await ask('Bash', { command: 'ls' }, question('owned'))
-    expect(await backtest([noLists], {}, 'admin')).toMatchObject({
-      changed: 0,
-      not_replayable: [{ reason: 'parameters_not_shown', count: 1 }],
-    })
-    expect((await backtest([noLists], {}, 'owner')).by_change).toEqual({ 'require_approval->deny': 1 })
-  })
-
   test('that were allowed are decided without their input, where no parameter matters', async () => {
     await ask('WebFetch', { url: 'https://evil.net' })
     const fetches = { name: 'no fetch', verdict: 'deny', tools: ['WebFetch'] }
-    expect((await backtest([fetches])).by_change).toEqual({ 'allow->deny': 1 })
+    await shouldChange('allow->deny', [fetches])
     const some = { ...fetches, params: [{ param: 'url', operator: 'domain_in', value: ['evil.net'] }] }
-    expect(await backtest([some])).toMatchObject({
-      changed: 0,
-      not_replayable: [{ reason: 'parameters_not_kept', count: 1 }],
-    })
+    expect(await backtest([some])).toMatchObject(undecided('parameters_not_kept'))
+  })
+})
+
+describe('calls that only an owner may approve show an admin nothing about their parameters', () => {
+  test.each<[string, string, object, () => Promise<unknown>]>([
+    ['of a run', 'mail_send', outside, async () => engine.hold(await mailTo('bo@evil.net'))],
+    ['of an agent', 'Bash', noLists, () => ask('Bash', { command: 'ls' }, question('owned'))],
+  ])('%s', async (_, tool, draft, hold) => {
+    await engine.rules(holdRule({ tools: [tool], approver: 'owner' }))
+    await hold()
+    expect(await backtest([draft], {}, 'admin')).toMatchObject(undecided('parameters_not_shown'))
+    await shouldChange('require_approval->deny', [draft], 'owner')
   })
 })
 
@@ -269,14 +251,14 @@ describe('limits', () => {
 
   test('the newest 5,000 decisions are examined, and the newest 20 changes are shown', async () => {
     const op = await mailTo('bo@evil.net')
-    await go(engine, op)
+    await engine.go(op)
     const deny = { name: 'no mail', verdict: 'deny', tools: ['mail_send'] }
     await copyDecision(op.key.runId, 4_999)
     const all = await backtest([deny])
     expect(all).toMatchObject({ examined: 5_000, changed: 5_000, limit_reached: null })
     expect(all.samples).toHaveLength(20)
     expect(all.samples.map(({ step_id }) => step_id)).not.toContain('s')
-    await go(engine, await mailTo('ann@acme.com'))
+    await engine.go(await mailTo('ann@acme.com'))
     const most = await backtest([deny])
     expect(most).toMatchObject({ examined: 5_000, limit_reached: 'decisions' })
     expect(most.samples[0]?.step_id).toBe('s')
@@ -285,7 +267,7 @@ describe('limits', () => {
 
   test('the parameters of all calls together have 32 MiB at most', async () => {
     const ops = await Promise.all([1, 2, 3].map(() => mailTo('bo@evil.net')))
-    for (const op of ops) await go(engine, op)
+    for (const op of ops) await engine.go(op)
     const runIds = ops.map(({ key }) => key.runId)
     await asAdmin(engine.adminUrl, (client) =>
       client.query(
@@ -297,7 +279,7 @@ describe('limits', () => {
   })
 
   test('the work ends when the client goes away', async () => {
-    await go(engine, await mailTo('bo@evil.net'))
+    await engine.go(await mailTo('bo@evil.net'))
     await expect(backtest([outside], { signal: AbortSignal.abort() })).rejects.toMatchObject({
       code: 'unavailable',
     })

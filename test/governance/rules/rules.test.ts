@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { describe, expect, test, afterEach, beforeEach, jest } from '@jest/globals'
+import { sql } from 'kysely'
 import { labelRuleInput, ruleInput } from '../../../src/policy/rule.ts'
 import {
   createRule,
@@ -11,31 +12,50 @@ import {
 import { ruleKinds } from '../../../src/governance/rules/rule-kinds.ts'
 import { ruleTemplates } from '../../../src/governance/rules/rule-templates.ts'
 import type { Caller } from '../../../src/governance/access/identity.ts'
-import { auditOf, testContext, withPeople, type TestContext } from '../support.ts'
+import type { Context } from '../../../src/governance/context.ts'
+import { useEngine, type Engine } from '../runs/engine-fixture.ts'
+import { auditOf } from '../support.ts'
+import { mostRuleBytes, mostRuleValues } from '../../../src/governance/rules/size-limit.ts'
+import { patchedBody } from '../../../src/governance/rules/patched-body.ts'
+import { readGovernance } from '../../../src/governance/access/settings.ts'
+import { changeGovernance } from '../../../src/governance/rules/settings.ts'
+import { addOrganization, enrolPeople } from '../../api/fixtures.ts'
+import { DomainError } from '../../../src/governance/errors.ts'
+import { createShares } from '../../../src/governance/limits/request-shares.ts'
+import { inSlices, mostWork } from '../../../src/governance/rules/long-work.ts'
 
-let running: TestContext
+let engine: Engine
+let context: Context
+let owner: Caller
 let admin: Caller
-let counter = 0
-beforeAll(async () => {
-  running = await testContext()
-  admin = (await withPeople(running.context)).caller('admin')
+let organizationId: string
+useEngine((started) => {
+  engine = started
+  ;({ context, organizationId } = started)
+  ;[owner, admin] = [started.caller('owner'), started.caller('admin')]
 })
-afterAll(() => running.close())
 
+beforeEach(() => context.db.deleteFrom('label_rules').execute())
+
+let counter = 0
+const name = () => `rule ${(counter += 1)}`
+const create = (extra: object = {}) => createRule(context, 'rule', admin, aRule(extra))
+const patch = (id: string, body: object) => patchRule(context, 'rule', admin, id, body)
+const patchLabels = (id: string, body: object) => patchRule(context, 'label_rule', admin, id, body)
+const lastEntry = () => auditOf(context, organizationId, 1)
 const aRule = (extra: object = {}) =>
-  ruleInput.parse({ name: `rule ${(counter += 1)}`, verdict: 'deny', tools: ['mail_send'], ...extra })
+  ruleInput.parse({ name: name(), verdict: 'deny', tools: ['mail_send'], ...extra })
 
 /** The current rules, loaded under the chain’s lock as every process loads them. */
 const policyNow = () =>
-  running.another().combiner.run(admin.organizationId, 'org.change', (tx) => Promise.resolve(tx.policy))
+  engine.another().combiner.run(organizationId, 'org.change', (tx) => Promise.resolve(tx.policy))
 
 describe('rules', () => {
   test('a saved rule is loaded for the next decision in every process, and so is each change', async () => {
-    const { context } = running
     const start = (await policyNow()).version
-    const rule = await createRule(context, 'rule', admin, aRule())
+    const rule = await create()
     expect((await policyNow()).version).toBe(start + 1)
-    await patchRule(context, 'rule', admin, rule.id, { status: 'inactive' })
+    await patch(rule.id, { status: 'inactive' })
     expect((await policyNow()).version).toBe(start + 2)
     await replaceRule(context, 'rule', admin, rule.id, aRule())
     await deleteRule(context, 'rule', admin, rule.id)
@@ -43,13 +63,12 @@ describe('rules', () => {
   })
 
   test('every change is one audit entry with the new version and the body’s hash, without the body', async () => {
-    const { context } = running
     const secret = 'board@acme.com'
     const params = [{ param: 'to', operator: 'equals' as const, value: secret }]
-    const { id } = await createRule(context, 'rule', admin, aRule({ params }))
-    await patchRule(context, 'rule', admin, id, { status: 'shadow' })
+    const { id } = await create({ params })
+    await patch(id, { status: 'shadow' })
     await deleteRule(context, 'rule', admin, id)
-    const entries = await auditOf(context, admin.organizationId, 3)
+    const entries = await auditOf(context, organizationId, 3)
     expect(entries.map((entry) => entry.event_type)).toEqual(['rule.created', 'rule.updated', 'rule.deleted'])
     const versions = entries.map((entry) => entry.metadata['policy_version'] as number)
     expect(versions).toEqual([versions[0], (versions[0] ?? 0) + 1, (versions[0] ?? 0) + 2])
@@ -61,100 +80,79 @@ describe('rules', () => {
   })
 
   test('a name is unique in an organization; label rules have separate names', async () => {
-    const { context } = running
     const body = aRule()
     const { id } = await createRule(context, 'rule', admin, body)
-    const head = await auditOf(context, admin.organizationId, 1)
+    const head = await lastEntry()
     const again = createRule(context, 'rule', admin, body)
     await expect(again).rejects.toMatchObject({
       code: 'validation_error',
-      message: expect.stringContaining(`\`PATCH /organizations/${admin.organizationId}/rules/${id}\``),
+      message: expect.stringContaining(`\`PATCH /organizations/${organizationId}/rules/${id}\``),
       details: [{ path: 'name' }],
     })
-    expect(await auditOf(context, admin.organizationId, 1)).toEqual(head)
-    const labelRule = {
-      name: body.name,
-      status: 'active' as const,
-      tools: ['file_read'],
-      add_labels: ['pii'],
-    }
-    expect(await createRule(context, 'label_rule', admin, labelRule)).toMatchObject({
-      ...labelRule,
-      id: expect.stringMatching(/^lrule_/),
-    })
+    expect(await lastEntry()).toEqual(head)
+    const label = labelRuleInput.parse({ name: body.name, tools: ['file_read'], add_labels: ['pii'] })
+    const { id: labelId, ...saved } = await createRule(context, 'label_rule', admin, label)
+    expect([labelId, saved]).toEqual([expect.stringMatching(/^lrule_/), expect.objectContaining(label)])
   })
 
   test('renaming to a taken name is refused too', async () => {
-    const { context } = running
     const [one, two] = [aRule(), aRule()]
     await createRule(context, 'rule', admin, one)
     const { id } = await createRule(context, 'rule', admin, two)
     const taken = { code: 'validation_error', details: [{ path: 'name' }] }
-    await expect(patchRule(context, 'rule', admin, id, { name: one.name })).rejects.toMatchObject(taken)
+    await expect(patch(id, { name: one.name })).rejects.toMatchObject(taken)
     await expect(replaceRule(context, 'rule', admin, id, one)).rejects.toMatchObject(taken)
   })
 
   test('a patch removes fields with null, keeps the rest, and must leave a valid rule', async () => {
-    const { context } = running
-    const { id } = await createRule(
-      context,
-      'rule',
-      admin,
-      aRule({ description: 'x', side_effects: ['egress'] }),
-    )
-    const patched = await patchRule(context, 'rule', admin, id, { description: null, tools: null })
+    const { id } = await create({ description: 'x', side_effects: ['egress'] })
+    const patched = await patch(id, { description: null, tools: null })
     expect(patched).toMatchObject({ side_effects: ['egress'], verdict: 'deny' })
     expect(patched).not.toHaveProperty('description')
     expect(patched).not.toHaveProperty('tools')
-    const bare = patchRule(context, 'rule', admin, id, { side_effects: null })
+    const bare = patch(id, { side_effects: null })
     await expect(bare).rejects.toMatchObject({ code: 'validation_error', details: [{ path: 'match_all' }] })
-    expect(await readRule(context.db, 'rule', admin.organizationId, id)).toEqual(patched)
+    expect(await readRule(context.db, 'rule', organizationId, id)).toEqual(patched)
   })
 
   test('a rule that is refused now, but was saved before, can be switched off', async () => {
-    const { context } = running
     const params = ['a', 'b'].map((value) => ({ param: 'subject', operator: 'equals' as const, value }))
     const { id } = await createRule(context, 'rule', admin, { ...aRule(), params })
-    const off = await patchRule(context, 'rule', admin, id, { status: 'inactive' })
+    const off = await patch(id, { status: 'inactive' })
     expect(off).toMatchObject({ status: 'inactive', params })
     const invalid = { code: 'validation_error' }
-    await expect(patchRule(context, 'rule', admin, id, { tools: ['mail_send'] })).rejects.toMatchObject(
-      invalid,
-    )
+    await expect(patch(id, { tools: ['mail_send'] })).rejects.toMatchObject(invalid)
   })
 
   test('a replaced rule keeps its id and its position', async () => {
-    const { context } = running
     const place = async (id: string) =>
       (await context.db.selectFrom('rules').select('position').where('id', '=', id).executeTakeFirstOrThrow())
         .position
-    const { id } = await createRule(context, 'rule', admin, aRule())
+    const { id } = await create()
     const before = await place(id)
     expect((await replaceRule(context, 'rule', admin, id, aRule())).id).toBe(id)
     expect(await place(id)).toBe(before)
   })
 
   test('of another organization are not found', async () => {
-    const { context } = running
-    const { id } = await createRule(context, 'rule', admin, aRule())
+    const { id } = await create()
     const missing = { code: 'not_found' }
     await expect(readRule(context.db, 'rule', 'org_x', id)).rejects.toMatchObject(missing)
-    await expect(readRule(context.db, 'label_rule', admin.organizationId, id)).rejects.toMatchObject(missing)
+    await expect(readRule(context.db, 'label_rule', organizationId, id)).rejects.toMatchObject(missing)
     await expect(deleteRule(context, 'rule', admin, 'rule_x')).rejects.toMatchObject(missing)
     await expect(patchRule(context, 'rule', admin, 'rule_x', {})).rejects.toMatchObject(missing)
   })
 
   test('are listed newest first, page by page, each once', async () => {
-    const { context } = running
-    for (let made = 0; made < 5; made += 1) await createRule(context, 'rule', admin, aRule())
-    const all = await listRules(context.db, 'rule', admin.organizationId, { limit: 200, cursor: null })
+    for (let made = 0; made < 5; made += 1) await create()
+    const all = await listRules(context.db, 'rule', organizationId, { limit: 200, cursor: null })
     const ids = all.data.map((rule) => rule.id)
     expect(all.next_cursor).toBeNull()
     expect(ids).toEqual([...ids].sort().reverse())
     const seen: string[] = []
     let cursor: string | null = null
     do {
-      const page = await listRules(context.db, 'rule', admin.organizationId, { limit: 2, cursor })
+      const page = await listRules(context.db, 'rule', organizationId, { limit: 2, cursor })
       seen.push(...page.data.map((rule) => rule.id))
       cursor = page.next_cursor
     } while (cursor !== null)
@@ -175,38 +173,267 @@ describe('rule templates', () => {
 describe('labels that label rules add', () => {
   const rule = (start: number, extra: object = {}) =>
     labelRuleInput.parse({
-      name: `labels ${(counter += 1)}`,
+      name: name(),
       tools: ['file_read'],
       add_labels: Array.from({ length: 100 }, (_, index) => `label-${start + index}`),
       ...extra,
     })
   const save = (start: number, extra: object = {}) =>
-    createRule(running.context, 'label_rule', admin, rule(start, extra))
+    createRule(context, 'label_rule', admin, rule(start, extra))
   const tooMany = { code: 'validation_error', details: [{ path: 'add_labels' }] }
 
   test('are 1,000 together, however a rule is saved', async () => {
-    const { context } = running
-    for (const { id } of (
-      await listRules(context.db, 'label_rule', admin.organizationId, { limit: 100, cursor: null })
-    ).data)
-      await deleteRule(context, 'label_rule', admin, id)
     const first = await save(0)
     for (let start = 100; start < 1_000; start += 100) await save(start)
     await expect(save(1_000)).rejects.toMatchObject(tooMany)
     await expect(save(950)).rejects.toThrow('would add 1050 labels together, at most 1000')
     await save(500)
     const idle = await save(1_000, { status: 'inactive' })
-    await expect(patchRule(context, 'label_rule', admin, idle.id, { status: 'active' })).rejects.toMatchObject(tooMany) // prettier-ignore
-    await expect(replaceRule(context, 'label_rule', admin, idle.id, rule(1_000))).rejects.toMatchObject(tooMany) // prettier-ignore
+    await expect(patchLabels(idle.id, { status: 'active' })).rejects.toMatchObject(tooMany)
+    const replaced = replaceRule(context, 'label_rule', admin, idle.id, rule(1_000))
+    await expect(replaced).rejects.toMatchObject(tooMany)
     await replaceRule(context, 'label_rule', admin, first.id, rule(1_000))
-    await expect(patchRule(context, 'label_rule', admin, idle.id, { status: 'active' })).resolves.toMatchObject({ status: 'active' }) // prettier-ignore
+    expect(await patchLabels(idle.id, { status: 'active' })).toMatchObject({ status: 'active' })
     // As saved by an earlier version.
     await context.pool.query(
       `update label_rules set body = jsonb_set(body, '{add_labels}', (body->'add_labels') - 0 - 0 || '["more", "and-more"]') where id = $1`,
       [first.id],
     )
-    await patchRule(context, 'label_rule', admin, first.id, { name: 'renamed' })
+    await patchLabels(first.id, { name: 'renamed' })
     await expect(save(2_000)).rejects.toMatchObject(tooMany)
     await deleteRule(context, 'label_rule', admin, first.id)
+  })
+})
+
+const among = (count: number, length = 1) =>
+  Array.from({ length: Math.ceil(count / 1_000) }, (_, index) => ({
+    param: 'to',
+    operator: 'in' as const,
+    value: Array.from({ length: Math.min(1_000, count - 1_000 * index) }, () => 'x'.repeat(length)),
+  }))
+const createAmong = (...numbers: [number, number?]) => create({ tools: undefined, params: among(...numbers) })
+const tooMuch = { code: 'validation_error', message: expect.stringContaining('together') as unknown }
+
+describe('the size of all rules of an organization together', () => {
+  test('is limited in values, over rules and label rules', async () => {
+    const { id } = await createAmong(mostRuleValues - 3)
+    const label = labelRuleInput.parse({ name: name(), tools: ['file_read'], add_labels: ['a', 'b'] })
+    const second = await createRule(context, 'label_rule', admin, label)
+    const head = await lastEntry()
+    await expect(createAmong(1)).rejects.toMatchObject(tooMuch)
+    const longer = { ...label, add_labels: ['a', 'b', 'c'] }
+    await expect(replaceRule(context, 'label_rule', admin, second.id, longer)).rejects.toMatchObject(tooMuch)
+    await expect(patchLabels(second.id, longer)).rejects.toMatchObject(tooMuch)
+    const wider = { params: among(mostRuleValues - 2) }
+    await expect(patch(id, wider)).rejects.toMatchObject(tooMuch)
+    // The refused change had no effect.
+    expect(await readRule(context.db, 'label_rule', organizationId, second.id)).toEqual(second)
+    expect(await lastEntry()).toEqual(head)
+    const same = { ...label, add_labels: ['c', 'd'] }
+    await replaceRule(context, 'label_rule', admin, second.id, same)
+    await deleteRule(context, 'rule', admin, id)
+    await createAmong(1)
+  })
+
+  test('has a limit on its text', async () => {
+    for (let bytes = 1_000_000; bytes < mostRuleBytes; bytes += 1_010_000) await createAmong(1_000, 1_000)
+    await expect(createAmong(1_000, 1_000)).rejects.toMatchObject(tooMuch)
+  })
+
+  test('above the limit, after an upgrade, it can shrink but not grow', async () => {
+    const { id } = await createAmong(2_000)
+    const { id: other } = await createAmong(1)
+    // A rule that was saved before the limit existed.
+    const body = JSON.stringify({ params: among(mostRuleValues) })
+    await sql`update rules set body = body || ${body}::jsonb where id = ${id}`.execute(context.db)
+    await expect(createAmong(1)).rejects.toMatchObject(tooMuch)
+    await expect(patch(other, { params: among(2) })).rejects.toMatchObject(tooMuch)
+    await patch(id, { status: 'inactive' })
+    await expect(patch(id, { status: 'active' })).rejects.toMatchObject(tooMuch)
+    await patch(id, { params: among(mostRuleValues - 10) })
+    await patch(id, { status: 'active' })
+  })
+})
+
+const saved = ruleInput.parse({ name: 'saved', verdict: 'deny', tools: ['mail_send'] })
+
+test('a body is checked once, and again if it has changed', () => {
+  const after = patchedBody('rule', { verdict: 'allow' })
+  const first = after(saved)
+  expect(first).toEqual({ ...saved, verdict: 'allow' })
+  // The same object shows that nothing was checked again.
+  expect(after({ ...saved })).toBe(first)
+  expect(after({ ...saved, name: 'renamed' })).toEqual({ ...saved, name: 'renamed', verdict: 'allow' })
+})
+
+test('an error is kept too, and does not stay for another body', async () => {
+  const after = patchedBody('rule', { tools: null })
+  const thrown = () =>
+    Promise.resolve(saved)
+      .then(after)
+      .catch((error: unknown) => error)
+  const error = await thrown()
+  expect(error).toMatchObject({ code: 'validation_error' })
+  expect(await thrown()).toBe(error)
+  expect(after({ ...saved, side_effects: ['egress'] })).not.toHaveProperty('tools')
+})
+
+describe('governance settings', () => {
+  test('start with the documented defaults', async () => {
+    const { id } = await addOrganization(context)
+    expect(await readGovernance(context.db, id)).toEqual({
+      require_approval_for_external_comm: false,
+      require_approval_for_public_writes: false,
+      require_approval_for_permission_changes: false,
+      allow_self_approval: false,
+      approval_threshold: 1,
+      category_flags: {},
+      approvals_enabled: false,
+      approval_required_from: null,
+      slack_approval_notifications: true,
+      mail_approval_notifications: true,
+      external_tools: {},
+      default_tool_access: 'allow',
+      require_mfa: false,
+      keep_decision_params: true,
+    })
+  })
+
+  test('a change holds for the next decision in every process, and its audit entry names it', async () => {
+    await engine.settings({ approvals_enabled: false })
+    expect((await policyNow()).settings.approvals_enabled).toBe(false)
+    const answer = await changeGovernance(context, owner, { approvals_enabled: true, approval_threshold: 1 })
+    expect(answer).toMatchObject({ approvals_enabled: true, approval_threshold: 1 })
+    expect((await policyNow()).settings.approvals_enabled).toBe(true)
+    const [entry] = await lastEntry()
+    expect(entry).toMatchObject({ event_type: 'governance.updated', user_id: owner.userId })
+    expect(entry?.metadata['changes']).toEqual({ approvals_enabled: { from: false, to: true } })
+  })
+
+  test.each([{}, { approvals_enabled: true }])('%j, which changes nothing, is not audited', async (patch) => {
+    await changeGovernance(context, owner, { approvals_enabled: true })
+    const before = await lastEntry()
+    expect(await changeGovernance(context, owner, patch)).toMatchObject({ approvals_enabled: true })
+    expect(await lastEntry()).toEqual(before)
+  })
+
+  test('unnamed settings stay', async () => {
+    await changeGovernance(context, owner, { category_flags: { pii: true } })
+    await changeGovernance(context, owner, { approval_threshold: 2, category_flags: undefined })
+    const settings = { category_flags: { pii: true }, approval_threshold: 2 }
+    expect(await readGovernance(context.db, organizationId)).toMatchObject(settings)
+  })
+
+  test('a person without a second factor cannot require one: nothing changes', async () => {
+    const before = await lastEntry()
+    const requiring = changeGovernance(context, owner, { require_mfa: true, default_tool_access: 'deny' })
+    await expect(requiring).rejects.toMatchObject({
+      code: 'conflict',
+      message: expect.stringContaining('enrol a second factor first'),
+      details: [{ path: 'require_mfa' }],
+    })
+    const unchanged = { require_mfa: false, default_tool_access: 'allow' }
+    expect(await readGovernance(context.db, organizationId)).toMatchObject(unchanged)
+    expect(await lastEntry()).toEqual(before)
+    await changeGovernance(context, owner, { require_mfa: false })
+  })
+
+  test('concurrent changes all hold', async () => {
+    await enrolPeople(context, [owner.userId])
+    const changes = { require_mfa: true, default_tool_access: 'deny', allow_self_approval: true } as const
+    await Promise.all(
+      Object.entries(changes).map((change) =>
+        changeGovernance(engine.another(), owner, Object.fromEntries([change])),
+      ),
+    )
+    expect(await readGovernance(context.db, organizationId)).toMatchObject(changes)
+  })
+})
+
+describe('long work', () => {
+  /** The time of the thread in this test. Each value of the generator takes one millisecond. */
+  let now = 0
+  beforeEach(() => void jest.spyOn(performance, 'now').mockImplementation(() => now))
+  afterEach(() => void jest.restoreAllMocks())
+
+  function* values(count: number): Generator<number> {
+    for (let value = 1; value <= count; value += 1) {
+      now += 1
+      yield value
+    }
+  }
+
+  /** Follows the generator. Returns the result, and the values after which the thread worked for others. */
+  async function followed(count: number, see: (value: number) => 'enough' | null, signal?: AbortSignal) {
+    let last = 0
+    let isDone = false
+    const pauses = new Set<number>()
+    const look = (): void => {
+      pauses.add(last)
+      if (!isDone) setImmediate(look)
+    }
+    look()
+    const request = {
+      chargedTo: 'org_a',
+      callerNow: async () => ({ role: 'member' }) as const,
+      signal: signal ?? new AbortController().signal,
+    }
+    const work = inSlices({ shares: createShares() }, request, (slices) =>
+      slices.follow(values(count), (value) => {
+        last = value
+        return see(value)
+      }),
+    )
+    try {
+      return { result: await work, last, pauses: [...pauses] }
+    } finally {
+      isDone = true
+    }
+  }
+
+  test.each<[string, number, number | null, unknown]>([
+    [
+      'works for others after each 5 milliseconds',
+      23,
+      null,
+      { result: null, last: 23, pauses: [0, 5, 10, 15, 20] },
+    ],
+    ['ends with the first result', 23, 7, { result: 'enough', last: 7 }],
+    ['ends when its time is over', mostWork * 2, null, { result: 'time', last: mostWork }],
+  ])('the thread %s', async (_, count, enoughAt, expected) => {
+    expect(await followed(count, (value) => (value === enoughAt ? 'enough' : null))).toMatchObject(
+      expected as object,
+    )
+  })
+
+  test('the work ends at the next pause when its client has gone', async () => {
+    const client = new AbortController()
+    const leave = (value: number) => (value === 7 ? (client.abort(), null) : null)
+    await expect(followed(23, leave, client.signal)).rejects.toMatchObject({ code: 'unavailable' })
+  })
+
+  describe('the rights of the caller', () => {
+    const lost = new DomainError('unauthenticated', 'the key has ended')
+    /** Does work for which the check of rights gives these results, one after the other. */
+    const work = (...results: (Pick<Caller, 'role'> | DomainError)[]) => {
+      const callerNow = async () => {
+        const result = results.shift()
+        if (result === undefined || result instanceof DomainError) throw result
+        return result
+      }
+      const request = { chargedTo: 'org_a', callerNow, signal: new AbortController().signal }
+      return inSlices({ shares: createShares() }, request, async ({ role }) => `done as ${role}`)
+    }
+    const [admin, owner] = [{ role: 'admin' }, { role: 'owner' }] as const
+
+    test('are checked before the work, and again after it', async () => {
+      await expect(work(lost)).rejects.toBe(lost)
+      await expect(work(admin, lost)).rejects.toBe(lost)
+    })
+
+    test('must not become fewer during the work', async () => {
+      await expect(work(owner, admin)).rejects.toMatchObject({ code: 'unavailable' })
+      expect(await work(admin, owner)).toBe('done as admin')
+    })
   })
 })

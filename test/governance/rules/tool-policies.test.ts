@@ -1,7 +1,11 @@
-import { beforeAll, describe, expect, test } from '@jest/globals'
-import { getTool } from '../../../src/catalog/index.ts'
+import { afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import { getTool, catalog } from '../../../src/catalog/index.ts'
 import type { ToolDeclaration } from '../../../src/catalog/tool.ts'
-import { changeToolPolicy, deleteToolPolicy } from '../../../src/governance/rules/tool-policies.ts'
+import {
+  changeToolPolicy,
+  deleteToolPolicy,
+  mostToolPolicies,
+} from '../../../src/governance/rules/tool-policies.ts'
 import { workflowDefinition } from '../../../src/contract/definition.ts'
 import type { DomainError } from '../../../src/governance/errors.ts'
 import { acceptRun } from '../../../src/governance/runs/start/accept.ts'
@@ -10,23 +14,83 @@ import { createWorkflow } from '../../../src/governance/workflows/workflows.ts'
 import { limitNames, type LimitName, type Restrictions } from '../../../src/policy/tool-limits.ts'
 import type { JsonObject } from '../../../src/policy/types.ts'
 import {
-  go,
-  hold,
   holdRule,
   oneStep,
   opOf,
   outcomeOf,
   outputOf,
-  runOf,
   useEngine,
   type Engine,
+  type StepOp,
 } from '../runs/engine-fixture.ts'
-import { every, paramsOf, values } from './limited-calls.ts'
-import { create, save, forget } from './policy-calls.ts'
+import { create, save, forget, forgetAll } from './policy-calls.ts'
+import { policySnapshot } from '../../../src/governance/audit/policy-snapshot.ts'
+import {
+  createRoleOverride,
+  deleteRoleOverride,
+  mostRoleOverrides,
+} from '../../../src/governance/rules/role-overrides.ts'
 
 let engine: Engine
-
 useEngine((started) => (engine = started))
+afterEach(() => forgetAll(engine))
+
+const change = (tool: string, patch: object) =>
+  changeToolPolicy(engine.context, engine.caller('owner'), tool, patch)
+
+/** For every limit of a policy, a value. */
+const values: Record<LimitName, Restrictions[LimitName]> = {
+  read_only: true,
+  allowed_domains: ['acme.com'],
+  allowed_repos: ['acme/app'],
+  allowed_channels: ['#general'],
+  max_message_length: 5,
+  max_response_size_kb: 1,
+}
+
+/** For every tool of the catalogue, a call that breaks these limits. */
+const params: Record<string, JsonObject> = {
+  mail_send: { to: 'bo@evil.test', subject: 's', text: 'too long' },
+  memory_set: { key: 'k', value: 1 },
+  memory_get: { key: 'k' },
+  file_read: { path: 'p' },
+  github_search_code: { query: 'repo:evil/app word' },
+  github_get_file: { repo: 'evil/app', path: 'p' },
+  github_list_issues: { repo: 'evil/app' },
+  github_get_issue: { repo: 'evil/app', number: 1 },
+  github_list_pull_requests: { repo: 'evil/app' },
+  github_create_issue: { repo: 'evil/app', title: 'too long' },
+  github_comment: { repo: 'evil/app', number: 1, body: 'too long' },
+  slack_send_message: { channel: '#evil', text: 'too long' },
+  slack_create_channel: { name: 'evil' },
+  jira_search: { query: 'project = OPS' },
+  jira_get_issue: { issue: 'OPS-1' },
+  jira_create_issue: { project: 'OPS', summary: 'too long' },
+  jira_comment: { issue: 'OPS-1', text: 'too long' },
+  trello_list_cards: { board: 'abcd1234' },
+  trello_get_card: { card: 'abcd1234' },
+  trello_create_card: { board: 'abcd1234', list: 'To do', name: 'too long' },
+  trello_comment: { card: 'abcd1234', text: 'too long' },
+  calendar_create_event: { title: 't', attendees: 'bo@evil.test', description: 'too long' },
+  docs_read: { document: 'd' },
+  docs_create: { title: 't', content: 'too long' },
+  sheets_read: { spreadsheet: 's' },
+  sheets_append: { spreadsheet: 's', rows: [['a']] },
+  drive_search: { query: 'q' },
+  web_search: { query: 'q' },
+  llm_generate: { prompt: 'p' },
+}
+
+const every = Object.values(catalog).flatMap((tool: ToolDeclaration) =>
+  limitNames.map((name) => [tool.name, name, Object.hasOwn(tool.constraints, name)] as const),
+)
+
+/** The outcome of a call whose output has this many characters. */
+const recordLong = (op: StepOp, attempt: number, length: number) => {
+  const done = outcomeOf(op, attempt, 'completed')
+  const result = { ...done.result, output: outputOf(op.key, 'x'.repeat(length)) } as typeof done.result
+  return engine.record({ ...done, result })
+}
 
 /** The result of a call that exceeds a limit. */
 function changed(tool: string, name: LimitName): string {
@@ -48,22 +112,16 @@ describe('a limit of a tool policy', () => {
         const id = await engine.run(oneStep)
         const op = opOf(id, {
           tool: { ...(getTool(tool) as ToolDeclaration), connection: 'none' },
-          params: paramsOf(tool),
+          params: params[tool] ?? {},
         })
         const verdict = await engine.decide(op)
         if (!verdict.go) return verdict.state
         if (verdict.audience.length > 0) return 'the service is asked who reads there'
-        const large = { ...outcomeOf(op, verdict.attempt, 'completed') }
-        const result = { ...large.result, output: outputOf(op.key, 'x'.repeat(1024)) } as typeof large.result
-        return engine.record({ ...large, result })
+        return recordLong(op, verdict.attempt, 1024)
       }
       expect(await outcome()).toBe('completed')
-      try {
-        await save(engine, tool, { [name]: values[name] })
-        expect(await outcome()).toBe(changed(tool, name))
-      } finally {
-        await forget(engine, tool)
-      }
+      await save(engine, tool, { [name]: values[name] })
+      expect(await outcome()).toBe(changed(tool, name))
     },
   )
 
@@ -77,19 +135,14 @@ describe('a limit of a tool policy', () => {
       }
       await expect(save(engine, tool, { [name]: values[name] })).rejects.toMatchObject(refusal)
       await create(engine, { tool_name: tool, allowed: true })
-      try {
-        const patch = { restrictions: { [name]: values[name] } }
-        const changed = changeToolPolicy(engine.context, engine.caller('owner'), tool, patch)
-        await expect(changed).rejects.toMatchObject(refusal)
-      } finally {
-        await forget(engine, tool)
-      }
+      const changed = change(tool, { restrictions: { [name]: values[name] } })
+      await expect(changed).rejects.toMatchObject(refusal)
     },
   )
 
   test('agents’ tools support `read_only` only', async () => {
     await save(engine, 'Bash', { read_only: true })
-    await forget(engine, 'Bash')
+    await forgetAll(engine)
     for (const name of limitNames.filter((each) => each !== 'read_only'))
       await expect(save(engine, 'Bash', { [name]: values[name] })).rejects.toMatchObject({
         code: 'validation_error',
@@ -99,27 +152,14 @@ describe('a limit of a tool policy', () => {
   test('is checked at every attempt, and an output above it is not stored', async () => {
     const tool = getTool('memory_get') as ToolDeclaration
     const op = opOf(runId, { tool, params: { key: 'k' } })
-    const attempt = await go(engine, op)
+    const attempt = await engine.go(op)
     await save(engine, 'memory_get', { max_response_size_kb: 1 })
-    try {
-      const done = outcomeOf(op, attempt, 'completed')
-      const result = { ...done.result, output: outputOf(op.key, 'x'.repeat(2_000)) } as typeof done.result
-      expect(await engine.record({ ...done, result })).toBe('failed')
-      const effect = await engine.context.db
-        .selectFrom('effects')
-        .select(['error', 'output', 'output_sealed'])
-        .where('run_id', '=', runId)
-        .executeTakeFirstOrThrow()
-      expect(effect).toMatchObject({
-        output: null,
-        output_sealed: null,
-        error: { code: 'response_too_large', fault: 'policy', retryable: false },
-      })
-      expect(effect.error?.message).toContain('takes 2 KiB, and a tool policy allows 1')
-      expect((await runOf(engine.context, runId)).stored_bytes).toBeLessThan(1_000)
-    } finally {
-      await forget(engine, 'memory_get')
-    }
+    expect(await recordLong(op, attempt, 2_000)).toBe('failed')
+    const effect = await engine.effectOf(op)
+    const error = { code: 'response_too_large', fault: 'policy', retryable: false }
+    expect(effect).toMatchObject({ output: null, output_sealed: null, error })
+    expect(effect?.error?.message).toContain('takes 2 KiB, and a tool policy allows 1')
+    expect((await engine.runOf(runId)).stored_bytes).toBeLessThan(1_000)
   })
 })
 
@@ -176,38 +216,30 @@ describe('plan, preview and run give one call the same verdict', () => {
 
   test.each(rows)('%s', async (_, tool, limits, params, isRefused) => {
     const verdict = isRefused ? 'deny' : 'allow'
-    try {
-      await save(engine, tool, limits)
-      const { possible, ...said } = await verdicts(tool, params)
-      expect(said).toEqual({
-        preview: verdict,
-        isExecutable: !isRefused,
-        isCertain: true,
-        accepted: verdict,
-        run: verdict,
-      })
-      // If the parameters are not known, the verdict must be within the bounds that the preview gives.
-      if (possible?.certainty === 'definite') expect(possible.verdict).toBe(verdict)
-      else expect(possible).toMatchObject({ verdict: 'deny', role_policy: { certainty: 'possible' } })
-    } finally {
-      await forget(engine, tool)
-    }
+    await save(engine, tool, limits)
+    const { possible, ...said } = await verdicts(tool, params)
+    expect(said).toEqual({
+      preview: verdict,
+      isExecutable: !isRefused,
+      isCertain: true,
+      accepted: verdict,
+      run: verdict,
+    })
+    // If the parameters are not known, the verdict must be within the bounds that the preview gives.
+    if (possible?.certainty === 'definite') expect(possible.verdict).toBe(verdict)
+    else expect(possible).toMatchObject({ verdict: 'deny', role_policy: { certainty: 'possible' } })
   })
 
   test('a refused run names the limit in its error', async () => {
-    try {
-      await save(engine, 'mail_send', acme)
-      const run = engine.run({
-        steps: [{ id: 's', tool: 'mail_send', params: { ...mail, to: 'a@evil.test' } }],
-      })
-      await expect(run).rejects.toMatchObject({
-        code: 'run_denied',
-        details: [{ path: 'steps.s', message: expect.stringContaining('`allowed_domains`') }],
-      })
-      await expect(run).rejects.not.toMatchObject({ message: expect.stringContaining('evil') })
-    } finally {
-      await forget(engine, 'mail_send')
-    }
+    await save(engine, 'mail_send', acme)
+    const run = engine.run({
+      steps: [{ id: 's', tool: 'mail_send', params: { ...mail, to: 'a@evil.test' } }],
+    })
+    await expect(run).rejects.toMatchObject({
+      code: 'run_denied',
+      details: [{ path: 'steps.s', message: expect.stringContaining('`allowed_domains`') }],
+    })
+    await expect(run).rejects.not.toMatchObject({ message: expect.stringContaining('evil') })
   })
 
   test('a limit that is saved while a call waits for its approval holds for it', async () => {
@@ -216,32 +248,22 @@ describe('plan, preview and run give one call the same verdict', () => {
       tool: getTool('mail_send') as ToolDeclaration,
       params: { ...mail, to: 'a@evil.test' },
     })
-    try {
-      await engine.vote(await hold(engine, op), 'admin')
-      await save(engine, 'mail_send', acme)
-      expect(await engine.decide(op)).toMatchObject({ go: false, state: 'denied' })
-    } finally {
-      await forget(engine, 'mail_send')
-      await engine.rules()
-    }
+    await engine.vote(await engine.hold(op), 'admin')
+    await save(engine, 'mail_send', acme)
+    expect(await engine.decide(op)).toMatchObject({ go: false, state: 'denied' })
   })
 })
 
 test('a second policy of a tool is a conflict that names how to change the first', async () => {
   const { organizationId } = engine
   await create(engine, { tool_name: 'memory_set', allowed: false })
-  try {
-    await create(engine, { tool_name: 'memory_set', allowed: false, role: 'admin' })
-    for (const role of [undefined, 'admin']) {
-      const change = `\`PATCH /organizations/${organizationId}/tool-policies/memory_set${role === undefined ? '' : '?role=admin'}\``
-      await expect(create(engine, { tool_name: 'memory_set', allowed: true, role })).rejects.toMatchObject({
-        code: 'conflict',
-        message: expect.stringContaining(change),
-      })
-    }
-  } finally {
-    await forget(engine, 'memory_set')
-    await deleteToolPolicy(engine.context, engine.caller('owner'), 'memory_set', 'admin')
+  await create(engine, { tool_name: 'memory_set', allowed: false, role: 'admin' })
+  for (const role of [undefined, 'admin']) {
+    const change = `\`PATCH /organizations/${organizationId}/tool-policies/memory_set${role === undefined ? '' : '?role=admin'}\``
+    await expect(create(engine, { tool_name: 'memory_set', allowed: true, role })).rejects.toMatchObject({
+      code: 'conflict',
+      message: expect.stringContaining(change),
+    })
   }
 })
 
@@ -253,8 +275,107 @@ test('a policy that does not exist is refused with the role that has none', asyn
   ] as const) {
     const refusal = { code: 'not_found', message }
     await expect(deleteToolPolicy(engine.context, owner, 'memory_get', role)).rejects.toMatchObject(refusal)
-    await expect(
-      changeToolPolicy(engine.context, owner, 'memory_get', { allowed: true, ...(role && { role }) }),
-    ).rejects.toMatchObject(refusal)
+    const changed = change('memory_get', { allowed: true, ...(role && { role }) })
+    await expect(changed).rejects.toMatchObject(refusal)
   }
+})
+
+describe('a tool policy without effect', () => {
+  afterEach(() => engine.settings({ default_tool_access: 'allow' }))
+  const refusalOf = async (tool: string) => {
+    const { toolAccess } = await policySnapshot(engine.context, engine.organizationId)
+    return toolAccess.refusal({ tool, role: 'member', sideEffect: 'write', params: {} })
+  }
+
+  test.each<[string, string, object, object]>([
+    ['without fields', 'memory_set', {}, {}],
+    ['with `allowed: null`', 'memory_set', { allowed: null }, {}],
+    ['of a role', 'memory_set', { role: 'member' }, {}],
+    ['with `read_only: false`', 'memory_set', { restrictions: { read_only: false } }, { read_only: false }],
+    ['of a tool without limits', 'web_search', { restrictions: { read_only: false } }, { read_only: false }],
+  ])('%s is saved, and neither opens nor closes the tool', async (_, tool, body, restrictions) => {
+    expect(await create(engine, { tool_name: tool, ...body })).toMatchObject({ allowed: null, restrictions })
+    expect(await refusalOf(tool)).toBeNull()
+    await engine.settings({ default_tool_access: 'deny' })
+    expect(await refusalOf(tool)).toMatchObject({ reason: 'tool not allowed by any policy' })
+  })
+
+  test('may be the result of a change, and lifts no limit of the other policy', async () => {
+    await save(engine, 'memory_set', { read_only: true })
+    await create(engine, { tool_name: 'memory_set', allowed: false, role: 'member' })
+    const changed = (patch: object) => change('memory_set', { role: 'member', ...patch })
+    expect(await changed({ allowed: null })).toMatchObject({ allowed: null, restrictions: {} })
+    const noLimit = { restrictions: { read_only: false } }
+    expect(await changed(noLimit)).toMatchObject({ allowed: null, ...noLimit })
+    expect(await refusalOf('memory_set')).toMatchObject({ reason: 'tool is read-only in the organization' })
+  })
+})
+
+describe('a block with limits', () => {
+  const refused = {
+    code: 'validation_error',
+    message: expect.stringContaining('leave out `restrictions`, or give `allowed: null`'),
+    details: [{ path: 'restrictions' }],
+  }
+  const limits = { allowed: false, restrictions: { read_only: true } }
+
+  test('is refused if both are given at once', async () => {
+    await expect(create(engine, { tool_name: 'memory_set', ...limits })).rejects.toMatchObject(refused)
+    await create(engine, { tool_name: 'memory_set', allowed: false, restrictions: { read_only: false } })
+    await expect(change('memory_set', limits)).rejects.toMatchObject(refused)
+  })
+
+  test('keeps limits that were saved before', async () => {
+    await save(engine, 'memory_set', { read_only: true })
+    expect(await change('memory_set', { allowed: false })).toMatchObject(limits)
+    expect(await change('memory_set', { allowed: null })).toMatchObject({ ...limits, allowed: null })
+  })
+})
+
+describe('an organization has at most 2,000', () => {
+  const nth = (_: unknown, n: number) => ({
+    organization_id: engine.organizationId,
+    tool_name: `mcp__a__t${n}`,
+    created_by: engine.caller('owner').userId,
+  })
+  const refusal = (what: string) => ({
+    code: 'validation_error',
+    message: expect.stringContaining(`at most 2,000 ${what}`),
+  })
+
+  test('overrides of roles', async () => {
+    const { db } = engine.context
+    const rows = Array.from({ length: mostRoleOverrides }, nth)
+    await db
+      .insertInto('role_policy_overrides')
+      .values(rows.map((row) => ({ ...row, role: 'member', allowed: true })))
+      .execute()
+    const more = { tool_name: 'Bash', role: 'member', allowed: false }
+    const add = () => createRoleOverride(engine.context, engine.caller('owner'), more, null)
+    await expect(add()).rejects.toMatchObject(refusal('overrides'))
+    await deleteRoleOverride(engine.context, engine.caller('owner'), 'mcp__a__t0', 'member')
+    await add()
+    await db.deleteFrom('role_policy_overrides').execute()
+  })
+
+  test('tool policies, and still changes and deletes them', async () => {
+    const { db } = engine.context
+    const policy = {
+      role: '' as const,
+      allowed: null,
+      restrictions: '{}',
+      created_at: new Date(),
+      updated_at: new Date(),
+    }
+    const rows = Array.from({ length: mostToolPolicies }, nth)
+    await db
+      .insertInto('tool_policies')
+      .values(rows.map((row) => ({ ...row, ...policy })))
+      .execute()
+    await expect(save(engine, 'Bash', { read_only: true })).rejects.toMatchObject(refusal('tool policies'))
+    await change('mcp__a__t0', { allowed: false })
+    await forget(engine, 'mcp__a__t0')
+    await save(engine, 'Bash', { read_only: true })
+    await db.deleteFrom('tool_policies').execute()
+  })
 })

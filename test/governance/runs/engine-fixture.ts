@@ -5,13 +5,17 @@ import { getTool } from '../../../src/catalog/index.ts'
 import { wrap, type SealedText } from '../../../src/governance/sealing/format.ts'
 import { outputPlace, paramsPlace } from '../../../src/governance/sealing/places.ts'
 import { newId } from '../../../src/contract/ids.ts'
+import type { FinishInput } from '../../../src/contract/messages.ts'
 import { workflowDefinition } from '../../../src/contract/definition.ts'
 import { sealState } from '../../../src/governance/approvals/approved-state.ts'
 import { vote } from '../../../src/governance/approvals/vote.ts'
 import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
 import { canonicalJson, hashOf } from '../../../src/shared/canonical-json.ts'
 import type { Caller } from '../../../src/governance/access/identity.ts'
+import { freeze, unfreeze } from '../../../src/governance/rules/freeze.ts'
 import { createRule, deleteRule } from '../../../src/governance/rules/rules.ts'
+import { cancelRun } from '../../../src/governance/runs/end/cancel.ts'
+import { finishRun } from '../../../src/governance/runs/end/finish.ts'
 import { acceptRun } from '../../../src/governance/runs/start/accept.ts'
 import type { Basis, StepOp } from '../../../src/governance/runs/effects/step-op.ts'
 import { decideSteps, type StepVerdict } from '../../../src/governance/runs/effects/effect.ts'
@@ -21,11 +25,14 @@ import {
   type MayAct,
   type OutcomeOp,
 } from '../../../src/governance/runs/effects/outcome.ts'
+import { resolveStep, type ResolveRequest } from '../../../src/governance/runs/effects/resolve.ts'
 import { openOutput } from '../../../src/governance/runs/values/outputs.ts'
 import { changeGovernance } from '../../../src/governance/rules/settings.ts'
-import { insertWorkflow } from '../../../src/governance/workflows/workflows.ts'
+import { createWorkflow, insertWorkflow } from '../../../src/governance/workflows/workflows.ts'
 import { ruleInput } from '../../../src/policy/rule.ts'
 import type { Json, JsonObject } from '../../../src/policy/types.ts'
+import { expandStep } from '../../../src/governance/runs/effects/items.ts'
+import { readRun } from './whole-run.ts'
 import { testContext, testKey, withPeople, type TestContext } from '../support.ts'
 
 /** A definition in which no value passes between steps: one step `s`, for a tool of any `repeat`. */
@@ -37,12 +44,47 @@ export interface Engine extends TestContext {
   readonly keyOf: (name: BootstrapName) => string
   /** Saves a workflow as `author`, and accepts a run of it that `by` starts. */
   run(definition?: object, inputs?: JsonObject, by?: BootstrapName, author?: BootstrapName): Promise<string>
+  /** Saves a workflow as this person, with all checks, and accepts a run of it. */
+  runAs(caller: Caller, definition: object, over?: { name?: string; inputs?: JsonObject }): Promise<string>
+  /** Starts a run with one step of this many items. Returns the run’s id and the calls of the items. */
+  items(count: number): Promise<[string, StepOp[]]>
+  /** Reads a run in the API’s form. */
+  readRun(runId: string): ReturnType<typeof readRun>
   decide(op: StepOp): Promise<StepVerdict>
   record(op: OutcomeOp): ReturnType<typeof recordNow>
-  vote(approvalId: string, name: BootstrapName, decision?: 'approve' | 'reject'): Promise<void>
+  vote(
+    approvalId: string,
+    name: BootstrapName,
+    decision?: 'approve' | 'reject',
+    comment?: string,
+  ): Promise<void>
   /** Replaces all rules with these, and turns approvals on. */
   rules(...bodies: object[]): Promise<void>
   settings(patch: Parameters<typeof changeGovernance>[2]): Promise<void>
+  cancel(runId: string, by?: BootstrapName, reason?: string): Promise<unknown>
+  finish(runId: string, status: FinishInput['status']): Promise<unknown>
+  /** Resolves the unknown outcome of a step, by default of the only step. */
+  resolve(runId: string, outcome: ResolveRequest['outcome'], over?: Partial<ResolveRequest>): Promise<unknown>
+  /** Does `work` while the organization is frozen. */
+  frozen<T>(work: () => Promise<T>, reason?: string): Promise<T>
+  /** Decides a call that must be allowed. Returns the number of its attempt. */
+  go(op: StepOp): Promise<number>
+  /** Decides a call that must be held. Returns the id of its approval. */
+  hold(op: StepOp): Promise<string>
+  /** Marks the call as sent, with the basis of its last decision. */
+  mark(op: StepOp, attempt: number, sentWith?: string): Promise<MayAct>
+  /** Makes a call whose outcome nobody knows. */
+  lose(op: StepOp): Promise<StepOp>
+  makeLate(approvalId: string): Promise<unknown>
+  basisOf(op: StepOp): Promise<Basis>
+  keptOutput(op: StepOp): Promise<Json>
+  effectOf(op: Pick<StepOp, 'key'>): ReturnType<typeof effectOf>
+  runOf(runId: string): ReturnType<typeof runOf>
+  stepOf(runId: string, stepId?: string): ReturnType<typeof stepOf>
+  approvalsOf(runId: string): ReturnType<typeof approvalsOf>
+  eventsOf(runId: string): Promise<string[]>
+  /** The payloads of the wake-ups that were sent to the run. */
+  wakesOf(runId: string): Promise<unknown[]>
 }
 
 const recordNow = (context: Context, organizationId: string, op: OutcomeOp) =>
@@ -69,10 +111,22 @@ export async function startEngine(overrides: NodeJS.ProcessEnv = {}): Promise<En
       )
       return (await acceptRun(context, { caller: caller(by), workflowId, inputs })).runId
     },
+    async runAs(by, definition, { name = 'w', inputs = {} } = {}) {
+      const body = { name, description: '', definition: workflowDefinition.parse(definition) }
+      const { id: workflowId } = await createWorkflow(context, by, body)
+      return (await acceptRun(context, { caller: by, workflowId, inputs })).runId
+    },
+    async items(count) {
+      const items = Array.from({ length: count }, (_, item) => item)
+      const runId = await engine.run({ steps: [{ ...oneStep.steps[0], for_each: items }] })
+      await expandStep(context, runId, 's')
+      return [runId, items.map((item) => opOf(runId, { item }))]
+    },
+    readRun: (runId) => readRun(context, organizationId, runId),
     decide: (op) => context.combiner.join(organizationId, decideSteps, op),
     record: (op) => recordNow(context, organizationId, op),
-    vote: (approvalId, name, decision = 'approve') =>
-      vote(context, { caller: caller(name), approvalId, decision, comment: '' }),
+    vote: (approvalId, name, decision = 'approve', comment = '') =>
+      vote(context, { caller: caller(name), approvalId, decision, comment }),
     async rules(...bodies) {
       const own = context.db.selectFrom('rules').where('organization_id', '=', organizationId)
       const rows = await own.select('id').execute()
@@ -82,16 +136,49 @@ export async function startEngine(overrides: NodeJS.ProcessEnv = {}): Promise<En
     async settings(patch) {
       await changeGovernance(context, caller('owner'), patch)
     },
+    cancel: (runId, by = 'member', reason) =>
+      cancelRun(context, { caller: caller(by), runId, ...(reason === undefined ? {} : { reason }) }),
+    finish: (runId, status) => finishRun(context, { runId, status }),
+    resolve: (runId, outcome, over = {}) =>
+      resolveStep(context, { caller: caller('admin'), runId, stepId: 's', items: null, outcome, ...over }),
+    async frozen(work, reason = 'incident') {
+      await freeze(context, caller('owner'), reason, performance.now(), null)
+      try {
+        return await work()
+      } finally {
+        await unfreeze(context, caller('owner'), 'over', performance.now(), null)
+      }
+    },
+    go: (op) => go(engine, op),
+    hold: (op) => hold(engine, op),
+    mark: (op, attempt, sentWith) => mark(context, op, attempt, sentWith),
+    async lose(op) {
+      await engine.mark(op, await engine.go(op))
+      await engine.record(outcomeOf(op, 1, 'unknown_outcome'))
+      return op
+    },
+    makeLate: (approvalId) => makeLate(context, approvalId),
+    basisOf: (op) => basisOf(context, op),
+    keptOutput: (op) => keptOutput(context, op),
+    effectOf: (op) => effectOf(context, op),
+    runOf: (runId) => runOf(context, runId),
+    stepOf: (runId, stepId) => stepOf(context, runId, stepId),
+    approvalsOf: (runId) => approvalsOf(context, runId),
+    eventsOf: (runId) => eventsOf(context, runId),
+    async wakesOf(runId) {
+      const wakes = context.db.selectFrom('outbox').select('payload').where('kind', '=', 'run.wake')
+      return (await wakes.where('run_id', '=', runId).execute()).map(({ payload }) => payload)
+    },
   }
   await engine.settings({ approvals_enabled: true })
   return engine
 }
 
 /** Starts an engine for all tests of a file, and passes it to `use`. Its rules are removed before each test. */
-export function useEngine(use: (engine: Engine) => void): void {
+export function useEngine(use: (engine: Engine) => void, overrides: NodeJS.ProcessEnv = {}): void {
   let engine: Engine | undefined
   beforeAll(async () => {
-    engine = await startEngine()
+    engine = await startEngine(overrides)
     use(engine)
   })
   afterAll(() => engine?.close())
@@ -148,13 +235,14 @@ export function outcomeOf(op: StepOp, attempt: number, result: OutcomeOp['result
   return { key: op.key, attempt, result: full, durationMs: 5 }
 }
 
-export const holdRule = (over: object = {}) => ({ name: 'hold', verdict: 'require_approval', tools: ['mail_send'], ...over }) // prettier-ignore
-export const denyRule = (over: object = {}) => ({
-  name: 'deny',
-  verdict: 'deny',
-  tools: ['mail_send'],
-  ...over,
-})
+const mailRule =
+  (name: string, verdict: string) =>
+  (over: object = {}) => ({
+    ...{ name, verdict, tools: ['mail_send'] },
+    ...over,
+  })
+export const holdRule = mailRule('hold', 'require_approval')
+export const denyRule = mailRule('deny', 'deny')
 
 /** The opened output that is stored in the call’s row. */
 export async function keptOutput(context: Context, op: StepOp): Promise<Json> {
@@ -162,7 +250,7 @@ export async function keptOutput(context: Context, op: StepOp): Promise<Json> {
   return openOutput(context, op.key, { sealed: row?.output_sealed ?? null, plain: row?.output ?? null })
 }
 
-export async function effectOf(context: Context, op: StepOp) {
+export async function effectOf(context: Context, op: Pick<StepOp, 'key'>) {
   return context.db
     .selectFrom('effects')
     .selectAll()
@@ -223,7 +311,7 @@ export async function go(engine: Engine, op: StepOp): Promise<number> {
 }
 
 /** The basis of the call’s last decision. */
-export async function basisOf(context: Context, op: StepOp): Promise<Basis> {
+async function basisOf(context: Context, op: StepOp): Promise<Basis> {
   const row = await context.db
     .selectFrom('effects as e')
     .innerJoin('decisions as d', 'd.id', 'e.decision_id')
