@@ -5,7 +5,7 @@ import { compileToolAccess } from '../../src/policy/tool-access.ts'
 import { limitNames } from '../../src/policy/tool-limits.ts'
 import type { JsonObject } from '../../src/policy/types.ts'
 
-/* The tables of docs/policies.md. test/api/policies-docs.test.ts runs the commands of that page. */
+/* The tables of docs/policies.md. test/api/docs/docs.test.ts runs the commands of that page. */
 
 const page = readFileSync(new URL('../../docs/policies.md', import.meta.url), 'utf8')
 const calls = [...page.matchAll(/^\| `(\w+)` +\| `(\w+)` +\| `(\{.*\})` +\| (allow|deny) +\|$/gm)].map(

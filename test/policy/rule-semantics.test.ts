@@ -7,7 +7,7 @@ import { ask, call, holds, issues, p, restrictive } from './rule-semantics.ts'
 
 /*
  * The semantics of saved rules. Their operators are tested in rule-semantics-operators.test.ts, their routes and
- * codes in test/api/saving-rules.test.ts.
+ * codes in test/api/rules/saving-rules.test.ts.
  */
 
 describe('conditions', () => {
