@@ -1,9 +1,0 @@
-import { expect, test } from '@jest/globals'
-import { shownOutputs } from '../support/shell-blocks.ts'
-import { readDocsPage } from './docs-page.ts'
-
-const page = 'docs/people-and-keys.md'
-
-test('the page’s commands do what it says', async () => {
-  expect(await readDocsPage(page)).toEqual(['', '', ...shownOutputs(page)])
-})

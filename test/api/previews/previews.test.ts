@@ -1,0 +1,530 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { startTestServer, type TestServer } from '../server.ts'
+import { aDefinition } from '../fixtures.ts'
+
+/* A server with a workflow that reads a report and mails it, for tests of previews. */
+
+type Who = keyof TestServer['identities']['users']
+
+const definition = {
+  inputs: { to: { type: 'string', required: true }, cc: { type: 'string' } },
+  steps: [
+    { id: 'read', tool: 'file_read', params: { path: 'reports/q3-summary.md' } },
+    {
+      id: 'send',
+      tool: 'mail_send',
+      params: { to: '{{input.to}}', subject: 'x', text: '{{steps.read.output.text}}' },
+    },
+  ],
+}
+
+const outside = {
+  name: 'internal data stays inside',
+  verdict: 'deny',
+  side_effects: ['egress'],
+  labels: { any_of: ['internal'] },
+  params: [{ param: 'to', operator: 'domain_not_in', value: ['acme.com'] }],
+}
+
+/** The body of a preview: a definition with the input `v` and these steps. */
+const steps = (...all: object[]) => ({ definition: { inputs: { v: { type: 'string' } }, steps: all } })
+const note = { id: 'n', tool: 'memory_set', params: { key: 'k', value: '{{input.v}}' } }
+
+interface Previews {
+  readonly server: TestServer
+  /** The path of the organization. */
+  readonly organization: string
+  /** The saved workflow. */
+  readonly id: string
+  ask(who: Who, method: string, path: string, body?: unknown): ReturnType<TestServer['call']>
+  /** Saves a definition. Returns the workflow's id. */
+  saved(body?: object): Promise<string>
+  preview(id: string, body?: object, who?: Who): ReturnType<TestServer['call']>
+}
+
+/** Starts the server for all tests of a file. */
+function usePreviews(use: (previews: Previews) => void): void {
+  let server: TestServer | undefined
+  beforeAll(async () => {
+    const started = await startTestServer({ env: { SMTP_URL: 'smtp://127.0.0.1:9' } })
+    server = started
+    const ask: Previews['ask'] = (who, method, path, body) =>
+      started.call(started.identities.users[who].api_key, method, path, body)
+    const saved = async (body: object = definition): Promise<string> =>
+      (await ask('member', 'POST', '/workflows', { name: 'w', definition: body })).body.id
+    use({
+      server: started,
+      organization: `/organizations/${started.identities.organization_id}`,
+      id: await saved(),
+      ask,
+      saved,
+      preview: (id, body = {}, who = 'viewer') =>
+        ask(who, 'POST', `/workflows/${id}/authorization-preview`, body),
+    })
+  })
+  afterAll(() => server?.close())
+}
+
+let ask: Previews['ask']
+let preview: Previews['preview']
+let saved: Previews['saved']
+let organization: string
+usePreviews((started) => ({ ask, preview, saved, organization } = started))
+
+describe('a preview', () => {
+  let id: string
+  beforeAll(async () => {
+    id = await saved()
+    await ask('admin', 'POST', `${organization}/rules`, outside)
+  })
+
+  test('without inputs shows what is definite and what is possible', async () => {
+    const { status, body } = await preview(id)
+    expect(status).toBe(200)
+    expect(body).toMatchObject({
+      verdict: 'deny',
+      executable: true,
+      not_executable_because: null,
+      unknown_inputs: ['to', 'cc'],
+      run_approval: {
+        required: false,
+        certainty: 'definite',
+        risk_level: 'high',
+        highest_risk_level: 'critical',
+      },
+      steps: [
+        {
+          step_id: 'read',
+          tool: 'file_read',
+          side_effect: 'read',
+          verdict: 'allow',
+          certainty: 'definite',
+          labels: { definite: [], possible: [], others_from: [], left_out: 0 },
+          rules: [],
+          role_policy: null,
+          frozen: null,
+          checked_during_call: [],
+          connected: true,
+          available: true,
+        },
+        {
+          step_id: 'send',
+          side_effect: 'egress',
+          verdict: 'deny',
+          certainty: 'possible',
+          labels: { definite: ['internal'], possible: ['internal'] },
+          rules: [
+            {
+              name: outside.name,
+              verdict: 'deny',
+              certainty: 'possible',
+              because:
+                'it sends data out, the data is labelled internal and `to` is outside `acme.com` if `input.to` is',
+            },
+          ],
+        },
+      ],
+    })
+  })
+
+  test('with inputs is the run with these inputs, and agrees with `execute`', async () => {
+    const inside = await preview(id, { inputs: { to: 'a@acme.com' } })
+    expect(inside.body).toMatchObject({ verdict: 'allow', executable: true, unknown_inputs: [] })
+    const denied = await preview(id, { inputs: { to: 'b@evil.net' } })
+    expect(denied.body).toMatchObject({
+      verdict: 'deny',
+      executable: false,
+      not_executable_because: 'step `send` would be denied by `internal data stays inside`',
+      steps: [{}, { verdict: 'deny', certainty: 'definite', rules: [{ certainty: 'definite' }] }],
+    })
+    const run = (to: string) => ask('member', 'POST', `/workflows/${id}/execute?wait=0`, { inputs: { to } })
+    expect((await run('b@evil.net')).body.error.code).toBe('run_denied')
+    expect((await run('a@acme.com')).status).toBe(202)
+  })
+
+  test('while a required input is missing, the inputs that are not given are unknown', async () => {
+    const { body } = await preview(id, { inputs: { cc: 'a@acme.com' } })
+    expect(body).toMatchObject({ unknown_inputs: ['to'], steps: [{}, { certainty: 'possible' }] })
+  })
+
+  test('shows a saved version, or a definition that is not saved', async () => {
+    const changed = structuredClone(definition)
+    ;(changed.steps[1] as { params: { to: string } }).params.to = 'b@evil.net'
+    const unsaved = await preview(id, { definition: changed })
+    expect(unsaved.body.steps[1]).toMatchObject({ verdict: 'deny', certainty: 'definite' })
+    await ask('member', 'PUT', `/workflows/${id}`, { definition: changed })
+    expect((await preview(id)).body.executable).toBe(false)
+    expect((await preview(id, { version: 1 })).body.executable).toBe(true)
+    expect((await preview(id, { version: 9 })).status).toBe(404)
+  })
+
+  test.each<[string, object, string]>([
+    [
+      'an unknown tool',
+      { definition: { steps: [{ id: 's', tool: 'none', params: {} }] } },
+      'definition.steps.0.tool',
+    ],
+    [
+      'an unknown reference',
+      { definition: { steps: [{ id: 's', tool: 'memory_get', params: { key: '{{input.x}}' } }] } },
+      'definition.steps.0.params.key',
+    ],
+    ['a definition without steps', { definition: { steps: [] } }, 'definition.steps'],
+    ['an input that the workflow has not', { inputs: { none: 1 } }, 'inputs.none'],
+    ['an input of another type', { inputs: { to: 7 } }, 'inputs.to'],
+    [
+      'labels of an input that the workflow has not',
+      { input_labels: { none: ['pii'] } },
+      'input_labels.none',
+    ],
+    ['a version beside a definition', { version: 1, definition }, 'version'],
+    ['an unknown field', { colour: 'red' }, 'colour'],
+  ])('refuses %s and names its place', async (_, body, path) => {
+    const { status, body: answer } = await preview(id, body)
+    expect(status).toBe(422)
+    expect(answer.error.details.map((detail: { path: string }) => detail.path)).toContain(path)
+  })
+
+  test('records nothing', async () => {
+    const total = async () => (await ask('admin', 'GET', `${organization}/governance/audit`)).body.total
+    const before = await total()
+    await preview(id)
+    expect(await total()).toBe(before)
+  })
+})
+
+describe('a preview of steps', () => {
+  let ask: Previews['ask']
+  let preview: Previews['preview']
+  let saved: Previews['saved']
+  let organization: string
+  let id: string
+  usePreviews((started) => ({ ask, preview, saved, organization, id } = started))
+
+  describe('what else a preview shows', () => {
+    test('tool policies of the caller’s role: a block, and a limit that an input may break', async () => {
+      const at = `${organization}/tool-policies`
+      await ask('owner', 'POST', at, { tool_name: 'memory_set', role: 'member', allowed: false })
+      const limits = { tool_name: 'mail_send', restrictions: { allowed_domains: ['acme.com'] } }
+      await ask('owner', 'POST', at, limits)
+      const send = { id: 's', tool: 'mail_send', params: { to: '{{input.v}}', subject: 'x', text: 'y' } }
+      const shown = async (who: Who, body: object) => {
+        const answer = await preview(id, { ...steps(note, send), ...body }, who)
+        return answer.body.steps.map(
+          (step: { verdict: string; certainty: string; role_policy: { reason: string } }) => [
+            step.verdict,
+            step.certainty,
+            step.role_policy?.reason ?? null,
+          ],
+        )
+      }
+      const beyond = 'outside the limits of the organization'
+      expect(await shown('member', {})).toEqual([
+        ['deny', 'definite', 'tool blocked for role member'],
+        ['deny', 'possible', beyond],
+      ])
+      expect(await shown('admin', { inputs: { v: 'a@acme.com' } })).toEqual([
+        ['allow', 'definite', null],
+        ['allow', 'definite', null],
+      ])
+      expect((await shown('admin', { inputs: { v: 'b@evil.net' } }))[1]).toEqual(['deny', 'definite', beyond])
+      await ask('owner', 'DELETE', `${at}/memory_set?role=member`)
+      await ask('owner', 'DELETE', `${at}/mail_send`)
+    })
+
+    test('a tool that does not work here, and a step that may not run', async () => {
+      const definition = {
+        inputs: { go: { type: 'boolean' } },
+        steps: [
+          {
+            id: 'never',
+            tool: 'memory_get',
+            params: { key: 'k' },
+            when: { value: 'a', operator: 'equals', compare: 'b' },
+          },
+          {
+            id: 'maybe',
+            tool: 'web_search',
+            params: { query: 'x' },
+            when: { value: '{{input.go}}', operator: 'exists' },
+          },
+          { id: 'always', tool: 'memory_get', params: { key: 'k' } },
+        ],
+      }
+      const { body } = await preview(id, { definition })
+      expect(body.steps).toMatchObject([
+        { runs: 'never', available: true },
+        {
+          runs: 'possibly',
+          connected: false,
+          available: false,
+          unavailable_because: expect.stringContaining('`web_search`'),
+        },
+        { runs: 'certainly', available: true, labels: { others_from: [] } },
+      ])
+      expect(body.executable).toBe(true)
+    })
+
+    test('limits that only the call can check: who can read a place, and the size of an output', async () => {
+      const at = `${organization}/tool-policies`
+      const domains = { allowed_domains: ['acme.com'] }
+      await ask('owner', 'POST', at, { tool_name: 'docs_create', restrictions: domains })
+      await ask('owner', 'POST', at, { tool_name: 'sheets_append', restrictions: domains, role: 'viewer' })
+      await ask('owner', 'POST', at, { tool_name: 'file_read', restrictions: { max_response_size_kb: 64 } })
+      const doc = {
+        id: 'd',
+        tool: 'docs_create',
+        params: { title: 't', content: 'c', folder: '{{input.v}}' },
+      }
+      const row = { id: 'a', tool: 'sheets_append', params: { spreadsheet: 'S', range: 'A1', rows: [['x']] } }
+      const file = { id: 'f', tool: 'file_read', params: { path: 'a' } }
+      const never = { ...doc, id: 'n', when: { value: 'a', operator: 'equals', compare: 'b' } }
+      const { body } = await preview(id, steps(doc, row, file, never))
+      const asked = (tool: string) =>
+        `The service is asked who can read what \`${tool}\` writes to: only people in \`acme.com\` may (\`allowed_domains\`).`
+      expect(body.steps.map((step: { checked_during_call: string[] }) => step.checked_during_call)).toEqual([
+        [asked('docs_create')],
+        [asked('sheets_append')],
+        ['An output of more than 64 KiB as JSON is refused (`max_response_size_kb`).'],
+        [],
+      ])
+      const forMember = await preview(id, steps(row), 'member')
+      expect(forMember.body.steps[0].checked_during_call).toEqual([])
+      for (const path of ['docs_create', 'sheets_append?role=viewer', 'file_read'])
+        await ask('owner', 'DELETE', `${at}/${path}`)
+    })
+
+    test('rules that a tool policy leaves unasked, and shadow rules', async () => {
+      const save = async (body: object) => (await ask('admin', 'POST', `${organization}/rules`, body)).body.id
+      const watched = { name: 'watched', verdict: 'deny', status: 'shadow', tools: ['memory_set'] }
+      const held = { name: 'held', verdict: 'require_approval', tools: ['memory_set'], params: [{ param: 'value', operator: 'equals', value: 'x' }] } // prettier-ignore
+      const rules = [await save(watched), await save(held)]
+      const shown = async () =>
+        (await preview(id, steps(note), 'member')).body.steps[0].rules.map(
+          (rule: Record<string, unknown>) => [rule['name'], rule['certainty'], rule['shadow']],
+        )
+      const both = [
+        ['watched', 'definite', true],
+        ['held', 'possible', false],
+      ]
+      expect((await preview(id, steps(note), 'member')).body).toMatchObject({ executable: true, steps: [{ at_least: 'allow' }] }) // prettier-ignore
+      expect(await shown()).toEqual(both)
+      await ask('owner', 'POST', `${organization}/tool-policies`, { tool_name: 'memory_set', allowed: false })
+      expect((await preview(id, steps(note), 'member')).body.steps[0]).toMatchObject({
+        certainty: 'definite',
+        role_policy: { certainty: 'definite' },
+      })
+      expect(await shown()).toEqual(both)
+      await ask('owner', 'DELETE', `${organization}/tool-policies/memory_set`)
+      for (const rule of rules) await ask('admin', 'DELETE', `${organization}/rules/${rule}`)
+    })
+
+    test('an organization that is frozen denies every step, and says so', async () => {
+      await ask('admin', 'POST', `${organization}/rules`, outside)
+      const when = { value: '{{input.v}}', operator: 'exists' }
+      const later = { id: 'later', tool: 'memory_get', params: { key: 'k' }, when }
+      const skipped = await saved(steps(later).definition)
+      await ask('owner', 'POST', `${organization}/freeze`, { reason: 'an incident' })
+      const explanation = 'The organization is frozen, so every call is denied: an incident'
+      const { body } = await preview(id)
+      expect(body).toMatchObject({
+        executable: false,
+        not_executable_because: 'step `read` would be denied by `organization frozen`',
+        steps: [
+          { verdict: 'deny', certainty: 'definite', frozen: explanation },
+          { verdict: 'deny', certainty: 'definite', frozen: explanation },
+        ],
+      })
+      // The rules are still listed.
+      expect(body.steps[1].rules).toMatchObject([{ name: outside.name, certainty: 'possible' }])
+      expect((await preview(id, steps(later))).body).toMatchObject({
+        verdict: 'deny',
+        executable: false,
+        not_executable_because: 'step `later` would be denied by `organization frozen`',
+        steps: [{ verdict: 'deny', certainty: 'possible', frozen: explanation }],
+      })
+      const started = await ask('member', 'POST', `/workflows/${skipped}/execute?wait=0`, {})
+      expect(started.body.error.code).toBe('run_denied')
+      await ask('owner', 'POST', `${organization}/unfreeze`, { reason: 'over' })
+    })
+  })
+})
+
+describe('a preview of the approval of a run', () => {
+  let ask: Previews['ask']
+  let preview: Previews['preview']
+  let organization: string
+  let id: string
+  usePreviews((started) => ({ ask, preview, organization, id } = started))
+
+  describe('what a preview says of the approval of a whole run', () => {
+    test('whether the whole run would wait, who approves it, and why', async () => {
+      const governance = `${organization}/governance`
+      await ask('owner', 'PATCH', governance, {
+        approvals_enabled: true,
+        require_approval_for_external_comm: true,
+      })
+      const hold = {
+        name: 'owner sees mail',
+        verdict: 'require_approval',
+        tools: ['mail_send'],
+        approver: 'owner',
+      }
+      const rule = (await ask('admin', 'POST', `${organization}/rules`, hold)).body.id
+      const inputs = { to: 'a@acme.com' }
+      const { run_approval } = (await preview(id, { inputs })).body
+      expect(run_approval).toEqual({
+        required: true,
+        certainty: 'definite',
+        risk_level: 'high',
+        highest_risk_level: 'high',
+        possible_reasons: [],
+        reasons: expect.arrayContaining([
+          '`mail_send` is external communication (`require_approval_for_external_comm`)',
+        ]),
+        approver: 'owner',
+        approvals_needed: 1,
+      })
+      const started = await ask('member', 'POST', `/workflows/${id}/execute?wait=0`, { inputs })
+      const run = (await ask('member', 'GET', `/runs/${started.body.execution_id}`)).body
+      expect(run).toMatchObject({ status: 'awaiting_approval', risk: { reasons: run_approval.reasons } })
+      expect(run.status_reason).toContain('by an owner: `mail_send` is external communication')
+      await ask('owner', 'PATCH', governance, { approvals_enabled: false })
+      expect((await preview(id, { inputs })).body).toMatchObject({
+        executable: false,
+        not_executable_because:
+          'step `send` would be denied by `owner sees mail`; approvals are off: set `approvals_enabled`',
+        run_approval: { required: false, risk_level: 'high', approver: null },
+      })
+      await ask('owner', 'PATCH', governance, { require_approval_for_external_comm: false })
+      await ask('admin', 'DELETE', `${organization}/rules/${rule}`)
+    })
+
+    const comment = { id: 'c', tool: 'github_comment', params: { repo: 'a/b', number: 1, body: 'x' } }
+    const channel = { id: 'c', tool: 'slack_create_channel', params: { name: 'x' } }
+    test.each<[string, object, object, string]>([
+      ['a risk', { approval_required_from: 'low' }, note, ''],
+      ['public writes', { require_approval_for_public_writes: true }, comment, '`github_comment` writes where the public can read (`require_approval_for_public_writes`)'], // prettier-ignore
+      ['permission changes', { require_approval_for_permission_changes: true }, channel, '`slack_create_channel` changes permissions (`require_approval_for_permission_changes`)'], // prettier-ignore
+      ['a category of the workflow', { category_flags: { financial: true } }, note, 'the workflow is of category `financial` (`category_flags`)'], // prettier-ignore
+      ['a category of a tool', { category_flags: { public_writes: true } }, comment, '`github_comment` is of category `public_writes` (`category_flags`)'], // prettier-ignore
+    ])('a run that waits for %s, also without inputs', async (_, patch, step, reason) => {
+      const off = { approvals_enabled: false, approval_required_from: null, require_approval_for_public_writes: false, require_approval_for_permission_changes: false, category_flags: {} } // prettier-ignore
+      const definition = { inputs: { v: { type: 'string' } }, categories: ['financial'], steps: [step] }
+      const shown = async () => (await preview(id, { definition })).body.run_approval
+      try {
+        await ask('owner', 'PATCH', `${organization}/governance`, { ...off, approvals_enabled: true })
+        expect((await shown()).required).toBe(false)
+        await ask('owner', 'PATCH', `${organization}/governance`, { ...patch, approvals_enabled: true })
+        const { required, certainty, reasons } = await shown()
+        expect({ required, certainty }).toEqual({ required: true, certainty: 'definite' })
+        if (reason !== '') expect(reasons).toContain(reason)
+      } finally {
+        await ask('owner', 'PATCH', `${organization}/governance`, off)
+      }
+    })
+
+    test('whether the run may wait, as far as inputs that are not known decide it', async () => {
+      const governance = `${organization}/governance`
+      await ask('owner', 'PATCH', governance, { approvals_enabled: true, approval_required_from: 'critical' })
+      const send = {
+        id: 's',
+        tool: 'mail_send',
+        params: { to: 'a@acme.com', subject: 'x', text: '{{input.v}}' },
+      }
+      const shown = async (body: object) => (await preview(id, { ...steps(send), ...body })).body.run_approval
+      expect(await shown({})).toEqual({
+        required: false,
+        certainty: 'possible',
+        risk_level: 'high',
+        highest_risk_level: 'critical',
+        reasons: ['`mail_send` delivers content to people or places'],
+        possible_reasons: [
+          '`mail_send` sends confidential data out, if `input.v` brings this label',
+          '`mail_send` sends pii data out, if `input.v` brings this label',
+        ],
+        approver: 'admin',
+        approvals_needed: 1,
+      })
+      const inputs = { v: 'x' }
+      expect(await shown({ inputs })).toMatchObject({
+        required: false,
+        certainty: 'definite',
+        highest_risk_level: 'high',
+        possible_reasons: [],
+        approver: null,
+      })
+      expect(await shown({ inputs, input_labels: { v: ['confidential'] } })).toMatchObject({
+        required: true,
+        certainty: 'definite',
+        risk_level: 'critical',
+      })
+      await ask('owner', 'PATCH', governance, { approvals_enabled: false, approval_required_from: null })
+    })
+  })
+})
+
+describe('blocked steps', () => {
+  /* Steps that a tool policy blocks, when a run is started. */
+
+  let server: TestServer
+  beforeAll(async () => {
+    server = await startTestServer({ env: { SMTP_URL: 'smtp://127.0.0.1:1' } })
+  })
+  afterAll(() => server?.close())
+
+  const block = async (body: object) => {
+    const { users, organization_id: id } = server.identities
+    const path = `/organizations/${id}/tool-policies`
+    await server.context.pool.query('delete from tool_policies')
+    expect((await server.call(users.owner.api_key, 'POST', path, body)).status).toBe(201)
+  }
+  const execute = async (who: 'member' | 'admin', definition: object = aDefinition) => {
+    const { api_key: key } = server.identities.users[who]
+    const { id } = (await server.call(key, 'POST', '/workflows', { name: 'w', definition })).body
+    return server.call(key, 'POST', `/workflows/${id}/execute?wait=0`, { inputs: { to: 'me' } })
+  }
+  const refused = (answer: { status: number; body: { error?: { code: string; message: string } } }) =>
+    answer.status === 403 && answer.body.error?.code === 'run_denied' && answer.body.error.message
+
+  test('a step that a policy blocks refuses the run up front', async () => {
+    await block({ tool_name: 'mail_send', allowed: false })
+    const answer = await execute('member')
+    expect(refused(answer)).toBe(
+      'step `send` would be denied: tool blocked by the organization: nothing was started; ' +
+        'a tool policy of the organization blocks `mail_send`',
+    )
+    expect(answer.body.error.details).toMatchObject([{ path: 'steps.send' }])
+  })
+
+  test('a policy of a role counts only for requesters of this role', async () => {
+    await block({ tool_name: 'mail_send', allowed: false, role: 'member' })
+    expect(refused(await execute('member'))).toContain('tool blocked for role member')
+    expect((await execute('admin')).status).toBe(202)
+  })
+
+  test('the run is refused for a read-only tool, and for a tool that no policy allows', async () => {
+    await block({ tool_name: 'mail_send', restrictions: { read_only: true } })
+    expect(refused(await execute('member'))).toContain('read-only')
+    await block({ tool_name: 'file_read', allowed: true })
+    const { users, organization_id: id } = server.identities
+    const settings = (value: string) =>
+      server.call(users.owner.api_key, 'PATCH', `/organizations/${id}/governance`, {
+        default_tool_access: value,
+      })
+    await settings('deny')
+    expect(refused(await execute('member'))).toContain(
+      'step `send` would be denied: tool not allowed by any policy',
+    )
+    await settings('allow')
+  })
+
+  test('the run is not refused if the step may be skipped: then the call is denied when it is made', async () => {
+    await block({ tool_name: 'mail_send', allowed: false })
+    const [read, send] = aDefinition.steps as [object, object]
+    const unknown = { ...send, when: { value: '{{read.output.size}}', operator: 'equals', compare: 1 } }
+    expect((await execute('member', { ...aDefinition, steps: [read, unknown] })).status).toBe(202)
+    const never = { ...send, when: { value: '{{input.to}}', operator: 'equals', compare: 'nobody' } }
+    expect((await execute('member', { ...aDefinition, steps: [read, never] })).status).toBe(202)
+  })
+})

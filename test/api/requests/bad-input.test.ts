@@ -1,0 +1,496 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { z } from 'zod'
+import { access, accessOf, type RouteKey, splitKey } from '../../../src/api/access.ts'
+import type { Route } from '../../../src/api/route.ts'
+import { routes } from '../../../src/api/routes/index.ts'
+import { queryOf } from '../../../src/api/query.ts'
+import { defaultBodyLimit } from '../../../src/api/json-body.ts'
+import { newId } from '../../../src/contract/ids.ts'
+import type { Role } from '../../../src/policy/types.ts'
+import { World } from '../access-matrix/world.ts'
+import { type Resources, resourcesOf } from '../resources.ts'
+import { addPlace, type Person } from '../access-matrix/place.ts'
+import { type Answer, startTestServer, type TestServer } from '../server.ts'
+import { type GuardedKey, scopesTo, validRequests } from '../access-matrix/valid-requests.ts'
+import { addKey, addOrganization, addPerson, requireFactors } from '../fixtures.ts'
+
+type Key = (typeof routes)[number]['key']
+
+/**
+ * Routes that can answer with an error. An agent's question gets a decision even if its body is wrong
+ * (test/api/agents).
+ */
+const erring = routes.filter((route) => route.ask === undefined)
+const withBody = erring.filter((route) => route.body !== undefined && route.receive === undefined)
+const routeOf = (key: Key) => routes.find((each) => each.key === key) as Route
+const guarded = routes.filter((route) => !accessOf(route.key).public)
+
+/** The names of objects inside the subjects of paths, by path parameter. */
+type InnerNames = Readonly<Record<string, string>>
+
+/** Creates one of each object that a path can name inside its subject. */
+async function innerNamesOf(world: World): Promise<InnerNames> {
+  const tool = await world.toolPolicy()
+  await world.make(`/organizations/${world.organizationId}/role-policy-overrides`, {
+    tool_name: tool,
+    role: 'auditor',
+    allowed: false,
+  })
+  return {
+    ...(await world.delivery()),
+    user: await world.anotherMember(),
+    invitation: await world.invitation(),
+    key: await world.memoryKey(),
+    tool,
+    name: 'web_search',
+    step: 's',
+    // The held call that `/authorize/approvals/{id}` names.
+    held: await world.heldCall(),
+  }
+}
+
+/**
+ * Returns a function that makes the path of a route with valid ids. An inner object that `inner` does not name is called
+ * `1`. `replace` replaces the last id.
+ */
+function pathsOf(ours: Resources, inner: InnerNames = {}) {
+  return function pathOf(key: Key, replace?: string): string {
+    const entry = accessOf(key)
+    const subject = entry.public ? 'nothing' : entry.subject
+    const ids: Record<string, string> = {
+      workflow: ours.ids.workflow,
+      run: ours.ids.run,
+      approval: ours.ids.approval,
+      api_key: ours.ids.key,
+      agent_session: ours.ids.session,
+      connection: ours.ids.connection,
+      file: ours.ids.file,
+      ...(inner['held'] === undefined ? {} : { nothing: inner['held'] }),
+    }
+    const names = [...splitKey(key).path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] as string)
+    return names.reduce((path, name, index) => {
+      const rule = path.includes('/label-rules/') ? ours.ids.labelRule : ours.ids.rule
+      const object = name === 'rule' ? rule : (inner[name] ?? '1')
+      const own = name === 'id' ? (ids[subject] ?? ours.organizationId) : object
+      return path.replace(`{${name}}`, replace !== undefined && index === names.length - 1 ? replace : own)
+    }, splitKey(key).path)
+  }
+}
+
+let server: TestServer
+let ours: Resources
+let pathOf: ReturnType<typeof pathsOf>
+let owner: string
+beforeAll(async () => {
+  server = await startTestServer()
+  const { organization_id: organizationId, users } = server.identities
+  owner = users.owner.api_key
+  const made = await resourcesOf(server, organizationId, users.owner.user_id)
+  const sender = { userId: users.owner.user_id, key: owner }
+  const world = new World(server, await addPlace(server, organizationId, sender), sender)
+  const run = await world.runWithStep('completed')
+  await world.send(sender, 'POST', `/workflow-registry/${made.ids.workflow}/approve-template`, {
+    template_name: 'T',
+  })
+  ours = { ...made, ids: { ...made.ids, run } }
+  pathOf = pathsOf(ours, await innerNamesOf(world))
+})
+afterAll(() => server.close())
+
+function expectRefused(answer: Answer, statuses: number[]): void {
+  expect(statuses).toContain(answer.status)
+  expect(answer.body.error.message).toMatch(/^[^A-Z].*[^.]$/s)
+  expect(answer.text).not.toMatch(/node_modules|\.ts:|SELECT|postgres/i)
+}
+
+describe('bad bodies', () => {
+  const bodies: [string, string, number[]][] = [
+    ['not JSON', '{"a":', [400]],
+    ['a NUL', '{"name":"a\\u0000b"}', [400]],
+    ['__proto__', '{"__proto__":{"a":1}}', [400]],
+    ['constructor', '{"constructor":{"prototype":{}}}', [400]],
+    ['too deep', `{"inputs":${'['.repeat(1000)}${']'.repeat(1000)}}`, [400]],
+    ['an unknown field', '{"zzz":1}', [422]],
+    ['a list', '[]', [422]],
+    ['text', '"x"', [422]],
+    ['null', 'null', [422]],
+  ]
+  for (const [name, body, statuses] of bodies) {
+    // Routes that need a session with a second factor refuse keys before they look at the fields.
+    const asked = withBody.filter(({ key }) => statuses.includes(400) || !('factor' in accessOf(key)))
+    test.each(asked.map((route) => [route.key]))(`${name}: %s`, async (key) => {
+      const { method } = splitKey(key)
+      const answer = await server.call(owner, method, pathOf(key), body)
+      expectRefused(answer, statuses)
+      if (name === 'an unknown field')
+        expect(answer.body.error.details).toContainEqual({
+          path: 'zzz',
+          message: expect.stringMatching(/^unknown field: /),
+        })
+    })
+  }
+
+  test.each(withBody.map((route) => [route.key, route.bodyLimit ?? defaultBodyLimit] as const))(
+    'too large: %s',
+    async (key, limit) => {
+      const body = JSON.stringify({ name: 'x'.repeat(limit) })
+      expectRefused(await server.call(owner, splitKey(key).method, pathOf(key), body), [413])
+    },
+  )
+
+  test.each(withBody.map((route) => [route.key]))('another content type: %s', async (key) => {
+    const { method } = splitKey(key)
+    const answer = await server.call(owner, method, pathOf(key), '{}', { 'content-type': 'text/plain' })
+    expectRefused(answer, [415])
+  })
+
+  /** Bodies that are almost valid: real field names with values of every kind. */
+  const near = (shape: readonly string[]) =>
+    fc.dictionary(
+      fc.constantFrom(...shape, 'zzz'),
+      fc.oneof(fc.jsonValue(), fc.constantFrom(-1, 1e300, '', 'x', [])),
+    )
+  test.each(withBody.map((route) => [route.key]))('random JSON breaks nothing: %s', async (key) => {
+    const route = withBody.find((each) => each.key === key)
+    const shape = route?.body instanceof z.ZodObject ? Object.keys(route.body.shape) : []
+    const { method } = splitKey(key)
+    await fc.assert(
+      fc.asyncProperty(near(shape), async (body) => {
+        const path = key.endsWith('/execute') ? `${pathOf(key)}?wait=0` : pathOf(key)
+        expect((await server.call(owner, method, path, body)).status).toBeLessThan(500)
+      }),
+      { numRuns: 15 },
+    )
+  })
+
+  test('every wrong field is named, in words', async () => {
+    const answer = await server.call(owner, 'POST', `/organizations/${ours.organizationId}/rules`, {
+      name: 7,
+      verdict: 'perhaps',
+      params: [{ param: 'to', operator: 'domain_in', value: ['com'] }],
+      colour: 'red',
+    })
+    const paths = answer.body.error.details.map((detail: { path: string }) => detail.path)
+    expect(paths).toEqual(expect.arrayContaining(['name', 'verdict', 'params.0.value.0', 'colour']))
+    const missing = await server.call(owner, 'POST', '/workflows', {})
+    expect(missing.body.error.details).toContainEqual({ path: 'name', message: 'is missing' })
+  })
+})
+
+describe('values that would change nothing or cannot be meant', () => {
+  test.each<[string, (typeof routes)[number]['key'], unknown, string, RegExp]>([
+    [
+      'a message without a version',
+      'PUT /workflows/{id}',
+      { name: 'n', message: 'm' },
+      'message',
+      /give its `definition` too/,
+    ],
+    [
+      'an external tool without a setting',
+      'PATCH /organizations/{id}/governance',
+      { external_tools: { X: {} } },
+      'external_tools.X',
+      /give `side_effect` or `output_labels`/,
+    ],
+    [
+      'a category that is no slug',
+      'PATCH /organizations/{id}/governance',
+      { category_flags: { 'a b': true } },
+      'category_flags.a b',
+      /a category is a lower-case slug/,
+    ],
+    [
+      'a risk that does not exist',
+      'PATCH /organizations/{id}/governance',
+      { approval_required_from: 'none' },
+      'approval_required_from',
+      /or null for never/,
+    ],
+    ['a key without scopes', 'PATCH /api-keys/{id}', { scopes: [] }, 'scopes', /can do nothing/],
+    [
+      'a year of five digits',
+      'PATCH /api-keys/{id}',
+      { expires_at: '9999-12-31T23:59:59-14:00' },
+      'expires_at',
+      /before the year 10000/,
+    ],
+    [
+      'a misspelt tool',
+      'POST /organizations/{id}/rules/test',
+      { call: { tool: 'mail_sent' } },
+      'call.tool',
+      /did you mean `mail_send`/,
+    ],
+  ])('%s: %s %j', async (_, key, body, path, message) => {
+    // prettier-ignore
+    const answer = await server.call(owner, splitKey(key).method, pathOf(key), body)
+    expectRefused(answer, [422])
+    expect(answer.body.error.details).toContainEqual({ path, message: expect.stringMatching(message) })
+  })
+
+  test('an empty change of a workflow is accepted and writes nothing', async () => {
+    const path = pathOf('PUT /workflows/{id}')
+    const before = (await server.call(owner, 'GET', path)).body
+    expect((await server.call(owner, 'PUT', path, {})).body).toEqual(before)
+  })
+})
+
+describe('names', () => {
+  const nameFields = ['name', 'template_name', 'tags'] as const
+  const withName = withBody.flatMap((route) => {
+    const shape = route.body instanceof z.ZodObject ? route.body.shape : {}
+    return nameFields.filter((field) => field in shape).map((field) => [field, route.key] as const)
+  })
+
+  test('there are names of all kinds', () => expect(withName.length).toBeGreaterThan(12))
+
+  test.each(withName)('`%s` must be one line of visible text: %s', async (field, key) => {
+    for (const name of [
+      'a\nb',
+      'a\rb',
+      'a\u2028b',
+      'a\u0007',
+      'a\u0085',
+      'a\u202eb',
+      'a\u2066b',
+      '\u001b[2J',
+    ]) {
+      const value = field === 'tags' ? [name] : name
+      const answer = await server.call(owner, splitKey(key).method, pathOf(key), { [field]: value })
+      expectRefused(answer, [422])
+      const message = 'must be one line without control characters'
+      const path = field === 'tags' ? 'tags.0' : field
+      expect(answer.body.error.details).toContainEqual({ path, message })
+    }
+  })
+})
+
+describe('bad paths and queries', () => {
+  const ids = [
+    '%00',
+    'wf_%00',
+    '..%2f..',
+    '%F0%9F%92%A9',
+    "'%3B--",
+    'x'.repeat(3000),
+    '-1',
+    '__proto__',
+    'constructor',
+  ]
+  const withId = guarded.filter((route) => splitKey(route.key).path.includes('{'))
+  test.each(withId.map((route) => [route.key]))('unknown ids: %s', async (key) => {
+    const { method } = splitKey(key)
+    for (const id of ids) {
+      const body = method === 'GET' || method === 'DELETE' ? undefined : {}
+      const answer = await server.call(owner, method, pathOf(key, id), body)
+      // Some of these values are valid, so a success is fine too.
+      if (answer.status >= 400) expectRefused(answer, [400, 404, 422])
+    }
+  })
+
+  const lists = guarded.filter((route) => route.query !== undefined && splitKey(route.key).method === 'GET')
+  const queries = [
+    'limit=0',
+    'limit=201',
+    'limit=1e1',
+    'limit=',
+    'page=0',
+    'per_page=-1',
+    'wait=61',
+    'after=x',
+    'mine=yes',
+  ]
+  const strange = [
+    'cursor=x',
+    'cursor=%00',
+    'cursor=eA%3D%3D',
+    'status=nope',
+    'since=yesterday',
+    'limit[]=1',
+    'a[b]=c',
+  ]
+  test.each(lists.map((route) => [route.key]))('meaningless values: %s', async (key) => {
+    const schema = routes.find((route) => route.key === key)?.query
+    const shape = schema instanceof z.ZodObject ? Object.keys(schema.shape) : []
+    expect(shape).not.toEqual([])
+    for (const query of [...queries, ...strange]) {
+      const answer = await server.call(owner, 'GET', `${pathOf(key)}?${query}`)
+      expect(answer.status).toBeLessThan(500)
+      const name = query.split('=')[0] as string
+      if (shape.includes(name)) expect([400, 422]).toContain(answer.status)
+    }
+  })
+
+  test('a parameter given twice is refused by name', async () => {
+    const answer = await server.call(owner, 'GET', '/workflows?limit=1&limit=2')
+    expect(answer.status).toBe(422)
+    expect(answer.body.error.details).toEqual([
+      { path: 'limit', message: 'is given more than once: give it once' },
+    ])
+  })
+
+  // Routes that need a session with a second factor refuse keys before they read parameters. The callback is excluded,
+  // because authorization servers may add parameters.
+  const forKeys = erring.filter(
+    ({ key }) => !('factor' in accessOf(key)) && key !== 'GET /connections/callback/{integration}',
+  )
+  test.each(forKeys.map((route) => [route.key]))('unknown parameters: %s', async (key) => {
+    const { method } = splitKey(key)
+    const known = Object.keys(queryOf(routeOf(key)).shape)
+    const body = method === 'GET' || method === 'DELETE' ? undefined : {}
+    const answer = await server.call(owner, method, `${pathOf(key)}?statsu=x&${known[0] ?? 'y'}s=1`, body)
+    expectRefused(answer, [422])
+    expect(answer.body.error.code).toBe('validation_error')
+    for (const path of ['statsu', `${known[0] ?? 'y'}s`])
+      expect(answer.body.error.details).toContainEqual({
+        path,
+        message: expect.stringMatching(/^unknown field: /),
+      })
+    expect(answer.body.error.message).toMatch(/`statsu`|\(and \d more\)/)
+  })
+
+  test('the query may name an organization only where the path names none', async () => {
+    const named = `organization_id=${ours.organizationId}`
+    const runs = await server.call(owner, 'GET', `/runs?${named}`)
+    expect(runs.status).toBe(200)
+    const key = await server.call(owner, 'POST', `/api-keys?${named}`, { name: 'k', scopes: ['runs:read'] })
+    expect(key.body.organization_id).toBe(ours.organizationId)
+    for (const path of [`/runs/${ours.ids.run}`, `/organizations/${ours.organizationId}/rules`])
+      expect((await server.call(owner, 'GET', `${path}?${named}`)).status).toBe(422)
+  })
+
+  test('an undecodable path is a bad request', async () => {
+    expectRefused(await server.call(owner, 'GET', '/memory/%E0%A4%A'), [400])
+  })
+})
+
+describe('objects of another owner', () => {
+  /*
+   * The path of a request can name an object inside its subject, such as a version of a workflow. An object that does not
+   * exist is 404 before a too low role is 403 and a wrong query or body is 422 (docs/decisions/0247).
+   */
+
+  let world: World
+  const people = new Map<Role, Person>()
+  beforeAll(async () => {
+    const { id, owner } = await addOrganization(server.context)
+    world = new World(server, await addPlace(server, id, owner), owner)
+    people.set('owner', owner)
+    for (const role of ['viewer', 'member', 'admin'] as const)
+      people.set(role, await addPerson(server.context, id, role))
+  })
+
+  const keys = (Object.keys(access) as RouteKey[]).filter(
+    (key): key is GuardedKey => !accessOf(key).public && splitKey(key).path.includes('{'),
+  )
+  /** The last object in the path of these routes may be missing, or another server chooses the query. */
+  const others = new Set<string>(['PUT /memory/{key}', 'GET /connections/callback/{integration}'])
+  const naming = keys.filter((key) => !others.has(key))
+
+  /** Names that no object has. */
+  const absent = (name: string): string => (name === 'version' ? '99' : `no-${newId('event')}`)
+
+  /** The paths of the route in which one object does not exist. The others exist. */
+  async function pathsOf(key: GuardedKey): Promise<[name: string, path: string][]> {
+    const { ids = {} } = await validRequests[key].prepare(world)
+    const { path } = splitKey(key)
+    const names = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] as string)
+    return names.map((missing) => [
+      missing,
+      path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
+        encodeURIComponent(name === missing ? absent(name) : (ids[name] ?? world.organizationId)),
+      ),
+    ])
+  }
+
+  describe.each(naming)('%s', (key) => {
+    test('answers 404 before 403 and 422', async () => {
+      const { method } = splitKey(key)
+      const body = method === 'GET' || method === 'DELETE' ? undefined : { nonsense: 1 }
+      for (const [name, path] of await pathsOf(key))
+        for (const [role, { userId }] of people) {
+          const { secret } = await addKey(server.context, world.organizationId, userId, scopesTo(key))
+          for (const query of ['', '?nonsense=1', '?nonsense=1&nonsense=2']) {
+            const answer = await server.call(secret, method, `${path}${query}`, body)
+            const who = `${role}: ${name} of ${method} ${path}${query}`
+            expect([who, answer.status, answer.body.error.code]).toEqual([who, 404, 'not_found'])
+          }
+        }
+    })
+  })
+
+  test('a role that is too low gets 403 before 422, also for a query parameter that is given twice', async () => {
+    const path = `/organizations/${world.organizationId}/governance`
+    const { secret } = await addKey(
+      server.context,
+      world.organizationId,
+      (people.get('member') as Person).userId,
+      ['governance:read'],
+    )
+    const answer = await server.call(secret, 'GET', `${path}?x=1&x=2`)
+    expect([answer.status, answer.body.error.code]).toEqual([403, 'insufficient_role'])
+  })
+
+  test('keys and connections of other people do not exist for those who may not see them', async () => {
+    const [member, viewer] = [people.get('member'), people.get('viewer')] as [Person, Person]
+    const { id } = await addKey(server.context, world.organizationId, member.userId, ['runs:read'])
+    const theirs = new World(server, world.place, member)
+    const connection = await theirs.connection()
+    for (const [key, path] of [
+      ['PATCH /api-keys/{id}', `/api-keys/${id}`],
+      ['PATCH /connections/{id}', `/connections/${connection}`],
+    ] as const) {
+      const { secret } = await addKey(server.context, world.organizationId, viewer.userId, scopesTo(key))
+      const answer = await server.call(secret, 'PATCH', path, { nonsense: 1 })
+      expect([key, answer.status]).toEqual([key, 404])
+    }
+  })
+
+  describe('a tool policy is named by its tool and role', () => {
+    test.each([
+      ['PATCH', '', { allowed: true, role: 'viewer' }, 404],
+      ['PATCH', '?role=viewer', { allowed: true }, 404],
+      ['PATCH', '', { allowed: true, role: 'boss' }, 422],
+      ['PATCH', '?role=boss', { allowed: true }, 422],
+      ['DELETE', '?role=viewer', undefined, 404],
+      ['DELETE', '?role=boss', undefined, 422],
+    ] as const)('%s %s %j: %i', async (method, query, body, status) => {
+      const tool = await world.toolPolicy()
+      const path = `/organizations/${world.organizationId}/tool-policies/${tool}${query}`
+      const answer = await server.call(world.place.owner.key, method, path, body)
+      expect(answer.status).toBe(status)
+    })
+  })
+
+  test('an admin deletes the labels of a deleted value; for a member it does not exist any more', async () => {
+    const key = newId('file')
+    const path = `/memory/${key}?organization_id=${world.organizationId}`
+    await server.call(world.place.owner.key, 'PUT', path, { value: 1, labels: ['internal'] })
+    expect((await server.call(world.place.owner.key, 'DELETE', path)).status).toBe(204)
+    const [member, admin] = [people.get('member'), people.get('admin')] as [Person, Person]
+    expect((await server.call(member.key, 'DELETE', path)).status).toBe(404)
+    expect((await server.call(admin.key, 'GET', path)).status).toBe(404)
+    expect((await server.call(admin.key, 'DELETE', path)).status).toBe(204)
+  })
+
+  test('a sender without a required second factor does not learn which names exist', async () => {
+    const { id, owner } = await addOrganization(server.context)
+    const key = newId('file')
+    await server.call(owner.key, 'PUT', `/memory/${key}`, { value: 1 })
+    await requireFactors(server.context, id)
+    for (const path of [`/memory/${key}`, '/memory/no-such-key', `/organizations/${id}/tool-policies/Bash`])
+      expect(await codeOf(owner.key, path)).toEqual([403, 'mfa_required'])
+    const stranger = await addOrganization(server.context)
+    expect(await codeOf(stranger.owner.key, `/organizations/${id}/tool-policies/Bash`)).toEqual([
+      404,
+      'not_found',
+    ])
+  })
+
+  async function codeOf(key: string, path: string): Promise<unknown> {
+    const { status, body } = await server.call(key, 'DELETE', path)
+    return [status, body.error.code]
+  }
+})

@@ -1,0 +1,515 @@
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import { outputPlace } from '../../../src/governance/sealing/places.ts'
+import type { ChainTx } from '../../../src/governance/audit/chain-tx.ts'
+import { expandStep } from '../../../src/governance/runs/effects/items.ts'
+import { decideSteps } from '../../../src/governance/runs/effects/effect.ts'
+import { recordOutcomes } from '../../../src/governance/runs/effects/outcome.ts'
+import { mark, opOf, outcomeOf } from '../../governance/runs/engine-fixture.ts'
+import { auditOf } from '../../governance/support.ts'
+import { addKey, aDefinition } from '../fixtures.ts'
+import { resourcesOf } from '../resources.ts'
+import { startTestServer, type TestServer } from '../server.ts'
+
+let server: TestServer
+let organizationId: string
+let workflow: string
+beforeAll(async () => {
+  server = await startTestServer()
+  organizationId = server.identities.organization_id
+  const made = await call('member', 'POST', '/workflows', { name: 'Report', definition: aDefinition })
+  workflow = made.body.id
+})
+afterAll(() => server.close())
+
+const call = (
+  who: keyof TestServer['identities']['users'],
+  method: string,
+  path: string,
+  body?: unknown,
+  headers?: Record<string, string>,
+) => server.call(server.identities.users[who].api_key, method, path, body, headers)
+const execute = (wait = 0, headers?: Record<string, string>) =>
+  call('member', 'POST', `/workflows/${workflow}/execute?wait=${wait}`, { inputs: { to: 'me' } }, headers)
+const change = (work: (tx: ChainTx) => Promise<void>) =>
+  server.context.combiner.run(organizationId, 'run.finish', async (tx) => {
+    await work(tx)
+    tx.append({
+      eventType: 'workflow.updated',
+      action: 'x',
+      status: 'success',
+      actor: { type: 'system', id: 'test' },
+    })
+  })
+/** Ends a run as a worker would. */
+const finish = (runId: string) =>
+  change(async (tx) => {
+    await tx.trx
+      .updateTable('runs')
+      .set({ status: 'completed', status_reason: 'all steps completed', finished_at: tx.now, slot: null })
+      .where('id', '=', runId)
+      .execute()
+    tx.event(runId, 'run.completed', {})
+  })
+
+describe('executing', () => {
+  test('answers 202 with the present status if it has not ended in time', async () => {
+    const answer = await execute()
+    expect(answer.status).toBe(202)
+    expect(answer.body).toMatchObject({ status: 'queued', outputs: {}, nodes_executed: 0, nodes_failed: 0 })
+    const run = await call('viewer', 'GET', `/runs/${answer.body.execution_id}`)
+    expect(run.body).toMatchObject({
+      execution_id: answer.body.execution_id,
+      inputs: { to: 'me' },
+      status: 'queued',
+    })
+    expect((await call('viewer', 'GET', `/executions/${answer.body.execution_id}`)).body).toEqual(run.body)
+  })
+
+  test('a cursor without a limit leads to all steps behind it', async () => {
+    const { execution_id: id } = (await execute()).body
+    const page = async (query: string) => {
+      const { steps, next_cursor: next } = (await call('viewer', 'GET', `/runs/${id}?${query}`)).body
+      return { ids: steps.map((step: { id: string }) => step.id), next }
+    }
+    const first = await page('limit=1')
+    expect(first).toEqual({ ids: ['read'], next: expect.any(String) })
+    expect(await page(`cursor=${first.next}`)).toEqual({ ids: ['send'], next: null })
+  })
+
+  test('answers 200 as soon as it has ended', async () => {
+    const newest = async (): Promise<string> => (await call('viewer', 'GET', '/runs?limit=1')).body.data[0].id
+    const { execution_id: before } = (await execute()).body
+    const waiting = execute(60)
+    let id = before
+    while (id === before) id = await newest()
+    await finish(id)
+    const answer = await waiting
+    expect(answer.status).toBe(200)
+    expect(answer.body).toMatchObject({ execution_id: id, status: 'completed' })
+  })
+
+  test('takes a place of its organization until the run is accepted, and none while it waits', async () => {
+    const { shares, db } = server.context
+    const runs = async () => (await db.selectFrom('runs').select('id').execute()).map(({ id }) => id)
+    const enter = shares.enter.bind(shares)
+    const before = new Set(await runs())
+    const left = Promise.withResolvers<string[]>()
+    const spy = jest.spyOn(shares, 'enter').mockImplementationOnce(async (organization, size) => {
+      const place = await enter(organization, size)
+      const leave = (): void => {
+        runs().then(left.resolve, left.reject)
+        place.leave()
+      }
+      return { ...place, leave }
+    })
+    try {
+      const answer = execute(60)
+      const made = (await left.promise).filter((id) => !before.has(id))
+      expect(made).toHaveLength(1)
+      await finish(made[0] ?? '')
+      expect((await answer).status).toBe(200)
+    } finally {
+      spy.mockRestore()
+    }
+  })
+
+  test('with one Idempotency-Key starts one run', async () => {
+    const headers = { 'idempotency-key': 'run-1' }
+    const first = await execute(0, headers)
+    const again = await execute(0, headers)
+    expect(again.text).toBe(first.text)
+    // As if the first call's process died before its answer was stored: the run exists, and the key finds the run.
+    await server.context.pool.query("delete from idempotency_keys where key = 'run-1'")
+    const lost = await execute(0, headers)
+    expect(lost.body.execution_id).toBe(first.body.execution_id)
+  })
+
+  test('with the same Idempotency-Key but another API key of the same person starts another run', async () => {
+    const headers = { 'idempotency-key': 'run-2' }
+    const first = await execute(0, headers)
+    const { user_id: userId } = server.identities.users.member
+    const other = await addKey(server.context, organizationId, userId, ['runs:write'])
+    const path = `/workflows/${workflow}/execute?wait=0`
+    const answer = await server.call(other.secret, 'POST', path, { inputs: { to: 'me' } }, headers)
+    expect(answer.body.execution_id).toMatch(/^run_/)
+    expect(answer.body.execution_id).not.toBe(first.body.execution_id)
+  })
+
+  test('refuses invalid inputs, by name', async () => {
+    const answer = await call('member', 'POST', `/workflows/${workflow}/execute`, { inputs: { too: 1 } })
+    expect(answer.status).toBe(422)
+    expect(answer.body.error.details.map((detail: { path: string }) => detail.path).sort()).toEqual([
+      'inputs.to',
+      'inputs.too',
+    ])
+  })
+
+  test('accepts labels for inputs, and an output of an earlier run as an input', async () => {
+    const { body: earlier } = await execute()
+    const place = outputPlace({ runId: earlier.execution_id, stepId: 'read', itemIndex: -1 })
+    const output = await server.context.sealer.seal(place, JSON.stringify({ text: 'secret' }))
+    await server.context.pool.query(
+      `insert into effects (run_id, step_id, organization_id, tool, state, output_sealed) values ($1, 'read', $2, 'file_read', 'completed', $3)`,
+      [earlier.execution_id, organizationId, output],
+    )
+    await server.context.pool.query(
+      `update run_steps set status = 'completed', finished_at = now(), labels = '{internal}' where run_id = $1 and step_id = 'read'`,
+      [earlier.execution_id],
+    )
+    const path = `/workflows/${workflow}/execute?wait=0`
+    const to = { from_run: earlier.execution_id, step: 'read', path: 'text' }
+    const made = await call('member', 'POST', path, { inputs: { to }, input_labels: { to: ['pii'] } })
+    expect(made.status).toBe(202)
+    const run = await call('viewer', 'GET', `/runs/${made.body.execution_id}`)
+    expect(run.body).toMatchObject({
+      inputs: { to: 'secret' },
+      input_labels: {
+        to: [
+          { label: 'internal', from: ['input.to', `${earlier.execution_id}/read`] },
+          { label: 'pii', from: ['input.to'] },
+        ],
+      },
+    })
+    const wrong = await call('member', 'POST', path, { inputs: { to: { ...to, step: 'none' } } })
+    expect([wrong.status, wrong.body.error.details[0].path]).toEqual([422, 'inputs.to'])
+  })
+
+  test.each<[string, unknown, string]>([
+    ['a label that is not a slug', { to: ['Not A Slug'] }, 'input_labels.to.0'],
+    ['labels that are not a list', { to: 'pii' }, 'input_labels.to'],
+    ['an unknown input', { other: ['pii'] }, 'input_labels.other'],
+    ['too many', Object.fromEntries([...Array(11).keys()].map((n) => [`i${n}`, Array(100).fill('pii')])), 'input_labels'], // prettier-ignore
+  ])('refuses %s as `input_labels`', async (_, labels, path) => {
+    const body = { inputs: { to: 'me' }, input_labels: labels }
+    const answer = await call('member', 'POST', `/workflows/${workflow}/execute?wait=0`, body)
+    expect([answer.status, answer.body.error.details[0].path]).toEqual([422, path])
+  })
+
+  test('takes a body of 8 MiB, and no larger one', async () => {
+    const send = (length: number) =>
+      call('member', 'POST', `/workflows/${workflow}/execute?wait=0`, {
+        inputs: { to: 'x'.repeat(length) },
+      })
+    expect((await send(8 * 1024 * 1024 - 100)).status).toBe(202)
+    expect((await send(8 * 1024 * 1024)).status).toBe(413)
+  })
+
+  test('a run that a rule would definitely deny is 403 up front', async () => {
+    const rules = `/organizations/${organizationId}/rules`
+    const rule = await call('admin', 'POST', rules, {
+      name: 'No mail',
+      verdict: 'deny',
+      tools: ['mail_send'],
+    })
+    const answer = await execute()
+    await call('admin', 'DELETE', `${rules}/${rule.body.id}`)
+    expect([answer.status, answer.body.error.code]).toEqual([403, 'run_denied'])
+    expect(answer.body.error.message).toContain('No mail')
+  })
+})
+
+describe('runs', () => {
+  test('are listed newest first and filtered', async () => {
+    const { execution_id: id } = (await execute()).body
+    const listed = await call('viewer', 'GET', '/executions?limit=1')
+    expect(listed.body.data[0].id).toBe(id)
+    expect(listed.body.next_cursor).not.toBeNull()
+    const next = await call('viewer', 'GET', `/runs?limit=1&cursor=${listed.body.next_cursor}`)
+    expect(next.body.data[0].id < id).toBe(true)
+    expect((await call('viewer', 'GET', '/runs?status=failed')).body.data).toEqual([])
+    expect((await call('viewer', 'GET', '/runs?until=2000-01-01')).body.data).toEqual([])
+    const since = new Date(Date.now() - 3_600_000).toISOString()
+    expect(
+      (await call('viewer', 'GET', `/runs?since=${since}&workflow_id=${workflow}`)).body.data[0].id,
+    ).toBe(id)
+  })
+
+  test('are cancelled by their requester or an admin, once', async () => {
+    const { execution_id: id } = (
+      await call('admin', 'POST', `/workflows/${workflow}/execute?wait=0`, { inputs: { to: 'me' } })
+    ).body
+    const member = await call('member', 'POST', `/executions/${id}/cancel`)
+    expect([member.status, member.body.error.code]).toEqual([403, 'insufficient_role'])
+    expect((await call('approver', 'POST', `/executions/${id}/cancel`)).status).toBe(200)
+    await finish(id)
+    expect((await call('admin', 'POST', `/runs/${id}/cancel`)).body.error.code).toBe('bad_transition')
+  })
+
+  test('have a receipt and outputs by step', async () => {
+    const { execution_id: id } = (await execute()).body
+    const receipt = await call('viewer', 'GET', `/runs/${id}/authorization`)
+    expect(receipt.body).toMatchObject({ run_id: id, workflow_version: 1, decisions: [] })
+    expect((await call('viewer', 'GET', `/runs/${id}/steps/read/output`)).body).toBeNull()
+    expect((await call('viewer', 'GET', `/runs/${id}/steps/nope/output`)).status).toBe(404)
+    const resolved = await call('admin', 'POST', `/runs/${id}/steps/read/resolve`, { outcome: 'done' })
+    expect([resolved.status, resolved.body.error.code]).toEqual([409, 'bad_transition'])
+  })
+})
+
+describe('approvals', () => {
+  test('are listed, read and decided once; a requester sees no parameters', async () => {
+    const { ids } = await resourcesOf(server, organizationId, server.identities.users.owner.user_id)
+    await server.context.pool.query(
+      "update approvals set status = 'pending', decided_at = null, requested_by = $2 where id = $1",
+      [ids.approval, server.identities.users.member.user_id],
+    )
+    await server.context.pool.query(
+      "update runs set status = 'awaiting_approval', finished_at = null where id = $1",
+      [ids.run],
+    )
+    const mine = await call('approver', 'GET', '/approvals?mine=true&status=pending&kind=run')
+    expect(mine.body.data.map((approval: { id: string }) => approval.id)).toContain(ids.approval)
+    const asked = await call('member', 'GET', `/approvals/${ids.approval}`)
+    expect(asked.body).not.toHaveProperty('params')
+    expect((await call('approver', 'GET', `/approvals/${ids.approval}`)).body.status).toBe('pending')
+    const decided = await call('approver', 'POST', `/approvals/${ids.approval}/approve`, {
+      comment: 'fine',
+    })
+    expect(decided.body).toMatchObject({
+      status: 'approved',
+      votes: [{ user_id: server.identities.users.approver.user_id, decision: 'approve', comment: 'fine' }],
+    })
+    const late = await call('admin', 'POST', `/approvals/${ids.approval}/reject`)
+    expect([late.status, late.body.error.code]).toEqual([409, 'approval_already_decided'])
+  })
+})
+
+describe('what waits', () => {
+  /* How people find and resolve unknown outcomes, and the reasons that they give. */
+
+  let server: TestServer
+  beforeAll(async () => {
+    server = await startTestServer()
+  })
+  afterAll(() => server.close())
+
+  type Name = keyof TestServer['identities']['users']
+  const call = (who: Name, method: string, path: string, body?: unknown, headers?: Record<string, string>) =>
+    server.call(server.identities.users[who].api_key, method, path, body, headers)
+  const userId = (who: Name): string => server.identities.users[who].user_id
+
+  /** Stores a run whose step `s` has `count` items, all of unknown outcome. Without `count`, the step is one call. */
+  async function lost(count?: number): Promise<string> {
+    const { context, identities } = server
+    const step = { id: 's', tool: 'memory_get', params: { key: 'k' }, summary: 'Look it up' }
+    const each = count === undefined ? {} : { for_each: Array.from({ length: count }, (_, item) => item) }
+    const workflow = await call('member', 'POST', '/workflows', {
+      name: 'W',
+      definition: { steps: [{ ...step, ...each }] },
+    })
+    const path = `/workflows/${workflow.body.id}/execute?wait=0`
+    const runId = (await call('member', 'POST', path, {})).body.execution_id as string
+    if (count !== undefined) await expandStep(context, runId, 's')
+    for (let item = 0; item < (count ?? 1); item += 1) {
+      const op = opOf(runId, count === undefined ? {} : { item })
+      await context.combiner.join(identities.organization_id, decideSteps, op)
+      await mark(context, op, 1)
+      await context.combiner.join(
+        identities.organization_id,
+        recordOutcomes,
+        outcomeOf(op, 1, 'unknown_outcome'),
+      )
+    }
+    return runId
+  }
+  const resolve = (runId: string, body: object, headers?: Record<string, string>) =>
+    call('admin', 'POST', `/runs/${runId}/steps/s/resolve`, body, headers)
+  const listed = async (query: string, who: Name = 'admin') =>
+    (await call(who, 'GET', `/approvals?kind=resolution${query}`)).body.data as Record<string, unknown>[]
+
+  describe('an unknown outcome', () => {
+    test('is in the run and in the list of approvals, with the route that resolves it', async () => {
+      const runId = await lost()
+      const route = `POST /api/v1/runs/${runId}/steps/s/resolve`
+      const run = (await call('viewer', 'GET', `/runs/${runId}`)).body
+      expect(run.steps[0]).toMatchObject({ summary: 'Look it up' })
+      expect(run.waiting_for).toEqual([
+        {
+          kind: 'resolution',
+          approval_id: null,
+          step_id: 's',
+          item_index: null,
+          tool: 'mail_send',
+          rule_name: null,
+          since: expect.any(String),
+          expires_at: null,
+          approver: 'admin',
+          resolve_with: route,
+          attempt: 1,
+        },
+      ])
+      const [entry] = await listed(`&run_id=${runId}`)
+      expect(entry).toMatchObject({
+        kind: 'resolution',
+        status: 'pending',
+        run_id: runId,
+        item_index: null,
+        summary: 'Look it up',
+        params: { to: 'a@b.test' },
+        preview: { fields: [{ name: 'to', value: 'a@b.test' }] },
+        reversible: 'no',
+        approver: 'admin',
+        resolve_with: route,
+        attempt: 1,
+      })
+      const [asMember] = await listed(`&run_id=${runId}`, 'member')
+      expect(asMember).not.toHaveProperty('params')
+      expect(asMember).not.toHaveProperty('preview')
+      const path = `/approvals/${encodeURIComponent(String(entry?.['id']))}`
+      expect((await call('admin', 'GET', path)).body).toEqual(entry)
+      const refused = await call('admin', 'POST', `${path}/approve`, {})
+      expect(refused).toMatchObject({ status: 409, body: { error: { code: 'bad_transition' } } })
+      expect(refused.body.error.message).toContain(route)
+
+      const [method = '', address = ''] = String(run.waiting_for[0].resolve_with).split(' ')
+      for (const attempt of [0, 1.5, 101, '1', null])
+        expect((await call('admin', method, address, { outcome: 'done', attempt })).status).toBe(422)
+      expect(await call('admin', method, address, { outcome: 'done', attempt: 2 })).toMatchObject({
+        status: 409,
+        body: { error: { code: 'conflict', details: [{ path: 'attempt' }] } },
+      })
+      expect((await call('admin', method, address, { outcome: 'done', attempt: 1 })).status).toBe(200)
+      expect((await call('viewer', 'GET', `/runs/${runId}`)).body.waiting_for).toEqual([])
+      expect(await listed(`&run_id=${runId}`)).toEqual([])
+      expect((await call('admin', 'GET', path)).status).toBe(404)
+    })
+
+    test('is listed in pages and by the usual filters, and not once its run has ended', async () => {
+      const runId = await lost(5)
+      const other = await lost()
+      const seen: unknown[] = []
+      for (let query = '&limit=2'; query !== '';) {
+        const { body } = await call('admin', 'GET', `/approvals?kind=resolution${query}`)
+        seen.push(
+          ...body.data.map((each: { run_id: string; item_index: number }) => [each.run_id, each.item_index]),
+        )
+        query = body.next_cursor === null ? '' : `&limit=2&cursor=${body.next_cursor}`
+      }
+      expect(seen).toEqual([[other, null], ...[0, 1, 2, 3, 4].map((item) => [runId, item])])
+      expect(await listed('&status=approved')).toEqual([])
+      expect(await listed('&status=pending&mine=true')).toHaveLength(6)
+      expect(await listed('&mine=true', 'member')).toEqual([])
+      expect((await call('admin', 'GET', '/approvals')).body.data).toEqual([])
+      await call('admin', 'POST', `/runs/${other}/cancel`, {})
+      await call('admin', 'POST', `/runs/${runId}/cancel`, {})
+      expect(await listed('')).toEqual([])
+    })
+
+    test.each([
+      [{ all: true }, [], 5],
+      [{ item_indexes: [3, 1, 3] }, [0, 2, 4], 2],
+      [{ item_index: 2 }, [0, 1, 3, 4], 1],
+    ])('of items is resolved by %j, with an audit entry each', async (chosen, left, count) => {
+      const runId = await lost(5)
+      const answer = await resolve(
+        runId,
+        { ...chosen, outcome: 'done', output: { ok: true } },
+        { 'Idempotency-Key': runId },
+      )
+      expect(answer.status).toBe(200)
+      expect(answer.body.steps[0].unresolved_items).toEqual(left)
+      expect(answer.body.nodes_executed).toBe(count)
+      expect(
+        (
+          await resolve(
+            runId,
+            { ...chosen, outcome: 'done', output: { ok: true } },
+            { 'Idempotency-Key': runId },
+          )
+        ).body,
+      ).toEqual(answer.body)
+      const entries = await auditOf(server.context, server.identities.organization_id, 2 * count + 1)
+      for (const type of ['tool_call.resolved', 'tool_call.completed']) {
+        const resolved = entries.filter(({ event_type }) => event_type === type)
+        expect(resolved).toHaveLength(count)
+        for (const each of resolved) expect(each).toMatchObject({ run_id: runId, user_id: userId('admin') })
+      }
+      const output = (await call('admin', 'GET', `/runs/${runId}/steps/s/output`)).body as unknown[]
+      expect(output.filter((each) => each !== null)).toEqual(
+        Array.from({ length: count }, () => ({ ok: true })),
+      )
+      const wakes = await server.context.db
+        .selectFrom('outbox')
+        .select('payload')
+        .where('run_id', '=', runId)
+        .where('kind', '=', 'run.wake')
+        .execute()
+      expect(wakes).toHaveLength(1)
+    })
+
+    test.each([
+      [{ item_index: 1, all: true }, 422],
+      [{ item_indexes: [1], item_index: 1 }, 422],
+      [{ item_indexes: [] }, 422],
+      [{ all: false }, 422],
+      [{ item_indexes: [1, 7] }, 409],
+      [{}, 409],
+    ])('is left alone by a request that is wrong in part: %j is %d', async (chosen, status) => {
+      const runId = await lost(2)
+      const answer = await resolve(runId, { ...chosen, outcome: 'fail' })
+      expect(answer.status).toBe(status)
+      expect((await call('admin', 'GET', `/runs/${runId}`)).body.steps[0].unresolved_items).toEqual([0, 1])
+    })
+
+    test.each(['fail', 'retry'])(
+      'an output is refused with the outcome `%s`, which has none',
+      async (outcome) => {
+        const runId = await lost()
+        const answer = await resolve(runId, { outcome, output: 1 })
+        expect([answer.status, answer.body.error.details[0].path]).toEqual([422, 'output'])
+      },
+    )
+
+    test('of a step without items is resolved by `all`, too', async () => {
+      const runId = await lost()
+      expect((await resolve(runId, { all: true, outcome: 'retry' })).status).toBe(200)
+      expect((await resolve(runId, { all: true, outcome: 'retry' })).status).toBe(409)
+    })
+  })
+
+  describe('people give a reason', () => {
+    test('for a cancellation, which the run and the audit log tell', async () => {
+      const runId = await lost()
+      const answer = await call('admin', 'POST', `/runs/${runId}/cancel`, { reason: 'wrong customer' })
+      expect(answer.body.status_reason).toBe(
+        `the run was cancelled by \`${server.identities.users.admin.email}\` with the reason \`wrong customer\``,
+      )
+      const entries = await auditOf(server.context, server.identities.organization_id, 3)
+      expect(entries.find(({ event_type }) => event_type === 'workflow.cancel')?.metadata).toMatchObject({
+        reason: 'wrong customer',
+      })
+    })
+
+    test.each([
+      [{ reason: 'too early' }, 'too early'],
+      [{ comment: 'too early' }, 'too early'],
+      [{ comment: 'same', reason: 'same' }, 'same'],
+      [{}, ''],
+    ])('for a rejection: %j', async (body, comment) => {
+      const id = await held()
+      const answer = await call('admin', 'POST', `/approvals/${id}/reject`, body)
+      expect(answer.body.votes).toMatchObject([{ decision: 'reject', comment }])
+    })
+
+    test('and not two different ones', async () => {
+      const id = await held()
+      const answer = await call('admin', 'POST', `/approvals/${id}/reject`, { comment: 'a', reason: 'b' })
+      expect(answer).toMatchObject({
+        status: 422,
+        body: { error: { message: expect.stringContaining('`reason`') } },
+      })
+      expect((await call('admin', 'POST', `/approvals/${id}/approve`, { reason: 'a' })).status).toBe(422)
+    })
+  })
+
+  /** Starts a run that waits for its approval, and returns the approval. */
+  async function held(): Promise<string> {
+    const path = `/organizations/${server.identities.organization_id}/governance`
+    await call('owner', 'PATCH', path, { approvals_enabled: true, approval_required_from: 'low' })
+    const definition = { steps: [{ id: 's', tool: 'memory_get', params: { key: 'k' } }] }
+    const workflow = await call('member', 'POST', '/workflows', { name: 'W', definition })
+    const run = await call('member', 'POST', `/workflows/${workflow.body.id}/execute?wait=0`, {})
+    await call('owner', 'PATCH', path, { approvals_enabled: false, approval_required_from: null })
+    return run.body.waiting_for[0].approval_id as string
+  }
+})

@@ -1,0 +1,360 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { access, accessOf, acts, type RouteKey, splitKey } from '../../../src/api/access.ts'
+import { openApiDocument, readExamples } from '../../../src/api/openapi.ts'
+import { routes } from '../../../src/api/routes/index.ts'
+import { hasRole, scopes } from '../../../src/governance/access/scopes.ts'
+import { inBrowser, visit } from '../../support/chromium.ts'
+import { startTestServer, type TestServer } from '../server.ts'
+
+let server: TestServer
+let silent: TestServer
+beforeAll(async () => {
+  server = await startTestServer()
+  silent = await startTestServer({ env: { ENABLE_DOCS: 'false' } })
+})
+afterAll(async () => {
+  await server.close()
+  await silent.close()
+})
+
+interface Operation {
+  security: unknown[]
+  'x-scope'?: string
+  'x-further-scopes'?: string[]
+  requestBody?: { content: { 'application/json': { schema: unknown } } }
+  responses: Record<string, unknown>
+}
+const document = openApiDocument(routes) as { paths: Record<string, Record<string, Operation>> }
+const committed = readFileSync(new URL('../../../docs/openapi.json', import.meta.url), 'utf8')
+
+describe('openapi.json', () => {
+  test('the committed file is what the code generates (npm run openapi)', () => {
+    expect(JSON.parse(committed)).toEqual(JSON.parse(JSON.stringify(document)))
+  })
+
+  test('contains every route of the access table and nothing else', () => {
+    const described = Object.entries(document.paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+    )
+    expect(described.sort()).toEqual(Object.keys(access).sort())
+  })
+
+  test('says which operations need a key or a session, and which scope', () => {
+    for (const key of Object.keys(access) as RouteKey[]) {
+      const [method = '', path = ''] = key.split(' ')
+      const operation = document.paths[path]?.[method.toLowerCase()]
+      const entry = accessOf(key)
+      expect(operation?.security).toEqual(entry.public ? [] : [{ apiKey: [] }, { session: [] }])
+      if (entry.public) continue
+      expect(operation?.['x-scope']).toBe(entry.scope)
+      expect(operation?.['x-further-scopes']).toEqual(entry.further)
+    }
+  })
+
+  test('gives every operation a unique name and every body a schema', () => {
+    const text = JSON.stringify(document)
+    const names = [...text.matchAll(/"operationId":"([^"]+)"/g)].map((match) => match[1])
+    expect(new Set(names).size).toBe(routes.length)
+    for (const route of routes.filter((each) => each.body !== undefined)) {
+      const [method = '', path = ''] = route.key.split(' ')
+      expect(document.paths[path]?.[method.toLowerCase()]?.requestBody).toBeDefined()
+    }
+  })
+})
+
+/** Every schema and every part of a schema, with the path to it. */
+function* partsOf(value: unknown, place: string): Generator<[string, Record<string, unknown>]> {
+  if (typeof value !== 'object' || value === null) return
+  yield [place, value as Record<string, unknown>]
+  for (const [name, each] of Object.entries(value))
+    if (name !== 'example') yield* partsOf(each, `${place}/${name}`)
+}
+
+describe('generators of clients find', () => {
+  const parts = [...partsOf(document, '')]
+  const placesOf = (wrong: (part: Record<string, unknown>) => boolean): string[] =>
+    parts.filter(([, part]) => wrong(part)).map(([place]) => place)
+
+  test('what each object holds: without it they take it for an empty one', () => {
+    const says = ['properties', 'additionalProperties']
+    const isObject = ({ type }: Record<string, unknown>) => type === 'object'
+    expect(placesOf((part) => isObject(part) && !says.some((word) => word in part))).toEqual([])
+    expect(placesOf(isObject).length).toBeGreaterThan(100)
+  })
+
+  test('null only beside a named part, and no choice that contains everything', () => {
+    expect(placesOf((part) => 'allOf' in part)).toEqual([])
+    const choices = ({ anyOf, oneOf }: Record<string, unknown>) =>
+      [anyOf, oneOf].flat() as (object | undefined)[]
+    const isOpen = (choice?: object) => choice !== undefined && Object.keys(choice).length === 0
+    expect(placesOf((part) => choices(part).some(isOpen))).toEqual([])
+    const { schemas } = (
+      document as unknown as { components: { schemas: Record<string, { type?: unknown }> } }
+    ).components
+    expect(Object.keys(schemas).filter((name) => Array.isArray(schemas[name]?.type))).toEqual([])
+  })
+
+  test('no default in a named part: they would demand the field in bodies', () => {
+    const places = placesOf((part) => 'default' in part && 'type' in part)
+    expect(
+      places.filter((place) => !place.includes('/parameters/') && !place.endsWith('/properties')),
+    ).toEqual([])
+  })
+
+  test('a name for each body, which is required unless an empty object will do', () => {
+    for (const { key, body, receive } of routes) {
+      if (body === undefined) continue
+      const [method = '', path = ''] = key.split(' ')
+      const described = document.paths[path]?.[method.toLowerCase()]?.requestBody
+      expect([key, described]).toEqual([
+        key,
+        {
+          required: !body.safeParse({}).success,
+          content: {
+            [receive === undefined ? 'application/json' : 'multipart/form-data']: expect.objectContaining({
+              schema: { $ref: expect.stringMatching(/^#\/components\/schemas\/\w+$/) },
+            }),
+          },
+        },
+      ])
+    }
+  })
+
+  test('the headers of requests and answers', () => {
+    for (const route of routes) {
+      const [method = '', path = ''] = route.key.split(' ')
+      const operation = document.paths[path]?.[method.toLowerCase()] as unknown as Headed
+      const sent = operation.parameters.filter((each) => each.in === 'header').map(({ name }) => name)
+      expect([route.key, sent]).toEqual([
+        route.key,
+        acts(route.key) ? ['Idempotency-Key', 'X-Request-Id'] : ['X-Request-Id'],
+      ])
+      for (const { headers } of Object.values(operation.responses)) {
+        expect(headers).toHaveProperty('X-Request-Id')
+        expect([route.key, 'Idempotent-Replayed' in headers]).toEqual([route.key, acts(route.key)])
+      }
+      expect(operation.responses['default']?.headers).toHaveProperty('Retry-After')
+    }
+  })
+})
+
+interface Headed {
+  parameters: { in: string; name: string }[]
+  responses: Record<string, { headers: object }>
+}
+
+test('request bodies are declared in src/api/schemas, and no route has one of its own', async () => {
+  const folder = new URL('../../../src/api/schemas/', import.meta.url)
+  const modules = await Promise.all(readdirSync(folder).map((name) => import(new URL(name, folder).href)))
+  const { ruleBodies } = await import('../../../src/api/schemas/rules.ts')
+  const declared = new Set([...modules, ...Object.values(ruleBodies)].flatMap(Object.values<unknown>))
+  for (const { key, body } of routes.filter((route) => route.body !== undefined))
+    expect([key, declared.has(body)]).toEqual([key, true])
+})
+
+describe('the description', () => {
+  test('is served without a key, at every prefix', async () => {
+    for (const prefix of ['', '/v1', '/api/v1']) {
+      const answer = await server.call(null, 'GET', `${prefix}/openapi.json`)
+      expect(answer.body).toEqual(JSON.parse(committed))
+    }
+  })
+
+  test('does not exist with ENABLE_DOCS=false', async () => {
+    for (const path of ['/openapi.json', '/docs', '/api/v1/docs'])
+      expect((await silent.call(null, 'GET', path)).status).toBe(404)
+  })
+})
+
+const get = (path: string, from = server) => fetch(`${from.base}${path}`)
+const filesOf = (html: string): string[] =>
+  [...html.matchAll(/(?:src|href)="(\/[^"]+)"/g)].map(([, path = '']) => path)
+
+describe('the docs page', () => {
+  test('allows scripts and styles of this service alone, and nothing inline except its own', async () => {
+    for (const prefix of ['', '/v1', '/api/v1']) {
+      const answer = await get(`${prefix}/docs`)
+      expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
+      const policy = answer.headers.get('content-security-policy') ?? ''
+      expect(policy.split('; ')).toEqual([
+        "default-src 'none'",
+        expect.stringMatching(/^script-src 'self' 'sha256-[\w+/]+=*'$/),
+        expect.stringMatching(/^style-src 'self' 'sha256-[\w+/]+=*'$/),
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+      ])
+    }
+  })
+
+  test('serves the viewer’s two files, which browsers may cache, and no other file of the package', async () => {
+    const files = filesOf(await (await get('/docs')).text())
+    expect(files).toHaveLength(2)
+    for (const file of files) {
+      const answer = await get(file)
+      expect(answer.status).toBe(200)
+      expect(answer.headers.get('content-type')).toBe(
+        file.endsWith('.css') ? 'text/css; charset=utf-8' : 'text/javascript; charset=utf-8',
+      )
+      expect(answer.headers.get('cache-control')).toBe('public, max-age=31536000, immutable')
+      await answer.bytes()
+      expect((await get(file, silent)).status).toBe(404)
+    }
+    const folder = dirname(files[0] ?? '')
+    const inPackage = readdirSync(dirname(createRequire(import.meta.url).resolve('swagger-ui-dist')))
+    expect(inPackage.length).toBeGreaterThan(10)
+    for (const name of [...inPackage, '../package.json'].filter(
+      (each) => !files.includes(`${folder}/${each}`),
+    ))
+      expect([name, (await get(`${folder}/${encodeURIComponent(name)}`)).status]).toEqual([name, 404])
+  })
+
+  inBrowser.each([360, 1280])(
+    'shows every route and its examples in a real browser of %d px, which asks no other host',
+    async (width) => {
+      const { page, foreign, errors } = await visit(`${server.base}/docs`, width)
+      // The last section shows the request that a webhook gets.
+      const operations = page.locator('.opblock')
+      await operations.first().waitFor()
+      expect(await operations.count()).toBe(routes.length + 1)
+      const operation = page.locator('#operations-Approvals-post_approvals_id_approve')
+      await operation.locator('.opblock-summary').click()
+      await operation.getByText('"fine"').first().waitFor()
+      expect(await operation.getByText('approvals:decide').count()).toBe(1)
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width)
+      expect({ foreign, errors }).toEqual({ foreign: [], errors: [] })
+    },
+  )
+
+  inBrowser('sends a request with the key that its reader gives', async () => {
+    const { page, errors } = await visit(`${server.base}/docs`, 1280)
+    await page.locator('.auth-wrapper .authorize').first().click()
+    const key = server.identities.users.admin.api_key
+    await page.getByLabel('auth-bearer-value').fill(key)
+    await page.locator('.modal-ux .authorize').first().click()
+    await page.locator('.modal-ux .btn-done').first().click()
+    const operation = page.locator('#operations-Identity-get_me')
+    await operation.locator('.opblock-summary').click()
+    await operation.locator('.try-out__btn').click()
+    await operation.locator('.execute').click()
+    await operation.locator('.live-responses-table').getByText('admin@').first().waitFor()
+    expect(errors).toEqual([])
+  })
+})
+
+describe('the examples in openapi.json', () => {
+  const examples = Object.entries(readExamples())
+
+  test('are there for at least twenty routes', () => {
+    expect(examples.length).toBeGreaterThanOrEqual(20)
+  })
+
+  test.each(examples)('of %s fit its schemas', (key, { body, answers }) => {
+    const route = routes.find((each) => each.key === key)
+    if (route === undefined) throw new Error(`there is no route \`${key}\``)
+    expect(body === undefined).toBe(route.body === undefined)
+    expect(route.body?.safeParse(body).error).toBeUndefined()
+    expect(Object.keys(answers)).not.toEqual([])
+    for (const [status, answer] of Object.entries(answers))
+      expect([status, route.responses[Number(status)]?.safeParse(answer)]).toEqual([
+        status,
+        expect.objectContaining({ success: true }),
+      ])
+  })
+})
+
+describe('pages', () => {
+  const browser = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8'
+
+  let server: TestServer
+  beforeAll(async () => {
+    server = await startTestServer({ env: { PUBLIC_URL: 'https://sign.example/' } })
+  })
+  afterAll(() => server.close())
+
+  /** Sends the request as a browser or program that follows no redirects. */
+  const get = (path: string, accept = browser, from = server, method = 'GET') =>
+    fetch(`${from.base}${path}`, { method, headers: { accept }, redirect: 'manual' })
+
+  describe('the base address', () => {
+    test.each([[browser], ['text/html'], ['TEXT/HTML;q=0.1, */*']])(
+      'redirects clients that accept %s to the console',
+      async (accept) => {
+        for (const method of ['GET', 'HEAD']) {
+          const answer = await get('/', accept, server, method)
+          expect([answer.status, answer.headers.get('location')]).toEqual([302, '/console/'])
+          expect(answer.headers.get('vary')).toBe('Accept')
+        }
+      },
+    )
+
+    test.each([['*/*'], ['application/json'], ['text/html;q=0, */*'], ['text/htmlx']])(
+      'points clients that accept %s to the API',
+      async (accept) => {
+        const answer = await get('/', accept)
+        expect(answer.status).toBe(200)
+        expect(await answer.json()).toEqual({
+          name: 'Countersign',
+          api: '/api/v1',
+          health: '/health',
+          console: '/console/',
+          docs: '/docs',
+          openapi: '/openapi.json',
+        })
+        expect(await (await get('/', accept, silent)).json()).not.toHaveProperty('docs')
+      },
+    )
+
+    test('answers only at the root, and only to reading', async () => {
+      for (const path of ['/api/v1', '/api/v1/', '/v1/console/', '/console/x'])
+        expect((await get(path)).status).toBe(404)
+      for (const path of ['/', '/console/'])
+        expect((await get(path, browser, server, 'POST')).status).toBe(404)
+    })
+  })
+})
+
+const keys = (Object.keys(access) as RouteKey[]).filter((key) => !accessOf(key).public)
+const guarded = keys.map(accessOf).filter((entry) => !entry.public)
+
+describe('the access table', () => {
+  test('names every mounted route, and all its routes are mounted', () => {
+    expect(routes.map((route) => route.key).sort()).toEqual(Object.keys(access).sort())
+  })
+
+  test.each(Object.entries(scopes))('%s is useful from role %s on, as its routes say', (scope, minimum) => {
+    const roles = guarded.filter((entry) => entry.scope === scope).map((entry) => entry.role)
+    for (const role of roles) expect(hasRole(role, minimum)).toBe(true)
+    if (roles.length > 0) expect(roles).toContain(minimum)
+  })
+
+  test('lets an agent’s key only ask for decisions', async () => {
+    const { agent_key } = server.identities
+    for (const key of keys) {
+      const scope = (accessOf(key) as { scope: string | null }).scope
+      const { method, path } = splitKey(key)
+      const target = path.replaceAll(/\{\w+\}/g, 'x')
+      const answer = await server.call(agent_key, method, target, method === 'GET' ? undefined : {})
+      const isRefused = answer.status === 403 && answer.body.error.code === 'missing_scope'
+      expect([key, isRefused]).toEqual([key, scope !== 'agents:authorize'])
+    }
+  })
+
+  test('is the answer of GET /scopes', async () => {
+    const answer = await server.call(server.identities.users.viewer.api_key, 'GET', '/scopes')
+    expect(answer.body.routes).toHaveLength(Object.keys(access).length)
+    expect(answer.body.routes).toContainEqual({
+      method: 'PATCH',
+      path: '/organizations/{id}/governance',
+      public: false,
+      scope: 'governance:write',
+      further_scopes: [],
+      minimum_role: 'owner',
+    })
+  })
+})
