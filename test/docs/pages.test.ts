@@ -158,7 +158,7 @@ test('docs/reference/errors.md has the prefix of every id', () => {
 })
 
 describe('docs/policies.md', () => {
-  /* The tables of docs/policies.md. test/api/policies-docs.test.ts runs the commands of that page. */
+  /* The tables of docs/policies.md. test/api/docs/docs.test.ts runs the commands of that page. */
 
   const page = read('docs/policies.md')
   const calls = [...page.matchAll(/^\| `(\w+)` +\| `(\w+)` +\| `(\{.*\})` +\| (allow|deny) +\|$/gm)].map(

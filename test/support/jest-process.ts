@@ -2,8 +2,9 @@ import { isMainThread } from 'node:worker_threads'
 
 /* Jest and its workers load this file first (`--import`). Programs that tests start do not load it. */
 
-const isWorker = /\/tinypool\/dist\/entry\/process\.js$/.test(process.argv[1] ?? '')
-const isJest = isWorker || /\/jest\/bin\/jest\.js$/.test(process.argv[1] ?? '')
+const program = process.argv[1] ?? ''
+const isWorker = program.endsWith('/tinypool/dist/entry/process.js')
+const isJest = isWorker || program.endsWith('/jest/bin/jest.js')
 if (isMainThread && isJest) endWithParent()
 if (isMainThread && isWorker) keepWorkerData()
 

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import { randomUUID } from 'node:crypto'
 import { until } from '../../stack/until.ts'
 import { heldRun } from '../../support/chaos.ts'
