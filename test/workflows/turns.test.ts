@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, test } from '@jest/globals'
 import { Worker } from '@temporalio/worker'
 import { workflowBundlePath } from '../../src/programs/workflow-bundle.ts'
+import { approvalsOf } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
 import { closed, historiesOf } from './histories.ts'
 import { mail, onPath, quick, read, useTestStack, type FakeReads, type Stack } from './worker-fixture.ts'
@@ -51,12 +52,7 @@ describe('results of quick calls that come one by one, and at once in a replay',
       each: 'completed',
     })
     await closed(stack, runId)
-    for (const history of await historiesOf(stack, runId))
-      await Worker.runReplayHistory(
-        { workflowBundle: { codePath: await workflowBundlePath() } },
-        history,
-        runId,
-      )
+    await replay(runId)
   })
 
   test('a new worker, which must replay the history, goes on with the run', async () => {
@@ -70,4 +66,35 @@ describe('results of quick calls that come one by one, and at once in a replay',
     const [history] = await historiesOf(stack, runId)
     expect((history?.events ?? []).filter((event) => event.workflowTaskFailedEventAttributes)).toEqual([])
   })
+
+  test('the history replays although approvals have expired between the results', async () => {
+    const expires = (path: string, seconds: number) =>
+      onPath('require_approval', path, { name: path, expires_after_seconds: seconds })
+    await stack.rules(expires('later', 2), expires('sooner', 1))
+    const goOn = { ...quick, on_error: 'continue' }
+    const last = read('last', 'wait-last', quick)
+    const first = read('first', 'wait-first', quick)
+    const sooner = read('sooner', 'sooner', { ...goOn, depends_on: ['first'] })
+    const runId = await stack.run({ steps: [read('later', 'later', goOn), first, sooner, last] })
+    const approvals = () => approvalsOf(stack.context, runId)
+    await until('one is held', async () => (await approvals()).length === 1)
+    reads.release('wait-first')
+    await until('two are held', async () => (await approvals()).length === 2)
+    const expired = ({ expires_at }: { expires_at: Date | null }) =>
+      expires_at !== null && expires_at.getTime() < Date.now()
+    await until('both expire', async () => (await approvals()).every(expired))
+    reads.release()
+    expect(await stack.ended(runId)).toMatchObject({ last: 'completed' })
+    await closed(stack, runId)
+    await replay(runId)
+  })
 })
+
+async function replay(runId: string): Promise<void> {
+  for (const history of await historiesOf(stack, runId))
+    await Worker.runReplayHistory(
+      { workflowBundle: { codePath: await workflowBundlePath() } },
+      history,
+      runId,
+    )
+}
