@@ -20,6 +20,7 @@ import {
   type StepRef,
   type WaitReason,
 } from '../../contract/messages.ts'
+import type { Turns } from './turns.ts'
 import { uncancelled } from './uncancelled.ts'
 
 export type CallResult =
@@ -58,29 +59,33 @@ export async function callTool(
   run: RunInput,
   step: SkeletonStep,
   itemIndex: number | null,
+  turns: Turns,
 ): Promise<CallResult> {
+  const ref: StepRef = { runId: run.runId, stepId: step.id, itemIndex }
   if (step.quick) {
-    const result = await uncancelled(() => resultOf(quickCall, run, step, itemIndex))
+    const quick = quickCall(step, itemIndex)
+    const result = await uncancelled(() => resultOf(() => turns.after(() => quick(ref))))
     if (result.kind !== 'again') return result
     if (result.afterMilliseconds > 0)
       await sleep(result.afterMilliseconds, { summary: `until the next try of ${step.id}` })
   }
-  const result = await resultOf(ordinaryCall, run, step, itemIndex)
+  const result = await resultOf(() => ordinaryCall(run, step, itemIndex)(ref))
   // Temporal has given up the ordinary activity and has no outcome. So the call ends as failed. The details are in the
   // rows of the call.
   return result.kind === 'again' ? { kind: 'ended', outcome: 'failed' } : result
 }
 
-function quickCall(_: RunInput, step: SkeletonStep, itemIndex: number | null): Tools {
-  return proxyLocalActivities<Tools>({
+function quickCall(step: SkeletonStep, itemIndex: number | null): ToolActivity {
+  const tools = proxyLocalActivities<Tools>({
     startToCloseTimeout: step.timeoutSeconds * 1_000 + localGraceMilliseconds,
     summary: summaryOf(step, itemIndex),
     retry: { maximumAttempts: 1 },
   })
+  return tools[step.tool] as ToolActivity
 }
 
-function ordinaryCall(run: RunInput, step: SkeletonStep, itemIndex: number | null): Tools {
-  return proxyActivities<Tools>({
+function ordinaryCall(run: RunInput, step: SkeletonStep, itemIndex: number | null): ToolActivity {
+  const tools = proxyActivities<Tools>({
     activityId: itemIndex === null ? step.id : `${step.id}#${itemIndex}`,
     startToCloseTimeout: (step.timeoutSeconds + 60) * 1_000,
     heartbeatTimeout: run.heartbeatSeconds * 1_000,
@@ -93,6 +98,7 @@ function ordinaryCall(run: RunInput, step: SkeletonStep, itemIndex: number | nul
       maximumAttempts: 100_000,
     },
   })
+  return tools[step.tool] as ToolActivity
 }
 
 /** The call has no answer yet. Its worker stopped, the call took too long, or the call must be tried again later. */
@@ -101,15 +107,9 @@ interface Again {
   readonly afterMilliseconds: number
 }
 
-async function resultOf(
-  toolsFor: (run: RunInput, step: SkeletonStep, itemIndex: number | null) => Tools,
-  run: RunInput,
-  step: SkeletonStep,
-  itemIndex: number | null,
-): Promise<CallResult | Again> {
+async function resultOf(call: () => Promise<StepDone>): Promise<CallResult | Again> {
   try {
-    const call = toolsFor(run, step, itemIndex)[step.tool] as ToolActivity
-    const { outcome } = await call({ runId: run.runId, stepId: step.id, itemIndex })
+    const { outcome } = await call()
     return { kind: 'done', outcome }
   } catch (error) {
     // A worker that stops cancels its local activities, although nobody cancelled the run. Such a call is made again.

@@ -1,5 +1,6 @@
-import { CancellationScope, condition, workflowInfo } from '@temporalio/workflow'
+import { CancellationScope, workflowInfo } from '@temporalio/workflow'
 import type { Carried, CarriedItems, WaitReason } from '../../contract/messages.ts'
+import type { Turns } from './turns.ts'
 import type { WaitingCalls } from './waiting-calls.ts'
 
 /**
@@ -39,12 +40,14 @@ export class History {
   readonly #items = new Map<string, ItemsUnderWay>()
   readonly #carriedWaiting: Map<string, WaitReason>
   readonly #waitingCalls: WaitingCalls
+  readonly #turns: Turns
   #inFlight = 0
   #longSince: number | null = null
   #isEnding = false
 
-  constructor(carried: Carried | undefined, waitingCalls: WaitingCalls) {
+  constructor(carried: Carried | undefined, waitingCalls: WaitingCalls, turns: Turns) {
     this.#waitingCalls = waitingCalls
+    this.#turns = turns
     this.#ended = new Set(carried?.ended)
     this.#carriedWaiting = new Map(Object.entries(carried?.waiting ?? {}))
     for (const [id, { count, next, open }] of Object.entries(carried?.items ?? {}))
@@ -72,7 +75,7 @@ export class History {
   /** Does `work` once a call may start in this history and `hasPlace` returns true. */
   async start<T>(work: () => Promise<T>, hasPlace: () => boolean = () => true): Promise<T> {
     const mayStart = () => this.isOpen && hasPlace()
-    while (!mayStart()) await condition(mayStart)
+    while (!mayStart()) await this.#turns.until(mayStart)
     return this.inFlight(work)
   }
 
@@ -81,7 +84,7 @@ export class History {
     // A cancellation of the run must not end this wait. Otherwise the workflow would close before `execute` has waited
     // for the calls in flight. After the wait, the condition is checked again, because the run may have been cancelled
     // in the same workflow task after the condition became true.
-    do await CancellationScope.nonCancellable(() => condition(() => this.#isDue()))
+    do await CancellationScope.nonCancellable(() => this.#turns.until(() => this.#isDue()))
     while (!this.#isDue())
     return {
       ended: [...this.#ended],

@@ -1,7 +1,8 @@
-import { CancellationScope, condition } from '@temporalio/workflow'
+import { CancellationScope } from '@temporalio/workflow'
 import type { SkeletonStep } from '../../contract/messages.ts'
 import { badOutcomeOf, endsRun, type BadOutcome } from '../../contract/status.ts'
 import type { History, ItemsLeft } from './history.ts'
+import type { Turns } from './turns.ts'
 
 /**
  * Maximum number of items of a `for_each` step that are in progress at the same time. Used if the input of the run has
@@ -42,6 +43,7 @@ export class Window {
 /** The functions of the run that `runItems` needs. */
 export interface ItemRunner {
   readonly history: History
+  readonly turns: Turns
   /** Whether the run may have one more open call. */
   readonly hasRoom: () => boolean
   /** Runs an item to its end. Takes a place in `window` for the item, and frees the place again. */
@@ -55,7 +57,7 @@ export interface ItemRunner {
 export async function runItems(
   step: SkeletonStep,
   { count, next, open }: ItemsLeft,
-  { history, hasRoom, call }: ItemRunner,
+  { history, turns, hasRoom, call }: ItemRunner,
 ): Promise<BadOutcome | null> {
   const scope = new CancellationScope()
   const window = new Window(step.itemsAtOnce)
@@ -76,7 +78,7 @@ export async function runItems(
   const all = async (): Promise<void> => {
     for (const index of open) begin(index)
     for (let index = next; index < count; index += 1) {
-      while (!mayBegin()) await condition(mayBegin)
+      while (!mayBegin()) await turns.until(mayBegin)
       history.itemBegins(step.id, index)
       begin(index)
     }

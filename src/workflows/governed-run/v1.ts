@@ -27,6 +27,7 @@ import { History, type ItemsLeft } from './history.ts'
 import { runItems, type Window } from './items.ts'
 import { closeAs } from './close.ts'
 import { detailsOf, searchedBy, Tries } from './operator-view.ts'
+import { Turns } from './turns.ts'
 import { uncancelled } from './uncancelled.ts'
 import { noWakeUps, WaitingCalls } from './waiting-calls.ts'
 
@@ -85,6 +86,7 @@ const continueAsNew = (next: RunInput): Promise<never> =>
 class Run {
   readonly #input: RunInput
   readonly #waitingCalls = new WaitingCalls(() => this.#publishWaiting())
+  readonly #turns = new Turns()
   readonly #history: History
   #entered: boolean
   /** The number of calls that have begun and not ended. Waiting calls count too. */
@@ -96,7 +98,7 @@ class Run {
 
   constructor(input: RunInput) {
     this.#input = input
-    this.#history = new History(input.carried, this.#waitingCalls)
+    this.#history = new History(input.carried, this.#waitingCalls, this.#turns)
     this.#entered = !input.gated
   }
 
@@ -145,7 +147,7 @@ class Run {
       if (waiting === undefined) {
         const entered = await this.#history.start(() => {
           seen = this.#waitingCalls.wakeCounts('')
-          return uncancelled(() => engine.enterRun(this.#input.runId))
+          return this.#local(() => engine.enterRun(this.#input.runId))
         })
         if (entered.state === 'ended') return false
         if (entered.state === 'go') break
@@ -174,8 +176,12 @@ class Run {
     scope.cancel()
   }
 
+  #local<T>(activity: () => Promise<T>): Promise<T> {
+    return uncancelled(() => this.#turns.after(activity))
+  }
+
   async #expand(step: SkeletonStep): Promise<ItemsLeft | { ended: BadOutcome }> {
-    const expand = () => uncancelled(() => engine.expandStep(this.#input.runId, step.id))
+    const expand = () => this.#local(() => engine.expandStep(this.#input.runId, step.id))
     const expanded = await this.#history.start(expand)
     return 'ended' in expanded ? expanded : this.#history.expanded(step.id, expanded.count)
   }
@@ -185,10 +191,11 @@ class Run {
     if ('ended' in left) return left.ended
     const bad = await runItems(step, left, {
       history: this.#history,
+      turns: this.#turns,
       hasRoom: () => this.#open < mostOpen,
       call: (itemIndex, window) => this.#call(step, itemIndex, window),
     })
-    await this.#history.inFlight(() => uncancelled(() => engine.finishItems(this.#input.runId, step.id)))
+    await this.#history.inFlight(() => this.#local(() => engine.finishItems(this.#input.runId, step.id)))
     return bad
   }
 
@@ -210,7 +217,7 @@ class Run {
             window?.enter(key)
             seen = this.#waitingCalls.wakeCounts(key)
             since = Date.now()
-            return callTool(this.#input, step, itemIndex)
+            return callTool(this.#input, step, itemIndex, this.#turns)
           }
           const result = await this.#history.start(begin, () => window?.hasPlace(key) ?? true)
           this.#tries.add(step, itemIndex, result, since)

@@ -68,7 +68,8 @@ export class WaitingCalls {
     const wait: WaitingCall = { key, call, until: untilOf(call), over: new Trigger(), isOver: false }
     this.#waiting.set(key, wait)
     this.#changed()
-    if (wait.until < (this.#timer?.at ?? Infinity)) this.#setTimer(wait)
+    // If the deadline has passed, the database's clock is behind. So the call is not tried again at once.
+    if (wait.until < (this.#timer?.at ?? Infinity)) this.#setTimer(wait, 1_000)
     try {
       await wait.over
     } finally {
@@ -103,8 +104,12 @@ export class WaitingCalls {
   /**
    * Sets the timer to the deadline of `first`. Without `first`, only stops the timer. The call of `first` may end
    * before its deadline. The timer then fires before the first deadline of the other calls, and is set again.
+   *
+   * The present time only decides how long the timer takes, at least `least` milliseconds. It must not decide whether
+   * there is a timer, or which calls it ends. In a replay the present time may be later, because the SDK then gives the
+   * run several results of local activities at the time of the last one (docs/decisions/0277).
    */
-  #setTimer(first: WaitingCall | null): void {
+  #setTimer(first: WaitingCall | null, least = 1): void {
     this.#timer?.scope.cancel()
     this.#timer = null
     if (first === null || first.until === Infinity) return
@@ -112,11 +117,11 @@ export class WaitingCalls {
     const timer = { at, scope: new CancellationScope({ cancellable: true, parent: this.#run }) }
     this.#timer = timer
     const rings = timer.scope.run(() =>
-      sleep(Math.max(1, at - Date.now()), { summary: `${nameOf(key, call)}: until it expires` }),
+      sleep(Math.max(least, at - Date.now()), { summary: `${nameOf(key, call)}: until it expires` }),
     )
     rings.then(
       () => {
-        this.#end(({ until }) => until <= Math.max(at, Date.now()))
+        this.#end(({ until }) => until <= at)
         if (this.#timer === timer) this.#setTimer(this.#next())
       },
       () => undefined,
@@ -133,9 +138,10 @@ export class WaitingCalls {
 
 /**
  * Returns the time at which the run asks again. The database's clock decides whether an approval has expired. So the
- * run asks slightly later than `expiresAt`, and at the earliest in one second.
+ * run asks slightly later than `expiresAt`. The time is a full second, so that one timer is enough for all calls that
+ * expire within a second.
  */
 function untilOf({ expiresAt }: WaitReason): number {
   if (expiresAt === null) return Infinity
-  return Math.max(Date.now() + 1_000, Date.parse(expiresAt) + 100)
+  return Math.ceil((Date.parse(expiresAt) + 100) / 1_000) * 1_000
 }
