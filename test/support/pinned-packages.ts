@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { sharedCache } from '../../src/stack/pinned-program.ts'
 
@@ -23,17 +24,28 @@ export async function installPinned(pins: string, name: string): Promise<string>
 }
 
 /**
- * Runs `work` while no other process runs its work for this `name`. Otherwise several processes would make the same
- * large installation. SQLite holds the lock, so a crash leaves no lock behind.
+ * Runs `work` while nobody else, in this process or another one, runs work for this `name`. Otherwise the same large
+ * installation would be made several times. SQLite holds the lock, so a crash leaves no lock behind. SQLite itself would
+ * wait without letting this process do anything else, also when this process holds the lock.
  */
 async function alone(name: string, work: () => Promise<void>): Promise<void> {
   mkdirSync(sharedCache(), { recursive: true })
-  const lock = new DatabaseSync(join(sharedCache(), `${name}.lock`), { timeout: 300_000 })
+  const lock = new DatabaseSync(join(sharedCache(), `${name}.lock`), { timeout: 0 })
   try {
-    lock.exec('begin exclusive')
+    while (!isLocked(lock)) await delay(100)
     await work()
   } finally {
     lock.close()
+  }
+}
+
+function isLocked(lock: DatabaseSync): boolean {
+  try {
+    lock.exec('begin exclusive')
+    return true
+  } catch (error) {
+    if ((error as { errcode?: number }).errcode !== 5) throw error // 5: SQLITE_BUSY
+    return false
   }
 }
 
