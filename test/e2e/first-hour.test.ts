@@ -1,16 +1,47 @@
-import { execFile } from 'node:child_process'
-import { mkdirSync, readFileSync, readdirSync, symlinkSync } from 'node:fs'
+import { execFile, spawn } from 'node:child_process'
+import { mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import { caughtMail } from '../../src/demo/mail.ts'
-import { createClient, type Bootstrap, type Client } from '../../src/demo/client.ts'
+import { type Bootstrap, type Client, createClient } from '../../src/demo/client.ts'
 import { inBrowser, openPage } from '../support/chromium.ts'
-import { runShow } from '../support/run-show.ts'
 import { runBlocks, shellBlocks, shownOutputs } from '../support/shell-blocks.ts'
-import { stackHome, startStack, type StackHome, type StartedStack } from '../support/start-stack.ts'
+import { stackHome, type StackHome, type StartedStack, startStack } from '../support/start-stack.ts'
+import { fileURLToPath } from 'node:url'
+import { programEnv } from '../support/program-env.ts'
+
+/**
+ * Runs the program of `npm run demo` or `npm run samples`. `program` is its path in the project. Standard input is
+ * closed, because the program must not ask anything. When the output contains `interruptAt`, the program gets SIGINT
+ * twice, as after Ctrl-C under npm. Whenever there is new output, `onOutput` gets all output so far.
+ */
+function runShow(
+  program: string,
+  env: Record<string, string>,
+  interruptAt?: string,
+  { args = [], onOutput }: { args?: readonly string[]; onOutput?: (output: string) => void } = {},
+): Promise<{ code: number | null; output: string }> {
+  const file = fileURLToPath(new URL(`../../${program}`, import.meta.url))
+  const child = spawn(process.execPath, [file, ...args], {
+    env: { ...programEnv(), ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  let isInterrupted = false
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      output += text
+      onOutput?.(output)
+      if (isInterrupted || interruptAt === undefined || !output.includes(interruptAt)) return
+      isInterrupted = true
+      for (let times = 0; times < 2; times++) child.kill('SIGINT')
+    })
+  }
+  return new Promise((resolve) => child.once('close', (code) => resolve({ code, output })))
+}
 
 interface Policy {
   readonly tool_name: string

@@ -2,10 +2,16 @@ import { spawn } from 'node:child_process'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import type { Bootstrap } from '../../src/demo/client.ts'
 import { planLimits } from '../../src/contract/plan-limits.ts'
-import { ensureSchemathesis } from '../fuzz/install.ts'
 import { asAdmin } from '../support/postgres.ts'
 import { byDepth } from '../support/depth.ts'
-import { stackHome, startStack, type StackHome, type StartedStack } from '../support/start-stack.ts'
+import { stackHome, type StackHome, type StartedStack, startStack } from '../support/start-stack.ts'
+import { fileURLToPath } from 'node:url'
+import { installPythonPackages } from '../support/python-packages.ts'
+
+const requirements = fileURLToPath(new URL('../fuzz/requirements.txt', import.meta.url))
+
+/** The folder for PYTHONPATH that contains schemathesis. */
+const ensureSchemathesis = (): Promise<string> => installPythonPackages(requirements, 'schemathesis')
 
 /*
  * schemathesis makes requests from the published openapi.json: valid ones, and invalid ones of each kind that the

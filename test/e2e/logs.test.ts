@@ -4,14 +4,15 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { crashHome, type CrashHome } from '../support/chaos.ts'
 import { jsonLines } from '../support/json-lines.ts'
-import { startModel, type Model } from '../support/model.ts'
+import { type Model, startModel } from '../support/model.ts'
 import { sendPlanted } from '../support/planted-requests.ts'
 import { formsOf } from '../support/scan.ts'
 import { until } from '../stack/until.ts'
-import { expectFailedTask } from './failed-task.ts'
 import { plantedRuns } from './planted-runs.ts'
 import { callServices } from './planted-services.ts'
 import { expectMetrics } from './shown-metrics.ts'
+import { Client, Connection } from '@temporalio/client'
+import { readTemporalConfig } from '../../src/stack/temporal-config.ts'
 
 /*
  * The logs of a whole stack show an operator each event once, with its ids. Secrets are planted in every
@@ -259,6 +260,26 @@ test('while Temporal does not answer, runs and the log say so', async () => {
   await home.approver.decide(approvalId, 'approve')
   expect((await home.member.untilStatus(runId, 'completed')).status_reason).toBe('every step has ended')
 })
+
+/** Makes a workflow task fail, and expects a line in the log of the worker. */
+async function expectFailedTask(
+  address: string,
+  lines: () => readonly { readonly msg: string }[],
+): Promise<void> {
+  const connection = await Connection.connect({ address })
+  const client = new Client({ connection, namespace: readTemporalConfig().namespace })
+  try {
+    // The worker has no workflow of this type, so each task of it fails until it is terminated.
+    const options = { taskQueue: 'countersign', workflowId: 'unknown' }
+    const workflow = await client.workflow.start('unknown', options)
+    const failed = () => lines().filter(({ msg }) => msg === 'Temporal: Failing workflow task')
+    await until('the log says it', () => failed().length > 0)
+    expect(failed()[0]).toMatchObject({ level: 40, temporal_run_id: workflow.firstExecutionRunId })
+    await workflow.terminate()
+  } finally {
+    await connection.close()
+  }
+}
 
 test('a workflow task that fails is a line with the run’s id in Temporal', () =>
   expectFailedTask(home.member.bootstrap.temporal_address, lines))

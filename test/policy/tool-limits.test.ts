@@ -55,7 +55,7 @@ test('every reading of the catalogue has a hostile twin', () => {
   const all = Object.values(catalog).flatMap(({ constraints }) =>
     Object.values(constraints).flatMap((params) => Object.values(params)),
   )
-  // Hostile readers of an audience are in audience.test.ts, because no parameter names them.
+  // Hostile readers of an audience are in tool-access.test.ts, because no parameter names them.
   expect([...new Set(all)].filter((reading) => reading !== 'audience').sort()).toEqual(
     Object.keys(twins).sort(),
   )

@@ -5,7 +5,7 @@ import type { JiraComment, JiraIssue, JiraState, Property } from './jira-state.t
 
 /*
  * A stand-in for the part of Jira Cloud that the tools use. Each request is checked against Atlassian's OpenAPI
- * description (`atlassian/described.ts`). `jira-emulator.test.ts` checks the answers against the schemas of jira.js.
+ * description (`atlassian/described.ts`). `emulators.test.ts` checks the answers against the schemas of jira.js.
  * Searches understand `project = …` and `status = …`, and ignore the rest of the query.
  */
 

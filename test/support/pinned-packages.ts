@@ -30,7 +30,7 @@ export async function installPinned(pins: string, name: string): Promise<string>
  */
 async function alone(name: string, work: () => Promise<void>): Promise<void> {
   mkdirSync(sharedCache(), { recursive: true })
-  const lock = new DatabaseSync(join(sharedCache(), `${name}.lock`), { timeout: 0 })
+  const lock = new DatabaseSync(join(sharedCache(), `${name}.lock`))
   try {
     while (!isLocked(lock)) await delay(100)
     await work()

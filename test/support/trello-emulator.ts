@@ -4,7 +4,7 @@ import type { Emulator } from './emulators.ts'
 
 /*
  * A stand-in for the part of Trello that the tools use. Each request is checked against Trello's OpenAPI description
- * (`atlassian/described.ts`). `trello-emulator.test.ts` sends requests with trello.js and checks the answers against
+ * (`atlassian/described.ts`). `emulators.test.ts` sends requests with trello.js and checks the answers against
  * that library's schemas.
  */
 

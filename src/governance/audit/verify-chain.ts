@@ -32,9 +32,9 @@ export interface Verification {
 }
 
 /**
- * Verifies an organization's chain over this connection. Also checks that this service has written the entries, and compares the chain
- * with `expected`, which was read before this call. Reads from one snapshot, so it does not see entries that are
- * appended later. Uses constant memory. Throws `not_found` for an unknown organization. The caller must close the
+ * Verifies an organization's chain over this connection. Also checks that this service has written the entries, and
+ * compares the chain with `expected`, which was read before this call. Reads from one snapshot, so it does not see
+ * entries that are appended later. Uses constant memory. Throws `not_found` for an unknown organization. The caller must close the
  * connection afterwards, because the transaction stays open. After a mismatch, the query is also still running.
  */
 export async function verifyOver(

@@ -73,15 +73,16 @@ export class ChainChecker {
     const version = sealed ?? this.#readAny(entry, hash)
     if (typeof version !== 'number') return this.#firstForeign() ?? version
     this.#seq += 1
-    this.#hash = hash
-    this.#last = entry
     this.#unproved.push({ entry, mac })
     if (version < this.#policyVersion) return this.#firstForeign() ?? this.#olderPolicy(entry, version)
+    this.#hash = hash
+    this.#last = entry
     this.#policyVersion = version
     return this.#unproved.length < entriesForOneCode ? null : this.#firstForeign()
   }
 
   #olderPolicy(entry: StoredEntry, version: number): Mismatch {
+    // The entry is already counted, but it is not valid.
     this.#seq -= 1
     return this.#wrong(
       entry,

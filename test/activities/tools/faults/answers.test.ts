@@ -184,7 +184,8 @@ describe.each(byTitle)('%s', (_, service) => {
   )
   if (readFirst.length > 0)
     describe.each(readFirst)('%s, if its read %d before the write is answered by', (tool, nth) => {
-      test.each(answersFor(writes.indexOf(tool) + nth))('$name', async ({ name, answer, code }) => {
+      const position = readFirst.findIndex(([name, read]) => name === tool && read === nth)
+      test.each(answersFor(position))('$name', async ({ name, answer, code }) => {
         const call = await proxied.start(tool)
         let count = 0
         // An attempt ends with this read.
