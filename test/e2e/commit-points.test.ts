@@ -32,7 +32,7 @@ describe('a process killed at a commit point', () => {
   test('every remaining run ends correctly', async () => {
     for (const started of kills.held.splice(0)) {
       await kills.approve(await kills.heldMail(started))
-      kills.waiting.push(started.runId.then((runId) => expectFinished(kills.home, runId, started.subject)))
+      kills.later(started.runId.then((runId) => expectFinished(kills.home, runId, started.subject)))
     }
     await Promise.all(kills.waiting)
     await expectQuiet(kills.home)

@@ -206,7 +206,7 @@ export class Faults {
     while (!existsSync(`${this.path}.fired`)) {
       if (Date.now() > deadline) {
         rmSync(this.path, { force: true })
-        throw new Error(`no process reached ${fault}`)
+        throw new Error(`no process reached ${fault}; the stack said:\n${this.#output().slice(-4_000)}`)
       }
       await delay(20)
     }

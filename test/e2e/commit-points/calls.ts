@@ -75,7 +75,7 @@ export function aroundCalls(kills: Kills): void {
       const first = await kills.home.approver.untilHeld(runId, 'step')
       expect(await kills.home.approver.pending(runId)).toHaveLength(1)
       await store('other')
-      await kills.home.faults.at(fault, () => kills.waiting.push(kills.approve(first)))
+      await kills.home.faults.at(fault, () => kills.later(kills.approve(first)))
       const second = async () => (await kills.home.approver.pending(runId)).find(({ id }) => id !== first)
       await until('it is held again', async () => (await second()) !== undefined)
       expect(await stored()).toBe('other')

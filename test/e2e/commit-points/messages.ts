@@ -16,7 +16,7 @@ export function aroundMessages(kills: Kills): void {
     let started!: Started
     await kills.home.faults.at(fault, () => (started = kills.start(fault)))
     kills.held.push(started)
-    kills.waiting.push(kills.approveRun(started))
+    kills.later(kills.approveRun(started))
     await until('no notice is left', async () => (await kills.home.query('select from notices')).length === 0)
   })
 
@@ -93,7 +93,7 @@ export function aroundMessages(kills: Kills): void {
       kills.held.push(started)
       const approvalId = await kills.home.approver.untilHeld(await started.runId, 'run')
       await shows(approvalId, '*Waits for your approval*')
-      await kills.home.faults.at(fault, () => kills.waiting.push(kills.approve(approvalId)))
+      await kills.home.faults.at(fault, () => kills.later(kills.approve(approvalId)))
       await endLease()
       await shows(approvalId, '*Approved*')
     })

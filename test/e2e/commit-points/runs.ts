@@ -26,13 +26,13 @@ export function beforeMail(kills: Kills): void {
     let started!: Started
     await kills.home.faults.at(fault, () => (started = kills.start(fault)))
     kills.held.push(started)
-    kills.waiting.push(kills.approveRun(started))
+    kills.later(kills.approveRun(started))
   })
 
   test.each(onStart)('%s: the run starts once', async (fault) => {
     const started = kills.start(`start ${fault}`)
     const approvalId = await kills.home.approver.untilHeld(await started.runId, 'run')
-    await kills.home.faults.at(fault, () => kills.waiting.push(kills.approve(approvalId)))
+    await kills.home.faults.at(fault, () => kills.later(kills.approve(approvalId)))
     kills.held.push(started)
   })
 
@@ -53,7 +53,7 @@ export function aroundMail(kills: Kills): void {
       const started = kills.held.pop() as Started
       const runId = await started.runId
       const approvalId = await kills.heldMail(started)
-      await kills.home.faults.at(fault, () => kills.waiting.push(kills.approve(approvalId)))
+      await kills.home.faults.at(fault, () => kills.later(kills.approve(approvalId)))
       const settled = await kills.home.member.untilRun(runId, 'past its mail', (run) =>
         mailOf(run).status === 'unknown_outcome'
           ? run.status === 'paused'
@@ -81,7 +81,7 @@ export function aroundMail(kills: Kills): void {
     await kills.home.faults.at(fault, () => {
       answer = kills.home.member.cancel(runId, { key: randomUUID() })
     })
-    kills.waiting.push(
+    kills.later(
       answer.then(async ({ status }) => {
         expect(status).toBe(200)
         const run = await kills.home.member.untilStatus(runId, 'cancelled')
@@ -99,7 +99,7 @@ export function aroundMail(kills: Kills): void {
     await kills.home.faults.at(fault, () => {
       void kills.home.query('update approvals set expires_at = clock_timestamp() where id = $1', [approvalId])
     })
-    kills.waiting.push(
+    kills.later(
       kills.home.member
         .untilStatus(runId, 'expired')
         .then(() => expect(kills.home.sink.count(started.subject)).toBe(0)),
@@ -117,7 +117,7 @@ export function aroundMail(kills: Kills): void {
     await kills.home.faults.at(fault, () => {
       answer = kills.home.approver.resolve(runId, 'send', 'done', { key: randomUUID() })
     })
-    kills.waiting.push(
+    kills.later(
       answer.then(async ({ status }) => {
         expect(status).toBe(200)
         await expectFinished(kills.home, runId, started.subject)
