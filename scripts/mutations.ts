@@ -158,6 +158,7 @@ function mutated(source: string, { line, text, column, before, after }: Mutation
 }
 
 const jest = join(root, 'node_modules', 'jest', 'bin', 'jest.js')
+const jestProcess = new URL('../test/support/jest-process.ts', import.meta.url).href
 
 /** Runs the test files. Returns the first one that failed; null if all passed. A run out of time is a failure of `late`. */
 async function runTests(
@@ -169,7 +170,7 @@ async function runTests(
   const report = join(folder, 'report.json')
   const child = spawn(
     process.execPath,
-    ['--disable-warning=ExperimentalWarning', jest, '--maxWorkers=2', '--json', `--outputFile=${report}`, '--runTestsByPath', ...files],
+    ['--disable-warning=ExperimentalWarning', `--import=${jestProcess}`, jest, '--maxWorkers=2', '--json', `--outputFile=${report}`, '--runTestsByPath', ...files],
     { cwd: root, env: { ...env, TMPDIR: folder }, stdio: 'ignore', detached: true },
   ) // prettier-ignore
   const ended = Promise.withResolvers<number>()
