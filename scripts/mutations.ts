@@ -191,7 +191,8 @@ async function runTests(
   } catch {
     return Date.now() >= until ? null : `exit ${code}`
   } finally {
-    rmSync(folder, { recursive: true, force: true })
+    // A killed server may still write its last files.
+    rmSync(folder, { recursive: true, force: true, maxRetries: 20 })
   }
 }
 
