@@ -1,12 +1,11 @@
 import { execFileSync, spawn } from 'node:child_process'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { chmodSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import ts from 'typescript'
 import { affectedTests } from '../test/support/affected.ts'
-import { startTestPostgres } from '../test/support/postgres.ts'
+import { guardedFolder, startTestPostgres } from '../test/support/postgres.ts'
 
 /*
  * `node scripts/mutations.ts draw` draws 100 small mistakes in `src` and `adapters/src` into mutations.json, always the
@@ -166,7 +165,9 @@ async function runTests(
   env: NodeJS.ProcessEnv,
   until: number,
 ): Promise<string | null> {
-  const folder = mkdtempSync(join(tmpdir(), 'mutation-'))
+  const { dataDir: folder, guard } = guardedFolder()
+  // PostgreSQL runs under another account if this program runs as root.
+  chmodSync(folder, 0o711)
   const report = join(folder, 'report.json')
   const child = spawn(
     process.execPath,
@@ -191,8 +192,8 @@ async function runTests(
   } catch {
     return Date.now() >= until ? null : `exit ${code}`
   } finally {
-    // A killed server may still write its last files.
-    rmSync(folder, { recursive: true, force: true, maxRetries: 20 })
+    // Servers of killed tests end first.
+    await guard.close()
   }
 }
 
