@@ -46,7 +46,7 @@ describe('recorded histories', () => {
   })
 
   test('do not replay with an interpreter that never continues in a new history', async () => {
-    const bundle = await changedBundle('history.ts', [['if (!continueAsNewSuggested &&', 'if (continueAsNewSuggested ||']])
+    const bundle = await changedBundle('history.ts', [['isLong: continueAsNewSuggested || events >= longEnough', 'isLong: false']])
     const left = recorded.filter((file) => lastEventOf(file) === 'EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW')
     expect(left).toEqual(['continued-1.json', 'continued-2.json', 'continued-gate-1.json'])
     expect(await caughtBy(bundle)).toEqual(expect.arrayContaining(left))

@@ -4,7 +4,7 @@ import proto from '@temporalio/proto'
 import { reconcile } from '../../src/governance/delivery/reconciler.ts'
 import { holdRule } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
-import { callsIn, historiesOf } from './histories.ts'
+import { callsIn, closed, historiesOf, replay } from './histories.ts'
 import {
   chain,
   mail,
@@ -100,6 +100,37 @@ describe('a run longer than a history', () => {
     await until('terminated', async () => (await stack.motor.describe(runId)) === 'terminated')
     expect(await reconcile(stack.context, stack.motor, stack.attributes, 0)).toMatchObject({ closed: 1 })
     expect(await stack.ended(runId)).toMatchObject({ run: 'cancelled' })
+  })
+})
+
+/*
+ * While a quick call takes long, the worker answers Temporal every four seconds. Such an answer adds events, but
+ * records nothing. A replay leaves the answer out, and gives what came before it with the length after it.
+ */
+describe('quick calls during which the history becomes long enough', () => {
+  test('the history replays', async () => {
+    const both = ['a', 'b'].map((id) => read(id, `wait-${id}`, { depends_on: ['s3'] }))
+    const after = { ...quick, depends_on: ['a', 'b'] }
+    const runId = await start(...chain(4), ...both, read('q', 'wait-q', after), read('r', 'wait-r', after))
+    const events = async () => (await histories(runId))[0]?.events ?? []
+    const completed = async () => (await events()).filter((each) => each.activityTaskCompletedEventAttributes)
+    const isSuggested = async () =>
+      (await events()).some((each) => each.workflowTaskStartedEventAttributes?.suggestContinueAsNew)
+    await until('both wait', () => reads.waiting() === 2)
+    reads.release('wait-a')
+    // Only the second result starts something.
+    await until('the run has read the first result', async () => {
+      const [first] = (await completed()).slice(4)
+      return (await events()).some((each) => Number(each.eventId) > Number(first?.eventId) && each.workflowTaskCompletedEventAttributes) // prettier-ignore
+    })
+    reads.release('wait-b')
+    await until('both quick calls wait', () => reads.calls.has('wait-q') && reads.calls.has('wait-r'))
+    expect(await isSuggested()).toBe(false)
+    await until('the history is long enough', isSuggested)
+    reads.release()
+    expect(await stack.ended(runId)).toMatchObject({ run: 'completed', q: 'completed', r: 'completed' })
+    await closed(stack, runId)
+    await replay(stack, runId)
   })
 })
 

@@ -1,5 +1,7 @@
 import { WorkflowFailedError, WorkflowNotFoundError } from '@temporalio/client'
 import type { temporal } from '@temporalio/proto'
+import { Worker } from '@temporalio/worker'
+import { workflowBundlePath } from '../../src/programs/workflow-bundle.ts'
 import { until } from '../stack/until.ts'
 import type { Stack } from './worker-fixture.ts'
 
@@ -39,3 +41,10 @@ export async function closed(stack: Pick<Stack, 'client'>, runId: string, histor
 /** Ids of the calls that a history scheduled, `step` or `step#item`, in their order. */
 export const callsIn = (history: History): string[] =>
   (history.events ?? []).flatMap((event) => event.activityTaskScheduledEventAttributes?.activityId ?? [])
+
+/** Replays each history of a run. Throws if one does not replay. */
+export async function replay(stack: Stack, runId: string): Promise<void> {
+  const workflowBundle = { codePath: await workflowBundlePath() }
+  for (const history of await historiesOf(stack, runId))
+    await Worker.runReplayHistory({ workflowBundle }, history, runId)
+}

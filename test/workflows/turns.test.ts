@@ -1,9 +1,7 @@
 import { beforeEach, describe, expect, test } from '@jest/globals'
-import { Worker } from '@temporalio/worker'
-import { workflowBundlePath } from '../../src/programs/workflow-bundle.ts'
 import { approvalsOf } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
-import { closed, historiesOf } from './histories.ts'
+import { closed, historiesOf, replay } from './histories.ts'
 import { mail, onPath, quick, read, useTestStack, type FakeReads, type Stack } from './worker-fixture.ts'
 
 let stack: Stack
@@ -52,7 +50,7 @@ describe('results of quick calls that come one by one, and at once in a replay',
       each: 'completed',
     })
     await closed(stack, runId)
-    await replay(runId)
+    await replay(stack, runId)
   })
 
   test('a new worker, which must replay the history, goes on with the run', async () => {
@@ -86,15 +84,6 @@ describe('results of quick calls that come one by one, and at once in a replay',
     reads.release()
     expect(await stack.ended(runId)).toMatchObject({ last: 'completed' })
     await closed(stack, runId)
-    await replay(runId)
+    await replay(stack, runId)
   })
 })
-
-async function replay(runId: string): Promise<void> {
-  for (const history of await historiesOf(stack, runId))
-    await Worker.runReplayHistory(
-      { workflowBundle: { codePath: await workflowBundlePath() } },
-      history,
-      runId,
-    )
-}

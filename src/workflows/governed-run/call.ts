@@ -20,13 +20,18 @@ import {
   type StepRef,
   type WaitReason,
 } from '../../contract/messages.ts'
-import type { Turns } from './turns.ts'
 import { uncancelled } from './uncancelled.ts'
 
 export type CallResult =
   | { readonly kind: 'done'; readonly outcome: StepDone['outcome'] }
   | { readonly kind: 'ended'; readonly outcome: EndedDetails['outcome'] }
   | WaitReason
+
+/** What a call needs of the run's history (history.ts). */
+interface CallHistory {
+  local<T>(activity: () => Promise<T>): Promise<T>
+  records(): void
+}
 
 /** Returns the text beside the call in Temporal's UI. */
 function summaryOf({ summary, tool, id }: SkeletonStep, itemIndex: number | null): string {
@@ -59,16 +64,17 @@ export async function callTool(
   run: RunInput,
   step: SkeletonStep,
   itemIndex: number | null,
-  turns: Turns,
+  history: CallHistory,
 ): Promise<CallResult> {
   const ref: StepRef = { runId: run.runId, stepId: step.id, itemIndex }
   if (step.quick) {
     const quick = quickCall(step, itemIndex)
-    const result = await uncancelled(() => resultOf(() => turns.after(() => quick(ref))))
+    const result = await uncancelled(() => resultOf(() => history.local(() => quick(ref))))
     if (result.kind !== 'again') return result
     if (result.afterMilliseconds > 0)
       await sleep(result.afterMilliseconds, { summary: `until the next try of ${step.id}` })
   }
+  history.records()
   const result = await resultOf(() => ordinaryCall(run, step, itemIndex)(ref))
   // Temporal has given up the ordinary activity and has no outcome. So the call ends as failed. The details are in the
   // rows of the call.

@@ -16,6 +16,12 @@ const longEnough = 1_500
  */
 const patience = 2
 
+/** How long a Temporal history is. */
+interface Length {
+  readonly events: number
+  readonly isLong: boolean
+}
+
 /** The progress of a `for_each` step. */
 export type ItemsLeft = CarriedItems
 interface ItemsUnderWay {
@@ -33,6 +39,12 @@ interface ItemsUnderWay {
  * at the first moment without a call in flight. If branches overlap, such a moment may not come for a long time. So
  * when the history has become `patience` times as long, no call starts until all calls in flight have ended. A run that
  * is ending does not continue in a new history.
+ *
+ * In a replay, the history may seem longer than it was (docs/decisions/0278). A workflow task that recorded nothing,
+ * and was followed at once by another because local activities were in flight, is left out. What came in this task then
+ * comes with the length of a later task. So a local activity starts by the length at which the run last recorded
+ * something. An ordinary call starts by the present length, because its start is recorded. By this length the run also
+ * leaves its history, because after a task without a call in flight no other follows at once.
  */
 export class History {
   readonly #run = CancellationScope.current()
@@ -42,6 +54,7 @@ export class History {
   readonly #waitingCalls: WaitingCalls
   readonly #turns: Turns
   #inFlight = 0
+  #recorded: Length = { events: 0, isLong: false }
   #longSince: number | null = null
   #isEnding = false
 
@@ -64,17 +77,32 @@ export class History {
     }
   }
 
+  /** Does a local activity, and waits for its turn (turns.ts). */
+  async local<T>(activity: () => Promise<T>): Promise<T> {
+    try {
+      return await this.#turns.after(activity)
+    } finally {
+      this.records()
+    }
+  }
+
+  /** Must be called whenever the present workflow task surely records something, e.g. the start of an ordinary call. */
+  records(): void {
+    this.#recorded = presentLength()
+    if (this.#recorded.isLong) this.#longSince ??= this.#recorded.events
+  }
+
   /**
    * Returns whether a call may start in this history. The value is false while the run is about to continue in a new
-   * history.
+   * history. `isLocal` is whether the call begins with a local activity.
    */
-  get isOpen(): boolean {
-    return !this.#closes()
+  isOpen(isLocal: boolean): boolean {
+    return !this.#closes(isLocal ? this.#recorded : presentLength())
   }
 
   /** Does `work` once a call may start in this history and `hasPlace` returns true. */
-  async start<T>(work: () => Promise<T>, hasPlace: () => boolean = () => true): Promise<T> {
-    const mayStart = () => this.isOpen && hasPlace()
+  async start<T>(work: () => Promise<T>, isLocal = true, hasPlace: () => boolean = () => true): Promise<T> {
+    const mayStart = () => this.isOpen(isLocal) && hasPlace()
     while (!mayStart()) await this.#turns.until(mayStart)
     return this.inFlight(work)
   }
@@ -82,9 +110,13 @@ export class History {
   /** Resolves when the run must continue in a new Temporal history. Returns the progress to carry over. */
   async left(): Promise<Carried> {
     // A cancellation of the run must not end this wait. Otherwise the workflow would close before `execute` has waited
-    // for the calls in flight. After the wait, the condition is checked again, because the run may have been cancelled
-    // in the same workflow task after the condition became true.
-    do await CancellationScope.nonCancellable(() => this.#turns.until(() => this.#isDue()))
+    // for the calls in flight. After the wait, the run first goes on with what has arrived in the same workflow task.
+    // Then the condition is checked again, because this may start a local activity, or may be a cancellation.
+    do
+      await CancellationScope.nonCancellable(async () => {
+        await this.#turns.until(() => this.#isDue())
+        await this.#turns.turn()
+      })
     while (!this.#isDue())
     return {
       ended: [...this.#ended],
@@ -145,15 +177,17 @@ export class History {
     return call
   }
 
-  #closes(): boolean {
-    if (this.#isEnding) return false
-    const { continueAsNewSuggested, historyLength } = workflowInfo()
-    if (!continueAsNewSuggested && historyLength < longEnough) return false
-    this.#longSince ??= historyLength
-    return this.#inFlight === 0 || historyLength >= patience * this.#longSince
+  #closes({ events, isLong }: Length): boolean {
+    if (this.#isEnding || !isLong) return false
+    return this.#inFlight === 0 || events >= patience * (this.#longSince ?? events)
   }
 
   #isDue(): boolean {
-    return this.#closes() && this.#inFlight === 0 && !this.#run.consideredCancelled
+    return this.#inFlight === 0 && !this.#run.consideredCancelled && this.#closes(presentLength())
   }
+}
+
+function presentLength(): Length {
+  const { continueAsNewSuggested, historyLength: events } = workflowInfo()
+  return { events, isLong: continueAsNewSuggested || events >= longEnough }
 }

@@ -72,7 +72,7 @@ export async function runItems(
     history.ends()
     scope.cancel()
   }
-  const mayBegin = () => history.isOpen && hasRoom() && window.hasPlace()
+  const mayBegin = () => history.isOpen(step.quick === true) && hasRoom() && window.hasPlace()
   const running: Promise<unknown>[] = []
   const begin = (index: number) => running.push(item(index).catch((error: unknown) => stopped.push(error)))
   const all = async (): Promise<void> => {

@@ -37,11 +37,12 @@ export class Turns {
     try {
       return await activity()
     } finally {
-      await this.#turn()
+      await this.turn()
     }
   }
 
-  async #turn(): Promise<void> {
+  /** Waits for a turn: until nothing else can go on. */
+  async turn(): Promise<void> {
     const turn = {}
     this.#queue.push(turn)
     // The SDK evaluates a condition once at its start. But only its later evaluations happen when no microtask is left.

@@ -177,7 +177,7 @@ class Run {
   }
 
   #local<T>(activity: () => Promise<T>): Promise<T> {
-    return uncancelled(() => this.#turns.after(activity))
+    return uncancelled(() => this.#history.local(activity))
   }
 
   async #expand(step: SkeletonStep): Promise<ItemsLeft | { ended: BadOutcome }> {
@@ -210,6 +210,7 @@ class Run {
     if (waiting?.kind === 'slot') window?.enter(key)
     let seen = noWakeUps
     let since = 0
+    const isLocal = step.quick === true
     try {
       for (;;) {
         if (waiting === undefined) {
@@ -217,9 +218,9 @@ class Run {
             window?.enter(key)
             seen = this.#waitingCalls.wakeCounts(key)
             since = Date.now()
-            return callTool(this.#input, step, itemIndex, this.#turns)
+            return callTool(this.#input, step, itemIndex, this.#history)
           }
-          const result = await this.#history.start(begin, () => window?.hasPlace(key) ?? true)
+          const result = await this.#history.start(begin, isLocal, () => window?.hasPlace(key) ?? true)
           this.#tries.add(step, itemIndex, result, since)
           this.#showDetails()
           if (result.kind === 'done') return null
