@@ -13,7 +13,7 @@ import { until } from '../../stack/until.ts'
 import { oneStep } from '../../governance/runs/engine-fixture.ts'
 import { testKey } from '../../governance/support.ts'
 import { addKey, addPerson, requireFactors } from '../fixtures.ts'
-import { useServer } from '../requests/use-server.ts'
+import { useServer } from '../use-server.ts'
 import { resourcesOf } from '../resources.ts'
 import { listen, type TestServer } from '../server.ts'
 import { Agent } from '../agents/agent.ts'
@@ -21,12 +21,17 @@ import { Agent } from '../agents/agent.ts'
 let server: TestServer
 let organizationId: string
 const draining = new AbortController()
-const { keyOf, personOf, call } = useServer(
+const {
+  keyOf,
+  personOf,
+  as: call,
+} = useServer(
   (started) => {
     server = started
     organizationId = server.identities.organization_id
   },
-  { services: { pingMilliseconds: 20, draining: draining.signal } },
+  {},
+  { pingMilliseconds: 20, draining: draining.signal },
 )
 
 describe('a stream of events', () => {

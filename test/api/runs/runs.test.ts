@@ -8,14 +8,14 @@ import { recordOutcomes } from '../../../src/governance/runs/effects/outcome.ts'
 import { mark, oneStep, opOf, outcomeOf } from '../../governance/runs/engine-fixture.ts'
 import { auditOf } from '../../governance/support.ts'
 import { addKey, addOrganization, aDefinition } from '../fixtures.ts'
-import { useServer } from '../requests/use-server.ts'
+import { useServer } from '../use-server.ts'
 import { resourcesOf } from '../resources.ts'
 import type { Answer, TestServer } from '../server.ts'
 
 let server: TestServer
 let organizationId: string
 let workflow: string
-const { call, personOf } = useServer(async (started) => {
+const { as: call, personOf } = useServer(async (started) => {
   server = started
   organizationId = server.identities.organization_id
   workflow = (await call('member', 'POST', '/workflows', { name: 'Report', definition: aDefinition })).body.id

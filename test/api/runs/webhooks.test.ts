@@ -10,7 +10,7 @@ import { addPlace, type Place } from '../access-matrix/place.ts'
 import { World } from '../access-matrix/world.ts'
 import { Agent } from '../agents/agent.ts'
 import { addOrganization } from '../fixtures.ts'
-import { useServer } from '../requests/use-server.ts'
+import { useServer } from '../use-server.ts'
 import type { Answer, TestServer } from '../server.ts'
 
 let server: TestServer

@@ -6,7 +6,7 @@ import { createApp } from '../../../src/api/app.ts'
 import { mostLongWaiting } from '../../../src/governance/rules/long-work.ts'
 import type { Place } from '../../../src/governance/limits/request-shares.ts'
 import { addKey, addPerson, everyScope, sessionCookie } from '../fixtures.ts'
-import { useServer } from '../requests/use-server.ts'
+import { useServer } from '../use-server.ts'
 import type { Answer, TestServer } from '../server.ts'
 import { agentWorld, type AgentWorld } from '../agents/agent.ts'
 
@@ -35,10 +35,8 @@ const { personOf, keyOf } = useServer(
     port = await listening(api, '::')
   },
   {
-    env: {
-      TRUSTED_PROXY_HOSTS: `${trusted}, 127.0.0.4/32, fd00::/16`,
-      ALLOWED_HOSTS: 'countersign.example, UPSTREAM, 10.0.0.7,[fd00::7]',
-    },
+    TRUSTED_PROXY_HOSTS: `${trusted}, 127.0.0.4/32, fd00::/16`,
+    ALLOWED_HOSTS: 'countersign.example, UPSTREAM, 10.0.0.7,[fd00::7]',
   },
 )
 afterAll(async () => {
@@ -298,8 +296,10 @@ describe('the host of a request', () => {
 describe('long requests', () => {
   /* Backtests, analyses and comparisons wait for their turn. Meanwhile, the caller may lose the rights. */
 
+  let server: TestServer
   let world: AgentWorld
-  beforeAll(async () => {
+  useServer(async (started) => {
+    server = started
     world = await agentWorld(server)
     await world.change('POST', '/rules', { name: 'no mail', verdict: 'deny', tools: ['mail_*'] })
   })
@@ -385,22 +385,13 @@ describe('long requests', () => {
     })
   })
 
-  test.each<[keyof typeof routes, string, object, (body: Answer['body']) => unknown, unknown]>([
-    [
-      ...(['diff', '/rules', { name: 'no web', verdict: 'deny', tools: ['WebFetch'] }] as const),
-      ...([({ changes }) => JSON.stringify(changes), expect.stringContaining('no web')] as const),
-    ],
-    [
-      ...(['analysis', '/rules', { name: 'letters', verdict: 'deny', tools: ['mail_send'] }] as const),
-      ...([({ findings }) => JSON.stringify(findings), expect.stringContaining('letters')] as const),
-    ],
-    [
-      ...(['backtest', '/tool-policies', { tool_name: 'NotebookRead', allowed: false }] as const),
-      ...([(body) => body.not_replayable, [{ reason: 'policy_decided', count: 1 }]] as const),
-    ],
-  ])('a %s that waited reads what was saved meanwhile', async (name, path, body, read, saved) => {
+  test.each<[keyof typeof routes, string, object, string]>([
+    ['diff', '/rules', { name: 'no web', verdict: 'deny', tools: ['WebFetch'] }, 'no web'],
+    ['analysis', '/rules', { name: 'letters', verdict: 'deny', tools: ['mail_send'] }, 'letters'],
+    ['backtest', '/tool-policies', { tool_name: 'NotebookRead', allowed: false }, '"policy_decided"'],
+  ])('a %s that waited reads what was saved meanwhile', async (name, path, body, told) => {
     await world.agent().ask('NotebookRead', {})
     const { others } = await whileTheyWait(routes[name], () => world.change('POST', path, body))
-    expect(others.map(({ answer }) => read(answer.body))).toEqual(others.map(() => saved))
+    for (const { answer } of others) expect(answer.text).toContain(told)
   })
 })
