@@ -7,10 +7,7 @@ import { Agent, useAgentWorld, type AgentWorld } from './agent.ts'
 
 let server: TestServer
 let world: AgentWorld
-useAgentWorld((made) => {
-  world = made
-  server = made.server
-})
+useAgentWorld((made) => ({ server } = world = made))
 
 const join = (organizationId: string, userId: string) => {
   const statement = `insert into memberships (organization_id, user_id, role) values ($1, $2, 'member')`
@@ -52,7 +49,7 @@ describe('a person who may not ask gets a denial, not an error', () => {
     await world.hold('Write')
     const agent = world.agent()
     const { approval_id } = await agent.ask('Write')
-    const waiting = server.call(world.member.key, 'GET', `/authorize/approvals/${approval_id}?wait=30`)
+    const waiting = world.asMember('GET', `/authorize/approvals/${approval_id}?wait=30`)
     expect((await world.revoke(agent.session, { reason: 'gone wild' })).body).toMatchObject({
       session_id: agent.session,
       status: 'revoked',
@@ -75,7 +72,7 @@ describe('a person who may not ask gets a denial, not an error', () => {
 
 describe('an unreadable question', () => {
   const asked = { agent: { name: 'a', kind: 'b' }, session_id: 's', tool_name: 'T', tool_input: {} }
-  const ask = (body: unknown) => server.call(world.member.key, 'POST', '/authorize', body)
+  const ask = (body: unknown) => world.asMember('POST', '/authorize', body)
   /** The text of a question about a payment to this number. */
   const payment = (number: string) =>
     `{"agent":{"name":"a","kind":"b"},"session_id":"s","tool_name":"mcp__bank__pay","tool_input":{"to":${number}}}`
@@ -94,36 +91,30 @@ describe('an unreadable question', () => {
     ]),
     ['too deep an input', { tool_input: JSON.parse(`${'[{"a":'.repeat(70)}1${'}]'.repeat(70)}`) }],
   ])('is denied: %s', async (_, body) => {
-    const answer = await ask(body)
-    expect(answer.status).toBe(200)
-    expect(answer.body).toMatchObject({ decision: 'deny', reason: 'unreadable request' })
+    const denied = { decision: 'deny', reason: 'unreadable request' }
+    expect(await ask(body)).toMatchObject({ status: 200, body: denied })
   })
 
-  const everyField =
-    '`agent` is missing; `session_id` is missing; `tool_name` is missing; `tool_input` is missing'
+  const fields = ['agent', 'session_id', 'tool_name', 'tool_input']
+  const everyField = fields.map((field) => `\`${field}\` is missing`).join('; ')
+  const blank = '`tool_name` must be a plain name without white space, `:`'
   test.each<[string, unknown, string]>([
     ['an empty body', undefined, everyField],
     ['an empty object', '{}', everyField],
     ['null', 'null', 'must be an object, not null'],
-    [
-      'a name with a blank',
-      { ...asked, tool_name: 'sign in' },
-      '`tool_name` must be a plain name without white space, `:`',
-    ],
+    ['a name with a blank', { ...asked, tool_name: 'sign in' }, blank],
     ['more than eight flaws', '{"a":1,"b":1,"c":1,"d":1,"e":1,"session_id":1}', '(and 1 more)'],
   ])('is told every field to change: %s', async (_, body, words) => {
-    const answer = await ask(body)
-    expect(answer.body.reason).toBe('unreadable request')
-    expect(answer.body.explanation).toContain(words)
+    const explanation = expect.stringContaining(words)
+    expect((await ask(body)).body).toMatchObject({ reason: 'unreadable request', explanation })
   })
 
   test.each(['9007199254740993', '-9007199254740993', '{"deep":[12345678901234567890]}'])(
     'has a whole number that would be rounded, so that its approval would cover neighbouring numbers: %s',
     async (number) => {
-      const answer = await ask(payment(number))
-      expect(answer.status).toBe(200)
-      expect(answer.body).toMatchObject({ decision: 'deny', reason: 'unreadable request' })
-      expect(answer.body.explanation).toContain('give it as a text')
+      const explanation = expect.stringContaining('give it as a text')
+      const body = { decision: 'deny', reason: 'unreadable request', explanation }
+      expect(await ask(payment(number))).toMatchObject({ status: 200, body })
     },
   )
 
@@ -154,11 +145,11 @@ describe('an unreadable question', () => {
       explanation: expect.stringContaining('20000 values'),
     })
     const { agent: _agent, ...finished } = many
-    const told = await server.call(world.member.key, 'POST', '/authorize/observe', finished)
+    const told = await world.asMember('POST', '/authorize/observe', finished)
     expect([told.status, told.body.error.code]).toEqual([400, 'bad_request'])
     const event = { session_id: 's', hook_event_name: 'PreToolUse', tool_name: 'Write', tool_use_id: 'u' }
     const hooked = { ...event, tool_input: values(20_000) }
-    const answer = await server.call(world.member.key, 'POST', '/hooks/claude-code', hooked)
+    const answer = await world.asMember('POST', '/hooks/claude-code', hooked)
     expect(answer.text).toContain('20000 values')
     expect(answer.text).toContain('"deny"')
   })
@@ -255,13 +246,7 @@ describe('a key that asks often', () => {
     ['given other scopes', { scopes: ['runs:read'] }, [403, 'missing_scope']],
   ])('and is %s between two of its questions', (_name, values, told) => {
     const said = ({ status, body }: Answer) => [status, body.error?.code]
-    const entriesOf = async (type: string): Promise<number> => {
-      const { rows } = await server.context.pool.query(
-        'select count(*)::int as n from audit_events where organization_id = $1 and event_type = $2',
-        [world.organizationId, type],
-      )
-      return rows[0].n
-    }
+    const entriesOf = async (type: string): Promise<number> => (await world.entries(type)).length
 
     test('gets the error with the next question', async () => {
       await askOften()

@@ -11,10 +11,7 @@ import { useAgentWorld, type AgentWorld } from './agent.ts'
 
 let server: TestServer
 let world: AgentWorld
-useAgentWorld((made) => {
-  world = made
-  server = made.server
-})
+useAgentWorld((made) => ({ server } = world = made))
 
 const joinAs = (role: Role, userId = world.member.userId, organizationId = world.organizationId) =>
   server.context.db
@@ -56,7 +53,7 @@ describe('a session', () => {
     expect((await agent.ask('Write', { file_path: 'a' })).decision).toBe('allow')
     const waiting = await agent.ask('Write', { file_path: 'b' })
     const path = `/runs/${held.session_run_id}/authorization`
-    const { decisions } = (await server.call(world.member.key, 'GET', path)).body
+    const { decisions } = (await world.asMember('GET', path)).body
     expect(decisions).toMatchObject([
       {
         verdict: 'allow',
@@ -72,7 +69,7 @@ describe('a session', () => {
   test('has a record that cannot be cancelled, and the answer names the route that stops the session', async () => {
     const { session_run_id: run } = await world.agent().ask('Read')
     for (const path of [`/runs/${run}/cancel`, `/executions/${run}/cancel`]) {
-      const { status, body } = await server.call(world.member.key, 'POST', path)
+      const { status, body } = await world.asMember('POST', path)
       expect([status, body.error.code]).toEqual([409, 'bad_transition'])
       expect(body.error.message).toMatch(/POST \/agent-sessions\/ses_\w+\/revoke/)
     }
@@ -87,13 +84,13 @@ describe('a session', () => {
     expect(ended).toEqual({ ok: true, session_run_id, cancelled_approvals: 0 })
     expect((await agent.ask('Write')).labels).toEqual(['internal'])
     const path = `/runs/${session_run_id}`
-    const receipt = (await server.call(world.member.key, 'GET', `${path}/authorization`)).body
+    const receipt = (await world.asMember('GET', `${path}/authorization`)).body
     expect(receipt.workflow_id).toBeNull()
     expect(receipt.decisions.map((each: { tool: string; seq: number }) => [each.tool, each.seq])).toEqual([
       ['Read', 1],
       ['Write', 2],
     ])
-    const record = (await server.call(world.member.key, 'GET', path)).body
+    const record = (await world.asMember('GET', path)).body
     const wanted = { id: session_run_id, workflow_id: null, status: 'running', nodes_executed: 2 }
     expect(record).toMatchObject(wanted)
     const stranger = (await addOrganization(server.context)).owner
@@ -241,7 +238,7 @@ describe.each([
     for (const question of [named, nameless]) expect((await agent.send(question)).body.decision).toBe('allow')
     await leave()
     const before = await written()
-    const unreadable = await server.call(world.member.key, 'POST', '/authorize', { nothing: 1 })
+    const unreadable = await world.asMember('POST', '/authorize', { nothing: 1 })
     expect([unreadable.status, unreadable.body.reason]).toEqual([200, 'unreadable request'])
     const asked = { session_id: agent.session, tool_name: 'Edit' }
     for (const report of [
@@ -250,7 +247,7 @@ describe.each([
       { ...asked, tool_input: { file_path: '/c' } },
       { session_id: other.session, tool_name: 'Edit', tool_input: {} },
     ]) {
-      const { status, body } = await server.call(world.member.key, 'POST', '/authorize/observe', report)
+      const { status, body } = await world.asMember('POST', '/authorize/observe', report)
       expect([status, body.error?.code]).toEqual(refusal)
     }
     expect(await written()).toEqual(before)
@@ -267,7 +264,7 @@ describe.each([
       ['POST', `/authorize/approvals/${approval_id}/cancel`, {}],
       ['POST', '/authorize/sessions/end', { session_id: agent.session }],
     ] as const) {
-      const answer = await server.call(world.member.key, method, path, body)
+      const answer = await world.asMember(method, path, body)
       expect([path, answer.status, answer.body.error?.code]).toEqual([path, ...refusal])
     }
     expect(await written()).toEqual(before)
@@ -331,11 +328,11 @@ test.each(['removed', 'left'])('a person’s pending approvals are withdrawn wit
   const waits = (await agent.ask('Write')).approval_id
   const given = (await second.ask('Write')).approval_id
   await world.decide(given, 'approve')
-  const asked = await server.call(world.admin.key, 'POST', '/authorize', agent.question('Write'))
+  const asked = await world.asAdmin('POST', '/authorize', agent.question('Write'))
   if (how === 'removed') await remove()
   else {
     const path = `/organizations/${world.organizationId}/members/${world.member.userId}`
-    expect((await server.call(world.member.key, 'DELETE', path)).status).toBeLessThan(300)
+    expect((await world.asMember('DELETE', path)).status).toBeLessThan(300)
   }
   const statuses = []
   for (const id of [waits, given, asked.body.approval_id]) statuses.push((await world.approval(id)).status)
