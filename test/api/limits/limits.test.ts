@@ -1,4 +1,4 @@
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { access, accessOf, splitKey } from '../../../src/api/access.ts'
 import { newId } from '../../../src/contract/ids.ts'
 import { readUsage } from '../../../src/governance/limits/storage-counters.ts'

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterAll, describe, expect, test } from '@jest/globals'
 import { access, accessOf, acts, type RouteKey, splitKey } from '../../../src/api/access.ts'
 import { openApiDocument, readExamples } from '../../../src/api/openapi.ts'
 import { routes } from '../../../src/api/routes/index.ts'
