@@ -6,7 +6,7 @@ import { describe, expect, test } from '@jest/globals'
 import pg from 'pg'
 import express from 'express'
 import { access, acts, type RouteKey } from '../../../src/api/access.ts'
-import { newId } from '../../../src/contract/ids.ts'
+import { idPrefixes, newId } from '../../../src/contract/ids.ts'
 import { ApiError, errorBody, retryAfter, statusOf, toApiError } from '../../../src/api/errors.ts'
 import { DomainError } from '../../../src/governance/errors.ts'
 import { readFileUpload } from '../../../src/api/file-upload.ts'
@@ -196,6 +196,22 @@ describe('API keys', () => {
   })
 })
 
+test('the scopes are the documented ones', async () => {
+  const documented =
+    'workflows:read|write runs:read|write approvals:read|decide rules:read|write governance:read|write policies:read|write quota:read|write audit:read registry:write tools:read|connect memory:read|write files:write agents:authorize agents:read|revoke secrets:* api_keys:* organizations:*'
+  const all = documented.split(' ').flatMap((each) => {
+    const [area = '', verbs = ''] = each.split(':')
+    return verbs.split('|').map((verb) => `${area}:${verb}`)
+  })
+  const { body } = await ask('GET', '/scopes')
+  expect(body.scopes.map(({ name }: { name: string }) => name)).toEqual(all)
+})
+
+test('ids have the documented prefixes', () => {
+  const named = ['org', 'usr', 'wf', 'run', 'apr', 'dec', 'ses', 'rule', 'lrule', 'key', 'file', 'evt']
+  expect(Object.values(idPrefixes)).toEqual(expect.arrayContaining(named))
+})
+
 describe('the application', () => {
   test('answers every prefix alike', async () => {
     const { owner } = server.identities.users
@@ -277,6 +293,24 @@ const databaseError = (code: string) =>
   Object.assign(new pg.DatabaseError('relation "secrets" of row (1, hunter2)', 1, 'error'), { code })
 
 describe('errors', () => {
+  test.each(
+    Object.entries({
+      400: 'bad_request',
+      401: 'unauthenticated',
+      403: 'missing_scope insufficient_role run_denied self_approval not_an_approver',
+      404: 'not_found',
+      409: 'conflict approval_already_decided approval_expired idempotency_in_progress bad_transition',
+      413: 'too_large',
+      415: 'unsupported_media_type',
+      422: 'validation_error idempotency_mismatch',
+      429: 'rate_limited quota_exceeded',
+      500: 'internal',
+      503: 'unavailable',
+    }),
+  )('with the status %s are the published ones', (status, codes) => {
+    for (const code of codes.split(' ')) expect(statusOf).toHaveProperty(code, Number(status))
+  })
+
   test('429 and 503 say when to try again', () => {
     for (const [code, status] of Object.entries(statusOf))
       if (status === 429 || status === 503)
