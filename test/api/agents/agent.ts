@@ -59,13 +59,16 @@ export async function agentWorld(server: TestServer) {
     return answer
   }
   await change('PATCH', '/governance', { approvals_enabled: true })
+  type Rest = [method: string, path: string, body?: unknown]
+  const asMember = (...rest: Rest) => server.call(member.key, ...rest)
+  const asAdmin = (...rest: Rest) => server.call(admin.key, ...rest)
   /** The body of the answer to an admin's GET request. */
-  const read = async (path: string) => (await server.call(admin.key, 'GET', path)).body
+  const read = async (path: string) => (await asAdmin('GET', path)).body
   /** The sessions with the client's id. Without one, all of them. */
   const sessions = async (id?: string) =>
     (await read(`/agent-sessions${id === undefined ? '' : `?session_id=${id}`}`)).data
   return {
-    ...{ server, organizationId, owner, admin, member, change, read, sessions },
+    ...{ server, organizationId, owner, admin, member, asMember, asAdmin, change, read, sessions },
     agent: () => new Agent(server, member.key),
     decide: (approvalId: string, verb: 'approve' | 'reject', by: { readonly key: string } = admin) =>
       server.call(by.key, 'POST', `/approvals/${approvalId}/${verb}`, {}),
@@ -75,11 +78,11 @@ export async function agentWorld(server: TestServer) {
     approval: (id: string) => read(`/approvals/${id}`),
     /** Ends a session of the member. */
     end: (sessionId: string, more: object = {}) =>
-      server.call(member.key, 'POST', '/authorize/sessions/end', { session_id: sessionId, ...more }),
+      asMember('POST', '/authorize/sessions/end', { session_id: sessionId, ...more }),
     /** Revokes a session, as the admin. */
     revoke: async (sessionId: string, more: object = {}) => {
       const [{ id }] = await sessions(sessionId)
-      return server.call(admin.key, 'POST', `/agent-sessions/${id}/revoke`, more)
+      return asAdmin('POST', `/agent-sessions/${id}/revoke`, more)
     },
     /** The audit entries of this type, the newest first. */
     entries: async (type: string) =>

@@ -8,10 +8,7 @@ import { Agent, useAgentWorld, type AgentWorld } from './agent.ts'
 
 let server: TestServer
 let world: AgentWorld
-useAgentWorld((made) => {
-  world = made
-  server = made.server
-})
+useAgentWorld((made) => ({ server } = world = made))
 
 const outward = {
   name: 'no company data outside',
@@ -129,9 +126,9 @@ describe('a command', () => {
     await agent.ask('WebFetch')
     expect((await bash(agent, 'python x.py')).decision).toBe('allow')
     await agent.ask('Read')
-    const answer = await bash(agent, 'python x.py')
-    expect(answer).toMatchObject({ decision: 'deny', side_effect: 'egress' })
-    expect(answer.explanation).toContain('the session holds data labelled internal')
+    const explanation = expect.stringContaining('the session holds data labelled internal')
+    const denied = { decision: 'deny', side_effect: 'egress', explanation }
+    expect(await bash(agent, 'python x.py')).toMatchObject(denied)
     expect((await bash(agent, 'npm test')).decision).toBe('allow')
     expect((await bash(agent, 42)).decision).toBe('deny')
   })
@@ -232,7 +229,7 @@ describe('under the rule for unclassed tools', () => {
     const path = `/organizations/${world.organizationId}/rules`
     for (const more of [{ applies_to: ['workflows'] }, { tools: ['Bash', 'Read'] }]) {
       const body = { name: 'n', verdict: 'deny', classed: false, ...more }
-      const { status, body: answer } = await server.call(world.admin.key, 'POST', path, body)
+      const { status, body: answer } = await world.asAdmin('POST', path, body)
       expect([status, answer.error.details?.[0].path]).toEqual([422, 'classed'])
     }
   })
@@ -342,10 +339,10 @@ describe('the hook and the gateway behind it', () => {
 
     // Only the gateway reports the outcome of the call.
     const { agent: _, ...report } = { ...asked, outcome: 'ok' }
-    const told = await server.call(world.member.key, 'POST', '/authorize/observe', report)
+    const told = await world.asMember('POST', '/authorize/observe', report)
     expect(told.body).toMatchObject({ unapproved: false })
     const path = `/runs/${through.session_run_id}/authorization`
-    const { decisions } = (await server.call(world.member.key, 'GET', path)).body
+    const { decisions } = (await world.asMember('GET', path)).body
     const ofCall = (each: { tool_use_id: string }) => each.tool_use_id === hook.tool_use_id
     expect(decisions.filter(ofCall)).toMatchObject([
       { tool: hook.tool_name, verdict: 'allow', approval: { id: approvalId }, outcome: 'ok' },

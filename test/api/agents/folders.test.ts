@@ -1,17 +1,12 @@
 import { describe, expect, test } from '@jest/globals'
 import { newId } from '../../../src/contract/ids.ts'
-import type { TestServer } from '../server.ts'
 import { useAgentWorld, type Agent, type AgentWorld } from './agent.ts'
 
 /* Paths of calls: a call of a shell is bound to its folder and to the content of the scripts that it runs, and rules on
  * file paths apply to every spelling of a path (docs/decisions/0058). */
 
-let server: TestServer
 let world: AgentWorld
-useAgentWorld((made) => {
-  world = made
-  server = made.server
-})
+useAgentWorld((made) => (world = made))
 
 const script = (path: string, digit: string, word = './deploy.sh') => ({
   word,
@@ -33,7 +28,7 @@ const decisionOn = async (agent: Agent, tool: string, input: object, around: obj
 /** The client's answer to an event of the hook: the reason of a denial, or `runs`. */
 async function hook(event: object): Promise<string> {
   const body = { hook_event_name: 'PreToolUse', session_id: newId('session'), ...event }
-  const answer = await server.call(world.member.key, 'POST', '/hooks/claude-code?wait=0', body)
+  const answer = await world.asMember('POST', '/hooks/claude-code?wait=0', body)
   const told = answer.body.hookSpecificOutput
   return told?.permissionDecision === 'deny' ? told.permissionDecisionReason : 'runs'
 }
@@ -43,7 +38,7 @@ const waitingOnes = async () => (await world.read('/approvals?status=pending')).
 async function tried(call: object, rules?: object[]) {
   const path = `/organizations/${world.organizationId}/rules/test`
   const body = { call: { source: 'agents', ...call }, ...(rules && { rules }) }
-  return (await server.call(world.admin.key, 'POST', path, body)).body
+  return (await world.asAdmin('POST', path, body)).body
 }
 
 const rm = { command: 'rm -rf ./data' }

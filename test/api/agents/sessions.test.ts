@@ -4,17 +4,14 @@ import type { Role } from '../../../src/policy/types.ts'
 import { Browser } from '../browser.ts'
 import { addKey, addOrganization, addPerson, requireFactors, sessionCookie } from '../fixtures.ts'
 import type { Answer, TestServer } from '../server.ts'
-import { useAgentWorld, type AgentWorld } from './agent.ts'
+import { Agent, useAgentWorld, type AgentWorld } from './agent.ts'
 
 /* Sessions of agents: their end, their new beginning, their receipts, their lists, and what is left of them when the
  * person leaves. */
 
 let server: TestServer
 let world: AgentWorld
-useAgentWorld((made) => {
-  world = made
-  server = made.server
-})
+useAgentWorld((made) => ({ server } = world = made))
 
 const joinAs = (role: Role, userId = world.member.userId, organizationId = world.organizationId) =>
   server.context.db
@@ -56,7 +53,7 @@ describe('a session', () => {
     expect((await agent.ask('Write', { file_path: 'a' })).decision).toBe('allow')
     const waiting = await agent.ask('Write', { file_path: 'b' })
     const path = `/runs/${held.session_run_id}/authorization`
-    const { decisions } = (await server.call(world.member.key, 'GET', path)).body
+    const { decisions } = (await world.asMember('GET', path)).body
     expect(decisions).toMatchObject([
       {
         verdict: 'allow',
@@ -72,7 +69,7 @@ describe('a session', () => {
   test('has a record that cannot be cancelled, and the answer names the route that stops the session', async () => {
     const { session_run_id: run } = await world.agent().ask('Read')
     for (const path of [`/runs/${run}/cancel`, `/executions/${run}/cancel`]) {
-      const { status, body } = await server.call(world.member.key, 'POST', path)
+      const { status, body } = await world.asMember('POST', path)
       expect([status, body.error.code]).toEqual([409, 'bad_transition'])
       expect(body.error.message).toMatch(/POST \/agent-sessions\/ses_\w+\/revoke/)
     }
@@ -87,15 +84,14 @@ describe('a session', () => {
     expect(ended).toEqual({ ok: true, session_run_id, cancelled_approvals: 0 })
     expect((await agent.ask('Write')).labels).toEqual(['internal'])
     const path = `/runs/${session_run_id}`
-    const receipt = (await server.call(world.member.key, 'GET', `${path}/authorization`)).body
-    expect(receipt.workflow_id).toBeNull()
-    expect(receipt.decisions.map((each: { tool: string; seq: number }) => [each.tool, each.seq])).toEqual([
-      ['Read', 1],
-      ['Write', 2],
-    ])
-    const record = (await server.call(world.member.key, 'GET', path)).body
-    const wanted = { id: session_run_id, workflow_id: null, status: 'running', nodes_executed: 2 }
-    expect(record).toMatchObject(wanted)
+    const decisions = [
+      { tool: 'Read', seq: 1 },
+      { tool: 'Write', seq: 2 },
+    ]
+    const receipt = (await world.asMember('GET', `${path}/authorization`)).body
+    expect(receipt).toMatchObject({ workflow_id: null, decisions })
+    const record = { id: session_run_id, workflow_id: null, status: 'running', nodes_executed: 2 }
+    expect((await world.asMember('GET', path)).body).toMatchObject(record)
     const stranger = (await addOrganization(server.context)).owner
     expect((await server.call(stranger.key, 'GET', path)).status).toBe(404)
   })
@@ -135,14 +131,6 @@ describe('with the end of a session', () => {
     expect((await world.approval(rejected)).status).toBe('rejected')
     expect((await write('rejected')).decision).toBe('deny')
   })
-
-  test('by a revocation, unused approvals end too', async () => {
-    const agent = world.agent()
-    const { approval_id } = await agent.ask('Write')
-    await world.decide(approval_id, 'approve')
-    await world.revoke(agent.session)
-    expect((await world.approval(approval_id)).status).toBe('cancelled')
-  })
 })
 
 describe('the list of sessions', () => {
@@ -170,10 +158,8 @@ describe('the list of sessions', () => {
 
   test('without a named organization has those of each where the role suffices, newest first, in pages', async () => {
     const here = await ours()
-    const [asAdmin, asMember] = [
-      await elsewhere(world.admin.userId, 'admin'),
-      await elsewhere(world.admin.userId, 'member'),
-    ]
+    const asAdmin = await elsewhere(world.admin.userId, 'admin')
+    const asMember = await elsewhere(world.admin.userId, 'member')
     await elsewhere(world.member.userId, 'owner')
     const { key } = world.admin
     expect(await sessionsOf(key)).toEqual([200, [asAdmin.session, here]])
@@ -241,8 +227,8 @@ describe.each([
     for (const question of [named, nameless]) expect((await agent.send(question)).body.decision).toBe('allow')
     await leave()
     const before = await written()
-    const unreadable = await server.call(world.member.key, 'POST', '/authorize', { nothing: 1 })
-    expect([unreadable.status, unreadable.body.reason]).toEqual([200, 'unreadable request'])
+    const body = { reason: 'unreadable request' }
+    expect(await world.asMember('POST', '/authorize', { nothing: 1 })).toMatchObject({ status: 200, body })
     const asked = { session_id: agent.session, tool_name: 'Edit' }
     for (const report of [
       { ...asked, tool_input: named.tool_input, tool_use_id: named.tool_use_id },
@@ -250,7 +236,7 @@ describe.each([
       { ...asked, tool_input: { file_path: '/c' } },
       { session_id: other.session, tool_name: 'Edit', tool_input: {} },
     ]) {
-      const { status, body } = await server.call(world.member.key, 'POST', '/authorize/observe', report)
+      const { status, body } = await world.asMember('POST', '/authorize/observe', report)
       expect([status, body.error?.code]).toEqual(refusal)
     }
     expect(await written()).toEqual(before)
@@ -267,7 +253,7 @@ describe.each([
       ['POST', `/authorize/approvals/${approval_id}/cancel`, {}],
       ['POST', '/authorize/sessions/end', { session_id: agent.session }],
     ] as const) {
-      const answer = await server.call(world.member.key, method, path, body)
+      const answer = await world.asMember(method, path, body)
       expect([path, answer.status, answer.body.error?.code]).toEqual([path, ...refusal])
     }
     expect(await written()).toEqual(before)
@@ -310,19 +296,15 @@ test('a new session of a viewer is never live, until the person may use agents a
   await changeRole('viewer')
   const agent = world.agent()
   expect(await agent.ask('Read')).toMatchObject({ decision: 'deny', reason: 'role may not ask' })
-  expect(await world.sessions()).toMatchObject([
-    { session_id: agent.session, status: 'ended', ended_at: expect.any(String), decisions: { deny: 1 } },
-  ])
+  const ended = { status: 'ended', ended_at: expect.any(String), decisions: { deny: 1 } }
+  expect(await world.sessions()).toMatchObject([{ session_id: agent.session, ...ended }])
   await changeRole('member')
   expect((await agent.ask('Read')).decision).toBe('allow')
-  expect(await world.sessions()).toMatchObject([{ status: 'live', ended_at: null }])
-})
-
-test('another role that may use agents ends no session', async () => {
-  const agent = world.agent()
-  await agent.ask('Read')
+  const live = [{ session_id: agent.session, status: 'live', ended_at: null }]
+  expect(await world.sessions()).toMatchObject(live)
+  // Another role that may use agents ends no session.
   await changeRole('admin')
-  expect(await world.sessions()).toMatchObject([{ session_id: agent.session, status: 'live' }])
+  expect(await world.sessions()).toMatchObject(live)
 })
 
 test.each(['removed', 'left'])('a person’s pending approvals are withdrawn with them: %s', async (how) => {
@@ -331,15 +313,14 @@ test.each(['removed', 'left'])('a person’s pending approvals are withdrawn wit
   const waits = (await agent.ask('Write')).approval_id
   const given = (await second.ask('Write')).approval_id
   await world.decide(given, 'approve')
-  const asked = await server.call(world.admin.key, 'POST', '/authorize', agent.question('Write'))
+  const asked = await world.asAdmin('POST', '/authorize', agent.question('Write'))
   if (how === 'removed') await remove()
   else {
     const path = `/organizations/${world.organizationId}/members/${world.member.userId}`
-    expect((await server.call(world.member.key, 'DELETE', path)).status).toBeLessThan(300)
+    expect((await world.asMember('DELETE', path)).status).toBeLessThan(300)
   }
-  const statuses = []
-  for (const id of [waits, given, asked.body.approval_id]) statuses.push((await world.approval(id)).status)
-  expect(statuses).toEqual(['cancelled', 'cancelled', 'pending'])
+  const approvals = await Promise.all([waits, given, asked.body.approval_id].map(world.approval))
+  expect(approvals.map(({ status }) => status)).toEqual(['cancelled', 'cancelled', 'pending'])
   expect((await world.decide(waits, 'approve')).body.error.code).toBe('approval_already_decided')
   const [entry] = await world.entries(`member.${how}`)
   const left = { member_id: world.member.userId, ended_sessions: 2, cancelled_approvals: 2 }
@@ -350,4 +331,285 @@ test.each(['removed', 'left'])('a person’s pending approvals are withdrawn wit
   const anew = await second.ask('Write')
   expect(anew.decision).toBe('require_approval')
   expect(anew.approval_id).not.toBe(given)
+})
+
+/* POST /authorize: people and keys that may not ask, and questions that their organization does not allow. */
+
+const limitQuestions = (authorize_per_minute: number) => {
+  const quotas = JSON.stringify({ authorize_per_minute, requests_per_minute: 100_000 })
+  const statement = 'update organizations set quota_overrides = $2 where id = $1'
+  return server.context.pool.query(statement, [world.organizationId, quotas])
+}
+
+describe('a person who may not ask gets a denial, not an error', () => {
+  test('a viewer, one who has left, and one with another organization than the session’s', async () => {
+    const viewer = await addPerson(server.context, world.organizationId, 'viewer')
+    expect((await new Agent(server, viewer.key).ask('Read')).decision).toBe('deny')
+    const agent = world.agent()
+    const first = await agent.ask('Read')
+    const elsewhere = { organization_id: (await addOrganization(server.context)).id }
+    const wrong = await agent.ask('Read', {}, elsewhere)
+    expect(wrong).toMatchObject({ decision: 'deny', reason: 'wrong organization' })
+    expect(wrong.session_run_id).toBe(first.session_run_id)
+    expect((await world.agent().ask('Read', {}, elsewhere)).decision).toBe('deny')
+    await server.context.db.deleteFrom('memberships').where('user_id', '=', world.member.userId).execute()
+    expect(await agent.ask('Read')).toMatchObject({ decision: 'deny', reason: 'not a member' })
+  })
+
+  test('a new session belongs to the organization it names, if its person is a member', async () => {
+    const elsewhere = await addOrganization(server.context)
+    await joinAs('member', world.member.userId, elsewhere.id)
+    const agent = world.agent()
+    expect((await agent.ask('Read', {}, { organization_id: elsewhere.id })).decision).toBe('allow')
+    expect((await agent.ask('Read')).decision).toBe('allow')
+    expect((await agent.ask('Read', {}, { organization_id: world.organizationId })).decision).toBe('deny')
+    const [session] = (await server.call(elsewhere.owner.key, 'GET', '/agent-sessions')).body.data
+    expect(session.session_id).toBe(agent.session)
+  })
+
+  test('a revoked session stays revoked, without its pending and unused approvals', async () => {
+    await world.hold('Write')
+    const agent = world.agent()
+    const { approval_id } = await agent.ask('Write')
+    const waiting = world.asMember('GET', `/authorize/approvals/${approval_id}?wait=30`)
+    const { approval_id: unused } = await agent.ask('Write', { file_path: 'b' })
+    await world.decide(unused, 'approve')
+    const revoked = { status: 'revoked', revoked_by: world.admin.userId, revoke_reason: 'gone wild' }
+    const { body } = await world.revoke(agent.session, { reason: 'gone wild' })
+    expect(body).toMatchObject({ session_id: agent.session, ...revoked })
+    expect((await waiting).body.status).toBe('cancelled')
+    expect((await world.approval(unused)).status).toBe('cancelled')
+    expect(await agent.ask('Read')).toMatchObject({ decision: 'deny', reason: 'session revoked' })
+    await world.end(agent.session)
+    expect((await agent.ask('Read')).decision).toBe('deny')
+  })
+
+  test('without a key it is 401, without the scope 403', async () => {
+    const question = world.agent().question('Read')
+    expect((await server.call(null, 'POST', '/authorize', question)).status).toBe(401)
+    const { secret } = await addKey(server.context, world.organizationId, world.member.userId, ['runs:read'])
+    expect((await server.call(secret, 'POST', '/authorize', question)).body.error.code).toBe('missing_scope')
+  })
+})
+
+describe('an unreadable question', () => {
+  const asked = { agent: { name: 'a', kind: 'b' }, session_id: 's', tool_name: 'T', tool_input: {} }
+  const ask = (body: unknown) => world.asMember('POST', '/authorize', body)
+  /** The text of a question about a payment to this number. */
+  const payment = (number: string) =>
+    `{"agent":{"name":"a","kind":"b"},"session_id":"s","tool_name":"mcp__bank__pay","tool_input":{"to":${number}}}`
+
+  test.each<[string, unknown]>([
+    ['no object', []],
+    ['nothing', {}],
+    ['an unknown field', { ...asked, x: 1 }],
+    ['an input that is not an object', { ...asked, tool_input: 'x' }],
+    ...[
+      ...['Bash ', ' Bash', 'Bash\u00a0', 'Bash\u200b', 'B\u00adash', 'Ｂａｓｈ', '\u202ehsaB', 'Bash\u2028'],
+      ...['Please sign in again', 'http://evil.example/login', 'Bash\u00a0x', 'x`y'],
+    ].map((tool_name): [string, unknown] => [
+      `a name that only looks like another: ${JSON.stringify(tool_name)}`,
+      { ...asked, tool_name },
+    ]),
+    ['too deep an input', { tool_input: JSON.parse(`${'[{"a":'.repeat(70)}1${'}]'.repeat(70)}`) }],
+  ])('is denied: %s', async (_, body) => {
+    const denied = { decision: 'deny', reason: 'unreadable request' }
+    expect(await ask(body)).toMatchObject({ status: 200, body: denied })
+  })
+
+  const fields = ['agent', 'session_id', 'tool_name', 'tool_input']
+  const everyField = fields.map((field) => `\`${field}\` is missing`).join('; ')
+  const blank = '`tool_name` must be a plain name without white space, `:`'
+  test.each<[string, unknown, string]>([
+    ['an empty body', undefined, everyField],
+    ['an empty object', '{}', everyField],
+    ['null', 'null', 'must be an object, not null'],
+    ['a name with a blank', { ...asked, tool_name: 'sign in' }, blank],
+    ['more than eight flaws', '{"a":1,"b":1,"c":1,"d":1,"e":1,"session_id":1}', '(and 1 more)'],
+  ])('is told every field to change: %s', async (_, body, words) => {
+    const explanation = expect.stringContaining(words)
+    expect((await ask(body)).body).toMatchObject({ reason: 'unreadable request', explanation })
+  })
+
+  test.each(['9007199254740993', '-9007199254740993', '{"deep":[12345678901234567890]}'])(
+    'has a whole number that would be rounded, so that its approval would cover neighbouring numbers: %s',
+    async (number) => {
+      const explanation = expect.stringContaining('give it as a text')
+      const body = { decision: 'deny', reason: 'unreadable request', explanation }
+      expect(await ask(payment(number))).toMatchObject({ status: 200, body })
+    },
+  )
+
+  test('is none in which a number has another spelling: it is the same call', async () => {
+    await world.hold('mcp__*')
+    const { approval_id } = (await ask(payment('100'))).body
+    for (const number of ['1e2', '100.0', '1.00E+2'])
+      expect((await ask(payment(number))).body).toMatchObject({ approval_id })
+    expect((await ask(payment('9007199254740991'))).body.approval_id).not.toBe(approval_id)
+  })
+
+  test('has a body over 4 MiB; a smaller one is decided', async () => {
+    const agent = world.agent()
+    const fits = await agent.ask('Write', { content: 'x'.repeat(3_500_000) })
+    expect(fits.decision).toBe('allow')
+    const big = await agent.send(agent.question('Write', { content: 'x'.repeat(4_300_000) }))
+    expect([big.status, big.body.reason]).toEqual([200, 'unreadable request'])
+  })
+
+  test('has more than 20,000 values, on every route; fewer are decided', async () => {
+    const agent = world.agent()
+    const values = (count: number) => ({ list: Array.from({ length: count }, (_, index) => index) })
+    expect((await agent.ask('Write', values(19_900))).decision).toBe('allow')
+    const many = agent.question('Write', values(20_000))
+    expect((await agent.send(many)).body).toMatchObject({
+      decision: 'deny',
+      reason: 'unreadable request',
+      explanation: expect.stringContaining('20000 values'),
+    })
+    const { agent: _agent, ...finished } = many
+    const told = await world.asMember('POST', '/authorize/observe', finished)
+    expect([told.status, told.body.error.code]).toEqual([400, 'bad_request'])
+    const event = { session_id: 's', hook_event_name: 'PreToolUse', tool_name: 'Write', tool_use_id: 'u' }
+    const hooked = { ...event, tool_input: values(20_000) }
+    const answer = await world.asMember('POST', '/hooks/claude-code', hooked)
+    expect(answer.text).toContain('20000 values')
+    expect(answer.text).toContain('"deny"')
+  })
+
+  test('of a member is in the audit log', async () => {
+    await ask({ nothing: 1 })
+    expect(await world.entries('agent_call.unreadable')).toHaveLength(1)
+  })
+})
+
+describe('too many questions', () => {
+  const reasonsOf = async (agent: Agent, count: number, more: object = {}) => {
+    const reasons = []
+    for (let n = 0; n < count; n += 1) reasons.push((await agent.ask('Read', {}, more)).reason)
+    return reasons
+  }
+
+  test('are denied', async () => {
+    await limitQuestions(2)
+    expect((await reasonsOf(world.agent(), 4)).slice(2)).toEqual(['rate limited', 'rate limited'])
+  })
+
+  test('are denied also to a key of another organization, which may ask there', async () => {
+    const { owner } = await addOrganization(server.context)
+    await joinAs('member', owner.userId)
+    await limitQuestions(3)
+    const here = { organization_id: world.organizationId }
+    const reasons = await reasonsOf(new Agent(server, owner.key), 5, here)
+    expect(reasons.slice(3)).toEqual(['rate limited', 'rate limited'])
+    expect(reasons.slice(0, 3)).not.toContain('rate limited')
+    expect((await new Agent(server, owner.key).ask('Read')).reason).not.toBe('rate limited')
+  })
+})
+
+describe('tool policies', () => {
+  const command = { command: 'ls' }
+
+  test('block a tool for the organization or a role, make it read-only, and apply at once', async () => {
+    const [member, admin] = [world.agent(), new Agent(server, world.admin.key)]
+    const change = (method: string, path: string, body?: object) =>
+      world.change(method, `/tool-policies${path}`, body)
+    await change('POST', '', { tool_name: 'Bash', allowed: false, role: 'member' })
+    const blocked = { decision: 'deny', reason: 'tool blocked for role member' }
+    expect(await member.ask('Bash', command)).toMatchObject(blocked)
+    expect((await admin.ask('Bash', command)).decision).toBe('allow')
+    const readOnly = { role: 'member', allowed: null, restrictions: { read_only: true } }
+    await change('PATCH', '/Bash', readOnly)
+    expect((await member.ask('Bash', command)).reason).toBe('tool is read-only for role member')
+    await change('DELETE', '/Bash?role=member')
+    expect((await member.ask('Bash', command)).decision).toBe('allow')
+    await change('POST', '', { tool_name: 'Bash', allowed: false })
+    expect((await admin.ask('Bash', command)).reason).toBe('tool blocked by the organization')
+  })
+
+  test('name one known tool', async () => {
+    const path = `/organizations/${world.organizationId}/tool-policies`
+    const post = (tool_name: string) =>
+      server.call(world.owner.key, 'POST', path, { tool_name, allowed: false })
+    const unknown = await post('bush')
+    expect([unknown.status, unknown.body.error.code]).toEqual([422, 'validation_error'])
+    expect(unknown.text).toContain('GET /tools')
+    for (const name of ['mcp__x__*', 'mcp__x__send\u200b', 'mcp__x__send\n', 'mcp__ｘ__send', 'Bash '])
+      expect([name, (await post(name)).status]).toEqual([name, 422])
+    expect((await post('Bash')).status).toBe(201)
+  })
+})
+
+/* If a key asks often, the service caches it instead of looking it up before each question (docs/decisions/0049). */
+describe('a key that asks often', () => {
+  let agent: Agent
+  let keyId: string
+  beforeEach(async () => {
+    const key = await addKey(server.context, world.organizationId, world.member.userId, ['agents:authorize'])
+    keyId = key.id
+    agent = new Agent(server, key.secret)
+  })
+
+  const change = (values: object) =>
+    server.context.db.updateTable('api_keys').set(values).where('id', '=', keyId).execute()
+  /** Asks until the key is cached. All these questions are allowed. */
+  const askOften = async () => {
+    const answers = await Promise.all(Array.from({ length: 30 }, () => agent.ask('Read')))
+    expect(new Set(answers.map(({ decision }) => decision))).toEqual(new Set(['allow']))
+  }
+  const ask = () => agent.send(agent.question('Read'))
+  const hook = (input: object) =>
+    server.call(agent.key, 'POST', '/hooks/claude-code', {
+      ...{ hook_event_name: 'PreToolUse', session_id: agent.session, tool_name: 'Read', tool_input: input },
+    })
+
+  describe.each<[string, object, [number, string]]>([
+    ['revoked', { revoked_at: new Date() }, [401, 'unauthenticated']],
+    ['expired', { expires_at: new Date(Date.now() - 1) }, [401, 'unauthenticated']],
+    ['given other scopes', { scopes: ['runs:read'] }, [403, 'missing_scope']],
+  ])('and is %s between two of its questions', (_name, values, told) => {
+    const said = ({ status, body }: Answer) => [status, body.error?.code]
+    const entriesOf = async (type: string): Promise<number> => (await world.entries(type)).length
+
+    test('gets the error with the next question', async () => {
+      await askOften()
+      await change(values)
+      expect(said(await ask())).toEqual(told)
+      expect(said(await hook({}))).toEqual(told)
+      expect(await entriesOf('agent_call.decided')).toBeLessThanOrEqual(32)
+    })
+
+    test('learns and stores nothing with a question that is not decided', async () => {
+      await askOften()
+      await change(values)
+      expect(said(await agent.send({}))).toEqual(told)
+      expect(said(await hook([]))).toEqual(told)
+      expect(await entriesOf('agent_call.unreadable')).toBe(0)
+    })
+
+    test('gets the error also where the organization is at its limit', async () => {
+      await askOften()
+      await limitQuestions(1)
+      await change(values)
+      for (let n = 0; n < 3; n += 1) expect(said(await ask())).toEqual(told)
+    })
+  })
+
+  test('is allowed no question before it is looked up again', async () => {
+    await askOften()
+    await change({ revoked_at: new Date() })
+    const answers = await Promise.all(Array.from({ length: 20 }, ask))
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 401))
+  })
+
+  test('may ask at once after it got the scope, or became valid again', async () => {
+    for (const [lost, status, given] of [
+      [{ scopes: ['runs:read'] }, 403, { scopes: ['agents:authorize'] }],
+      [{ revoked_at: new Date() }, 401, { revoked_at: null }],
+    ] as const) {
+      await change(lost)
+      expect((await ask()).status).toBe(status)
+      await change(given)
+      expect((await agent.ask('Read')).decision).toBe('allow')
+    }
+  })
 })

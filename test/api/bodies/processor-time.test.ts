@@ -196,22 +196,22 @@ describe('the worst bodies for the sign-in library take no more', () => {
     currentPassword: 'another long password',
     image: 'https://acme.com/a.png',
   }
-  const endpoints: [string, (keyof typeof valid)[]][] = [
-    ['sign-in/email', ['email', 'password']],
-    ['sign-up/email', ['email', 'password', 'name']],
-    ['request-password-reset', ['email']],
-    ['reset-password', ['token', 'newPassword']],
-    ['two-factor/verify-totp', ['code']],
-    ['two-factor/verify-backup-code', ['code']],
-    ['two-factor/enable', ['password']],
-    ['change-password', ['currentPassword', 'newPassword']],
-    ['update-user', ['name', 'image']],
+  const endpoints: [string, ...(keyof typeof valid)[]][] = [
+    ['sign-in/email', 'email', 'password'],
+    ['sign-up/email', 'email', 'password', 'name'],
+    ['request-password-reset', 'email'],
+    ['reset-password', 'token', 'newPassword'],
+    ['two-factor/verify-totp', 'code'],
+    ['two-factor/verify-backup-code', 'code'],
+    ['two-factor/enable', 'password'],
+    ['change-password', 'currentPassword', 'newPassword'],
+    ['update-user', 'name', 'image'],
   ]
   let cookie: string
   beforeAll(async () => {
     cookie = await sessionCookie(server.context, world.sender.userId)
   })
-  test.each(endpoints)('%s', async (endpoint, names) => {
+  test.each(endpoints)('%s', async (endpoint, ...names) => {
     const send: Send = async (text, isAgain) => {
       // Otherwise the limit on requests from one address would refuse the request.
       await server.context.pool.query('delete from auth_rate_limits')
@@ -247,9 +247,6 @@ describe('bodies that used to be slow', () => {
     })
   }
 
-  slow('a key of 400,000 characters over 290,000 elements', 'POST /workflows', () =>
-    workflow({ ...step, params: { ['k'.repeat(400_000)]: many(290_001, () => 0) } }),
-  )
   slow('100 conditions of 900 values, each wrong', 'POST /organizations/{id}/rules/test', () => {
     const condition = { param: 'to', operator: 'domain_in', value: many(900, () => '') }
     return trial([{ name: 'a', verdict: 'deny', params: many(100, () => condition) }])
@@ -265,9 +262,6 @@ describe('bodies that used to be slow', () => {
     const tools = many(9_900, (n) => [`mcp__a__t${n}`, { side_effect: 'read' }] as const)
     return { external_tools: Object.fromEntries(tools) }
   })
-  slow('one text of 200,000 templates', 'POST /workflows', () =>
-    workflow({ ...step, params: { key: '{{s}}'.repeat(200_000) } }),
-  )
 })
 
 /*
@@ -294,20 +288,18 @@ test.each<[string, string, () => Record<string, string>, string]>([
   '%s in pieces of one byte is cut off before it costs much time or memory',
   async (_, path, headers, before) => {
     const body = { before, count: 2 * megabyte, after: '\r\n--x--\r\n' }
-    let least = { cpu: Infinity, memory: Infinity }
+    let [cpu, memory] = [Infinity, Infinity]
     // The minimum of several tries counts, so that a busy machine does not fail the test.
-    for (let tries = 0; tries < mostTries && (least.cpu > mostCpu || least.memory > mostMemory); tries += 1) {
+    for (let tries = 0; tries < mostTries && (cpu > mostCpu || memory > mostMemory); tries += 1) {
       const began = await api.usage('clean')
       const { isCut } = await sendScattered(api.url, { path, headers: headers() }, body)
       const ended = await api.usage()
       expect(isCut).toBe(true)
-      least = {
-        cpu: Math.min(least.cpu, ended.cpu - began.cpu),
-        memory: Math.min(least.memory, ended.memory - began.memory),
-      }
+      cpu = Math.min(cpu, ended.cpu - began.cpu)
+      memory = Math.min(memory, ended.memory - began.memory)
     }
-    expect(least.cpu).toBeLessThan(mostCpu)
-    expect(least.memory).toBeLessThan(mostMemory)
+    expect(cpu).toBeLessThan(mostCpu)
+    expect(memory).toBeLessThan(mostMemory)
   },
 )
 

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { startServices, type Services } from '../../../scripts/samples/services.ts'
 import { createToolServices } from '../../../src/activities/tools/services.ts'
+import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
 import { catalog } from '../../../src/catalog/index.ts'
 import { auditOf } from '../../governance/support.ts'
 import { emulatorToken, startEmulator, type Emulator } from '../../support/emulators.ts'
@@ -18,6 +19,7 @@ import { startTrello, trelloCredential, trelloWith } from '../../support/trello-
 import { readDocsPage } from '../docs-page.ts'
 import { addKey, addOrganization, addPerson, everyScope } from '../fixtures.ts'
 import { startTestServer, type Answer, type TestServer } from '../server.ts'
+import { codeOf, placesOf, useServer } from '../use-server.ts'
 
 /* Connections to services with a credential. */
 
@@ -26,36 +28,26 @@ let github: Emulator
 let scripted: ScriptedServer
 const secretToken = 'ghp_4f2ac91be7d05tokenthatnobodymaysee'
 
-beforeAll(async () => {
-  ;[server, github, scripted] = await Promise.all([
-    startTestServer(),
-    startEmulator('github'),
-    startScriptedServer(),
-  ])
+const { as, ours, keyOf, personOf } = useServer(async (started) => {
+  server = started
+  ;[github, scripted] = await Promise.all([startEmulator('github'), startScriptedServer()])
 })
 beforeEach(async () => {
   await server.context.db.deleteFrom('connections').execute()
   scripted.arrived.length = 0
   scripted.answer = () => ({ status: 200, body: { login: 'octo' } })
 })
-afterAll(async () => {
-  await Promise.all([server?.close(), github?.close(), scripted?.close()])
-})
+afterAll(() => Promise.all([github?.close(), scripted?.close()]))
 
-const keyOf = (name: 'owner' | 'admin' | 'approver' | 'member' | 'viewer'): string =>
-  server.identities.users[name].api_key
-const connect = (key: string, more: object = {}, headers?: Record<string, string>): Promise<Answer> =>
-  server.call(
-    key,
-    'POST',
-    '/tools/github_list_issues/connect',
-    { credential: { token: secretToken, base_url: scripted.url }, scope: 'personal', ...more },
-    headers,
-  )
-const changeFreeze = (verb: 'freeze' | 'unfreeze') => {
-  const path = `/organizations/${server.identities.organization_id}/${verb}`
-  return server.call(keyOf('owner'), 'POST', path, { reason: 'an incident' })
-}
+/** Connects GitHub with the token, for this person. */
+const connect = (who: BootstrapName, more: object = {}, headers?: Record<string, string>): Promise<Answer> =>
+  as(who, 'POST', '/tools/github_list_issues/connect', { ...aConnection(), ...more }, headers)
+const aConnection = () => ({
+  credential: { token: secretToken, base_url: scripted.url },
+  scope: 'personal',
+})
+const changeFreeze = (verb: 'freeze' | 'unfreeze') =>
+  ours('owner', 'POST', `/${verb}`, { reason: 'an incident' })
 const list = async (key: string) => (await server.call(key, 'GET', '/connections')).body.data
 const toolOf = async (key: string, name = 'github_get_issue') =>
   (await server.call(key, 'GET', `/tools/${name}`)).body
@@ -64,17 +56,11 @@ describe('connecting', () => {
   test('a real GitHub API: the account is named, and all tools of the service are connected', async () => {
     expect(await toolOf(keyOf('approver'))).toMatchObject({ needs_connection: true, connected: false })
     const credential = { token: emulatorToken, base_url: github.url }
-    const { status, body } = await connect(keyOf('approver'), { credential })
+    const { status, body } = await connect('approver', { credential })
     expect(status).toBe(201)
-    expect(body).toMatchObject({
-      id: expect.stringMatching(/^con_/),
-      integration: 'github',
-      scope: 'personal',
-      name: 'GitHub (admin)',
-      account: 'admin',
-      last_used_at: null,
-      status: 'active',
-    })
+    const named = { name: 'GitHub (admin)', account: 'admin', last_used_at: null, status: 'active' }
+    const id = expect.stringMatching(/^con_/)
+    expect(body).toMatchObject({ id, integration: 'github', scope: 'personal', ...named })
     expect(await list(keyOf('approver'))).toEqual([body])
     expect(await toolOf(keyOf('approver'))).toMatchObject({ connected: true })
     expect(await toolOf(keyOf('admin'))).toMatchObject({ connected: false })
@@ -82,36 +68,32 @@ describe('connecting', () => {
 
   test('asks the service with the credential, once, below its address', async () => {
     const credential = { token: secretToken, base_url: `${scripted.url}/api/v3/` }
-    expect((await connect(keyOf('approver'), { credential })).body.account).toBe('octo')
+    expect((await connect('approver', { credential })).body.account).toBe('octo')
     expect(scripted.arrived).toMatchObject([
       { method: 'GET', path: '/api/v3/user', headers: { authorization: `Bearer ${secretToken}` } },
     ])
   })
 
   test('for the organization needs an admin and connects everybody', async () => {
-    const refused = await connect(keyOf('member'), { scope: 'organization' })
-    expect([refused.status, refused.body.error.code]).toEqual([403, 'insufficient_role'])
+    const refused = await connect('member', { scope: 'organization' })
+    expect(codeOf(refused)).toEqual([403, 'insufficient_role'])
     expect(scripted.arrived).toEqual([])
-    expect((await connect(keyOf('admin'), { scope: 'organization' })).body).toMatchObject({
-      scope: 'organization',
-      owner_id: null,
-    })
+    const { body } = await connect('admin', { scope: 'organization' })
+    expect(body).toMatchObject({ scope: 'organization', owner_id: null })
     for (const name of ['owner', 'member', 'viewer'] as const)
       expect(await toolOf(keyOf(name))).toMatchObject({ connected: true })
   })
 
   test('is refused while the organization is frozen, and the service is not asked', async () => {
-    const { id } = (await connect(keyOf('admin'))).body
+    const { id } = (await connect('admin')).body
     await changeFreeze('freeze')
     scripted.arrived.splice(0)
     try {
-      const refused = await connect(keyOf('admin'), { scope: 'organization' })
-      expect([refused.status, refused.body.error]).toMatchObject([
-        409,
-        { code: 'conflict', message: expect.stringContaining('the organization is frozen (an incident)') },
-      ])
+      const refused = await connect('admin', { scope: 'organization' })
+      expect(codeOf(refused)).toEqual([409, 'conflict'])
+      expect(refused.body.error.message).toContain('the organization is frozen (an incident)')
       expect(scripted.arrived).toEqual([])
-      expect((await server.call(keyOf('admin'), 'DELETE', `/connections/${id}`)).status).toBe(204)
+      expect((await as('admin', 'DELETE', `/connections/${id}`)).status).toBe(204)
     } finally {
       await changeFreeze('unfreeze')
     }
@@ -123,15 +105,15 @@ describe('connecting', () => {
       response.end('{"login":"octo"}')
     }
     scripted.answer = () => ({ status: 200, write: (response) => void write(response) })
-    const refused = await connect(keyOf('admin'))
+    const refused = await connect('admin')
     await changeFreeze('unfreeze')
     expect([refused.status, await list(keyOf('admin'))]).toEqual([409, []])
   })
 
   test('again replaces the connection of the same scope, and no other', async () => {
-    const shared = (await connect(keyOf('admin'), { scope: 'organization' })).body
-    const first = (await connect(keyOf('approver'))).body
-    const second = (await connect(keyOf('approver'), { name: 'second' })).body
+    const shared = (await connect('admin', { scope: 'organization' })).body
+    const first = (await connect('approver')).body
+    const second = (await connect('approver', { name: 'second' })).body
     expect(await list(keyOf('approver'))).toMatchObject([
       { id: second.id, name: 'second', status: 'active' },
       { id: first.id, status: 'revoked' },
@@ -142,15 +124,15 @@ describe('connecting', () => {
   })
 
   test('of many at once leaves one connection', async () => {
-    await Promise.all(Array.from({ length: 8 }, () => connect(keyOf('approver'))))
+    await Promise.all(Array.from({ length: 8 }, () => connect('approver')))
     const statuses = (await list(keyOf('approver'))).map(({ status }: { status: string }) => status)
     expect(statuses.filter((status: string) => status === 'active')).toHaveLength(1)
   })
 
   test('with the same `Idempotency-Key` gives the same connection', async () => {
     const headers = { 'idempotency-key': 'one' }
-    const first = await connect(keyOf('approver'), {}, headers)
-    const again = await connect(keyOf('approver'), {}, headers)
+    const first = await connect('approver', {}, headers)
+    const again = await connect('approver', {}, headers)
     expect(again.body).toEqual(first.body)
     expect(await list(keyOf('approver'))).toHaveLength(1)
   })
@@ -167,8 +149,8 @@ describe('a credential is refused', () => {
   ] as const
   test.each(refusals)('by %j', async (answer, status, code, words) => {
     scripted.answer = () => answer
-    const refused = await connect(keyOf('approver'))
-    expect([refused.status, refused.body.error.code]).toEqual([status, code])
+    const refused = await connect('approver')
+    expect(codeOf(refused)).toEqual([status, code])
     expect(refused.body.error.message).toContain(words)
     expect(refused.text).not.toContain(secretToken)
     if (answer.status === 429) expect(refused.headers.get('retry-after')).toBe('17')
@@ -177,7 +159,7 @@ describe('a credential is refused', () => {
 
   test('unless it is the token of an app, which belongs to no user', async () => {
     scripted.answer = () => ({ status: 403, body: { message: 'Resource not accessible by integration' } })
-    expect((await connect(keyOf('approver'))).body).toMatchObject({ account: null, name: 'GitHub' })
+    expect((await connect('approver')).body).toMatchObject({ account: null, name: 'GitHub' })
   })
 
   test.each([
@@ -190,9 +172,9 @@ describe('a credential is refused', () => {
       ...['http://git.acme.com', 'https://10.0.0.1', 'https://169.254.169.254/latest'],
     ].map((base_url) => [{ token: secretToken, base_url }, 'credential.base_url'] as const),
   ])('whose form is wrong: %j', async (credential, path) => {
-    const refused = await connect(keyOf('approver'), { credential })
-    expect([refused.status, refused.body.error.code]).toEqual([422, 'validation_error'])
-    expect(refused.body.error.details.map((each: { path: string }) => each.path)).toContain(path)
+    const refused = await connect('approver', { credential })
+    expect(codeOf(refused)).toEqual([422, 'validation_error'])
+    expect(placesOf(refused)).toContain(path)
     expect(refused.text).not.toContain(secretToken)
   })
 
@@ -203,7 +185,7 @@ describe('a credential is refused', () => {
     ['constructor', 404, 'no tool'],
   ])('for the tool `%s`', async (name, status, words) => {
     const body = { credential: { token: 'x' }, scope: 'personal' }
-    const refused = await server.call(keyOf('approver'), 'POST', `/tools/${name}/connect`, body)
+    const refused = await as('approver', 'POST', `/tools/${name}/connect`, body)
     expect([refused.status, refused.body.error.message]).toEqual([status, expect.stringContaining(words)])
   })
 })
@@ -216,7 +198,7 @@ describe('a connection', () => {
   ] as const
 
   test('of a person is seen by them and by admins alone', async () => {
-    const { id } = (await connect(keyOf('approver'))).body
+    const { id } = (await connect('approver')).body
     const other = await addPerson(server.context, server.identities.organization_id, 'member')
     expect(await list(other.key)).toEqual([])
     expect(await list(keyOf('admin'))).toMatchObject([{ id }])
@@ -227,39 +209,39 @@ describe('a connection', () => {
   })
 
   test('is renamed by its person, not by an admin’s lower colleague', async () => {
-    const { id } = (await connect(keyOf('admin'), { scope: 'organization' })).body
-    const refused = await server.call(keyOf('member'), 'PATCH', `/connections/${id}`, { name: 'x' })
+    const { id } = (await connect('admin', { scope: 'organization' })).body
+    const refused = await as('member', 'PATCH', `/connections/${id}`, { name: 'x' })
     expect(refused.body.error.code).toBe('insufficient_role')
-    const renamed = await server.call(keyOf('owner'), 'PATCH', `/connections/${id}`, { name: '  bots ' })
+    const renamed = await as('owner', 'PATCH', `/connections/${id}`, { name: '  bots ' })
     expect(renamed.body).toMatchObject({ id, name: 'bots' })
     expect(await list(keyOf('viewer'))).toMatchObject([{ id, name: 'bots' }])
   })
 
   test('is revoked: its credential is gone, and it stays in the list', async () => {
-    const { id } = (await connect(keyOf('approver'))).body
-    expect((await server.call(keyOf('approver'), 'DELETE', `/connections/${id}`)).status).toBe(204)
-    expect((await server.call(keyOf('approver'), 'DELETE', `/connections/${id}`)).status).toBe(204)
+    const { id } = (await connect('approver')).body
+    expect((await as('approver', 'DELETE', `/connections/${id}`)).status).toBe(204)
+    expect((await as('approver', 'DELETE', `/connections/${id}`)).status).toBe(204)
     expect(await list(keyOf('approver'))).toMatchObject([{ id, status: 'revoked' }])
     expect(await toolOf(keyOf('approver'))).toMatchObject({ connected: false })
     const row = await server.context.db.selectFrom('connections').selectAll().executeTakeFirstOrThrow()
     expect(row.credential_sealed).toBeNull()
-    const renamed = await server.call(keyOf('approver'), 'PATCH', `/connections/${id}`, { name: 'x' })
+    const renamed = await as('approver', 'PATCH', `/connections/${id}`, { name: 'x' })
     expect(renamed.body.error.code).toBe('conflict')
   })
 
   describe('of another organization', () => {
     /** Another organization: its owner, and a member who is also a member of our organization. */
     const others = async () => {
-      const elsewhere = await addOrganization(server.context)
-      const { user_id: userId } = server.identities.users.approver
-      const membership = { organization_id: elsewhere.id, user_id: userId, role: 'member' as const }
+      const { id: organizationId, owner } = await addOrganization(server.context)
+      const { userId } = personOf('approver')
+      const membership = { organization_id: organizationId, user_id: userId, role: 'member' as const }
       await server.context.db.insertInto('memberships').values(membership).execute()
-      const both = await addKey(server.context, elsewhere.id, userId, everyScope)
-      return { organizationId: elsewhere.id, stranger: elsewhere.owner.key, both: both.secret, userId }
+      const both = await addKey(server.context, organizationId, userId, everyScope)
+      return { organizationId, stranger: owner.key, both: both.secret, userId }
     }
     const connections = async () => [
-      (await connect(keyOf('admin'), { scope: 'organization' })).body.id as string,
-      (await connect(keyOf('approver'))).body.id as string,
+      (await connect('admin', { scope: 'organization' })).body.id as string,
+      (await connect('approver')).body.id as string,
     ]
     const untouched = () =>
       server.context.db
@@ -308,23 +290,21 @@ describe('a connection', () => {
 
   test('ends when its person leaves the organization', async () => {
     const leaver = await addPerson(server.context, server.identities.organization_id, 'admin')
-    const { id } = (await connect(leaver.key)).body
-    const path = `/organizations/${server.identities.organization_id}/members/${leaver.userId}`
-    expect((await server.call(keyOf('owner'), 'DELETE', path)).status).toBe(204)
+    const path = '/tools/github_list_issues/connect'
+    const { id } = (await server.call(leaver.key, 'POST', path, aConnection())).body
+    expect((await ours('owner', 'DELETE', `/members/${leaver.userId}`)).status).toBe(204)
     expect(await list(keyOf('owner'))).toMatchObject([{ id, status: 'revoked' }])
   })
 
   test('is in the audit log with its account, never with its credential', async () => {
-    const { id } = (await connect(keyOf('approver'))).body
-    await server.call(keyOf('approver'), 'PATCH', `/connections/${id}`, { name: 'mine' })
-    await server.call(keyOf('approver'), 'DELETE', `/connections/${id}`)
+    const { id } = (await connect('approver')).body
+    await as('approver', 'PATCH', `/connections/${id}`, { name: 'mine' })
+    await as('approver', 'DELETE', `/connections/${id}`)
     const entries = await auditOf(server.context, server.identities.organization_id, 3)
     const about = { connection_id: id, integration: 'github', scope: 'personal', account: 'octo' }
+    const created = { tool: 'github_list_issues', replaced_id: null }
     expect(entries).toMatchObject([
-      {
-        event_type: 'connection.created',
-        metadata: { ...about, tool: 'github_list_issues', replaced_id: null },
-      },
+      { event_type: 'connection.created', metadata: { ...about, ...created } },
       { event_type: 'connection.renamed', metadata: { ...about, name: 'mine' } },
       { event_type: 'connection.revoked', metadata: about },
     ])
@@ -374,12 +354,8 @@ describe('all tools', () => {
     }
     for (const [tool, credential] of Object.entries(credentials)) {
       const body = { credential, scope: 'personal' }
-      const { status, body: made } = await tracked.call(
-        approver.api_key,
-        'POST',
-        `/tools/${tool}/connect`,
-        body,
-      )
+      const path = `/tools/${tool}/connect`
+      const { status, body: made } = await tracked.call(approver.api_key, 'POST', path, body)
       expect([tool, status, made.status]).toEqual([tool, 201, 'active'])
     }
     const connected = await toolsOf(approver.api_key)

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { request as httpRequest } from 'node:http'
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import { readUsage } from '../../../src/governance/limits/storage-counters.ts'
 import { readCallSpec } from '../../../src/governance/runs/values/call-spec.ts'
 import { load } from '../../../src/governance/runs/values/loading.ts'
@@ -10,18 +10,17 @@ import { docxOf, pdfOf, xlsxOf } from '../../support/documents.ts'
 import { shownOutputs } from '../../support/shell-blocks.ts'
 import { readDocsPage } from '../docs-page.ts'
 import { addOrganization, formOf } from '../fixtures.ts'
-import { startTestServer, type Answer, type TestServer } from '../server.ts'
+import type { Answer, TestServer } from '../server.ts'
+import { codeOf, useServer } from '../use-server.ts'
 
 /* Files: uploading them, keeping them, and runs that read them. */
 
 let server: TestServer
 let workflow: string
-beforeAll(async () => {
-  server = await startTestServer()
-  const made = await call('POST', '/workflows', { name: 'Read files', definition })
-  workflow = made.body.id
+const { as, ours, keyOf } = useServer(async (started) => {
+  server = started
+  workflow = (await call('POST', '/workflows', { name: 'Read files', definition })).body.id
 })
-afterAll(() => server?.close())
 
 const definition = {
   steps: [
@@ -36,11 +35,9 @@ const definition = {
   ],
 }
 const mebibyte = 1024 ** 2
-const call = (method: string, path: string, body?: unknown) =>
-  server.call(server.identities.users.owner.api_key, method, path, body)
-const memberKey = (): string => server.identities.users.member.api_key
+const call = (method: string, path: string, body?: unknown) => as('owner', method, path, body)
 const upload = (form: FormData, headers?: Record<string, string>): Promise<Answer> =>
-  server.call(memberKey(), 'POST', '/files', form, headers)
+  as('member', 'POST', '/files', form, headers)
 /** Uploads a file, and returns its id. */
 const uploaded = async (name: string, content: string, ...labels: string[]): Promise<string> =>
   (await upload(formOf(name, content, ...labels))).body.id
@@ -71,9 +68,9 @@ describe('uploading', () => {
         last_used_at: null,
       },
     ])
-    const list = await server.call(memberKey(), 'GET', '/files?limit=1')
+    const list = await as('member', 'GET', '/files?limit=1')
     expect(list.body.data).toEqual([body])
-    expect((await server.call(memberKey(), 'GET', `/files/${body.id}`)).body).toEqual(body)
+    expect((await as('member', 'GET', `/files/${body.id}`)).body).toEqual(body)
     const [entry] = (await auditOf(server.context, server.identities.organization_id, 10)).filter(
       ({ metadata }) => metadata['file_id'] === body.id,
     )
@@ -113,7 +110,7 @@ describe('uploading', () => {
     expect([again.status, again.body]).toEqual([201, first.body])
     expect(again.headers.get('idempotent-replayed')).toBe('true')
     const other = await upload(formOf('a.txt', 'two'), headers)
-    expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_mismatch'])
+    expect(codeOf(other)).toEqual([422, 'idempotency_mismatch'])
     expect(await stored()).toBe(before)
   })
 
@@ -137,7 +134,11 @@ describe('uploading', () => {
   test('two organizations upload at once: each gets its own files, with the right text and labels', async () => {
     const others = await addOrganization(server.context)
     const places = [
-      { key: memberKey(), query: `?organization_id=${server.identities.organization_id}`, label: 'of-us' },
+      {
+        key: keyOf('member'),
+        query: `?organization_id=${server.identities.organization_id}`,
+        label: 'of-us',
+      },
       { key: others.owner.key, query: `?organization_id=${others.id}`, label: 'of-others' },
     ]
     const all = Array.from({ length: 6 }, (_, index) => ({
@@ -163,7 +164,7 @@ describe('uploading', () => {
   })
 
   test('JSON is 415 and says what to send', async () => {
-    const { status, body } = await server.call(memberKey(), 'POST', '/files', { file: 'x' })
+    const { status, body } = await as('member', 'POST', '/files', { file: 'x' })
     expect([status, body.error.code]).toEqual([415, 'unsupported_media_type'])
     expect(body.error.message).toContain('curl -F file=@')
   })
@@ -172,7 +173,7 @@ describe('uploading', () => {
     const boundary = 'x'
     const begun = `--${boundary}\r\ncontent-disposition: form-data; name="file"; filename="a.txt"\r\n\r\nhello`
     const headers = {
-      authorization: `Bearer ${memberKey()}`,
+      authorization: `Bearer ${keyOf('member')}`,
       'content-type': `multipart/form-data; boundary=${boundary}`,
     }
     const { status } = await fetch(`${server.base}/files`, { method: 'POST', headers, body: begun })
@@ -308,13 +309,12 @@ describe('before a run', () => {
 
   test('a rule on a label of a file refuses the run before it starts', async () => {
     const id = await uploaded('a.csv', 'name,total\nAnn,12\n', 'salaries')
-    const base = `/organizations/${server.identities.organization_id}/rules`
     const rule = { name: 'No salaries', verdict: 'deny', labels: { any_of: ['salaries'] } }
-    const { body } = await call('POST', base, rule)
+    const { body } = await ours('owner', 'POST', '/rules', rule)
     const answer = await execute(id)
-    expect([answer.status, answer.body.error.code]).toEqual([403, 'run_denied'])
+    expect(codeOf(answer)).toEqual([403, 'run_denied'])
     expect((await execute(await uploaded('b.csv', 'name,total\nAnn,12\n'))).status).toBe(202)
-    await call('DELETE', `${base}/${body.id}`)
+    await ours('owner', 'DELETE', `/rules/${body.id}`)
   })
 })
 

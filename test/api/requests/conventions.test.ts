@@ -1,13 +1,12 @@
 import { once } from 'node:events'
-import { type AddressInfo, connect } from 'node:net'
+import { connect } from 'node:net'
 import { createServer, type IncomingMessage, request as httpRequest } from 'node:http'
 import { Readable } from 'node:stream'
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import pg from 'pg'
 import express from 'express'
 import { access, acts, type RouteKey } from '../../../src/api/access.ts'
 import { idPrefixes, newId } from '../../../src/contract/ids.ts'
-import { covers } from '../../../src/governance/access/scopes.ts'
 import { ApiError, errorBody, retryAfter, statusOf, toApiError } from '../../../src/api/errors.ts'
 import { DomainError } from '../../../src/governance/errors.ts'
 import { readFileUpload } from '../../../src/api/file-upload.ts'
@@ -16,32 +15,24 @@ import { accessTo, type GuardedKey, requestOf, validRequests } from '../access-m
 import { addPlace, type Place } from '../access-matrix/place.ts'
 import { World } from '../access-matrix/world.ts'
 import { addKey, addOrganization, enrolPeople, factorCookie } from '../fixtures.ts'
-import { type Answer, startTestServer, type TestServer } from '../server.ts'
+import { type Answer, listen, type TestServer } from '../server.ts'
+import { useServer } from '../use-server.ts'
 
 /* Conventions of the API and of identity that are not covered by the tests of single routes. */
 
 let server: TestServer
 let place: Place
 let world: World
-beforeAll(async () => {
-  server = await startTestServer()
+const { keyOf } = useServer(async (started) => {
+  server = started
   const { id, owner } = await addOrganization(server.context)
   place = await addPlace(server, id, owner)
   world = new World(server, place, owner)
 })
-afterAll(() => server.close())
 
-type Ask = (method: string, path: string, body?: unknown, headers?: Record<string, string>) => Promise<Answer>
-const withKey: Ask = (method, path, body, headers) =>
-  server.call(place.owner.key, method, path, body, headers)
-const ask = withKey
-
-/** Requests as the owner, in a session opened with a second factor. */
-async function signedIn(): Promise<Ask> {
-  await enrolPeople(server.context, [place.owner.userId])
-  const mine = { cookie: await factorCookie(server.context, place.owner.userId), origin: server.base }
-  return (method, path, body, headers) => server.call(null, method, path, body, { ...mine, ...headers })
-}
+const ask = (method: string, path: string, body?: unknown): Promise<Answer> =>
+  server.call(place.owner.key, method, path, body)
+const newKey = (more: object = {}) => ask('POST', '/api-keys', { name: 'k', scopes: ['runs:read'], ...more })
 
 describe('lists are `{data, next_cursor}`, newest first, fifty at a time', () => {
   const here = (path: string) => () => `/organizations/${place.organizationId}/${path}`
@@ -64,13 +55,7 @@ describe('lists are `{data, next_cursor}`, newest first, fifty at a time', () =>
     ],
     ['members', here('members'), () => world.anotherMember(), 'usr', 'joined_at'],
     ['invitations', here('invitations'), () => world.invitation(), 'inv', 'created_at'],
-    [
-      'keys',
-      () => '/api-keys',
-      () => ask('POST', '/api-keys', { name: 'k', scopes: ['runs:read'] }),
-      'key',
-      'created_at',
-    ],
+    ['keys', () => '/api-keys', () => newKey(), 'key', 'created_at'],
   ]
   test.each(lists)('%s', async (_, pathOf, make, prefix, time) => {
     for (let turn = 0; turn < 3; turn += 1) await make()
@@ -88,9 +73,7 @@ describe('lists are `{data, next_cursor}`, newest first, fifty at a time', () =>
       cursor = body.next_cursor === null ? '' : `&cursor=${body.next_cursor}`
     } while (cursor !== '')
     const idsOf = (rows: unknown[]) =>
-      (rows as Record<string, string>[]).map(
-        ({ id, user_id: userId }) => (prefix === 'usr' ? userId : id) as string,
-      )
+      (rows as Record<string, string>[]).map((row) => row[prefix === 'usr' ? 'user_id' : 'id'] as string)
     expect(idsOf(walked)).toEqual(idsOf(whole.data))
     for (const id of idsOf(walked)) expect(id).toMatch(new RegExp(`^${prefix}_[0-9A-HJKMNP-TV-Z]{26}$`))
     const times = (whole.data as Record<string, string>[]).map((row) => row[time] as string)
@@ -111,15 +94,8 @@ describe('lists are `{data, next_cursor}`, newest first, fifty at a time', () =>
       '/governance/tool-constraints',
       ...['webhooks', 'notifications', 'tool-policies', 'role-policy-overrides'].map((name) => here(name)()),
     ]
-    const given = [
-      '/workflows',
-      '/workflow-registry',
-      '/approvals',
-      here('rules')(),
-      '/tools',
-      '/rule-templates',
-    ]
-    for (const from of given) {
+    const given = ['workflows', 'workflow-registry', 'approvals', 'tools', 'rule-templates']
+    for (const from of [here('rules')(), ...given.map((name) => `/${name}`)]) {
       const { next_cursor: cursor } = (await ask('GET', `${from}?limit=1`)).body
       expect([from, typeof cursor]).toEqual([from, 'string'])
       // Both lists are the catalogue's tools by name.
@@ -133,36 +109,30 @@ describe('lists are `{data, next_cursor}`, newest first, fifty at a time', () =>
   })
 
   test('without a limit there are fifty', async () => {
-    for (let turn = 0; turn < 51; turn += 1)
-      await ask('POST', '/api-keys', { name: 'k', scopes: ['runs:read'] })
+    for (let turn = 0; turn < 51; turn += 1) await newKey()
     const { body } = await ask('GET', '/api-keys')
     expect(body.data).toHaveLength(50)
     expect((await ask('GET', `/api-keys?cursor=${body.next_cursor}`)).body.data.length).toBeGreaterThan(0)
   })
 })
 
-describe('every POST that changes something takes an `Idempotency-Key`', () => {
-  test.each((Object.keys(access) as RouteKey[]).filter((key) => acts(key)) as GuardedKey[])(
-    '%s',
-    async (key) => {
-      const filling = await validRequests[key].prepare(world)
-      const { path, body } = requestOf(key, place.organizationId, filling)
-      const once = { 'idempotency-key': newId('event') }
-      const ask = accessTo(key).factor === true ? await signedIn() : withKey
-      const first = await ask('POST', path, body, once)
-      expect([first.status, first.headers.get('idempotent-replayed')]).toEqual([
-        validRequests[key].status,
-        null,
-      ])
-      const again = await ask('POST', path, body, once)
-      expect([again.status, again.text, again.headers.get('idempotent-replayed')]).toEqual([
-        first.status,
-        first.text,
-        'true',
-      ])
-      expect(again.headers.get('x-request-id')).not.toBe(first.headers.get('x-request-id'))
-    },
-  )
+// Other routes: idempotent.test.ts
+describe('every POST that needs a second factor takes an `Idempotency-Key`', () => {
+  const keys = (Object.keys(access) as RouteKey[]).filter((key) => acts(key)) as GuardedKey[]
+  test.each(keys.filter((key) => accessTo(key).factor === true))('%s', async (key) => {
+    const filling = await validRequests[key].prepare(world)
+    const { path, body } = requestOf(key, place.organizationId, filling)
+    await enrolPeople(server.context, [place.owner.userId])
+    const cookie = await factorCookie(server.context, place.owner.userId)
+    const headers = { 'idempotency-key': newId('event'), cookie, origin: server.base }
+    const send = () => server.call(null, 'POST', path, body, headers)
+    const seen = (answer: Answer) => [answer.status, answer.text, answer.headers.get('idempotent-replayed')]
+    const first = await send()
+    expect(seen(first)).toEqual([validRequests[key].status, first.text, null])
+    const again = await send()
+    expect(seen(again)).toEqual([first.status, first.text, 'true'])
+    expect(again.headers.get('x-request-id')).not.toBe(first.headers.get('x-request-id'))
+  })
 })
 
 describe('API keys', () => {
@@ -171,11 +141,7 @@ describe('API keys', () => {
     ['scopes that are all false', { scopes: { 'runs:read': false } }, 'scopes'],
     ['an end in the past', { expires_at: '2001-01-01T00:00:00Z' }, 'expires_at'],
   ])('that could do nothing are refused: %s', async (_what, over, path) => {
-    const { status, body } = await ask('POST', '/api-keys', {
-      name: 'dead',
-      scopes: ['runs:read'],
-      ...over,
-    })
+    const { status, body } = await newKey({ name: 'dead', ...over })
     expect([status, body.error.code, body.error.details[0].path]).toEqual([422, 'validation_error', path])
     const { body: keys } = await ask('GET', '/api-keys?limit=200')
     expect(keys.data.map((key: { name: string }) => key.name)).not.toContain('dead')
@@ -185,12 +151,7 @@ describe('API keys', () => {
     const forms = [['runs:read', 'secrets:*'], { 'runs:read': true, 'secrets:*': true, 'runs:write': false }]
     for (const scopes of forms) {
       const expires = new Date(Date.now() + 3_600_000).toISOString()
-      const { body } = await ask('POST', '/api-keys', {
-        name: 'mine',
-        scopes,
-        organization_id: place.organizationId,
-        expires_at: expires,
-      })
+      const { body } = await newKey({ scopes, organization_id: place.organizationId, expires_at: expires })
       expect(body.api_key).toMatch(/^csk_live_[0-9A-Za-z]{38}$/)
       expect(body.scopes).toMatchObject({ 'runs:read': true, 'secrets:*': true })
       expect(body.scopes['runs:write']).not.toBe(true)
@@ -224,8 +185,8 @@ describe('API keys', () => {
   })
 
   test('a key that a narrower key cannot make, it cannot edit or reactivate either', async () => {
-    const wide = (await ask('POST', '/api-keys', { name: 'wide', scopes: ['runs:write'] })).body
-    const narrow = (await ask('POST', '/api-keys', { name: 'narrow', scopes: ['api_keys:*'] })).body.api_key
+    const wide = (await newKey({ scopes: ['runs:write'] })).body
+    const narrow = (await newKey({ scopes: ['api_keys:*'] })).body.api_key
     const change = (body: object) => server.call(narrow, 'PATCH', `/api-keys/${wide.id}`, body)
     for (const body of [{ name: 'x' }, { scopes: ['runs:write'] }, { expires_at: null }, { active: true }])
       expect([body, (await change(body)).body.error?.code]).toEqual([body, 'missing_scope'])
@@ -235,16 +196,15 @@ describe('API keys', () => {
   })
 })
 
-test('the scopes are the documented ones, and `x:*` covers every `x:y`', async () => {
-  const contract =
+test('the scopes are the documented ones', async () => {
+  const documented =
     'workflows:read|write runs:read|write approvals:read|decide rules:read|write governance:read|write policies:read|write quota:read|write audit:read registry:write tools:read|connect memory:read|write files:write agents:authorize agents:read|revoke secrets:* api_keys:* organizations:*'
-  const all = contract.split(' ').flatMap((each) => {
+  const all = documented.split(' ').flatMap((each) => {
     const [area = '', verbs = ''] = each.split(':')
     return verbs.split('|').map((verb) => `${area}:${verb}`)
   })
   const { body } = await ask('GET', '/scopes')
   expect(body.scopes.map(({ name }: { name: string }) => name)).toEqual(all)
-  for (const scope of all) expect(covers([`${scope.split(':')[0]}:*`], scope)).toBe(true)
 })
 
 test('ids have the documented prefixes', () => {
@@ -303,66 +263,52 @@ describe('the application', () => {
     expect(answer.headers.get('www-authenticate')).toBe('Bearer')
   })
 
-  test.each([
-    ['declares its length', 'Content-Length: 6291456', (piece: string) => piece],
-    [
-      'is sent in chunks',
-      'Transfer-Encoding: chunked',
-      (piece: string) => `${piece.length.toString(16)}\r\n${piece}\r\n`,
-    ],
-  ] as const)(
+  const lengthOf = (piece: string) => piece.length.toString(16)
+  test.each<[string, string, (piece: string) => string]>([
+    ['declares its length', 'Content-Length: 6291456', (piece) => piece],
+    ['is sent in chunks', 'Transfer-Encoding: chunked', (piece) => `${lengthOf(piece)}\r\n${piece}\r\n`],
+  ])(
     'a sender of a body that is too large and %s can send all of it and reads 413',
     async (_, length, form) => {
-      // prettier-ignore
       const { hostname, port } = new URL(server.base)
       const socket = connect(Number(port), hostname)
       let [text, problem] = ['', null as Error | null]
       socket.setEncoding('utf8').on('data', (part: string) => (text += part))
       socket.on('error', (error) => (problem = error))
       const closed = once(socket, 'close')
-      const key = server.identities.users.owner.api_key
-      socket.write(`POST /workflows HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\n${length}\r\n\r\n`) // prettier-ignore
+      socket.write(
+        `POST /workflows HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keyOf('owner')}\r\nContent-Type: application/json\r\n${length}\r\n\r\n`,
+      )
       for (let sent = 0; sent < 48 && problem === null; sent += 1)
         await new Promise<void>((resolve) => socket.write(form('x'.repeat(128 * 1024)), () => resolve()))
       if (length.endsWith('chunked')) socket.write('0\r\n\r\n')
       await closed
       expect(problem).toBeNull()
-      expect(text).toMatch(/^HTTP\/1.1 413 /)
-      expect(text).toContain('"code":"too_large"')
+      expect(text).toMatch(/^HTTP\/1.1 413 [^]*"code":"too_large"/)
     },
   )
 })
-
-/** The published error codes by status. */
-const published = {
-  400: ['bad_request'],
-  401: ['unauthenticated'],
-  403: ['missing_scope', 'insufficient_role', 'run_denied', 'self_approval', 'not_an_approver'],
-  404: ['not_found'],
-  409: [
-    'conflict',
-    'approval_already_decided',
-    'approval_expired',
-    'idempotency_in_progress',
-    'bad_transition',
-  ],
-  413: ['too_large'],
-  415: ['unsupported_media_type'],
-  422: ['validation_error', 'idempotency_mismatch'],
-  429: ['rate_limited', 'quota_exceeded'],
-  500: ['internal'],
-  503: ['unavailable'],
-}
 
 const databaseError = (code: string) =>
   Object.assign(new pg.DatabaseError('relation "secrets" of row (1, hunter2)', 1, 'error'), { code })
 
 describe('errors', () => {
-  test('have the published status', () => {
-    const pairs = Object.entries(published).flatMap(([status, codes]) =>
-      codes.map((code) => [code, Number(status)]),
-    )
-    expect(statusOf).toMatchObject(Object.fromEntries(pairs))
+  test.each(
+    Object.entries({
+      400: 'bad_request',
+      401: 'unauthenticated',
+      403: 'missing_scope insufficient_role run_denied self_approval not_an_approver',
+      404: 'not_found',
+      409: 'conflict approval_already_decided approval_expired idempotency_in_progress bad_transition',
+      413: 'too_large',
+      415: 'unsupported_media_type',
+      422: 'validation_error idempotency_mismatch',
+      429: 'rate_limited quota_exceeded',
+      500: 'internal',
+      503: 'unavailable',
+    }),
+  )('with the status %s are the published ones', (status, codes) => {
+    for (const code of codes.split(' ')) expect(statusOf).toHaveProperty(code, Number(status))
   })
 
   test('429 and 503 say when to try again', () => {
@@ -398,17 +344,14 @@ describe('errors', () => {
 })
 
 describe('an upload', () => {
+  const place = { admit: async () => {}, works: () => {} }
+
   test('a form that does not arrive in time is refused, so that it does not hold memory', async () => {
     const refused = Promise.withResolvers<unknown>()
     const server = createServer((request) => {
-      readFileUpload(request, { admit: async () => {}, works: () => {} }, 20).then(
-        refused.resolve,
-        refused.resolve,
-      )
+      readFileUpload(request, place, 20).then(refused.resolve, refused.resolve)
     })
-    await once(server.listen(0, '127.0.0.1'), 'listening')
-    const sent = httpRequest({
-      port: (server.address() as AddressInfo).port,
+    const sent = httpRequest(await listen(server), {
       method: 'POST',
       headers: { 'content-type': 'multipart/form-data; boundary=x', 'content-length': 1_000 },
     })
@@ -425,8 +368,6 @@ describe('an upload', () => {
       await new Promise((resolve) => server.close(resolve))
     }
   })
-
-  const place = { admit: async () => {}, works: () => {} }
 
   /** Reads these bytes as a form with the boundary `b`. */
   function readForm(bytes: string): Promise<unknown> {
@@ -457,12 +398,11 @@ test('the calls of one request share one signal, which aborts when the client go
     added = response.listenerCount('close') - before
     response.flushHeaders()
   })
-  const server = app.listen(0, '127.0.0.1')
-  await once(server, 'listening')
+  const server = createServer(app)
+  const base = await listen(server)
   try {
     const client = new AbortController()
-    const { port } = server.address() as AddressInfo
-    await fetch(`http://127.0.0.1:${port}/`, { signal: client.signal })
+    await fetch(base, { signal: client.signal })
     const [signal] = signals
     expect([signals.size, added, signal?.aborted]).toEqual([1, 1, false])
     const aborted = once(signal as AbortSignal, 'abort')

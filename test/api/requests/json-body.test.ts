@@ -1,5 +1,7 @@
+import { once } from 'node:events'
 import { createServer, type IncomingMessage, request as httpRequest } from 'node:http'
 import { Readable } from 'node:stream'
+import { text as textOf } from 'node:stream/consumers'
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import fc from 'fast-check'
 import { mostNames, mostValues, parseJson, readJsonBody } from '../../../src/api/json-body.ts'
@@ -7,7 +9,8 @@ import { flawOf, sizeOf } from '../../../src/api/json-text.ts'
 import { syntaxErrorOf } from '../../../src/api/json-syntax.ts'
 import { arrived, Collected } from '../../../src/api/body-bytes.ts'
 import { ApiError } from '../../../src/api/errors.ts'
-import { listen, startTestServer, type TestServer } from '../server.ts'
+import { listen, type TestServer } from '../server.ts'
+import { useServer } from '../use-server.ts'
 import { sendScattered } from '../bodies/scattered.ts'
 
 const bytes = (text: string): Uint8Array => Buffer.from(text, 'utf8')
@@ -15,18 +18,18 @@ const nested = (depth: number): string => `${'['.repeat(depth)}${']'.repeat(dept
 
 describe('parseJson', () => {
   test('reads every JSON value that can be stored, unchanged', () => {
-    const storable = fc
-      .jsonValue({ maxDepth: 5 })
-      .filter((value) => !/\\u0000|__proto__|constructor|prototype/.test(JSON.stringify(value)))
-      .filter((value) => JSON.stringify(value).isWellFormed() && !/\\ud[89a-f]/i.test(JSON.stringify(value)))
-    const isRounded = (value: unknown): boolean => Number.isInteger(value) && !Number.isSafeInteger(value)
-    const exact = storable.filter((value) => {
+    const isExact = (value: unknown): boolean => {
       let some = true
       JSON.stringify(value, (_key, each: unknown) => {
-        if (isRounded(each)) some = false
+        if (Number.isInteger(each) && !Number.isSafeInteger(each)) some = false
         return each
       })
       return some
+    }
+    const exact = fc.jsonValue({ maxDepth: 5 }).filter((value) => {
+      const text = JSON.stringify(value)
+      const isStorable = !/\\u0000|__proto__|constructor|prototype|\\ud[89a-f]/i.test(text)
+      return isStorable && text.isWellFormed() && isExact(value)
     })
     fc.assert(
       fc.property(exact, (value) => {
@@ -37,13 +40,8 @@ describe('parseJson', () => {
 
   test('finds a key that an object has twice, wherever it is', () => {
     const key = fc.string().filter((text) => !/^(__proto__|constructor|prototype|0)$|[^ -~]/.test(text))
-    const leaf = fc.oneof(
-      fc.integer(),
-      fc.string(),
-      fc.constant(null),
-      fc.boolean(),
-      fc.constantFrom('"', '\\"', '}', '{"a":'),
-    )
+    const texts = fc.constantFrom('"', '\\"', '}', '{"a":')
+    const leaf = fc.oneof(fc.integer(), fc.string(), fc.constant(null), fc.boolean(), texts)
     const { value } = fc.letrec((tie) => ({
       value: fc.oneof(
         { maxDepth: 4 },
@@ -86,14 +84,13 @@ describe('parseJson', () => {
   })
 
   test.each([
-    '9007199254740991',
-    '-9007199254740991',
-    '6.02214076e+23',
-    '9007199254740993.5',
-    '1e300',
+    ...['9007199254740991', '-9007199254740991', '6.02214076e+23', '9007199254740993.5', '1e300'],
     '0.12345678901234567890',
   ])('%s is read', (number) => {
     expect(parseJson(bytes(`{"a":${number}}`))).toEqual({ a: Number(number) })
+  })
+
+  test('a text of many digits is read', () => {
     expect(parseJson(bytes(`{"a":"99999999999999999999"}`))).toEqual({ a: '99999999999999999999' })
   })
 
@@ -149,16 +146,10 @@ describe('parseJson', () => {
 
   test('a name has at most 1,000 characters, and a longer one is not shown in whole', () => {
     expect(parseJson(bytes(`{"${'k'.repeat(1_000)}":0}`))).toBeDefined()
+    const path = `a.0.${'k'.repeat(100)}…`
+    const message = expect.stringContaining('has a name of more than 1,000 characters: shorten it')
     expect(() => parseJson(bytes(`{"a":[{"${'k'.repeat(1_001)}":0}]}`))).toThrow(
-      expect.objectContaining({
-        code: 'bad_request',
-        details: [
-          {
-            path: `a.0.${'k'.repeat(100)}…`,
-            message: expect.stringContaining('has a name of more than 1,000 characters: shorten it'),
-          },
-        ],
-      }),
+      expect.objectContaining({ code: 'bad_request', details: [{ path, message }] }),
     )
   })
 
@@ -218,31 +209,37 @@ describe('readJsonBody', () => {
     server.closeAllConnections()
     server.close()
   })
-  const send = async (body: string | undefined, headers: Record<string, string>) => {
+  const json = { 'content-type': 'application/json' }
+  const send = async (body: string | undefined, headers: Record<string, string> = json) => {
     const response = await fetch(base, { method: 'POST', headers, ...(body === undefined ? {} : { body }) })
     return (await response.json()) as { value?: unknown; code?: string }
   }
+  /** Sends a body in these chunks. */
+  const sendChunks = async (path: string, first: string, others: Iterable<string>): Promise<unknown> => {
+    const request = httpRequest(`${base}${path}`, { method: 'POST', headers: json })
+    request.write(first)
+    for (const chunk of others) request.write(chunk)
+    request.end()
+    const [response] = (await once(request, 'response')) as [IncomingMessage]
+    return JSON.parse(await textOf(response))
+  }
+
+  test.each(['application/json', 'application/json; charset=utf-8', 'Application/JSON;charset="UTF-8"'])(
+    '%s is read',
+    async (type) => {
+      expect(await send('{"a":1}', { 'content-type': type })).toEqual({ value: { a: 1 } })
+    },
+  )
 
   test.each([
-    ['application/json'],
-    ['application/json; charset=utf-8'],
-    ['Application/JSON;charset="UTF-8"'],
-  ])('%s is read', async (type) => {
-    expect(await send('{"a":1}', { 'content-type': type })).toEqual({ value: { a: 1 } })
-  })
-
-  test.each([
-    ['text/plain'],
-    ['application/json; charset=latin1'],
-    ['application/jsonx'],
-    ['multipart/form-data; boundary=x'],
-    ['application/x-www-form-urlencoded'],
+    ...['text/plain', 'application/json; charset=latin1', 'application/jsonx'],
+    ...['multipart/form-data; boundary=x', 'application/x-www-form-urlencoded'],
   ])('%s is not', async (type) => {
     expect(await send('{"a":1}', { 'content-type': type })).toEqual({ code: 'unsupported_media_type' })
   })
 
   test('an encoded body is refused unread', async () => {
-    const headers = { 'content-type': 'application/json', 'content-encoding': 'gzip' }
+    const headers = { ...json, 'content-encoding': 'gzip' }
     expect(await send('{"a":1}', headers)).toEqual({ code: 'unsupported_media_type' })
   })
 
@@ -252,21 +249,14 @@ describe('readJsonBody', () => {
   })
 
   test('a body in chunks is read, up to 10,000 chunks', async () => {
-    const sendChunks = (count: number): Promise<unknown> =>
-      new Promise((resolve, reject) => {
-        const headers = { 'content-type': 'application/json' }
-        const request = httpRequest(`${base}/large`, { method: 'POST', headers }, (response) => {
-          let text = ''
-          response.on('data', (chunk: Buffer) => (text += chunk.toString()))
-          response.on('end', () => resolve(JSON.parse(text)))
-        })
-        request.on('error', reject)
-        request.write('1')
-        for (let sent = 1; sent < count; sent += 1) request.write(' ')
-        request.end()
-      })
-    expect(await sendChunks(10_000)).toEqual({ value: 1 })
-    expect(await sendChunks(10_001)).toEqual({ code: 'too_large' })
+    const spaces = (count: number) =>
+      sendChunks(
+        '/large',
+        '1',
+        Array.from({ length: count }, () => ' '),
+      )
+    expect(await spaces(9_999)).toEqual({ value: 1 })
+    expect(await spaces(10_000)).toEqual({ code: 'too_large' })
   })
 
   test('a body that was read leaves no listener on its request, so nothing keeps its bytes', async () => {
@@ -276,8 +266,7 @@ describe('readJsonBody', () => {
       void readJsonBody(request, limit).then(() => response.end(JSON.stringify([before, count()])))
     })
     const address = await listen(counted)
-    const headers = { 'content-type': 'application/json' }
-    const answer = await fetch(address, { method: 'POST', headers, body: '{"a":1}' })
+    const answer = await fetch(address, { method: 'POST', headers: json, body: '{"a":1}' })
     const [before, after] = (await answer.json()) as number[][]
     expect(after).toEqual(before)
     counted.closeAllConnections()
@@ -286,20 +275,9 @@ describe('readJsonBody', () => {
 
   test('a body of exactly the limit is read, one byte more is not, declared or not', async () => {
     const body = (length: number) => JSON.stringify('x'.repeat(length - 2))
-    const headers = { 'content-type': 'application/json' }
-    expect(await send(body(limit), headers)).toHaveProperty('value')
-    expect(await send(body(limit + 1), headers)).toEqual({ code: 'too_large' })
-    const chunked = await new Promise<string>((resolve, reject) => {
-      const request = httpRequest(base, { method: 'POST', headers }, (response) => {
-        let text = ''
-        response.on('data', (chunk: Buffer) => (text += chunk.toString()))
-        response.on('end', () => resolve(text))
-      })
-      request.on('error', reject)
-      request.write(body(limit))
-      request.end('"')
-    })
-    expect(JSON.parse(chunked)).toEqual({ code: 'too_large' })
+    expect(await send(body(limit))).toHaveProperty('value')
+    expect(await send(body(limit + 1))).toEqual({ code: 'too_large' })
+    expect(await sendChunks('', body(limit), ['"'])).toEqual({ code: 'too_large' })
   })
 })
 
@@ -342,15 +320,8 @@ describe('the place of a syntax error', () => {
 })
 
 describe('any text', () => {
-  const marks = fc.constantFrom(
-    ...Array.from('{}[]:,"\\ \n\tu0019.eE+-tfnxé'),
-    'true',
-    'null',
-    'false',
-    '\\u00e9',
-    '"a"',
-    '1',
-  )
+  const words = ['true', 'null', 'false', '\\u00e9', '"a"', '1']
+  const marks = fc.constantFrom(...Array.from('{}[]:,"\\ \n\tu0019.eE+-tfnxé'), ...words)
   const soup = fc.array(marks, { maxLength: 12 }).map((parts) => parts.join(''))
   /** JSON text with one character removed or inserted. */
   const broken = fc
@@ -454,25 +425,14 @@ describe('a body that has arrived', () => {
 })
 
 let server: TestServer
-beforeAll(async () => {
-  server = await startTestServer()
-})
+const { keyOf } = useServer((started) => (server = started))
 afterEach(() => void jest.restoreAllMocks())
-afterAll(() => server.close())
 
 /** Sends a body in more pieces than one may have. */
-const sendPieces = (path: string) =>
-  sendScattered(
-    server.base,
-    {
-      path,
-      headers: {
-        authorization: `Bearer ${server.identities.users.owner.api_key}`,
-        'content-type': 'application/json',
-      },
-    },
-    { before: '{}', count: 10_200 },
-  )
+const sendPieces = (path: string) => {
+  const headers = { authorization: `Bearer ${keyOf('owner')}`, 'content-type': 'application/json' }
+  return sendScattered(server.base, { path, headers }, { before: '{}', count: 10_200 })
+}
 
 test('the work for a refused body counts for its organization, and the answer waits for the organization’s turn', async () => {
   const { shares } = server.context

@@ -1,54 +1,45 @@
-import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import { beforeAll, describe, expect, jest, test } from '@jest/globals'
 import { outputPlace } from '../../../src/governance/sealing/places.ts'
 import type { ChainTx } from '../../../src/governance/audit/chain-tx.ts'
+import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
 import { expandStep } from '../../../src/governance/runs/effects/items.ts'
 import { decideSteps } from '../../../src/governance/runs/effects/effect.ts'
 import { recordOutcomes } from '../../../src/governance/runs/effects/outcome.ts'
-import { mark, opOf, outcomeOf } from '../../governance/runs/engine-fixture.ts'
+import { mark, oneStep, opOf, outcomeOf } from '../../governance/runs/engine-fixture.ts'
 import { auditOf } from '../../governance/support.ts'
-import { addKey, aDefinition } from '../fixtures.ts'
+import { addKey, addOrganization, aDefinition } from '../fixtures.ts'
+import { useServer } from '../use-server.ts'
 import { resourcesOf } from '../resources.ts'
-import { startTestServer, type TestServer } from '../server.ts'
+import type { Answer, TestServer } from '../server.ts'
 
 let server: TestServer
 let organizationId: string
 let workflow: string
-beforeAll(async () => {
-  server = await startTestServer()
+const { as: call, personOf } = useServer(async (started) => {
+  server = started
   organizationId = server.identities.organization_id
-  const made = await call('member', 'POST', '/workflows', { name: 'Report', definition: aDefinition })
-  workflow = made.body.id
+  workflow = (await call('member', 'POST', '/workflows', { name: 'Report', definition: aDefinition })).body.id
 })
-afterAll(() => server.close())
 
-const call = (
-  who: keyof TestServer['identities']['users'],
-  method: string,
-  path: string,
-  body?: unknown,
-  headers?: Record<string, string>,
-) => server.call(server.identities.users[who].api_key, method, path, body, headers)
-const execute = (wait = 0, headers?: Record<string, string>) =>
-  call('member', 'POST', `/workflows/${workflow}/execute?wait=${wait}`, { inputs: { to: 'me' } }, headers)
-const change = (work: (tx: ChainTx) => Promise<void>) =>
-  server.context.combiner.run(organizationId, 'run.finish', async (tx) => {
-    await work(tx)
-    tx.append({
-      eventType: 'workflow.updated',
-      action: 'x',
-      status: 'success',
-      actor: { type: 'system', id: 'test' },
-    })
-  })
+const toMe = { inputs: { to: 'me' } }
+const executePath = (wait: number) => `/workflows/${workflow}/execute?wait=${wait}`
+const execute = (wait = 0, headers?: Record<string, string>, body: object = toMe) =>
+  call('member', 'POST', executePath(wait), body, headers)
+/** Starts a run, and returns its id. */
+const started = async (): Promise<string> => (await execute()).body.execution_id
+/** The status of an answer, with the first wrong path. */
+const wrongPath = ({ status, body }: Answer) => [status, body.error.details[0].path]
 /** Ends a run as a worker would. */
 const finish = (runId: string) =>
-  change(async (tx) => {
+  server.context.combiner.run(organizationId, 'run.finish', async (tx: ChainTx) => {
     await tx.trx
       .updateTable('runs')
       .set({ status: 'completed', status_reason: 'all steps completed', finished_at: tx.now, slot: null })
       .where('id', '=', runId)
       .execute()
     tx.event(runId, 'run.completed', {})
+    const actor = { type: 'system', id: 'test' } as const
+    tx.append({ eventType: 'workflow.updated', action: 'x', status: 'success', actor })
   })
 
 describe('executing', () => {
@@ -66,7 +57,7 @@ describe('executing', () => {
   })
 
   test('a cursor without a limit leads to all steps behind it', async () => {
-    const { execution_id: id } = (await execute()).body
+    const id = await started()
     const page = async (query: string) => {
       const { steps, next_cursor: next } = (await call('viewer', 'GET', `/runs/${id}?${query}`)).body
       return { ids: steps.map((step: { id: string }) => step.id), next }
@@ -78,7 +69,7 @@ describe('executing', () => {
 
   test('answers 200 as soon as it has ended', async () => {
     const newest = async (): Promise<string> => (await call('viewer', 'GET', '/runs?limit=1')).body.data[0].id
-    const { execution_id: before } = (await execute()).body
+    const before = await started()
     const waiting = execute(60)
     let id = before
     while (id === before) id = await newest()
@@ -127,16 +118,14 @@ describe('executing', () => {
   test('with the same Idempotency-Key but another API key of the same person starts another run', async () => {
     const headers = { 'idempotency-key': 'run-2' }
     const first = await execute(0, headers)
-    const { user_id: userId } = server.identities.users.member
-    const other = await addKey(server.context, organizationId, userId, ['runs:write'])
-    const path = `/workflows/${workflow}/execute?wait=0`
-    const answer = await server.call(other.secret, 'POST', path, { inputs: { to: 'me' } }, headers)
+    const other = await addKey(server.context, organizationId, personOf('member').userId, ['runs:write'])
+    const answer = await server.call(other.secret, 'POST', executePath(0), toMe, headers)
     expect(answer.body.execution_id).toMatch(/^run_/)
     expect(answer.body.execution_id).not.toBe(first.body.execution_id)
   })
 
   test('refuses invalid inputs, by name', async () => {
-    const answer = await call('member', 'POST', `/workflows/${workflow}/execute`, { inputs: { too: 1 } })
+    const answer = await execute(0, {}, { inputs: { too: 1 } })
     expect(answer.status).toBe(422)
     expect(answer.body.error.details.map((detail: { path: string }) => detail.path).sort()).toEqual([
       'inputs.to',
@@ -145,33 +134,28 @@ describe('executing', () => {
   })
 
   test('accepts labels for inputs, and an output of an earlier run as an input', async () => {
-    const { body: earlier } = await execute()
-    const place = outputPlace({ runId: earlier.execution_id, stepId: 'read', itemIndex: -1 })
+    const earlier = await started()
+    const place = outputPlace({ runId: earlier, stepId: 'read', itemIndex: -1 })
     const output = await server.context.sealer.seal(place, JSON.stringify({ text: 'secret' }))
     await server.context.pool.query(
       `insert into effects (run_id, step_id, organization_id, tool, state, output_sealed) values ($1, 'read', $2, 'file_read', 'completed', $3)`,
-      [earlier.execution_id, organizationId, output],
+      [earlier, organizationId, output],
     )
     await server.context.pool.query(
       `update run_steps set status = 'completed', finished_at = now(), labels = '{internal}' where run_id = $1 and step_id = 'read'`,
-      [earlier.execution_id],
+      [earlier],
     )
-    const path = `/workflows/${workflow}/execute?wait=0`
-    const to = { from_run: earlier.execution_id, step: 'read', path: 'text' }
-    const made = await call('member', 'POST', path, { inputs: { to }, input_labels: { to: ['pii'] } })
+    const to = { from_run: earlier, step: 'read', path: 'text' }
+    const made = await execute(0, {}, { inputs: { to }, input_labels: { to: ['pii'] } })
     expect(made.status).toBe(202)
     const run = await call('viewer', 'GET', `/runs/${made.body.execution_id}`)
-    expect(run.body).toMatchObject({
-      inputs: { to: 'secret' },
-      input_labels: {
-        to: [
-          { label: 'internal', from: ['input.to', `${earlier.execution_id}/read`] },
-          { label: 'pii', from: ['input.to'] },
-        ],
-      },
-    })
-    const wrong = await call('member', 'POST', path, { inputs: { to: { ...to, step: 'none' } } })
-    expect([wrong.status, wrong.body.error.details[0].path]).toEqual([422, 'inputs.to'])
+    const labels = [
+      { label: 'internal', from: ['input.to', `${earlier}/read`] },
+      { label: 'pii', from: ['input.to'] },
+    ]
+    expect(run.body).toMatchObject({ inputs: { to: 'secret' }, input_labels: { to: labels } })
+    const wrong = await execute(0, {}, { inputs: { to: { ...to, step: 'none' } } })
+    expect(wrongPath(wrong)).toEqual([422, 'inputs.to'])
   })
 
   test.each<[string, unknown, string]>([
@@ -180,16 +164,11 @@ describe('executing', () => {
     ['an unknown input', { other: ['pii'] }, 'input_labels.other'],
     ['too many', Object.fromEntries([...Array(11).keys()].map((n) => [`i${n}`, Array(100).fill('pii')])), 'input_labels'], // prettier-ignore
   ])('refuses %s as `input_labels`', async (_, labels, path) => {
-    const body = { inputs: { to: 'me' }, input_labels: labels }
-    const answer = await call('member', 'POST', `/workflows/${workflow}/execute?wait=0`, body)
-    expect([answer.status, answer.body.error.details[0].path]).toEqual([422, path])
+    expect(wrongPath(await execute(0, {}, { ...toMe, input_labels: labels }))).toEqual([422, path])
   })
 
   test('takes a body of 8 MiB, and no larger one', async () => {
-    const send = (length: number) =>
-      call('member', 'POST', `/workflows/${workflow}/execute?wait=0`, {
-        inputs: { to: 'x'.repeat(length) },
-      })
+    const send = (length: number) => execute(0, {}, { inputs: { to: 'x'.repeat(length) } })
     expect((await send(8 * 1024 * 1024 - 100)).status).toBe(202)
     expect((await send(8 * 1024 * 1024)).status).toBe(413)
   })
@@ -210,24 +189,19 @@ describe('executing', () => {
 
 describe('runs', () => {
   test('are listed newest first and filtered', async () => {
-    const { execution_id: id } = (await execute()).body
-    const listed = await call('viewer', 'GET', '/executions?limit=1')
-    expect(listed.body.data[0].id).toBe(id)
-    expect(listed.body.next_cursor).not.toBeNull()
-    const next = await call('viewer', 'GET', `/runs?limit=1&cursor=${listed.body.next_cursor}`)
-    expect(next.body.data[0].id < id).toBe(true)
-    expect((await call('viewer', 'GET', '/runs?status=failed')).body.data).toEqual([])
-    expect((await call('viewer', 'GET', '/runs?until=2000-01-01')).body.data).toEqual([])
+    const id = await started()
+    const runs = async (query: string, path = '/runs') =>
+      (await call('viewer', 'GET', `${path}?${query}`)).body
+    const listed = await runs('limit=1', '/executions')
+    expect(listed.data[0].id).toBe(id)
+    expect((await runs(`limit=1&cursor=${listed.next_cursor}`)).data[0].id < id).toBe(true)
+    for (const query of ['status=failed', 'until=2000-01-01']) expect((await runs(query)).data).toEqual([])
     const since = new Date(Date.now() - 3_600_000).toISOString()
-    expect(
-      (await call('viewer', 'GET', `/runs?since=${since}&workflow_id=${workflow}`)).body.data[0].id,
-    ).toBe(id)
+    expect((await runs(`since=${since}&workflow_id=${workflow}`)).data[0].id).toBe(id)
   })
 
   test('are cancelled by their requester or an admin, once', async () => {
-    const { execution_id: id } = (
-      await call('admin', 'POST', `/workflows/${workflow}/execute?wait=0`, { inputs: { to: 'me' } })
-    ).body
+    const { execution_id: id } = (await call('admin', 'POST', executePath(0), toMe)).body
     const member = await call('member', 'POST', `/executions/${id}/cancel`)
     expect([member.status, member.body.error.code]).toEqual([403, 'insufficient_role'])
     expect((await call('approver', 'POST', `/executions/${id}/cancel`)).status).toBe(200)
@@ -236,85 +210,70 @@ describe('runs', () => {
   })
 
   test('have a receipt and outputs by step', async () => {
-    const { execution_id: id } = (await execute()).body
-    const receipt = await call('viewer', 'GET', `/runs/${id}/authorization`)
-    expect(receipt.body).toMatchObject({ run_id: id, workflow_version: 1, decisions: [] })
-    expect((await call('viewer', 'GET', `/runs/${id}/steps/read/output`)).body).toBeNull()
-    expect((await call('viewer', 'GET', `/runs/${id}/steps/nope/output`)).status).toBe(404)
-    const resolved = await call('admin', 'POST', `/runs/${id}/steps/read/resolve`, { outcome: 'done' })
+    const path = `/runs/${await started()}`
+    const receipt = await call('viewer', 'GET', `${path}/authorization`)
+    expect(receipt.body).toMatchObject({ run_id: path.slice(6), workflow_version: 1, decisions: [] })
+    expect((await call('viewer', 'GET', `${path}/steps/read/output`)).body).toBeNull()
+    expect((await call('viewer', 'GET', `${path}/steps/nope/output`)).status).toBe(404)
+    const resolved = await call('admin', 'POST', `${path}/steps/read/resolve`, { outcome: 'done' })
     expect([resolved.status, resolved.body.error.code]).toEqual([409, 'bad_transition'])
   })
 })
 
 describe('approvals', () => {
   test('are listed, read and decided once; a requester sees no parameters', async () => {
-    const { ids } = await resourcesOf(server, organizationId, server.identities.users.owner.user_id)
+    const { ids } = await resourcesOf(server, organizationId, personOf('owner').userId)
     await server.context.pool.query(
       "update approvals set status = 'pending', decided_at = null, requested_by = $2 where id = $1",
-      [ids.approval, server.identities.users.member.user_id],
+      [ids.approval, personOf('member').userId],
     )
     await server.context.pool.query(
       "update runs set status = 'awaiting_approval', finished_at = null where id = $1",
       [ids.run],
     )
+    const path = `/approvals/${ids.approval}`
     const mine = await call('approver', 'GET', '/approvals?mine=true&status=pending&kind=run')
     expect(mine.body.data.map((approval: { id: string }) => approval.id)).toContain(ids.approval)
-    const asked = await call('member', 'GET', `/approvals/${ids.approval}`)
-    expect(asked.body).not.toHaveProperty('params')
-    expect((await call('approver', 'GET', `/approvals/${ids.approval}`)).body.status).toBe('pending')
-    const decided = await call('approver', 'POST', `/approvals/${ids.approval}/approve`, {
-      comment: 'fine',
-    })
-    expect(decided.body).toMatchObject({
-      status: 'approved',
-      votes: [{ user_id: server.identities.users.approver.user_id, decision: 'approve', comment: 'fine' }],
-    })
-    const late = await call('admin', 'POST', `/approvals/${ids.approval}/reject`)
+    expect((await call('member', 'GET', path)).body).not.toHaveProperty('params')
+    expect((await call('approver', 'GET', path)).body.status).toBe('pending')
+    const decided = await call('approver', 'POST', `${path}/approve`, { comment: 'fine' })
+    const vote = { user_id: personOf('approver').userId, decision: 'approve', comment: 'fine' }
+    expect(decided.body).toMatchObject({ status: 'approved', votes: [vote] })
+    const late = await call('admin', 'POST', `${path}/reject`)
     expect([late.status, late.body.error.code]).toEqual([409, 'approval_already_decided'])
+    const rule = `/organizations/${organizationId}/rules/${ids.rule}`
+    expect((await call('admin', 'DELETE', rule)).status).toBe(204)
   })
 })
 
 describe('what waits', () => {
   /* How people find and resolve unknown outcomes, and the reasons that they give. */
 
-  let server: TestServer
-  beforeAll(async () => {
-    server = await startTestServer()
-  })
-  afterAll(() => server.close())
-
-  type Name = keyof TestServer['identities']['users']
-  const call = (who: Name, method: string, path: string, body?: unknown, headers?: Record<string, string>) =>
-    server.call(server.identities.users[who].api_key, method, path, body, headers)
-  const userId = (who: Name): string => server.identities.users[who].user_id
+  /** Starts a run with one step `s` that runs for each of `items`; without them, once. */
+  async function stepRun(step: object, items?: readonly number[]): Promise<Answer> {
+    const steps = [{ ...step, ...(items === undefined ? {} : { for_each: items }) }]
+    const { body } = await call('member', 'POST', '/workflows', { name: 'W', definition: { steps } })
+    return call('member', 'POST', `/workflows/${body.id}/execute?wait=0`, {})
+  }
 
   /** Stores a run whose step `s` has `count` items, all of unknown outcome. Without `count`, the step is one call. */
   async function lost(count?: number): Promise<string> {
-    const { context, identities } = server
-    const step = { id: 's', tool: 'memory_get', params: { key: 'k' }, summary: 'Look it up' }
-    const each = count === undefined ? {} : { for_each: Array.from({ length: count }, (_, item) => item) }
-    const workflow = await call('member', 'POST', '/workflows', {
-      name: 'W',
-      definition: { steps: [{ ...step, ...each }] },
-    })
-    const path = `/workflows/${workflow.body.id}/execute?wait=0`
-    const runId = (await call('member', 'POST', path, {})).body.execution_id as string
-    if (count !== undefined) await expandStep(context, runId, 's')
-    for (let item = 0; item < (count ?? 1); item += 1) {
-      const op = opOf(runId, count === undefined ? {} : { item })
-      await context.combiner.join(identities.organization_id, decideSteps, op)
+    const { context } = server
+    const items = count === undefined ? undefined : [...Array(count).keys()]
+    const { body } = await stepRun({ ...oneStep.steps[0], summary: 'Look it up' }, items)
+    const runId = body.execution_id as string
+    if (items !== undefined) await expandStep(context, runId, 's')
+    for (const item of items ?? [null]) {
+      const op = opOf(runId, item === null ? {} : { item })
+      await context.combiner.join(organizationId, decideSteps, op)
       await mark(context, op, 1)
-      await context.combiner.join(
-        identities.organization_id,
-        recordOutcomes,
-        outcomeOf(op, 1, 'unknown_outcome'),
-      )
+      await context.combiner.join(organizationId, recordOutcomes, outcomeOf(op, 1, 'unknown_outcome'))
     }
     return runId
   }
   const resolve = (runId: string, body: object, headers?: Record<string, string>) =>
     call('admin', 'POST', `/runs/${runId}/steps/s/resolve`, body, headers)
-  const listed = async (query: string, who: Name = 'admin') =>
+  const listed = async (query: string, who: BootstrapName = 'admin') =>
     (await call(who, 'GET', `/approvals?kind=resolution${query}`)).body.data as Record<string, unknown>[]
 
   describe('an unknown outcome', () => {
@@ -323,38 +282,36 @@ describe('what waits', () => {
       const route = `POST /api/v1/runs/${runId}/steps/s/resolve`
       const run = (await call('viewer', 'GET', `/runs/${runId}`)).body
       expect(run.steps[0]).toMatchObject({ summary: 'Look it up' })
+      const both = {
+        kind: 'resolution',
+        item_index: null,
+        approver: 'admin',
+        resolve_with: route,
+        attempt: 1,
+      }
       expect(run.waiting_for).toEqual([
         {
-          kind: 'resolution',
+          ...both,
           approval_id: null,
           step_id: 's',
-          item_index: null,
           tool: 'mail_send',
           rule_name: null,
           since: expect.any(String),
           expires_at: null,
-          approver: 'admin',
-          resolve_with: route,
-          attempt: 1,
         },
       ])
       const [entry] = await listed(`&run_id=${runId}`)
       expect(entry).toMatchObject({
-        kind: 'resolution',
+        ...both,
         status: 'pending',
         run_id: runId,
-        item_index: null,
         summary: 'Look it up',
         params: { to: 'a@b.test' },
         preview: { fields: [{ name: 'to', value: 'a@b.test' }] },
         reversible: 'no',
-        approver: 'admin',
-        resolve_with: route,
-        attempt: 1,
       })
       const [asMember] = await listed(`&run_id=${runId}`, 'member')
-      expect(asMember).not.toHaveProperty('params')
-      expect(asMember).not.toHaveProperty('preview')
+      for (const hidden of ['params', 'preview']) expect(asMember).not.toHaveProperty(hidden)
       const path = `/approvals/${encodeURIComponent(String(entry?.['id']))}`
       expect((await call('admin', 'GET', path)).body).toEqual(entry)
       const refused = await call('admin', 'POST', `${path}/approve`, {})
@@ -362,13 +319,11 @@ describe('what waits', () => {
       expect(refused.body.error.message).toContain(route)
 
       const [method = '', address = ''] = String(run.waiting_for[0].resolve_with).split(' ')
-      for (const attempt of [0, 1.5, 101, '1', null])
-        expect((await call('admin', method, address, { outcome: 'done', attempt })).status).toBe(422)
-      expect(await call('admin', method, address, { outcome: 'done', attempt: 2 })).toMatchObject({
-        status: 409,
-        body: { error: { code: 'conflict', details: [{ path: 'attempt' }] } },
-      })
-      expect((await call('admin', method, address, { outcome: 'done', attempt: 1 })).status).toBe(200)
+      const done = (attempt: unknown) => call('admin', method, address, { outcome: 'done', attempt })
+      for (const attempt of [0, 1.5, 101, '1', null]) expect((await done(attempt)).status).toBe(422)
+      const error = { code: 'conflict', details: [{ path: 'attempt' }] }
+      expect(await done(2)).toMatchObject({ status: 409, body: { error } })
+      expect((await done(1)).status).toBe(200)
       expect((await call('viewer', 'GET', `/runs/${runId}`)).body.waiting_for).toEqual([])
       expect(await listed(`&run_id=${runId}`)).toEqual([])
       expect((await call('admin', 'GET', path)).status).toBe(404)
@@ -389,7 +344,8 @@ describe('what waits', () => {
       expect(await listed('&status=approved')).toEqual([])
       expect(await listed('&status=pending&mine=true')).toHaveLength(6)
       expect(await listed('&mine=true', 'member')).toEqual([])
-      expect((await call('admin', 'GET', '/approvals')).body.data).toEqual([])
+      const { data } = (await call('admin', 'GET', '/approvals')).body
+      expect(data.map(({ kind }: { kind: string }) => kind)).toEqual(['run'])
       await call('admin', 'POST', `/runs/${other}/cancel`, {})
       await call('admin', 'POST', `/runs/${runId}/cancel`, {})
       expect(await listed('')).toEqual([])
@@ -401,28 +357,18 @@ describe('what waits', () => {
       [{ item_index: 2 }, [0, 1, 3, 4], 1],
     ])('of items is resolved by %j, with an audit entry each', async (chosen, left, count) => {
       const runId = await lost(5)
-      const answer = await resolve(
-        runId,
-        { ...chosen, outcome: 'done', output: { ok: true } },
-        { 'Idempotency-Key': runId },
-      )
+      const done = () =>
+        resolve(runId, { ...chosen, outcome: 'done', output: { ok: true } }, { 'Idempotency-Key': runId })
+      const answer = await done()
       expect(answer.status).toBe(200)
       expect(answer.body.steps[0].unresolved_items).toEqual(left)
       expect(answer.body.nodes_executed).toBe(count)
-      expect(
-        (
-          await resolve(
-            runId,
-            { ...chosen, outcome: 'done', output: { ok: true } },
-            { 'Idempotency-Key': runId },
-          )
-        ).body,
-      ).toEqual(answer.body)
-      const entries = await auditOf(server.context, server.identities.organization_id, 2 * count + 1)
+      expect((await done()).body).toEqual(answer.body)
+      const entries = await auditOf(server.context, organizationId, 2 * count + 1)
+      const by = { run_id: runId, user_id: personOf('admin').userId }
       for (const type of ['tool_call.resolved', 'tool_call.completed']) {
         const resolved = entries.filter(({ event_type }) => event_type === type)
-        expect(resolved).toHaveLength(count)
-        for (const each of resolved) expect(each).toMatchObject({ run_id: runId, user_id: userId('admin') })
+        expect(resolved).toMatchObject(Array.from({ length: count }, () => by))
       }
       const output = (await call('admin', 'GET', `/runs/${runId}/steps/s/output`)).body as unknown[]
       expect(output.filter((each) => each !== null)).toEqual(
@@ -454,9 +400,7 @@ describe('what waits', () => {
     test.each(['fail', 'retry'])(
       'an output is refused with the outcome `%s`, which has none',
       async (outcome) => {
-        const runId = await lost()
-        const answer = await resolve(runId, { outcome, output: 1 })
-        expect([answer.status, answer.body.error.details[0].path]).toEqual([422, 'output'])
+        expect(wrongPath(await resolve(await lost(), { outcome, output: 1 }))).toEqual([422, 'output'])
       },
     )
 
@@ -474,10 +418,9 @@ describe('what waits', () => {
       expect(answer.body.status_reason).toBe(
         `the run was cancelled by \`${server.identities.users.admin.email}\` with the reason \`wrong customer\``,
       )
-      const entries = await auditOf(server.context, server.identities.organization_id, 3)
-      expect(entries.find(({ event_type }) => event_type === 'workflow.cancel')?.metadata).toMatchObject({
-        reason: 'wrong customer',
-      })
+      const entries = await auditOf(server.context, organizationId, 3)
+      const entry = entries.find(({ event_type }) => event_type === 'workflow.cancel')
+      expect(entry?.metadata).toMatchObject({ reason: 'wrong customer' })
     })
 
     test.each([
@@ -504,12 +447,57 @@ describe('what waits', () => {
 
   /** Starts a run that waits for its approval, and returns the approval. */
   async function held(): Promise<string> {
-    const path = `/organizations/${server.identities.organization_id}/governance`
+    const path = `/organizations/${organizationId}/governance`
     await call('owner', 'PATCH', path, { approvals_enabled: true, approval_required_from: 'low' })
-    const definition = { steps: [{ id: 's', tool: 'memory_get', params: { key: 'k' } }] }
-    const workflow = await call('member', 'POST', '/workflows', { name: 'W', definition })
-    const run = await call('member', 'POST', `/workflows/${workflow.body.id}/execute?wait=0`, {})
+    const { body } = await stepRun({ ...oneStep.steps[0] })
     await call('owner', 'PATCH', path, { approvals_enabled: false, approval_required_from: null })
-    return run.body.waiting_for[0].approval_id as string
+    return body.waiting_for[0].approval_id as string
   }
+})
+
+/* The reports over HTTP: their period. What they count is in test/governance/reports. */
+describe('reports', () => {
+  let ask: (path: string) => Promise<Answer>
+  beforeAll(async () => {
+    const { id, owner } = await addOrganization(server.context)
+    ask = (path) => server.call(owner.key, 'GET', `/organizations/${id}/governance/${path}`)
+    const send = (path: string, body: object) => server.call(owner.key, 'POST', path, body)
+    const made = await send(`/workflows?organization_id=${id}`, { name: 'w', definition: oneStep })
+    // Four runs, accepted today and 10, 40 and 100 days ago.
+    for (const days of [0, 10, 40, 100]) {
+      const run = await send(`/workflows/${made.body.id}/execute?wait=0`, {})
+      await server.context.pool.query(
+        "update runs set created_at = created_at - $1 * interval '1 day' where id = $2",
+        [days, run.body.execution_id],
+      )
+    }
+  })
+
+  describe.each(['report', 'approvals'])('`GET /organizations/{id}/governance/%s`', (report) => {
+    test.each([
+      ['', '30d'],
+      ['?period=7d', '7d'],
+      ['?period=30d', '30d'],
+      ['?period=90d', '90d'],
+      ['?period=all', 'all'],
+    ])('`%s` is the period `%s`', async (query, period) => {
+      const { status, body } = await ask(`${report}${query}`)
+      expect([status, body.period]).toEqual([200, period])
+      expect(body.since === null).toBe(period === 'all')
+    })
+
+    test.each(['?period=1d', '?period=', '?period=30D', '?period=7d&period=30d'])(
+      '`%s` is 422',
+      async (query) => expect(wrongPath(await ask(`${report}${query}`))).toEqual([422, 'period']),
+    )
+  })
+
+  test.each([
+    ['?period=7d', 1],
+    ['', 2],
+    ['?period=90d', 3],
+    ['?period=all', 4],
+  ])('a longer period counts more runs: `%s` counts %d', async (query, count) =>
+    expect((await ask(`report${query}`)).body.total_executions).toBe(count),
+  )
 })

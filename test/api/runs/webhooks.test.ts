@@ -10,30 +10,35 @@ import { addPlace, type Place } from '../access-matrix/place.ts'
 import { World } from '../access-matrix/world.ts'
 import { Agent } from '../agents/agent.ts'
 import { addOrganization } from '../fixtures.ts'
-import { startTestServer, type Answer, type TestServer } from '../server.ts'
+import { useServer } from '../use-server.ts'
+import type { Answer, TestServer } from '../server.ts'
 
 let server: TestServer
 let receiver: ScriptedServer
 let place: Place
 let world: World
-beforeAll(async () => {
-  ;[server, receiver] = await Promise.all([startTestServer(), startScriptedServer()])
+const { personOf } = useServer(async (started) => {
+  server = started
+  receiver = await startScriptedServer()
   receiver.answer = () => ({ status: 204 })
-  const { organization_id, users } = server.identities
-  place = await addPlace(server, organization_id, { userId: users.owner.user_id, key: users.owner.api_key })
+  place = await addPlace(server, server.identities.organization_id, personOf('owner'))
   world = new World(server, place, place.owner)
 })
-afterAll(() => Promise.all([server?.close(), receiver?.close()]))
+afterAll(() => receiver?.close())
 
 const path = (...rest: string[]) => ['/organizations', place.organizationId, 'webhooks', ...rest].join('/')
-const send = (
-  method: string,
-  to: string,
-  body?: unknown,
-  headers?: Record<string, string>,
-): Promise<Answer> => server.call(place.owner.key, method, to, body, headers)
-const create = (body: object = {}, headers?: Record<string, string>): Promise<Answer> =>
+type Headers = Record<string, string>
+const send = (method: string, to: string, body?: unknown, headers?: Headers): Promise<Answer> =>
+  server.call(place.owner.key, method, to, body, headers)
+const create = (body: object = {}, headers?: Headers): Promise<Answer> =>
   send('POST', path(), { url: `${receiver.url}/hook`, events: ['run.completed'], ...body }, headers)
+/** Does `work` under this rule. */
+async function ruled(rule: object, work: () => Promise<void>): Promise<void> {
+  const rules = `/organizations/${place.organizationId}/rules`
+  const { id } = (await send('POST', rules, rule)).body
+  await work()
+  await send('DELETE', `${rules}/${id}`)
+}
 
 describe('the routes', () => {
   afterEach(() => world.withoutWebhooks())
@@ -91,27 +96,13 @@ describe('the routes', () => {
 
   test('refuse what cannot be sent to', async () => {
     const wrong = [
-      'nothing',
-      'ftp://example.com/',
-      'http://example.com/',
-      'https://user:pass@example.com/',
-      'https://example.com/#part',
-      'https://10.0.0.1/',
-      'https://0x7f.1:8443/',
-      'https://2130706433/',
-      'https://[::ffff:10.0.0.1]/',
-      'https://[::ffff:a9fe:a9fe]/',
-      'https://169.254.169.254/latest/meta-data',
-      'https://100.100.100.200/',
-      'https://168.63.129.16/',
-      'https://192.168.1.1/',
-      'https://[fd00:ec2::254]/',
-      'https://[fe80::1]/',
-      'https://[::7f00:1]/',
-      'https://[fec0::1]/',
+      ...['nothing', 'ftp://example.com/', 'http://example.com/', 'javascript:alert(1)'],
+      ...['https://user:pass@example.com/', 'https://example.com/#part'],
+      ...['https://10.0.0.1/', 'https://192.168.1.1/', 'https://0/', 'https://2130706433/'],
+      ...['https://0x7f.1:8443/', 'https://[::ffff:10.0.0.1]/', 'https://[::ffff:a9fe:a9fe]/'],
+      ...['https://169.254.169.254/latest/meta-data', 'https://100.100.100.200/', 'https://168.63.129.16/'],
+      ...['https://[fd00:ec2::254]/', 'https://[fe80::1]/', 'https://[::7f00:1]/', 'https://[fec0::1]/'],
       'https://[64:ff9b::7f00:1]/',
-      'https://0/',
-      'javascript:alert(1)',
     ]
     // These two addresses are loopback, which is allowed in development.
     const allowed = new Set(['https://0x7f.1:8443/', 'https://2130706433/'])
@@ -159,12 +150,14 @@ describe('the routes', () => {
     const { body } = await create()
     const { id, owner } = await addOrganization(server.context)
     const theirs = `/organizations/${id}/webhooks`
-    for (const to of [path(body.id), `${theirs}/${body.id}`, `${theirs}/${body.id}/deliveries`])
-      expect((await server.call(owner.key, 'GET', to)).status).toBe(404)
+    const own = `${theirs}/${body.id}`
+    for (const [method, to] of [
+      ...[path(body.id), own, `${own}/deliveries`].map((to) => ['GET', to] as const),
+      ...['test', 'rotate-secret'].map((verb) => ['POST', `${own}/${verb}`] as const),
+      ['DELETE', own] as const,
+    ])
+      expect([method, to, (await server.call(owner.key, method, to)).status]).toEqual([method, to, 404])
     expect((await server.call(owner.key, 'GET', theirs)).body.data).toEqual([])
-    for (const verb of ['test', 'rotate-secret'])
-      expect((await server.call(owner.key, 'POST', `${theirs}/${body.id}/${verb}`, {})).status).toBe(404)
-    expect((await server.call(owner.key, 'DELETE', `${theirs}/${body.id}`)).status).toBe(404)
     expect((await send('GET', path(body.id))).status).toBe(200)
   })
 })
@@ -238,12 +231,10 @@ describe('events', () => {
   })
 
   test('a run is refused before it starts', async () => {
-    const rules = `/organizations/${place.organizationId}/rules`
-    const rule = (await send('POST', rules, { name: 'no reading', verdict: 'deny', tools: ['memory_get'] }))
-      .body
     const workflow = await world.workflow()
-    expect((await send('POST', `/workflows/${workflow}/execute?wait=0`, {})).status).toBe(403)
-    await send('DELETE', `${rules}/${rule.id}`)
+    await ruled({ name: 'no reading', verdict: 'deny', tools: ['memory_get'] }, async () => {
+      expect((await send('POST', `/workflows/${workflow}/execute?wait=0`, {})).status).toBe(403)
+    })
     const [message] = await arrived()
     expect(message).toMatchObject({
       type: 'run.denied',
@@ -266,17 +257,16 @@ describe('events', () => {
   })
 
   test('an agent’s call is held, and withdrawn', async () => {
-    const rules = `/organizations/${place.organizationId}/rules`
-    const rule = (await send('POST', rules, { name: 'ask', verdict: 'require_approval', tools: ['Bash'] }))
-      .body
     const agent = new Agent(server, place.requester.key)
-    const held = await agent.ask('Bash', { command: 'echo secret-word' })
-    await server.call(place.requester.key, 'POST', `/authorize/approvals/${held.approval_id}/cancel`, {})
-    await send('DELETE', `${rules}/${rule.id}`)
+    let held: Record<string, string> = {}
+    await ruled({ name: 'ask', verdict: 'require_approval', tools: ['Bash'] }, async () => {
+      held = await agent.ask('Bash', { command: 'echo secret-word' })
+      await server.call(agent.key, 'POST', `/authorize/approvals/${held['approval_id']}/cancel`, {})
+    })
     const messages = await arrived()
     expect(messages).toMatchObject([
       { type: 'approval.created', data: { kind: 'agent_call', tool: 'Bash', rule_name: 'ask' } },
-      { type: 'approval.withdrawn', data: { approval_id: held.approval_id, status: 'cancelled' } },
+      { type: 'approval.withdrawn', data: { approval_id: held['approval_id'], status: 'cancelled' } },
     ])
     expect(JSON.stringify(messages)).not.toContain('secret-word')
   })

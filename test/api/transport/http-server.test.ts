@@ -5,17 +5,20 @@ import { writeFileSync } from 'node:fs'
 import { get as getSecure } from 'node:https'
 import { join } from 'node:path'
 import { connect as connectTls, type SecureVersion } from 'node:tls'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { createHttpServer } from '../../../src/api/http-server.ts'
 import { errorAnswer } from '../../../src/api/schemas/common.ts'
 import { readTlsKeyPair } from '../../../src/api/tls.ts'
 import { serveMetrics } from '../../../src/api/metrics-server.ts'
+import type { Config } from '../../../src/shared/config.ts'
 import { createMetrics } from '../../../src/shared/metrics.ts'
 import { beat } from '../../../src/governance/upkeep/housekeeping.ts'
 import { temporaryFolder } from '../../stack/temporary-folder.ts'
 import { selfSigned } from '../../support/self-signed.ts'
 import { asAdmin } from '../../support/postgres.ts'
-import { listen, startTestServer, type TestServer } from '../server.ts'
+import { oneStep } from '../../governance/runs/engine-fixture.ts'
+import { listen, type TestServer } from '../server.ts'
+import { useServer } from '../use-server.ts'
 
 /** Answers a GET. For a POST, the application sends the head of its answer first and then reads the request. */
 const app: RequestListener = (request, response) => {
@@ -24,20 +27,25 @@ const app: RequestListener = (request, response) => {
   request.on('error', () => {}).resume()
 }
 
-let server: Server
-let port: number
-beforeAll(async () => {
-  server = createHttpServer(app)
-  port = Number(new URL(await listen(server)).port)
-})
-afterAll(async () => {
-  server.closeAllConnections()
-  await new Promise((resolve) => server.close(resolve))
-})
+/** Starts a server for the tests here, and returns how to learn its port. */
+function usePort(make: () => Server): () => number {
+  let server: Server
+  let port = 0
+  beforeAll(async () => {
+    server = make()
+    port = Number(new URL(await listen(server)).port)
+  })
+  afterAll(async () => {
+    server.closeAllConnections()
+    await new Promise((resolve) => server.close(resolve))
+  })
+  return () => port
+}
+const port = usePort(() => createHttpServer(app))
 
 /** Sends these bytes, and returns everything received until the server closes the connection. */
 async function raw(...parts: string[]): Promise<string> {
-  const socket = connect(port, '127.0.0.1')
+  const socket = connect(port(), '127.0.0.1')
   let text = ''
   socket.setEncoding('utf8').on('data', (part: string) => (text += part))
   const closed = once(socket, 'close')
@@ -67,12 +75,8 @@ describe('requests that Node refuses before the application sees them', () => {
     const text = await raw(sent)
     const [head = '', body = ''] = text.split('\r\n\r\n')
     expect(head).toMatch(new RegExp(`^HTTP/1.1 ${status} [A-Z][A-Za-z ]+\r\n`))
-    const headers = new Headers(
-      head
-        .split('\r\n')
-        .slice(1)
-        .map((line) => line.split(': ', 2) as [string, string]),
-    )
+    const lines = head.split('\r\n').slice(1)
+    const headers = new Headers(lines.map((line) => line.split(': ', 2) as [string, string]))
     expect(headers.get('content-type')).toBe('application/json; charset=utf-8')
     expect(headers.get('connection')).toBe('close')
     expect(headers.get('content-length')).toBe(String(Buffer.byteLength(body)))
@@ -116,20 +120,12 @@ const pair = readTlsKeyPair(selfSigned)
 const ca = pair.cert
 
 describe('an API with a certificate', () => {
-  let server: Server
-  let port: number
-  beforeAll(async () => {
-    server = createHttpServer((_request, response) => response.end('fine'), pair)
-    port = Number(new URL(await listen(server)).port)
-  })
-  afterAll(async () => {
-    server.closeAllConnections()
-    await new Promise((resolve) => server.close(resolve))
-  })
+  const port = usePort(() => createHttpServer((_request, response) => response.end('fine'), pair))
+  const to = () => ({ port: port(), host: '127.0.0.1', ca })
 
   const protocolUpTo = async (maxVersion: SecureVersion): Promise<string | null> => {
     // The client's minimum version is lowered too, so that it is the server that refuses the connection.
-    const socket = connectTls({ port, host: '127.0.0.1', ca, minVersion: 'TLSv1', maxVersion })
+    const socket = connectTls({ ...to(), minVersion: 'TLSv1', maxVersion })
     try {
       await once(socket, 'secureConnect')
       return socket.getProtocol()
@@ -140,7 +136,7 @@ describe('an API with a certificate', () => {
 
   test('answers over TLS 1.3', async () => {
     expect(await protocolUpTo('TLSv1.3')).toBe('TLSv1.3')
-    const [response] = await once(getSecure({ port, host: '127.0.0.1', ca }), 'response')
+    const [response] = await once(getSecure(to()), 'response')
     expect(response.statusCode).toBe(200)
     response.resume()
   })
@@ -155,7 +151,7 @@ describe('an API with a certificate', () => {
   })
 
   test('sends nothing to a client that does not use TLS', async () => {
-    const socket = connect(port, '127.0.0.1')
+    const socket = connect(port(), '127.0.0.1')
     let heard = ''
     socket.setEncoding('latin1').on('data', (text: string) => (heard += text))
     socket.on('error', () => {})
@@ -165,7 +161,7 @@ describe('an API with a certificate', () => {
   })
 
   test('answers a request that is not HTTP in the usual form of errors', async () => {
-    const socket = connectTls({ port, host: '127.0.0.1', ca })
+    const socket = connectTls(to())
     let heard = ''
     socket.setEncoding('utf8').on('data', (text: string) => (heard += text))
     socket.write('nonsense\r\n\r\n')
@@ -177,12 +173,11 @@ describe('an API with a certificate', () => {
 describe('the files of the key pair', () => {
   test('an unreadable file is named with its variable', () => {
     const missing = join(temporaryFolder(), 'missing.pem')
-    expect(() => readTlsKeyPair({ ...selfSigned, certFile: missing })).toThrow(
-      `TLS_CERT_FILE \`${missing}\` cannot be read (ENOENT)`,
-    )
-    expect(() => readTlsKeyPair({ ...selfSigned, keyFile: missing })).toThrow(
-      `TLS_KEY_FILE \`${missing}\` cannot be read (ENOENT)`,
-    )
+    for (const [name, files] of [
+      ['TLS_CERT_FILE', { ...selfSigned, certFile: missing }],
+      ['TLS_KEY_FILE', { ...selfSigned, keyFile: missing }],
+    ] as const)
+      expect(() => readTlsKeyPair(files)).toThrow(`${name} \`${missing}\` cannot be read (ENOENT)`)
   })
 
   test('a pair that is not a certificate with its key is refused, naming both files', () => {
@@ -199,13 +194,9 @@ describe('the files of the key pair', () => {
 })
 
 describe('the server of metrics', () => {
-  let close: (() => void) | undefined
-  afterEach(() => close?.())
-
   test('counters are served on a separate port, which serves nothing else', async () => {
     const metrics = createMetrics('api')
     const server = await serveMetrics(metrics, { host: '127.0.0.1', port: 0, names: [] })
-    close = () => server.close()
     const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
     metrics.decisions.inc({ source: 'agents', verdict: 'deny' })
     metrics.unapprovedCalls.inc()
@@ -224,142 +215,128 @@ describe('the server of metrics', () => {
     // `fetch` does not let a program choose the host.
     const [rebound] = await once(get(`${base}/metrics`, { headers: { host: 'evil.example' } }), 'response')
     expect(rebound.resume().statusCode).toBe(421)
+    server.close()
   })
 })
 
-describe('health', () => {
+describe('GET /health', () => {
   let server: TestServer
   let temporal: () => Promise<boolean>
+  let config: Config
+  let late = 0
+  const { as, keyOf } = useServer(
+    (started) => {
+      server = started
+      config = server.context.config
+    },
+    {},
+    { temporal: () => temporal() },
+  )
   beforeEach(async () => {
     temporal = () => Promise.resolve(true)
-    server = await startTestServer({ services: { temporal: () => temporal() } })
+    server.context.writeTrouble = null
+    await server.context.pool.query('delete from process_heartbeats')
   })
-  afterEach(() => server.close())
+  afterEach(() => void Object.assign(server.context, { config }))
 
   const seen = (secondsAgo: number) =>
     server.context.pool.query(
       `insert into process_heartbeats (process_id, kind, seen_at) values ('w', 'worker', now() - make_interval(secs => $1))`,
       [secondsAgo],
     )
+  const asked = () => server.call(null, 'GET', '/health')
+  const ok = { database: 'ok', temporal: 'ok', worker: 'ok', disk: 'ok', audit: 'ok' }
+  const away = (): never => {
+    throw new Error('away')
+  }
 
-  describe('GET /health', () => {
-    test('is ok when everything answers', async () => {
-      await seen(5)
-      const answer = await server.call(null, 'GET', '/health')
-      expect(answer.status).toBe(200)
-      expect(answer.body).toEqual({
-        status: 'ok',
-        checks: { database: 'ok', temporal: 'ok', worker: 'ok', disk: 'ok', audit: 'ok' },
-      })
-    })
+  test.each<[string, number, () => Promise<boolean>, string, object]>([
+    ['ok when everything answers', 5, async () => true, 'ok', {}],
+    [
+      'degraded without a worker seen in the last 20 seconds',
+      ...([25, async () => true, 'degraded', { worker: 'down' }] as const),
+    ],
+    ['degraded when Temporal says no', 1, async () => false, 'degraded', { temporal: 'down' }],
+    ['degraded when Temporal fails', 1, async () => away(), 'degraded', { temporal: 'down' }],
+    ['degraded when Temporal throws', 1, away, 'degraded', { temporal: 'down' }],
+  ])('is %s', async (_, secondsAgo, check, status, differs) => {
+    await seen(secondsAgo)
+    temporal = check
+    const answer = await asked()
+    expect([answer.status, answer.body]).toEqual([200, { status, checks: { ...ok, ...differs } }])
+  })
 
-    test('is degraded without a worker seen in the last 20 seconds', async () => {
-      await seen(25)
-      const answer = await server.call(null, 'GET', '/health')
-      expect(answer.body).toEqual({
-        status: 'degraded',
-        checks: { database: 'ok', temporal: 'ok', worker: 'down', disk: 'ok', audit: 'ok' },
-      })
-    })
+  // The file system of /proc has no free bytes.
+  test.each([
+    ['is that of no folder', { logFolder: null, dataFolder: '/nowhere/.data' }, null],
+    ['of the logs is full', { logFolder: '/proc' }, 'logs'],
+    [
+      'of the data folder, without a folder for logs, is full',
+      { logFolder: null, dataFolder: '/proc' },
+      'data',
+    ],
+  ])('is degraded only when a disk is full: one that %s', async (_, folders, full) => {
+    await seen(1)
+    Object.assign(server.context, { config: { ...config, ...folders } })
+    const checks = { disk: full === null ? 'ok' : 'full', database: 'ok' }
+    expect((await asked()).body).toMatchObject({ status: full === null ? 'ok' : 'degraded', checks })
+    // The metrics read the disk at most once in five seconds.
+    const now = performance.now() + (late += 6_000)
+    const clock = jest.spyOn(performance, 'now').mockReturnValue(now)
+    const text = await server.context.metrics.text()
+    clock.mockRestore()
+    if (full === null) expect(text).not.toMatch(/^countersign_disk_free_bytes\{/m)
+    else expect(text).toContain(`countersign_disk_free_bytes{folder="${full}",process="api"} 0`)
+  })
 
-    test.each([
-      ['says no', () => Promise.resolve(false)],
-      ['fails', () => Promise.reject(new Error('away'))],
-      [
-        'throws',
-        () => {
-          throw new Error('away')
-        },
-      ],
-    ])('is degraded when Temporal %s', async (_, check) => {
-      await seen(1)
-      temporal = check
-      const answer = await server.call(null, 'GET', '/health')
-      expect(answer.status).toBe(200)
-      expect(answer.body.checks).toEqual({
-        database: 'ok',
-        temporal: 'down',
-        worker: 'ok',
-        disk: 'ok',
-        audit: 'ok',
-      })
-    })
+  test.each([
+    ['53100', 'disk_full'],
+    ['25006', 'read_only'],
+  ])('is degraded when the database answers and refuses to write with %s', async (code, reason) => {
+    await seen(1)
+    const change = (statement: string) => asAdmin(server.adminUrl, (client) => client.query(statement))
+    const refuse = (table: string) =>
+      change(`
+        create or replace function no_room() returns trigger language plpgsql as $$
+        begin raise exception 'could not extend file' using errcode = '${code}'; end $$;
+        create trigger no_room before insert or update on ${table} for each row execute function no_room()`)
+    await refuse('chain_head')
+    const refused = await as('owner', 'POST', '/workflows', { name: 'W', definition: oneStep })
+    expect([refused.status, refused.body.error.code]).toEqual([503, 'unavailable'])
+    const health = await asked()
+    const checks = { ...ok, database: reason }
+    expect([health.status, health.body]).toEqual([200, { status: 'degraded', checks }])
+    expect(await server.context.metrics.text()).toContain(
+      `failed_batches_total{reason="${reason}",process="api"} 1`,
+    )
+    // If no request writes, the process's own heartbeat detects the problem.
+    server.context.writeTrouble = null
+    await refuse('process_heartbeats')
+    await expect(beat(server.context, 'api')).rejects.toThrow('could not extend file')
+    expect((await asked()).body.checks.database).toBe(reason)
+    await change('drop function no_room cascade')
+  })
 
-    test.each([
-      ['53100', 'disk_full'],
-      ['25006', 'read_only'],
-    ])('is degraded when the database answers and refuses to write with %s', async (code, reason) => {
-      await seen(1)
-      const { api_key: owner } = server.identities.users.owner
-      const definition = { steps: [{ id: 'a', tool: 'memory_get', params: { key: 'k' } }] }
-      const refuse = (table: string) =>
-        asAdmin(server.adminUrl, (client) =>
-          client.query(`
-          create or replace function no_room() returns trigger language plpgsql as $$
-          begin raise exception 'could not extend file' using errcode = '${code}'; end $$;
-          create trigger no_room before insert or update on ${table} for each row execute function no_room()`),
-        )
-      await refuse('chain_head')
-      const refused = await server.call(owner, 'POST', '/workflows', { name: 'W', definition })
-      expect([refused.status, refused.body.error.code]).toEqual([503, 'unavailable'])
-      const health = await server.call(null, 'GET', '/health')
-      const checks = { database: reason, temporal: 'ok', worker: 'ok', disk: 'ok', audit: 'ok' }
-      expect([health.status, health.body]).toEqual([200, { status: 'degraded', checks }])
-      expect(await server.context.metrics.text()).toContain(
-        `failed_batches_total{reason="${reason}",process="api"} 1`,
-      )
-      // If no request writes, the process's own heartbeat detects the problem.
-      server.context.writeTrouble = null
-      await refuse('process_heartbeats')
-      await expect(beat(server.context, 'api')).rejects.toThrow('could not extend file')
-      expect((await server.call(null, 'GET', '/health')).body.checks.database).toBe(reason)
-    })
+  test.each([
+    [29_000, 'unknown'],
+    [31_000, 'down'],
+  ])('does not blame the workers for a database that refused %d ms ago: %s', async (ago, worker) => {
+    await seen(25)
+    server.context.writeTrouble = { at: performance.now() - ago, reason: 'disk_full' }
+    expect((await asked()).body.checks.worker).toBe(worker)
+  })
 
-    test('does not blame the workers for a database that refuses their heartbeats too', async () => {
-      await seen(25)
-      const workerOf = async () => (await server.call(null, 'GET', '/health')).body.checks.worker
-      server.context.writeTrouble = { at: performance.now() - 29_000, reason: 'disk_full' }
-      expect(await workerOf()).toBe('unknown')
-      server.context.writeTrouble = { at: performance.now() - 31_000, reason: 'disk_full' }
-      expect(await workerOf()).toBe('down')
+  test('is 503 when the database cannot be reached, and all other routes say so too', async () => {
+    await server.context.pool.end()
+    Object.assign(server.context.pool, {
+      connect: () => Promise.reject(Object.assign(new Error('connect'), { code: 'ECONNREFUSED' })),
+      end: () => Promise.resolve(),
     })
-
-    // The file system of /proc has no free bytes.
-    test.each([
-      ['the logs', { logFolder: '/proc' }],
-      ['the data folder, without a folder for logs', { logFolder: null, dataFolder: '/proc' }],
-    ])('is degraded when the disk of %s is full', async (_, folders) => {
-      await seen(1)
-      Object.assign(server.context, { config: { ...server.context.config, ...folders } })
-      const health = await server.call(null, 'GET', '/health')
-      expect(health.body).toMatchObject({ status: 'degraded', checks: { disk: 'full', database: 'ok' } })
-      const folder = folders.logFolder === null ? 'data' : 'logs'
-      expect(await server.context.metrics.text()).toContain(
-        `countersign_disk_free_bytes{folder="${folder}",process="api"} 0`,
-      )
-    })
-
-    test('a process without folders has no disk that is full', async () => {
-      await seen(1)
-      const folders = { logFolder: null, dataFolder: '/nowhere/.data' }
-      Object.assign(server.context, { config: { ...server.context.config, ...folders } })
-      expect((await server.call(null, 'GET', '/health')).body.checks.disk).toBe('ok')
-      expect(await server.context.metrics.text()).not.toMatch(/^countersign_disk_free_bytes\{/m)
-    })
-
-    test('is 503 when the database cannot be reached, and all other routes say so too', async () => {
-      const key = server.identities.users.owner.api_key
-      await server.context.pool.end()
-      Object.assign(server.context.pool, {
-        connect: () => Promise.reject(Object.assign(new Error('connect'), { code: 'ECONNREFUSED' })),
-        end: () => Promise.resolve(),
-      })
-      const health = await server.call(null, 'GET', '/health')
-      expect(health.status).toBe(503)
-      expect(health.body.checks).toMatchObject({ database: 'down', worker: 'unknown' })
-      const me = await server.call(key, 'GET', '/me')
-      expect([me.status, me.body.error.code]).toEqual([503, 'unavailable'])
-      expect(me.headers.get('retry-after')).toBe('1')
-    })
+    const health = await asked()
+    expect(health.status).toBe(503)
+    expect(health.body.checks).toMatchObject({ database: 'down', worker: 'unknown' })
+    const me = await server.call(keyOf('owner'), 'GET', '/me')
+    expect([me.status, me.body.error.code]).toEqual([503, 'unavailable'])
+    expect(me.headers.get('retry-after')).toBe('1')
   })
 })

@@ -6,7 +6,8 @@ import { createApp } from '../../../src/api/app.ts'
 import { mostLongWaiting } from '../../../src/governance/rules/long-work.ts'
 import type { Place } from '../../../src/governance/limits/request-shares.ts'
 import { addKey, addPerson, everyScope, sessionCookie } from '../fixtures.ts'
-import { type Answer, startTestServer, type TestServer } from '../server.ts'
+import { useServer } from '../use-server.ts'
+import type { Answer, TestServer } from '../server.ts'
 import { agentWorld, type AgentWorld } from '../agents/agent.ts'
 
 /*
@@ -24,26 +25,25 @@ const [trusted, inner, stranger, ana, ben] = [
 let server: TestServer
 let api: Server
 let port: number
-let proxies: Server[]
-beforeAll(async () => {
-  server = await startTestServer({
-    env: {
-      TRUSTED_PROXY_HOSTS: `${trusted}, 127.0.0.4/32, fd00::/16`,
-      ALLOWED_HOSTS: 'countersign.example, UPSTREAM, 10.0.0.7,[fd00::7]',
-    },
-  })
-  const draining = new AbortController().signal
-  const services = { temporal: async () => true, draining, mail: async () => {} }
-  api = createServer(createApp(server.context, services))
-  port = await listening(api, '::')
-  proxies = []
-})
+const proxies: Server[] = []
+const { personOf, keyOf } = useServer(
+  async (started) => {
+    server = started
+    const draining = new AbortController().signal
+    const services = { temporal: async () => true, draining, mail: async () => {} }
+    api = createServer(createApp(server.context, services))
+    port = await listening(api, '::')
+  },
+  {
+    TRUSTED_PROXY_HOSTS: `${trusted}, 127.0.0.4/32, fd00::/16`,
+    ALLOWED_HOSTS: 'countersign.example, UPSTREAM, 10.0.0.7,[fd00::7]',
+  },
+)
 afterAll(async () => {
   for (const each of [api, ...proxies]) {
     each.closeAllConnections()
     await new Promise((resolve) => each.close(resolve))
   }
-  await server.close()
 })
 beforeEach(() => server.context.pool.query('delete from auth_rate_limits'))
 
@@ -62,15 +62,9 @@ async function proxy(own: string, next: () => number): Promise<number> {
       'x-forwarded-for': before === undefined ? seen : `${String(before)}, ${seen}`,
       'x-forwarded-proto': 'https',
     }
-    const { method = '', url = '' } = incoming
-    const passed = httpRequest({
-      port: next(),
-      host: '127.0.0.1',
-      localAddress: own,
-      method,
-      path: url,
-      headers,
-    })
+    const { method = '', url: path = '' } = incoming
+    const to = { port: next(), host: '127.0.0.1', localAddress: own }
+    const passed = httpRequest({ ...to, method, path, headers })
     passed.on('response', (response) => {
       answer.writeHead(response.statusCode ?? 502, response.headers)
       response.pipe(answer)
@@ -98,19 +92,12 @@ function send(
 ): Promise<Sent> {
   return new Promise((resolve, reject) => {
     const all = { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers }
-    const sent = httpRequest({
-      port: to,
-      host: '127.0.0.1',
-      localAddress: from,
-      method,
-      path,
-      headers: all,
-    })
+    const ends = { port: to, host: '127.0.0.1', localAddress: from }
+    const sent = httpRequest({ ...ends, method, path, headers: all })
     sent.on('error', reject)
     sent.on('response', (response) => {
-      response
-        .resume()
-        .on('end', () => resolve({ status: response.statusCode ?? 0, headers: response.headers }))
+      const { statusCode: status = 0, headers: given } = response
+      response.resume().on('end', () => resolve({ status, headers: given }))
     })
     sent.end(body === undefined ? undefined : JSON.stringify(body))
   })
@@ -125,11 +112,8 @@ async function letThrough(
 ) {
   let passed = 0
   for (let turn = 0; turn < count; turn += 1) {
-    const body = { email: 'nobody@acme.test' }
-    const { status } = await send(from, to, '/api/auth/request-password-reset', {
-      body,
-      headers: headers(turn),
-    })
+    const sent = { body: { email: 'nobody@acme.test' }, headers: headers(turn) }
+    const { status } = await send(from, to, '/api/auth/request-password-reset', sent)
     if (status === 200) passed += 1
     else expect(status).toBe(429)
   }
@@ -145,12 +129,12 @@ let threshold = 1
 
 /** Makes a change from `from` through `to`, and returns the address that the audit log records. */
 async function auditedAddress(from: string, to: number, headers: object = {}): Promise<string | null> {
-  const { organization_id: id, users } = server.identities
+  const { organization_id: id } = server.identities
   threshold = (threshold % 9) + 1
   const { status } = await send(from, to, `/organizations/${id}/governance`, {
     method: 'PATCH',
     body: { approval_threshold: threshold },
-    headers: { authorization: `Bearer ${users.owner.api_key}`, ...headers },
+    headers: { authorization: `Bearer ${keyOf('owner')}`, ...headers },
   })
   expect(status).toBe(200)
   const { rows } = await server.context.pool.query(
@@ -186,7 +170,7 @@ describe('behind a trusted proxy', () => {
   })
 
   test('a session’s page has an https address, as the proxy says', async () => {
-    const cookie = await sessionCookie(server.context, server.identities.users.owner.user_id)
+    const cookie = await sessionCookie(server.context, personOf('owner').userId)
     const make = (to: number, origin: string, headers: object = {}) =>
       send(ana, to, '/organizations', {
         body: { name: 'Acme' },
@@ -241,11 +225,8 @@ describe('addresses that a trusted proxy may send', () => {
   test('a session keeps the whole address', async () => {
     const { email, password, user_id: userId } = server.identities.users.viewer
     const headers = { ...says('2001:db8::abcd'), origin: `http://127.0.0.1:${port}` }
-    const { status } = await send(trusted, port, '/api/auth/sign-in/email', {
-      body: { email, password },
-      headers,
-    })
-    expect(status).toBe(200)
+    const sent = { body: { email, password }, headers }
+    expect((await send(trusted, port, '/api/auth/sign-in/email', sent)).status).toBe(200)
     const { rows } = await server.context.pool.query(
       'select ip_address from auth_sessions where user_id = $1',
       [userId],
@@ -255,60 +236,31 @@ describe('addresses that a trusted proxy may send', () => {
 })
 
 describe('the host of a request', () => {
-  const tokens = { authorization: () => `Bearer ${server.identities.users.owner.api_key}` }
   const asked = async (headers: object, { from = stranger, path = '/health' } = {}) =>
     (await send(from, port, path, { headers })).status
 
   test.each([
-    ['localhost', 200],
-    ['LOCALHOST:9', 200],
-    ['127.0.0.1:1', 200],
-    ['127.9.9.9', 200],
-    ['[::1]:8080', 200],
-    ['[0:0:0:0:0:0:0:1]', 200],
-    ['[::ffff:127.0.0.1]', 200],
-    ['countersign.example', 200],
-    ['Countersign.Example:8443', 200],
-    ['upstream:8080', 200],
-    ['10.0.0.7', 200],
-    ['[fd00::7]', 200],
-    ['rebound.evil.example:8080', 421],
-    ['localhost.evil.example', 421],
-    ['evil.localhost', 421],
-    ['countersign.example.evil.example', 421],
-    ['xcountersign.example', 421],
-    ['countersign.example@evil.example', 421],
-    ['evil.example#countersign.example', 421],
-    ['countersign.example:80:80', 421],
-    ['countersign.example, evil.example', 421],
-    ['127.0.0.1.evil.example', 421],
-    ['127.0.0.1.', 421],
-    ['127.1', 421],
-    ['2130706433', 421],
-    ['0.0.0.0', 421],
-    ['[::]', 421],
-    ['10.0.0.8', 421],
-    ['[::1', 421],
-  ])('`%s` gets %d', async (host, status) => {
-    expect(await asked({ host })).toBe(status)
-  })
+    ...['localhost', 'LOCALHOST:9', '127.0.0.1:1', '127.9.9.9', '[::1]:8080', '[0:0:0:0:0:0:0:1]'],
+    ...['[::ffff:127.0.0.1]', 'countersign.example', 'Countersign.Example:8443', 'upstream:8080'],
+    ...['10.0.0.7', '[fd00::7]'],
+  ])('`%s` is served', async (host) => expect(await asked({ host })).toBe(200))
+
+  test.each([
+    ...['rebound.evil.example:8080', 'localhost.evil.example', 'evil.localhost', 'xcountersign.example'],
+    ...['countersign.example.evil.example', 'countersign.example@evil.example', '127.0.0.1.evil.example'],
+    ...['evil.example#countersign.example', 'countersign.example:80:80', '127.0.0.1.', '127.1', '[::1'],
+    ...['countersign.example, evil.example', '2130706433', '0.0.0.0', '[::]', '10.0.0.8'],
+  ])('`%s` gets 421', async (host) => expect(await asked({ host })).toBe(421))
 
   test('is checked before anything else: for pages, sign-up, files and keys alike', async () => {
     const host = 'rebound.evil.example'
     const paths = ['/', '/console/', '/console/style.css', '/docs', '/openapi.json', '/nothing', '/api/v1/me']
-    for (const path of paths) {
-      expect([path, await asked({ host, authorization: tokens.authorization() }, { path })]).toEqual([
-        path,
-        421,
-      ])
-    }
+    const authorization = `Bearer ${keyOf('owner')}`
+    for (const path of paths)
+      expect([path, await asked({ host, authorization }, { path })]).toEqual([path, 421])
     const body = { name: 'r', email: 'r@evil.example', password: 'aaaaaaaaaaaa' }
-    const origin = `http://${host}`
-    const signUp = await send(stranger, port, '/api/auth/sign-up/email', {
-      body,
-      headers: { host, origin },
-    })
-    expect(signUp.status).toBe(421)
+    const headers = { host, origin: `http://${host}` }
+    expect((await send(stranger, port, '/api/auth/sign-up/email', { body, headers })).status).toBe(421)
     const { rows } = await server.context.pool.query("select from users where email = 'r@evil.example'")
     expect(rows).toEqual([])
   })
@@ -318,29 +270,26 @@ describe('the host of a request', () => {
     socket.end('GET /api/v1/me HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n')
     const text = await textOf(socket)
     expect(text).toMatch(/^HTTP\/1.1 421 Misdirected Request\r\n/)
-    expect(JSON.parse(text.split('\r\n\r\n')[1] ?? '')).toMatchObject({
-      error: {
-        code: 'misdirected_request',
-        message: expect.stringMatching(/`evil.example`.*ALLOWED_HOSTS/),
-      },
-    })
+    const message = expect.stringMatching(/`evil.example`.*ALLOWED_HOSTS/)
+    const error = { code: 'misdirected_request', message }
+    expect(JSON.parse(text.split('\r\n\r\n')[1] ?? '')).toMatchObject({ error })
   })
 
   test('a client cannot name another one in the first line, or beside a trusted proxy', async () => {
-    const ours = { host: 'countersign.example' }
-    expect(await asked(ours, { path: 'http://evil.example/health' })).toBe(421)
-    expect(await asked(ours, { path: 'http://countersign.example/health' })).toBe(200)
-    expect(await asked({ host: 'evil.example' }, { path: 'http://countersign.example/health' })).toBe(421)
+    const [ours, other] = ['countersign.example', 'evil.example']
+    expect(await asked({ host: ours }, { path: `http://${other}/health` })).toBe(421)
+    expect(await asked({ host: ours }, { path: `http://${ours}/health` })).toBe(200)
+    expect(await asked({ host: other }, { path: `http://${ours}/health` })).toBe(421)
     // A header that anybody can send neither opens nor closes the door.
-    const said = { 'x-forwarded-host': 'countersign.example', forwarded: 'host=countersign.example' }
-    expect(await asked({ host: 'evil.example', ...said })).toBe(421)
-    expect(await asked({ ...ours, 'x-forwarded-host': 'evil.example' })).toBe(200)
+    expect(await asked({ host: other, 'x-forwarded-host': ours, forwarded: `host=${ours}` })).toBe(421)
+    expect(await asked({ host: ours, 'x-forwarded-host': other })).toBe(200)
     // A trusted proxy that writes its own name for this service says what the client sent.
-    const from = trusted
-    expect(await asked({ host: 'upstream', 'x-forwarded-host': 'countersign.example' }, { from })).toBe(200)
-    expect(await asked({ host: 'upstream', 'x-forwarded-host': 'evil.example' }, { from })).toBe(421)
-    const chain = 'countersign.example, evil.example'
-    expect(await asked({ host: 'upstream', 'x-forwarded-host': chain }, { from })).toBe(421)
+    for (const [host, status] of [
+      [ours, 200],
+      [other, 421],
+      [`${ours}, ${other}`, 421],
+    ] as const)
+      expect(await asked({ host: 'upstream', 'x-forwarded-host': host }, { from: trusted })).toBe(status)
   })
 })
 
@@ -349,12 +298,11 @@ describe('long requests', () => {
 
   let server: TestServer
   let world: AgentWorld
-  beforeAll(async () => {
-    server = await startTestServer()
+  useServer(async (started) => {
+    server = started
     world = await agentWorld(server)
     await world.change('POST', '/rules', { name: 'no mail', verdict: 'deny', tools: ['mail_*'] })
   })
-  afterAll(() => server.close())
 
   const routes = {
     backtest: (key: string) => send(key, 'POST', 'backtest', { rules: [] }),
@@ -437,28 +385,13 @@ describe('long requests', () => {
     })
   })
 
-  describe('a request that waited reads what was saved meanwhile', () => {
-    /** Asks, saves while the request waits, and returns the answer. */
-    async function saved(name: keyof typeof routes, path: string, body: object) {
-      const { others } = await whileTheyWait(routes[name], () => world.change('POST', path, body))
-      return others.map(({ answer }) => answer.body)
-    }
-
-    test('a comparison', async () => {
-      const answers = await saved('diff', '/rules', { name: 'no web', verdict: 'deny', tools: ['WebFetch'] })
-      for (const { changes } of answers) expect(JSON.stringify(changes)).toContain('no web')
-    })
-
-    test('an analysis', async () => {
-      const answers = await saved('analysis', '/rules', { name: 'letters', verdict: 'deny', tools: ['mail_send'] }) // prettier-ignore
-      for (const { findings } of answers) expect(JSON.stringify(findings)).toContain('letters')
-    })
-
-    test('a backtest', async () => {
-      await world.agent().ask('NotebookRead', {})
-      const answers = await saved('backtest', '/tool-policies', { tool_name: 'NotebookRead', allowed: false })
-      for (const { not_replayable } of answers)
-        expect(not_replayable).toEqual([{ reason: 'policy_decided', count: 1 }])
-    })
+  test.each<[keyof typeof routes, string, object, string]>([
+    ['diff', '/rules', { name: 'no web', verdict: 'deny', tools: ['WebFetch'] }, 'no web'],
+    ['analysis', '/rules', { name: 'letters', verdict: 'deny', tools: ['mail_send'] }, 'letters'],
+    ['backtest', '/tool-policies', { tool_name: 'NotebookRead', allowed: false }, '"policy_decided"'],
+  ])('a %s that waited reads what was saved meanwhile', async (name, path, body, told) => {
+    await world.agent().ask('NotebookRead', {})
+    const { others } = await whileTheyWait(routes[name], () => world.change('POST', path, body))
+    for (const { answer } of others) expect(answer.text).toContain(told)
   })
 })
