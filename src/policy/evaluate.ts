@@ -2,31 +2,12 @@ import { type Budget, BudgetExceeded } from './budget.ts'
 import type { ParamCondition } from './condition.ts'
 import { alsoByAddress } from './address-matcher.ts'
 import { type Matcher, compileMatcher, matched, quantify } from './operators.ts'
+import { allOf, anyOf, type LabelSets, type Origins } from './label-sets.ts'
 import type { RuleBody } from './rule.ts'
 import { destinationParam } from './tool-params.ts'
-import { maybe, no, type Tri, tri, yes } from './tri.ts'
+import { least, maybe, no, not, type Tri, tri, yes } from './tri.ts'
 import type { Label } from './types.ts'
 import { type Defaults, type Found, type Hole, type Partial, type Places, find } from './values.ts'
-
-/**
- * The labels that the data certainly has (`definite`), and those that it may have (`possible`). In a concrete call,
- * both sets are the same.
- */
-export interface LabelSets {
-  readonly definite: ReadonlySet<Label>
-  readonly possible: ReadonlySet<Label>
-  /** True if unknown values can bring further labels, which are not in `possible`. */
-  readonly isOpen: boolean
-}
-
-/** Returns the labels of a concrete call as sets. */
-export function knownLabels(labels: readonly Label[]): LabelSets {
-  const set = new Set(labels)
-  return { definite: set, possible: set, isOpen: false }
-}
-
-/** For each parameter (a dotted path), the labels of the sources from which it was built. */
-export type Origins = ReadonlyMap<string, LabelSets>
 
 /**
  * One call for which rules are evaluated. The values at a path are searched only once for all rules, so the search
@@ -285,39 +266,4 @@ export function overlaps(rule: readonly string[], built: readonly string[]): boo
 
 function isPosition(segment: string | undefined): boolean {
   return segment !== undefined && /^\d+$/.test(segment)
-}
-
-function anyOf(wanted: ReadonlySet<Label>, labels: LabelSets, budget: Budget): Tri {
-  if (meet(wanted, labels.definite, budget)) return yes
-  if (labels.isOpen) return maybe
-  return labels.possible !== labels.definite && meet(wanted, labels.possible, budget) ? maybe : no
-}
-
-function allOf(wanted: ReadonlySet<Label>, labels: LabelSets, budget: Budget): Tri {
-  if (isWithin(wanted, labels.definite, budget)) return yes
-  if (labels.isOpen) return maybe
-  return labels.possible !== labels.definite && isWithin(wanted, labels.possible, budget) ? maybe : no
-}
-
-/** Whether the two sets share a label. Spends one comparison for each label of the smaller set. */
-function meet(a: ReadonlySet<Label>, b: ReadonlySet<Label>, budget: Budget): boolean {
-  const [few, many] = a.size < b.size ? [a, b] : [b, a]
-  budget.spend(few.size)
-  for (const label of few) if (many.has(label)) return true
-  return false
-}
-
-function isWithin(part: ReadonlySet<Label>, whole: ReadonlySet<Label>, budget: Budget): boolean {
-  if (part.size > whole.size) return false
-  budget.spend(part.size)
-  for (const label of part) if (!whole.has(label)) return false
-  return true
-}
-
-function least(a: Tri, b: Tri): Tri {
-  return a < b ? a : b
-}
-
-function not(value: Tri): Tri {
-  return value === yes ? no : value === no ? yes : maybe
 }

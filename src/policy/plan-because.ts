@@ -1,15 +1,9 @@
 import type { Budget } from './budget.ts'
 import type { ParamCondition } from './condition.ts'
-import { type CompiledCondition, type LabelSets, type Subject, evaluateEach, overlaps } from './evaluate.ts'
-import {
-  describeCondition,
-  describeLabels,
-  describeScope,
-  joinClauses,
-  labelConditions,
-  list,
-  quote,
-} from './explain.ts'
+import { type CompiledCondition, type Subject, evaluateEach, overlaps } from './evaluate.ts'
+import type { LabelSets } from './label-sets.ts'
+import { describeCondition, describeLabels, describeScope, joinClauses, labelConditions } from './explain.ts'
+import { list, quote } from './words.ts'
 import type { PlannedRule, StepAnalysis } from './plan.ts'
 import type { Planned } from './plan-cases.ts'
 import { fillIn } from './plan-values.ts'
