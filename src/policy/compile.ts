@@ -158,14 +158,14 @@ export function compileLabelRule(rule: StoredLabelRule): CompiledLabelRule | nul
 }
 
 /**
- * Returns the conditions sorted by cost: `exists` and `from_label` come before comparisons of values. Returns null if
+ * Returns the conditions sorted by cost: comparisons of values come last. Returns null if
  * one condition cannot be read. A restrictive rule then matches every call that it covers, and its other conditions do
  * not count.
  */
 function compileConditions(params: StoredRule['params'], isRestrictive: boolean): CompiledCondition[] | null {
   try {
     const compiled = params?.map((condition) => compileCondition(condition, isRestrictive)) ?? []
-    const cost = (condition: CompiledCondition) => (condition.matcher === null ? 0 : 1)
+    const cost = (condition: CompiledCondition) => (condition.comparesValues ? 1 : 0)
     return compiled.sort((a, b) => cost(a) - cost(b))
   } catch {
     return null

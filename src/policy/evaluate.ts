@@ -1,11 +1,10 @@
-import { type Budget, BudgetExceeded } from './budget.ts'
-import type { ParamCondition } from './condition.ts'
-import { alsoByAddress } from './address-matcher.ts'
-import { type Matcher, compileMatcher, matched, quantify } from './operators.ts'
-import { allOf, anyOf, type LabelSets, type Origins } from './label-sets.ts'
+import { BudgetExceeded } from './budget.ts'
+import { allOf, anyOf } from './label-sets.ts'
+import { inRules, type ParamCondition } from './operators/index.ts'
+import { listOf, type Scalar, type Test, type TestedCall } from './operators/operator.ts'
 import type { RuleBody } from './rule.ts'
 import { destinationParam } from './tool-params.ts'
-import { least, maybe, no, not, type Tri, tri, yes } from './tri.ts'
+import { least, no, not, type Tri, tri, yes } from './tri.ts'
 import type { Label } from './types.ts'
 import { type Defaults, type Found, type Hole, type Partial, type Places, find } from './values.ts'
 
@@ -13,7 +12,7 @@ import { type Defaults, type Found, type Hole, type Partial, type Places, find }
  * One call for which rules are evaluated. The values at a path are searched only once for all rules, so the search
  * spends budget only once.
  */
-export interface Subject {
+export interface Subject extends TestedCall {
   readonly params: Partial
   /** For each parameter, the kind of place that it names. A place is a repository, a channel, a calendar and so on. */
   readonly places: Places
@@ -24,13 +23,6 @@ export interface Subject {
    * for a call of an agent, whose own parameter of this name is read.
    */
   readonly destination: string | null | Hole | undefined
-  readonly labels: LabelSets
-  /**
-   * Is null if the sources of parameters are not tracked, as in calls of agents. Then each parameter counts as built
-   * from all sources of the call.
-   */
-  readonly origins: Origins | null
-  readonly budget: Budget
   /** The cached results of label conditions. Calls with the same labels may share this map. */
   readonly byLabels: Map<LabelConditions, Tri>
   /**
@@ -64,10 +56,9 @@ export interface LabelConditions {
 export interface CompiledCondition {
   readonly source: ParamCondition
   readonly path: readonly string[]
-  /** Is null for `exists` and `from_label`, because these operators compare no values. */
-  readonly matcher: Matcher | null
-  /** The labels of `from_label`. Is null for other operators. */
-  readonly wanted: ReadonlySet<Label> | null
+  /** Whether the test compares values. Other tests cost less. */
+  readonly comparesValues: boolean
+  readonly test: Test
 }
 
 /** Throws TypeError if one of the lists of labels is no list, e.g. after damage in the database. */
@@ -85,37 +76,9 @@ export function compileLabels(labels: RuleBody['labels']): LabelConditions | und
 export function compileCondition(source: ParamCondition, isRestrictive: boolean): CompiledCondition {
   if (typeof source.param !== 'string') throw new TypeError('a condition must name its parameter')
   const path = source.param.split('.')
-  if (source.operator === 'exists') return { source, path, matcher: null, wanted: null }
-  if (source.operator === 'from_label') return { source, path, matcher: null, wanted: new Set(source.value) }
-  const matcher = compileMatcher(source.operator, source.value, isRestrictive)
-  if (!isRestrictive) return { source, path, matcher, wanted: null }
-  const isHost = source.param === destinationParam && /^(?:equals|in)$/.test(source.operator)
-  return {
-    source,
-    path,
-    matcher: isHost
-      ? onAnyPort(matcher, source.value)
-      : alsoByAddress(matcher, source.operator, source.value),
-    wanted: null,
-  }
-}
-
-/**
- * Extends `equals` and `in` of a rule that denies or requires an approval. A host without a port also matches the same
- * host with any port. Otherwise a server on another port would get past the rule. Hosts have no upper and lower case.
- */
-function onAnyPort(matcher: Matcher, value: unknown): Matcher {
-  const hosts = new Set([value].flat().map((each) => String(each).toLowerCase()))
-  return {
-    ...matcher,
-    leaf(leaf, budget) {
-      const result = matcher.leaf(leaf, budget)
-      if (typeof leaf.raw !== 'string') return result
-      budget.spendOnText(leaf.raw)
-      const host = leaf.raw.toLowerCase()
-      return hosts.has(host) || hosts.has(host.replace(/:\d+$/, '')) ? result | matched : result
-    },
-  }
+  const operator = inRules(source.operator)
+  const test = operator.compile(listOf<Scalar>(source.value), { param: source.param, path, isRestrictive })
+  return { source, path, comparesValues: operator.reads === 'values', test }
 }
 
 /**
@@ -131,7 +94,7 @@ export function evaluate(conditions: Conditions, subject: Subject): Tri {
     if (conditions.params === null) throw new TypeError('conditions cannot be read')
     for (const condition of conditions.params) {
       if (result === no) return no
-      const each = matchCondition(condition, conditions.isRestrictive, subject)
+      const each = condition.test(lookUp(condition, subject), subject)
       if (each < result) result = each
     }
     return result
@@ -161,7 +124,7 @@ export function evaluateEach(
       all_of: all === null ? yes : allOf(all, labels, budget),
       none_of: none === null ? yes : not(anyOf(none, labels, budget)),
     },
-    params: (conditions.params ?? []).map((each) => matchCondition(each, conditions.isRestrictive, subject)),
+    params: (conditions.params ?? []).map((each) => each.test(lookUp(each, subject), subject)),
   }
 }
 
@@ -179,15 +142,6 @@ function matchLabels(wanted: LabelConditions, { labels, budget, byLabels }: Subj
     result = least(result, not(anyOf(wanted.noneOf, labels, budget)))
   byLabels.set(wanted, result)
   return result
-}
-
-function matchCondition(condition: CompiledCondition, isRestrictive: boolean, subject: Subject): Tri {
-  const { source, matcher, wanted } = condition
-  const found = lookUp(condition, subject)
-  if (source.operator === 'exists') return presence(found, source.value, isRestrictive)
-  if (wanted !== null) return origin(condition, found, wanted, isRestrictive, subject)
-  if (matcher === null) throw new TypeError(`operator \`${source.operator}\` cannot be evaluated`)
-  return quantify(matcher, found, isRestrictive, subject.budget)
 }
 
 function lookUp(condition: CompiledCondition, subject: Subject): Found {
@@ -213,57 +167,4 @@ function search({ source, path }: CompiledCondition, subject: Subject): Found {
   if (source.param !== destinationParam || destination === undefined)
     return find(params, path, places, defaults, budget)
   return find(destination === null ? {} : { [destinationParam]: destination }, path, null, null, budget)
-}
-
-/**
- * Evaluates `exists`. If only some elements of a list have the path, a restrictive rule matches, and an `allow` rule
- * does not match.
- */
-function presence(found: Found, wanted: boolean, isRestrictive: boolean): Tri {
-  const isThere = found.isThere ? yes : found.mayBeThere ? maybe : no
-  if (wanted === isRestrictive) return wanted ? isThere : not(isThere)
-  const isComplete = found.isMissing ? no : found.mayBeMissing ? maybe : yes
-  return wanted ? least(isThere, isComplete) : not(least(isThere, isComplete))
-}
-
-function origin(
-  condition: CompiledCondition,
-  found: Found,
-  wanted: ReadonlySet<Label>,
-  isRestrictive: boolean,
-  subject: Subject,
-): Tri {
-  if (subject.origins === null) {
-    const isThere = found.isThere ? yes : found.mayBeThere ? maybe : no
-    return least(isThere, anyOf(wanted, subject.labels, subject.budget))
-  }
-  let any: Tri = no
-  let all: Tri = yes
-  for (const [path, labels] of subject.origins) {
-    subject.budget.spend(1)
-    if (!overlaps(condition.path, path === '' ? [] : path.split('.'))) continue
-    const each = anyOf(wanted, labels, subject.budget)
-    if (each > any) any = each
-    all = least(all, each)
-  }
-  return isRestrictive ? any : least(any, all)
-}
-
-/**
- * Returns whether one of the two paths is the beginning of the other path. The rule's path may omit list positions.
- * Example: the rule's path `to.email` overlaps the path `to.0.email`.
- */
-export function overlaps(rule: readonly string[], built: readonly string[]): boolean {
-  let r = 0
-  let b = 0
-  while (r < rule.length && b < built.length) {
-    if (rule[r] === '*' || rule[r] === built[b]) r++
-    else if (!isPosition(built[b]) || isPosition(rule[r])) return false
-    b++
-  }
-  return true
-}
-
-function isPosition(segment: string | undefined): boolean {
-  return segment !== undefined && /^\d+$/.test(segment)
 }

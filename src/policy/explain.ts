@@ -1,7 +1,8 @@
-import type { ParamCondition } from './condition.ts'
+import { inRules, type ParamCondition } from './operators/index.ts'
+import { listOf, type Scalar } from './operators/operator.ts'
 import type { RuleBody } from './rule.ts'
 import type { Verdict } from './types.ts'
-import { list, quote, quoteValue } from './words.ts'
+import { list, quote } from './words.ts'
 
 export type Described = Pick<RuleBody, 'side_effects' | 'tools' | 'labels' | 'params' | 'classed'>
 
@@ -63,26 +64,7 @@ export function describeLabels(
 
 export function describeCondition(condition: ParamCondition): string {
   const param = condition.param === '*' ? 'a parameter' : quote(condition.param)
-  switch (condition.operator) {
-    case 'equals':
-      return `${param} is ${quoteValue(condition.value)}`
-    case 'in':
-      return `${param} is ${list(condition.value.map(quoteValue), 'or')}`
-    case 'not_in':
-      return `${param} is not ${list(condition.value.map(quoteValue), 'or')}`
-    case 'contains':
-      return `${param} contains ${list([condition.value].flat().map(quoteValue), 'or')}`
-    case 'startswith':
-      return `${param} starts with ${quoteValue(condition.value)}`
-    case 'domain_in':
-      return `${param} is in ${list(condition.value.map(quote), 'or')}`
-    case 'domain_not_in':
-      return `${param} is outside ${list(condition.value.map(quote), 'and')}`
-    case 'exists':
-      return `${param} is ${condition.value ? 'there' : 'missing'}`
-    default:
-      return `${param} comes from data labelled ${list(condition.value, 'or')}`
-  }
+  return inRules(condition.operator).words(param, listOf<Scalar>(condition.value))
 }
 
 const verbs: Record<Verdict, string> = { allow: 'allows', require_approval: 'holds', deny: 'denies' }
