@@ -27,7 +27,7 @@ export const samples: Readonly<Record<RuleOperator | WhenOperator, Sample>> = {
 }
 
 type Row = [RuleOperator, unknown, JsonObject, boolean, boolean]
-export const link = 'https://docs.google.com/document/d/FILE1/edit'
+const link = 'https://docs.google.com/document/d/FILE1/edit'
 
 /** Operator, value, parameters, whether a restrictive rule matches, whether an allowing one does. */
 export const rows: readonly Row[] = [

@@ -19,7 +19,7 @@ import type { JsonObject, Verdict, Json, CallSource } from '../../src/policy/typ
 import { analyze, rule } from './plan-steps.ts'
 import { holds } from '../../src/policy/when.ts'
 import { ask } from './ask.ts'
-import { link, rows, samples } from './operator-rows.ts'
+import { rows, samples } from './operator-rows.ts'
 
 function matches(
   verdict: Verdict,
