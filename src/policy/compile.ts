@@ -165,7 +165,7 @@ export function compileLabelRule(rule: StoredLabelRule): CompiledLabelRule | nul
 function compileConditions(params: StoredRule['params'], isRestrictive: boolean): CompiledCondition[] | null {
   try {
     const compiled = params?.map((condition) => compileCondition(condition, isRestrictive)) ?? []
-    const cost = (condition: CompiledCondition) => (condition.comparesValues ? 1 : 0)
+    const cost = (condition: CompiledCondition) => (condition.matcher === null ? 0 : 1)
     return compiled.sort((a, b) => cost(a) - cost(b))
   } catch {
     return null

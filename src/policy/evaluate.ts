@@ -1,5 +1,6 @@
 import { BudgetExceeded } from './budget.ts'
 import { allOf, anyOf } from './label-sets.ts'
+import { type Matcher, quantify } from './operators/matcher.ts'
 import { inRules, type ParamCondition } from './operators/index.ts'
 import { listOf, type Scalar, type Test, type TestedCall } from './operators/operator.ts'
 import type { RuleBody } from './rule.ts'
@@ -53,13 +54,11 @@ export interface LabelConditions {
   readonly noneOf: ReadonlySet<Label> | null
 }
 
-export interface CompiledCondition {
+/** Conditions that compare values have a matcher, which `quantify` asks. The others have a test. */
+export type CompiledCondition = {
   readonly source: ParamCondition
   readonly path: readonly string[]
-  /** Whether the test compares values. Other tests cost less. */
-  readonly comparesValues: boolean
-  readonly test: Test
-}
+} & ({ readonly matcher: Matcher; readonly test: null } | { readonly matcher: null; readonly test: Test })
 
 /** Throws TypeError if one of the lists of labels is no list, e.g. after damage in the database. */
 export function compileLabels(labels: RuleBody['labels']): LabelConditions | undefined {
@@ -77,8 +76,11 @@ export function compileCondition(source: ParamCondition, isRestrictive: boolean)
   if (typeof source.param !== 'string') throw new TypeError('a condition must name its parameter')
   const path = source.param.split('.')
   const operator = inRules(source.operator)
-  const test = operator.compile(listOf<Scalar>(source.value), { param: source.param, path, isRestrictive })
-  return { source, path, comparesValues: operator.reads === 'values', test }
+  const place = { param: source.param, path, isRestrictive }
+  const values = listOf<Scalar>(source.value)
+  return operator.reads === 'values'
+    ? { source, path, matcher: operator.compile(values, place), test: null }
+    : { source, path, matcher: null, test: operator.compile(values, place) }
 }
 
 /**
@@ -94,7 +96,7 @@ export function evaluate(conditions: Conditions, subject: Subject): Tri {
     if (conditions.params === null) throw new TypeError('conditions cannot be read')
     for (const condition of conditions.params) {
       if (result === no) return no
-      const each = condition.test(lookUp(condition, subject), subject)
+      const each = matchCondition(condition, conditions.isRestrictive, subject)
       if (each < result) result = each
     }
     return result
@@ -124,7 +126,7 @@ export function evaluateEach(
       all_of: all === null ? yes : allOf(all, labels, budget),
       none_of: none === null ? yes : not(anyOf(none, labels, budget)),
     },
-    params: (conditions.params ?? []).map((each) => each.test(lookUp(each, subject), subject)),
+    params: (conditions.params ?? []).map((each) => matchCondition(each, conditions.isRestrictive, subject)),
   }
 }
 
@@ -142,6 +144,12 @@ function matchLabels(wanted: LabelConditions, { labels, budget, byLabels }: Subj
     result = least(result, not(anyOf(wanted.noneOf, labels, budget)))
   byLabels.set(wanted, result)
   return result
+}
+
+function matchCondition(condition: CompiledCondition, isRestrictive: boolean, subject: Subject): Tri {
+  const { matcher, test } = condition
+  const found = lookUp(condition, subject)
+  return matcher === null ? test(found, subject) : quantify(matcher, found, isRestrictive, subject.budget)
 }
 
 function lookUp(condition: CompiledCondition, subject: Subject): Found {

@@ -36,8 +36,7 @@ export function comparison<Value>({
     compile(values, { param, isRestrictive }) {
       if (!values.every(isScalar)) throw new TypeError('a condition compares only text, numbers and booleans')
       const plain = matcher(values, isRestrictive)
-      const full = isRestrictive ? extend(plain, values, param) : plain
-      return (found, { budget }) => quantify(full, found, isRestrictive, budget)
+      return isRestrictive ? extend(plain, values, param) : plain
     },
     ...own,
   }

@@ -5,6 +5,7 @@ import type { Steps } from '../steps.ts'
 import type { Tri } from '../tri.ts'
 import type { Json } from '../types.ts'
 import type { Found } from '../values.ts'
+import type { Matcher } from './matcher.ts'
 
 /**
  * An operator of conditions, with all that the policy knows about it. A file of this folder holds one operator, and its
@@ -30,8 +31,6 @@ export interface Operand<Value = unknown> {
 /** An operator in the conditions of rules and label rules. `values` are the value of a condition as a list. */
 interface InRules {
   readonly operand: Operand
-  /** Throws TypeError for values that the schema refuses, e.g. after damage in the database. */
-  compile(values: readonly Scalar[], place: Place): Test
   /** Returns a clause such as "`to` is in `acme.com`". `param` is already quoted. */
   words(param: string, values: readonly Scalar[]): string
   /** Follows the name of an unknown value that decides: "`to` contains `x` if `input.to` does". */
@@ -56,6 +55,8 @@ interface ImplicationScope {
 /** An operator that compares the values of a parameter. */
 export interface Comparing extends InRules {
   readonly reads: 'values'
+  /** Throws TypeError for values that the schema refuses, e.g. after damage in the database. */
+  compile(values: readonly Scalar[], place: Place): Matcher
   /** Whether a condition of a rule that restricts also fits an absent value. Such operators compare no defaults. */
   readonly fitsAbsent: boolean
   /**
@@ -70,11 +71,15 @@ export interface Comparing extends InRules {
 /** An operator that asks whether a parameter has a value. */
 export interface AskingPresence extends InRules {
   readonly reads: 'presence'
+  /** As in `Comparing`. */
+  compile(values: readonly Scalar[], place: Place): Test
 }
 
 /** An operator that asks which labels the sources of a parameter have. The condition's values are labels. */
 export interface AskingSources extends InRules {
   readonly reads: 'sources'
+  /** As in `Comparing`. */
+  compile(values: readonly Scalar[], place: Place): Test
 }
 
 export type OfRules = Comparing | AskingPresence | AskingSources
