@@ -1,5 +1,5 @@
 import { isWithinAudience, type Audience } from '../policy/audience.ts'
-import { list, quote } from '../policy/explain.ts'
+import { list, quote } from '../policy/words.ts'
 import { readWith, type CallInHand } from './seen-state.ts'
 import { ToolError, type AudienceReader } from './tools/executor.ts'
 import { audienceReaders } from './tools/index.ts'

@@ -3,7 +3,7 @@ import type { z } from 'zod'
 import { limitChanges } from '../contract/plan-limits.ts'
 import { workflowDefinition } from '../contract/definition.ts'
 import { restrictions } from '../governance/rules/tool-policy-limits.ts'
-import { conditionInput } from '../policy/condition.ts'
+import { conditionForms, conditionInput } from '../policy/condition.ts'
 import { ruleShape } from '../policy/rule.ts'
 import * as agents from './schemas/agents.ts'
 import * as approvals from './schemas/approvals.ts'
@@ -28,7 +28,6 @@ import * as workflows from './schemas/workflows.ts'
 const { steps, inputs } = workflowDefinition.shape
 const step = steps.element
 const input = inputs.unwrap().valueType
-const [equals, list, contains, startsWith, domain, exists, label] = conditionInput.options
 const { code, details } = common.errorAnswer.shape.error.shape
 
 const names: Readonly<Record<string, z.ZodType>> = {
@@ -69,13 +68,7 @@ const names: Readonly<Record<string, z.ZodType>> = {
   WorkflowInput: input,
   StepCondition: step.shape.when.unwrap(),
   RetryPolicy: step.shape.retry.unwrap(),
-  EqualsCondition: equals,
-  ListCondition: list,
-  ContainsCondition: contains,
-  StartsWithCondition: startsWith,
-  DomainCondition: domain,
-  ExistsCondition: exists,
-  LabelCondition: label,
+  ...Object.fromEntries(conditionForms),
   RuleCondition: conditionInput,
   LabelConditions: ruleShape.labels.unwrap(),
   ToolRestrictions: restrictions,

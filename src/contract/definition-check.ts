@@ -1,5 +1,5 @@
 import type { ToolCatalog } from '../catalog/tool.ts'
-import { ruleDomain } from '../policy/readers/hosts.ts'
+import { inWhen } from '../policy/operators/index.ts'
 import { hasMoreReferences, isTemplate, references, reservedWords } from '../policy/template-syntax.ts'
 import { filesInput } from '../policy/uploaded-files.ts'
 import { catalogueNames, nearestNames } from '../policy/tool-names.ts'
@@ -205,8 +205,6 @@ function checkForEach(step: WorkflowStep, known: Known, add: Add): void {
     add('for_each', `\`for_each\` has more than ${inWords(mostItems)} items`)
 }
 
-const isScalar = (value: Json) => ['string', 'number', 'boolean'].includes(typeof value)
-
 /**
  * Checks that the operator can work with the type of `compare`. If `compare` has templates, its type is checked only
  * during the run.
@@ -214,28 +212,11 @@ const isScalar = (value: Json) => ['string', 'number', 'boolean'].includes(typeo
 function checkWhen(step: WorkflowStep, add: Add): void {
   if (step.when === undefined) return
   const { operator } = step.when
+  const { asksForPresence, compareIssues } = inWhen(operator)
   const compare: Json | undefined = step.when.compare
   if (compare === undefined) {
-    if (operator !== 'exists')
-      add('when.compare', `the operator \`${operator}\` needs a value in \`compare\``)
-    return
-  }
-  if (references(compare).length > 0 || operator === 'equals' || operator === 'not_equals') return
-  const list: readonly Json[] | null = Array.isArray(compare) ? compare : null
-  if (operator === 'exists') {
-    if (typeof compare !== 'boolean') add('when.compare', '`exists` compares with true or false')
-  } else if (
-    operator === 'contains' ? !isScalar(compare) : operator === 'startswith' && typeof compare !== 'string'
-  ) {
-    add('when.compare', `\`${operator}\` compares with ${operator === 'contains' ? 'one value' : 'text'}`)
-  } else if (operator !== 'contains' && operator !== 'startswith') {
-    if (list === null || !list.every(isScalar))
-      add('when.compare', `\`${operator}\` compares with a list of values`)
-    else if (operator === 'domain_in' || operator === 'domain_not_in') {
-      for (const domain of list) {
-        const read = ruleDomain(typeof domain === 'string' ? domain : JSON.stringify(domain))
-        if ('issue' in read) add('when.compare', read.issue)
-      }
-    }
+    if (!asksForPresence) add('when.compare', `the operator \`${operator}\` needs a value in \`compare\``)
+  } else if (references(compare).length === 0) {
+    for (const issue of compareIssues(compare, operator)) add('when.compare', issue)
   }
 }

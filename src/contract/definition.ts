@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { whenOperators } from '../policy/operators/index.ts'
 import { categorySlug, nameField, textField } from '../policy/text.ts'
 import type { Json, JsonObject } from '../policy/types.ts'
 import { isObject, jsonIssues } from './json.ts'
@@ -47,18 +48,6 @@ const inputDeclaration = z.strictObject({
   description: textField(2000, 0).optional(),
 })
 
-export const whenOperator = z.enum([
-  'equals',
-  'not_equals',
-  'in',
-  'not_in',
-  'contains',
-  'startswith',
-  'domain_in',
-  'domain_not_in',
-  'exists',
-])
-
 const step = z.strictObject({
   id: textField(100),
   tool: textField(200),
@@ -66,7 +55,7 @@ const step = z.strictObject({
   depends_on: z.array(textField(100)).max(mostSteps).optional(),
   /** `value` and `compare` may have templates. With the operator `exists`, a missing `compare` means true. */
   when: z
-    .strictObject({ value: jsonValue, operator: whenOperator, compare: jsonValue.optional() })
+    .strictObject({ value: jsonValue, operator: z.enum(whenOperators), compare: jsonValue.optional() })
     .optional(),
   /** A list of at most `mostItems` items, or a template that resolves to such a list. */
   for_each: z

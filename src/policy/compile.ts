@@ -158,7 +158,7 @@ export function compileLabelRule(rule: StoredLabelRule): CompiledLabelRule | nul
 }
 
 /**
- * Returns the conditions sorted by cost: `exists` and `from_label` come before comparisons of values. Returns null if
+ * Returns the conditions sorted by cost: comparisons of values come last. Returns null if
  * one condition cannot be read. A restrictive rule then matches every call that it covers, and its other conditions do
  * not count.
  */

@@ -1,6 +1,7 @@
 import { Budget, BudgetExceeded } from './budget.ts'
 import type { CompiledPolicy, CompiledRule } from './compile.ts'
-import { type Subject, evaluate, knownLabels } from './evaluate.ts'
+import { type Subject, evaluate } from './evaluate.ts'
+import { knownLabels } from './label-sets.ts'
 import { explainApprovalsOff, explainVerdict } from './explain.ts'
 import { withLinked } from './linked-params.ts'
 import { defaultsIn } from './tool-defaults.ts'

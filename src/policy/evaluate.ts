@@ -1,38 +1,19 @@
-import { type Budget, BudgetExceeded } from './budget.ts'
-import type { ParamCondition } from './condition.ts'
-import { alsoByAddress } from './address-matcher.ts'
-import { type Matcher, compileMatcher, matched, quantify } from './operators.ts'
+import { BudgetExceeded } from './budget.ts'
+import { allOf, anyOf } from './label-sets.ts'
+import { type Matcher, quantify } from './operators/matcher.ts'
+import { inRules, type ParamCondition } from './operators/index.ts'
+import { listOf, type Scalar, type Test, type TestedCall } from './operators/operator.ts'
 import type { RuleBody } from './rule.ts'
 import { destinationParam } from './tool-params.ts'
-import { maybe, no, type Tri, tri, yes } from './tri.ts'
+import { least, no, not, type Tri, tri, yes } from './tri.ts'
 import type { Label } from './types.ts'
 import { type Defaults, type Found, type Hole, type Partial, type Places, find } from './values.ts'
-
-/**
- * The labels that the data certainly has (`definite`), and those that it may have (`possible`). In a concrete call,
- * both sets are the same.
- */
-export interface LabelSets {
-  readonly definite: ReadonlySet<Label>
-  readonly possible: ReadonlySet<Label>
-  /** True if unknown values can bring further labels, which are not in `possible`. */
-  readonly isOpen: boolean
-}
-
-/** Returns the labels of a concrete call as sets. */
-export function knownLabels(labels: readonly Label[]): LabelSets {
-  const set = new Set(labels)
-  return { definite: set, possible: set, isOpen: false }
-}
-
-/** For each parameter (a dotted path), the labels of the sources from which it was built. */
-export type Origins = ReadonlyMap<string, LabelSets>
 
 /**
  * One call for which rules are evaluated. The values at a path are searched only once for all rules, so the search
  * spends budget only once.
  */
-export interface Subject {
+export interface Subject extends TestedCall {
   readonly params: Partial
   /** For each parameter, the kind of place that it names. A place is a repository, a channel, a calendar and so on. */
   readonly places: Places
@@ -43,13 +24,6 @@ export interface Subject {
    * for a call of an agent, whose own parameter of this name is read.
    */
   readonly destination: string | null | Hole | undefined
-  readonly labels: LabelSets
-  /**
-   * Is null if the sources of parameters are not tracked, as in calls of agents. Then each parameter counts as built
-   * from all sources of the call.
-   */
-  readonly origins: Origins | null
-  readonly budget: Budget
   /** The cached results of label conditions. Calls with the same labels may share this map. */
   readonly byLabels: Map<LabelConditions, Tri>
   /**
@@ -80,14 +54,11 @@ export interface LabelConditions {
   readonly noneOf: ReadonlySet<Label> | null
 }
 
-export interface CompiledCondition {
+/** Conditions that compare values have a matcher, which `quantify` asks. The others have a test. */
+export type CompiledCondition = {
   readonly source: ParamCondition
   readonly path: readonly string[]
-  /** Is null for `exists` and `from_label`, because these operators compare no values. */
-  readonly matcher: Matcher | null
-  /** The labels of `from_label`. Is null for other operators. */
-  readonly wanted: ReadonlySet<Label> | null
-}
+} & ({ readonly matcher: Matcher; readonly test: null } | { readonly matcher: null; readonly test: Test })
 
 /** Throws TypeError if one of the lists of labels is no list, e.g. after damage in the database. */
 export function compileLabels(labels: RuleBody['labels']): LabelConditions | undefined {
@@ -104,37 +75,12 @@ export function compileLabels(labels: RuleBody['labels']): LabelConditions | und
 export function compileCondition(source: ParamCondition, isRestrictive: boolean): CompiledCondition {
   if (typeof source.param !== 'string') throw new TypeError('a condition must name its parameter')
   const path = source.param.split('.')
-  if (source.operator === 'exists') return { source, path, matcher: null, wanted: null }
-  if (source.operator === 'from_label') return { source, path, matcher: null, wanted: new Set(source.value) }
-  const matcher = compileMatcher(source.operator, source.value, isRestrictive)
-  if (!isRestrictive) return { source, path, matcher, wanted: null }
-  const isHost = source.param === destinationParam && /^(?:equals|in)$/.test(source.operator)
-  return {
-    source,
-    path,
-    matcher: isHost
-      ? onAnyPort(matcher, source.value)
-      : alsoByAddress(matcher, source.operator, source.value),
-    wanted: null,
-  }
-}
-
-/**
- * Extends `equals` and `in` of a rule that denies or requires an approval. A host without a port also matches the same
- * host with any port. Otherwise a server on another port would get past the rule. Hosts have no upper and lower case.
- */
-function onAnyPort(matcher: Matcher, value: unknown): Matcher {
-  const hosts = new Set([value].flat().map((each) => String(each).toLowerCase()))
-  return {
-    ...matcher,
-    leaf(leaf, budget) {
-      const result = matcher.leaf(leaf, budget)
-      if (typeof leaf.raw !== 'string') return result
-      budget.spendOnText(leaf.raw)
-      const host = leaf.raw.toLowerCase()
-      return hosts.has(host) || hosts.has(host.replace(/:\d+$/, '')) ? result | matched : result
-    },
-  }
+  const operator = inRules(source.operator)
+  const place = { param: source.param, path, isRestrictive }
+  const values = listOf<Scalar>(source.value)
+  return operator.reads === 'values'
+    ? { source, path, matcher: operator.compile(values, place), test: null }
+    : { source, path, matcher: null, test: operator.compile(values, place) }
 }
 
 /**
@@ -201,12 +147,9 @@ function matchLabels(wanted: LabelConditions, { labels, budget, byLabels }: Subj
 }
 
 function matchCondition(condition: CompiledCondition, isRestrictive: boolean, subject: Subject): Tri {
-  const { source, matcher, wanted } = condition
+  const { matcher, test } = condition
   const found = lookUp(condition, subject)
-  if (source.operator === 'exists') return presence(found, source.value, isRestrictive)
-  if (wanted !== null) return origin(condition, found, wanted, isRestrictive, subject)
-  if (matcher === null) throw new TypeError(`operator \`${source.operator}\` cannot be evaluated`)
-  return quantify(matcher, found, isRestrictive, subject.budget)
+  return matcher === null ? test(found, subject) : quantify(matcher, found, isRestrictive, subject.budget)
 }
 
 function lookUp(condition: CompiledCondition, subject: Subject): Found {
@@ -232,92 +175,4 @@ function search({ source, path }: CompiledCondition, subject: Subject): Found {
   if (source.param !== destinationParam || destination === undefined)
     return find(params, path, places, defaults, budget)
   return find(destination === null ? {} : { [destinationParam]: destination }, path, null, null, budget)
-}
-
-/**
- * Evaluates `exists`. If only some elements of a list have the path, a restrictive rule matches, and an `allow` rule
- * does not match.
- */
-function presence(found: Found, wanted: boolean, isRestrictive: boolean): Tri {
-  const isThere = found.isThere ? yes : found.mayBeThere ? maybe : no
-  if (wanted === isRestrictive) return wanted ? isThere : not(isThere)
-  const isComplete = found.isMissing ? no : found.mayBeMissing ? maybe : yes
-  return wanted ? least(isThere, isComplete) : not(least(isThere, isComplete))
-}
-
-function origin(
-  condition: CompiledCondition,
-  found: Found,
-  wanted: ReadonlySet<Label>,
-  isRestrictive: boolean,
-  subject: Subject,
-): Tri {
-  if (subject.origins === null) {
-    const isThere = found.isThere ? yes : found.mayBeThere ? maybe : no
-    return least(isThere, anyOf(wanted, subject.labels, subject.budget))
-  }
-  let any: Tri = no
-  let all: Tri = yes
-  for (const [path, labels] of subject.origins) {
-    subject.budget.spend(1)
-    if (!overlaps(condition.path, path === '' ? [] : path.split('.'))) continue
-    const each = anyOf(wanted, labels, subject.budget)
-    if (each > any) any = each
-    all = least(all, each)
-  }
-  return isRestrictive ? any : least(any, all)
-}
-
-/**
- * Returns whether one of the two paths is the beginning of the other path. The rule's path may omit list positions.
- * Example: the rule's path `to.email` overlaps the path `to.0.email`.
- */
-export function overlaps(rule: readonly string[], built: readonly string[]): boolean {
-  let r = 0
-  let b = 0
-  while (r < rule.length && b < built.length) {
-    if (rule[r] === '*' || rule[r] === built[b]) r++
-    else if (!isPosition(built[b]) || isPosition(rule[r])) return false
-    b++
-  }
-  return true
-}
-
-function isPosition(segment: string | undefined): boolean {
-  return segment !== undefined && /^\d+$/.test(segment)
-}
-
-function anyOf(wanted: ReadonlySet<Label>, labels: LabelSets, budget: Budget): Tri {
-  if (meet(wanted, labels.definite, budget)) return yes
-  if (labels.isOpen) return maybe
-  return labels.possible !== labels.definite && meet(wanted, labels.possible, budget) ? maybe : no
-}
-
-function allOf(wanted: ReadonlySet<Label>, labels: LabelSets, budget: Budget): Tri {
-  if (isWithin(wanted, labels.definite, budget)) return yes
-  if (labels.isOpen) return maybe
-  return labels.possible !== labels.definite && isWithin(wanted, labels.possible, budget) ? maybe : no
-}
-
-/** Whether the two sets share a label. Spends one comparison for each label of the smaller set. */
-function meet(a: ReadonlySet<Label>, b: ReadonlySet<Label>, budget: Budget): boolean {
-  const [few, many] = a.size < b.size ? [a, b] : [b, a]
-  budget.spend(few.size)
-  for (const label of few) if (many.has(label)) return true
-  return false
-}
-
-function isWithin(part: ReadonlySet<Label>, whole: ReadonlySet<Label>, budget: Budget): boolean {
-  if (part.size > whole.size) return false
-  budget.spend(part.size)
-  for (const label of part) if (!whole.has(label)) return false
-  return true
-}
-
-function least(a: Tri, b: Tri): Tri {
-  return a < b ? a : b
-}
-
-function not(value: Tri): Tri {
-  return value === yes ? no : value === no ? yes : maybe
 }

@@ -1,7 +1,8 @@
 import { agentTool, agentToolNames } from './agent-tools.ts'
-import type { ParamCondition } from './condition.ts'
 import { matchesGlob } from './glob.ts'
 import type { Matching } from './implication.ts'
+import { inRules, type ParamCondition } from './operators/index.ts'
+import { listOf, type Scalar } from './operators/operator.ts'
 import { catalogueNames } from './tool-names.ts'
 import { destinationParam, toolParams } from './tool-params.ts'
 import { toolSideEffects } from './tool-side-effects.ts'
@@ -106,9 +107,7 @@ export const paramsFor = ({ source, tool, sideEffect }: Head): JsonObject =>
  */
 export function labelSetsOf(rule: Matching): (readonly Label[])[] {
   const { any_of: any = [], all_of: all = [], none_of: none = [] } = rule.labels ?? {}
-  const sources = (rule.params ?? []).flatMap((condition) =>
-    condition.operator === 'from_label' ? condition.value : [],
-  )
+  const sources = (rule.params ?? []).flatMap(labelsOfSources)
   const allowed = any.filter((label) => !none.includes(label))
   const least = unique([...all, ...allowed.slice(0, 1), ...sources.slice(0, 1)])
   return [
@@ -121,28 +120,12 @@ export function labelSetsOf(rule: Matching): (readonly Label[])[] {
   ]
 }
 
+/** Returns the labels that a condition asks for in the sources of a parameter. */
+export const labelsOfSources = ({ operator, value }: ParamCondition): readonly Label[] =>
+  inRules(operator).reads === 'sources' ? listOf<Scalar>(value).map(String) : []
+
 const unique = <T>(values: readonly T[]): T[] => [...new Set(values)]
 
-/** A value that few conditions mention. */
-export const otherText = 'something else'
-const otherAddress = 'someone@outside.example'
-
 /** Returns values for a condition: some that fit, and some that do not fit. */
-export function valuesOf({ operator, value }: ParamCondition): Json[] {
-  const listed = (Array.isArray(value) ? value : [value]).slice(0, mostOfList)
-  switch (operator) {
-    case 'equals':
-    case 'in':
-    case 'not_in':
-      return [...listed, otherText]
-    case 'contains':
-      return [...listed, ...listed.map((each) => `more ${each} more`), listed, otherText]
-    case 'startswith':
-      return [value, `${value}x`, otherText]
-    case 'domain_in':
-    case 'domain_not_in':
-      return [...listed.flatMap((domain) => [`someone@${domain}`, `someone@sub.${domain}`]), otherAddress]
-    default:
-      return [otherText, '']
-  }
-}
+export const valuesOf = ({ operator, value }: ParamCondition): readonly Json[] =>
+  inRules(operator).examples(listOf<Scalar>(value).slice(0, mostOfList))

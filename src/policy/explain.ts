@@ -1,9 +1,8 @@
-import type { ParamCondition } from './condition.ts'
+import { inRules, type ParamCondition } from './operators/index.ts'
+import { listOf, type Scalar } from './operators/operator.ts'
 import type { RuleBody } from './rule.ts'
-import { inOneLine } from './text.ts'
 import type { Verdict } from './types.ts'
-
-const mostListed = 5
+import { list, quote } from './words.ts'
 
 export type Described = Pick<RuleBody, 'side_effects' | 'tools' | 'labels' | 'params' | 'classed'>
 
@@ -65,26 +64,7 @@ export function describeLabels(
 
 export function describeCondition(condition: ParamCondition): string {
   const param = condition.param === '*' ? 'a parameter' : quote(condition.param)
-  switch (condition.operator) {
-    case 'equals':
-      return `${param} is ${value(condition.value)}`
-    case 'in':
-      return `${param} is ${list(condition.value.map(value), 'or')}`
-    case 'not_in':
-      return `${param} is not ${list(condition.value.map(value), 'or')}`
-    case 'contains':
-      return `${param} contains ${list([condition.value].flat().map(value), 'or')}`
-    case 'startswith':
-      return `${param} starts with ${value(condition.value)}`
-    case 'domain_in':
-      return `${param} is in ${list(condition.value.map(quote), 'or')}`
-    case 'domain_not_in':
-      return `${param} is outside ${list(condition.value.map(quote), 'and')}`
-    case 'exists':
-      return `${param} is ${condition.value ? 'there' : 'missing'}`
-    default:
-      return `${param} comes from data labelled ${list(condition.value, 'or')}`
-  }
+  return inRules(condition.operator).words(param, listOf<Scalar>(condition.value))
 }
 
 const verbs: Record<Verdict, string> = { allow: 'allows', require_approval: 'holds', deny: 'denies' }
@@ -112,21 +92,4 @@ const toolsClause = /the tool matches `[^`]*`(?:, `[^`]*`)*(?: or (?:`[^`]*`|\d+
 /** Returns one sentence for a call that is denied because a rule requires an approval and approvals are off. */
 export function explainApprovalsOff(rule: { name: string; because: string }, tool: string): string {
   return `Rule ${quote(rule.name)} wants an approval for ${quote(tool)} because ${becauseFor(rule, tool)}, but approvals are off for this organization, so the call is denied.`
-}
-
-function value(given: string | number | boolean): string {
-  const text = String(given)
-  return quote(text.length > 80 ? `${text.slice(0, 79)}…` : text)
-}
-
-/** Returns a name or a value for use in a sentence: on one line and in backticks. */
-export function quote(text: string): string {
-  return `\`${inOneLine(text)}\``
-}
-
-export function list(items: readonly string[], word: 'and' | 'or', most = mostListed): string {
-  const kept = items.slice(0, most)
-  if (items.length > most) kept.push(`${items.length - most} more`)
-  const last = kept.pop() ?? ''
-  return kept.length === 0 ? last : `${kept.join(', ')} ${word} ${last}`
 }

@@ -1,6 +1,6 @@
-import type { ParamCondition } from './condition.ts'
 import { isWithinGlob, stepsWithin } from './glob.ts'
-import { ruleDomain } from './readers/hosts.ts'
+import { inRules, type ParamCondition, wholesOf } from './operators/index.ts'
+import { listOf, type Scalar } from './operators/operator.ts'
 import type { RuleBody } from './rule.ts'
 import type { Steps } from './steps.ts'
 
@@ -107,22 +107,17 @@ function* paramsImply(
   return false
 }
 
-const isNegative = ({ operator }: ParamCondition): boolean =>
-  operator === 'not_in' || operator === 'domain_not_in'
-
 /**
  * Whether `wide` reads all values that `narrow` reads. `*` reads all values of all parameters. In a rule that
  * restricts, one fitting value is enough. So a fitting value of one parameter also fits `*`. This is not certain for
- * paths with a dot, for `exists` and `from_label`, and for operators that fit absent values.
+ * paths with a dot, for operators that compare no values, and for those that fit absent values.
  */
-const isAtSamePlace = (narrow: ParamCondition, wide: ParamCondition, { verdict }: Matching): boolean =>
-  narrow.param === wide.param ||
-  (wide.param === '*' &&
-    verdict !== 'allow' &&
-    !narrow.param.includes('.') &&
-    !isNegative(narrow) &&
-    narrow.operator !== 'exists' &&
-    narrow.operator !== 'from_label')
+function isAtSamePlace(narrow: ParamCondition, wide: ParamCondition, { verdict }: Matching): boolean {
+  if (narrow.param === wide.param) return true
+  if (wide.param !== '*' || verdict === 'allow' || narrow.param.includes('.')) return false
+  const operator = inRules(narrow.operator)
+  return operator.reads === 'values' && !operator.fitsAbsent
+}
 
 /**
  * Whether a value that fits `narrow` also fits `wide`. Both conditions read the same values. `isAllow` means that both
@@ -134,56 +129,11 @@ function conditionImplies(
   isAllow: boolean,
   steps: Steps,
 ): boolean {
-  const [inner, outer] = [listOf(narrow), listOf(wide)]
-  if (narrow.operator === 'exists' || wide.operator === 'exists')
-    return narrow.operator === wide.operator && narrow.value === wide.value
-  if (!steps.take(inner.length + outer.length)) return false
-  if (narrow.operator === 'domain_in' && wide.operator === 'domain_in')
-    return domainsWithin(inner, outer, isAllow, steps)
-  if (narrow.operator !== wide.operator && !(isEquality(narrow) && isEquality(wide))) return false
-  // `startswith` compares with one text, and the other operators with the values of a list.
-  return isNegative(narrow) ? isSubset(outer, inner) : isSubset(inner, outer)
-}
-
-const isEquality = ({ operator }: ParamCondition): boolean => operator === 'equals' || operator === 'in'
-
-const listOf = ({ value }: ParamCondition): readonly unknown[] => (Array.isArray(value) ? value : [value])
-
-function isSubset(part: readonly unknown[], whole: readonly unknown[]): boolean {
-  if (part.length === 1) return whole.includes(part[0])
-  const values = new Set(whole)
-  return part.every((each) => values.has(each))
-}
-
-/**
- * In rules that restrict, a domain also covers every domain below it. In `allow` rules, a domain covers only domains of
- * the same owner. So a domain below it is not certainly covered.
- */
-function domainsWithin(
-  inner: readonly unknown[],
-  outer: readonly unknown[],
-  isAllow: boolean,
-  steps: Steps,
-): boolean {
-  if (isSubset(inner, outer)) return true
-  if (isAllow || !steps.take((inner.length + outer.length) * stepsOfDomain)) return false
-  const above = new Set(outer.map(domainOf))
-  return inner.every((value) => {
-    const domain = domainOf(value)
-    return domain !== null && withParents(domain).some((each) => above.has(each))
-  })
-}
-
-/** It takes about as long to read a domain as to make this many comparisons. */
-const stepsOfDomain = 10
-
-function domainOf(value: unknown): string | null {
-  const read = ruleDomain(String(value))
-  return 'domain' in read ? read.domain : null
-}
-
-/** Returns the domain and all domains above it. Example: `a.b.c`, `b.c` and `c`. */
-function withParents(domain: string): string[] {
-  const parts = domain.split('.')
-  return parts.map((_, at) => parts.slice(at).join('.'))
+  const areListed = [narrow, wide].every(({ operator }) => wholesOf(operator) === 'listed')
+  if (narrow.operator !== wide.operator && !areListed) return false
+  const [inner, outer] = [listOf<Scalar>(narrow.value), listOf<Scalar>(wide.value)]
+  return (
+    steps.take(inner.length + outer.length) &&
+    inRules(narrow.operator).implies(inner, outer, { isAllow, steps })
+  )
 }

@@ -1,15 +1,11 @@
 import type { Budget } from './budget.ts'
-import type { ParamCondition } from './condition.ts'
-import { type CompiledCondition, type LabelSets, type Subject, evaluateEach, overlaps } from './evaluate.ts'
-import {
-  describeCondition,
-  describeLabels,
-  describeScope,
-  joinClauses,
-  labelConditions,
-  list,
-  quote,
-} from './explain.ts'
+import { type CompiledCondition, type Subject, evaluateEach } from './evaluate.ts'
+import type { LabelSets } from './label-sets.ts'
+import { describeCondition, describeLabels, describeScope, joinClauses, labelConditions } from './explain.ts'
+import { list, quote } from './words.ts'
+import { overlaps } from './operators/from_label.ts'
+import { inRules } from './operators/index.ts'
+import { listOf } from './operators/operator.ts'
 import type { PlannedRule, StepAnalysis } from './plan.ts'
 import type { Planned } from './plan-cases.ts'
 import { fillIn } from './plan-values.ts'
@@ -92,12 +88,13 @@ function clausesOf(planned: Planned, { rule }: PlannedRule, subject: Subject, bu
  * true. Example: in "`to` is outside `acme.com` if `input.to` is", the end is "if `input.to` is".
  */
 function openPart(planned: Planned, { source, path }: CompiledCondition, { params }: Subject): string {
-  if (source.operator === 'from_label') {
-    const wanted = new Set(source.value)
+  const { reads, verb } = inRules(source.operator)
+  if (reads === 'sources') {
+    const wanted = new Set(listOf(source.value).map(String))
     const ids = [...planned.paramSources].flatMap(([built, sources]) =>
       overlaps(path, built === '' ? [] : built.split('.')) ? sources : [],
     )
-    return deciding(namesOf(planned, [...new Set(ids)], wanted), 'carries it', 'any_of')
+    return deciding(namesOf(planned, [...new Set(ids)], wanted), verb, 'any_of')
   }
   const { leaves, holes, mayBeMissing } = find(params, path)
   const names = unknownNames(holes)
@@ -106,14 +103,7 @@ function openPart(planned: Planned, { source, path }: CompiledCondition, { param
   // `input.to` is". If the condition also compares known text or other values, or reads a path in the unknown value,
   // the clause ends with "if `input.to` makes it so".
   const isWhole = holes.length === 1 && leaves.length === 0 && only?.isWhole === true && !mayBeMissing
-  return isWhole ? deciding(names, verbOf(source), 'any_of') : deciding(names, 'makes it so', 'any_of')
-}
-
-const does: ReadonlySet<ParamCondition['operator']> = new Set(['contains', 'startswith'])
-
-function verbOf({ operator }: ParamCondition): string {
-  if (operator === 'not_in') return 'is not'
-  return does.has(operator) ? 'does' : 'is'
+  return isWhole ? deciding(names, verb, 'any_of') : deciding(names, 'makes it so', 'any_of')
 }
 
 function deciding(names: readonly string[], verb: string, which: (typeof labelConditions)[number]): string {

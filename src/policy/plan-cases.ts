@@ -1,5 +1,5 @@
 import type { Budget } from './budget.ts'
-import type { LabelSets, Origins } from './evaluate.ts'
+import type { LabelSets, Origins } from './label-sets.ts'
 import { fillInMe } from './me.ts'
 import { isUnknownInput, type Plan, type PlanStep } from './plan-types.ts'
 import type { AtStart, StartLabels } from './plan-start-labels.ts'

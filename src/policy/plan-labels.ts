@@ -1,5 +1,5 @@
 import type { Budget } from './budget.ts'
-import type { LabelSets, Origins } from './evaluate.ts'
+import type { LabelSets, Origins } from './label-sets.ts'
 
 /** The labels of a value if nothing is known about them. */
 const anything: LabelSets = { definite: new Set(), possible: new Set(), isOpen: true }

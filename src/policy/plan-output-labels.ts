@@ -1,5 +1,5 @@
 import type { CompiledPolicy } from './compile.ts'
-import type { LabelSets } from './evaluate.ts'
+import type { LabelSets } from './label-sets.ts'
 import type { Planned } from './plan-cases.ts'
 import { type PlannedCall, isDefinite, outcomeOf } from './plan-outcome.ts'
 import { type Tri, maybe, no, yes } from './tri.ts'

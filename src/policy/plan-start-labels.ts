@@ -1,5 +1,5 @@
 import type { Budget } from './budget.ts'
-import type { LabelSets } from './evaluate.ts'
+import type { LabelSets } from './label-sets.ts'
 import { type Plan, type PlanStep, isUnknownInput } from './plan-types.ts'
 import { references } from './template-syntax.ts'
 import { inputSource } from './templates.ts'

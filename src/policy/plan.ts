@@ -1,7 +1,7 @@
 import { Budget, planBudget } from './budget.ts'
 import type { CompiledPolicy, CompiledRule } from './compile.ts'
 import { effectOf } from './decide.ts'
-import { knownLabels } from './evaluate.ts'
+import { knownLabels } from './label-sets.ts'
 import { type Planned, casesOf, labelledInputsOf, sourcesOf } from './plan-cases.ts'
 import { originsOf, unite } from './plan-labels.ts'
 import { type Outcome, type PlannedCall, callsOf, isDefinite, outcomeOf } from './plan-outcome.ts'

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { compileRule, joinRules, type CompiledRule } from './compile.ts'
 import { callOf, exampleOf, witnessesOf, type ExampleCall } from './example-calls.ts'
-import { quote } from './explain.ts'
+import { quote } from './words.ts'
 import type { AgentEffects } from './example-parts.ts'
 import type { ExternalTools } from './external-tools.ts'
 import { Tries } from './example-tries.ts'

@@ -1,7 +1,8 @@
-import type { ParamCondition } from './condition.ts'
 import { needsClass } from './external-tools.ts'
 import { matchesGlob } from './glob.ts'
-import { comparable } from './readers/google-links.ts'
+import { inRules, type ParamCondition, wholesOf } from './operators/index.ts'
+import { fold } from './operators/membership.ts'
+import { listOf, type Scalar } from './operators/operator.ts'
 import { WantedPlaces, type PlaceKind } from './readers/places.ts'
 import { defaultsIn } from './tool-defaults.ts'
 import { catalogueNames, isAgentsTool, type CatalogueName } from './tool-names.ts'
@@ -89,15 +90,8 @@ function otherSideEffects(rule: Fields): Issue | null {
   }
 }
 
-/**
- * Returns whether a condition can be true only if the parameter has a value. For `exists`, an empty text is no value.
- * `equals` and `in` can match an empty text. So if they list the empty text, they need no value.
- */
-const needsValue = ({ operator, value }: ParamCondition): boolean => {
-  if (operator === 'exists') return value
-  if (operator === 'equals' || operator === 'in') return ![value].flat().includes('')
-  return operator === 'contains' || operator === 'startswith' || operator === 'domain_in'
-}
+const needsValue = ({ operator, value }: ParamCondition): boolean =>
+  inRules(operator).needsValue(listOf<Scalar>(value))
 
 /**
  * Whether the tool's default may fit the condition if a call leaves out the parameter. Only rules that restrict see
@@ -107,12 +101,12 @@ function mayFitDefault(
   { verdict, tools = ['*'] }: Fields,
   { param, operator, value }: ParamCondition,
 ): boolean {
-  if (verdict === 'allow' || operator === 'exists') return false
+  if (verdict === 'allow' || inRules(operator).reads !== 'values') return false
   const named = catalogueNames.filter((name) => tools.some((glob) => matchesGlob(glob, name)))
   const defaults = named.flatMap((name) => [...(defaultsIn(name, 'workflows') ?? [])])
   const values = defaults.flatMap(([name, each]) => (param === '*' || param === name ? [each] : []))
-  if (operator !== 'equals' && operator !== 'in') return values.length > 0
-  const wanted = new Set<unknown>([value].flat())
+  if (wholesOf(operator) !== 'listed') return values.length > 0
+  const wanted = new Set<unknown>(listOf<Scalar>(value))
   return values.some((each) => wanted.has(each))
 }
 
@@ -124,9 +118,11 @@ function mayFitDefault(
 function absentAndThere(rule: Fields): Issue | null {
   const { params = [] } = rule
   const absent = new Set(
-    params.flatMap(({ param, operator, value }) =>
-      operator === 'exists' && !value && !param.includes('.') ? [param] : [],
-    ),
+    params.flatMap((condition) => {
+      const { param, operator } = condition
+      const asksForNone = inRules(operator).reads === 'presence' && !needsValue(condition)
+      return asksForNone && !param.includes('.') ? [param] : []
+    }),
   )
   const at = params.findIndex(
     (condition) => absent.has(condition.param) && needsValue(condition) && !mayFitDefault(rule, condition),
@@ -139,32 +135,35 @@ function absentAndThere(rule: Fields): Issue | null {
   }
 }
 
-type Comparison = Extract<ParamCondition, { operator: 'equals' | 'in' | 'not_in' }>
-type Value = string | number | boolean
+/** A condition that compares a whole value with the values of a list. */
+interface Comparison {
+  readonly at: number
+  readonly param: string
+  readonly isNegative: boolean
+  readonly values: readonly Scalar[]
+}
 
-const comparesWhole = (condition: ParamCondition): condition is Comparison =>
-  condition.operator === 'equals' || condition.operator === 'in' || condition.operator === 'not_in'
-
-/** Returns an issue if no single value fits every `equals`, `in` and `not_in` of one parameter. */
+/** Returns an issue if no single value fits every condition that compares the whole value of one parameter. */
 function differentValues(rule: Fields): Issue | null {
-  const compared = (rule.params ?? []).flatMap((condition, at) =>
-    comparesWhole(condition) ? [{ at, condition }] : [],
-  )
-  for (const [param, group] of Map.groupBy(compared, (each) => each.condition.param)) {
-    const conditions = group.map((each) => each.condition)
-    if (conditions.length === 1 || !comparesOneValue(rule, param, conditions)) continue
-    const index = firstUnfit(rule, param, conditions)
-    if (index < 0) continue
+  const compared = (rule.params ?? []).flatMap(({ param, operator, value }, at): Comparison[] => {
+    const wholes = wholesOf(operator)
+    if (wholes === null) return []
+    return [{ at, param, isNegative: wholes === 'excluded', values: listOf<Scalar>(value) }]
+  })
+  for (const [param, group] of Map.groupBy(compared, (each) => each.param)) {
+    if (group.length === 1 || !comparesOneValue(rule, param, group)) continue
+    const unfit = group[firstUnfit(rule, param, group)]
+    if (unfit === undefined) continue
     return {
-      path: ['params', group[index]?.at ?? 0],
-      message: `no value of \`${param}\` fits this condition and the conditions before it, so the rule would never match: ${adviceFor(conditions[index])}`,
+      path: ['params', unfit.at],
+      message: `no value of \`${param}\` fits this condition and the conditions before it, so the rule would never match: ${adviceFor(unfit)}`,
     }
   }
   return null
 }
 
-const adviceFor = (condition: Comparison | undefined): string =>
-  condition?.operator === 'not_in'
+const adviceFor = ({ isNegative }: Comparison): string =>
+  isNegative
     ? 'take one of them out'
     : 'take one of them out, or list all values in one `in` (a text such as `"1"` never equals a number)'
 
@@ -174,7 +173,7 @@ const adviceFor = (condition: Comparison | undefined): string =>
  * are also compared as places, because two texts can name one place.
  */
 function firstUnfit({ verdict }: Fields, param: string, conditions: readonly Comparison[]): number {
-  const texts = firstEmpty(conditions, (values) => values.map(folded))
+  const texts = firstEmpty(conditions, (values) => values.map(fold))
   if (texts < 0 || verdict !== 'allow') return texts
   const places = kindsIn(param).map((kind) => firstEmpty(conditions, placesAs(kind)))
   return places.includes(-1) ? -1 : Math.max(texts, ...places)
@@ -183,17 +182,17 @@ function firstUnfit({ verdict }: Fields, param: string, conditions: readonly Com
 const mostIssues = 100
 
 /**
- * Returns an issue for each value of `equals` and `in` that cannot be a place, such as the repository `acme/*`. Checks
- * only parameters that name a place in every tool of the rule. The tools refuse such a value, so no call has it. A text
+ * Returns an issue for each listed value that is compared as a whole and cannot be a place, such as the repository
+ * `acme/*`. Checks only parameters that name a place in every tool of the rule. The tools refuse such a value, so no call has it. A text
  * with `@` is accepted, because an address is compared with each address in a text.
  */
 function noPlaces({ tools = [], params = [] }: Fields): Issue[] {
   const found: Issue[] = []
   for (const [at, { param, operator, value }] of params.entries()) {
-    if (operator !== 'equals' && operator !== 'in') continue
+    if (wholesOf(operator) !== 'listed') continue
     const kinds = [...new Set(tools.map((tool) => placesIn(tool, 'workflows')?.get(param) ?? null))]
     if (kinds.length === 0 || kinds.includes(null)) continue
-    for (const [index, each] of [value].flat().entries()) {
+    for (const [index, each] of listOf<Scalar>(value).entries()) {
       if (found.length >= mostIssues) return found
       if (typeof each !== 'string' || each.includes('@') || isPlace(each, kinds)) continue
       const path = ['params', at, 'value', ...(Array.isArray(value) ? [index] : [])]
@@ -207,27 +206,24 @@ function noPlaces({ tools = [], params = [] }: Fields): Issue[] {
 const isPlace = (text: string, kinds: readonly (PlaceKind | null)[]): boolean =>
   kinds.some((kind) => kind !== null && new WantedPlaces([text], true).wholes(kind).size > 0)
 
-type Read = (values: readonly Value[], isNegative: boolean) => Iterable<Value>
+type Read = (values: readonly Scalar[], isNegative: boolean) => Iterable<Scalar>
 
 /**
- * Goes through the conditions, and keeps the values that each `equals` and `in` lists and no `not_in` lists. Returns
- * the index of the first condition after which no value is left. Returns -1 if a value is left, or if there is no
- * `equals` and no `in`.
+ * Goes through the conditions, and keeps the values that each positive condition lists and no negative one lists.
+ * Returns the index of the first condition after which no value is left. Returns -1 if a value is left, or if there is
+ * no positive condition.
  */
 function firstEmpty(conditions: readonly Comparison[], read: Read): number {
-  let left: Set<Value> | null = null
-  const excluded = new Set<Value>()
-  return conditions.findIndex(({ operator, value }) => {
-    const isNegative = operator === 'not_in'
-    const values = new Set(read([value].flat(), isNegative))
+  let left: Set<Scalar> | null = null
+  const excluded = new Set<Scalar>()
+  return conditions.findIndex(({ isNegative, values: written }) => {
+    const values = new Set(read(written, isNegative))
     if (isNegative) for (const each of values) excluded.add(each)
     if (!isNegative) left = left === null ? values : new Set([...left].filter((each) => values.has(each)))
     for (const each of left ?? []) if (excluded.has(each)) left?.delete(each)
     return left?.size === 0
   })
 }
-
-const folded = (value: Value): Value => (typeof value === 'string' ? comparable(value) : value)
 
 /**
  * Returns the kinds of places that a parameter names in the tools of the catalogue. The first part of `path` is the
@@ -253,8 +249,9 @@ const placesAs =
  * - The path is a whole parameter that holds one value in each tool of the rule.
  * - The parameter names no place in any of these tools, because a place that cannot be read fits every condition.
  * - No condition compares with an address, because a text can have several addresses.
- * - If there is a `not_in`, none of these tools has a default for the parameter. Otherwise a call may leave out the
- *   parameter: the default may fit `equals`, and the absent parameter fits `not_in`.
+ * - If there is a negative condition, none of these tools has a default for the parameter. Otherwise a call may leave out the
+ *   parameter: the default may fit a positive
+ *   condition, and the absent parameter fits a negative one.
  */
 function comparesOneValue(
   { verdict, tools = ['*'] }: Fields,
@@ -263,8 +260,8 @@ function comparesOneValue(
 ): boolean {
   if (verdict === 'allow') return param !== '*'
   if (param.includes('.')) return false
-  if (conditions.flatMap(({ value }) => value).some((each) => `${each}`.includes('@'))) return false
-  const hasExceptions = conditions.some(({ operator }) => operator === 'not_in')
+  if (conditions.flatMap(({ values }) => values).some((each) => `${each}`.includes('@'))) return false
+  const hasExceptions = conditions.some(({ isNegative }) => isNegative)
   return tools.every((tool) => {
     if (mayHoldSeveral(tool, param) || placesIn(tool, 'workflows')?.has(param) === true) return false
     return !hasExceptions || defaultsIn(tool, 'workflows')?.has(param) !== true

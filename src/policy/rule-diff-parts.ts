@@ -1,6 +1,15 @@
 import type { Assignment } from './example-calls.ts'
-import { headsOf, labelSetsOf, valuesOf, type AgentEffects, type Head } from './example-parts.ts'
+import {
+  headsOf,
+  labelSetsOf,
+  labelsOfSources,
+  valuesOf,
+  type AgentEffects,
+  type Head,
+} from './example-parts.ts'
 import { peopleOf } from './me.ts'
+import { inRules } from './operators/index.ts'
+import { listOf, type Scalar } from './operators/operator.ts'
 import type { StoredRule } from './rule.ts'
 import type { Json, Label } from './types.ts'
 
@@ -126,20 +135,20 @@ interface Compared {
   readonly param: string
   /** Whether the condition compares domains. */
   readonly isDomain: boolean
-  readonly value: string | number | boolean
+  readonly value: Scalar
 }
 
 /** Returns the values that conditions compare, each with its parameter. */
 const comparedIn = ({ params = [] }: StoredRule): Compared[] =>
-  params.flatMap(({ param, operator, value }) =>
-    operator === 'exists' || operator === 'from_label'
-      ? []
-      : [value].flat().map((each) => ({ param, isDomain: operator.startsWith('domain_'), value: each })),
-  )
+  params.flatMap(({ param, operator: name, value }) => {
+    const operator = inRules(name)
+    if (operator.reads !== 'values') return []
+    return listOf<Scalar>(value).map((each) => ({ param, isDomain: operator.comparesDomains, value: each }))
+  })
 
 const labelsIn = ({ labels = {}, params = [] }: StoredRule): Label[] => [
   ...Object.values(labels).flatMap((list) => list ?? []),
-  ...params.flatMap((condition) => (condition.operator === 'from_label' ? condition.value : [])),
+  ...params.flatMap(labelsOfSources),
 ]
 
 /**

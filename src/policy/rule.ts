@@ -2,6 +2,8 @@ import { z } from 'zod'
 import { conditionInput } from './condition.ts'
 import { matchesGlob } from './glob.ts'
 import { isMe, peopleOf } from './me.ts'
+import { type ParamCondition, wholesOf } from './operators/index.ts'
+import { listOf } from './operators/operator.ts'
 import { contradictions } from './rule-contradictions.ts'
 import { isBracketed, labelSlug, nameField, placeholderMessage, textField } from './text.ts'
 import { toolNameIssue } from './tool-names.ts'
@@ -89,7 +91,7 @@ export const labelRuleShape = {
 
 interface Aimed {
   readonly tools?: readonly string[] | undefined
-  readonly params?: readonly z.infer<typeof conditionInput>[] | undefined
+  readonly params?: readonly ParamCondition[] | undefined
   readonly applies_to?: readonly string[] | undefined
 }
 
@@ -103,8 +105,7 @@ function refuseMe({ tools, params = [], applies_to }: Aimed, context: z.Refineme
     ([name]) => tools === undefined || tools.some((glob) => matchesGlob(glob, name)),
   )
   for (const [index, { param, operator, value }] of params.entries()) {
-    const asks =
-      operator === 'equals' ? isMe(value) : /^(?:not_)?in$/.test(operator) && (value as unknown[]).some(isMe)
+    const asks = wholesOf(operator) !== null && listOf<unknown>(value).some(isMe)
     const [met] =
       tool.find(([, people]) => (people as readonly string[]).includes(param.split('.')[0] ?? '')) ?? []
     if (!asks || met === undefined) continue

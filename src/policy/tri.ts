@@ -11,3 +11,12 @@ export const yes = 2
 export function tri(value: boolean): Tri {
   return value ? yes : no
 }
+
+/** Whether both are true. */
+export function least(a: Tri, b: Tri): Tri {
+  return a < b ? a : b
+}
+
+export function not(value: Tri): Tri {
+  return value === yes ? no : value === no ? yes : maybe
+}

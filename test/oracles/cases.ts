@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { ParamCondition, RuleOperator } from '../../src/policy/condition.ts'
+import type { ParamCondition, RuleOperator } from '../../src/policy/operators/index.ts'
 import type { Call } from '../../src/policy/decide.ts'
 import { labelRuleInput, ruleInput, type StoredLabelRule, type StoredRule } from '../../src/policy/rule.ts'
 import type { Json, JsonObject, SideEffect, Verdict } from '../../src/policy/types.ts'

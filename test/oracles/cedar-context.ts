@@ -1,4 +1,4 @@
-import type { ParamCondition, RuleOperator } from '../../src/policy/condition.ts'
+import type { ParamCondition, RuleOperator } from '../../src/policy/operators/index.ts'
 import type { Call } from '../../src/policy/decide.ts'
 import { foundAt } from './found.ts'
 import { type Kind, kindOf, type PlaceReading } from './places.ts'

@@ -1,4 +1,4 @@
-import type { ParamCondition, RuleOperator } from '../../src/policy/condition.ts'
+import type { ParamCondition, RuleOperator } from '../../src/policy/operators/index.ts'
 import type { StoredLabelRule, StoredRule } from '../../src/policy/rule.ts'
 import { keyOf, type Filled, type Place } from './cedar-context.ts'
 import { type Kind, wantedPlace } from './places.ts'

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { ParamCondition } from '../../src/policy/condition.ts'
+import type { ParamCondition } from '../../src/policy/operators/index.ts'
 import type { PolicySource } from '../../src/policy/decide.ts'
 import type { StoredLabelRule, StoredRule } from '../../src/policy/rule.ts'
 import type { Json, Verdict } from '../../src/policy/types.ts'

@@ -1,15 +1,25 @@
+import { readFileSync } from 'node:fs'
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { addressesIn } from '../../src/policy/address-matcher.ts'
+import { addressesIn } from '../../src/policy/operators/addresses.ts'
 import { Budget } from '../../src/policy/budget.ts'
-import type { ParamCondition } from '../../src/policy/condition.ts'
+import { valuesOf } from '../../src/policy/example-parts.ts'
+import { describeConditions } from '../../src/policy/explain.ts'
+import {
+  byOperand,
+  type ParamCondition,
+  type WhenOperator,
+  whenOperators,
+} from '../../src/policy/operators/index.ts'
 import { compilePolicy, decide, type Call } from '../../src/policy/decide.ts'
 import type { PlanStep } from '../../src/policy/plan-types.ts'
 import type { StoredRule } from '../../src/policy/rule.ts'
 import type { CatalogueName } from '../../src/policy/tool-names.ts'
 import type { JsonObject, Verdict, Json, CallSource } from '../../src/policy/types.ts'
 import { analyze, rule } from './plan-steps.ts'
+import { holds } from '../../src/policy/when.ts'
 import { ask } from './ask.ts'
+import { rows, samples } from './operator-rows.ts'
 
 function matches(
   verdict: Verdict,
@@ -23,112 +33,8 @@ function matches(
   return decide(policy, { ...call, params, ...more }).matchedRules.length === 1
 }
 
+const labelled = { labels: ['pii'] }
 const tooLarge = { verdict: 'deny', reason: 'call too large to evaluate' }
-
-type Row = [ParamCondition['operator'], unknown, JsonObject, boolean, boolean]
-const link = 'https://docs.google.com/document/d/FILE1/edit'
-
-/** Operator, value, parameters, whether a restrictive rule matches, whether an allowing one does. */
-const rows: Row[] = [
-  ['equals', 'x', { p: 'x' }, true, true],
-  ['equals', 'x', { p: 'X' }, false, false],
-  ['equals', 1, { p: 1 }, true, true],
-  ['equals', 1, { p: '1' }, false, false],
-  ['equals', '1', { p: 1 }, false, false],
-  ['equals', true, { p: true }, true, true],
-  ['equals', 0, { p: -0 }, true, true],
-  ['equals', 1, { p: true }, false, false],
-  ['equals', true, { p: 1 }, false, false],
-  ['equals', 'true', { p: true }, false, false],
-  ['equals', 0, { p: null }, false, false],
-  ['equals', 0, { p: '' }, false, false],
-  ['equals', 'x', { p: null }, false, false],
-  ['equals', 'FILE1', { p: link }, true, true],
-  ['equals', link, { p: 'docs.google.com/document/u/1/d/FILE1' }, true, true],
-  ['equals', link, { p: 'https://docs.google.com.evil.net/document/d/FILE1' }, false, false],
-  ['equals', link, { p: 'FILE1' }, true, true],
-  ['equals', 'x', { p: ['x', 'y'] }, true, false],
-  ['equals', 'x', { p: { a: ['x'], b: 'y' } }, true, false],
-  ['equals', 'x', { p: [] }, false, false],
-  ['equals', 'x', {}, false, false],
-  ['in', ['x', 2], { p: 2 }, true, true],
-  ['in', ['x', 'FILE1'], { p: link }, true, true],
-  ['in', ['x'], { p: ['x', 'y'] }, true, false],
-  ['in', ['x'], {}, false, false],
-  ['in', ['Abc'], { p: 'ABC' }, false, false],
-  ['not_in', ['Abc'], { p: 'ABC' }, true, true],
-  ['not_in', ['x'], { p: 'y' }, true, true],
-  ['not_in', ['x'], { p: 'x' }, false, false],
-  ['not_in', ['x'], { p: ['x', 'y'] }, true, false],
-  ['not_in', ['x'], {}, true, false],
-  ['not_in', ['x'], { p: null }, true, false],
-  ['not_in', ['x'], { p: [] }, true, false],
-  ['not_in', ['x'], { p: [[], null] }, true, false],
-  ['not_in', ['FILE1'], { p: link }, false, false],
-  ['contains', 'ell', { p: 'hello' }, true, true],
-  ['contains', 'ELL', { p: 'hello' }, false, false],
-  ['contains', 'ell', { p: ['hello'] }, false, false],
-  ['contains', 'hello', { p: ['hello', 'x'] }, true, false],
-  ['contains', 1, { p: [1] }, true, true],
-  ['contains', 'FILE1', { p: `see ${link}` }, true, true],
-  ['contains', link, { p: 'id FILE1' }, true, true],
-  ['contains', ['x', 'ell'], { p: 'hello' }, true, true],
-  ['contains', ['x', 'y'], { p: 'hello' }, false, false],
-  ['contains', ['x', 'hello'], { p: ['hello', 'z'] }, true, false],
-  ['contains', ['hello', 'z'], { p: ['hello', 'z'] }, true, true],
-  ['contains', ['x', 1], { p: 1 }, true, true],
-  ['contains', 'x', {}, false, false],
-  ['startswith', 'he', { p: 'hello' }, true, true],
-  ['startswith', 'he', { p: 'oh hello' }, false, false],
-  ['startswith', 'he', { p: ['hello', 'x'] }, true, false],
-  ['startswith', link, { p: 'FILE1' }, true, true],
-  ['startswith', '1', { p: 1 }, false, false],
-  ['startswith', 'He', { p: 'hello' }, false, false],
-  ['startswith', 'he', { p: { a: 'hey', b: 'x' } }, true, false],
-  ['startswith', 'he', {}, false, false],
-  ['domain_not_in', ['acme.com'], { p: '"https://acme.com/a, b" <x@evil.net>' }, true, false],
-  ['domain_not_in', ['acme.com'], { p: '"https://acme.com/a, b" <x@acme.com>' }, false, false],
-  ['domain_not_in', ['acme.com'], { p: '//x@acme.com,me' }, true, false],
-  ['domain_in', ['countersign.test'], { p: '//acme.com/ <admin@countersign.test>' }, true, false],
-  ['domain_in', ['acme.com'], { p: 'a@acme.com' }, true, true],
-  ['domain_in', ['acme.com'], { p: 'a@mail.ACME.com.' }, true, true],
-  ['domain_in', ['acme.com'], { p: 'a@evilacme.com' }, false, false],
-  ['domain_in', ['acme.com'], { p: 'mail.acme.com' }, true, true],
-  ['domain_in', ['acme.com'], { p: 'https://docs.acme.com/x' }, true, true],
-  ['domain_in', ['acme.com'], { p: 'a@acme.com, b@evil.net' }, true, false],
-  ['domain_in', ['acme.com'], { p: { x: 'a@acme.com', y: 'b@evil.net' } }, true, false],
-  ['domain_in', ['acme.com', 'evil.net'], { p: 'a@acme.com; B <b@evil.net>' }, true, true],
-  ['domain_in', ['acme.com'], { p: 'me' }, false, false],
-  ['domain_in', ['acme.com'], {}, false, false],
-  ['domain_in', ['bücher.de'], { p: 'a@xn--bcher-kva.de' }, true, true],
-  ['domain_in', ['Bücher.de'], { p: 'https://x:y@BÜCHER.de.:8443/' }, true, true],
-  ['domain_in', ['evil.net'], { p: 'https://acme.com:443@EVIL.net./' }, true, true],
-  ['domain_in', ['amazonaws.com'], { p: 'https://evil.s3.amazonaws.com/' }, true, false],
-  ['domain_not_in', ['acme.com'], { p: 'a@acme.com' }, false, false],
-  ['domain_not_in', ['acme.com'], { p: 'a@evil.net' }, true, true],
-  ['domain_not_in', ['acme.com'], { p: ['a@acme.com', 'Bob <b@evil.net>'] }, true, false],
-  ['domain_not_in', ['acme.com'], { p: 'me' }, true, true],
-  ['domain_not_in', ['acme.com'], { p: 7 }, true, true],
-  ['domain_not_in', ['acme.com'], { p: true }, true, true],
-  ['domain_not_in', ['acme.com'], { p: 'a@' }, true, true],
-  ['domain_not_in', ['acme.com'], { p: 'https://docs.acme.com/x' }, false, false],
-  ['domain_not_in', ['acme.com'], { p: '' }, true, false],
-  ['domain_not_in', ['acme.com'], {}, true, false],
-  ['domain_not_in', ['acme.com'], { p: null }, true, false],
-  ['domain_not_in', ['acme.com'], { p: { email: 'a@acme.com', name: 'Ann' } }, false, false],
-  ['domain_not_in', ['acme.com'], { p: { email: 'a@acme.com', name: 'b@evil.net' } }, true, false],
-  ['domain_not_in', ['acme.com'], { p: [{ email: 'b@evil.net' }] }, true, true],
-  ['domain_not_in', ['amazonaws.com'], { p: 'https://evil.s3.amazonaws.com/' }, true, false],
-  ['exists', true, { p: 'x' }, true, true],
-  ['exists', true, { p: 0 }, true, true],
-  ['exists', true, { p: [] }, false, false],
-  ['exists', true, { p: '' }, false, false],
-  ['exists', true, { p: null }, false, false],
-  ['exists', false, {}, true, true],
-  ['exists', false, { p: [] }, true, true],
-  ['exists', false, { p: 'x' }, false, false],
-  ['from_label', ['pii'], {}, false, false],
-]
 
 describe('operators under the quantifier law', () => {
   test.each(rows)('%s %j on %j: restricts %s, allows %s', (operator, value, params, restricts, allows) => {
@@ -137,6 +43,37 @@ describe('operators under the quantifier law', () => {
     expect(matches('require_approval', condition, params)).toBe(restricts)
     expect(matches('allow', condition, params)).toBe(allows)
   })
+})
+
+describe.each([...byOperand.values()].flat())('the operator `%s`', (operator) => {
+  const { value, text, fits, other } = samples[operator]
+  const condition = { param: 'p', operator, value } as ParamCondition
+
+  test('matches its sample, and the other operator does not, or the other way round', () => {
+    const withOther = { ...condition, operator: other } as ParamCondition
+    const answers = [condition, withOther].map((each) => matches('deny', each, { p: text }, labelled))
+    expect(answers).toEqual([fits, !fits])
+  })
+
+  test('has words, and examples that match and that do not match', () => {
+    expect(describeConditions({ params: [condition] })).toMatch(/^`p` \w+/)
+    const others = operator === 'from_label' ? [{ labels: [] }, labelled] : [labelled]
+    const answers = valuesOf(condition).flatMap((p) =>
+      others.map((more) => matches('deny', condition, { p }, more)),
+    )
+    expect(new Set(answers)).toEqual(new Set([true, false]))
+  })
+
+  test('is in the table of docs/rules.md', () => {
+    const [table] = /^\| Operator .*?\n\n/ms.exec(readFileSync('docs/rules.md', 'utf8')) ?? []
+    expect(table).toContain(`\`${operator}\``)
+  })
+})
+
+test.each(whenOperators)('`when` with `%s` agrees with its sample', (operator) => {
+  const { value, text, fits, other } = samples[operator]
+  expect(holds(operator, text, value as Json)).toBe(fits)
+  expect(holds(other as WhenOperator, text, value as Json)).toBe(!fits)
 })
 
 test('a parameter with a value outside a domain is denied, and one without a value is not', () => {

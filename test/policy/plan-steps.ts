@@ -1,7 +1,7 @@
 import { type PolicySource, compilePolicy } from '../../src/policy/decide.ts'
 import type { Plan, PlanStep } from '../../src/policy/plan-types.ts'
 import { analyzePlan } from '../../src/policy/plan.ts'
-import type { ParamCondition } from '../../src/policy/condition.ts'
+import type { ParamCondition } from '../../src/policy/operators/index.ts'
 import type { StoredRule } from '../../src/policy/rule.ts'
 import type { Verdict } from '../../src/policy/types.ts'
 

@@ -12,7 +12,8 @@ import {
   type Scope,
 } from '../../src/policy/templates.ts'
 import type { Json, JsonObject } from '../../src/policy/types.ts'
-import { holds, isWanted, type WhenOperator } from '../../src/policy/when.ts'
+import type { WhenOperator } from '../../src/policy/operators/index.ts'
+import { holds, isWanted } from '../../src/policy/when.ts'
 import { cpuMilliseconds } from './cpu-time.ts'
 import { outputs, scope } from './template-scope.ts'
 

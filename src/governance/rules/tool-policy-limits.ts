@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { catalog, getTool } from '../../catalog/index.ts'
-import { domain } from '../../policy/condition.ts'
+import { domain } from '../../policy/operators/operands.ts'
 import { headline } from '../../policy/issues.ts'
 import { channelOf } from '../../policy/readers/channels.ts'
 import { ruleRepository } from '../../policy/readers/repositories.ts'

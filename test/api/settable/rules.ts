@@ -1,3 +1,5 @@
+import { byOperand } from '../../../src/policy/operators/index.ts'
+import { samples } from '../../policy/operator-rows.ts'
 import { mail, statusOfRun } from './governance.ts'
 import { proof, type Proof, type Proofs, type World } from './world.ts'
 
@@ -63,32 +65,21 @@ const conditions = (label: string): Readonly<Record<string, Row>> => ({
   'params[].value[]': [['abc', true], (value) => param({ operator: 'in', value: [value] })],
 })
 
-/**
- * Each row is one field `operator`: the two operators that it gets, their value, the tested text, and whether the first
- * operator matches it. The second one then does not, or the other way round.
- */
-const operators: readonly [string, string, unknown, string, boolean][] = [
-  ['equals', 'startswith', 'ab', 'abc', false],
-  ['in', 'not_in', ['abc'], 'abc', true],
-  ['not_in', 'in', ['abc'], 'abc', false],
-  ['contains', 'startswith', 'b', 'abc', true],
-  ['startswith', 'equals', 'ab', 'abc', true],
-  ['domain_in', 'domain_not_in', ['acme.com'], 'a@acme.com', true],
-  ['domain_not_in', 'domain_in', ['acme.com'], 'a@acme.com', false],
-  ['exists', 'equals', true, 'abc', true],
-  ['from_label', 'in', ['pii'], 'abc', true],
-]
+/** One proof for each field `operator`: one of two operators matches the text of the sample, and the other does not. */
 const operatorProofs = (
   [match, none]: Pair,
   observe: (operator: string, value: unknown, to: string) => Proof['observe'],
 ): Proofs =>
   Object.fromEntries(
-    operators.map(([operator, other, value, to, matches]) => [
-      `params[].operator=${operator}`,
-      proof([operator, other], matches ? [match, none] : [none, match], (world, each, way) =>
-        observe(operator, value, to)(world, each, way),
-      ),
-    ]),
+    [...byOperand.values()].flat().map((operator) => {
+      const { other, value, text, fits } = samples[operator]
+      return [
+        `params[].operator=${operator}`,
+        proof([operator, other], fits ? [match, none] : [none, match], (world, each, way) =>
+          observe(operator, value, text)(world, each, way),
+        ),
+      ]
+    }),
   )
 
 /** The approval of an agent's held call before and after an admin's vote, and the status of the vote. */

@@ -1,3 +1,5 @@
+import { whenOperators } from '../../../src/policy/operators/index.ts'
+import { samples } from '../../policy/operator-rows.ts'
 import { until } from '../../stack/until.ts'
 import { proof, type Proofs, type Reply, type World } from './world.ts'
 
@@ -116,17 +118,6 @@ const when = (name: string, values: Pair, effects: Pair, over: (value: never) =>
   field(`steps[].when.${name}`, values, effects, stepStatus, (value) =>
     stepsOf({ when: { value: 'abc', operator: 'equals', compare: 'abc', ...over(value) } }),
   )
-const operators: readonly [string, string, unknown, Pair][] = [
-  ['equals', 'startswith', 'ab', skipped],
-  ['not_equals', 'equals', 'x', ran],
-  ['in', 'not_in', ['abc'], ran],
-  ['not_in', 'in', ['abc'], skipped],
-  ['contains', 'equals', 'b', ran],
-  ['startswith', 'equals', 'ab', ran],
-  ['domain_in', 'domain_not_in', ['acme.com'], skipped],
-  ['domain_not_in', 'domain_in', ['acme.com'], ran],
-  ['exists', 'equals', true, ran],
-]
 
 export const workflowProofs: Proofs = {
   organization_id: proof(['own', 'other'], [201, 404], async (world, which) => {
@@ -183,9 +174,15 @@ export const workflowProofs: Proofs = {
   ...when('value', ['abc', 'x'], ran, (value) => ({ value })),
   ...Object.assign(
     {},
-    ...operators.map(([operator, other, compare, effects]) =>
-      when(`operator=${operator}`, [operator, other], effects, (each) => ({ operator: each, compare })),
-    ),
+    ...whenOperators.map((operator) => {
+      const { other, value: compare, text: value, fits } = samples[operator]
+      const effects = fits ? ran : skipped
+      return when(`operator=${operator}`, [operator, other], effects, (each) => ({
+        operator: each,
+        value,
+        compare,
+      }))
+    }),
   ),
   ...when('compare', ['abc', 'x'], ran, (compare) => ({ compare })),
   ...field('steps[].for_each', [['a'], ['a', 'b']], [1, 2], itemsOf, (for_each) => stepsOf({ for_each })),

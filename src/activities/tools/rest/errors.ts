@@ -1,4 +1,4 @@
-import { list, quote } from '../../../policy/explain.ts'
+import { list, quote } from '../../../policy/words.ts'
 import { OutgoingError } from '../../../shared/outgoing/outgoing.ts'
 import { retryAfterOf } from '../../../shared/outgoing/retry-after.ts'
 import { isBroken, jsonOf, type Failures, type Said, type Sending, type Service } from '../exchange.ts'

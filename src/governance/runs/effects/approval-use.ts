@@ -1,7 +1,7 @@
 import { serviceOf } from '../../../catalog/tool.ts'
 import type { HeldDetails } from '../../../contract/messages.ts'
 import type { Decided } from '../../../policy/decide.ts'
-import { quote } from '../../../policy/explain.ts'
+import { quote } from '../../../policy/words.ts'
 import { assessRisk } from '../../../policy/risk.ts'
 import { unionLabels } from '../../../policy/types.ts'
 import {

@@ -1,7 +1,7 @@
 import { sql, type Selectable } from 'kysely'
 import { countWaiting, type Waiting } from '../../../db/queries/runs/count-waiting-calls.ts'
 import type { RunsTable } from '../../../db/schema/runs.ts'
-import { quote } from '../../../policy/explain.ts'
+import { quote } from '../../../policy/words.ts'
 import { readSettings, type GovernanceSettings } from '../../../policy/settings.ts'
 import {
   countingVotes,

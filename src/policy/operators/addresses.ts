@@ -1,8 +1,12 @@
-import type { Budget } from './budget.ts'
-import { normalHost } from './readers/hosts.ts'
-import { failed, matched, type Matcher, type ValueOperator } from './operators.ts'
-import { otherReadings } from './readers/text-variants.ts'
-import { maybe, no } from './tri.ts'
+import type { Budget } from '../budget.ts'
+import { normalHost } from '../readers/hosts.ts'
+import { otherReadings } from '../readers/text-variants.ts'
+import { maybe, no } from '../tri.ts'
+import { failed, matched, type Matcher } from './matcher.ts'
+import type { Scalar } from './operator.ts'
+
+/** Compares an address with the values of a rule. `inList` as in `Leaf`. */
+export type HoldsAddress = (address: string, inList: boolean, budget: Budget) => boolean
 
 /**
  * Extends the matcher of a rule that denies or requires an approval. The extended matcher also compares each mail
@@ -10,12 +14,9 @@ import { maybe, no } from './tri.ts'
  * also match `Boss <boss@acme.com>` and `x@y.com, boss@ACME.com`. One matching address is enough. The extension only
  * adds matches. `allow` rules and the other operators do not use the extension.
  */
-export function alsoByAddress(matcher: Matcher, operator: ValueOperator, value: unknown): Matcher {
-  const values = (Array.isArray(value) ? value : [value]).filter((each) => typeof each === 'string')
-  const holds = comparison(operator, values)
-  if (holds === null) return matcher
+export function alsoByAddress(matcher: Matcher, holds: HoldsAddress): Matcher {
   return {
-    isNegative: false,
+    fitsAbsent: false,
     leaf(leaf, budget) {
       const result = matcher.leaf(leaf, budget)
       if ((result & matched) !== 0 || typeof leaf.raw !== 'string' || !hasAtSign.test(leaf.raw)) return result
@@ -32,49 +33,33 @@ export function alsoByAddress(matcher: Matcher, operator: ValueOperator, value: 
   }
 }
 
-/** Returns a function that compares an address with the rule's values; null if the values cannot match any address. */
-function comparison(
-  operator: ValueOperator,
-  values: readonly string[],
-): ((address: string, inList: boolean, budget: Budget) => boolean) | null {
-  const whole = new Set(values.map(normalAddress).filter((each) => each !== null))
+const isText = (value: Scalar): value is string => typeof value === 'string'
+
+/** Returns the values that are whole addresses, in the form in which addresses are compared. */
+export function wholeAddresses(values: readonly Scalar[]): ReadonlySet<string> {
+  return new Set(
+    values
+      .filter(isText)
+      .map(normalAddress)
+      .filter((each) => each !== null),
+  )
+}
+
+/** Returns the values that can be a part of an address. */
+export function partsOfAddresses(values: readonly Scalar[]): readonly string[] {
+  const parts = values.filter(isText).filter((text) => text !== '' && isPartOfAddress(text))
   // For each value that is a whole address, its normal form is added, because the rule may spell the host in another
   // way than the call.
-  const partsOf = (texts: readonly string[]): string[] => [
-    ...texts.filter((text) => text !== '' && isPartOfAddress(text)).map((text) => text.toLowerCase()),
-    ...whole,
-  ]
-  const isWhole = (address: string, _: boolean, budget: Budget): boolean => {
-    budget.spend(1)
-    return whole.has(address)
-  }
-  switch (operator) {
-    case 'equals':
-    case 'in':
-      return whole.size === 0 ? null : isWhole
-    case 'startswith': {
-      const parts = partsOf(values)
-      if (parts.length === 0) return null
-      return (address, _, budget) => {
-        // Comparing an address with a part mostly ends at the first characters. So eight parts cost as much as one
-        // comparison.
-        budget.spend(1 + (parts.length >> 3))
-        return parts.some((part) => address.startsWith(part))
-      }
-    }
-    case 'contains': {
-      const parts = partsOf(values.filter((text) => text.includes('@')))
-      if (parts.length === 0) return null
-      return (address, inList, budget) => {
-        if (inList) return isWhole(address, inList, budget)
-        budget.spend(1 + (parts.length >> 2))
-        return parts.some((part) => address.includes(part))
-      }
-    }
-    default:
-      return null
-  }
+  return [...parts.map((text) => text.toLowerCase()), ...wholeAddresses(values)]
 }
+
+/** Compares whole addresses. */
+export const isOneOf =
+  (addresses: ReadonlySet<string>): HoldsAddress =>
+  (address, _, budget) => {
+    budget.spend(1)
+    return addresses.has(address)
+  }
 
 /** Finds an `@`, or characters that other programs may decode to `@` (readers/text-variants.ts). */
 const hasAtSign = /@|\uff20|\ufe6b|=\?/

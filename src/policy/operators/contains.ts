@@ -1,0 +1,74 @@
+import type { Budget } from '../budget.ts'
+import { includesText } from '../long-pattern.ts'
+import { WantedPlaces } from '../readers/places.ts'
+import { maybe, yes } from '../tri.ts'
+import { list, quoteValue } from '../words.ts'
+import { alsoByAddress, isOneOf, partsOfAddresses, wholeAddresses } from './addresses.ts'
+import { byMatcher, comparesWith, comparison, isScalar, otherText } from './comparison.ts'
+import { byPlace, failed, matched, type Matcher } from './matcher.ts'
+import { fold } from './membership.ts'
+import type { Operator, Scalar } from './operator.ts'
+import { parts } from './operands.ts'
+
+export const contains = {
+  name: 'contains',
+  rules: comparison({
+    operand: { form: 'Contains', schema: parts },
+    matcher: containment,
+    extend: alsoInAddresses,
+    words: (param, values) => `${param} contains ${list(values.map(quoteValue), 'or')}`,
+    verb: 'does',
+    examples: (values) => [...values, ...values.map((each) => `more ${each} more`), values, otherText],
+  }),
+  when: byMatcher({
+    name: 'contains',
+    matcher: (values) => containment(values, true),
+    compareIssues: comparesWith('one value', isScalar),
+  }),
+} as const satisfies Operator
+
+/** A leaf matches if it contains one of the values. */
+function containment(values: readonly Scalar[], isRestrictive: boolean): Matcher {
+  const wanted = values.map((value) => ({ value, folded: fold(value) }))
+  const isPart = (text: string, { value, folded }: (typeof wanted)[number], budget: Budget): boolean =>
+    typeof value === 'string' &&
+    (includesText(text, value, budget) || (folded !== value && includesText(text, String(folded), budget)))
+  const places = new WantedPlaces(values, isRestrictive)
+  return {
+    fitsAbsent: false,
+    leaf(leaf, budget) {
+      const holds = (each: (typeof wanted)[number]): boolean => {
+        budget.spendOnText(leaf.raw)
+        if (leaf.inList || typeof each.value !== 'string') return leaf.value === each.folded
+        return typeof leaf.raw === 'string' && isPart(leaf.raw, each, budget)
+      }
+      if (wanted.some(holds)) return matched
+      if (leaf.kind === null) return failed
+      return byPlace(leaf, leaf.kind, leaf.inList ? isEqual : includesText, places, isRestrictive, budget)
+    },
+    prefix(_, hole, budget) {
+      // In a list, `contains` means equality. The known pieces cannot decide whether a whole text is equal.
+      if (hole.inList) return maybe
+      for (const piece of hole.pieces) {
+        for (const each of wanted) {
+          budget.spendOnText(piece)
+          if (isPart(piece, each, budget)) return yes
+        }
+      }
+      return maybe
+    },
+  }
+}
+
+const isEqual = (spelling: string, part: string): boolean => spelling === part
+
+function alsoInAddresses(matcher: Matcher, values: readonly Scalar[]): Matcher {
+  const parts = partsOfAddresses(values.filter((each) => String(each).includes('@')))
+  if (parts.length === 0) return matcher
+  const isWhole = isOneOf(wholeAddresses(values))
+  return alsoByAddress(matcher, (address, inList, budget) => {
+    if (inList) return isWhole(address, inList, budget)
+    budget.spend(1 + (parts.length >> 2))
+    return parts.some((part) => address.includes(part))
+  })
+}

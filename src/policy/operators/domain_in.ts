@@ -1,0 +1,149 @@
+import type { Budget, ReadHost } from '../budget.ts'
+import { isOwnedBy, isWithin, ruleDomain } from '../readers/hosts.ts'
+import { type Host, hostsIn, settledHosts } from '../readers/recipients.ts'
+import type { Steps } from '../steps.ts'
+import { maybe, yes } from '../tri.ts'
+import type { Json } from '../types.ts'
+import { list, quote } from '../words.ts'
+import { byMatcher, comparesWithList, comparison, isSubset, negationOf } from './comparison.ts'
+import { type Matcher, one, unsure } from './matcher.ts'
+import type { Operand, Operator, OfWhen, Scalar } from './operator.ts'
+import { domain, listed } from './operands.ts'
+
+const operand: Operand<string[]> = { form: 'Domain', schema: listed(domain) }
+
+const examples = (values: readonly Scalar[]): Json[] => [
+  ...values.flatMap((each) => [`someone@${each}`, `someone@sub.${each}`]),
+  'someone@outside.example',
+]
+
+const compareIssues: OfWhen['compareIssues'] = (compare, operator) => {
+  const issues = comparesWithList(compare, operator)
+  if (issues.length > 0 || !Array.isArray(compare)) return issues
+  return compare.flatMap((each) => {
+    const read = ruleDomain(typeof each === 'string' ? each : JSON.stringify(each))
+    return 'issue' in read ? [read.issue] : []
+  })
+}
+
+const when = byMatcher({
+  name: 'domain_in',
+  matcher: (values) => domains(values, false, isWithin),
+  compareIssues,
+  // Each domain must be parsed.
+  costOf: (length) => 2 * length,
+})
+
+export const domainIn = {
+  name: 'domain_in',
+  rules: comparison({
+    operand,
+    comparesDomains: true,
+    matcher: (values, isRestrictive) => domains(values, false, isRestrictive ? isWithin : isOwnedBy),
+    words: (param, values) => `${param} is in ${list(values.map(String).map(quote), 'or')}`,
+    verb: 'is',
+    examples,
+    implies: (narrow, wide, { isAllow, steps }) => domainsWithin(narrow, wide, isAllow, steps),
+  }),
+  when,
+} as const satisfies Operator
+
+export const domainNotIn = {
+  name: 'domain_not_in',
+  rules: comparison({
+    operand,
+    fitsAbsent: true,
+    comparesDomains: true,
+    matcher: (values, isRestrictive) => domains(values, true, isRestrictive ? isOwnedBy : isWithin),
+    words: (param, values) => `${param} is outside ${list(values.map(String).map(quote), 'and')}`,
+    verb: 'is',
+    examples,
+  }),
+  when: negationOf(when),
+} as const satisfies Operator
+
+function domains(
+  values: readonly Scalar[],
+  isNegative: boolean,
+  holds: (host: string, domain: string) => boolean,
+): Matcher {
+  const normal = new Set(values.map(domainOf))
+  // Looks up the host and its parent domains in the set. So a rule with 1,000 domains costs as much as a rule with
+  // one.
+  const isInside = ({ host, domains: above }: ReadHost) => {
+    for (const domain of above) if (normal.has(domain) && holds(host, domain)) return true
+    return false
+  }
+  const matches = (host: ReadHost) => isInside(host) !== isNegative
+  return {
+    fitsAbsent: isNegative,
+    leaf(leaf, budget) {
+      if (leaf.isIncidental !== false && (typeof leaf.raw !== 'string' || !/@|:\/\//.test(leaf.raw))) {
+        return leaf.isIncidental === 'maybe' ? unsure : 0
+      }
+      if (typeof leaf.raw !== 'string') return one(isNegative)
+      const hosts = budget.once(leaf.raw, readHosts)
+      budget.spend(4)
+      let result = 0
+      for (const host of hosts) {
+        // Each part of the host's name costs one lookup. The cost assumes that a part has 8 characters.
+        budget.spend(1 + (host.host.length >> 3))
+        result |= one(matches(host))
+      }
+      return result
+    },
+    prefix(_, hole, budget) {
+      return budget.once(hole.outline, readSettledHosts).some(matches) ? yes : maybe
+    },
+  }
+}
+
+function domainOf(value: Scalar): string {
+  const read = ruleDomain(String(value))
+  if ('issue' in read) throw new TypeError(read.issue)
+  return read.domain
+}
+
+function readHosts(text: string, budget: Budget): readonly ReadHost[] {
+  return hostsIn(text, budget).map(withDomains)
+}
+
+function readSettledHosts(outline: string, budget: Budget): readonly ReadHost[] {
+  return settledHosts(outline, budget).map(withDomains)
+}
+
+/**
+ * Returns a host with every domain that contains the host. The first of these domains is the host itself. Both fields
+ * are empty if the text cannot be read as a host.
+ */
+function withDomains(host: Host): ReadHost {
+  const domains: string[] = []
+  for (let at = 0; host !== null && at >= 0; at = host.indexOf('.', at) + 1 || -1)
+    domains.push(host.slice(at))
+  return { host: host ?? '', domains }
+}
+
+/**
+ * In rules that restrict, a domain also covers every domain below it. In `allow` rules, a domain covers only domains of
+ * the same owner. So a domain below it is not certainly covered.
+ */
+function domainsWithin(
+  narrow: readonly Scalar[],
+  wide: readonly Scalar[],
+  isAllow: boolean,
+  steps: Steps,
+): boolean {
+  if (isSubset(narrow, wide)) return true
+  if (isAllow || !steps.take((narrow.length + wide.length) * stepsOfDomain)) return false
+  const above = new Set(wide.flatMap((value) => domainsAbove(value).slice(0, 1)))
+  return narrow.every((value) => domainsAbove(value).some((each) => above.has(each)))
+}
+
+/** It takes about as long to read a domain as to make this many comparisons. */
+const stepsOfDomain = 10
+
+/** Returns the domain and all domains above it. Returns nothing for a value that cannot be read as a domain. */
+function domainsAbove(value: Scalar): readonly string[] {
+  const read = ruleDomain(String(value))
+  return 'domain' in read ? withDomains(read.domain).domains : []
+}
