@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { startTestServer, type TestServer } from '../server.ts'
+import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
 import { aDefinition } from '../fixtures.ts'
+import type { TestServer } from '../server.ts'
+import { codeOf, placesOf, useServer } from '../use-server.ts'
 
-/* A server with a workflow that reads a report and mails it, for tests of previews. */
-
-type Who = keyof TestServer['identities']['users']
+/* Previews of workflows, most of them of one that reads a report and mails it. */
 
 const definition = {
   inputs: { to: { type: 'string', required: true }, cc: { type: 'string' } },
@@ -30,53 +30,30 @@ const outside = {
 const steps = (...all: object[]) => ({ definition: { inputs: { v: { type: 'string' } }, steps: all } })
 const note = { id: 'n', tool: 'memory_set', params: { key: 'k', value: '{{input.v}}' } }
 
-interface Previews {
-  readonly server: TestServer
-  /** The path of the organization. */
-  readonly organization: string
-  /** The saved workflow. */
-  readonly id: string
-  ask(who: Who, method: string, path: string, body?: unknown): ReturnType<TestServer['call']>
-  /** Saves a definition. Returns the workflow's id. */
-  saved(body?: object): Promise<string>
-  preview(id: string, body?: object, who?: Who): ReturnType<TestServer['call']>
-}
+let server: TestServer
+const { as, ours } = useServer((started) => (server = started), { SMTP_URL: 'smtp://127.0.0.1:9' })
 
-/** Starts the server for all tests of a file. */
-function usePreviews(use: (previews: Previews) => void): void {
-  let server: TestServer | undefined
-  beforeAll(async () => {
-    const started = await startTestServer({ env: { SMTP_URL: 'smtp://127.0.0.1:9' } })
-    server = started
-    const ask: Previews['ask'] = (who, method, path, body) =>
-      started.call(started.identities.users[who].api_key, method, path, body)
-    const saved = async (body: object = definition): Promise<string> =>
-      (await ask('member', 'POST', '/workflows', { name: 'w', definition: body })).body.id
-    use({
-      server: started,
-      organization: `/organizations/${started.identities.organization_id}`,
-      id: await saved(),
-      ask,
-      saved,
-      preview: (id, body = {}, who = 'viewer') =>
-        ask(who, 'POST', `/workflows/${id}/authorization-preview`, body),
-    })
-  })
-  afterAll(() => server?.close())
-}
-
-let ask: Previews['ask']
-let preview: Previews['preview']
-let saved: Previews['saved']
-let organization: string
-usePreviews((started) => ({ ask, preview, saved, organization } = started))
+/** Saves a definition. Returns the workflow's id. */
+const saved = async (body: object = definition): Promise<string> =>
+  (await as('member', 'POST', '/workflows', { name: 'w', definition: body })).body.id
+const preview = (id: string, body: object = {}, who: BootstrapName = 'viewer') =>
+  as(who, 'POST', `/workflows/${id}/authorization-preview`, body)
+const execute = (who: BootstrapName, id: string, inputs: object) =>
+  as(who, 'POST', `/workflows/${id}/execute?wait=0`, { inputs })
+const policy = (body: object) => ours('owner', 'POST', '/tool-policies', body)
+const withoutPolicy = (path: string) => ours('owner', 'DELETE', `/tool-policies/${path}`)
+const govern = (body: object) => ours('owner', 'PATCH', '/governance', body)
+const addRule = async (body: object): Promise<string> => (await ours('admin', 'POST', '/rules', body)).body.id
+const removeRule = (id: string) => ours('admin', 'DELETE', `/rules/${id}`)
 
 describe('a preview', () => {
   let id: string
+  let rule: string
   beforeAll(async () => {
     id = await saved()
-    await ask('admin', 'POST', `${organization}/rules`, outside)
+    rule = await addRule(outside)
   })
+  afterAll(() => removeRule(rule))
 
   test('without inputs shows what is definite and what is possible', async () => {
     const { status, body } = await preview(id)
@@ -137,9 +114,8 @@ describe('a preview', () => {
       not_executable_because: 'step `send` would be denied by `internal data stays inside`',
       steps: [{}, { verdict: 'deny', certainty: 'definite', rules: [{ certainty: 'definite' }] }],
     })
-    const run = (to: string) => ask('member', 'POST', `/workflows/${id}/execute?wait=0`, { inputs: { to } })
-    expect((await run('b@evil.net')).body.error.code).toBe('run_denied')
-    expect((await run('a@acme.com')).status).toBe(202)
+    expect(codeOf(await execute('member', id, { to: 'b@evil.net' }))).toEqual([403, 'run_denied'])
+    expect((await execute('member', id, { to: 'a@acme.com' })).status).toBe(202)
   })
 
   test('while a required input is missing, the inputs that are not given are unknown', async () => {
@@ -152,7 +128,7 @@ describe('a preview', () => {
     ;(changed.steps[1] as { params: { to: string } }).params.to = 'b@evil.net'
     const unsaved = await preview(id, { definition: changed })
     expect(unsaved.body.steps[1]).toMatchObject({ verdict: 'deny', certainty: 'definite' })
-    await ask('member', 'PUT', `/workflows/${id}`, { definition: changed })
+    await as('member', 'PUT', `/workflows/${id}`, { definition: changed })
     expect((await preview(id)).body.executable).toBe(false)
     expect((await preview(id, { version: 1 })).body.executable).toBe(true)
     expect((await preview(id, { version: 9 })).status).toBe(404)
@@ -180,351 +156,324 @@ describe('a preview', () => {
     ['a version beside a definition', { version: 1, definition }, 'version'],
     ['an unknown field', { colour: 'red' }, 'colour'],
   ])('refuses %s and names its place', async (_, body, path) => {
-    const { status, body: answer } = await preview(id, body)
-    expect(status).toBe(422)
-    expect(answer.error.details.map((detail: { path: string }) => detail.path)).toContain(path)
+    const answer = await preview(id, body)
+    expect(answer.status).toBe(422)
+    expect(placesOf(answer)).toContain(path)
   })
 
   test('records nothing', async () => {
-    const total = async () => (await ask('admin', 'GET', `${organization}/governance/audit`)).body.total
+    const total = async () => (await ours('admin', 'GET', '/governance/audit')).body.total
     const before = await total()
     await preview(id)
     expect(await total()).toBe(before)
   })
 })
 
-describe('a preview of steps', () => {
-  let ask: Previews['ask']
-  let preview: Previews['preview']
-  let saved: Previews['saved']
-  let organization: string
+describe('what else a preview shows', () => {
   let id: string
-  usePreviews((started) => ({ ask, preview, saved, organization, id } = started))
+  beforeAll(async () => {
+    id = await saved()
+  })
 
-  describe('what else a preview shows', () => {
-    test('tool policies of the caller’s role: a block, and a limit that an input may break', async () => {
-      const at = `${organization}/tool-policies`
-      await ask('owner', 'POST', at, { tool_name: 'memory_set', role: 'member', allowed: false })
-      const limits = { tool_name: 'mail_send', restrictions: { allowed_domains: ['acme.com'] } }
-      await ask('owner', 'POST', at, limits)
-      const send = { id: 's', tool: 'mail_send', params: { to: '{{input.v}}', subject: 'x', text: 'y' } }
-      const shown = async (who: Who, body: object) => {
-        const answer = await preview(id, { ...steps(note, send), ...body }, who)
-        return answer.body.steps.map(
-          (step: { verdict: string; certainty: string; role_policy: { reason: string } }) => [
-            step.verdict,
-            step.certainty,
-            step.role_policy?.reason ?? null,
-          ],
-        )
-      }
-      const beyond = 'outside the limits of the organization'
-      expect(await shown('member', {})).toEqual([
-        ['deny', 'definite', 'tool blocked for role member'],
-        ['deny', 'possible', beyond],
-      ])
-      expect(await shown('admin', { inputs: { v: 'a@acme.com' } })).toEqual([
-        ['allow', 'definite', null],
-        ['allow', 'definite', null],
-      ])
-      expect((await shown('admin', { inputs: { v: 'b@evil.net' } }))[1]).toEqual(['deny', 'definite', beyond])
-      await ask('owner', 'DELETE', `${at}/memory_set?role=member`)
-      await ask('owner', 'DELETE', `${at}/mail_send`)
-    })
-
-    test('a tool that does not work here, and a step that may not run', async () => {
-      const definition = {
-        inputs: { go: { type: 'boolean' } },
-        steps: [
-          {
-            id: 'never',
-            tool: 'memory_get',
-            params: { key: 'k' },
-            when: { value: 'a', operator: 'equals', compare: 'b' },
-          },
-          {
-            id: 'maybe',
-            tool: 'web_search',
-            params: { query: 'x' },
-            when: { value: '{{input.go}}', operator: 'exists' },
-          },
-          { id: 'always', tool: 'memory_get', params: { key: 'k' } },
+  test('tool policies of the caller’s role: a block, and a limit that an input may break', async () => {
+    await policy({ tool_name: 'memory_set', role: 'member', allowed: false })
+    const limits = { tool_name: 'mail_send', restrictions: { allowed_domains: ['acme.com'] } }
+    await policy(limits)
+    const send = { id: 's', tool: 'mail_send', params: { to: '{{input.v}}', subject: 'x', text: 'y' } }
+    const shown = async (who: BootstrapName, body: object) => {
+      const answer = await preview(id, { ...steps(note, send), ...body }, who)
+      return answer.body.steps.map(
+        (step: { verdict: string; certainty: string; role_policy: { reason: string } }) => [
+          step.verdict,
+          step.certainty,
+          step.role_policy?.reason ?? null,
         ],
-      }
-      const { body } = await preview(id, { definition })
-      expect(body.steps).toMatchObject([
-        { runs: 'never', available: true },
+      )
+    }
+    const beyond = 'outside the limits of the organization'
+    expect(await shown('member', {})).toEqual([
+      ['deny', 'definite', 'tool blocked for role member'],
+      ['deny', 'possible', beyond],
+    ])
+    expect(await shown('admin', { inputs: { v: 'a@acme.com' } })).toEqual([
+      ['allow', 'definite', null],
+      ['allow', 'definite', null],
+    ])
+    expect((await shown('admin', { inputs: { v: 'b@evil.net' } }))[1]).toEqual(['deny', 'definite', beyond])
+    await withoutPolicy('memory_set?role=member')
+    await withoutPolicy('mail_send')
+  })
+
+  test('a tool that does not work here, and a step that may not run', async () => {
+    const definition = {
+      inputs: { go: { type: 'boolean' } },
+      steps: [
         {
-          runs: 'possibly',
-          connected: false,
-          available: false,
-          unavailable_because: expect.stringContaining('`web_search`'),
+          id: 'never',
+          tool: 'memory_get',
+          params: { key: 'k' },
+          when: { value: 'a', operator: 'equals', compare: 'b' },
         },
-        { runs: 'certainly', available: true, labels: { others_from: [] } },
+        {
+          id: 'maybe',
+          tool: 'web_search',
+          params: { query: 'x' },
+          when: { value: '{{input.go}}', operator: 'exists' },
+        },
+        { id: 'always', tool: 'memory_get', params: { key: 'k' } },
+      ],
+    }
+    const { body } = await preview(id, { definition })
+    expect(body.steps).toMatchObject([
+      { runs: 'never', available: true },
+      {
+        runs: 'possibly',
+        connected: false,
+        available: false,
+        unavailable_because: expect.stringContaining('`web_search`'),
+      },
+      { runs: 'certainly', available: true, labels: { others_from: [] } },
+    ])
+    expect(body.executable).toBe(true)
+  })
+
+  test('limits that only the call can check: who can read a place, and the size of an output', async () => {
+    const domains = { allowed_domains: ['acme.com'] }
+    await policy({ tool_name: 'docs_create', restrictions: domains })
+    await policy({ tool_name: 'sheets_append', restrictions: domains, role: 'viewer' })
+    await policy({ tool_name: 'file_read', restrictions: { max_response_size_kb: 64 } })
+    const doc = {
+      id: 'd',
+      tool: 'docs_create',
+      params: { title: 't', content: 'c', folder: '{{input.v}}' },
+    }
+    const row = { id: 'a', tool: 'sheets_append', params: { spreadsheet: 'S', range: 'A1', rows: [['x']] } }
+    const file = { id: 'f', tool: 'file_read', params: { path: 'a' } }
+    const never = { ...doc, id: 'n', when: { value: 'a', operator: 'equals', compare: 'b' } }
+    const { body } = await preview(id, steps(doc, row, file, never))
+    const asked = (tool: string) =>
+      `The service is asked who can read what \`${tool}\` writes to: only people in \`acme.com\` may (\`allowed_domains\`).`
+    expect(body.steps.map((step: { checked_during_call: string[] }) => step.checked_during_call)).toEqual([
+      [asked('docs_create')],
+      [asked('sheets_append')],
+      ['An output of more than 64 KiB as JSON is refused (`max_response_size_kb`).'],
+      [],
+    ])
+    const forMember = await preview(id, steps(row), 'member')
+    expect(forMember.body.steps[0].checked_during_call).toEqual([])
+    for (const path of ['docs_create', 'sheets_append?role=viewer', 'file_read']) await withoutPolicy(path)
+  })
+
+  test('rules that a tool policy leaves unasked, and shadow rules', async () => {
+    const watched = { name: 'watched', verdict: 'deny', status: 'shadow', tools: ['memory_set'] }
+    const held = { name: 'held', verdict: 'require_approval', tools: ['memory_set'], params: [{ param: 'value', operator: 'equals', value: 'x' }] } // prettier-ignore
+    const rules = [await addRule(watched), await addRule(held)]
+    const shown = async () =>
+      (await preview(id, steps(note), 'member')).body.steps[0].rules.map((rule: Record<string, unknown>) => [
+        rule['name'],
+        rule['certainty'],
+        rule['shadow'],
       ])
-      expect(body.executable).toBe(true)
+    const both = [
+      ['watched', 'definite', true],
+      ['held', 'possible', false],
+    ]
+    expect((await preview(id, steps(note), 'member')).body).toMatchObject({ executable: true, steps: [{ at_least: 'allow' }] }) // prettier-ignore
+    expect(await shown()).toEqual(both)
+    await policy({ tool_name: 'memory_set', allowed: false })
+    expect((await preview(id, steps(note), 'member')).body.steps[0]).toMatchObject({
+      certainty: 'definite',
+      role_policy: { certainty: 'definite' },
     })
+    expect(await shown()).toEqual(both)
+    await withoutPolicy('memory_set')
+    for (const rule of rules) await removeRule(rule)
+  })
 
-    test('limits that only the call can check: who can read a place, and the size of an output', async () => {
-      const at = `${organization}/tool-policies`
-      const domains = { allowed_domains: ['acme.com'] }
-      await ask('owner', 'POST', at, { tool_name: 'docs_create', restrictions: domains })
-      await ask('owner', 'POST', at, { tool_name: 'sheets_append', restrictions: domains, role: 'viewer' })
-      await ask('owner', 'POST', at, { tool_name: 'file_read', restrictions: { max_response_size_kb: 64 } })
-      const doc = {
-        id: 'd',
-        tool: 'docs_create',
-        params: { title: 't', content: 'c', folder: '{{input.v}}' },
-      }
-      const row = { id: 'a', tool: 'sheets_append', params: { spreadsheet: 'S', range: 'A1', rows: [['x']] } }
-      const file = { id: 'f', tool: 'file_read', params: { path: 'a' } }
-      const never = { ...doc, id: 'n', when: { value: 'a', operator: 'equals', compare: 'b' } }
-      const { body } = await preview(id, steps(doc, row, file, never))
-      const asked = (tool: string) =>
-        `The service is asked who can read what \`${tool}\` writes to: only people in \`acme.com\` may (\`allowed_domains\`).`
-      expect(body.steps.map((step: { checked_during_call: string[] }) => step.checked_during_call)).toEqual([
-        [asked('docs_create')],
-        [asked('sheets_append')],
-        ['An output of more than 64 KiB as JSON is refused (`max_response_size_kb`).'],
-        [],
-      ])
-      const forMember = await preview(id, steps(row), 'member')
-      expect(forMember.body.steps[0].checked_during_call).toEqual([])
-      for (const path of ['docs_create', 'sheets_append?role=viewer', 'file_read'])
-        await ask('owner', 'DELETE', `${at}/${path}`)
+  test('an organization that is frozen denies every step, and says so', async () => {
+    const rule = await addRule(outside)
+    const when = { value: '{{input.v}}', operator: 'exists' }
+    const later = { id: 'later', tool: 'memory_get', params: { key: 'k' }, when }
+    const skipped = await saved(steps(later).definition)
+    await ours('owner', 'POST', '/freeze', { reason: 'an incident' })
+    const explanation = 'The organization is frozen, so every call is denied: an incident'
+    const { body } = await preview(id)
+    expect(body).toMatchObject({
+      executable: false,
+      not_executable_because: 'step `read` would be denied by `organization frozen`',
+      steps: [
+        { verdict: 'deny', certainty: 'definite', frozen: explanation },
+        { verdict: 'deny', certainty: 'definite', frozen: explanation },
+      ],
     })
-
-    test('rules that a tool policy leaves unasked, and shadow rules', async () => {
-      const save = async (body: object) => (await ask('admin', 'POST', `${organization}/rules`, body)).body.id
-      const watched = { name: 'watched', verdict: 'deny', status: 'shadow', tools: ['memory_set'] }
-      const held = { name: 'held', verdict: 'require_approval', tools: ['memory_set'], params: [{ param: 'value', operator: 'equals', value: 'x' }] } // prettier-ignore
-      const rules = [await save(watched), await save(held)]
-      const shown = async () =>
-        (await preview(id, steps(note), 'member')).body.steps[0].rules.map(
-          (rule: Record<string, unknown>) => [rule['name'], rule['certainty'], rule['shadow']],
-        )
-      const both = [
-        ['watched', 'definite', true],
-        ['held', 'possible', false],
-      ]
-      expect((await preview(id, steps(note), 'member')).body).toMatchObject({ executable: true, steps: [{ at_least: 'allow' }] }) // prettier-ignore
-      expect(await shown()).toEqual(both)
-      await ask('owner', 'POST', `${organization}/tool-policies`, { tool_name: 'memory_set', allowed: false })
-      expect((await preview(id, steps(note), 'member')).body.steps[0]).toMatchObject({
-        certainty: 'definite',
-        role_policy: { certainty: 'definite' },
-      })
-      expect(await shown()).toEqual(both)
-      await ask('owner', 'DELETE', `${organization}/tool-policies/memory_set`)
-      for (const rule of rules) await ask('admin', 'DELETE', `${organization}/rules/${rule}`)
+    // The rules are still listed.
+    expect(body.steps[1].rules).toMatchObject([{ name: outside.name, certainty: 'possible' }])
+    expect((await preview(id, steps(later))).body).toMatchObject({
+      verdict: 'deny',
+      executable: false,
+      not_executable_because: 'step `later` would be denied by `organization frozen`',
+      steps: [{ verdict: 'deny', certainty: 'possible', frozen: explanation }],
     })
-
-    test('an organization that is frozen denies every step, and says so', async () => {
-      await ask('admin', 'POST', `${organization}/rules`, outside)
-      const when = { value: '{{input.v}}', operator: 'exists' }
-      const later = { id: 'later', tool: 'memory_get', params: { key: 'k' }, when }
-      const skipped = await saved(steps(later).definition)
-      await ask('owner', 'POST', `${organization}/freeze`, { reason: 'an incident' })
-      const explanation = 'The organization is frozen, so every call is denied: an incident'
-      const { body } = await preview(id)
-      expect(body).toMatchObject({
-        executable: false,
-        not_executable_because: 'step `read` would be denied by `organization frozen`',
-        steps: [
-          { verdict: 'deny', certainty: 'definite', frozen: explanation },
-          { verdict: 'deny', certainty: 'definite', frozen: explanation },
-        ],
-      })
-      // The rules are still listed.
-      expect(body.steps[1].rules).toMatchObject([{ name: outside.name, certainty: 'possible' }])
-      expect((await preview(id, steps(later))).body).toMatchObject({
-        verdict: 'deny',
-        executable: false,
-        not_executable_because: 'step `later` would be denied by `organization frozen`',
-        steps: [{ verdict: 'deny', certainty: 'possible', frozen: explanation }],
-      })
-      const started = await ask('member', 'POST', `/workflows/${skipped}/execute?wait=0`, {})
-      expect(started.body.error.code).toBe('run_denied')
-      await ask('owner', 'POST', `${organization}/unfreeze`, { reason: 'over' })
-    })
+    expect(codeOf(await execute('member', skipped, {}))).toEqual([403, 'run_denied'])
+    await ours('owner', 'POST', '/unfreeze', { reason: 'over' })
+    await removeRule(rule)
   })
 })
 
-describe('a preview of the approval of a run', () => {
-  let ask: Previews['ask']
-  let preview: Previews['preview']
-  let organization: string
+describe('what a preview says of the approval of a whole run', () => {
   let id: string
-  usePreviews((started) => ({ ask, preview, organization, id } = started))
+  beforeAll(async () => {
+    id = await saved()
+  })
 
-  describe('what a preview says of the approval of a whole run', () => {
-    test('whether the whole run would wait, who approves it, and why', async () => {
-      const governance = `${organization}/governance`
-      await ask('owner', 'PATCH', governance, {
-        approvals_enabled: true,
-        require_approval_for_external_comm: true,
-      })
-      const hold = {
-        name: 'owner sees mail',
-        verdict: 'require_approval',
-        tools: ['mail_send'],
-        approver: 'owner',
-      }
-      const rule = (await ask('admin', 'POST', `${organization}/rules`, hold)).body.id
-      const inputs = { to: 'a@acme.com' }
-      const { run_approval } = (await preview(id, { inputs })).body
-      expect(run_approval).toEqual({
-        required: true,
-        certainty: 'definite',
-        risk_level: 'high',
-        highest_risk_level: 'high',
-        possible_reasons: [],
-        reasons: expect.arrayContaining([
-          '`mail_send` is external communication (`require_approval_for_external_comm`)',
-        ]),
-        approver: 'owner',
-        approvals_needed: 1,
-      })
-      const started = await ask('member', 'POST', `/workflows/${id}/execute?wait=0`, { inputs })
-      const run = (await ask('member', 'GET', `/runs/${started.body.execution_id}`)).body
-      expect(run).toMatchObject({ status: 'awaiting_approval', risk: { reasons: run_approval.reasons } })
-      expect(run.status_reason).toContain('by an owner: `mail_send` is external communication')
-      await ask('owner', 'PATCH', governance, { approvals_enabled: false })
-      expect((await preview(id, { inputs })).body).toMatchObject({
-        executable: false,
-        not_executable_because:
-          'step `send` would be denied by `owner sees mail`; approvals are off: set `approvals_enabled`',
-        run_approval: { required: false, risk_level: 'high', approver: null },
-      })
-      await ask('owner', 'PATCH', governance, { require_approval_for_external_comm: false })
-      await ask('admin', 'DELETE', `${organization}/rules/${rule}`)
+  test('whether the whole run would wait, who approves it, and why', async () => {
+    await govern({ approvals_enabled: true, require_approval_for_external_comm: true })
+    const hold = {
+      name: 'owner sees mail',
+      verdict: 'require_approval',
+      tools: ['mail_send'],
+      approver: 'owner',
+    }
+    const rule = await addRule(hold)
+    const inputs = { to: 'a@acme.com' }
+    const { run_approval } = (await preview(id, { inputs })).body
+    expect(run_approval).toEqual({
+      required: true,
+      certainty: 'definite',
+      risk_level: 'high',
+      highest_risk_level: 'high',
+      possible_reasons: [],
+      reasons: expect.arrayContaining([
+        '`mail_send` is external communication (`require_approval_for_external_comm`)',
+      ]),
+      approver: 'owner',
+      approvals_needed: 1,
     })
+    const started = await execute('member', id, inputs)
+    const run = (await as('member', 'GET', `/runs/${started.body.execution_id}`)).body
+    expect(run).toMatchObject({ status: 'awaiting_approval', risk: { reasons: run_approval.reasons } })
+    expect(run.status_reason).toContain('by an owner: `mail_send` is external communication')
+    await govern({ approvals_enabled: false })
+    expect((await preview(id, { inputs })).body).toMatchObject({
+      executable: false,
+      not_executable_because:
+        'step `send` would be denied by `owner sees mail`; approvals are off: set `approvals_enabled`',
+      run_approval: { required: false, risk_level: 'high', approver: null },
+    })
+    await govern({ require_approval_for_external_comm: false })
+    await removeRule(rule)
+  })
 
-    const comment = { id: 'c', tool: 'github_comment', params: { repo: 'a/b', number: 1, body: 'x' } }
-    const channel = { id: 'c', tool: 'slack_create_channel', params: { name: 'x' } }
-    test.each<[string, object, object, string]>([
-      ['a risk', { approval_required_from: 'low' }, note, ''],
-      ['public writes', { require_approval_for_public_writes: true }, comment, '`github_comment` writes where the public can read (`require_approval_for_public_writes`)'], // prettier-ignore
-      ['permission changes', { require_approval_for_permission_changes: true }, channel, '`slack_create_channel` changes permissions (`require_approval_for_permission_changes`)'], // prettier-ignore
-      ['a category of the workflow', { category_flags: { financial: true } }, note, 'the workflow is of category `financial` (`category_flags`)'], // prettier-ignore
-      ['a category of a tool', { category_flags: { public_writes: true } }, comment, '`github_comment` is of category `public_writes` (`category_flags`)'], // prettier-ignore
-    ])('a run that waits for %s, also without inputs', async (_, patch, step, reason) => {
-      const off = { approvals_enabled: false, approval_required_from: null, require_approval_for_public_writes: false, require_approval_for_permission_changes: false, category_flags: {} } // prettier-ignore
-      const definition = { inputs: { v: { type: 'string' } }, categories: ['financial'], steps: [step] }
-      const shown = async () => (await preview(id, { definition })).body.run_approval
-      try {
-        await ask('owner', 'PATCH', `${organization}/governance`, { ...off, approvals_enabled: true })
-        expect((await shown()).required).toBe(false)
-        await ask('owner', 'PATCH', `${organization}/governance`, { ...patch, approvals_enabled: true })
-        const { required, certainty, reasons } = await shown()
-        expect({ required, certainty }).toEqual({ required: true, certainty: 'definite' })
-        if (reason !== '') expect(reasons).toContain(reason)
-      } finally {
-        await ask('owner', 'PATCH', `${organization}/governance`, off)
-      }
-    })
+  const comment = { id: 'c', tool: 'github_comment', params: { repo: 'a/b', number: 1, body: 'x' } }
+  const channel = { id: 'c', tool: 'slack_create_channel', params: { name: 'x' } }
+  test.each<[string, object, object, string]>([
+    ['a risk', { approval_required_from: 'low' }, note, ''],
+    ['public writes', { require_approval_for_public_writes: true }, comment, '`github_comment` writes where the public can read (`require_approval_for_public_writes`)'], // prettier-ignore
+    ['permission changes', { require_approval_for_permission_changes: true }, channel, '`slack_create_channel` changes permissions (`require_approval_for_permission_changes`)'], // prettier-ignore
+    ['a category of the workflow', { category_flags: { financial: true } }, note, 'the workflow is of category `financial` (`category_flags`)'], // prettier-ignore
+    ['a category of a tool', { category_flags: { public_writes: true } }, comment, '`github_comment` is of category `public_writes` (`category_flags`)'], // prettier-ignore
+  ])('a run that waits for %s, also without inputs', async (_, patch, step, reason) => {
+    const off = { approvals_enabled: false, approval_required_from: null, require_approval_for_public_writes: false, require_approval_for_permission_changes: false, category_flags: {} } // prettier-ignore
+    const definition = { inputs: { v: { type: 'string' } }, categories: ['financial'], steps: [step] }
+    const shown = async () => (await preview(id, { definition })).body.run_approval
+    try {
+      await govern({ ...off, approvals_enabled: true })
+      expect((await shown()).required).toBe(false)
+      await govern({ ...patch, approvals_enabled: true })
+      const { required, certainty, reasons } = await shown()
+      expect({ required, certainty }).toEqual({ required: true, certainty: 'definite' })
+      if (reason !== '') expect(reasons).toContain(reason)
+    } finally {
+      await govern(off)
+    }
+  })
 
-    test('whether the run may wait, as far as inputs that are not known decide it', async () => {
-      const governance = `${organization}/governance`
-      await ask('owner', 'PATCH', governance, { approvals_enabled: true, approval_required_from: 'critical' })
-      const send = {
-        id: 's',
-        tool: 'mail_send',
-        params: { to: 'a@acme.com', subject: 'x', text: '{{input.v}}' },
-      }
-      const shown = async (body: object) => (await preview(id, { ...steps(send), ...body })).body.run_approval
-      expect(await shown({})).toEqual({
-        required: false,
-        certainty: 'possible',
-        risk_level: 'high',
-        highest_risk_level: 'critical',
-        reasons: ['`mail_send` delivers content to people or places'],
-        possible_reasons: [
-          '`mail_send` sends confidential data out, if `input.v` brings this label',
-          '`mail_send` sends pii data out, if `input.v` brings this label',
-        ],
-        approver: 'admin',
-        approvals_needed: 1,
-      })
-      const inputs = { v: 'x' }
-      expect(await shown({ inputs })).toMatchObject({
-        required: false,
-        certainty: 'definite',
-        highest_risk_level: 'high',
-        possible_reasons: [],
-        approver: null,
-      })
-      expect(await shown({ inputs, input_labels: { v: ['confidential'] } })).toMatchObject({
-        required: true,
-        certainty: 'definite',
-        risk_level: 'critical',
-      })
-      await ask('owner', 'PATCH', governance, { approvals_enabled: false, approval_required_from: null })
+  test('whether the run may wait, as far as inputs that are not known decide it', async () => {
+    await govern({ approvals_enabled: true, approval_required_from: 'critical' })
+    const send = {
+      id: 's',
+      tool: 'mail_send',
+      params: { to: 'a@acme.com', subject: 'x', text: '{{input.v}}' },
+    }
+    const shown = async (body: object) => (await preview(id, { ...steps(send), ...body })).body.run_approval
+    expect(await shown({})).toEqual({
+      required: false,
+      certainty: 'possible',
+      risk_level: 'high',
+      highest_risk_level: 'critical',
+      reasons: ['`mail_send` delivers content to people or places'],
+      possible_reasons: [
+        '`mail_send` sends confidential data out, if `input.v` brings this label',
+        '`mail_send` sends pii data out, if `input.v` brings this label',
+      ],
+      approver: 'admin',
+      approvals_needed: 1,
     })
+    const inputs = { v: 'x' }
+    expect(await shown({ inputs })).toMatchObject({
+      required: false,
+      certainty: 'definite',
+      highest_risk_level: 'high',
+      possible_reasons: [],
+      approver: null,
+    })
+    expect(await shown({ inputs, input_labels: { v: ['confidential'] } })).toMatchObject({
+      required: true,
+      certainty: 'definite',
+      risk_level: 'critical',
+    })
+    await govern({ approvals_enabled: false, approval_required_from: null })
   })
 })
 
 describe('blocked steps', () => {
-  /* Steps that a tool policy blocks, when a run is started. */
-
-  let server: TestServer
-  beforeAll(async () => {
-    server = await startTestServer({ env: { SMTP_URL: 'smtp://127.0.0.1:1' } })
-  })
-  afterAll(() => server?.close())
-
   const block = async (body: object) => {
-    const { users, organization_id: id } = server.identities
-    const path = `/organizations/${id}/tool-policies`
     await server.context.pool.query('delete from tool_policies')
-    expect((await server.call(users.owner.api_key, 'POST', path, body)).status).toBe(201)
+    expect((await policy(body)).status).toBe(201)
   }
-  const execute = async (who: 'member' | 'admin', definition: object = aDefinition) => {
-    const { api_key: key } = server.identities.users[who]
-    const { id } = (await server.call(key, 'POST', '/workflows', { name: 'w', definition })).body
-    return server.call(key, 'POST', `/workflows/${id}/execute?wait=0`, { inputs: { to: 'me' } })
+  const start = async (who: BootstrapName, definition: object = aDefinition) => {
+    const { id } = (await as(who, 'POST', '/workflows', { name: 'w', definition })).body
+    return execute(who, id, { to: 'me' })
   }
-  const refused = (answer: { status: number; body: { error?: { code: string; message: string } } }) =>
-    answer.status === 403 && answer.body.error?.code === 'run_denied' && answer.body.error.message
+  const refusal = async (who: BootstrapName): Promise<{ message: string; details: object[] }> => {
+    const answer = await start(who)
+    expect(codeOf(answer)).toEqual([403, 'run_denied'])
+    return answer.body.error
+  }
 
   test('a step that a policy blocks refuses the run up front', async () => {
     await block({ tool_name: 'mail_send', allowed: false })
-    const answer = await execute('member')
-    expect(refused(answer)).toBe(
-      'step `send` would be denied: tool blocked by the organization: nothing was started; ' +
+    expect(await refusal('member')).toMatchObject({
+      message:
+        'step `send` would be denied: tool blocked by the organization: nothing was started; ' +
         'a tool policy of the organization blocks `mail_send`',
-    )
-    expect(answer.body.error.details).toMatchObject([{ path: 'steps.send' }])
+      details: [{ path: 'steps.send' }],
+    })
   })
 
   test('a policy of a role counts only for requesters of this role', async () => {
     await block({ tool_name: 'mail_send', allowed: false, role: 'member' })
-    expect(refused(await execute('member'))).toContain('tool blocked for role member')
-    expect((await execute('admin')).status).toBe(202)
+    expect((await refusal('member')).message).toContain('tool blocked for role member')
+    expect((await start('admin')).status).toBe(202)
   })
 
   test('the run is refused for a read-only tool, and for a tool that no policy allows', async () => {
     await block({ tool_name: 'mail_send', restrictions: { read_only: true } })
-    expect(refused(await execute('member'))).toContain('read-only')
+    expect((await refusal('member')).message).toContain('read-only')
     await block({ tool_name: 'file_read', allowed: true })
-    const { users, organization_id: id } = server.identities
-    const settings = (value: string) =>
-      server.call(users.owner.api_key, 'PATCH', `/organizations/${id}/governance`, {
-        default_tool_access: value,
-      })
-    await settings('deny')
-    expect(refused(await execute('member'))).toContain(
+    await govern({ default_tool_access: 'deny' })
+    expect((await refusal('member')).message).toContain(
       'step `send` would be denied: tool not allowed by any policy',
     )
-    await settings('allow')
+    await govern({ default_tool_access: 'allow' })
   })
 
   test('the run is not refused if the step may be skipped: then the call is denied when it is made', async () => {
     await block({ tool_name: 'mail_send', allowed: false })
     const [read, send] = aDefinition.steps as [object, object]
     const unknown = { ...send, when: { value: '{{read.output.size}}', operator: 'equals', compare: 1 } }
-    expect((await execute('member', { ...aDefinition, steps: [read, unknown] })).status).toBe(202)
+    expect((await start('member', { ...aDefinition, steps: [read, unknown] })).status).toBe(202)
     const never = { ...send, when: { value: '{{input.to}}', operator: 'equals', compare: 'nobody' } }
-    expect((await execute('member', { ...aDefinition, steps: [read, never] })).status).toBe(202)
+    expect((await start('member', { ...aDefinition, steps: [read, never] })).status).toBe(202)
   })
 })
