@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
-import type { AuditDraft } from '../../../src/governance/audit/entry.ts'
+import { type AuditDraft, sealEntry } from '../../../src/governance/audit/entry.ts'
 import { linesOf, type Trusted, verifyFile } from '../../../src/governance/audit/verify-file.ts'
 import { asAdmin } from '../../support/postgres.ts'
 import { until } from '../../stack/until.ts'
@@ -136,8 +136,42 @@ describe('the checkpoint', () => {
   })
 })
 
-describe('an alarm of a verification', () => {
-  test('ends when the log is valid again', async () => {
+describe('an alarm', () => {
+  test('stops the writes of the organization with 503, if an entry was added without the service', async () => {
+    // Everybody who has the application's database password could add an entry that continues the chain.
+    const { pool } = server.context
+    const { rows } = await pool.query('select seq, hash from chain_head where organization_id = $1', [organization]) // prettier-ignore
+    const head = { seq: Number(rows[0].seq), hash: String(rows[0].hash) }
+    const { seq, canonical, hash } = sealEntry(organization, head, 1, new Date(), draft('foreign'))
+    await pool.query('insert into audit_events (canonical, hash) values ($1, $2)', [canonical, hash])
+    const error = jest.spyOn(server.context.log, 'error').mockImplementation(() => {})
+    const path = `/organizations/${organization}/governance`
+    const save = () => server.call(key, 'PATCH', path, { approval_threshold: 2 })
+    const refused = {
+      code: 'unavailable',
+      message: expect.stringContaining('an operator must verify the log'),
+    }
+    for (const answer of [...(await Promise.all([save(), save(), save()])), await save()])
+      expect(answer).toMatchObject({ status: 503, body: { error: refused } })
+    expect(error.mock.calls).toEqual([
+      [{ organization_id: organization, seq }, expect.stringContaining('ALARM')],
+    ])
+    const { status, checks } = (await server.call(null, 'GET', '/health')).body
+    expect([status, checks.audit]).toEqual(['degraded', 'alarm'])
+    const { id } = JSON.parse(canonical) as { id: string }
+    expect((await get('verify')).body).toMatchObject({
+      valid: false,
+      first_mismatch: { seq, id, reason: 'foreign' },
+    })
+    // Other organizations write as before.
+    const { id: other } = await addOrganization(server.context)
+    await server.context.combiner.run(other, 'org.change', async (tx) => tx.append(draft('m')))
+    error.mockRestore()
+    server.context.auditAlarms.settle(organization, 'verify')
+    server.context.auditAlarmAt = null
+  })
+
+  test('of a verification ends when the log is valid again', async () => {
     await append(3)
     const edit = (from: string, to: string) =>
       asAdmin(server.adminUrl, async (client) => {

@@ -18,6 +18,7 @@ import {
 } from '../signed-in.ts'
 import { startBeside, type TestServer } from '../server.ts'
 import { Browser, totp } from '../browser.ts'
+import { codeOf } from '../use-server.ts'
 import { addKey, addOrganization, addPerson, requireFactors, sessionCookie } from '../fixtures.ts'
 
 let sink: SmtpSink
@@ -114,14 +115,13 @@ describe('a second factor', () => {
       organization_id: acme.id,
     })
     const governance = `/organizations/${acme.id}/governance`
-    const tooEarly = await at.send('PATCH', governance, { require_mfa: true })
-    expect([tooEarly.status, tooEarly.body.error.code]).toEqual([409, 'conflict'])
+    expect(codeOf(await at.send('PATCH', governance, { require_mfa: true }))).toEqual([409, 'conflict'])
     await at.enrol(password)
     expect((await at.send('PATCH', governance, { require_mfa: true })).status).toBe(200)
     expect((await at.send('GET', '/runs', undefined, here)).status).toBe(200)
     await at.auth('two-factor/disable', { password })
     const refused = await at.send('GET', '/runs', undefined, here)
-    expect([refused.status, refused.body.error.code]).toEqual([403, 'mfa_required'])
+    expect(codeOf(refused)).toEqual([403, 'mfa_required'])
     const [{ message: page }] = refused.body.error.details
     const { pathname } = new URL(page)
     expect((await fetch(`${server.base}${pathname}`)).status).toBe(200)
@@ -328,8 +328,7 @@ describe('a session without its person’s factor', () => {
     ]) {
       const { cookie } = await oldSession(server, id)
       const browser = new Browser(server)
-      const proven = await browser.auth(`two-factor/${path}`, { code: sent }, { cookie })
-      expect(proven.status).toBe(200)
+      expect((await browser.auth(`two-factor/${path}`, { code: sent }, { cookie })).status).toBe(200)
       expect(await openedWith(browser)).toEqual([how, true])
       // The old cookie gives nobody else access.
       expect((await new Browser(server).send('GET', '/me', undefined, { cookie })).status).toBe(401)
@@ -351,8 +350,7 @@ describe('a session without its person’s factor', () => {
     }
     expect(statuses).toEqual([...Array.from({ length: 10 }, () => 401), 429])
     await server.context.pool.query('delete from auth_rate_limits')
-    const right = await send('POST', '/api/auth/two-factor/verify-totp', { code: later(key) })
-    expect(right.status).toBe(429)
+    expect((await send('POST', '/api/auth/two-factor/verify-totp', { code: later(key) })).status).toBe(429)
   })
 })
 
@@ -445,8 +443,7 @@ describe('a key', () => {
     await at.send('PATCH', governance, { require_mfa: true })
     const { keyId } = await addPerson(server.context, acme.id, 'member')
     expect((await keysAt(at, acme.id)).get(keyId)).toBe(true)
-    const { status, body } = await at.send('POST', `/api-keys/${keyId}/confirm`)
-    expect([status, body.error.code]).toEqual([403, 'insufficient_role'])
+    expect(codeOf(await at.send('POST', `/api-keys/${keyId}/confirm`))).toEqual([403, 'insufficient_role'])
   })
 
   test('of an agent can still ask, since the factor requirement does not apply to agents', async () => {
@@ -467,14 +464,14 @@ describe('a key', () => {
   test('or session without a factor cannot require one: it would lock itself out', async () => {
     const { governance, makers, old, acme } = await required()
     const owner = await old.send('PATCH', governance, { require_mfa: true })
-    expect([owner.status, owner.body.error.code]).toEqual([409, 'conflict'])
+    expect(codeOf(owner)).toEqual([409, 'conflict'])
     expect(owner.body.error.message).toContain('sign in with your second factor')
     const { rows } = await server.context.pool.query('select user_id from api_keys where id = $1', [
       makers.old.id,
     ])
     const key = await addKey(server.context, acme.id, rows[0].user_id, ['governance:write'])
     const byKey = await server.call(key.secret, 'PATCH', governance, { require_mfa: true })
-    expect([byKey.status, byKey.body.error.code]).toEqual([409, 'conflict'])
+    expect(codeOf(byKey)).toEqual([409, 'conflict'])
     expect(byKey.body.error.message).toContain('confirm your key')
   })
 
