@@ -366,7 +366,6 @@ describe('Slack accounts', () => {
     })
 
     test('is not linked with a wrong code, an old one, one of another account or one of another person', async () => {
-      const { user_id } = person('viewer')
       const refused = async (account: string, code: string): Promise<void> => {
         const answer = await linkOwn('viewer', account, code)
         expect([...codeOf(answer), ...placesOf(answer)]).toEqual([422, 'validation_error', 'code'])
@@ -388,7 +387,6 @@ describe('Slack accounts', () => {
     })
 
     test('takes five guesses, and no sixth', async () => {
-      const { user_id } = person('viewer')
       await linkOwn('viewer')
       const wrong = await wrongCode('viewer')
       for (let guess = 0; guess < 5; guess += 1)
@@ -397,7 +395,6 @@ describe('Slack accounts', () => {
     })
 
     test('gets one code a minute and five in an hour', async () => {
-      const { user_id } = person('viewer')
       const first = await linkOwn('viewer')
       expect((await linkOwn('viewer')).body).toEqual(first.body)
       expect(await claimsOf('viewer')).toHaveLength(1)

@@ -218,6 +218,19 @@ describe('who wrote what', () => {
     return (await call(who, 'POST', `/workflow-registry/${id}/use`, {})).body.id
   }
 
+  /** Somebody saves a definition, rolls back to a version, or uses the workflow as a template. */
+  type Act = readonly [BootstrapName, object | number | 'use']
+  /** Does this with one workflow, and returns the id of the last one. */
+  const history = async (...acts: readonly Act[]): Promise<string> => {
+    let id = ''
+    for (const [who, what] of acts)
+      if (what === 'use') id = await use(who, id)
+      else if (typeof what === 'number') expect((await rollBack(who, id, what)).status).toBe(200)
+      else if (id === '') id = await save(who, what)
+      else expect((await change(who, id, what)).status).toBe(200)
+    return id
+  }
+
   describe('an approval of a run', () => {
     const vote = (who: BootstrapName, id: string) => call(who, 'POST', `/approvals/${id}/approve`, {})
     /** Starts a run that waits for its approval, and returns the approval's id. */
@@ -230,44 +243,31 @@ describe('who wrote what', () => {
     const refusal = async (who: BootstrapName, id: string) => (await vote(who, id)).body.error?.code
 
     const byAdmin = mail('evil@x.test')
-    const washed: readonly (readonly [string, () => Promise<string>])[] = [
-    ['edited it', async () => {
-      const id = await save('member', mail('a@b.test'))
-      await change('admin', id, byAdmin)
-      return id
-    }],
-    ['wrote what another person saved again', async () => {
-      const id = await save('admin', byAdmin)
-      await change('member', id, byAdmin)
-      return id
-    }],
-    ['wrote what another person changed a little', async () => {
-      const id = await save('admin', byAdmin)
-      await change('member', id, mail('evil@x.test', { summary: 'a mail' }))
-      return id
-    }],
-    ['wrote what a person restored by hand', async () => {
-      const id = await save('admin', byAdmin)
-      await change('member', id, mail('a@b.test'))
-      await change('member', id, byAdmin)
-      return id
-    }],
-    ['rolled back to it', async () => {
-      const id = await save('member', mail('a@b.test'))
-      await change('member', id, mail('c@d.test'))
-      await rollBack('admin', id, 1)
-      return id
-    }],
-    ['wrote the version that another person rolled back to', async () => {
-      const id = await save('admin', byAdmin)
-      await change('member', id, mail('a@b.test'))
-      await rollBack('owner', id, 1)
-      return id
-    }],
-    ['wrote the template', async () => use('member', await save('admin', byAdmin))],
-  ] // prettier-ignore
-    test.each(washed)('is not for the admin who %s, and for another one', async (_, prepare) => {
-      const id = await waiting(await prepare())
+    const washed: readonly [string, ...Act[]][] = [
+      ['edited it', ['member', mail('a@b.test')], ['admin', byAdmin]],
+      ['wrote what another person saved again', ['admin', byAdmin], ['member', byAdmin]],
+      [
+        'wrote what another person changed a little',
+        ['admin', byAdmin],
+        ['member', mail('evil@x.test', { summary: 'a mail' })],
+      ],
+      [
+        'wrote what a person restored by hand',
+        ['admin', byAdmin],
+        ['member', mail('a@b.test')],
+        ['member', byAdmin],
+      ],
+      ['rolled back to it', ['member', mail('a@b.test')], ['member', mail('c@d.test')], ['admin', 1]],
+      [
+        'wrote the version that another person rolled back to',
+        ['admin', byAdmin],
+        ['member', mail('a@b.test')],
+        ['owner', 1],
+      ],
+      ['wrote the template', ['admin', byAdmin], ['member', 'use']],
+    ]
+    test.each(washed)('is not for the admin who %s, and for another one', async (_, ...acts) => {
+      const id = await waiting(await history(...acts))
       const { authors, detail } = (await call('admin', 'GET', `/approvals/${id}`)).body
       expect(authors.map(({ email }: { email: string }) => email)).toContain('admin@countersign.test')
       expect(detail.vote_refused).toMatch(/^you wrote the version of the workflow that runs/)
@@ -315,33 +315,22 @@ describe('who wrote what', () => {
     afterAll(() => ours('owner', 'DELETE', '/role-policy-overrides/mail_send?role=member'))
 
     const byMember = mail('m@x.test')
-    const borrowed: readonly (readonly [string, () => Promise<string>])[] = [
-    ['after a member has put it in', async () => {
-      const id = await save('admin', look('daily'))
-      await change('member', id, byMember)
-      return id
-    }],
-    ['after an admin has saved a member’s text again', async () => {
-      const id = await save('member', byMember)
-      await change('admin', id, { steps: [...byMember.steps, ...look('more').steps] })
-      return id
-    }],
-    ['after an admin has rolled back to a member’s text', async () => {
-      const id = await save('member', byMember)
-      await change('admin', id, look('daily'))
-      await rollBack('admin', id, 1)
-      return id
-    }],
-    ['after a member has changed a step before it', async () => {
-      const both = (key: string) => ({ steps: [...look(key).steps, ...mail('a@b.test').steps] })
-      const id = await save('admin', both('mine'))
-      await change('member', id, both('theirs'))
-      return id
-    }],
-    ['of a member’s template', async () => use('admin', await save('member', byMember))],
-  ] // prettier-ignore
-    test.each(borrowed)('is refused %s', async (_, prepare) => {
-      const id = await prepare()
+    const both = (key: string) => ({ steps: [...look(key).steps, ...mail('a@b.test').steps] })
+    const withMore = { steps: [...byMember.steps, ...look('more').steps] }
+    const borrowed: readonly [string, ...Act[]][] = [
+      ['after a member has put it in', ['admin', look('daily')], ['member', byMember]],
+      ['after an admin has saved a member’s text again', ['member', byMember], ['admin', withMore]],
+      [
+        'after an admin has rolled back to a member’s text',
+        ['member', byMember],
+        ['admin', look('daily')],
+        ['admin', 1],
+      ],
+      ['after a member has changed a step before it', ['admin', both('mine')], ['member', both('theirs')]],
+      ['of a member’s template', ['member', byMember], ['admin', 'use']],
+    ]
+    test.each(borrowed)('is refused %s', async (_, ...acts) => {
+      const id = await history(...acts)
       const { status, body } = await execute('admin', id)
       expect([status, body.error.code]).toEqual([403, 'run_denied'])
       expect(body.error.message).toContain('blocks `mail_send`, and somebody with this role wrote the step')
