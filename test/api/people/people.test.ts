@@ -17,9 +17,10 @@ beforeAll(() => {
   owner = { userId, key }
 })
 
+const byOwner = (method: string, path: string, body?: unknown) => server.call(owner.key, method, path, body)
 /** Creates an organization of the owner. Returns its id and paths. */
 async function organization() {
-  const { body } = await server.call(owner.key, 'POST', '/organizations', { name: 'Acme' })
+  const { body } = await byOwner('POST', '/organizations', { name: 'Acme' })
   const id: string = body.id
   return { id, at: (path: string) => `/organizations/${id}/${path}` }
 }
@@ -31,7 +32,7 @@ async function outsider() {
 }
 const statuses = (answers: Answer[]) => answers.map(({ status }) => status).sort((a, b) => a - b)
 async function invited(at: (path: string) => string, email: string, more: object = {}) {
-  const { status, body } = await server.call(owner.key, 'POST', at('invitations'), { email, ...more })
+  const { status, body } = await byOwner('POST', at('invitations'), { email, ...more })
   expect(status).toBe(201)
   return body
 }
@@ -46,12 +47,12 @@ describe('an invitation', () => {
     // The mail library decides where it breaks long lines, so the line breaks are removed.
     const isIn = ({ raw }: { raw: string }) => raw.replaceAll(/=\r?\n/g, '').includes(token)
     await until('the mail', async () => sink.deliveries.some(isIn))
-    expect(codeOf(await accept(other.key, token))).toEqual([404, 'not_found'])
-    expect(codeOf(await accept(one.key, `${token}x`))).toEqual([404, 'not_found'])
+    expect(codeOf(await accept(other.key, token))).toBe('404 not_found')
+    expect(codeOf(await accept(one.key, `${token}x`))).toBe('404 not_found')
     expect((await server.call(one.key, 'GET', at('governance'))).status).toBe(404)
     expect((await accept(one.key, token)).body).toEqual({ organization_id: id, role: 'admin' })
     expect((await server.call(one.key, 'GET', at('governance'))).status).toBe(200)
-    expect(codeOf(await accept(one.key, token))).toEqual([404, 'not_found'])
+    expect(codeOf(await accept(one.key, token))).toBe('404 not_found')
     const { rows } = await server.context.pool.query('select row_to_json(i) from invitations i')
     expect(JSON.stringify(rows)).not.toContain(token)
   })
@@ -71,7 +72,7 @@ describe('an invitation', () => {
     const confirm = (is: boolean) =>
       server.context.pool.query('update users set email_verified = $2 where id = $1', [userId, is])
     await confirm(false)
-    expect(codeOf(await accept(key, token))).toEqual([409, 'conflict'])
+    expect(codeOf(await accept(key, token))).toBe('409 conflict')
     await confirm(true)
     expect((await accept(key, token)).status).toBe(200)
   })
@@ -82,7 +83,7 @@ describe('an invitation', () => {
     const first = await invited(at, email)
     const second = await invited(at, email)
     expect((await accept(key, first.token)).status).toBe(404)
-    expect((await server.call(owner.key, 'DELETE', at(`invitations/${second.id}`))).status).toBe(204)
+    expect((await byOwner('DELETE', at(`invitations/${second.id}`))).status).toBe(204)
     expect((await accept(key, second.token)).status).toBe(404)
     const third = await invited(at, email)
     const { pool } = server.context
@@ -90,10 +91,10 @@ describe('an invitation', () => {
     expect((await accept(key, third.token)).status).toBe(404)
     const fourth = await invited(at, email)
     await addPerson(server.context, id, 'owner')
-    await server.call(owner.key, 'PATCH', at(`members/${owner.userId}`), { role: 'admin' })
+    await byOwner('PATCH', at(`members/${owner.userId}`), { role: 'admin' })
     expect((await accept(key, fourth.token)).status).toBe(404)
     await pool.query(`update memberships set role = 'owner' where organization_id = $1`, [id])
-    const { data } = (await server.call(owner.key, 'GET', at('invitations'))).body
+    const { data } = (await byOwner('GET', at('invitations'))).body
     expect(data.map((each: { status: string }) => each.status)).toEqual([
       'pending',
       'expired',
@@ -105,18 +106,17 @@ describe('an invitation', () => {
   test('is not possible for a member, nor into a personal organization', async () => {
     const { id, at } = await organization()
     const { userId } = await addPerson(server.context, id, 'viewer')
-    const invite = async (email: string) =>
-      codeOf(await server.call(owner.key, 'POST', at('invitations'), { email }))
-    expect(await invite(`${userId}@elsewhere.test`)).toEqual([409, 'conflict'])
+    const invite = async (email: string) => codeOf(await byOwner('POST', at('invitations'), { email }))
+    expect(await invite(`${userId}@elsewhere.test`)).toBe('409 conflict')
     await server.context.pool.query('update organizations set personal = true where id = $1', [id])
-    expect(await invite('new@acme.test')).toEqual([409, 'conflict'])
+    expect(await invite('new@acme.test')).toBe('409 conflict')
   })
 })
 
 describe('invitation mails', () => {
   test('contain no extra line from the inviter', async () => {
     for (const name of ['A\nYour account is locked', 'A\r', 'A\u2028B', 'A\u0007', 'A\u0085']) {
-      const { status, body } = await server.call(owner.key, 'POST', '/organizations', { name })
+      const { status, body } = await byOwner('POST', '/organizations', { name })
       expect([name, status, body.error.details[0].path]).toEqual([name, 422, 'name'])
     }
   })
@@ -128,7 +128,7 @@ describe('invitation mails', () => {
       server.call(key, 'POST', `/organizations/${id}/invitations`, { email, ...more })
     for (let nth = 0; nth < 5; nth += 1) expect((await invite('one@acme.test')).status).toBe(201)
     const refused = await invite('one@acme.test')
-    expect(codeOf(refused)).toEqual([429, 'quota_exceeded'])
+    expect(codeOf(refused)).toBe('429 quota_exceeded')
     expect(refused.body.error.details[0].path).toBe('send_mail')
     expect((await invite('one@acme.test', { send_mail: false })).status).toBe(201)
     expect((await invite('two@acme.test')).status).toBe(201)
@@ -170,7 +170,7 @@ describe('strangers', () => {
     )
     expect(statuses(answers)).toEqual([...Array(8).fill(201), ...Array(6).fill(429)])
     const refused = await invite(other.id)
-    expect(codeOf(refused)).toEqual([429, 'quota_exceeded'])
+    expect(codeOf(refused)).toBe('429 quota_exceeded')
     expect(refused.body.error.details).toEqual([
       { path: 'strangers_invited_per_day', message: 'the limit is 10' },
     ])
@@ -192,11 +192,11 @@ describe('strangers', () => {
 
   test('read our words and the inviter, and only colleagues read the name of the organization', async () => {
     const name = 'Pay at evil.example now'
-    const { body } = await server.call(owner.key, 'POST', '/organizations', { name })
+    const { body } = await byOwner('POST', '/organizations', { name })
     const { id } = await organization()
     const colleague = await addPerson(server.context, id, 'viewer')
     const mailed = async (email: string) => {
-      await server.call(owner.key, 'POST', `/organizations/${body.id}/invitations`, { email })
+      await byOwner('POST', `/organizations/${body.id}/invitations`, { email })
       return mailTo(sink, email.toLowerCase(), 'An invitation to Countersign')
     }
     const inviter = server.identities.users.owner.email
@@ -214,27 +214,26 @@ describe('members', () => {
     const { id, at } = await organization()
     const { userId, key } = await addPerson(server.context, id, 'admin')
     expect((await server.call(key, 'GET', at('governance'))).status).toBe(200)
-    const demoted = await server.call(owner.key, 'PATCH', at(`members/${userId}`), { role: 'viewer' })
+    const demoted = await byOwner('PATCH', at(`members/${userId}`), { role: 'viewer' })
     expect(demoted.body).toEqual({ user_id: userId, role: 'viewer' })
-    expect(codeOf(await server.call(key, 'GET', at('governance')))).toEqual([403, 'insufficient_role'])
+    expect(codeOf(await server.call(key, 'GET', at('governance')))).toBe('403 insufficient_role')
     const wanted = { name: 'k', scopes: ['rules:write'], organization_id: id }
-    expect(codeOf(await server.call(key, 'POST', '/api-keys', wanted))).toEqual([403, 'insufficient_role'])
-    expect((await server.call(owner.key, 'DELETE', at(`members/${userId}`))).status).toBe(204)
-    expect(codeOf(await server.call(key, 'GET', at('rules')))).toEqual([404, 'not_found'])
-    expect(codeOf(await server.call(key, 'GET', '/runs'))).toEqual([404, 'not_found'])
-    expect(codeOf(await server.call(key, 'GET', '/api-keys'))).toEqual([404, 'not_found'])
+    expect(codeOf(await server.call(key, 'POST', '/api-keys', wanted))).toBe('403 insufficient_role')
+    expect((await byOwner('DELETE', at(`members/${userId}`))).status).toBe(204)
+    expect(codeOf(await server.call(key, 'GET', at('rules')))).toBe('404 not_found')
+    expect(codeOf(await server.call(key, 'GET', '/runs'))).toBe('404 not_found')
+    expect(codeOf(await server.call(key, 'GET', '/api-keys'))).toBe('404 not_found')
   })
 
   test('may leave, and only an owner removes another', async () => {
     const { id, at } = await organization()
     const one = await addPerson(server.context, id, 'admin')
     const other = await addPerson(server.context, id, 'viewer')
-    expect(codeOf(await server.call(one.key, 'DELETE', at(`members/${other.userId}`)))).toEqual([
-      403,
-      'insufficient_role',
-    ])
+    expect(codeOf(await server.call(one.key, 'DELETE', at(`members/${other.userId}`)))).toBe(
+      '403 insufficient_role',
+    )
     expect((await server.call(other.key, 'DELETE', at(`members/${other.userId}`))).status).toBe(204)
-    const { data } = (await server.call(owner.key, 'GET', at('members'))).body
+    const { data } = (await byOwner('GET', at('members'))).body
     const ids = data.map((each: { user_id: string }) => each.user_id)
     expect(ids.sort()).toEqual([owner.userId, one.userId].sort())
   })
@@ -245,16 +244,13 @@ describe('members', () => {
     const leave = (who: { userId: string; key: string }) =>
       server.call(who.key, 'DELETE', at(`members/${who.userId}`))
     const mine = at(`members/${owner.userId}`)
-    expect(codeOf(await leave(owner))).toEqual([409, 'conflict'])
-    expect(codeOf(await server.call(owner.key, 'PATCH', mine, { role: 'admin' }))).toEqual([409, 'conflict'])
+    expect(codeOf(await leave(owner))).toBe('409 conflict')
+    expect(codeOf(await byOwner('PATCH', mine, { role: 'admin' }))).toBe('409 conflict')
     const second = await addPerson(server.context, id, 'owner')
     const both = await Promise.all([leave(owner), leave(second)])
     expect(statuses(both)).toEqual([204, 409])
-    const { rows } = await server.context.pool.query(
-      `select count(*)::int as n from memberships where organization_id = $1 and role = 'owner'`,
-      [id],
-    )
-    expect(rows).toEqual([{ n: 1 }])
+    const owners = `select from memberships where organization_id = $1 and role = 'owner'`
+    expect((await server.context.pool.query(owners, [id])).rowCount).toBe(1)
   })
 
   test('of two owners who demote each other one stays owner', async () => {
@@ -270,7 +266,7 @@ describe('members', () => {
     const { id, at } = await organization()
     const { key, email, userId } = await outsider()
     await accept(key, (await invited(at, email, { send_mail: false })).token)
-    await server.call(owner.key, 'PATCH', at(`members/${userId}`), { role: 'admin' })
+    await byOwner('PATCH', at(`members/${userId}`), { role: 'admin' })
     await server.call(key, 'DELETE', at(`members/${userId}`))
     expect(await eventTypesOf(server, id)).toEqual([
       'organization.created',
@@ -368,7 +364,7 @@ describe('Slack accounts', () => {
     test('is not linked with a wrong code, an old one, one of another account or one of another person', async () => {
       const refused = async (account: string, code: string): Promise<void> => {
         const answer = await linkOwn('viewer', account, code)
-        expect([...codeOf(answer), ...placesOf(answer)]).toEqual([422, 'validation_error', 'code'])
+        expect([codeOf(answer), ...placesOf(answer)]).toEqual(['422 validation_error', 'code'])
         expect(await accountOf('viewer')).toBeNull()
       }
       await refused('U012ABCDEF', '12345678')
@@ -480,7 +476,7 @@ describe('Slack accounts', () => {
     test('of another person is linked and unlinked by an admin alone', async () => {
       const { user_id } = person('viewer')
       for (const answer of [await link('member', user_id), await unlink('member', user_id)])
-        expect(codeOf(answer)).toEqual([403, 'insufficient_role'])
+        expect(codeOf(answer)).toBe('403 insufficient_role')
       expect((await link('admin', user_id)).status).toBe(200)
       expect(await accountOf('viewer')).toMatchObject({ id: 'U012ABCDEF' })
       expect((await unlink('admin', user_id)).status).toBe(204)
@@ -489,7 +485,7 @@ describe('Slack accounts', () => {
     test('belongs to one member of the organization', async () => {
       expect((await link('admin', person('member').user_id)).status).toBe(200)
       for (const by of ['viewer', 'admin'] as const) {
-        expect(codeOf(await linkOwn(by))).toEqual([409, 'conflict'])
+        expect(codeOf(await linkOwn(by))).toBe('409 conflict')
       }
       const both = await Promise.all((['owner', 'admin'] as const).map((name) => linkOwn(name, 'W00000001')))
       expect(statuses(both)).toEqual([200, 409])
@@ -507,7 +503,7 @@ describe('Slack accounts', () => {
     })
 
     test.each(['u012abcdef', '@person', 'C012ABCDEF', 'U1', ''])('is not `%s`', async (external_id) => {
-      expect(codeOf(await linkOwn('member', external_id))).toEqual([422, 'validation_error'])
+      expect(codeOf(await linkOwn('member', external_id))).toBe('422 validation_error')
     })
 
     test('of a stranger is not found', async () => {

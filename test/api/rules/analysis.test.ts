@@ -60,6 +60,19 @@ test('if drafts are given, only they are asked, and nothing is saved or recorded
   expect((await ask('admin', 'GET', '/governance/audit')).body.total).toBe(before)
 })
 
+test('a parameter that is missing, null or of an object’s prototype does not match', async () => {
+  const draft = { ...outside, params: [{ param: 'a', operator: 'equals', value: 'x' }] }
+  const decided = async (params: string) => {
+    const call = `{"tool": "mail_send", "labels": ["internal"], "params": ${params}}`
+    return (
+      await ask('member', 'POST', '/rules/test', `{"call": ${call}, "rules": [${JSON.stringify(draft)}]}`)
+    ).body.decision
+  }
+  expect(await decided('{"a": "x"}')).toBe('deny')
+  for (const params of ['{}', '{"toString": {"a": "x"}}', '{"a": null}'])
+    expect([params, await decided(params)]).toEqual([params, 'allow'])
+})
+
 test('without drafts the saved rules answer, from the moment they are saved', async () => {
   expect((await trial(mail)).decision).toBe('allow')
   const { id } = (await ask('admin', 'POST', '/rules', outside)).body
@@ -179,7 +192,7 @@ test('with a role, that role and the tool policies are asked before the rules', 
 
 test('nobody tries a call of a higher role than their own', async () => {
   const call = { ...mail, role: 'admin' }
-  expect(codeOf(await ask('member', 'POST', '/rules/test', { call }))).toEqual([403, 'insufficient_role'])
+  expect(codeOf(await ask('member', 'POST', '/rules/test', { call }))).toBe('403 insufficient_role')
 })
 
 test('drafts that could not be saved together are not compiled', async () => {
@@ -238,7 +251,7 @@ describe('a backtest', () => {
   })
 
   test('a member may not ask, because the counts would show parameters of calls', async () => {
-    expect(codeOf(await backtest({ rules: [fetches] }, world.member.key))).toEqual([403, 'insufficient_role'])
+    expect(codeOf(await backtest({ rules: [fetches] }, world.member.key))).toBe('403 insufficient_role')
   })
 
   test.each(['runs:read', 'approvals:read', 'agents:read'])(

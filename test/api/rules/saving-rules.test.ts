@@ -14,11 +14,11 @@ const { as, ours } = useServer((started) => (server = started), { SMTP_URL: 'smt
 const ask = (method: string, path: string, body?: unknown) => ours('admin', method, path, body)
 let counter = 0
 const named = (body: object) => ({ ...body, name: `rule ${(counter += 1)}` })
-const invalid = [422, 'validation_error']
+const invalid = '422 validation_error'
 /** Expects that the body is refused, and returns the issues. */
 async function refused(path: string, body: object): Promise<{ path: string; message: string }[]> {
   const answer = await ask('POST', path, body)
-  expect(codeOf(answer)).toEqual(invalid)
+  expect(codeOf(answer)).toBe(invalid)
   return answer.body.error.details
 }
 const withParam = (condition: object) =>
@@ -52,7 +52,7 @@ describe.each([
       ['PATCH', `/${path}/${id}`, { name: first.name }],
     ] as const) {
       const answer = await ask(method, at, body)
-      expect(codeOf(answer)).toEqual(invalid)
+      expect(codeOf(answer)).toBe(invalid)
       expect(answer.body.error.details).toEqual([{ path: 'name', message: answer.body.error.message }])
       expect(answer.body.error.message).toContain(`\`${first.name}\``)
     }
@@ -174,29 +174,6 @@ describe('saved rules', () => {
   })
 })
 
-describe('`POST .../rules/test`', () => {
-  it('testing a rule returns the decision with its explanation', async () => {
-    const params = [{ param: 'a', operator: 'equals', value: 'x' }]
-    const draft = JSON.stringify({ name: 'draft', verdict: 'deny', params })
-    const trial = async (given: string) => {
-      const body = `{"call": {"tool": "mcp__a__b", "params": ${given}}, "rules": [${draft}]}`
-      return (await ask('POST', '/rules/test', body)).body
-    }
-    expect(await trial('{"a": "x"}')).toMatchObject({
-      decision: 'deny',
-      reason: 'draft',
-      explanation: 'Rule `draft` denies `mcp__a__b` because `a` is `x`.',
-      matched_rules: [{ id: 'draft_0', name: 'draft', verdict: 'deny', shadow: false }],
-    })
-    for (const given of ['{}', '{"toString": {"a": "x"}}', '{"a": null}'])
-      expect(await trial(given)).toMatchObject({
-        decision: 'allow',
-        reason: 'no rule matched',
-        rule_name: null,
-      })
-  })
-})
-
 describe('lists without an order of time', () => {
   /** All pages of `path`, each with at most `limit` items. */
   async function pages(path: string, limit: number, key = server.identities.users.admin.api_key) {
@@ -231,7 +208,7 @@ describe('lists without an order of time', () => {
     }
     const found = (await pages(path, 2, owner.key)).flat() as { tool_name: string; role: string | null }[]
     expect(found.map(({ tool_name, role }) => `${tool_name} ${role ?? ''}`)).toEqual(wanted)
-    expect(codeOf(await server.call(owner.key, 'GET', `${path}?cursor=eHh4`))).toEqual(invalid)
+    expect(codeOf(await server.call(owner.key, 'GET', `${path}?cursor=eHh4`))).toBe(invalid)
   })
 
   it('`PATCH …/tool-policies/{tool}` takes the role in the body or the query, and both must agree', async () => {
@@ -319,10 +296,7 @@ describe('policies', () => {
       const definition = { steps: [{ id: 's', tool: 'memory_get', params: { key: 'k' } }] }
       const { id } = (await as('member', 'POST', '/workflows', { name: 'w', definition })).body
       await save('memory_get', 'member', false)
-      expect(codeOf(await as('member', 'POST', `/workflows/${id}/execute?wait=0`, {}))).toEqual([
-        403,
-        'run_denied',
-      ])
+      expect(codeOf(await as('member', 'POST', `/workflows/${id}/execute?wait=0`, {}))).toBe('403 run_denied')
       const preview = (who: BootstrapName) => as(who, 'POST', `/workflows/${id}/authorization-preview`, {})
       expect((await preview('member')).body).toMatchObject({
         executable: false,
@@ -358,7 +332,7 @@ describe('policies', () => {
       ['limits', { ...body, restrictions: { read_only: true } }, 'restrictions'],
     ])('%s is 422 with its path, and nothing is saved', async (_, wrong, path) => {
       const answer = await owner('POST', overrides, wrong)
-      expect(codeOf(answer)).toEqual(invalid)
+      expect(codeOf(answer)).toBe(invalid)
       expect(placesOf(answer)).toContain(path)
       expect((await owner('GET', overrides)).body.data).toEqual([])
     })
@@ -366,7 +340,7 @@ describe('policies', () => {
     test('a second one for a tool and role is a conflict; DELETE needs the role', async () => {
       await save('Bash', 'member', false)
       const again = await save('Bash', 'member', true)
-      expect(codeOf(again)).toEqual([409, 'conflict'])
+      expect(codeOf(again)).toBe('409 conflict')
       expect(again.body.error.message).toContain(
         `\`DELETE /organizations/${server.identities.organization_id}${overrides}/Bash?role=member\``,
       )
@@ -403,7 +377,7 @@ describe('policies', () => {
     ])('%s is 422 with its path, and nothing is saved', async (_, tool_name, path, value) => {
       const restrictions = { [path.replace('.0', '')]: value }
       const answer = await owner('POST', '/tool-policies', { tool_name, restrictions })
-      expect(codeOf(answer)).toEqual(invalid)
+      expect(codeOf(answer)).toBe(invalid)
       expect(placesOf(answer)).toContain(`restrictions.${path}`)
       expect((await owner('GET', '/tool-policies')).body.data).toEqual([])
     })
