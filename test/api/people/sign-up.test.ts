@@ -241,35 +241,40 @@ beforeAll(async () => {
 })
 afterAll(() => stranger?.close())
 
-interface Request {
-  readonly method: string
-  readonly path: string
-  readonly body: object
+/** Requests that prepare something for later, in the organization `organizationId` of the person `id`. */
+const requests: Record<string, (organizationId: string, id: string) => [string, string, object]> = {
+  'a key': () => ['POST', '/api-keys', { name: 'later', scopes: ['runs:read'] }],
+  'an invitation': (organizationId) => [
+    'POST',
+    `/organizations/${organizationId}/invitations`,
+    { email: 'x@acme.test' },
+  ],
+  'a webhook': (organizationId) => ['POST', `/organizations/${organizationId}/webhooks`, webhookTo('/hook')],
+  'a connection': () => [
+    'POST',
+    '/tools/github_get_issue/connect',
+    { scope: 'personal', credential: { token: 'ghp_x', base_url: stranger.url } },
+  ],
+  'a Slack account': (organizationId, id) => [
+    'PUT',
+    `/organizations/${organizationId}/members/${id}/accounts/slack`,
+    { external_id: 'U0STRANGER' },
+  ],
 }
-
-/** Requests that connect something for later, in the organization `organizationId` of the person `id`. */
-const connecting = (organizationId: string, id: string) => ({
-  'a webhook': {
-    method: 'POST',
-    path: `/organizations/${organizationId}/webhooks`,
-    body: { url: `${stranger.url}/hook`, events: ['run.completed'] },
-  },
-  'a connection': {
-    method: 'POST',
-    path: '/tools/github_get_issue/connect',
-    body: { scope: 'personal', credential: { token: 'ghp_x', base_url: stranger.url } },
-  },
-  'a Slack account': {
-    method: 'PUT',
-    path: `/organizations/${organizationId}/members/${id}/accounts/slack`,
-    body: { external_id: 'U0STRANGER' },
-  },
-})
+const webhookTo = (path: string) => ({ url: stranger.url + path, events: ['run.completed'] })
+/** A person whose address is not confirmed, and one of these requests in an organization of theirs. */
+async function withRequest(requestIn: (organizationId: string, id: string) => [string, string, object]) {
+  const { at, id } = await signedUp(server)
+  const { body: acme } = await at.send('POST', '/organizations', { name: 'Acme' })
+  return { at, id, send: () => at.send(...requestIn(acme.id, id)) }
+}
 /** How many rows of a table are about this person or organization. */
 const rowsOf = async (table: string, id: string): Promise<number> =>
   (await server.context.pool.query(`select from ${table}`, [id])).rowCount ?? -1
-/** How many things are connected for this person. */
-const connectedOf = async (id: string): Promise<number> =>
+/** How many things are prepared for this person. */
+const madeBy = async (id: string): Promise<number> =>
+  (await rowsOf('api_keys where user_id = $1', id)) +
+  (await rowsOf('invitations where invited_by = $1', id)) +
   (await rowsOf('webhooks where created_by = $1', id)) +
   (await rowsOf('connections where created_by = $1', id)) +
   (await rowsOf('memberships where user_id = $1 and slack_account is not null', id))
@@ -288,41 +293,28 @@ const proofs = {
 }
 
 describe('before the address is confirmed', () => {
-  test('keys, second factors and invitations are refused', async () => {
-    const { at } = await signedUp(server)
-    const key = await at.send('POST', '/api-keys', { name: 'later', scopes: ['runs:read'] })
-    expect(codeOf(key)).toBe('409 conflict')
-    expect(key.body.error.message).toMatch(/^confirm your address first/)
-    const factor = await at.auth('two-factor/enable', { password })
-    expect([factor.status, factor.body.code]).toEqual([403, 'EMAIL_NOT_VERIFIED'])
-    const { body: acme } = await at.send('POST', '/organizations', { name: 'Acme' })
-    const path = `/organizations/${acme.id}/invitations`
-    expect(codeOf(await at.send('POST', path, { email: 'x@acme.test' }))).toBe('409 conflict')
-    expect(await rowsOf('invitations where organization_id = $1', acme.id)).toBe(0)
+  test.each(Object.entries(requests))('%s is refused, and made afterwards', async (_, requestIn) => {
+    const { id, send } = await withRequest(requestIn)
+    const refused = await send()
+    expect(codeOf(refused)).toBe('409 conflict')
+    expect(refused.body.error.message).toMatch(/^confirm your address first/)
+    expect(await madeBy(id)).toBe(0)
+    await setConfirmed(id, true)
+    expect([200, 201]).toContain((await send()).status)
+    expect(await madeBy(id)).toBe(1)
   })
 
-  test('webhooks, connections and Slack accounts are refused, and made afterwards', async () => {
-    const { at, id } = await signedUp(server)
-    const organizationId = (await at.send('GET', '/me')).body.organization_id
-    const requests = Object.entries(connecting(organizationId, id))
-    for (const [what, { method, path, body }] of requests) {
-      const { status, body: answer } = await at.send(method, path, body)
-      expect([what, status, answer.error.code]).toEqual([what, 409, 'conflict'])
-      expect(answer.error.message).toMatch(/^confirm your address first/)
-    }
-    expect(await connectedOf(id)).toBe(0)
-    await setConfirmed(id, true)
-    for (const [what, { method, path, body }] of requests)
-      expect([what, (await at.send(method, path, body)).status]).toEqual([what, method === 'PUT' ? 200 : 201])
-    expect(await connectedOf(id)).toBe(3)
+  test('a second factor is refused', async () => {
+    const { at } = await signedUp(server)
+    const { status, body } = await at.auth('two-factor/enable', { password })
+    expect([status, body.code]).toEqual([403, 'EMAIL_NOT_VERIFIED'])
   })
 
   test('no webhook is changed, but it can be deleted', async () => {
     const { at, id } = await signedUp(server)
-    const organizationId = (await at.send('GET', '/me')).body.organization_id
     await setConfirmed(id, true)
-    const { method, path, body } = connecting(organizationId, id)['a webhook']
-    const { body: webhook } = await at.send(method, path, body)
+    const path = `/organizations/${(await at.send('GET', '/me')).body.organization_id}/webhooks`
+    const { body: webhook } = await at.send('POST', path, webhookTo('/hook'))
     await setConfirmed(id, false)
     const one = `${path}/${webhook.id}`
     expect((await at.send('PATCH', one, { url: `${stranger.url}/other` })).status).toBe(409)
@@ -342,27 +334,14 @@ describe('before the address is confirmed', () => {
 })
 
 describe('while the address is being confirmed', () => {
-  const requests: Record<string, (organizationId: string, id: string) => Request> = {
-    'a key': () => ({ method: 'POST', path: '/api-keys', body: { name: 'later', scopes: ['runs:read'] } }),
-    'an invitation': (organizationId) => ({
-      method: 'POST',
-      path: `/organizations/${organizationId}/invitations`,
-      body: { email: 'x@acme.test' },
-    }),
-    'a webhook': (...ids) => connecting(...ids)['a webhook'],
-    'a connection': (...ids) => connecting(...ids)['a connection'],
-    'a Slack account': (...ids) => connecting(...ids)['a Slack account'],
-  }
   test.each(Object.entries(requests))('%s is refused', async (_, requestIn) => {
-    const { at, id } = await signedUp(server)
-    const { body: acme } = await at.send('POST', '/organizations', { name: 'Acme' })
-    const { method, path, body } = requestIn(acme.id, id)
+    const { id, send } = await withRequest(requestIn)
     const { pool } = server.context
     const proof = await pool.connect()
     try {
       await proof.query('begin')
       await proof.query('update users set email_verified = true where id = $1', [id])
-      const answer = at.send(method, path, body)
+      const answer = send()
       await waitsForLock(server.adminUrl)
       await proof.query('delete from auth_sessions where user_id = $1', [id])
       await proof.query('commit')
@@ -370,9 +349,7 @@ describe('while the address is being confirmed', () => {
     } finally {
       proof.release(true)
     }
-    expect(await rowsOf('api_keys where user_id = $1', id)).toBe(0)
-    expect(await rowsOf('invitations where invited_by = $1', id)).toBe(0)
-    expect(await connectedOf(id)).toBe(0)
+    expect(await madeBy(id)).toBe(0)
   })
 })
 
