@@ -12,6 +12,7 @@ import { bootstrapIdentities, type BootstrapIdentities } from '../../src/governa
 import type { Config } from '../../src/shared/config.ts'
 import { asAdmin } from '../support/postgres.ts'
 import { unthrottled } from './fixtures.ts'
+import { quickPasswords } from './quick-passwords.ts'
 import { testContext } from '../governance/support.ts'
 
 const usualServices = (context: Context): Services => ({
@@ -67,6 +68,7 @@ export async function startTestServer(
   // Like the limits of organizations, the limit of invitations is off, unless a test is about it.
   const running = await testContext({ STRANGERS_INVITED_PER_DAY: 'unlimited', ...options.env })
   const { context } = running
+  const hashAgain = quickPasswords()
   const identities = (await bootstrapIdentities(context)) as BootstrapIdentities
   await context.db.updateTable('organizations').set({ quota_overrides: unthrottled }).execute()
   // The default applies to organizations created later, such as those of people who sign up.
@@ -85,6 +87,7 @@ export async function startTestServer(
     async close() {
       server.closeAllConnections()
       await new Promise((resolve) => server.close(resolve))
+      hashAgain()
       await running.close()
     },
   }

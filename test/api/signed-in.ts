@@ -2,8 +2,8 @@ import { afterAll, beforeAll, beforeEach, expect } from '@jest/globals'
 import { newId } from '../../src/contract/ids.ts'
 import { recordAccountEvents } from '../../src/governance/people/account-events.ts'
 import { until } from '../stack/until.ts'
-import { startSmtpSink, type SmtpSink } from '../support/smtp-sink.ts'
-import { Browser } from './browser.ts'
+import { type Delivery, startSmtpSink, type SmtpSink } from '../support/smtp-sink.ts'
+import { Browser, totp } from './browser.ts'
 import { sessionCookie } from './fixtures.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
@@ -12,12 +12,15 @@ import { startTestServer, type TestServer } from './server.ts'
 /**
  * A server that sends its mails to a sink, for all tests of a file. The counts of sign-ins are reset before each test.
  */
-export function useMailingServer(use: (server: TestServer, sink: SmtpSink) => void): void {
+export function useMailingServer(
+  use: (server: TestServer, sink: SmtpSink) => void,
+  env: NodeJS.ProcessEnv = {},
+): void {
   let sink: SmtpSink
   let server: TestServer
   beforeAll(async () => {
     sink = await startSmtpSink()
-    server = await startTestServer({ env: { SMTP_URL: sink.url } })
+    server = await startTestServer({ env: { SMTP_URL: sink.url, ...env } })
     use(server, sink)
   })
   afterAll(async () => {
@@ -37,7 +40,12 @@ export interface SignedIn {
   readonly at: Browser
   /** Signs in by password in another browser. */
   signIn(): Promise<Browser>
+  /** Begins a sign-in in another browser. It waits for the second factor. */
+  halfSignIn(): Promise<Browser>
 }
+
+/** A code of an authenticator that differs from the one that enrolled. */
+export const laterCode = (key: string): string => totp(key, Date.now() + 30_000)
 
 /** Signs up a person whose e-mail address is not confirmed. The person is signed in. */
 export async function signedUp(server: TestServer): Promise<SignedIn> {
@@ -49,7 +57,12 @@ export async function signedUp(server: TestServer): Promise<SignedIn> {
     expect((await at.signIn(email, password)).status).toBe(200)
     return at
   }
-  return { email, id: body.user.id as string, at: await signIn(), signIn }
+  const halfSignIn = async (): Promise<Browser> => {
+    const at = new Browser(server)
+    expect((await at.signIn(email, password)).body).toMatchObject({ twoFactorRedirect: true })
+    return at
+  }
+  return { email, id: body.user.id as string, at: await signIn(), signIn, halfSignIn }
 }
 
 /**
@@ -88,6 +101,16 @@ export async function mailTo(sink: SmtpSink, email: string, subject: string): Pr
     sink.deliveries.findLast((mail) => mail.recipients.includes(email) && mail.subject === subject)
   await until(`a mail to ${email}`, async () => find() !== undefined)
   return (find()?.raw ?? '').replaceAll(/=\r?\n/g, '').replaceAll('=3D', '=')
+}
+
+/** Asks for a mailed token for this person. Returns a function that sets a password with it. */
+export async function resetOf(server: TestServer, sink: SmtpSink, email: string) {
+  const had = sink.deliveries.length
+  await new Browser(server).auth('request-password-reset', { email })
+  const isIt = (mail: Delivery) => mail.recipients.includes(email) && mail.subject === 'A new password'
+  await until(`a mail to ${email}`, () => sink.deliveries.slice(had).some(isIt))
+  const token = tokenIn(await mailTo(sink, email, 'A new password'))
+  return (newPassword: string, at = new Browser(server)) => at.auth('reset-password', { token, newPassword })
 }
 
 export const tokenIn = (mail: string): string => /token=([\w.-]+)/.exec(mail)?.[1] ?? ''

@@ -38,8 +38,8 @@ export function useServer(
   }
 }
 
-/** The status and the error code of a refusal. */
-export const codeOf = ({ status, body }: Answer): [number, string | undefined] => [status, body?.error?.code]
+/** The status and the error code of a refusal: `404 not_found`. */
+export const codeOf = ({ status, body }: Answer): string => `${status} ${body?.error?.code}`
 
 /** The paths that the details of a refusal name. */
 export const placesOf = ({ body }: Answer): string[] =>

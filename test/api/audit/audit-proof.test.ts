@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
-import type { AuditDraft } from '../../../src/governance/audit/entry.ts'
+import { type AuditDraft, sealEntry } from '../../../src/governance/audit/entry.ts'
 import { linesOf, type Trusted, verifyFile } from '../../../src/governance/audit/verify-file.ts'
 import { asAdmin } from '../../support/postgres.ts'
 import { until } from '../../stack/until.ts'
@@ -59,26 +59,27 @@ async function check(text: string, trusted: Partial<Trusted> = {}) {
   return verifyFile(linesOf(chunks()), { keys: [], notes: [], ...trusted })
 }
 
-/** Deletes the last entries as a superuser, and sets the head back. */
-const cut = (entries: number): Promise<unknown> =>
+/** Changes entries as a superuser, whom the triggers do not stop. */
+const tamper = (sql: string, values: readonly unknown[]): Promise<unknown> =>
   asAdmin(server.adminUrl, async (client) => {
-    const { rows } = await client.query('select seq from chain_head where organization_id = $1', [
-      organization,
-    ])
-    const left = Number(rows[0].seq) - entries
     await client.query('alter table audit_events disable trigger all')
-    await client.query('delete from audit_events where organization_id = $1 and seq > $2', [
-      organization,
-      left,
-    ])
-    await client.query(
-      `update chain_head set (seq, hash, mac) =
-         (select seq, hash, mac from audit_events where organization_id = $1 and seq = $2)
-       where organization_id = $1`,
-      [organization, left],
-    )
+    await client.query(sql, [...values])
     await client.query('alter table audit_events enable always trigger audit_events_no_edit')
   })
+
+/** Deletes the last entries as a superuser, and sets the head back. */
+async function cut(entries: number): Promise<void> {
+  const { pool } = server.context
+  const { rows } = await pool.query('select seq from chain_head where organization_id = $1', [organization])
+  const left = Number(rows[0].seq) - entries
+  await tamper('delete from audit_events where organization_id = $1 and seq > $2', [organization, left])
+  await tamper(
+    `update chain_head set (seq, hash, mac) =
+       (select seq, hash, mac from audit_events where organization_id = $1 and seq = $2)
+     where organization_id = $1`,
+    [organization, left],
+  )
+}
 
 /** Returns the state of the audit logs in `/health`, and the number of logs in alarm in the metrics. */
 async function alarm(): Promise<readonly [health: string, logs: number]> {
@@ -136,18 +137,48 @@ describe('the checkpoint', () => {
   })
 })
 
-describe('an alarm of a verification', () => {
-  test('ends when the log is valid again', async () => {
+describe('an alarm', () => {
+  test('stops the writes of the organization with 503, if an entry was added without the service', async () => {
+    // Everybody who has the application's database password could add an entry that continues the chain.
+    const { pool } = server.context
+    const { rows } = await pool.query('select seq, hash from chain_head where organization_id = $1', [organization]) // prettier-ignore
+    const head = { seq: Number(rows[0].seq), hash: String(rows[0].hash) }
+    const { seq, canonical, hash } = sealEntry(organization, head, 1, new Date(), draft('foreign'))
+    await pool.query('insert into audit_events (canonical, hash) values ($1, $2)', [canonical, hash])
+    const error = jest.spyOn(server.context.log, 'error').mockImplementation(() => {})
+    const path = `/organizations/${organization}/governance`
+    const save = () => server.call(key, 'PATCH', path, { approval_threshold: 2 })
+    const refused = {
+      code: 'unavailable',
+      message: expect.stringContaining('an operator must verify the log'),
+    }
+    for (const answer of [...(await Promise.all([save(), save(), save()])), await save()])
+      expect(answer).toMatchObject({ status: 503, body: { error: refused } })
+    expect(error.mock.calls).toEqual([
+      [{ organization_id: organization, seq }, expect.stringContaining('ALARM')],
+    ])
+    const { status, checks } = (await server.call(null, 'GET', '/health')).body
+    expect([status, checks.audit]).toEqual(['degraded', 'alarm'])
+    const { id } = JSON.parse(canonical) as { id: string }
+    expect((await get('verify')).body).toMatchObject({
+      valid: false,
+      first_mismatch: { seq, id, reason: 'foreign' },
+    })
+    // Other organizations write as before.
+    const { id: other } = await addOrganization(server.context)
+    await server.context.combiner.run(other, 'org.change', async (tx) => tx.append(draft('m')))
+    error.mockRestore()
+    server.context.auditAlarms.settle(organization, 'verify')
+    server.context.auditAlarmAt = null
+  })
+
+  test('of a verification ends when the log is valid again', async () => {
     await append(3)
     const edit = (from: string, to: string) =>
-      asAdmin(server.adminUrl, async (client) => {
-        await client.query('alter table audit_events disable trigger all')
-        await client.query(
-          'update audit_events set canonical = replace(canonical, $2, $3) where organization_id = $1 and seq = 2',
-          [organization, from, to],
-        )
-        await client.query('alter table audit_events enable always trigger audit_events_no_edit')
-      })
+      tamper(
+        'update audit_events set canonical = replace(canonical, $2, $3) where organization_id = $1 and seq = 2',
+        [organization, from, to],
+      )
     const error = jest.spyOn(server.context.log, 'error').mockImplementation(() => {})
     await edit('"status":"ok"', '"status":"no"')
     expect((await get('verify')).body.first_mismatch).toMatchObject({ seq: 2, reason: 'hash' })

@@ -76,7 +76,7 @@ describe('connecting', () => {
 
   test('for the organization needs an admin and connects everybody', async () => {
     const refused = await connect('member', { scope: 'organization' })
-    expect(codeOf(refused)).toEqual([403, 'insufficient_role'])
+    expect(codeOf(refused)).toBe('403 insufficient_role')
     expect(scripted.arrived).toEqual([])
     const { body } = await connect('admin', { scope: 'organization' })
     expect(body).toMatchObject({ scope: 'organization', owner_id: null })
@@ -90,7 +90,7 @@ describe('connecting', () => {
     scripted.arrived.splice(0)
     try {
       const refused = await connect('admin', { scope: 'organization' })
-      expect(codeOf(refused)).toEqual([409, 'conflict'])
+      expect(codeOf(refused)).toBe('409 conflict')
       expect(refused.body.error.message).toContain('the organization is frozen (an incident)')
       expect(scripted.arrived).toEqual([])
       expect((await as('admin', 'DELETE', `/connections/${id}`)).status).toBe(204)
@@ -150,7 +150,7 @@ describe('a credential is refused', () => {
   test.each(refusals)('by %j', async (answer, status, code, words) => {
     scripted.answer = () => answer
     const refused = await connect('approver')
-    expect(codeOf(refused)).toEqual([status, code])
+    expect(codeOf(refused)).toBe(`${status} ${code}`)
     expect(refused.body.error.message).toContain(words)
     expect(refused.text).not.toContain(secretToken)
     if (answer.status === 429) expect(refused.headers.get('retry-after')).toBe('17')
@@ -173,7 +173,7 @@ describe('a credential is refused', () => {
     ].map((base_url) => [{ token: secretToken, base_url }, 'credential.base_url'] as const),
   ])('whose form is wrong: %j', async (credential, path) => {
     const refused = await connect('approver', { credential })
-    expect(codeOf(refused)).toEqual([422, 'validation_error'])
+    expect(codeOf(refused)).toBe('422 validation_error')
     expect(placesOf(refused)).toContain(path)
     expect(refused.text).not.toContain(secretToken)
   })

@@ -1,67 +1,53 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import { setConnection } from '../../../src/governance/tools/connections.ts'
-import { until } from '../../stack/until.ts'
-import { type SmtpSink, startSmtpSink } from '../../support/smtp-sink.ts'
-import { Browser } from '../browser.ts'
+import type { SmtpSink } from '../../support/smtp-sink.ts'
 import { addKey, addOrganization, aDefinition, everyScope } from '../fixtures.ts'
-import { startTestServer, type TestServer } from '../server.ts'
+import type { TestServer } from '../server.ts'
+import { mailTo, resetOf, type SignedIn, signedUp, useMailingServer } from '../signed-in.ts'
+import { codeOf } from '../use-server.ts'
 
 /* An installation that strangers can reach: the defaults of staging and production, with open sign-up. */
 
-const password = 'correct horse battery'
 let server: TestServer
 let sink: SmtpSink
-beforeAll(async () => {
-  sink = await startSmtpSink()
-  server = await startTestServer({
-    env: {
-      APP_ENV: 'staging',
-      SIGN_UP: 'open',
-      ORGANIZATIONS_PER_PERSON: '2',
-      QUOTA_OVERRIDES: 'operator',
-      SMTP_URL: `smtp://127.0.0.1:${sink.port}`,
-    },
-  })
-})
-afterAll(async () => {
-  await server?.close()
-  await sink?.close()
+useMailingServer((...both) => ([server, sink] = both), {
+  APP_ENV: 'staging',
+  SIGN_UP: 'open',
+  ORGANIZATIONS_PER_PERSON: '2',
+  QUOTA_OVERRIDES: 'operator',
 })
 
-let people = 0
-async function stranger(): Promise<{ at: Browser; id: string; confirm: () => Promise<unknown> }> {
-  const email = `stranger${(people += 1)}@elsewhere.test`
-  const at = new Browser(server)
-  await server.context.pool.query('delete from auth_rate_limits')
-  const { body } = await at.auth('sign-up/email', { name: 'Eve', email, password })
-  expect((await at.signIn(email, password)).status).toBe(200)
+/** A person who has signed up, and a function that confirms their address. */
+async function stranger(): Promise<SignedIn & { confirm: () => Promise<unknown> }> {
+  const person = await signedUp(server)
   const confirm = () =>
-    server.context.pool.query('update users set email_verified = true where id = $1', [body.user.id])
-  return { at, id: body.user.id, confirm }
+    server.context.pool.query('update users set email_verified = true where id = $1', [person.id])
+  return { ...person, confirm }
+}
+const confirmed = async () => {
+  const person = await stranger()
+  await person.confirm()
+  return person
 }
 
-const ask = (sessionId: string) => ({
-  agent: { name: 'a', kind: 'test' },
-  session_id: sessionId,
-  tool_name: 'Read',
-  tool_input: { file_path: '/tmp/x' },
-})
+const read = { tool_name: 'Read', tool_input: { file_path: '/tmp/x' } }
+const ask = (session_id: string) => ({ agent: { name: 'a', kind: 'test' }, session_id, ...read })
 
-const allOrganizations = async (): Promise<number> =>
-  Number((await server.context.pool.query('select count(*) from organizations')).rows[0].count)
+const organizations = async (where: string, ...values: string[]): Promise<number> =>
+  (await server.context.pool.query(`select from organizations where ${where}`, values)).rowCount ?? -1
+const workflow = { name: 'w', definition: aDefinition }
+const allOrganizations = () => organizations('true')
 
 describe('a person whose address is not confirmed', () => {
   test('cannot start a run, learns what to do, and leaves an audit entry but no run', async () => {
     const { at, confirm } = await stranger()
-    const workflow = (await at.send('POST', '/workflows', { name: 'w', definition: aDefinition })).body
-    const execute = () =>
-      at.send('POST', `/workflows/${workflow.id}/execute?wait=0`, { inputs: { to: 'me' } })
+    const { id, organization_id: home } = (await at.send('POST', '/workflows', workflow)).body
+    const execute = () => at.send('POST', `/workflows/${id}/execute?wait=0`, { inputs: { to: 'me' } })
     const { status, body } = await execute()
     expect([status, body.error.code]).toEqual([403, 'run_denied'])
     expect(body.error.message).toContain('confirm your address first')
     expect((await at.send('GET', '/runs')).body.data).toEqual([])
-    const { events } = (await at.send('GET', `/organizations/${workflow.organization_id}/governance/audit`))
-      .body
+    const { events } = (await at.send('GET', `/organizations/${home}/governance/audit`)).body
     expect(events[0]).toMatchObject({
       event_type: 'workflow.refused',
       metadata: { reason: 'address not confirmed' },
@@ -72,12 +58,7 @@ describe('a person whose address is not confirmed', () => {
 
   test('is denied as an agent, by authorize and by the hook, until it is confirmed', async () => {
     const { at, confirm } = await stranger()
-    const hook = {
-      hook_event_name: 'PreToolUse',
-      session_id: 'hook',
-      tool_name: 'Read',
-      tool_input: { file_path: '/tmp/x' },
-    }
+    const hook = { hook_event_name: 'PreToolUse', session_id: 'hook', ...read }
     const decisions = async (n: number) => [
       (await at.send('POST', '/authorize', ask(`s${n}`))).body.decision,
       (await at.send('POST', '/hooks/claude-code', hook)).body.hookSpecificOutput?.permissionDecision ??
@@ -93,12 +74,9 @@ describe('a person whose address is not confirmed', () => {
   })
 
   test('is denied with a key too, however it was made', async () => {
-    const { id, confirm } = await stranger()
-    const { rows } = await server.context.pool.query(
-      'select organization_id from memberships where user_id = $1',
-      [id],
-    )
-    const { secret } = await addKey(server.context, rows[0].organization_id, id, everyScope)
+    const { at, id, confirm } = await stranger()
+    const home = (await at.send('GET', '/me')).body.organization_id
+    const { secret } = await addKey(server.context, home, id, everyScope)
     const asked = async (n: number) => (await server.call(secret, 'POST', '/authorize', ask(`k${n}`))).body
     expect(await asked(1)).toMatchObject({ decision: 'deny', reason: 'address not confirmed' })
     await confirm()
@@ -118,13 +96,11 @@ describe('a person whose address is not confirmed', () => {
 
 describe('organizations of one person', () => {
   test('a row left by a crash does not count: the next request takes it', async () => {
-    const { at, id, confirm } = await stranger()
-    await confirm()
+    const { at, id } = await confirmed()
     const { combiner } = server.context
     const make = (name: string) => at.send('POST', '/organizations', { name })
     Object.assign(server.context, { combiner: { run: () => Promise.reject(new Error('died')) } })
-    const failed = await make('Lost').finally(() => Object.assign(server.context, { combiner }))
-    expect(failed.status).toBe(500)
+    expect((await make('Lost').finally(() => Object.assign(server.context, { combiner }))).status).toBe(500)
     expect(await made(id)).toBe(1)
     const later = `update organizations set created_at = now() - interval '2 hours' where created_by = $1`
     await server.context.pool.query(later, [id])
@@ -136,15 +112,10 @@ describe('organizations of one person', () => {
     expect((await make('Third')).status).toBe(429)
   })
 
-  const made = async (id: string) =>
-    Number(
-      (await server.context.pool.query('select count(*) from organizations where created_by = $1', [id]))
-        .rows[0].count,
-    )
+  const made = (id: string) => organizations('created_by = $1', id)
 
   test('never exceed the limit, even with simultaneous requests; a refusal leaves no row', async () => {
-    const { at, id, confirm } = await stranger()
-    await confirm()
+    const { at, id } = await confirmed()
     const had = await allOrganizations()
     const answers = await Promise.all(
       Array.from({ length: 8 }, (_, n) => at.send('POST', '/organizations', { name: `O ${n}` })),
@@ -166,14 +137,12 @@ describe('organizations of one person', () => {
     expect(organizations).toHaveLength(3)
     const own = organizations.find((each: { personal: boolean }) => !each.personal)
     await server.context.pool.query('delete from memberships where organization_id = $1', [own.id])
-    const before = (await server.context.pool.query('select count(*) from organizations')).rows[0].count
     expect((await at.send('POST', '/organizations', { name: 'One more' })).status).toBe(429)
-    expect((await server.context.pool.query('select count(*) from organizations')).rows[0].count).toBe(before)
+    expect(await allOrganizations()).toBe(had + 2)
   })
 
   test('requested again with the same Idempotency-Key count once', async () => {
-    const { at, id, confirm } = await stranger()
-    await confirm()
+    const { at, id } = await confirmed()
     const make = () => at.send('POST', '/organizations', { name: 'O' }, { 'idempotency-key': 'one' })
     const [first, again] = [await make(), await make()]
     expect(again.body).toEqual(first.body)
@@ -182,19 +151,11 @@ describe('organizations of one person', () => {
 })
 
 describe('an organization without the mail server of the installation', () => {
-  const mailTo = (address: string, subject: string) =>
-    until(`a mail to ${address}`, () =>
-      sink.deliveries.some((mail) => mail.recipients.includes(address) && mail.subject === subject),
-    )
-
   test('learns from a preview that `mail_send` is not available', async () => {
     const { owner } = await addOrganization(server.context)
-    const { id } = (
-      await server.call(owner.key, 'POST', '/workflows', { name: 'w', definition: aDefinition })
-    ).body
-    const preview = await server.call(owner.key, 'POST', `/workflows/${id}/authorization-preview`, {
-      inputs: { to: 'ann@acme.test' },
-    })
+    const { id } = (await server.call(owner.key, 'POST', '/workflows', workflow)).body
+    const path = `/workflows/${id}/authorization-preview`
+    const preview = await server.call(owner.key, 'POST', path, { inputs: { to: 'ann@acme.test' } })
     expect(preview.status).toBe(200)
     const step = preview.body.steps.find((each: { tool: string }) => each.tool === 'mail_send')
     expect(step).toMatchObject({
@@ -211,47 +172,30 @@ describe('an organization without the mail server of the installation', () => {
     const invitation = { email: 'ben@elsewhere.test', role: 'member' }
     const path = `/organizations/${id}/invitations`
     expect((await server.call(owner.key, 'POST', path, invitation)).status).toBe(201)
-    await mailTo('ben@elsewhere.test', 'An invitation to Countersign')
-    const { at } = await stranger()
-    const { email } = (await at.send('GET', '/me')).body.user
-    await server.context.pool.query('delete from auth_rate_limits')
-    expect((await at.auth('request-password-reset', { email })).status).toBe(200)
-    await mailTo(email, 'A new password')
+    await mailTo(sink, 'ben@elsewhere.test', 'An invitation to Countersign')
+    await resetOf(server, sink, (await stranger()).email)
   })
 })
 
 test('if only the operator sets limits, the refusal names the command', async () => {
   const { users, organization_id: id } = server.identities
-  const answer = await server.call(users.owner.api_key, 'PATCH', `/organizations/${id}/quota`, {
-    memory_mb: 1,
-  })
-  expect([answer.status, answer.body.error.code]).toEqual([403, 'insufficient_role'])
+  const quota = (method: string, body?: object) =>
+    server.call(users.owner.api_key, method, `/organizations/${id}/quota`, body)
+  const answer = await quota('PATCH', { memory_mb: 1 })
+  expect(codeOf(answer)).toBe('403 insufficient_role')
   expect(answer.body.error.message).toContain(`npm run set-plan -- ${id} PLAN`)
-  expect(
-    (await server.call(users.owner.api_key, 'GET', `/organizations/${id}/quota`)).body.overrides,
-  ).not.toHaveProperty('memory_mb')
+  expect((await quota('GET')).body.overrides).not.toHaveProperty('memory_mb')
 })
 
 describe('the tools of an installation', () => {
   /* The tools of an installation that strangers share: each organization has only those that the operator connected. */
 
-  let server: TestServer
-  beforeAll(async () => {
-    server = await startTestServer({ env: { APP_ENV: 'staging', SMTP_URL: 'smtp://127.0.0.1:1' } })
-  })
-  afterAll(() => server?.close())
-
   const tools = async (key: string, query = '') => {
     const { data } = (await server.call(key, 'GET', `/tools${query}`)).body
-    const shown = data as {
-      name: string
-      connected: boolean
-      needs_connection: boolean
-      available: boolean
-    }[]
+    const shown = data as Record<'connected' | 'needs_connection' | 'available' | 'name', unknown>[]
     return Object.fromEntries(
       shown
-        .filter(({ name }) => ['file_read', 'mail_send', 'memory_get', 'memory_set'].includes(name))
+        .filter(({ name }) => /^(file_read|mail_send|memory_[gs]et)$/.test(`${name}`))
         .map((tool) => [
           tool.name,
           `${tool.needs_connection ? 'needs' : 'free'} ${tool.connected ? 'connected' : '-'} ${tool.available ? 'works' : '-'}`,
@@ -278,32 +222,29 @@ describe('the tools of an installation', () => {
       mail_send: 'needs - -',
     })
     // If a person is a member of two organizations, the answer depends on the organization named in the request.
-    await server.context.db
-      .insertInto('memberships')
-      .values({ organization_id: id, user_id: users.member.user_id, role: 'member' })
-      .execute()
+    const membership = { organization_id: id, user_id: users.member.user_id, role: 'member' as const }
+    await server.context.db.insertInto('memberships').values(membership).execute()
     expect((await tools(users.member.api_key, `?organization_id=${id}`))['mail_send']).toBe('needs - -')
     expect(await tools(users.member.api_key, `?organization_id=${ours}`)).toEqual(whole)
   })
 
   test('a saved workflow warns about steps that would fail', async () => {
     const { owner } = await addOrganization(server.context)
-    const saved = await server.call(owner.key, 'POST', '/workflows', { name: 'w', definition: aDefinition })
+    const saved = await server.call(owner.key, 'POST', '/workflows', workflow)
     expect(saved.status).toBe(201)
     expect(saved.body.warnings.map((each: { path: string }) => each.path)).toEqual([
       'steps.0.tool',
       'steps.1.tool',
     ])
     const path = `/workflows/${saved.body.id}`
-    expect(
-      (await server.call(owner.key, 'PUT', path, { definition: aDefinition })).body.warnings,
-    ).toHaveLength(2)
-    expect((await server.call(owner.key, 'PUT', path, { name: 'v' })).body.warnings).toBeUndefined()
-    expect((await server.call(owner.key, 'GET', path)).body.warnings).toBeUndefined()
-    const here = await server.call(server.identities.users.member.api_key, 'POST', '/workflows', {
-      name: 'w',
-      definition: aDefinition,
-    })
-    expect(here.body.warnings).toBeUndefined()
+    const change = (body: object) => server.call(owner.key, 'PUT', path, body)
+    expect((await change({ definition: aDefinition })).body.warnings).toHaveLength(2)
+    const { users, organization_id } = server.identities
+    for (const { body } of [
+      await change({ name: 'v' }),
+      await server.call(owner.key, 'GET', path),
+      await server.call(users.owner.api_key, 'POST', '/workflows', { ...workflow, organization_id }),
+    ])
+      expect(body.warnings).toBeUndefined()
   })
 })

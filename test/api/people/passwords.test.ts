@@ -6,16 +6,16 @@ import type { Context } from '../../../src/governance/context.ts'
 import { forgetEndedSignIns } from '../../../src/governance/people/account-events.ts'
 import { until } from '../../stack/until.ts'
 import { asAdmin } from '../../support/postgres.ts'
-import { type SmtpSink, startSmtpSink } from '../../support/smtp-sink.ts'
-import { Browser, totp } from '../browser.ts'
-import { listen, startTestServer, type TestServer } from '../server.ts'
+import type { SmtpSink } from '../../support/smtp-sink.ts'
+import { Browser } from '../browser.ts'
+import { type Answer, listen, type TestServer } from '../server.ts'
 import {
   confirmedPerson,
-  mailTo,
+  laterCode,
   oldSession,
   password,
+  resetOf,
   type SignedIn,
-  tokenIn,
   useMailingServer,
 } from '../signed-in.ts'
 
@@ -26,7 +26,7 @@ import {
 
 let sink: SmtpSink
 let server: TestServer
-useMailingServer((...both) => ([server, sink] = both))
+useMailingServer((...both) => ([server, sink] = both), { TRUSTED_PROXY_HOSTS: '127.0.0.1' })
 
 const better = 'a better password'
 const held = { 'user-agent': 'held' }
@@ -73,18 +73,20 @@ const newHalfSignIn = { table: 'auth_verifications', kind: 'insert', when: `new.
 const endedSession = { table: 'auth_sessions', kind: 'delete', when: 'true' }
 const newPassword = { table: 'auth_accounts', kind: 'update', when: 'new.password <> old.password' }
 
-/** Returns a function that sets the password `better` with a mailed token. */
-async function resetOf({ email }: SignedIn) {
-  await new Browser(server).auth('request-password-reset', { email })
-  const token = tokenIn(await mailTo(sink, email, 'A new password'))
-  return () => new Browser(server).auth('reset-password', { token, newPassword: better })
-}
-const changeAt = (at: Browser) => () =>
-  at.auth('change-password', { currentPassword: password, newPassword: better })
+/** The status and the code of an answer of the sign-in library. */
+const codeOf = ({ status, body }: Answer) => [status, body.code]
+const refused = [401, 'PASSWORD_CHANGED']
 
+async function mailedReset({ email }: SignedIn) {
+  const set = await resetOf(server, sink, email)
+  return () => set(better)
+}
 const changes = {
-  'a reset by mail': resetOf,
-  'a change in another session': async ({ at }: SignedIn) => changeAt(at),
+  'a reset by mail': mailedReset,
+  'a change in another session':
+    async ({ at }: SignedIn) =>
+    () =>
+      at.auth('change-password', { currentPassword: password, newPassword: better }),
 }
 
 describe.each(Object.entries(changes))('%s', (_, changeOf) => {
@@ -92,24 +94,29 @@ describe.each(Object.entries(changes))('%s', (_, changeOf) => {
     const change = await changeOf(person)
     return async () => expect((await change()).status).toBe(200)
   }
-  const expectOnlyBetter = async ({ email }: SignedIn) => {
+  const expectOnlyBetter = async ({ email }: SignedIn, late: Browser) => {
+    expect((await late.send('GET', '/me')).status).toBe(401)
     expect((await new Browser(server).signIn(email, password)).status).toBe(401)
     expect((await new Browser(server).signIn(email, better)).status).toBe(200)
+  }
+  /** A person with a second factor, and a function that changes the password. */
+  const enrolled = async () => {
+    const person = await confirmedPerson(server)
+    const { key, backupCodes } = await person.at.enrol(password)
+    const change = await changing(person)
+    const late = new Browser(server)
+    const proves = async (at: Browser) =>
+      (await at.auth('two-factor/verify-totp', { code: laterCode(key) })).status
+    return { ...person, backupCode: { code: backupCodes[0] }, change, late, proves }
   }
 
   test('ends a sign-in that has verified the old password and has no session yet', async () => {
     const person = await confirmedPerson(server)
     const change = await changing(person)
     const late = new Browser(server)
-    const { email } = person
-    const answer = await stopped(
-      newSession,
-      () => late.auth('sign-in/email', { email, password }, held),
-      change,
-    )
-    expect([answer.status, answer.body.code]).toEqual([401, 'PASSWORD_CHANGED'])
-    expect((await late.send('GET', '/me')).status).toBe(401)
-    await expectOnlyBetter(person)
+    const signIn = () => late.auth('sign-in/email', { email: person.email, password }, held)
+    expect(codeOf(await stopped(newSession, signIn, change))).toEqual(refused)
+    await expectOnlyBetter(person, late)
   })
 
   test('ends a session that begins after the change has ended the others', async () => {
@@ -119,8 +126,7 @@ describe.each(Object.entries(changes))('%s', (_, changeOf) => {
     await stopped(endedSession, change, async () => {
       expect((await late.signIn(person.email, password)).status).toBe(200)
     })
-    expect((await late.send('GET', '/me')).status).toBe(401)
-    await expectOnlyBetter(person)
+    await expectOnlyBetter(person, late)
   })
 
   test('makes a sign-in wait that begins after the password is written', async () => {
@@ -133,55 +139,38 @@ describe.each(Object.entries(changes))('%s', (_, changeOf) => {
       await waiting(2)
     })
     expect(await answer).toMatchObject({ status: 401, body: { code: 'PASSWORD_CHANGED' } })
-    expect((await late.send('GET', '/me')).status).toBe(401)
-    await expectOnlyBetter(person)
+    await expectOnlyBetter(person, late)
   })
 
   test('ends a sign-in that is about to wait for its second factor', async () => {
-    const person = await confirmedPerson(server)
-    const { key } = await person.at.enrol(password)
-    const change = await changing(person)
-    const late = new Browser(server)
-    const answer = await stopped(newHalfSignIn, () => late.signIn(person.email, password), change)
-    expect([answer.status, answer.body.code]).toEqual([401, 'PASSWORD_CHANGED'])
-    const code = totp(key, Date.now() + 30_000)
-    expect((await late.auth('two-factor/verify-totp', { code })).status).toBe(401)
+    const { email, late, change, proves } = await enrolled()
+    const answer = await stopped(newHalfSignIn, () => late.signIn(email, password), change)
+    expect(codeOf(answer)).toEqual(refused)
+    expect(await proves(late)).toBe(401)
   })
 
   test('ends a sign-in that waits for its second factor', async () => {
-    const person = await confirmedPerson(server)
-    const { key } = await person.at.enrol(password)
-    const change = await changing(person)
-    const half = new Browser(server)
-    expect((await half.signIn(person.email, password)).body.twoFactorRedirect).toBe(true)
+    const { halfSignIn, change, proves } = await enrolled()
+    const half = await halfSignIn()
     await change()
-    const code = totp(key, Date.now() + 30_000)
-    expect((await half.auth('two-factor/verify-totp', { code })).status).toBe(401)
+    expect(await proves(half)).toBe(401)
   })
 
   test('ends a sign-in that has proven its second factor and has no session yet', async () => {
-    const person = await confirmedPerson(server)
-    const { backupCodes } = await person.at.enrol(password)
-    const change = await changing(person)
-    const half = new Browser(server)
-    expect((await half.signIn(person.email, password)).body.twoFactorRedirect).toBe(true)
-    const prove = () => half.auth('two-factor/verify-backup-code', { code: backupCodes[0] }, held)
-    const answer = await stopped(newSession, prove, change)
-    expect([answer.status, answer.body.code]).toEqual([401, 'PASSWORD_CHANGED'])
+    const { halfSignIn, change, backupCode } = await enrolled()
+    const half = await halfSignIn()
+    const prove = () => half.auth('two-factor/verify-backup-code', backupCode, held)
+    expect(codeOf(await stopped(newSession, prove, change))).toEqual(refused)
     expect((await half.send('GET', '/me')).status).toBe(401)
   })
 
   test('ends a session that is about to give up its second factor', async () => {
-    const person = await confirmedPerson(server)
-    const { backupCodes } = await person.at.enrol(password)
-    const other = new Browser(server)
-    await other.signIn(person.email, password)
+    const { halfSignIn, change, backupCode } = await enrolled()
+    const other = await halfSignIn()
     // The session without the factor keeps the user agent of this session.
-    await other.auth('two-factor/verify-backup-code', { code: backupCodes[0] }, held)
-    const change = await changing(person)
+    await other.auth('two-factor/verify-backup-code', backupCode, held)
     const disable = () => other.auth('two-factor/disable', { password })
-    const answer = await stopped(newSession, disable, change)
-    expect([answer.status, answer.body.code]).toEqual([401, 'PASSWORD_CHANGED'])
+    expect(codeOf(await stopped(newSession, disable, change))).toEqual(refused)
     expect((await other.send('GET', '/me')).status).toBe(401)
   })
 })
@@ -190,22 +179,22 @@ test('a reset ends an older session that has just proven the second factor', asy
   const person = await confirmedPerson(server)
   const { key } = await person.at.enrol(password)
   const older = await oldSession(server, person.id)
-  const reset = await resetOf(person)
-  const code = totp(key, Date.now() + 30_000)
+  const reset = await mailedReset(person)
+  const code = laterCode(key)
   const withFactor = { table: 'auth_sessions', kind: 'insert', when: `new.opened_with = 'password+totp'` }
   const answer = await stopped(
     withFactor,
     () => older.send('POST', '/api/auth/two-factor/verify-totp', { code }),
     async () => expect((await reset()).status).toBe(200),
   )
-  expect([answer.status, answer.body.code]).toEqual([401, 'PASSWORD_CHANGED'])
+  expect(codeOf(answer)).toEqual(refused)
   const left = await server.context.pool.query('select from auth_sessions where user_id = $1', [person.id])
   expect(left.rowCount).toBe(0)
 })
 
 test('a change of the password does not undo a reset that was faster', async () => {
   const person = await confirmedPerson(server)
-  const reset = await resetOf(person)
+  const reset = await mailedReset(person)
   const other = await person.signIn()
   const holder = await server.context.pool.connect()
   try {
@@ -214,10 +203,8 @@ test('a change of the password does not undo a reset that was faster', async () 
     // Both wait for the sessions, in this order. The change has verified the old password by then.
     const first = reset()
     await waiting(1)
-    const second = other.auth('change-password', {
-      currentPassword: password,
-      newPassword: 'of a stranger',
-    })
+    const body = { currentPassword: password, newPassword: 'of a stranger' }
+    const second = other.auth('change-password', body)
     await waiting(2)
     await holder.query('commit')
     expect((await first).status).toBe(200)
@@ -247,12 +234,8 @@ describe('guesses', () => {
    * for each guess.
    */
 
-  let sink: SmtpSink
-  let server: TestServer
   let other: { base: string; context: Context; close(): Promise<void> }
   beforeAll(async () => {
-    sink = await startSmtpSink()
-    server = await startTestServer({ env: { SMTP_URL: sink.url, TRUSTED_PROXY_HOSTS: '127.0.0.1' } })
     const context = createContext(server.context.config, 'api')
     const draining = new AbortController().signal
     const services = { temporal: async () => true, draining, mail: async () => {} }
@@ -267,12 +250,8 @@ describe('guesses', () => {
       },
     }
   })
-  afterAll(async () => {
-    await other.close()
-    await server.close()
-    await sink.close()
-  })
-  beforeEach(() => server.context.pool.query('delete from password_guesses; delete from auth_rate_limits'))
+  afterAll(() => other.close())
+  beforeEach(() => server.context.pool.query('delete from password_guesses'))
 
   let addresses = 0
   const elsewhere = () => {
@@ -410,11 +389,9 @@ describe('guesses', () => {
     test('gets in from elsewhere with a password set by mail', async () => {
       const { email: viewer } = server.identities.users.viewer
       await statuses(10, () => guess(viewer))
+      const set = await resetOf(server, sink, viewer)
       const at = new Browser(server)
-      await at.auth('request-password-reset', { email: viewer }, elsewhere())
-      const token = tokenIn(await mailTo(sink, viewer, 'A new password'))
-      const reset = await at.auth('reset-password', { token, newPassword: 'a new password' }, elsewhere())
-      expect(reset.status).toBe(200)
+      expect((await set('a new password', at)).status).toBe(200)
       expect((await guess(viewer, 'a new password')).status).toBe(429)
       expect((await guess(viewer, 'a new password', at)).status).toBe(200)
     })

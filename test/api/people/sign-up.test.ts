@@ -1,39 +1,29 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import { type SmtpSink, startSmtpSink } from '../../support/smtp-sink.ts'
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import type { SmtpSink } from '../../support/smtp-sink.ts'
 import { until } from '../../stack/until.ts'
 import { type ScriptedServer, startScriptedServer } from '../../support/scripted-server.ts'
 import { waitsForLock } from '../../governance/support.ts'
-import { Browser, totp } from '../browser.ts'
-import { type Answer, startTestServer, type TestServer } from '../server.ts'
+import { Browser } from '../browser.ts'
+import type { Answer, TestServer } from '../server.ts'
 import { addKey, addOrganization } from '../fixtures.ts'
-import { mailTo, password, signedUp, tokenIn, useMailingServer } from '../signed-in.ts'
+import { laterCode, mailTo, password, resetOf, signedUp, tokenIn, useMailingServer } from '../signed-in.ts'
+import { codeOf } from '../use-server.ts'
 
 describe('an installation', () => {
   let sink: SmtpSink
-  beforeAll(async () => {
-    sink = await startSmtpSink()
-  })
-  afterAll(() => sink?.close())
-
   /** Starts a server in this mode for the tests of one `describe`. */
-  function serverOf(mode: string, more: NodeJS.ProcessEnv = {}): () => TestServer {
-    let server: TestServer | undefined
-    beforeAll(async () => {
-      server = await startTestServer({ env: { SIGN_UP: mode, SMTP_URL: sink.url, ...more } })
-    })
-    afterAll(() => server?.close())
-    // Limits are counted per IP address, and all these people share one address.
-    beforeEach(() => server?.context.pool.query('delete from auth_rate_limits'))
-    return () => server as TestServer
+  function serverOf(mode: string): () => TestServer {
+    let server: TestServer
+    useMailingServer((...both) => ([server, sink] = both), { SIGN_UP: mode })
+    return () => server
   }
 
   const signUp = (server: TestServer, email: string, more: object = {}) =>
     new Browser(server).auth('sign-up/email', { name: 'Ana', email, password, ...more })
   const signIn = (server: TestServer, email: string) => new Browser(server).signIn(email, password)
 
-  async function hasAccount({ context }: TestServer, email: string): Promise<boolean> {
-    const { rowCount } = await context.pool.query('select from users where email = $1', [email.toLowerCase()])
-    return rowCount === 1
+  async function hasAccount({ context: { pool } }: TestServer, email: string): Promise<boolean> {
+    return (await pool.query('select from users where email = $1', [email.toLowerCase()])).rowCount === 1
   }
 
   async function invite(server: TestServer, email: string): Promise<{ id: string; token: string }> {
@@ -111,23 +101,20 @@ describe('an installation', () => {
       const server = at()
       await invite(server, 'guest@acme.test')
       const emails = ['guest@acme.test', 'nobody@acme.test', server.identities.users.member.email]
-      const signedUp = await Promise.all(emails.map((email) => signUp(server, email)))
-      expect(told(signedUp[1] as Answer)).toEqual(told(signedUp[0] as Answer))
-      expect(told(signedUp[2] as Answer)).toEqual(told(signedUp[0] as Answer))
-      const signedIn = await Promise.all(emails.map((email) => signIn(server, email)))
-      expect(told(signedIn[0] as Answer)).toMatchObject({ status: 401, code: 'INVALID_EMAIL_OR_PASSWORD' })
-      expect(told(signedIn[1] as Answer)).toEqual(told(signedIn[0] as Answer))
-      expect(told(signedIn[2] as Answer)).toEqual(told(signedIn[0] as Answer))
-      for (const wrong of [{ name: 'A'.repeat(201) }, { password: 'short' }, { password: 7 }]) {
-        const refused = await Promise.all(
-          ['guest2@acme.test', 'nobody@acme.test'].map(async (email) => {
-            if (email.startsWith('guest')) await invite(server, email)
-            return signUp(server, email, wrong)
-          }),
-        )
-        expect(refused[0]?.status).toBe(400)
-        expect(told(refused[1] as Answer)).toEqual(told(refused[0] as Answer))
+      /** Sends this for each address, and returns the only answer. */
+      const answerOf = async (send: (email: string) => Promise<Answer>, to = emails) => {
+        const [first, ...others] = (await Promise.all(to.map(send))).map(told)
+        for (const other of others) expect(other).toEqual(first)
+        return first
       }
+      for (const wrong of [{ name: 'A'.repeat(201) }, { password: 'short' }, { password: 7 }])
+        expect(await answerOf((email) => signUp(server, email, wrong), emails.slice(0, 2))).toMatchObject({
+          status: 400,
+        })
+      await server.context.pool.query('delete from auth_rate_limits')
+      expect(await answerOf((email) => signUp(server, email))).toMatchObject({ status: 200 })
+      const unknown = { status: 401, code: 'INVALID_EMAIL_OR_PASSWORD' }
+      expect(await answerOf((email) => signIn(server, email))).toMatchObject(unknown)
     })
 
     test('the invited person confirms the address, signs in and joins', async () => {
@@ -171,9 +158,8 @@ describe('an installation', () => {
         expect([place, email, status]).toEqual([place, email, expected])
       }
       await guest.send('POST', '/../auth/update-user', { invited: false })
-      expect((await guest.send('POST', `${path}/invitations`, { email: 'friend@acme.test' })).status).toBe(
-        409,
-      )
+      const friend = { email: 'friend@acme.test' }
+      expect((await guest.send('POST', `${path}/invitations`, friend)).status).toBe(409)
       // An invitation that was made while this was allowed admits nobody either.
       const { id } = await invite(server, 'friend@acme.test')
       await server.context.pool.query(
@@ -209,10 +195,8 @@ describe('an installation', () => {
       await server.context.pool.query(sql, [id])
       expect((await signUp(server, email)).status).toBe(200)
       expect(await hasAccount(server, email)).toBe(false)
-      const { owner } = server.identities.users
-      await server.context.pool.query(`update memberships set role = 'owner' where user_id = $1`, [
-        owner.user_id,
-      ])
+      const { user_id: owner } = server.identities.users.owner
+      await server.context.pool.query(`update memberships set role = 'owner' where user_id = $1`, [owner])
     })
   })
 
@@ -222,30 +206,21 @@ describe('an installation', () => {
     test('of one kind reach one address at most ten times, whoever causes them', async () => {
       const server = at()
       const email = server.identities.users.member.email
-      let before = 0
-      const count = (): number =>
-        sink.deliveries.filter(
-          (mail) => mail.recipients.includes(email) && mail.subject === 'You already have an account',
-        ).length - before
-      before = count()
-      const log = server.context.log
-      const warned = { count: 0 }
-      const warn = log.warn.bind(log)
-      log.warn = (...args: Parameters<typeof warn>) => {
-        if (String(args[0]).includes('too many like it')) warned.count += 1
-        warn(...args)
-      }
+      const count = (subject: string): number =>
+        sink.deliveries.filter((mail) => mail.recipients.includes(email) && mail.subject === subject).length
+      const exists = 'You already have an account'
+      const warn = jest.spyOn(server.context.log, 'warn')
+      const refused = () =>
+        warn.mock.calls.filter(([line]) => String(line).includes('too many like it')).length
       for (let n = 0; n < 12; n += 1) {
         await server.context.pool.query('delete from auth_rate_limits')
         await signUp(server, email)
       }
-      await until('all were sent or refused', () => count() + warned.count >= 12)
-      expect(count()).toBe(10)
+      await until('all were sent or refused', () => count(exists) + refused() >= 12)
+      warn.mockRestore()
+      expect(count(exists)).toBe(10)
       // Mails of other kinds are counted separately.
-      await new Browser(server).auth('request-password-reset', { email })
-      await until('a mail that resets', () =>
-        sink.deliveries.some((mail) => mail.recipients.includes(email) && mail.subject === 'A new password'),
-      )
+      await resetOf(server, sink, email)
     })
   })
 })
@@ -266,100 +241,80 @@ beforeAll(async () => {
 })
 afterAll(() => stranger?.close())
 
-/** Requests that connect something for later, in the organization `organizationId` of the person `id`. */
-const connecting = (organizationId: string, id: string) => ({
-  'a webhook': {
-    method: 'POST',
-    path: `/organizations/${organizationId}/webhooks`,
-    body: { url: `${stranger.url}/hook`, events: ['run.completed'] },
-  },
-  'a connection': {
-    method: 'POST',
-    path: '/tools/github_get_issue/connect',
-    body: { scope: 'personal', credential: { token: 'ghp_x', base_url: stranger.url } },
-  },
-  'a Slack account': {
-    method: 'PUT',
-    path: `/organizations/${organizationId}/members/${id}/accounts/slack`,
-    body: { external_id: 'U0STRANGER' },
-  },
-})
-/** How many things are connected for this person. */
-const connectedOf = async (id: string): Promise<number> => {
-  const { rows } = await server.context.pool.query<{ count: number }>(
-    `select ((select count(*) from webhooks where created_by = $1)
-           + (select count(*) from connections where created_by = $1)
-           + (select count(*) from memberships where user_id = $1 and slack_account is not null))::int as count`,
-    [id],
-  )
-  return rows[0]?.count ?? -1
+/** Requests that prepare something for later, in the organization `organizationId` of the person `id`. */
+const requests: Record<string, (organizationId: string, id: string) => [string, string, object]> = {
+  'a key': () => ['POST', '/api-keys', { name: 'later', scopes: ['runs:read'] }],
+  'an invitation': (organizationId) => [
+    'POST',
+    `/organizations/${organizationId}/invitations`,
+    { email: 'x@acme.test' },
+  ],
+  'a webhook': (organizationId) => ['POST', `/organizations/${organizationId}/webhooks`, webhookTo('/hook')],
+  'a connection': () => [
+    'POST',
+    '/tools/github_get_issue/connect',
+    { scope: 'personal', credential: { token: 'ghp_x', base_url: stranger.url } },
+  ],
+  'a Slack account': (organizationId, id) => [
+    'PUT',
+    `/organizations/${organizationId}/members/${id}/accounts/slack`,
+    { external_id: 'U0STRANGER' },
+  ],
 }
+const webhookTo = (path: string) => ({ url: stranger.url + path, events: ['run.completed'] })
+/** A person whose address is not confirmed, and one of these requests in an organization of theirs. */
+async function withRequest(requestIn: (organizationId: string, id: string) => [string, string, object]) {
+  const { at, id } = await signedUp(server)
+  const { body: acme } = await at.send('POST', '/organizations', { name: 'Acme' })
+  return { at, id, send: () => at.send(...requestIn(acme.id, id)) }
+}
+/** How many rows of a table are about this person or organization. */
+const rowsOf = async (table: string, id: string): Promise<number> =>
+  (await server.context.pool.query(`select from ${table}`, [id])).rowCount ?? -1
+/** How many things are prepared for this person. */
+const madeBy = async (id: string): Promise<number> =>
+  (await rowsOf('api_keys where user_id = $1', id)) +
+  (await rowsOf('invitations where invited_by = $1', id)) +
+  (await rowsOf('webhooks where created_by = $1', id)) +
+  (await rowsOf('connections where created_by = $1', id)) +
+  (await rowsOf('memberships where user_id = $1 and slack_account is not null', id))
 const setConfirmed = (id: string, is: boolean) =>
   server.context.pool.query('update users set email_verified = $2 where id = $1', [id, is])
 const own = 'chosen by the owner'
-async function tokenFor(email: string, subject: string, since = 0): Promise<string> {
-  const find = () =>
-    sink.deliveries.slice(since).find((mail) => mail.recipients.includes(email) && mail.subject === subject)
-  await until(`a mail to ${email}`, async () => find() !== undefined)
-  const text = (find()?.raw ?? '').replaceAll(/=\r?\n/g, '').replaceAll('=3D', '=')
-  return /token=([\w.-]+)/.exec(text)?.[1] ?? ''
-}
-async function reset(email: string): Promise<void> {
-  const since = sink.deliveries.length
-  await new Browser(server).auth('request-password-reset', { email })
-  const token = await tokenFor(email, 'A new password', since)
-  const { status } = await new Browser(server).auth('reset-password', { token, newPassword: own })
-  expect(status).toBe(200)
+const reset = async (email: string): Promise<void> => {
+  const set = await resetOf(server, sink, email)
+  expect((await set(own)).status).toBe(200)
 }
 const follow = async (email: string, at: Browser) =>
-  at.send('GET', `/api/auth/verify-email?token=${await tokenFor(email, 'Confirm your address')}`)
+  at.send('GET', `/api/auth/verify-email?token=${tokenIn(await mailTo(sink, email, 'Confirm your address'))}`)
 const proofs = {
   'a reset by mail': reset,
   'the mailed link': (email: string) => follow(email, new Browser(server)),
 }
 
 describe('before the address is confirmed', () => {
-  test('keys, second factors and invitations are refused', async () => {
-    const { at } = await signedUp(server)
-    const key = await at.send('POST', '/api-keys', { name: 'later', scopes: ['runs:read'] })
-    expect([key.status, key.body.error.code]).toEqual([409, 'conflict'])
-    expect(key.body.error.message).toMatch(/^confirm your address first/)
-    const factor = await at.auth('two-factor/enable', { password })
-    expect([factor.status, factor.body.code]).toEqual([403, 'EMAIL_NOT_VERIFIED'])
-    const { body: acme } = await at.send('POST', '/organizations', { name: 'Acme' })
-    const invitation = await at.send('POST', `/organizations/${acme.id}/invitations`, {
-      email: 'x@acme.test',
-    })
-    expect([invitation.status, invitation.body.error.code]).toEqual([409, 'conflict'])
-    const { rowCount } = await server.context.pool.query(
-      'select 1 from invitations where organization_id = $1',
-      [acme.id],
-    )
-    expect(rowCount).toBe(0)
+  test.each(Object.entries(requests))('%s is refused, and made afterwards', async (_, requestIn) => {
+    const { id, send } = await withRequest(requestIn)
+    const refused = await send()
+    expect(codeOf(refused)).toBe('409 conflict')
+    expect(refused.body.error.message).toMatch(/^confirm your address first/)
+    expect(await madeBy(id)).toBe(0)
+    await setConfirmed(id, true)
+    expect([200, 201]).toContain((await send()).status)
+    expect(await madeBy(id)).toBe(1)
   })
 
-  test('webhooks, connections and Slack accounts are refused, and made afterwards', async () => {
-    const { at, id } = await signedUp(server)
-    const organizationId = (await at.send('GET', '/me')).body.organization_id
-    const requests = Object.entries(connecting(organizationId, id))
-    for (const [what, { method, path, body }] of requests) {
-      const { status, body: answer } = await at.send(method, path, body)
-      expect([what, status, answer.error.code]).toEqual([what, 409, 'conflict'])
-      expect(answer.error.message).toMatch(/^confirm your address first/)
-    }
-    expect(await connectedOf(id)).toBe(0)
-    await setConfirmed(id, true)
-    for (const [what, { method, path, body }] of requests)
-      expect([what, (await at.send(method, path, body)).status]).toEqual([what, method === 'PUT' ? 200 : 201])
-    expect(await connectedOf(id)).toBe(3)
+  test('a second factor is refused', async () => {
+    const { at } = await signedUp(server)
+    const { status, body } = await at.auth('two-factor/enable', { password })
+    expect([status, body.code]).toEqual([403, 'EMAIL_NOT_VERIFIED'])
   })
 
   test('no webhook is changed, but it can be deleted', async () => {
     const { at, id } = await signedUp(server)
-    const organizationId = (await at.send('GET', '/me')).body.organization_id
     await setConfirmed(id, true)
-    const { method, path, body } = connecting(organizationId, id)['a webhook']
-    const { body: webhook } = await at.send(method, path, body)
+    const path = `/organizations/${(await at.send('GET', '/me')).body.organization_id}/webhooks`
+    const { body: webhook } = await at.send('POST', path, webhookTo('/hook'))
     await setConfirmed(id, false)
     const one = `${path}/${webhook.id}`
     expect((await at.send('PATCH', one, { url: `${stranger.url}/other` })).status).toBe(409)
@@ -373,38 +328,20 @@ describe('before the address is confirmed', () => {
     async (path) => {
       const { at, id } = await signedUp(server)
       expect((await at.auth(path, { password })).status).not.toBe(200)
-      const { rowCount } = await server.context.pool.query(
-        'select 1 from auth_two_factors where user_id = $1',
-        [id],
-      )
-      expect(rowCount).toBe(0)
+      expect(await rowsOf('auth_two_factors where user_id = $1', id)).toBe(0)
     },
   )
 })
 
 describe('while the address is being confirmed', () => {
-  const requests = {
-    'a key': () => ({ method: 'POST', path: '/api-keys', body: { name: 'later', scopes: ['runs:read'] } }),
-    'an invitation': (organizationId: string) => ({
-      method: 'POST',
-      path: `/organizations/${organizationId}/invitations`,
-      body: { email: 'x@acme.test' },
-    }),
-    'a webhook': (organizationId: string, id: string) => connecting(organizationId, id)['a webhook'],
-    'a connection': (organizationId: string, id: string) => connecting(organizationId, id)['a connection'],
-    'a Slack account': (organizationId: string, id: string) =>
-      connecting(organizationId, id)['a Slack account'],
-  }
   test.each(Object.entries(requests))('%s is refused', async (_, requestIn) => {
-    const { at, id } = await signedUp(server)
-    const { body: acme } = await at.send('POST', '/organizations', { name: 'Acme' })
-    const { method, path, body } = requestIn(acme.id, id)
+    const { id, send } = await withRequest(requestIn)
     const { pool } = server.context
     const proof = await pool.connect()
     try {
       await proof.query('begin')
       await proof.query('update users set email_verified = true where id = $1', [id])
-      const answer = at.send(method, path, body)
+      const answer = send()
       await waitsForLock(server.adminUrl)
       await proof.query('delete from auth_sessions where user_id = $1', [id])
       await proof.query('commit')
@@ -412,13 +349,7 @@ describe('while the address is being confirmed', () => {
     } finally {
       proof.release(true)
     }
-    const { rows } = await pool.query(
-      `select (select count(*)::int from api_keys where user_id = $1) as keys,
-              (select count(*)::int from invitations where invited_by = $1) as invitations`,
-      [id],
-    )
-    expect(rows).toEqual([{ keys: 0, invitations: 0 }])
-    expect(await connectedOf(id)).toBe(0)
+    expect(await madeBy(id)).toBe(0)
   })
 })
 
@@ -476,22 +407,18 @@ describe.each(Object.entries(proofs))('%s confirms it, and', (_, prove) => {
 })
 
 test('the browser that follows the link stays signed in', async () => {
-  const { at, email } = await signedUp(server)
-  const elsewhere = new Browser(server)
-  await elsewhere.signIn(email, password)
+  const { at, email, signIn } = await signedUp(server)
+  const elsewhere = await signIn()
   expect((await follow(email, at)).status).toBe(200)
   expect((await at.send('GET', '/me')).body.user.email_verified).toBe(true)
   expect((await elsewhere.send('GET', '/me')).status).toBe(401)
 })
 
 test('a reset ends a sign-in that waits for its second factor', async () => {
-  const { at, email } = await signedUp(server)
+  const { at, email, halfSignIn } = await signedUp(server)
   await follow(email, at)
   const { key } = await at.enrol(password)
-  const half = new Browser(server)
-  expect((await half.signIn(email, password)).body.twoFactorRedirect).toBe(true)
+  const half = await halfSignIn()
   await reset(email)
-  expect((await half.auth('two-factor/verify-totp', { code: totp(key, Date.now() + 30_000) })).status).toBe(
-    401,
-  )
+  expect((await half.auth('two-factor/verify-totp', { code: laterCode(key) })).status).toBe(401)
 })

@@ -114,7 +114,7 @@ describe('a preview', () => {
       not_executable_because: 'step `send` would be denied by `internal data stays inside`',
       steps: [{}, { verdict: 'deny', certainty: 'definite', rules: [{ certainty: 'definite' }] }],
     })
-    expect(codeOf(await execute('member', id, { to: 'b@evil.net' }))).toEqual([403, 'run_denied'])
+    expect(codeOf(await execute('member', id, { to: 'b@evil.net' }))).toBe('403 run_denied')
     expect((await execute('member', id, { to: 'a@acme.com' })).status).toBe(202)
   })
 
@@ -169,12 +169,13 @@ describe('a preview', () => {
   })
 })
 
-describe('what else a preview shows', () => {
-  let id: string
-  beforeAll(async () => {
-    id = await saved()
-  })
+/** A workflow that no test changes. */
+let id: string
+beforeAll(async () => {
+  id = await saved()
+})
 
+describe('what else a preview shows', () => {
   test('tool policies of the caller’s role: a block, and a limit that an input may break', async () => {
     await policy({ tool_name: 'memory_set', role: 'member', allowed: false })
     const limits = { tool_name: 'mail_send', restrictions: { allowed_domains: ['acme.com'] } }
@@ -314,18 +315,13 @@ describe('what else a preview shows', () => {
       not_executable_because: 'step `later` would be denied by `organization frozen`',
       steps: [{ verdict: 'deny', certainty: 'possible', frozen: explanation }],
     })
-    expect(codeOf(await execute('member', skipped, {}))).toEqual([403, 'run_denied'])
+    expect(codeOf(await execute('member', skipped, {}))).toBe('403 run_denied')
     await ours('owner', 'POST', '/unfreeze', { reason: 'over' })
     await removeRule(rule)
   })
 })
 
 describe('what a preview says of the approval of a whole run', () => {
-  let id: string
-  beforeAll(async () => {
-    id = await saved()
-  })
-
   test('whether the whole run would wait, who approves it, and why', async () => {
     await govern({ approvals_enabled: true, require_approval_for_external_comm: true })
     const hold = {
@@ -437,7 +433,7 @@ describe('blocked steps', () => {
   }
   const refusal = async (who: BootstrapName): Promise<{ message: string; details: object[] }> => {
     const answer = await start(who)
-    expect(codeOf(answer)).toEqual([403, 'run_denied'])
+    expect(codeOf(answer)).toBe('403 run_denied')
     return answer.body.error
   }
 

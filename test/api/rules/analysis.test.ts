@@ -1,21 +1,23 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { startTestServer, type TestServer } from '../server.ts'
+import { beforeAll, describe, expect, test } from '@jest/globals'
 import { agentWorld, type AgentWorld } from '../agents/agent.ts'
 import { addKey, everyScope } from '../fixtures.ts'
+import type { TestServer } from '../server.ts'
+import { codeOf, placesOf, useServer } from '../use-server.ts'
 
 let server: TestServer
-beforeAll(async () => {
-  server = await startTestServer()
-})
-afterAll(() => server?.close())
+const { ours: ask } = useServer((started) => (server = started))
 
-let organization: string
-beforeAll(async () => {
-  organization = `/organizations/${server.identities.organization_id}`
-})
+/** A new organization for the tests of a `describe`. */
+let world: AgentWorld
+const inNewWorld = (): void => {
+  beforeAll(async () => {
+    world = await agentWorld(server)
+  })
+}
+/** Sends a request to a path below the rules of an organization. */
+const rulesOf = (of: AgentWorld, method: string, path: string, body?: unknown, key = of.member.key) =>
+  server.call(key, method, `/organizations/${of.organizationId}/rules/${path}`, body)
 
-const ask = (who: keyof TestServer['identities']['users'], method: string, path: string, body?: unknown) =>
-  server.call(server.identities.users[who].api_key, method, `${organization}${path}`, body)
 const trial = async (call: object, rules?: object[]) => {
   const answer = await ask('member', 'POST', '/rules/test', { call, ...(rules ? { rules } : {}) })
   expect(answer.status).toBe(200)
@@ -56,6 +58,19 @@ test('if drafts are given, only they are asked, and nothing is saved or recorded
   })
   expect((await ask('member', 'GET', '/rules')).body.data).toEqual([])
   expect((await ask('admin', 'GET', '/governance/audit')).body.total).toBe(before)
+})
+
+test('a parameter that is missing, null or of an object’s prototype does not match', async () => {
+  const draft = { ...outside, params: [{ param: 'a', operator: 'equals', value: 'x' }] }
+  const decided = async (params: string) => {
+    const call = `{"tool": "mail_send", "labels": ["internal"], "params": ${params}}`
+    return (
+      await ask('member', 'POST', '/rules/test', `{"call": ${call}, "rules": [${JSON.stringify(draft)}]}`)
+    ).body.decision
+  }
+  expect(await decided('{"a": "x"}')).toBe('deny')
+  for (const params of ['{}', '{"toString": {"a": "x"}}', '{"a": null}'])
+    expect([params, await decided(params)]).toEqual([params, 'allow'])
 })
 
 test('without drafts the saved rules answer, from the moment they are saved', async () => {
@@ -142,18 +157,14 @@ test('drafts are validated as when saved, each issue at its place', async () => 
 })
 
 test('a question is not an act: an `Idempotency-Key` does not keep an old answer', async () => {
-  const send = () =>
-    server.call(
-      server.identities.users.member.api_key,
-      'POST',
-      `${organization}/rules/test`,
-      { call: mail },
-      { 'idempotency-key': 'asked-before' },
-    )
+  const { organization_id: id, users } = server.identities
+  const path = `/organizations/${id}/rules/test`
+  const kept = { 'idempotency-key': 'asked-before' }
+  const send = () => server.call(users.member.api_key, 'POST', path, { call: mail }, kept)
   expect((await send()).body.decision).toBe('allow')
-  const { id } = (await ask('admin', 'POST', '/rules', outside)).body
+  const { id: rule } = (await ask('admin', 'POST', '/rules', outside)).body
   expect((await send()).body.decision).toBe('deny')
-  await ask('admin', 'DELETE', `/rules/${id}`)
+  await ask('admin', 'DELETE', `/rules/${rule}`)
 })
 
 test('with a role, that role and the tool policies are asked before the rules', async () => {
@@ -181,8 +192,7 @@ test('with a role, that role and the tool policies are asked before the rules', 
 
 test('nobody tries a call of a higher role than their own', async () => {
   const call = { ...mail, role: 'admin' }
-  const { status, body } = await ask('member', 'POST', '/rules/test', { call })
-  expect([status, body.error.code]).toEqual([403, 'insufficient_role'])
+  expect(codeOf(await ask('member', 'POST', '/rules/test', { call }))).toBe('403 insufficient_role')
 })
 
 test('drafts that could not be saved together are not compiled', async () => {
@@ -194,27 +204,21 @@ test('drafts that could not be saved together are not compiled', async () => {
   const { status, body } = await test(60)
   expect(status).toBe(422)
   expect(body.error.details).toEqual([
-    {
-      path: 'rules',
-      message: 'rules may hold 50,000 values, labels and tools together: try fewer at once',
-    },
+    { path: 'rules', message: 'rules may hold 50,000 values, labels and tools together: try fewer at once' },
   ])
 })
 
 describe('a backtest', () => {
-  let world: AgentWorld
-  beforeAll(async () => {
-    world = await agentWorld(server)
-  })
+  inNewWorld()
 
-  const path = () => `/organizations/${world.organizationId}/rules/backtest`
-  const backtest = (body: unknown, key = world.admin.key) => server.call(key, 'POST', path(), body)
+  const backtest = (body: unknown, key = world.admin.key) => rulesOf(world, 'POST', 'backtest', body, key)
   const fetches = { name: 'no fetch', verdict: 'deny', tools: ['WebFetch'] }
 
   test('a backtest says how drafts would have decided the calls of the organization, and records nothing', async () => {
     const agent = world.agent()
     await agent.ask('WebFetch', { url: 'https://evil.net' })
-    const before = (await server.call(world.admin.key, 'GET', `/organizations/${world.organizationId}/governance/audit`)).body.total // prettier-ignore
+    const recorded = async () => (await world.change('GET', '/governance/audit')).body.total
+    const before = await recorded()
     const { status, body } = await backtest({ rules: [fetches] })
     expect(status).toBe(200)
     expect(body).toMatchObject({
@@ -225,10 +229,8 @@ describe('a backtest', () => {
       samples: [{ tool: 'WebFetch', to: { verdict: 'deny', rule_name: 'no fetch' } }],
       limit_reached: null,
     })
-    const audit = await server.call(world.admin.key, 'GET', `/organizations/${world.organizationId}/governance/audit`) // prettier-ignore
-    expect(audit.body.total).toBe(before)
-    const ignored = await backtest({ rules: [fetches], until: '2020-01-01' })
-    expect(ignored.body).toEqual({
+    expect(await recorded()).toBe(before)
+    expect((await backtest({ rules: [fetches], until: '2020-01-01' })).body).toEqual({
       examined: 0,
       changed: 0,
       not_replayable: [],
@@ -243,19 +245,13 @@ describe('a backtest', () => {
 
   test('it looks at one organization alone', async () => {
     const other = await agentWorld(server)
-    const own = await server.call(
-      other.admin.key,
-      'POST',
-      `/organizations/${other.organizationId}/rules/backtest`,
-      { rules: [fetches] },
-    )
+    const own = await rulesOf(other, 'POST', 'backtest', { rules: [fetches] }, other.admin.key)
     expect(own.body.examined).toBe(0)
     expect((await backtest({ rules: [fetches] }, other.admin.key)).status).toBe(404)
   })
 
   test('a member may not ask, because the counts would show parameters of calls', async () => {
-    const { status, body } = await backtest({ rules: [fetches] }, world.member.key)
-    expect([status, body.error.code]).toEqual([403, 'insufficient_role'])
+    expect(codeOf(await backtest({ rules: [fetches] }, world.member.key))).toBe('403 insufficient_role')
   })
 
   test.each(['runs:read', 'approvals:read', 'agents:read'])(
@@ -276,7 +272,9 @@ describe('a backtest', () => {
   )
 
   describe('a request that is not valid is refused', () => {
-    const value = (length: number) => Array.from({ length }, (_, index) => `v${index}`)
+    const times = <T>(length: number, item: T) => Array.from({ length }, () => item)
+    const value = Array.from({ length: 1_000 }, (_, index) => `v${index}`)
+    const long = { name: 'r', verdict: 'deny', params: [{ param: 'to', operator: 'in', value }] }
     test.each([
       ['no rules', {}, 'rules'],
       [
@@ -291,34 +289,19 @@ describe('a backtest', () => {
       ],
       ['a time that is none', { rules: [], since: 'yesterday' }, 'since'],
       ['an unknown field', { rules: [], limit: 5 }, 'limit'],
-      ['too many drafts', { rules: Array.from({ length: 1_001 }, () => fetches) }, 'rules'],
-      [
-        'too many values',
-        {
-          rules: Array.from({ length: 51 }, () => ({
-            name: 'r',
-            verdict: 'deny',
-            params: [{ param: 'to', operator: 'in', value: value(1_000) }],
-          })),
-        },
-        'rules',
-      ],
+      ['too many drafts', { rules: times(1_001, fetches) }, 'rules'],
+      ['too many values', { rules: times(51, long) }, 'rules'],
     ])('%s', async (_, body, place) => {
       const answer = await backtest(body)
-      expect(answer.status).toBe(422)
-      expect(answer.body.error.details.map((each: { path: string }) => each.path)).toEqual([place])
+      expect([answer.status, ...placesOf(answer)]).toEqual([422, place])
     })
   })
 })
 
 describe('a difference', () => {
-  let world: AgentWorld
-  beforeAll(async () => {
-    world = await agentWorld(server)
-  })
+  inNewWorld()
 
-  const diff = (body: unknown, key = world.member.key) =>
-    server.call(key, 'POST', `/organizations/${world.organizationId}/rules/diff`, body)
+  const diff = (body: unknown) => rulesOf(world, 'POST', 'diff', body)
   const outside = (...domains: string[]) => ({
     name: 'mail stays inside',
     verdict: 'deny',
@@ -348,9 +331,8 @@ describe('a difference', () => {
       ],
       limit_reached: null,
     })
-    const path = `/organizations/${world.organizationId}/rules/test`
     const [{ example_call: call }] = body.changes
-    expect((await server.call(world.member.key, 'POST', path, { call })).body.decision).toBe('deny')
+    expect((await rulesOf(world, 'POST', 'test', { call })).body.decision).toBe('deny')
   })
 
   test('two lists of drafts are compared without the saved rules', async () => {
@@ -402,10 +384,10 @@ describe('a difference', () => {
 
   test('another organization’s rules are not compared', async () => {
     const other = await agentWorld(server)
-    const path = `/organizations/${other.organizationId}/rules/diff`
-    const { body } = await server.call(other.member.key, 'POST', path, { from: 'active', to: [] })
+    const question = { from: 'active', to: [] }
+    const { body } = await rulesOf(other, 'POST', 'diff', question)
     expect(body).toEqual({ changes: [], tried: 0, limit_reached: null })
-    expect((await server.call(world.member.key, 'POST', path, { from: 'active', to: [] })).status).toBe(404)
+    expect((await rulesOf(other, 'POST', 'diff', question, world.member.key)).status).toBe(404)
   })
 
   test('at most 50 changes are shown', async () => {
@@ -418,32 +400,27 @@ describe('a difference', () => {
   describe('a request that is not valid is refused', () => {
     const bad = { ...outside('acme.com'), tools: ['mail_sendd'] }
     test.each([
-      ['no `to`', { from: 'active' }, ['to']],
-      ['the saved rules as `to`', { from: [], to: 'active' }, ['to']],
-      ['an unknown word', { from: 'saved', to: [] }, ['from']],
-      ['a draft that could not be saved', { from: 'active', to: [bad] }, ['to.0.tools.0']],
-      ['another one', { from: [bad], to: [] }, ['from.0.tools.0']],
+      ['no `to`', { from: 'active' }, 'to'],
+      ['the saved rules as `to`', { from: [], to: 'active' }, 'to'],
+      ['an unknown word', { from: 'saved', to: [] }, 'from'],
+      ['a draft that could not be saved', { from: 'active', to: [bad] }, 'to.0.tools.0'],
+      ['another one', { from: [bad], to: [] }, 'from.0.tools.0'],
       [
         'too many drafts',
         { from: 'active', to: Array.from({ length: 1_001 }, () => outside('a.com')) },
-        ['to'],
+        'to',
       ],
-    ])('%s', async (_, body, places) => {
+    ])('%s', async (_, body, place) => {
       const answer = await diff(body)
-      expect(answer.status).toBe(422)
-      expect(answer.body.error.details.map((each: { path: string }) => each.path)).toEqual(places)
+      expect([answer.status, ...placesOf(answer)]).toEqual([422, place])
     })
   })
 })
 
 describe('an analysis', () => {
-  let world: AgentWorld
-  beforeAll(async () => {
-    world = await agentWorld(server)
-  })
+  inNewWorld()
 
-  const analysis = (of = world, key = of.member.key) =>
-    server.call(key, 'GET', `/organizations/${of.organizationId}/rules/analysis`)
+  const analysis = (of = world, key = of.member.key) => rulesOf(of, 'GET', 'analysis', undefined, key)
 
   test('`analysis` is no id of a rule, and an organization without rules has no findings', async () => {
     const { status, body } = await analysis()
@@ -474,8 +451,7 @@ describe('an analysis', () => {
       ],
       limit_reached: null,
     })
-    const path = `/organizations/${world.organizationId}/rules/test`
-    const tried = await server.call(world.member.key, 'POST', path, { call: body.findings[0].example_call })
+    const tried = await rulesOf(world, 'POST', 'test', { call: body.findings[0].example_call })
     expect(tried.body.matched_rules.map(({ id }: { id: string }) => id)).toEqual([allowed, denied])
   })
 
