@@ -8,7 +8,7 @@ import { isSession } from '../governance/access/password-in-use.ts'
 import { endIfEnrolled, isWithFactor, type OpenedWith } from '../governance/access/second-factor.ts'
 import { takeCode } from '../governance/people/used-codes.ts'
 import { passwordChanged } from './password-watch.ts'
-import { requireSignUpOffered } from './sign-up-guards.ts'
+import { requireModestUser, requireSignUpOffered } from './sign-up-guards.ts'
 
 /**
  * Endpoints that are switched off here, because the library's option `disabledPaths` does not work for a path with a
@@ -52,7 +52,10 @@ export const authGuards = (config: Config) =>
         code: 'TRUST_DEVICE_NOT_OFFERED',
         message: 'leave out `trustDevice`: every sign-in needs the second factor',
       })
-    if (ctx.path === '/sign-up/email') requireSignUpOffered(config, body['email'])
+    if (ctx.path === '/sign-up/email') {
+      requireSignUpOffered(config, body['email'])
+      requireModestUser(body)
+    }
     if (!withoutFactor.has(ctx.path)) {
       const session = await getSessionFromCtx(ctx, { disableRefresh: true })
       // The secret of a new factor is shown only once, in the answer to `/two-factor/enable`. `get-totp-uri` would show

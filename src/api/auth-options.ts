@@ -12,10 +12,9 @@ import { afterSignIn, authGuards, openingOf, sessionTokenIn } from './auth-guard
 import { resetMail, signUpAgainMail, verifyMail } from './auth-mails.ts'
 import { passwordWatch } from './password-watch.ts'
 import { sessionKeys } from './session-keys.ts'
-import { isOneLine } from '../policy/text.ts'
 import { isError, wordsOf } from '../shared/log.ts'
 import type { SendMail, ServiceMail } from '../governance/service-mail.ts'
-import { requireConfirmedToSignIn, requireMaySignUp } from './sign-up-guards.ts'
+import { requireConfirmedToSignIn, requireMaySignUp, requireModestUser } from './sign-up-guards.ts'
 
 const cookiePrefix = 'countersign'
 /** The library puts the prefix `__Secure-` before this name if the public address is https. */
@@ -196,7 +195,7 @@ function databaseHooks(context: Context) {
     user: {
       create: {
         before: async (user) => {
-          await requireModestUser(user)
+          requireModestUser(user)
           return { data: { ...user, invited: await requireMaySignUp(context, user.email) } }
         },
         after: (user) => createPersonalOrganization(context, user),
@@ -217,26 +216,6 @@ function databaseHooks(context: Context) {
       },
     },
   } satisfies BetterAuthOptions['databaseHooks']
-}
-
-async function requireModestUser(user: {
-  readonly name?: unknown
-  readonly email?: unknown
-  readonly image?: unknown
-}): Promise<void> {
-  const limits = { name: 200, email: 254, image: 2000 } as const
-  for (const [field, limit] of Object.entries(limits)) {
-    const value = user[field as keyof typeof limits]
-    if (typeof value === 'string' && value.length > limit)
-      throw new APIError('BAD_REQUEST', {
-        message: `\`${field}\` is longer than ${limit} characters: shorten it`,
-      })
-    // The name is shown in lists and mails, and becomes the name of the personal organization. So it must be one line.
-    if (typeof value === 'string' && !isOneLine(value))
-      throw new APIError('BAD_REQUEST', {
-        message: `\`${field}\` must be one line without control characters`,
-      })
-  }
 }
 
 const times = { createdAt: 'created_at', updatedAt: 'updated_at' }

@@ -3,6 +3,7 @@ import { APIError } from 'better-auth/api'
 import type { Config } from '../shared/config.ts'
 import type { Context } from '../governance/context.ts'
 import { maySignUp, mustConfirmFirst, refusedToAll } from '../governance/people/sign-up.ts'
+import { isOneLine } from '../policy/text.ts'
 
 /**
  * Throws an error with the reason if the installation's `SIGN_UP` setting refuses the address. Runs before the fields
@@ -11,6 +12,30 @@ import { maySignUp, mustConfirmFirst, refusedToAll } from '../governance/people/
 export function requireSignUpOffered({ people }: Pick<Config, 'people'>, email: unknown): void {
   const message = refusedToAll(people.signUp, typeof email === 'string' ? email : '')
   if (message !== null) throw new APIError('FORBIDDEN', { code: 'SIGN_UP_NOT_OFFERED', message })
+}
+
+/**
+ * Throws if a field of a person is too long or has several lines. Runs before a sign-up is looked at, so that it says
+ * the same for an address with an account, and again before a person is stored.
+ */
+export function requireModestUser(user: {
+  readonly name?: unknown
+  readonly email?: unknown
+  readonly image?: unknown
+}): void {
+  const limits = { name: 200, email: 254, image: 2000 } as const
+  for (const [field, limit] of Object.entries(limits)) {
+    const value = user[field as keyof typeof limits]
+    if (typeof value === 'string' && value.length > limit)
+      throw new APIError('BAD_REQUEST', {
+        message: `\`${field}\` is longer than ${limit} characters: shorten it`,
+      })
+    // The name is shown in lists and mails, and becomes the name of the personal organization. So it must be one line.
+    if (typeof value === 'string' && !isOneLine(value))
+      throw new APIError('BAD_REQUEST', {
+        message: `\`${field}\` must be one line without control characters`,
+      })
+  }
 }
 
 /**

@@ -102,16 +102,16 @@ describe('an installation', () => {
       await invite(server, 'guest@acme.test')
       const emails = ['guest@acme.test', 'nobody@acme.test', server.identities.users.member.email]
       /** Sends this for each address, and returns the only answer. */
-      const answerOf = async (send: (email: string) => Promise<Answer>, to = emails) => {
-        const [first, ...others] = (await Promise.all(to.map(send))).map(told)
+      const answerOf = async (send: (email: string) => Promise<Answer>) => {
+        const [first, ...others] = (await Promise.all(emails.map(send))).map(told)
         for (const other of others) expect(other).toEqual(first)
         return first
       }
-      for (const wrong of [{ name: 'A'.repeat(201) }, { password: 'short' }, { password: 7 }])
-        expect(await answerOf((email) => signUp(server, email, wrong), emails.slice(0, 2))).toMatchObject({
-          status: 400,
-        })
-      await server.context.pool.query('delete from auth_rate_limits')
+      const long = { name: 'A'.repeat(201) }
+      for (const wrong of [long, { name: 'A\nB' }, { password: 'short' }, { password: 7 }]) {
+        expect(await answerOf((email) => signUp(server, email, wrong))).toMatchObject({ status: 400 })
+        await server.context.pool.query('delete from auth_rate_limits')
+      }
       expect(await answerOf((email) => signUp(server, email))).toMatchObject({ status: 200 })
       const unknown = { status: 401, code: 'INVALID_EMAIL_OR_PASSWORD' }
       expect(await answerOf((email) => signIn(server, email))).toMatchObject(unknown)
