@@ -1,8 +1,8 @@
 import { format, resolveConfig } from 'prettier'
-import { catalog } from '../src/catalog/index.ts'
+import { catalog } from '../src/tools/index.ts'
 import { assumptions } from './assumptions.ts'
 import { standIns } from './stand-ins.ts'
-import type { OwnService, Precondition, ToolDeclaration } from '../src/catalog/tool.ts'
+import type { OwnService, Precondition, ToolDeclaration } from '../src/tools/kit/tool.ts'
 
 export const toolsPath = new URL('../docs/tools.md', import.meta.url)
 
@@ -112,7 +112,7 @@ const assumed = (): string =>
 
 const text = (): string => `# Tools
 
-<!-- Written by \`npm run openapi\` from src/catalog. -->
+<!-- Written by \`npm run openapi\` from src/tools. -->
 
 Steps of workflows call these tools. \`GET /tools\` shows them with the JSON Schema of their parameters and output, and says which of them
 work in your organization. Rules, [policies](policies.md) and workflows can name every tool. A tool that does not run yet has

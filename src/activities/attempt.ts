@@ -13,7 +13,7 @@ import { throughOutages } from './patience.ts'
 import { retryLater } from './retry.ts'
 import { followUpOf, type FollowUp } from './decided-ahead.ts'
 import type { DecidedCall } from './decided-call.ts'
-import type { ToolResult } from './tools/executor.ts'
+import type { ToolResult } from '../tools/kit/executor.ts'
 
 /** Runs the body of a decided call and records its outcome. */
 export async function runAttempt(

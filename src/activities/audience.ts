@@ -1,8 +1,8 @@
 import { isWithinAudience, type Audience } from '../policy/audience.ts'
 import { list, quote } from '../policy/explain.ts'
 import { readWith, type CallInHand } from './seen-state.ts'
-import { ToolError, type AudienceReader } from './tools/executor.ts'
-import { audienceReaders } from './tools/index.ts'
+import { ToolError, type AudienceReader } from '../tools/kit/executor.ts'
+import { audienceReaders } from '../tools/bodies.ts'
 
 /*
  * Some limits of tool policies depend on who can read the thing that a call writes to, such as a folder or a

@@ -45,8 +45,8 @@ import {
   type Found,
   type Look,
   type ToolResult,
-} from './tools/executor.ts'
-import { createToolServices } from './tools/services.ts'
+} from '../tools/kit/executor.ts'
+import { createToolServices } from './tool-services.ts'
 
 /** Controls the body of one attempt: its time limit, its cancellation and its point of no return. */
 export class Control {

@@ -2,7 +2,7 @@ import { stepError } from '../contract/tool-faults.ts'
 import type { OutcomeOp } from '../governance/runs/effects/outcome.ts'
 import type { JsonObject } from '../policy/types.ts'
 import { isTooLarge, mostHeapBytes, mostValues } from '../shared/json-size.ts'
-import type { ToolResult } from './tools/executor.ts'
+import type { ToolResult } from '../tools/kit/executor.ts'
 
 type Completed = Extract<OutcomeOp['result'], { state: 'completed' }>
 type Failed = Extract<OutcomeOp['result'], { state: 'failed' | 'retry' }>

@@ -1,6 +1,6 @@
-import { integrationNamed } from '../catalog/integrations/index.ts'
-import { serviceOf, type ToolDeclaration } from '../catalog/tool.ts'
-import { diffOf, fieldsOf, type PreviewField } from '../catalog/preview.ts'
+import { integrationNamed } from '../tools/integrations.ts'
+import { serviceOf, type ToolDeclaration } from '../tools/kit/tool.ts'
+import { diffOf, fieldsOf, type PreviewField } from '../tools/kit/preview.ts'
 import { effectId } from '../contract/effect-key.ts'
 import { newId } from '../contract/ids.ts'
 import { parseParams } from '../contract/tool-params.ts'
@@ -20,9 +20,9 @@ import {
   type StateReader,
   type ToolCall,
   type ToolContext,
-} from './tools/executor.ts'
-import { stateReaders } from './tools/index.ts'
-import { createToolServices } from './tools/services.ts'
+} from '../tools/kit/executor.ts'
+import { stateReaders } from '../tools/bodies.ts'
+import { createToolServices } from './tool-services.ts'
 
 /*
  * If a call must wait for an approval, Countersign first reads the thing that the call changes. It also reads the

@@ -1,9 +1,9 @@
 import { ApplicationFailure } from '@temporalio/activity'
-import { catalog } from '../catalog/index.ts'
+import { catalog } from '../tools/index.ts'
 import { failureTypes } from '../contract/messages.ts'
 import { isDecidedCall } from './decided-call.ts'
-import type { Executor, Finder, Found, ToolCall, ToolResult } from './tools/executor.ts'
-import { executors, finders } from './tools/index.ts'
+import type { Executor, Finder, Found, ToolCall, ToolResult } from '../tools/kit/executor.ts'
+import { executors, finders } from '../tools/bodies.ts'
 
 type Body = (decided: unknown) => Promise<ToolResult | Found>
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import fc from 'fast-check'
 import { approvalsAt, attempted, endOf, held } from './attempt.ts'
-import { toolCall, toolContext } from './tools/call.ts'
+import { toolCall, toolContext } from '../tools/call.ts'
 import {
   approvalsOf,
   effectOf,
@@ -13,12 +13,12 @@ import {
   useEngine,
 } from '../governance/runs/engine-fixture.ts'
 import { createToolActivities } from '../../src/activities/tool-activities.ts'
-import { type ToolCall, ToolError } from '../../src/activities/tools/executor.ts'
-import { stateReaders } from '../../src/activities/tools/index.ts'
-import { getMemory } from '../../src/activities/tools/memory-get.ts'
-import { setMemory } from '../../src/activities/tools/memory-set.ts'
-import { catalog } from '../../src/catalog/index.ts'
-import type { ToolDeclaration } from '../../src/catalog/tool.ts'
+import { type ToolCall, ToolError } from '../../src/tools/kit/executor.ts'
+import { stateReaders } from '../../src/tools/bodies.ts'
+import { getMemory } from '../../src/tools/memory/get.ts'
+import { setMemory } from '../../src/tools/memory/set.ts'
+import { catalog } from '../../src/tools/index.ts'
+import type { ToolDeclaration } from '../../src/tools/kit/tool.ts'
 import { planLimits } from '../../src/contract/plan-limits.ts'
 import { createDatabase, createPool } from '../../src/db/connect.ts'
 import type { Db } from '../../src/db/schema/index.ts'

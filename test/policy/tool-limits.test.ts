@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { getTool, catalog } from '../../src/catalog/index.ts'
+import { getTool, catalog } from '../../src/tools/index.ts'
 import { Budget } from '../../src/policy/budget.ts'
 import { channelOf } from '../../src/policy/readers/channels.ts'
 import { climbs, repositoryOf, ruleRepository, searchScope } from '../../src/policy/readers/repositories.ts'

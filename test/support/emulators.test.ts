@@ -24,7 +24,7 @@ import {
   madeMessage,
   messages,
   ownAccount,
-} from '../../src/activities/tools/slack/forms.ts'
+} from '../../src/tools/slack/forms.ts'
 
 describe('the stand-in for Jira', () => {
   /*

@@ -1,4 +1,4 @@
-import type { PreviewDiff, PreviewField } from '../../catalog/preview.ts'
+import type { PreviewDiff, PreviewField } from '../../tools/kit/preview.ts'
 import type { Context } from '../context.ts'
 import { statePlace } from '../sealing/places.ts'
 import type { Sealer } from '../sealing/sealer.ts'

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
-import { catalog, getTool } from '../../catalog/index.ts'
-import { serviceOf, type Integration, type ToolDeclaration } from '../../catalog/tool.ts'
+import { catalog, getTool } from '../../tools/index.ts'
+import { serviceOf, type Integration, type ToolDeclaration } from '../../tools/kit/tool.ts'
 import type { Config } from '../../shared/config.ts'
 import type { Context } from '../context.ts'
 import type { Db } from '../../db/schema/index.ts'

@@ -1,6 +1,6 @@
 import { afterEach, beforeAll, describe, expect, test } from '@jest/globals'
-import { getTool, catalog } from '../../../src/catalog/index.ts'
-import type { ToolDeclaration } from '../../../src/catalog/tool.ts'
+import { getTool, catalog } from '../../../src/tools/index.ts'
+import type { ToolDeclaration } from '../../../src/tools/kit/tool.ts'
 import {
   changeToolPolicy,
   deleteToolPolicy,

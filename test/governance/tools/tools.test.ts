@@ -1,7 +1,7 @@
 import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { catalog, getTool } from '../../../src/catalog/index.ts'
-import type { ToolDeclaration } from '../../../src/catalog/tool.ts'
+import { catalog, getTool } from '../../../src/tools/index.ts'
+import type { ToolDeclaration } from '../../../src/tools/kit/tool.ts'
 import { installationTools, setConnection, toolStanding } from '../../../src/governance/tools/connections.ts'
 import { createWorkflow } from '../../../src/governance/workflows/workflows.ts'
 import { workflowDefinition } from '../../../src/contract/definition.ts'
@@ -13,10 +13,10 @@ import type { Context } from '../../../src/governance/context.ts'
 import type { Caller } from '../../../src/governance/access/identity.ts'
 import { deleteMemory, readMemory, setMemory } from '../../../src/governance/tools/memory.ts'
 import { addOrganization } from '../../api/fixtures.ts'
-import { setMemory as memoryTool } from '../../../src/activities/tools/memory-set.ts'
+import { setMemory as memoryTool } from '../../../src/tools/memory/set.ts'
 import { changeQuota } from '../../../src/governance/limits/quota.ts'
 import { recordWithWrite } from '../../../src/governance/runs/effects/outcome.ts'
-import { toolCall, toolContext } from '../../activities/tools/call.ts'
+import { toolCall, toolContext } from '../../tools/call.ts'
 
 let engine: Engine
 let context: Context

@@ -1,7 +1,7 @@
 import type { HeldDetails } from '../../../contract/messages.ts'
 import { stepError } from '../../../contract/tool-faults.ts'
 import { isOutcome, mostAttempts, runEnded, type Outcome } from '../../../contract/status.ts'
-import type { Repeat, ToolDeclaration } from '../../../catalog/tool.ts'
+import type { Repeat, ToolDeclaration } from '../../../tools/kit/tool.ts'
 import type { Audience } from '../../../policy/audience.ts'
 import { addedLabels, type Decided } from '../../../policy/decide.ts'
 import type { Label } from '../../../policy/types.ts'
