@@ -75,7 +75,7 @@ const governanceRules = Object.entries(governanceFolders).map(([folder, allowed]
 
 /** What is declared of tools and of their services, and acts on nothing. Workflows load it. */
 const declarations =
-  '^src/tools/(index|integrations|[^/]+/(tools|connect)|memory/(key|get-tool|set-tool)|kit/(tool|preview|reading|attachment-params|integration|grant))\\.ts$'
+  '^src/tools/(index|integrations|[^/]+/(tools|connect)|kit/(tool|preview|integration))\\.ts$'
 
 const inModules = (...names) => names.map((name) => `node_modules/${name}/`)
 
@@ -95,8 +95,8 @@ module.exports = {
     only(
       'tools-below',
       '^src/tools/',
-      ['^src/(policy|contract|db|governance|shared)/'],
-      'what a tool does is given its services: it knows no worker and no workflow',
+      ['^src/(policy|contract|shared)/'],
+      'what a tool does is given its services: it knows no database, no transaction and no worker',
     ),
     only('contract-below', '^src/contract/', ['^src/policy/', declarations], 'shapes, not behaviour'),
     packages('contract-packages', '^src/contract/', inModules('zod', 'ulid'), 'workflows load it: no Node'),

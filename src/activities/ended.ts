@@ -14,7 +14,7 @@ export interface Ended {
     | Extract<OutcomeOp['result'], { state: 'cancelled' | 'unknown_outcome' }>
     | (Omit<Failed, 'errorDetail'> & { readonly detail?: JsonObject | undefined })
     | (Omit<Completed, 'output'> & { readonly output: string })
-  readonly commit?: ToolResult['commit']
+  readonly stores?: ToolResult['stores']
   /**
    * Seconds that the service asks to wait before the next attempt. This number is used only if the failed call is tried
    * again.

@@ -9,14 +9,12 @@ import {
   TokenServerAway,
 } from '../governance/connections/token-server-errors.ts'
 import { SecretsUnavailable } from '../governance/sealing/secrets-backend.ts'
+import { connectionExpired, connectionLacksScope, toolNotAvailable } from '../contract/tool-faults.ts'
 import {
-  connectionExpired,
-  connectionLacksScope,
   elsewhereMessage,
   expiredMessage,
   lacksMessage,
   notConnectedMessage,
-  toolNotAvailable,
 } from '../governance/tools/connections.ts'
 import { ToolError, type ServiceConnection } from '../tools/kit/executor.ts'
 

@@ -27,7 +27,6 @@ const list = defineTool({
   risk: 'low',
   repeat: 'free',
   reversible: 'yes',
-  hasExecutor: true,
   name: 'list',
   params: z.strictObject({
     repo: z.string().optional(),

@@ -18,7 +18,6 @@ const common = {
   constraints: {},
   reversible: 'yes',
   connection: 'none',
-  hasExecutor: true,
   timeoutSeconds: 10,
 } as const
 

@@ -53,7 +53,7 @@ test.each(Object.entries(twins))(
 
 test('every reading of the catalogue has a hostile twin', () => {
   const all = Object.values(catalog).flatMap(({ constraints }) =>
-    Object.values(constraints).flatMap((params) => Object.values(params)),
+    Object.values(constraints).flatMap((params) => Object.values<string>(params)),
   )
   // Hostile readers of an audience are in tool-access.test.ts, because no parameter names them.
   expect([...new Set(all)].filter((reading) => reading !== 'audience').sort()).toEqual(

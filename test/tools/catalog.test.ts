@@ -1,11 +1,13 @@
 import { describe, expect, test } from '@jest/globals'
 import { z } from 'zod'
-import { executors } from '../../src/tools/bodies.ts'
+import { bodiesOf } from '../../src/tools/bodies.ts'
 import { catalog, getTool, type ToolName } from '../../src/tools/index.ts'
-import { maxMemoryValueLength } from '../../src/tools/memory/key.ts'
+import { maxMemoryValueLength } from '../../src/tools/memory/tools.ts'
 import { diffOf, fieldsOf, mostOfPreview, titleOf } from '../../src/tools/kit/preview.ts'
-import { serviceOf, type ToolDeclaration } from '../../src/tools/kit/tool.ts'
+import { serviceOf, severalIn, type ToolDeclaration } from '../../src/tools/kit/tool.ts'
 import { parseParams } from '../../src/contract/tool-params.ts'
+import { withLinked } from '../../src/policy/linked-params.ts'
+import { peopleOf } from '../../src/policy/me.ts'
 import { defaultsOf } from '../../src/policy/tool-defaults.ts'
 import { catalogueNames } from '../../src/policy/tool-names.ts'
 import { destinationParam, freeTextsOf, mayHoldSeveral, toolParams } from '../../src/policy/tool-params.ts'
@@ -64,9 +66,26 @@ describe('the catalogue', () => {
     expect(toolSideEffects).toEqual(own)
   })
 
-  test('has an executor exactly where it says so', () => {
-    const declaring = tools.filter(([, { hasExecutor }]) => hasExecutor).map(([name]) => name)
-    expect(declaring.sort()).toEqual(Object.keys(executors).sort())
+  test.each(tools)('%s has exactly the functions that its declaration needs', async (name, tool) => {
+    const { repeat, ownService, precondition, constraints } = tool
+    const isFound = repeat === 'findable' || ownService !== undefined
+    const hasReaders = Object.values(constraints.allowed_domains ?? {}).includes('audience')
+    const needed = [
+      'body',
+      ...(isFound ? ['find'] : []),
+      ...(precondition === undefined ? [] : ['state']),
+      ...(hasReaders ? ['audience'] : []),
+    ]
+    expect(Object.keys((await bodiesOf(name)) ?? {})).toEqual(needed)
+  })
+
+  test('has no tool with a precondition that is `keyed`', () => {
+    const declaring = tools.filter(([, { precondition }]) => precondition !== undefined)
+    expect(declaring.map(([, { repeat }]) => repeat)).not.toContain('keyed')
+  })
+
+  test.each(['nothing', 'constructor', '__proto__'])('has no functions for %s', async (name) => {
+    expect(await bodiesOf(name)).toBeUndefined()
   })
 
   test.each(tools)('%s: each limit reads parameters that the tool has', (_, tool) => {
@@ -116,6 +135,7 @@ describe('the catalogue', () => {
     )) {
       const isSingle = typeof schema === 'object' && single.includes(String(schema.type))
       expect([param, mayHoldSeveral(name, param)]).toEqual([param, !isSingle])
+      expect([param, severalIn(tool).includes(param)]).toEqual([param, !isSingle])
     }
     expect([mayHoldSeveral(name, '*'), mayHoldSeveral('Bash', 'command')]).toEqual([true, true])
   })
@@ -262,8 +282,24 @@ describe('what parameters name', () => {
   })
 
   test('rules see what the declarations say', () => {
-    const declared = tools.flatMap(([name, { places }]) => (places === undefined ? [] : [[name, places]]))
-    expect(placesOf).toEqual(Object.fromEntries(declared))
+    const declared = (field: 'places' | 'people' | 'defaults' | 'freeTexts') =>
+      Object.fromEntries(
+        tools.flatMap(([name, tool]) => (tool[field] === undefined ? [] : [[name, tool[field]]])),
+      )
+    expect(placesOf).toEqual(declared('places'))
+    expect(peopleOf).toEqual(declared('people'))
+    expect(defaultsOf).toEqual(declared('defaults'))
+    expect(Object.keys(catalog).map((name) => [name, freeTextsOf(name)])).toEqual(
+      Object.keys(catalog).map((name) => [name, declared('freeTexts')[name] ?? []]),
+    )
+  })
+
+  const links = ['https://github.com/acme/app/issues/7', 'https://github.com/acme/app/blob/main/src/main.ts']
+  test.each(tools)('%s: rules see the parameters that a link can give', (name, { linked = [] }) => {
+    const given = links.flatMap((repo) =>
+      Object.keys(withLinked(name, 'workflows', { repo }) as object).filter((param) => param !== 'repo'),
+    )
+    expect(given.sort()).toEqual([...linked].sort())
   })
 })
 

@@ -19,7 +19,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { rejection, toolCall, toolContext } from './call.ts'
 import { maxOutputLength } from '../../src/activities/ended.ts'
-import { maxFileSize, readFileTool } from '../../src/tools/files/run.ts'
+import { maxFileSize, run } from '../../src/tools/files/run.ts'
 import { openBelow, type OpenMethod } from '../../src/tools/files/sandbox.ts'
 import { isTooLarge } from '../../src/shared/json-size.ts'
 
@@ -30,7 +30,7 @@ describe('file_read', () => {
   })
   afterEach(() => rm(fileRoot, { recursive: true, force: true }))
 
-  const read = (path: string) => readFileTool(toolCall({ path }), toolContext({ fileRoot }))
+  const read = (path: string) => run.file_read.body(toolCall({ path }), toolContext({ fileRoot }))
   const refusal = (path: string) => rejection(read(path))
 
   const types: [string, string][] = [
@@ -144,7 +144,7 @@ describe('file_read', () => {
     // This function is called between fstat and each read.
     const signal = new AbortController().signal
     signal.throwIfAborted = () => appendFileSync(file, 'x')
-    const reading = readFileTool(toolCall({ path: 'a.txt' }), toolContext({ fileRoot }, { signal }))
+    const reading = run.file_read.body(toolCall({ path: 'a.txt' }), toolContext({ fileRoot }, { signal }))
     expect(await rejection(reading)).toMatchObject({ code: 'file_too_large' })
   })
 
@@ -156,7 +156,7 @@ describe('file_read', () => {
     await writeFile(join(fileRoot, 'a.txt'), 'x')
     const reason = new Error('cancelled')
     const context = toolContext({ fileRoot }, { signal: AbortSignal.abort(reason) })
-    expect(await rejection(readFileTool(toolCall({ path: 'a.txt' }), context))).toBe(reason)
+    expect(await rejection(run.file_read.body(toolCall({ path: 'a.txt' }), context))).toBe(reason)
   })
 
   // The superuser may read everything.
@@ -171,8 +171,8 @@ describe('file_read', () => {
   test.each(['reports/q3-summary.md', 'customers.csv', 'notes/service-visit-meander.txt'])(
     'the sample %s is readable',
     async (path) => {
-      const samples = join(import.meta.dirname, '../../../samples')
-      const { output } = await readFileTool(toolCall({ path }), toolContext({ fileRoot: samples }))
+      const samples = join(import.meta.dirname, '../../samples')
+      const { output } = await run.file_read.body(toolCall({ path }), toolContext({ fileRoot: samples }))
       expect((output as { text: string }).text.length).toBeGreaterThan(100)
     },
   )

@@ -2,9 +2,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { final, later, rejection, toolCall } from './call.ts'
 import { connectionTo, contextWith, outputOf, runBody } from './connection.ts'
 import type { ToolResult } from '../../src/tools/kit/executor.ts'
-import { pagesOf } from '../../src/tools/github/links.ts'
-import { repositoryAt } from '../../src/tools/github/place.ts'
-import { readIssueState } from '../../src/tools/github/state.ts'
+import { pagesOf, repositoryAt } from '../../src/tools/github/place.ts'
+import { run as bodies } from '../../src/tools/github/run.ts'
 import type { ToolName } from '../../src/tools/index.ts'
 import type { Json } from '../../src/policy/types.ts'
 import { type Emulator, emulatorToken, startEmulator } from '../support/emulators.ts'
@@ -216,7 +215,8 @@ test('a file that is no text is refused, and so is a folder', async () => {
 })
 
 describe('what approvers of a comment see', () => {
-  const seen = (number: number) => readIssueState(toolCall({ repo, number, body: 'b' }), contextAt())
+  const seen = (number: number) =>
+    bodies.github_comment.state(toolCall({ repo, number, body: 'b' }), contextAt())
 
   test('title and state of the issue; the revision changes with these alone', async () => {
     const { number } = (await ask('POST', '/issues', { title: 'before' })) as { number: number }

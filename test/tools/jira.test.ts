@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import type { ToolResult } from '../../src/tools/kit/executor.ts'
-import { findComment } from '../../src/tools/jira/comments.ts'
-import { readIssueState, readProjectState } from '../../src/tools/jira/state.ts'
+import { run as bodies } from '../../src/tools/jira/run.ts'
 import { getTool, type ToolName } from '../../src/tools/index.ts'
 import { startFaultProxy, type FaultProxy } from '../support/fault-proxy.ts'
 import { jiraCredential, jiraWith, startJira, type JiraEmulator } from '../support/jira-emulator.ts'
@@ -83,7 +82,7 @@ test('an issue that was moved to another project has its new key alone, whatever
   expect(await rejection(run('jira_get_issue', { issue: 'OPS-900' }))).toMatchObject(refused)
   expect(await rejection(run('jira_comment', { issue: 'OPS-900', text: 't' }))).toMatchObject(refused)
   const call = toolCall({ issue: 'OPS-900', text: 't' })
-  expect(await rejection(readIssueState(call, context()))).toMatchObject(refused)
+  expect(await rejection(bodies.jira_comment.state(call, context()))).toMatchObject(refused)
   expect(issueOf('SEC-1')?.comments).toEqual([])
 })
 
@@ -92,12 +91,13 @@ test('a project that was renamed has its new key alone, whatever rules say of th
   const params = { project: 'OLD', summary: 's' }
   const refused = { code: 'jira_moved', retryable: false }
   expect(await rejection(run('jira_create_issue', params))).toMatchObject(refused)
-  expect(await rejection(readProjectState(toolCall(params), context()))).toMatchObject(refused)
+  expect(await rejection(bodies.jira_create_issue.state(toolCall(params), context()))).toMatchObject(refused)
   expect(jira.state().issues).toHaveLength(length)
 })
 
 test('approvers of an issue see its project', async () => {
-  const stateOf = (project: string) => readProjectState(toolCall({ project, summary: 's' }), context())
+  const stateOf = (project: string) =>
+    bodies.jira_create_issue.state(toolCall({ project, summary: 's' }), context())
   const { revision, fields } = await stateOf('SEC')
   expect(fields).toEqual({ 'name of the project': 'Project SEC', link: `${proxy.url}/browse/SEC` })
   expect((await stateOf('OPS')).revision).not.toBe(revision)
@@ -177,7 +177,7 @@ describe('a comment with a file', () => {
     attachment_name: 'plan.md',
     attachment_content: '# é',
   }
-  const find = () => findComment(toolCall(params), context(), { sentSecondsAgo: 1 })
+  const find = () => bodies.jira_comment.find(toolCall(params), context(), { sentSecondsAgo: 1 })
   const comments = () => issueOf('OPS-3')?.comments.length
 
   test('fails if its file is refused', async () => {
@@ -209,21 +209,21 @@ describe('a comment with a file', () => {
 
 test('approvers of a comment see its issue', async () => {
   const call = toolCall({ issue: 'OPS-5', text: 't' })
-  const { revision, fields } = await readIssueState(call, context())
+  const { revision, fields } = await bodies.jira_comment.state(call, context())
   expect(fields).toEqual({
     'summary of the issue': 'issue 5',
     'status of the issue': 'To Do',
     link: `${proxy.url}/browse/OPS-5`,
   })
-  expect((await readIssueState(toolCall({ issue: 'OPS-6', text: 't' }), context())).revision).not.toBe(
-    revision,
-  )
+  expect(
+    (await bodies.jira_comment.state(toolCall({ issue: 'OPS-6', text: 't' }), context())).revision,
+  ).not.toBe(revision)
 })
 
 describe('a comment is looked for', () => {
   const params = { issue: 'OPS-7', text: 't' }
   const call = toolCall(params, { idempotencyKey: 'of-pages' })
-  const find = () => findComment(call, context(), { sentSecondsAgo: 1 })
+  const find = () => bodies.jira_comment.find(call, context(), { sentSecondsAgo: 1 })
   const isList = (path: string) => path.includes('/issue/OPS-7/comment?')
   /** Jira answers the first `pages` requests for a list with this page. */
   const listing = (pages: number, page: object): { asked: string[] } => {

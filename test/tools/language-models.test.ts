@@ -16,7 +16,7 @@ import {
 import { auditOf } from '../governance/support.ts'
 import { createToolActivities } from '../../src/activities/tool-activities.ts'
 import type { ToolContext } from '../../src/tools/kit/executor.ts'
-import { withNewName } from '../../src/tools/llm/client.ts'
+import { withNewName } from '../../src/tools/llm/run.ts'
 import { mostTimeoutSeconds } from '../../src/contract/definition.ts'
 import { connect } from '../../src/governance/connections/connections.ts'
 import { changeQuota } from '../../src/governance/limits/quota.ts'

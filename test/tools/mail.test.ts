@@ -9,7 +9,7 @@ import {
   refuseHeaderBreaks,
 } from '../../src/tools/mail/addresses.ts'
 import { composeMail, messageIdOf } from '../../src/tools/mail/message.ts'
-import { sendMail } from '../../src/tools/mail/run.ts'
+import { run } from '../../src/tools/mail/run.ts'
 import { Budget } from '../../src/policy/budget.ts'
 import { fillInMe } from '../../src/policy/me.ts'
 import { hostsIn } from '../../src/policy/readers/recipients.ts'
@@ -250,7 +250,7 @@ describe('mail_send', () => {
 
   test('delivers once, to everybody, with a stable Message-ID, after the point of no return', async () => {
     const ctx = context()
-    const result = await sendMail(
+    const result = await run.mail_send.body(
       toolCall({
         ...params,
         cc: 'requester@larkspur.example',
@@ -302,7 +302,7 @@ describe('mail_send', () => {
   test.each(matrix)('the server %s', async (_, behaviour, kind, marks, deliveries, code = 'mail_refused') => {
     sink.behaviour = behaviour
     const ctx = context()
-    const outcome: unknown = await sendMail(toolCall(params), ctx).catch((error: unknown) => error)
+    const outcome: unknown = await run.mail_send.body(toolCall(params), ctx).catch((error: unknown) => error)
     if (kind === 'ok') expect(outcome).toHaveProperty('output')
     else if (kind === 'unknown') expect(outcome).toBeInstanceOf(OutcomeUnknown)
     else {
@@ -317,14 +317,14 @@ describe('mail_send', () => {
 
   test('the error names the number of refused recipients and the answer, but no address', async () => {
     sink.behaviour = refuse('rcpt', 550, one)
-    const error = await rejection(sendMail(toolCall(params), context()))
+    const error = await rejection(run.mail_send.body(toolCall(params), context()))
     expect((error as Error).message).toContain('refused 1 of 2 recipients (answer 550)')
   })
 
   test('a server that does not listen makes the call retryable', async () => {
     await sink.close()
     const ctx = context()
-    expect(await rejection(sendMail(toolCall(params), ctx))).toMatchObject({
+    expect(await rejection(run.mail_send.body(toolCall(params), ctx))).toMatchObject({
       code: 'mail_unreachable',
       retryable: true,
     })
@@ -332,14 +332,14 @@ describe('mail_send', () => {
   })
 
   test('without a server the call fails', async () => {
-    const error = await rejection(sendMail(toolCall(params), toolContext()))
+    const error = await rejection(run.mail_send.body(toolCall(params), toolContext()))
     expect(error).toMatchObject({ code: 'mail_not_configured', retryable: false })
     expect((error as Error).message).toContain('SMTP_URL')
   })
 
   test('a large message arrives whole', async () => {
     const text = `${'x'.repeat(70)}\n..\n`.repeat(13_000)
-    await sendMail(toolCall({ ...params, text }), context())
+    await run.mail_send.body(toolCall({ ...params, text }), context())
     expect(sink.deliveries[0]!.raw).toContain(text.replaceAll('\n', '\r\n'))
   })
 })

@@ -1,5 +1,5 @@
 import type { Found, State, ToolCall, ToolContext, ToolResult } from '../../src/tools/kit/executor.ts'
-import { audienceReaders, stateReaders } from '../../src/tools/bodies.ts'
+import { bodiesOf } from '../../src/tools/bodies.ts'
 import type { ToolName } from '../../src/tools/index.ts'
 import type { Reader } from '../../src/policy/audience.ts'
 import { toolCall } from './call.ts'
@@ -31,13 +31,13 @@ export class ServiceCall {
   }
 
   /** The state that approvers see. */
-  seen(): Promise<State> {
-    return stateReaders[this.#name as 'docs_create'](this.#call() as never, this.#context)
+  async seen(): Promise<State> {
+    return (await bodiesOf(this.#name))!.state!(this.#call() as never, this.#context)
   }
 
   /** Everybody who can read the target of the call. */
-  audience(): Promise<readonly Reader[]> {
-    return audienceReaders[this.#name as 'docs_create'](this.#call() as never, this.#context)
+  async audience(): Promise<readonly Reader[]> {
+    return (await bodiesOf(this.#name))!.audience!(this.#call() as never, this.#context)
   }
 
   /** A look does not know the revision that the approvers saw. */

@@ -5,7 +5,7 @@ import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 import { rejection, toolCall, toolContext } from './call.ts'
 import { OutcomeUnknown, ToolError } from '../../src/tools/kit/executor.ts'
 import type { Mail } from '../../src/tools/mail/message.ts'
-import { sendMail } from '../../src/tools/mail/run.ts'
+import { run } from '../../src/tools/mail/run.ts'
 import { parseSmtpUrl } from '../../src/tools/mail/smtp-url.ts'
 import { defaultTimeouts, deliver, type SmtpHooks, type SmtpTimeouts } from '../../src/tools/mail/smtp.ts'
 
@@ -341,10 +341,9 @@ describe('secure connections', () => {
 
   const send = async (smtpUrl: string) => {
     const context = toolContext({ smtpUrl })
-    const outcome: unknown = await sendMail(
-      toolCall({ to: 'a@x.com', subject: 's', text: 't' }),
-      context,
-    ).catch((error: unknown) => error)
+    const outcome: unknown = await run.mail_send
+      .body(toolCall({ to: 'a@x.com', subject: 's', text: 't' }), context)
+      .catch((error: unknown) => error)
     return { outcome, marks: context.marks }
   }
 

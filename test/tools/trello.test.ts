@@ -1,9 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { rejection, toolCall } from './call.ts'
 import { connectionTo, contextWith, outputOf, runBody } from './connection.ts'
-import { findCard } from '../../src/tools/trello/find-card.ts'
-import { readCardState, readListState } from '../../src/tools/trello/reads.ts'
-import { findComment } from '../../src/tools/trello/writes.ts'
+import { run as bodies } from '../../src/tools/trello/run.ts'
 import type { ToolName } from '../../src/tools/index.ts'
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts'
 import {
@@ -117,7 +115,7 @@ test.each([
 
 describe('a comment with a file', () => {
   const params = { card: one.url, text: 'see', attachment_name: 'plan.md', attachment_content: '# é' }
-  const find = () => findComment(toolCall(params), context(), { sentSecondsAgo: 1 })
+  const find = () => bodies.trello_comment.find(toolCall(params), context(), { sentSecondsAgo: 1 })
   const held = () => [cardOf(one.id)?.files.length, cardOf(one.id)?.comments.length]
 
   test('has both', async () => {
@@ -129,19 +127,22 @@ describe('a comment with a file', () => {
 })
 
 test('approvers of a comment see its card', async () => {
-  const { revision, fields } = await readCardState(toolCall({ card: one.id, text: 't' }), context())
+  const { revision, fields } = await bodies.trello_comment.state(
+    toolCall({ card: one.id, text: 't' }),
+    context(),
+  )
   expect(fields).toEqual({
     'name of the card': 'one',
     'list of the card': 'To do',
     'board of the card': 'Board',
     link: one.url,
   })
-  const other = await readCardState(toolCall({ card: 'c0000257', text: 't' }), context())
+  const other = await bodies.trello_comment.state(toolCall({ card: 'c0000257', text: 't' }), context())
   expect(other.revision).not.toBe(revision)
 })
 
 test('an approval of a comment does not cover a card that was moved to a list of the same name on another board', async () => {
-  const seen = () => readCardState(toolCall({ card: one.id, text: 't' }), context())
+  const seen = () => bodies.trello_comment.state(toolCall({ card: one.id, text: 't' }), context())
   const { revision } = await seen()
   proxy.choose = () => {
     const board = { id: '000000000000000000000009', name: 'Board' }
@@ -153,7 +154,7 @@ test('an approval of a comment does not cover a card that was moved to a list of
 
 describe('an approval of a new card', () => {
   const given = { board, list: 'To do', name: 'n' }
-  const seen = (params = given) => readListState(toolCall(params), context())
+  const seen = (params = given) => bodies.trello_create_card.state(toolCall(params), context())
   const first = { id: '000000000000000000000010', name: 'To do' }
   /** Trello answers with this board and these lists. */
   const answering = (name: string, lists: readonly object[]): void => {
@@ -206,7 +207,7 @@ describe('the look for a card whose answer was lost, and that may have left its 
       /** Makes the card. Returns its output. */
       make: async () =>
         ((await runBody('trello_create_card', call, context())) as { output: { id: string } }).output,
-      find: () => findCard(call, context(), { sentSecondsAgo: 1 }),
+      find: () => bodies.trello_create_card.find(call, context(), { sentSecondsAgo: 1 }),
     }
   }
   /** Sends a request past the proxy, as another program does. */

@@ -16,9 +16,7 @@ import { millisecondsSince, presentMoment, type Moment } from '../../shared/mome
 import { OutcomeUnknown, ToolError } from '../../tools/kit/executor.ts'
 import { connectionOfCall } from '../service-connection.ts'
 import { slackAt, type Slack } from '../../tools/slack/client.ts'
-import { done, madeMessage } from '../../tools/slack/forms.ts'
-import { findIn } from '../../tools/slack/messages.ts'
-import { conversationWith } from '../../tools/slack/place.ts'
+import { conversationWith, done, findIn, madeMessage } from '../../tools/slack/run.ts'
 import type { Pace } from './pace.ts'
 import { textOf } from './text.ts'
 

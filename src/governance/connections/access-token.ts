@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import type { Grant, OAuthClient } from '../../tools/kit/grant.ts'
+import type { Grant, OAuthClient } from '../../tools/kit/integration.ts'
 import type { GrantDeclaration, IntegrationDeclaration } from '../../tools/kit/integration.ts'
 import type { Config } from '../../shared/config.ts'
 import type { Db } from '../../db/schema/index.ts'

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
-import type { Authorization } from '../../tools/kit/grant.ts'
+import type { Authorization } from '../../tools/kit/integration.ts'
 import type { GrantDeclaration, IntegrationDeclaration } from '../../tools/kit/integration.ts'
 import { publicBase } from '../../shared/config.ts'
 import { requireProvenCaller } from '../access/address-proof.ts'

@@ -1,9 +1,9 @@
 import type { FileHandle } from 'node:fs/promises'
 import { extname } from 'node:path'
 import { tableOfCsv } from '../../shared/documents/table.ts'
-import { ToolError } from '../kit/executor.ts'
-import type { ToolBody } from '../kit/params.ts'
+import { ToolError, type Bodies, type ToolBody } from '../kit/executor.ts'
 import { openBelow, unreadable } from './sandbox.ts'
+import type { tools } from './tools.ts'
 
 /** The maximum size of a file in bytes. */
 export const maxFileSize = 10 * 1024 * 1024
@@ -28,7 +28,7 @@ const mediaTypes: Readonly<Record<string, string>> = {
  * table is too large, the output has `rows_problem` in place of `rows`, and still has `text`.
  * @throws ToolError `file_not_found`, `file_outside_root`, `file_not_readable`, `file_too_large`, `file_not_text`
  */
-export const readFileTool: ToolBody<'file_read'> = async (call, context) => {
+const readFile: ToolBody<'file_read'> = async (call, context) => {
   const { path } = call.params
   const file = await openBelow(context.tools.fileRoot, path)
   try {
@@ -45,7 +45,7 @@ export const readFileTool: ToolBody<'file_read'> = async (call, context) => {
 
 const tables: ReadonlySet<string> = new Set(['.csv', '.tsv'])
 
-type Rows = Pick<Awaited<ReturnType<typeof readFileTool>>['output'], 'rows' | 'rows_problem'>
+type Rows = Pick<Awaited<ReturnType<typeof readFile>>['output'], 'rows' | 'rows_problem'>
 
 async function rowsOf(text: string, signal: AbortSignal): Promise<Rows> {
   const table = await tableOfCsv(text, signal)
@@ -93,3 +93,5 @@ const notText = () =>
   new ToolError('file_not_text', 'the file is not UTF-8 text; save it as text, Markdown or CSV in UTF-8', {
     retryable: false,
   })
+
+export const run = { file_read: { body: readFile } } satisfies Bodies<typeof tools>

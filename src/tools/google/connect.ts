@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { TokenServer } from '../kit/grant.ts'
+import type { TokenServer } from '../kit/integration.ts'
 import {
   baseUrl,
   defineIntegration,

@@ -1,13 +1,20 @@
 import { sheets, type sheets_v4 } from '@googleapis/sheets'
 import { z } from 'zod'
 import { tableOf } from '../../shared/documents/table.ts'
-import { listOf } from '../kit/bounded-list.ts'
-import { invalidParams, OutcomeUnknown, ToolError, type ToolCall } from '../kit/executor.ts'
-import type { FinderOf, ToolBody } from '../kit/params.ts'
-import { googleOf, type Google } from './client.ts'
+import { googleFileId } from '../../policy/readers/google-links.ts'
+import { listOf } from '../kit/exchange.ts'
+import {
+  invalidParams,
+  OutcomeUnknown,
+  ToolError,
+  type FinderOf,
+  type Look,
+  type ToolBody,
+  type ToolCall,
+} from '../kit/executor.ts'
+import { digestOf } from '../kit/marker.ts'
+import { fileIdAt, googleOf, type Google } from './client.ts'
 import { requireSame } from './documents.ts'
-import { fileIdAt, firstColumnOf, sheetPlaceAt, type SheetPlace } from './place.ts'
-import { isSafeToLook, madeBy, type Mark, marksToRemove, markOfRows, readMarks } from './row-marks.ts'
 
 const { spreadsheets } = sheets('v4')
 
@@ -62,6 +69,48 @@ const isNamed = (place: SheetPlace, title: string, sheetId: number): boolean =>
 /** Returns the name of a sheet in A1 notation. */
 const quotedName = ({ title }: Pick<NamedSheet, 'title'>): string => `'${title.replaceAll("'", "''")}'`
 
+/** The part of a spreadsheet that a call reads or writes. */
+interface SheetPlace {
+  /** The name of the sheet. Is null for the sheet that `gid` names. If `gid` is also null, the first sheet is meant. */
+  readonly title: string | null
+  /** The id of the sheet that a link names. Is null if the link names no sheet. */
+  readonly gid: number | null
+  /** Cells in A1 notation. Is null for all cells. */
+  readonly cells: string | null
+}
+
+const cellsForm = /^(?:[A-Za-z]{1,3}\d{0,7}|\d{1,7})(?::(?:[A-Za-z]{1,3}\d{0,7}|\d{1,7}))?$/
+
+/**
+ * Finds out which sheet and cells the call means. The sheet is in `range` or in the link, and the cells are in `range`.
+ * `titles` are the names of all sheets. Throws ToolError `invalid_params`.
+ */
+function sheetPlaceAt(link: string, range: string | undefined, titles: readonly string[]): SheetPlace {
+  const gid = /[#?&]gid=(\d{1,10})(?:&|$)/.exec(googleFileId(link) === null ? '' : link.trim())?.[1]
+  const linked = { title: null, gid: gid === undefined ? null : Number(gid) }
+  if (range === undefined) return { ...linked, cells: null }
+  if (titles.includes(range)) return { title: range, gid: null, cells: null }
+  const quoted = /^'((?:[^']|'')+)'(?:!(.+))?$/.exec(range)
+  const [, name, cells] = quoted ?? /^([^!']+)!(.+)$/.exec(range) ?? []
+  if (name === undefined) {
+    if (cellsForm.test(range)) return { ...linked, cells: range }
+    throw invalidParams('`range` names no sheet of the spreadsheet: write for example `Sheet1!A1:D20`')
+  }
+  const title = quoted === null ? name : name.replaceAll("''", "'")
+  if (!titles.includes(title)) throw invalidParams('the spreadsheet has no sheet with the name in `range`')
+  if (cells !== undefined && !cellsForm.test(cells))
+    throw invalidParams('`range` must end with cells in A1 notation, such as `A1:D20` or `B:D`')
+  return { title, gid: null, cells: cells ?? null }
+}
+
+/** Returns the number of the first column of `cells`. Column `A` has the number 0. */
+function firstColumnOf(cells: string | null): number {
+  const letters = /^[A-Za-z]+/.exec(cells ?? '')?.[0]?.toUpperCase() ?? 'A'
+  let column = 0
+  for (const letter of letters) column = column * 26 + letter.charCodeAt(0) - 64
+  return column - 1
+}
+
 const cell = z.union([z.string(), z.number(), z.boolean(), z.null()])
 const values = z.object({ range: z.string(), values: z.array(z.array(cell)).default([]) })
 
@@ -106,6 +155,65 @@ export const readRows: ToolBody<'sheets_read'> = async (call, context) => {
   const records = 'rows' in table ? [...table.rows] : null
   return { output: { spreadsheet_id: spreadsheetId, range: found.range, rows, records } }
 }
+
+/*
+ * One request sends the rows and the mark of their call to Google. Google carries out the whole request or nothing. The
+ * mark is a developer metadata entry of the spreadsheet. We choose the id of the mark, and Google refuses an id that is
+ * taken. So the same request does not add the rows twice, and the mark proves that the rows were added.
+ *
+ * A spreadsheet has room for 30,000 characters of metadata, which is about 1,500 marks. So each call removes marks that
+ * nobody looks for any more.
+ */
+
+type Keyed = Pick<ToolCall<unknown>, 'idempotencyKey'>
+
+interface Mark {
+  readonly id: number
+  /** 12 characters that name the call, followed by the minute in which the mark was made. */
+  readonly value: string
+}
+
+/** The key of each mark's metadata entry. The key is short, because each mark uses up room for the key. */
+const metadataKey = 'cs'
+const nameLength = 12
+const keptMinutes = 25
+/**
+ * Until this many seconds after the call, a missing mark proves that the rows were not added. Later, another call may
+ * have removed the mark. The time is shorter than `keptMinutes`, because the clocks of workers may differ.
+ */
+const safeSeconds = 15 * 60
+/** One call removes at most this many marks. */
+const mostRemoved = 200
+
+const nameOf = (call: Keyed): string => digestOf(call).slice(0, nameLength)
+const minute = (): number => Math.floor(Date.now() / 60_000)
+
+/** Selects the marks of all calls. */
+const readMarks: sheets_v4.Schema$DeveloperMetadataLookup = { metadataKey }
+
+const markOfRows = (call: Keyed): sheets_v4.Schema$DeveloperMetadata => ({
+  metadataId: Number.parseInt(digestOf(call).slice(-8), 16) & 0x7fffffff || 1,
+  metadataKey,
+  metadataValue: `${nameOf(call)}${minute().toString(36)}`,
+  location: { spreadsheet: true },
+  visibility: 'DOCUMENT',
+})
+
+const madeBy = (call: Keyed, marks: readonly Mark[]): boolean =>
+  marks.some(({ value }) => value.startsWith(nameOf(call)))
+
+/** Returns true as long as no other call can have removed this call's mark. */
+const isSafeToLook = ({ sentSecondsAgo }: Look): boolean => sentSecondsAgo < safeSeconds
+
+/** Returns the ids of marks that are so old that no attempt looks for them. */
+const marksToRemove = (marks: readonly Mark[]): readonly number[] =>
+  marks
+    .filter(({ value }) => {
+      const made = /^[\da-f]{12}([\da-z]{1,8})$/.exec(value)?.[1]
+      return made !== undefined && Number.parseInt(made, 36) < minute() - keptMinutes
+    })
+    .map(({ id }) => id)
+    .slice(0, mostRemoved)
 
 const marksFound = z.object({
   matchedDeveloperMetadata: listOf(
@@ -182,11 +290,7 @@ export const appendRows: ToolBody<'sheets_append'> = async (call, context) => {
   return { output: outputOf(sheet, rows) }
 }
 
-async function isMade(
-  call: Pick<ToolCall<unknown>, 'idempotencyKey'>,
-  google: Google,
-  spreadsheetId: string,
-): Promise<boolean> {
+async function isMade(call: Keyed, google: Google, spreadsheetId: string): Promise<boolean> {
   try {
     return madeBy(call, await marksOf(google, spreadsheetId))
   } catch {

@@ -1,9 +1,8 @@
 import { z } from 'zod'
 import type { ToolName } from '../index.ts'
 import { issueKeyOf, projectKeyOf } from '../../policy/readers/jira-keys.ts'
-import { ToolError, type ToolCall, type ToolContext } from '../kit/executor.ts'
-import { restOf, type Rest } from '../kit/rest-client.ts'
-import type { RestErrors } from '../kit/rest-errors.ts'
+import { ToolError, type Calling, type ReadContext } from '../kit/executor.ts'
+import { restOf, type Rest, type RestErrors } from '../kit/rest.ts'
 
 /**
  * The names of fields that an error message may show. They are the fields that each Jira site has, and the ids of
@@ -56,11 +55,7 @@ export interface Jira extends Rest {
  * Makes `Jira` for one call. The client library `jira.js` is not used, because it loads 1,566 modules for any request.
  * Only tests use types and schemas of `jira.js`, to check the stand-in for Jira.
  */
-export async function jiraOf(
-  call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,
-  context: Pick<ToolContext, 'signal' | 'tools'>,
-  tool: ToolName,
-): Promise<Jira> {
+export async function jiraOf(call: Calling, context: ReadContext, tool: ToolName): Promise<Jira> {
   const connection = await context.tools.connection(call, tool, 'jira')
   const { base } = connection
   return {

@@ -1,9 +1,8 @@
-import { invalidParams } from './executor.ts'
+import { invalidParams, OutcomeUnknown } from './executor.ts'
 
 /** A text file that a call attaches to a comment. */
 export interface Attached {
   readonly name: string
-  readonly content: string
   readonly file: File
 }
 
@@ -23,5 +22,44 @@ export function attachedOf(params: {
     throw invalidParams(
       '`attachment_name` must be the name of a file, without `/`, `\\` and spaces around it',
     )
-  return { name, content, file: new File([content], name, { type: 'text/plain' }) }
+  return { name, file: new File([content], name, { type: 'text/plain' }) }
+}
+
+/**
+ * Attaches the file of a call, and then makes its comment. So a marked comment shows that the whole call was carried
+ * out. `title` is the name of the service.
+ */
+export async function withFile<Made>(
+  title: string,
+  attached: Attached | null,
+  attach: (file: Attached) => Promise<unknown>,
+  comment: () => Promise<Made>,
+): Promise<Made> {
+  if (attached === null) return comment()
+  await attach(attached)
+  return comment().catch(() => {
+    throw new OutcomeUnknown(`the file was attached, and ${title} did not confirm the comment`)
+  })
+}
+
+interface Listed {
+  readonly name: string
+  /** When the file was made, as the service writes it. */
+  readonly date: string
+}
+
+/**
+ * Returns what a missing mark proves of a call that attaches a file. A new file with the same name may still be from the
+ * call: the call attaches the file first, and may have stopped before it made the comment.
+ */
+export async function withoutComment(
+  attached: Attached | null,
+  since: number,
+  list: () => Promise<readonly Listed[]>,
+): Promise<{ readonly kind: 'unclear' | 'absent' }> {
+  if (attached === null) return { kind: 'absent' }
+  const isThere = (await list()).some(
+    ({ name, date }) => name === attached.name && !(Date.parse(date) < since),
+  )
+  return { kind: isThere ? 'unclear' : 'absent' }
 }

@@ -1,4 +1,5 @@
-import type { Bounds, OutgoingError } from '../../shared/outgoing/outgoing.ts'
+import { z } from 'zod'
+import { OutgoingError, type Bounds } from '../../shared/outgoing/outgoing.ts'
 import { OutcomeUnknown, ToolError, type ServiceConnection } from './executor.ts'
 
 /* Rules for all services: the bounds of a request, and the meaning of its failures. */
@@ -56,6 +57,16 @@ export function jsonOf(text: unknown): unknown {
   }
 }
 
+/** The default limit of `listOf`. Services give at most this many entries on a page. */
+const mostEntries = 100
+
+/** Returns a schema for lists with at most `most` entries. A longer list is refused before its entries are checked. */
+export const listOf = <Form extends z.ZodType>(form: Form, most = mostEntries) =>
+  z
+    .array(z.unknown() as z.ZodType<z.input<Form>, z.input<Form>>)
+    .max(most)
+    .pipe(z.array(form))
+
 /** Our error code for a refusal by one service, and our message. */
 export type Said = readonly [code: string, message: string]
 
@@ -96,34 +107,38 @@ export function failuresOf({
   /** A redirect asks for a request to another address. So the service has not carried out the redirected request. */
   const redirected = (cause: Error) =>
     failed([`${prefix}_redirected`, `${cause.message}: ${advice}`], cause, false)
+  /** Returns the error of a request that the service would refuse again. */
+  const refused = (said: Said, cause: unknown) => failed(said, cause, false)
+  /** `seconds` is the time that the service asks to wait. It is null if the service names no time. */
+  const limited = (cause: unknown, seconds: number | null) =>
+    failed(
+      [`${prefix}_rate_limited`, `${title} takes no more requests of this account now`],
+      cause,
+      true,
+      seconds,
+    )
+  /** Returns the error for an answer which says that the service failed. `why` is the end of the error's message. */
+  const broken = (sending: Sending, why: string, cause: unknown, seconds: number | null) =>
+    sending === 'once'
+      ? unknown()
+      : failed([`${prefix}_unavailable`, `${title} ${why}`], cause, true, seconds)
+  /** Returns the error of a request without an answer. */
+  const unanswered = (cause: OutgoingError, sending: Sending): ToolError | OutcomeUnknown => {
+    const { problem, mayHaveArrived, message } = cause
+    if (problem === 'redirect_refused') return redirected(cause)
+    if (!mayHaveArrived) return failed([`${prefix}_unreachable`, message], cause, problem === 'unreachable')
+    if (sending === 'once') return unknown()
+    if (problem === 'answer_too_large')
+      return failed(['response_too_large', `${message}: ask for less`], cause, false)
+    return failed([`${prefix}_unavailable`, message], cause, true)
+  }
   return {
-    /** Returns the error of a request that the service would refuse again. */
-    refused: (said: Said, cause: unknown) => failed(said, cause, false),
+    refused,
     redirected,
     unknown,
-    /** `seconds` is the time that the service asks to wait. It is null if the service names no time. */
-    limited: (cause: unknown, seconds: number | null) =>
-      failed(
-        [`${prefix}_rate_limited`, `${title} takes no more requests of this account now`],
-        cause,
-        true,
-        seconds,
-      ),
-    /** Returns the error for an answer which says that the service failed. `why` is the end of the error's message. */
-    broken: (sending: Sending, why: string, cause: unknown, seconds: number | null) =>
-      sending === 'once'
-        ? unknown()
-        : failed([`${prefix}_unavailable`, `${title} ${why}`], cause, true, seconds),
-    /** Returns the error of a request without an answer. */
-    unanswered(cause: OutgoingError, sending: Sending): ToolError | OutcomeUnknown {
-      const { problem, mayHaveArrived, message } = cause
-      if (problem === 'redirect_refused') return redirected(cause)
-      if (!mayHaveArrived) return failed([`${prefix}_unreachable`, message], cause, problem === 'unreachable')
-      if (sending === 'once') return unknown()
-      if (problem === 'answer_too_large')
-        return failed(['response_too_large', `${message}: ask for less`], cause, false)
-      return failed([`${prefix}_unavailable`, message], cause, true)
-    },
+    limited,
+    broken,
+    unanswered,
     /** Returns the error for an answer whose fields are not as the service documents them. */
     unreadable: (sending: Sending): ToolError | OutcomeUnknown =>
       sending === 'once'
@@ -136,7 +151,35 @@ export function failuresOf({
             undefined,
             false,
           ),
+    /** Returns the error of a request that has thrown `error`. */
+    thrown(error: unknown, sending: Sending): unknown {
+      if (error instanceof OutgoingError) return unanswered(error, sending)
+      if (error instanceof ToolError || error instanceof OutcomeUnknown) return error
+      return sending === 'once' ? unknown() : error
+    },
+    /** Returns the error for an answer whose status is no success. */
+    async byStatus(answer: Failed): Promise<ToolError | OutcomeUnknown> {
+      const { status, sending, cause, seconds, said } = answer
+      if (status === 401) return answer.expired()
+      if (status === 429) return limited(cause, seconds)
+      if (isBroken(status)) return broken(sending, `failed (answer ${status})`, cause, seconds)
+      return refused(said ?? [`${prefix}_refused`, `${title} refused the request (answer ${status})`], cause)
+    },
   }
+}
+
+/** An answer whose status is no success. */
+interface Failed {
+  readonly status: number
+  readonly sending: Sending
+  /** The error for the operator's log. It contains the status, and no text of the answer. */
+  readonly cause: Error
+  /** Seconds that the service asks to wait. Is null if the service names no time. */
+  readonly seconds: number | null
+  /** The meaning of a refusal with this status. */
+  readonly said: Said | undefined
+  /** Makes the error for a refused credential. */
+  readonly expired: () => Promise<ToolError>
 }
 
 /** Returns whether the status says that the server failed, or stopped waiting for the request. */

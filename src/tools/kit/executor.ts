@@ -1,15 +1,13 @@
+import type { z } from 'zod'
+import type { catalog, ToolName } from '../index.ts'
 import type { Connectable, CredentialOf } from '../integrations.ts'
-import type { ToolName } from '../index.ts'
 import { faultOf, type Fault } from '../../contract/tool-faults.ts'
-import type { StepError } from '../../db/schema/runs.ts'
-import type { LinkedAccount } from '../../governance/people/slack-accounts.ts'
-import type { SealedMemory } from '../../governance/tools/memory.ts'
-import type { Exceeded } from '../../governance/limits/run-quota.ts'
-import type { Outdated, OwnWrite } from '../../governance/runs/effects/outcome.ts'
+import type { LinkedAccount, MemoryWrite, SealedMemory } from '../../contract/tool-services.ts'
 import type { Reader } from '../../policy/audience.ts'
 import type { Json, JsonObject, Label } from '../../policy/types.ts'
 import type { Bounds, Fetch } from '../../shared/outgoing/outgoing.ts'
 import type { TokenPrice } from '../../shared/model-prices.ts'
+import type { OwnService, Precondition, ToolDeclaration } from './tool.ts'
 
 /** One decided call, as the policy interceptor passes it to a tool's body. */
 export interface ToolCall<Params> {
@@ -35,6 +33,12 @@ export interface ToolCall<Params> {
    */
   readonly revision: string | null
 }
+
+/** The part of a call that decides which connection the call uses. */
+export type Calling = Pick<ToolCall<unknown>, 'organizationId' | 'requester'>
+
+/** The part of a context that is enough to read. */
+export type ReadContext = Pick<ToolContext, 'signal' | 'tools'>
 
 /** Services that a tool's body may use. */
 export interface ToolContext {
@@ -67,7 +71,7 @@ export interface ToolServices {
    *   then.
    */
   connection<Name extends Connectable>(
-    call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,
+    call: Calling,
     tool: ToolName,
     integration: Name,
   ): Promise<ServiceConnection<Name>>
@@ -76,14 +80,14 @@ export interface ToolServices {
    * integration.
    */
   connectionIfAny<Name extends Connectable>(
-    call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,
+    call: Calling,
     tool: ToolName,
     integration: Name,
   ): Promise<ServiceConnection<Name> | null>
   /** Returns the price of a language model. Returns null if the operator has set no price for the model. */
   priceOf(model: { readonly provider: string; readonly model: string }): TokenPrice | null
   /** Returns the Slack account of the person who runs the workflow. Returns null if no account is linked. */
-  slackAccount(call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>): Promise<LinkedAccount | null>
+  slackAccount(call: Calling): Promise<LinkedAccount | null>
   readonly fileRoot: string
   readonly smtpUrl: string | null
   readonly mailFrom: string
@@ -137,12 +141,8 @@ export interface ToolResult<Output = Json> {
    * memory.
    */
   readonly labels?: readonly Label[]
-  /**
-   * Performs the write of a `transactional` tool in the transaction that commits the outcome. Returns null after the
-   * write. If the write would exceed a limit, writes nothing and returns the limit or an error. If the approvers of the
-   * call saw another revision than the present one, writes nothing and returns `outdated`.
-   */
-  readonly commit?: (write: OwnWrite) => Promise<Exceeded | StepError | Outdated | null>
+  /** The value that a `transactional` tool stores in the memory, in the transaction that commits the outcome. */
+  readonly stores?: MemoryWrite
   /** The cost of the call in currency units. It is at most the reserved cost, and replaces the reserved cost. */
   readonly cost?: number
 }
@@ -168,10 +168,7 @@ export interface State {
  * Reads the thing that a call of a tool with a precondition would change. Changes nothing. Throws ToolError if the
  * thing cannot be read.
  */
-export type StateReader<Params> = (
-  call: ToolCall<Params>,
-  context: Pick<ToolContext, 'signal' | 'tools'>,
-) => Promise<State>
+export type StateReader<Params> = (call: ToolCall<Params>, context: ReadContext) => Promise<State>
 
 /**
  * Returns who can read the document or folder that a call writes to. Leaves out the account that makes the call.
@@ -179,7 +176,7 @@ export type StateReader<Params> = (
  */
 export type AudienceReader<Params> = (
   call: ToolCall<Params>,
-  context: Pick<ToolContext, 'signal' | 'tools'>,
+  context: ReadContext,
 ) => Promise<readonly Reader[]>
 
 /**
@@ -230,6 +227,42 @@ export type Finder<Params, Output = Json> = (
   context: ToolContext,
   look: Look,
 ) => Promise<Found<Output>>
+
+/** A tool's parameters after its schema has parsed them. */
+export type ToolParams<Name extends ToolName> = ParamsOf<(typeof catalog)[Name]>
+/** The body of a tool. It gets the parsed parameters, and returns the output that the tool's declaration describes. */
+export type ToolBody<Name extends ToolName> = Executor<ToolParams<Name>, OutputOf<(typeof catalog)[Name]>>
+export type FinderOf<Name extends ToolName> = Finder<ToolParams<Name>, OutputOf<(typeof catalog)[Name]>>
+export type StateReaderOf<Name extends ToolName> = StateReader<ToolParams<Name>>
+export type AudienceReaderOf<Name extends ToolName> = AudienceReader<ToolParams<Name>>
+
+type ParamsOf<Tool extends ToolDeclaration> = z.output<Tool['params']>
+type OutputOf<Tool extends ToolDeclaration> = z.output<Tool['output']>
+
+/** The functions of each tool of a service. Each `run.ts` exports them as `run`. */
+export type Bodies<Tools extends Readonly<Record<string, ToolDeclaration>>> = {
+  [Name in keyof Tools]: { body: Executor<ParamsOf<Tools[Name]>, OutputOf<Tools[Name]>> } & If<
+    Tools[Name],
+    // A service that knows its calls by a key needs a finder too.
+    { repeat: 'findable' } | { ownService: OwnService },
+    { find: Finder<ParamsOf<Tools[Name]>, OutputOf<Tools[Name]>> }
+  > &
+    If<Tools[Name], { precondition: Precondition }, { state: StateReader<ParamsOf<Tools[Name]>> }> &
+    If<Tools[Name], LimitsReaders, { audience: AudienceReader<ParamsOf<Tools[Name]>> }>
+}
+type If<Tool, Declared, Functions> = Tool extends Declared ? Functions : unknown
+/** A tool whose policies can limit who can read the place that a call writes to. */
+interface LimitsReaders {
+  constraints: { allowed_domains: { readonly [param: string]: 'audience' } }
+}
+
+/** The functions of some tool. */
+export interface SomeBodies {
+  body: Executor<never>
+  find?: Finder<never>
+  state?: StateReader<never>
+  audience?: AudienceReader<never>
+}
 
 /**
  * A tool's refusal or failure. The message says what to change and never contains a secret or a parameter's value.

@@ -1,6 +1,6 @@
 import { OutgoingError, type Fetch } from '../../shared/outgoing/outgoing.ts'
 import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
-import { failuresOf, isBroken, type Failures, type Said, type Service } from './exchange.ts'
+import { failuresOf, type Failures, type Said, type Service } from './exchange.ts'
 import { ToolError } from './executor.ts'
 
 /** The error table of a service whose requests have no effect. */
@@ -75,7 +75,7 @@ export function watch(send: Fetch, errors: ReadErrors, expired: () => Promise<To
 const mostWords = 10_000
 
 async function answered(
-  { prefix, title, refusals, byWords = [] }: ReadErrors,
+  { prefix, refusals, byWords = [] }: ReadErrors,
   failures: Failures,
   { ok, status, headers }: Response,
   text: string,
@@ -84,12 +84,9 @@ async function answered(
   if (ok) return failures.unreadable('again')
   const told = byWords.find((each) => each.status === status && each.words.test(text))?.means
   if (status === 401 || told === 'expired') return expired()
-  /** Contains the status and no text of the answer, for the operator's log. */
   const cause = new Error(`${prefix}: ${status}`)
   const said = told ?? refusals[status]
   if (said !== undefined) return failures.refused(said, cause)
-  if (status === 429) return failures.limited(cause, retryAfterOf(headers))
-  if (isBroken(status))
-    return failures.broken('again', `failed (answer ${status})`, cause, retryAfterOf(headers))
-  return failures.refused([`${prefix}_refused`, `${title} refused the request (answer ${status})`], cause)
+  const seconds = retryAfterOf(headers)
+  return failures.byStatus({ status, sending: 'again', cause, seconds, said, expired })
 }

@@ -64,6 +64,23 @@ export interface OwnService {
 /** Any JSON value in an output. */
 export const anyJson = z.json() as z.ZodType<Json>
 
+/** Parameters for a text file that is attached to a comment. */
+export const attachment = {
+  attachment_name: z.string().min(1).max(255).optional().describe('Name of a file to attach.'),
+  attachment_content: z.string().max(1_000_000).optional().describe('Text of the attached file.'),
+}
+
+/** The common part of the declarations of tools that read documents, issues or cards of the organization. */
+export const readsInternal = {
+  sideEffect: 'read',
+  outputLabels: ['internal'],
+  categories: [],
+  risk: 'medium',
+  constraints: { max_response_size_kb: {} },
+  repeat: 'free',
+  reversible: 'yes',
+} as const
+
 /**
  * The declaration of one catalogue tool. Its body is in `run.ts` of the same folder. The list of tools, the limits that
  * tool policies may set, the risk of calls, and the docs are all made from this declaration.
@@ -96,6 +113,21 @@ export interface ToolDeclaration<
    * service, test/tools/catalog.test.ts lists all other parameters that take a text, so that none is forgotten.
    */
   readonly places?: { readonly [param: string]: PlaceKind }
+  /**
+   * The values that the tool uses for parameters that a call leaves out. Rules that restrict compare these values. A
+   * value that only the service or the connection knows is not here, such as the main branch of a repository.
+   */
+  readonly defaults?: { readonly [param: string]: string | number | boolean }
+  /**
+   * Parameters with which a call can carry any text to the service. Places, names of models, dates and states carry no
+   * free text. test/tools/catalog.test.ts lists the parameters that take a text, so that none is forgotten.
+   */
+  readonly freeTexts?: readonly string[]
+  /**
+   * Parameters that a link in the parameter `repo` can give. Example: the link `https://github.com/acme/app/issues/7`
+   * gives the `number` 7.
+   */
+  readonly linked?: readonly ('number' | 'path' | 'ref')[]
   readonly categories: readonly Category[]
   readonly risk: Extract<RiskLevel, 'low' | 'medium' | 'high'>
   /** The limits that a tool policy may set on the tool. Each limit names the parameters that it reads. */
@@ -136,10 +168,6 @@ export interface ToolDeclaration<
    * such a service.
    */
   readonly ownService?: OwnService
-  /**
-   * If this is false, calls of the tool fail with `tool_not_available`. Rules and policies can already name the tool.
-   */
-  readonly hasExecutor: boolean
   /** Time limit of one attempt, unless the step sets a shorter one. */
   readonly timeoutSeconds: number
 }
@@ -156,11 +184,31 @@ export function serviceOf({
   return connection
 }
 
-export function defineTool<const Name extends string, Params extends z.ZodObject, Output extends z.ZodObject>(
-  tool: ToolDeclaration<Name, Params, Output>,
-): ToolDeclaration<Name, Params, Output> {
+/** Returns the declaration with its exact type, from which `Bodies` knows the functions that the tool needs. */
+export function defineTool<
+  const Name extends string,
+  Params extends z.ZodObject,
+  Output extends z.ZodObject,
+  const Exact extends Pick<ToolDeclaration, 'name'>,
+>(tool: ToolDeclaration<Name, Params, Output> & Exact): Exact {
   return tool
 }
+
+/** Returns the tools of a service by name. */
+export const byName = <const Tools extends readonly ToolDeclaration[]>(...tools: Tools) =>
+  Object.fromEntries(tools.map((tool) => [tool.name, tool])) as {
+    readonly [Tool in Tools[number] as Tool['name']]: Tool
+  }
+
+/** The types of parameters that hold a single value. */
+const single: ReadonlySet<string> = new Set(['string', 'number', 'boolean', 'enum'])
+
+const isSingle = (schema: z.ZodType): boolean =>
+  schema instanceof z.ZodOptional ? isSingle(schema.unwrap() as z.ZodType) : single.has(schema.type)
+
+/** Returns the parameters that can hold several values: a list, a text with several addresses, or any JSON. */
+export const severalIn = ({ params }: Pick<ToolDeclaration, 'params'>): readonly string[] =>
+  Object.keys(params.shape).filter((name) => !isSingle(params.shape[name] as z.ZodType))
 
 export interface ToolCatalog {
   get(name: string): ToolDeclaration | undefined

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import MailComposer from 'nodemailer/lib/mail-composer'
-import { ToolError, type ToolCall } from '../kit/executor.ts'
+import { ToolError, type ToolCall, type ToolParams } from '../kit/executor.ts'
 import {
   envelopeRecipients,
   parseMailbox,
@@ -9,7 +9,6 @@ import {
   refuseHeaderBreaks,
   type Mailbox,
 } from './addresses.ts'
-import type { ToolParams } from '../kit/params.ts'
 
 /**
  * A message that is ready to be sent. `raw` has the bytes of the message (RFC 5322). The lines of the message end with

@@ -4,10 +4,9 @@ import { keyIsWrong } from './connect.ts'
 import { OutgoingError } from '../../shared/outgoing/outgoing.ts'
 import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
 import { boundsOf, failuresOf, isBroken, jsonOf, type Said } from '../kit/exchange.ts'
-import { ToolError, type ServiceConnection, type ToolCall } from '../kit/executor.ts'
+import { ToolError, type ServiceConnection, type ToolCall, type ToolParams } from '../kit/executor.ts'
 import { parseMailbox, type Mailbox } from './addresses.ts'
 import { addressed } from './message.ts'
-import type { ToolParams } from '../kit/params.ts'
 
 /*
  * Sends a mail through Resend. Resend's API knows the `Idempotency-Key` of a request for 24 hours. Resend answers a

@@ -1,10 +1,18 @@
-import type { ToolCall, ToolContext } from '../kit/executor.ts'
-import { OutcomeUnknown, ToolError } from '../kit/executor.ts'
+import {
+  OutcomeUnknown,
+  ToolError,
+  type Bodies,
+  type FinderOf,
+  type ToolBody,
+  type ToolCall,
+  type ToolContext,
+  type ToolParams,
+} from '../kit/executor.ts'
 import { composeMail } from './message.ts'
-import type { FinderOf, ToolBody, ToolParams } from '../kit/params.ts'
 import { prepareForResend, type ResendAnswer } from './resend.ts'
 import { parseSmtpUrl } from './smtp-url.ts'
 import { deliver } from './smtp.ts'
+import type { tools } from './tools.ts'
 
 /**
  * Sends one mail and returns `{message_id, accepted}`. `accepted` has every recipient, because a mail goes to all its
@@ -17,7 +25,7 @@ import { deliver } from './smtp.ts'
  *   not sent.
  * @throws OutcomeUnknown if the mail may have been sent
  */
-export const sendMail: ToolBody<'mail_send'> = async (call, context) => {
+const sendMail: ToolBody<'mail_send'> = async (call, context) => {
   const connection = await context.tools.connectionIfAny(call, 'mail_send', 'mail')
   if (connection === null) return overSmtp(call, context)
   const mail = prepareForResend(call, connection)
@@ -41,7 +49,7 @@ async function overSmtp(call: ToolCall<ToolParams<'mail_send'>>, context: ToolCo
  * the mail at most once. Both requests also have the same content. So if Resend refuses the content, Resend has refused
  * the first request too. Every other refusal says nothing about the first request.
  */
-export const sendMailAgain: FinderOf<'mail_send'> = async (call, context) => {
+const sendMailAgain: FinderOf<'mail_send'> = async (call, context) => {
   const connection = await context.tools.connection(call, 'mail_send', 'mail')
   const mail = prepareForResend(call, connection)
   await context.pointOfNoReturn(true)
@@ -57,3 +65,5 @@ async function read(answer: ResendAnswer) {
     retryable: false,
   })
 }
+
+export const run = { mail_send: { body: sendMail, find: sendMailAgain } } satisfies Bodies<typeof tools>

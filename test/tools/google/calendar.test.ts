@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { GoogleCall } from './google-call.ts'
 import { rejection } from '../call.ts'
 import { StateChanged } from '../../../src/tools/kit/executor.ts'
-import { nextBusinessDay, startAt } from '../../../src/tools/google/event-time.ts'
+import { nextBusinessDay, startAt } from '../../../src/tools/google/calendar.ts'
 import { type GoogleEmulator, startGoogle } from '../../support/google/emulator.ts'
 import { type ScriptedServer, startScriptedServer } from '../../support/scripted-server.ts'
 

@@ -1,1 +1,1 @@
-import '../../api/route.ts'
+import '../../governance/rules.ts'

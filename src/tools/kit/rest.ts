@@ -1,8 +1,17 @@
 import type { z } from 'zod'
+import { list, quote } from '../../policy/explain.ts'
+import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
 import type { Connectable } from '../integrations.ts'
-import { boundsOf, failuresOf, jsonOf, type Sending } from './exchange.ts'
-import type { ServiceConnection } from './executor.ts'
-import { errorOf, HttpFailure, type RestErrors } from './rest-errors.ts'
+import {
+  boundsOf,
+  failuresOf,
+  jsonOf,
+  type Failures,
+  type Said,
+  type Sending,
+  type Service,
+} from './exchange.ts'
+import type { ServiceConnection, ToolError } from './executor.ts'
 
 export interface RestRequest {
   readonly method: 'GET' | 'POST' | 'PUT'
@@ -22,7 +31,7 @@ type Exchange = <Form extends z.ZodType>(form: Form, request: RestRequest) => Pr
 
 /**
  * Sends the requests of one call through its connection. The service answers with HTTP statuses and JSON. Each function
- * returns the checked answer, or throws an error of the table in errors.ts.
+ * returns the checked answer, or throws an error of the service's table.
  */
 export interface Rest {
   /** Sends a request that changes nothing. */
@@ -79,4 +88,53 @@ function initOf(
   // For a `FormData`, `fetch` sets the content type, because this type contains the boundary between the parts.
   if (body instanceof FormData) return { method, headers: all, body }
   return { method, headers: { ...all, 'content-type': 'application/json' }, body: JSON.stringify(body) }
+}
+
+export interface RestErrors extends Service {
+  /**
+   * Our error codes and messages by HTTP status. A code is given without `prefix`. Example: for Trello, `forbidden`
+   * becomes `trello_forbidden`. After such a status, the service did nothing, and would refuse the same request again.
+   */
+  readonly refusals: Readonly<Record<number, Said>>
+  /**
+   * If an answer with status 401 has these words, it refuses the action and not the credential. The answer counts as
+   * 403.
+   */
+  readonly forbidden?: RegExp
+  /**
+   * Returns the names of the fields that a refusal blames. People see these names, and a service could write any text
+   * in their place. So only known names of fields are returned.
+   */
+  fieldsIn?(answer: unknown): readonly string[]
+}
+
+/** An answer whose status is no success. */
+class HttpFailure extends Error {
+  override readonly name = 'HttpFailure'
+  readonly status: number
+  readonly retryAfterSeconds: number | null
+  /** The names of the fields that the answer blames. */
+  readonly fields: readonly string[]
+  constructor({ status, headers }: Response, text: string, { forbidden, fieldsIn }: RestErrors) {
+    super(`answer ${status}`)
+    this.status = status === 401 && forbidden?.test(text.slice(0, 200)) === true ? 403 : status
+    this.retryAfterSeconds = retryAfterOf(headers)
+    this.fields = status === 400 ? (fieldsIn?.(jsonOf(text)) ?? []) : []
+  }
+}
+
+/** Converts the error of a request to the error of the tool. */
+async function errorOf(
+  error: unknown,
+  sending: Sending,
+  { prefix, title, refusals }: RestErrors,
+  failures: Failures,
+  expired: () => Promise<ToolError>,
+): Promise<unknown> {
+  if (!(error instanceof HttpFailure)) return failures.thrown(error, sending)
+  const { status, retryAfterSeconds: seconds } = error
+  const [code, message] = refusals[status] ?? ['refused', `${title} refused the request (answer ${status})`]
+  const named = error.fields.length === 0 ? '' : `; ${title} names ${list(error.fields.map(quote), 'and')}`
+  const said = [`${prefix}_${code}`, `${message}${named}`] as const
+  return failures.byStatus({ status, sending, cause: error, seconds, said, expired })
 }
