@@ -28,5 +28,5 @@ export async function requireAudience(
   const message =
     `a tool policy lets \`${name}\` write to a place if ${only} can read it (\`allowed_domains\`), and other people ` +
     'can read this one: write to another place, or end that sharing'
-  throw new ToolError('readers_outside_policy', message, { retryable: false })
+  throw new ToolError('readers_outside_policy', message)
 }

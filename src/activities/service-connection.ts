@@ -38,7 +38,7 @@ export async function connectionOfCall<Name extends Connectable>(
 ): Promise<ServiceConnection<Name>> {
   const found = await connectionIfAny(context, call, tool, integration, requireFresh)
   if (found !== null) return found
-  throw new ToolError(toolNotAvailable, notConnectedMessage(tool, integration), { retryable: false })
+  throw new ToolError(toolNotAvailable, notConnectedMessage(tool, integration))
 }
 
 /** See `ToolServices.connectionIfAny`. */
@@ -57,11 +57,9 @@ export async function connectionIfAny<Name extends Connectable>(
   }).catch((error: unknown) => {
     throw errorOf(error, tool, integration)
   })
-  const expired = (): ToolError =>
-    new ToolError(connectionExpired, expiredMessage(tool, integration), { retryable: false })
+  const expired = (): ToolError => new ToolError(connectionExpired, expiredMessage(tool, integration))
   if (found === 'expired') throw expired()
-  if (found === 'elsewhere')
-    throw new ToolError(toolNotAvailable, elsewhereMessage(tool, integration), { retryable: false })
+  if (found === 'elsewhere') throw new ToolError(toolNotAvailable, elsewhereMessage(tool, integration))
   if (found === 'not_connected') return null
   const { connection, credential, headers, addresses, access } = found
   const reserve = (bytes: number, signal: AbortSignal) =>
@@ -103,9 +101,9 @@ function errorOf(error: unknown, tool: ToolName, integration: Connectable): unkn
     })
   if (error instanceof RightsMissing) {
     const message = lacksMessage(tool, integration, error.scopes)
-    return new ToolError(connectionLacksScope, message, { retryable: false, cause: error })
+    return new ToolError(connectionLacksScope, message, { cause: error })
   }
   if (!(error instanceof GrantRefused)) return error
   const message = `the authorization server of \`${integration}\` gives no access token (${error.code}): connect \`${tool}\` again, or let the operator check the client of this installation`
-  return new ToolError('access_token_refused', message, { retryable: false, cause: error })
+  return new ToolError('access_token_refused', message, { cause: error })
 }

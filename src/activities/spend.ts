@@ -37,7 +37,7 @@ export class Spend {
         retryable: true,
       })
     const { code, message } = quotaExceeded(answer)
-    throw new ToolError(code, message, { retryable: false })
+    throw new ToolError(code, message)
   }
 
   get reserved(): number {

@@ -53,9 +53,7 @@ function memoryOf({ db, sealer }: Pick<Context, 'db' | 'sealer'>): ToolServices[
       if (row === undefined) return null
       const text = (await openMemory(sealer, organizationId, key, row)) ?? 'null'
       if (isTooLarge(text))
-        throw new ToolError('output_too_large', `the value has more than ${mostValues} values`, {
-          retryable: false,
-        })
+        throw new ToolError('output_too_large', `the value has more than ${mostValues} values`)
       return { value: JSON.parse(text) as Json, labels: row.labels }
     },
     async state(organizationId, key) {

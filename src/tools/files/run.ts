@@ -86,12 +86,8 @@ function decode(bytes: Buffer): string {
 }
 
 const tooLarge = () =>
-  new ToolError('file_too_large', `the file is larger than ${maxFileSize} bytes; split it`, {
-    retryable: false,
-  })
+  new ToolError('file_too_large', `the file is larger than ${maxFileSize} bytes; split it`)
 const notText = () =>
-  new ToolError('file_not_text', 'the file is not UTF-8 text; save it as text, Markdown or CSV in UTF-8', {
-    retryable: false,
-  })
+  new ToolError('file_not_text', 'the file is not UTF-8 text; save it as text, Markdown or CSV in UTF-8')
 
 export const run = { file_read: { body: readFile } } satisfies Bodies<typeof tools>

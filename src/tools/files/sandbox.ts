@@ -136,7 +136,6 @@ function explain(error: unknown): unknown {
     case 'ENOTDIR':
     case 'ENAMETOOLONG':
       return new ToolError('file_not_found', 'there is no such file in the shared folder; check `path`', {
-        retryable: false,
         cause: bare(error),
       })
     case 'ELOOP':
@@ -150,7 +149,7 @@ function explain(error: unknown): unknown {
       return new ToolError(
         'file_not_readable',
         'the service may not read this file; ask the owner of the shared folder for read permission',
-        { retryable: false, cause: bare(error) },
+        { cause: bare(error) },
       )
     default:
       return unreadable(error)
@@ -169,7 +168,7 @@ function rootUnusable(cause: unknown): never {
   throw new ToolError(
     'file_not_readable',
     'the shared folder cannot be opened; set FILE_ROOT to a folder that exists and that the service may read',
-    { retryable: false, cause: bare(cause) },
+    { cause: bare(cause) },
   )
 }
 
@@ -178,8 +177,6 @@ function bare(error: unknown): Error {
   return new Error((error as NodeJS.ErrnoException).code ?? 'no code')
 }
 
-const outside = (problem: string) =>
-  new ToolError('file_outside_root', `\`path\` ${problem}`, { retryable: false })
+const outside = (problem: string) => new ToolError('file_outside_root', `\`path\` ${problem}`)
 const throughLink = () => outside('goes through a link; only files that lie in the shared folder can be read')
-const notRegular = () =>
-  new ToolError('file_not_readable', '`path` is a folder or a device; name a file', { retryable: false })
+const notRegular = () => new ToolError('file_not_readable', '`path` is a folder or a device; name a file')

@@ -4,7 +4,7 @@ import type { z } from 'zod'
 import type { Fetch } from '../../shared/outgoing/outgoing.ts'
 import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
 import type { ToolName } from '../index.ts'
-import { boundsOf, failuresOf, jsonOf, type Said, type Sending } from '../kit/exchange.ts'
+import { boundsOf, Failures, jsonOf, type Said, type Sending } from '../kit/exchange.ts'
 import type { Calling, ReadContext, ToolError } from '../kit/executor.ts'
 import { pagesOf } from './place.ts'
 
@@ -102,7 +102,7 @@ const refusals: Readonly<Record<number, Said>> = {
   ],
 }
 
-const failures = failuresOf({
+const failures = new Failures({
   prefix: 'github',
   title: 'GitHub',
   redirected: 'use the present name of the repository',

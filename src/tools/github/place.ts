@@ -55,7 +55,6 @@ function named(text: string, pages: string): Named {
     throw new ToolError(
       'github_other_host',
       `the link in \`repo\` leads to another host than the connection: give \`owner/name\`, or a link of \`${pages}\``,
-      { retryable: false },
     )
   const [owner, repo] = repositoryOf(local)?.split('/') ?? []
   if (owner === undefined || repo === undefined)

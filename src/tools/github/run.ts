@@ -87,9 +87,6 @@ const markedComments = listOf(madeComment.extend({ body: z.string().nullish() })
  */
 const mostListed = 10
 
-const refused = (code: string, message: string): ToolError =>
-  new ToolError(code, message, { retryable: false })
-
 const searchCode: ToolBody<'github_search_code'> = async (call, context) => {
   const { query, repo, limit = tools.github_search_code.defaults.limit } = call.params
   const scope = searchScope(query)
@@ -110,7 +107,7 @@ const searchCode: ToolBody<'github_search_code'> = async (call, context) => {
     octokit.rest.search.code({ q, per_page: limit, mediaType: { format: 'text-match' } }),
   )
   if (found.items.some(({ repository }) => !isWithin(q, repository.full_name)))
-    throw refused(
+    throw new ToolError(
       'github_other_repository',
       'GitHub found code outside of the repositories in the search, such as one with another name now: use its present name',
     )
@@ -142,9 +139,13 @@ const getFile: ToolBody<'github_get_file'> = async (call, context) => {
   const found = await github.read(aFile.or(directory), (octokit) =>
     octokit.rest.repos.getContent({ owner, repo, path, ref: branch }),
   )
-  if (!('content' in found)) throw refused('github_no_file', '`path` names a folder or a link: name a file')
+  if (!('content' in found))
+    throw new ToolError('github_no_file', '`path` names a folder or a link: name a file')
   if (found.encoding !== 'base64')
-    throw refused('github_file_too_large', 'the file is larger than 1 MB, which GitHub does not send as text')
+    throw new ToolError(
+      'github_file_too_large',
+      'the file is larger than 1 MB, which GitHub does not send as text',
+    )
   const text = textOf(Buffer.from(found.content, 'base64'))
   return {
     output: { repo: `${owner}/${repo}`, path: found.path, ref: branch, text, url: found.html_url ?? '' },
@@ -162,7 +163,7 @@ function textOf(bytes: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch {
-    throw refused('github_no_text', 'the file is no text in UTF-8: name a text file')
+    throw new ToolError('github_no_text', 'the file is no text in UTF-8: name a text file')
   }
 }
 

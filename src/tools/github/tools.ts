@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { quoted } from '../kit/preview.ts'
-import { byName, defineTool } from '../kit/tool.ts'
+import { byName, defineTool, findable } from '../kit/tool.ts'
 
 const repo = z
   .string()
@@ -46,11 +46,6 @@ const reads = {
   repeat: 'free',
   reversible: 'yes',
 } as const
-/**
- * The 60 s have two parts. A request takes at most 30 s. The other 30 s are for a slow database commit before the
- * request, and for the time until the service's lists show the new thing.
- */
-const findable = { repeat: 'findable', findableAfterSeconds: 60 } as const
 const readsOneRepo = { allowed_repos: { repo: 'repository' }, max_response_size_kb: {} } as const
 
 export const tools = byName(

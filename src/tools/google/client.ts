@@ -3,7 +3,7 @@ import { fileIdOf } from '../../policy/readers/google-links.ts'
 import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
 import type { Fetch } from '../../shared/outgoing/outgoing.ts'
 import type { ToolName } from '../index.ts'
-import { boundsOf, failuresOf, jsonOf, type Said, type Sending } from '../kit/exchange.ts'
+import { boundsOf, Failures, jsonOf, type Said, type Sending } from '../kit/exchange.ts'
 import {
   invalidParams,
   ToolError,
@@ -154,7 +154,7 @@ const byStatus: Readonly<Record<number, Said>> = {
   413: ['google_too_large', 'this is larger than Google takes: shorten it'],
 }
 
-export const failures = failuresOf({ prefix: 'google', title: 'Google' })
+export const failures = new Failures({ prefix: 'google', title: 'Google' })
 
 /** The errors that Google's answer lists. A list is empty if the answer has no valid list in its place. */
 const refused = z.object({

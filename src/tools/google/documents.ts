@@ -46,7 +46,6 @@ export function requireSame(asked: string, got: string): void {
   throw new ToolError(
     'google_other_file',
     'Google answered with another file: give the id or the link of the file itself',
-    { retryable: false },
   )
 }
 

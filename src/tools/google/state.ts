@@ -73,7 +73,7 @@ async function readersOf(google: Google, fileId: string): Promise<readonly Reade
   const all = await permissionsOf(google, fileId).catch((error: unknown) => {
     if (!(error instanceof ToolError) || error.code !== 'google_forbidden') throw error
     const message = `${hidden} Google does not show the connected account who can: let the account share the place, or use another one`
-    throw new ToolError('google_readers_hidden', message, { retryable: false, cause: error })
+    throw new ToolError('google_readers_hidden', message, { cause: error })
   })
   if (all === null) return [{ kind: 'anybody' }]
   return all.filter((each) => !isAccount(each, google.account)).map(readerOf)
@@ -113,7 +113,7 @@ export const audienceOfSpreadsheet: AudienceReaderOf<'sheets_append'> = async (c
   } catch (error) {
     if (!lacksRight(error)) throw error
     const message = `${hidden} the connection to Google was made without the right \`drive.readonly\`, which shows who can: connect it again, and grant this right`
-    throw new ToolError(connectionLacksScope, message, { retryable: false, cause: error })
+    throw new ToolError(connectionLacksScope, message, { cause: error })
   }
 }
 

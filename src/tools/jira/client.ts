@@ -67,7 +67,6 @@ export async function jiraOf(call: Calling, context: ReadContext, tool: ToolName
       throw new ToolError(
         'jira_moved',
         `the ${what} has another key now: give its present key, so that rules decide about it`,
-        { retryable: false },
       )
     },
     pageOf: (key) => `${base}/browse/${key}`,
@@ -81,7 +80,6 @@ export async function jiraOf(call: Calling, context: ReadContext, tool: ToolName
     throw new ToolError(
       isElsewhere ? 'jira_other_site' : 'invalid_params',
       `${why}: give the key, or a link of \`${host}\``,
-      { retryable: false },
     )
   }
 }

@@ -136,7 +136,7 @@ function ofQuery(error: unknown): unknown {
   const message =
     'Jira does not take this `query`: write JQL with at least one condition, such as `project = OPS AND status = Open`, ' +
     'and only names that the site has'
-  return new ToolError('jira_refused', message, { retryable: false, cause: error })
+  return new ToolError('jira_refused', message, { cause: error })
 }
 
 /**

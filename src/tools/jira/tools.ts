@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { quoted } from '../kit/preview.ts'
-import { attachment, byName, defineTool, readsInternal } from '../kit/tool.ts'
+import { attachment, byName, defineTool, findable, readsInternal } from '../kit/tool.ts'
 
 const common = { connection: 'jira', timeoutSeconds: 60 } as const
 const reads = { ...common, ...readsInternal } as const
@@ -72,11 +72,7 @@ export const tools = byName(
 
   defineTool({
     ...writes,
-    /**
-     * The 60 s have two parts. A request takes at most 30 s. The other 30 s are for a slow database commit before the
-     * request, and for the time until the service's lists show the new thing.
-     */
-    findableAfterSeconds: 60,
+    ...findable,
     crashLeaves: 'the file of a comment can remain without the comment: then a person decides',
     precondition: { of: 'the summary or status of the issue', check: 'before' },
     timeoutSeconds: 120,

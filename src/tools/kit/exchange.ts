@@ -84,87 +84,90 @@ export interface Service {
 }
 
 /**
- * Functions that make the errors for failed requests to one service. The messages do not quote answers of the service,
- * because the answers may repeat values of parameters.
+ * Makes the errors for failed requests to one service. The messages do not quote answers of the service, because the
+ * answers may repeat values of parameters.
+ *
+ * For a request that must not be sent twice (`once`), the error is `OutcomeUnknown` if the service may have carried out
+ * the request. This is so if the answer was lost, or if the answer cannot be read. It is also so for a 5xx status,
+ * because services sometimes send such a status for requests that they have carried out.
  */
-export type Failures = ReturnType<typeof failuresOf>
-
-/**
- * Makes the functions of `Failures`. For a request that must not be sent twice (`once`), the error is `OutcomeUnknown`
- * if the service may have carried out the request. This is so if the answer was lost, or if the answer cannot be read.
- * It is also so for a 5xx status, because services sometimes send such a status for requests that they have carried
- * out.
- */
-export function failuresOf({
-  prefix,
-  title,
-  address = '`base_url` of the connection',
-  redirected: advice = `check ${address}`,
-}: Service) {
-  const failed = ([code, message]: Said, cause: unknown, retryable: boolean, seconds: number | null = null) =>
-    new ToolError(code, message, { retryable, cause, retryAfterSeconds: seconds })
-  const unknown = () => new OutcomeUnknown(`${title} did not say whether it carried out the request`)
-  /** A redirect asks for a request to another address. So the service has not carried out the redirected request. */
-  const redirected = (cause: Error) =>
-    failed([`${prefix}_redirected`, `${cause.message}: ${advice}`], cause, false)
-  /** Returns the error of a request that the service would refuse again. */
-  const refused = (said: Said, cause: unknown) => failed(said, cause, false)
-  /** `seconds` is the time that the service asks to wait. It is null if the service names no time. */
-  const limited = (cause: unknown, seconds: number | null) =>
-    failed(
-      [`${prefix}_rate_limited`, `${title} takes no more requests of this account now`],
-      cause,
-      true,
-      seconds,
-    )
-  /** Returns the error for an answer which says that the service failed. `why` is the end of the error's message. */
-  const broken = (sending: Sending, why: string, cause: unknown, seconds: number | null) =>
-    sending === 'once'
-      ? unknown()
-      : failed([`${prefix}_unavailable`, `${title} ${why}`], cause, true, seconds)
-  /** Returns the error of a request without an answer. */
-  const unanswered = (cause: OutgoingError, sending: Sending): ToolError | OutcomeUnknown => {
-    const { problem, mayHaveArrived, message } = cause
-    if (problem === 'redirect_refused') return redirected(cause)
-    if (!mayHaveArrived) return failed([`${prefix}_unreachable`, message], cause, problem === 'unreachable')
-    if (sending === 'once') return unknown()
-    if (problem === 'answer_too_large')
-      return failed(['response_too_large', `${message}: ask for less`], cause, false)
-    return failed([`${prefix}_unavailable`, message], cause, true)
+export class Failures {
+  readonly #prefix: string
+  readonly #title: string
+  readonly #address: string
+  readonly #advice: string
+  constructor({ prefix, title, address = '`base_url` of the connection', redirected }: Service) {
+    this.#prefix = prefix
+    this.#title = title
+    this.#address = address
+    this.#advice = redirected ?? `check ${address}`
   }
-  return {
-    refused,
-    redirected,
-    unknown,
-    limited,
-    broken,
-    unanswered,
-    /** Returns the error for an answer whose fields are not as the service documents them. */
-    unreadable: (sending: Sending): ToolError | OutcomeUnknown =>
-      sending === 'once'
-        ? unknown()
-        : failed(
-            [
-              `${prefix}_bad_answer`,
-              `the answer does not have the form of ${title}'s answers: check ${address}`,
-            ],
-            undefined,
-            false,
-          ),
-    /** Returns the error of a request that has thrown `error`. */
-    thrown(error: unknown, sending: Sending): unknown {
-      if (error instanceof OutgoingError) return unanswered(error, sending)
-      if (error instanceof ToolError || error instanceof OutcomeUnknown) return error
-      return sending === 'once' ? unknown() : error
-    },
-    /** Returns the error for an answer whose status is no success. */
-    async byStatus(answer: Failed): Promise<ToolError | OutcomeUnknown> {
-      const { status, sending, cause, seconds, said } = answer
-      if (status === 401) return answer.expired()
-      if (status === 429) return limited(cause, seconds)
-      if (isBroken(status)) return broken(sending, `failed (answer ${status})`, cause, seconds)
-      return refused(said ?? [`${prefix}_refused`, `${title} refused the request (answer ${status})`], cause)
-    },
+
+  /** Returns the error of a request that the service would refuse again. */
+  refused([code, message]: Said, cause?: unknown): ToolError {
+    return new ToolError(code, message, { cause })
+  }
+
+  unknown(): OutcomeUnknown {
+    return new OutcomeUnknown(`${this.#title} did not say whether it carried out the request`)
+  }
+
+  /** A redirect asks for a request to another address. So the service has not carried out the redirected request. */
+  redirected(cause: Error): ToolError {
+    return this.refused([`${this.#prefix}_redirected`, `${cause.message}: ${this.#advice}`], cause)
+  }
+
+  /** `seconds` is the time that the service asks to wait. It is null if the service names no time. */
+  limited(cause: unknown, seconds: number | null): ToolError {
+    const message = `${this.#title} takes no more requests of this account now`
+    return this.#passing('rate_limited', message, cause, seconds)
+  }
+
+  /** Returns the error for an answer which says that the service failed. `why` is the end of the error's message. */
+  broken(sending: Sending, why: string, cause: unknown, seconds: number | null): ToolError | OutcomeUnknown {
+    return sending === 'once'
+      ? this.unknown()
+      : this.#passing('unavailable', `${this.#title} ${why}`, cause, seconds)
+  }
+
+  /** Returns the error of a request without an answer. */
+  unanswered(cause: OutgoingError, sending: Sending): ToolError | OutcomeUnknown {
+    const { problem, mayHaveArrived, message } = cause
+    if (problem === 'redirect_refused') return this.redirected(cause)
+    if (!mayHaveArrived && problem === 'unreachable') return this.#passing('unreachable', message, cause)
+    if (!mayHaveArrived) return this.refused([`${this.#prefix}_unreachable`, message], cause)
+    if (sending === 'once') return this.unknown()
+    if (problem === 'answer_too_large')
+      return this.refused(['response_too_large', `${message}: ask for less`], cause)
+    return this.#passing('unavailable', message, cause)
+  }
+
+  /** Returns the error for an answer whose fields are not as the service documents them. */
+  unreadable(sending: Sending): ToolError | OutcomeUnknown {
+    const message = `the answer does not have the form of ${this.#title}'s answers: check ${this.#address}`
+    return sending === 'once' ? this.unknown() : this.refused([`${this.#prefix}_bad_answer`, message])
+  }
+
+  /** Returns the error of a request that has thrown `error`. */
+  thrown(error: unknown, sending: Sending): unknown {
+    if (error instanceof OutgoingError) return this.unanswered(error, sending)
+    if (error instanceof ToolError || error instanceof OutcomeUnknown) return error
+    return sending === 'once' ? this.unknown() : error
+  }
+
+  /** Returns the error for an answer whose status is no success. */
+  async byStatus(answer: Failed): Promise<ToolError | OutcomeUnknown> {
+    const { status, sending, cause, seconds, said } = answer
+    if (status === 401) return answer.expired()
+    if (status === 429) return this.limited(cause, seconds)
+    if (isBroken(status)) return this.broken(sending, `failed (answer ${status})`, cause, seconds)
+    const message = `${this.#title} refused the request (answer ${status})`
+    return this.refused(said ?? [`${this.#prefix}_refused`, message], cause)
+  }
+
+  #passing(code: string, message: string, cause: unknown, seconds: number | null = null): ToolError {
+    const options = { retryable: true, cause, retryAfterSeconds: seconds }
+    return new ToolError(`${this.#prefix}_${code}`, message, options)
   }
 }
 

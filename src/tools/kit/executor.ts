@@ -273,7 +273,7 @@ export class ToolError extends Error {
   readonly code: string
   /** Says who caused the error, according to the error's code. Is null if the code is unknown. */
   readonly fault: Fault | null
-  /** Whether the same call could succeed later. The call is retried only if this is true. */
+  /** Whether the same call could succeed later. The call is retried only if this is true. The default is false. */
   readonly retryable: boolean
   /** Seconds that the service asks to wait before a retry. Is null if the service names no time. */
   readonly retryAfterSeconds: number | null
@@ -285,17 +285,17 @@ export class ToolError extends Error {
     code: string,
     message: string,
     options: {
-      retryable: boolean
+      retryable?: boolean
       retryAfterSeconds?: number | null
       cost?: number
       cause?: unknown
       detail?: JsonObject
-    },
+    } = {},
   ) {
     super(message, { cause: options.cause })
     this.code = code
     this.fault = faultOf(code)
-    this.retryable = options.retryable
+    this.retryable = options.retryable ?? false
     this.retryAfterSeconds = options.retryAfterSeconds ?? null
     this.cost = options.cost ?? 0
     this.#detail = options.detail
@@ -314,8 +314,7 @@ export class ToolError extends Error {
 }
 
 /** Returns the error for a parameter that the tool cannot use. The message says what to write. */
-export const invalidParams = (message: string): ToolError =>
-  new ToolError('invalid_params', message, { retryable: false })
+export const invalidParams = (message: string): ToolError => new ToolError('invalid_params', message)
 
 /**
  * Thrown if an earlier attempt may have acted with an account that this attempt does not have. So a person must decide

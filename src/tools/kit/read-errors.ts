@@ -1,6 +1,6 @@
 import { OutgoingError, type Fetch } from '../../shared/outgoing/outgoing.ts'
 import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
-import { failuresOf, type Failures, type Said, type Service } from './exchange.ts'
+import { Failures, type Said, type Service } from './exchange.ts'
 import { ToolError } from './executor.ts'
 
 /** The error table of a service whose requests have no effect. */
@@ -41,7 +41,7 @@ type Last =
  * errors are not used, because such libraries put prompts and keys into their errors.
  */
 export function watch(send: Fetch, errors: ReadErrors, expired: () => Promise<ToolError>): Watched {
-  const failures = failuresOf(errors)
+  const failures = new Failures(errors)
   let last: Last = { kind: 'none' }
   return {
     async fetch(input, init) {

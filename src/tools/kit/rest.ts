@@ -2,15 +2,7 @@ import type { z } from 'zod'
 import { list, quote } from '../../policy/explain.ts'
 import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
 import type { Connectable } from '../integrations.ts'
-import {
-  boundsOf,
-  failuresOf,
-  jsonOf,
-  type Failures,
-  type Said,
-  type Sending,
-  type Service,
-} from './exchange.ts'
+import { boundsOf, Failures, jsonOf, type Said, type Sending, type Service } from './exchange.ts'
 import type { ServiceConnection, ToolError } from './executor.ts'
 
 export interface RestRequest {
@@ -49,7 +41,7 @@ export function restOf(
   signal: AbortSignal,
   errors: RestErrors,
 ): Rest {
-  const failures = failuresOf(errors)
+  const failures = new Failures(errors)
   const exchange =
     (sending: Sending, ends: AbortSignal | null): Exchange =>
     async (form, request) => {

@@ -70,6 +70,12 @@ export const attachment = {
   attachment_content: z.string().max(1_000_000).optional().describe('Text of the attached file.'),
 }
 
+/**
+ * Of a tool whose service lists a new thing at once. The 60 s have two parts. A request takes at most 30 s. The other
+ * 30 s are for a slow database commit before the request, and for the time until the service's lists show the thing.
+ */
+export const findable = { repeat: 'findable', findableAfterSeconds: 60 } as const
+
 /** The common part of the declarations of tools that read documents, issues or cards of the organization. */
 export const readsInternal = {
   sideEffect: 'read',

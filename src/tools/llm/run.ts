@@ -205,14 +205,13 @@ const noPrice = (): ToolError =>
   new ToolError(
     'llm_no_price',
     'the model has no price: use another model, or let the operator add this one to `LLM_PRICES`',
-    { retryable: false },
   )
 
 const noText = (cost: number): ToolError =>
   new ToolError(
     'llm_no_text',
     'the model answered without text: raise `max_tokens`, change `prompt`, or use another model',
-    { retryable: false, cost },
+    { cost },
   )
 
 export const run = { llm_generate: { body: generateWithModel } } satisfies Bodies<typeof tools>

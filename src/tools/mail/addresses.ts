@@ -35,9 +35,6 @@ export function refuseHeaderBreaks(field: string, text: string): void {
   throw new ToolError(
     'mail_header_invalid',
     `\`${field}\` contains a line break or a control character; remove it`,
-    {
-      retryable: false,
-    },
   )
 }
 
@@ -53,7 +50,6 @@ export function refuseEncodedWords(field: string, text: string): void {
   throw new ToolError(
     'mail_header_invalid',
     `\`${field}\` contains an encoded word (\`=?…?=\`); write its characters as they are`,
-    { retryable: false },
   )
 }
 
@@ -89,7 +85,6 @@ export function envelopeRecipients(...fields: readonly (readonly Mailbox[])[]): 
     throw new ToolError(
       'mail_too_many_recipients',
       `the mail has ${addresses.length} recipients; send to at most ${maxMailRecipients} at a time`,
-      { retryable: false },
     )
   }
   return addresses
@@ -137,5 +132,4 @@ const invalid = (field: string) =>
   new ToolError(
     'mail_address_invalid',
     `\`${field}\` contains an entry that is not a plain address; write \`name@domain\` or \`Name <name@domain>\`, several separated by commas${field.toLowerCase().endsWith('from') ? '' : ', or `me` for the person who runs the workflow'}`,
-    { retryable: false },
   )

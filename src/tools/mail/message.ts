@@ -87,7 +87,7 @@ export function parseSender(mailFrom: string): Mailbox {
     throw new ToolError(
       'mail_not_configured',
       'MAIL_FROM is not a sender address; set it to `name@domain` or `Name <name@domain>`',
-      { retryable: false, cause },
+      { cause },
     )
   }
 }

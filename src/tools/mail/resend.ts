@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { keyIsWrong } from './connect.ts'
 import { OutgoingError } from '../../shared/outgoing/outgoing.ts'
 import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
-import { boundsOf, failuresOf, isBroken, jsonOf, type Said } from '../kit/exchange.ts'
+import { boundsOf, Failures, isBroken, jsonOf, type Said } from '../kit/exchange.ts'
 import { ToolError, type ServiceConnection, type ToolCall, type ToolParams } from '../kit/executor.ts'
 import { parseMailbox, type Mailbox } from './addresses.ts'
 import { addressed } from './message.ts'
@@ -52,7 +52,6 @@ export function prepareForResend(
     throw new ToolError(
       'mail_too_many_recipients',
       `the mail has ${recipients.length} recipients, and Resend takes ${mostRecipients}: send several mails`,
-      { retryable: false },
     )
   const body = JSON.stringify({
     from: written(parseMailbox('from', connection.credential.from)),
@@ -107,7 +106,7 @@ async function exchange(
 
 const named = z.object({ name: z.string() })
 
-const failures = failuresOf({ prefix: 'mail', title: 'Resend' })
+const failures = new Failures({ prefix: 'mail', title: 'Resend' })
 
 /**
  * Makes the answer for a refusal. The error's message does not quote Resend, because Resend's texts repeat addresses.

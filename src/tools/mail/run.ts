@@ -61,9 +61,7 @@ async function read(answer: ResendAnswer) {
   if (answer.kind === 'refused' && answer.isOfContent) return { kind: 'absent' } as const
   if (answer.kind === 'refused') throw await answer.error()
   if (answer.kind === 'unclear') return { kind: 'unclear' } as const
-  throw new ToolError('mail_key_taken', 'Resend knows the key of this call with another text', {
-    retryable: false,
-  })
+  throw new ToolError('mail_key_taken', 'Resend knows the key of this call with another text')
 }
 
 export const run = { mail_send: { body: sendMail, find: sendMailAgain } } satisfies Bodies<typeof tools>

@@ -74,4 +74,4 @@ function decode(part: string): string {
   }
 }
 
-const notConfigured = (message: string) => new ToolError('mail_not_configured', message, { retryable: false })
+const notConfigured = (message: string) => new ToolError('mail_not_configured', message)

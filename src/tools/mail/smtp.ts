@@ -80,13 +80,7 @@ async function open(connection: SMTPConnection, server: SmtpServer, signal: Abor
   const { login } = server
   if (login === null) return
   if (!connection.allowsAuth) {
-    throw new ToolError(
-      'mail_login_failed',
-      'the mail server offers no login; remove the user from SMTP_URL',
-      {
-        retryable: false,
-      },
-    )
+    throw new ToolError('mail_login_failed', 'the mail server offers no login; remove the user from SMTP_URL')
   }
   await step(connection, signal, (done) => connection.login({ ...login }, done))
 }
@@ -262,7 +256,7 @@ function failureBeforeDot(error: unknown, recipients = 0): ToolError {
   const failure = error as SmtpFailure
   const { code = '', originalCode = '', responseCode } = failure
   const cause = bare(failure)
-  const final = (name: string, message: string) => new ToolError(name, message, { retryable: false, cause })
+  const final = (name: string, message: string) => new ToolError(name, message, { cause })
   const passing = (name: string, message: string) => new ToolError(name, message, { retryable: true, cause })
 
   if (failure.rejectedErrors !== undefined) return recipientsRefused(failure.rejectedErrors, recipients)

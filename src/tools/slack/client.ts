@@ -3,7 +3,7 @@ import type { z } from 'zod'
 import { OutgoingError, type Fetch } from '../../shared/outgoing/outgoing.ts'
 import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
 import type { ToolName } from '../index.ts'
-import { boundsOf, failuresOf, isBroken, type Said, type Sending } from '../kit/exchange.ts'
+import { boundsOf, Failures, isBroken, type Said, type Sending } from '../kit/exchange.ts'
 import { ToolError, type Calling, type ReadContext, type ServiceConnection } from '../kit/executor.ts'
 
 type Exchange = <Form extends z.ZodType>(
@@ -225,12 +225,12 @@ export class SlackRefusal extends ToolError {
   constructor(slackCode: string, [code, message]: Said) {
     // An unknown code may repeat a value of the call. So people see the code only in `detail`, which is sealed.
     const detail = refusalOf.has(slackCode) ? {} : { detail: { slack_error: slackCode.slice(0, 200) } }
-    super(code, message, { retryable: false, ...detail })
+    super(code, message, { ...detail })
     this.slackCode = slackCode
   }
 }
 
-const failures = failuresOf({ prefix: 'slack', title: 'Slack' })
+const failures = new Failures({ prefix: 'slack', title: 'Slack' })
 
 /** The end of a message that begins with `Slack`. */
 const notNow = 'could not carry out the request now'

@@ -125,7 +125,6 @@ async function accountOf(
   throw new ToolError(
     'slack_account_not_linked',
     `${why} needs the Slack account of the person who runs the workflow: link it with PUT /organizations/{id}/members/{user}/accounts/slack`,
-    { retryable: false },
   )
 }
 

@@ -1,13 +1,10 @@
 import { z } from 'zod'
-import { byName, defineTool } from '../kit/tool.ts'
+import { byName, defineTool, findable } from '../kit/tool.ts'
 
 const common = {
   connection: 'slack',
   outputLabels: [],
-  repeat: 'findable',
-  // The 60 s have two parts. A request takes at most 30 s. The other 30 s are for a slow database commit before the
-  // request, and for the time until the service's lists show the new thing.
-  findableAfterSeconds: 60,
+  ...findable,
   timeoutSeconds: 60,
   // A person can link another account at any time. An approval for the first account must not be valid for the second
   // one.

@@ -128,7 +128,6 @@ function listIn(all: ReadonlyMap<string, string>, list: string): string {
     throw new ToolError(
       'trello_list_not_found',
       'the board has no open list with this name or id: write the name as the board shows it, capital letters included',
-      { retryable: false },
     )
   if (more.length > 0) throw invalidParams('the board has several lists with this name: give the id of one')
   return id
@@ -167,7 +166,6 @@ async function cardAt(trello: Rest, card: string) {
   throw new ToolError(
     'trello_other_card',
     'Trello answered with another card: give the id or the link of the card itself',
-    { retryable: false },
   )
 }
 

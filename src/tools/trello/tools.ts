@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { quoted } from '../kit/preview.ts'
-import { attachment, byName, defineTool, readsInternal } from '../kit/tool.ts'
+import { attachment, byName, defineTool, findable, readsInternal } from '../kit/tool.ts'
 
 const common = { connection: 'trello', timeoutSeconds: 60 } as const
 const reads = { ...common, ...readsInternal } as const
@@ -9,12 +9,7 @@ const writes = {
   outputLabels: [],
   categories: [],
   risk: 'medium',
-  repeat: 'findable',
-  /**
-   * The 60 s have two parts. A request takes at most 30 s. The other 30 s are for a slow database commit before the
-   * request, and for the time until the service's lists show the new thing.
-   */
-  findableAfterSeconds: 60,
+  ...findable,
 } as const
 
 const place = (what: string) => z.string().min(1).max(1000).describe(`Id of the ${what}, or a link to it.`)
