@@ -1,4 +1,4 @@
-import { integrationNamed } from '../tools/integrations.ts'
+import { integrationNamed } from '../tools/index.ts'
 import { serviceOf, type ToolDeclaration } from '../tools/kit/tool.ts'
 import { diffOf, fieldsOf, type PreviewField } from '../tools/kit/preview.ts'
 import { effectId } from '../contract/effect-key.ts'

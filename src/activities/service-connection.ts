@@ -1,5 +1,4 @@
-import type { ToolName } from '../tools/index.ts'
-import type { Connectable } from '../tools/integrations.ts'
+import type { Connectable, ToolName } from '../tools/index.ts'
 import type { Context } from '../governance/context.ts'
 import { expireConnection } from '../governance/connections/expire.ts'
 import { credentialFor } from '../governance/connections/credential.ts'
@@ -9,7 +8,7 @@ import {
   TokenServerAway,
 } from '../governance/connections/token-server-errors.ts'
 import { SecretsUnavailable } from '../governance/sealing/secrets-backend.ts'
-import { connectionExpired, connectionLacksScope, toolNotAvailable } from '../contract/tool-faults.ts'
+import { connectionExpired, connectionLacksScope, toolNotAvailable } from '../contract/tool-services.ts'
 import {
   elsewhereMessage,
   expiredMessage,

@@ -1,6 +1,13 @@
 import type { Label } from '../policy/types.ts'
 
-/* Values that tools get from the service, and give to it. */
+/* What tools and governance both know: error codes, and values that one gives the other. */
+
+/** The error code of a call to a tool that does not work in the organization. */
+export const toolNotAvailable = 'tool_not_available'
+/** The error code of a call that fails because its connection was made without a right that the tool needs. */
+export const connectionLacksScope = 'connection_lacks_scope'
+/** The error code of a call that fails because the service no longer accepts the credential of the connection. */
+export const connectionExpired = 'connection_expired'
 
 /** The Slack account of a member. */
 export interface LinkedAccount {

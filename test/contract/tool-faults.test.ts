@@ -10,23 +10,26 @@ const sourcesOf = (pattern: string): string[] => globSync(pattern, { cwd: root }
 const found = (text: string, pattern: RegExp): string[] =>
   [...text.matchAll(pattern)].map(([, code = '']) => code)
 
-/** Services whose tools make their codes with `failuresOf` or `watch`. */
+/** Services whose tools make their codes with `Failures` or `watch`. */
 const services = ['github', 'google', 'jira', 'llm', 'search', 'slack', 'trello']
 const ends = ['rate_limited', 'unavailable', 'unreachable', 'bad_answer', 'redirected', 'refused']
-/** Resend makes these codes with `failuresOf` too. The others are unknown outcomes, because a mail must not be sent twice. */
+/** Resend makes these codes with `Failures` too. The others are unknown outcomes, because a mail must not be sent twice. */
 const ofMail = ['rate_limited', 'redirected', 'unreachable'].map((end) => `mail_${end}`)
 /** Errors of messages in chats, which are no errors of steps. */
 const ofMessages = ['slack_unclear', 'slack_unknown']
 
 /** The codes in the source of the tools and of what runs them. */
 function codesInSource(): ReadonlySet<string> {
-  const named = sourcesOf('src/activities/**/*.ts').flatMap((text) => [
+  // What is declared has other words with these beginnings.
+  const acting = 'src/{activities,tools}/**/!(tools).ts'
+  const named = sourcesOf(acting).flatMap((text) => [
     ...found(text, /new ToolError\(\s*'(\w+)'/g),
     ...found(text, /'((?:github|google|jira|llm|search|slack|trello|mail|file)_[a-z_]+)'/g),
   ])
   // The tables of REST services have the ends of codes.
-  const ofRest = ['jira', 'trello'].flatMap((service) =>
-    found(read(`src/tools/${service}/client.ts`), /\d{3}: \[\s*'(\w+)'/g).map((end) => `${service}_${end}`),
+  const rest = { jira: 'client', trello: 'run' }
+  const ofRest = Object.entries(rest).flatMap(([service, file]) =>
+    found(read(`src/tools/${service}/${file}.ts`), /\d{3}: \[\s*'(\w+)'/g).map((end) => `${service}_${end}`),
   )
   const made = services.flatMap((service) => ends.map((end) => `${service}_${end}`))
   const others = new Set<string>([...Object.keys(catalog), ...ofMessages])

@@ -36,7 +36,7 @@ describe('recorded histories', () => {
 
   test('replay with a bundle that also loads every declaration of tools and of their services', async () => {
     const from = 'import type { RunInput }'
-    const imports = `import { getTool } from '../../tools/index.ts'\nimport { integrationNames } from '../../tools/integrations.ts'\n`
+    const imports = `import { getTool, integrationNames } from '../../tools/index.ts'\n`
     const start = '  const interpret ='
     const check = `  if (getTool('memory_get') === undefined || integrationNames.length === 0) throw new Error('nothing is declared')\n`
     const bundle = await changedBundle('index.ts', [[from, imports + from], [start, check + start]])

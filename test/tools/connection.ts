@@ -9,8 +9,13 @@ import {
   type ToolContext,
   type ToolResult,
 } from '../../src/tools/kit/executor.ts'
-import { getTool, type ToolName } from '../../src/tools/index.ts'
-import { integrationNamed, type Connectable, type CredentialOf } from '../../src/tools/integrations.ts'
+import {
+  getTool,
+  integrationNamed,
+  type Connectable,
+  type CredentialOf,
+  type ToolName,
+} from '../../src/tools/index.ts'
 import type { Json } from '../../src/policy/types.ts'
 import { loopbackHosts } from '../../src/shared/outgoing/hosts.ts'
 import { createOutgoing } from '../../src/shared/outgoing/outgoing.ts'

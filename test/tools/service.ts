@@ -1,8 +1,13 @@
 import type { ServerResponse } from 'node:http'
 import { afterAll, beforeAll, beforeEach, expect } from '@jest/globals'
 import type { ServiceConnection, ToolContext, ToolResult } from '../../src/tools/kit/executor.ts'
-import { getTool, type ToolName } from '../../src/tools/index.ts'
-import { integrationNamed, type Connectable, type CredentialOf } from '../../src/tools/integrations.ts'
+import {
+  getTool,
+  integrationNamed,
+  type Connectable,
+  type CredentialOf,
+  type ToolName,
+} from '../../src/tools/index.ts'
 import type { IntegrationDeclaration } from '../../src/tools/kit/integration.ts'
 import { startScriptedServer, type Scripted, type ScriptedServer } from '../support/scripted-server.ts'
 import { final, later, rejection, toolCall, toolContext } from './call.ts'

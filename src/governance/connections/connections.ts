@@ -1,6 +1,5 @@
-import { integrationNamed } from '../../tools/integrations.ts'
+import { getTool, integrationNamed } from '../../tools/index.ts'
 import type { IntegrationDeclaration } from '../../tools/kit/integration.ts'
-import { getTool } from '../../tools/index.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { requireThawedNow } from '../access/frozen.ts'
 import { actorOf, type Caller } from '../access/identity.ts'

@@ -1,7 +1,11 @@
 import { sql } from 'kysely'
 import { catalog, getTool } from '../../tools/index.ts'
-import { serviceOf, type Integration, type ToolDeclaration } from '../../tools/kit/tool.ts'
-import { connectionExpired, connectionLacksScope, type toolNotAvailable } from '../../contract/tool-faults.ts'
+import { serviceOf, type ToolDeclaration } from '../../tools/kit/tool.ts'
+import {
+  connectionExpired,
+  connectionLacksScope,
+  type toolNotAvailable,
+} from '../../contract/tool-services.ts'
 import type { Config } from '../../shared/config.ts'
 import type { Context } from '../context.ts'
 import type { Db } from '../../db/schema/index.ts'
@@ -95,7 +99,7 @@ export function toolDestination(
 /** Returns the host of the installation's mail server. */
 export const mailHostOf = (smtpUrl: string): string => new URL(smtpUrl).hostname.toLowerCase()
 
-function ofIntegration(tool: string, integration: Integration, live: LiveConnection | null): ToolStanding {
+function ofIntegration(tool: string, integration: string, live: LiveConnection | null): ToolStanding {
   if (live === null) return { connected: false, unavailable: notConnectedMessage(tool, integration) }
   if (live.status === 'expired')
     return { connected: false, unavailable: expiredMessage(tool, integration), code: connectionExpired }
@@ -107,23 +111,23 @@ function ofIntegration(tool: string, integration: Integration, live: LiveConnect
 const connectIt = (tool: string): string => `with \`POST /tools/${tool}/connect\``
 
 /** The message for a call that needs a connection but has none. */
-export const notConnectedMessage = (tool: string, integration: Integration): string =>
+export const notConnectedMessage = (tool: string, integration: string): string =>
   `\`${tool}\` has no connection to \`${integration}\`: the person who runs the workflow can make one, or an admin for the organization, ${connectIt(tool)}`
 
 /**
  * Returns the message for a call whose connection lacks a right. `rights` is empty if the missing rights are not known.
  */
-export function lacksMessage(tool: string, integration: Integration, rights: readonly string[] = []): string {
+export function lacksMessage(tool: string, integration: string, rights: readonly string[] = []): string {
   const named = rights.length === 0 ? '' : ` (${rights.map((each) => `\`${each}\``).join(', ')})`
   return `the connection of \`${tool}\` to \`${integration}\` was made without a right that it needs${named}: connect it again ${connectIt(tool)}, and grant this right`
 }
 
 /** Returns the message for a call that fails because the service no longer accepts the connection's credential. */
-export const expiredMessage = (tool: string, integration: Integration): string =>
+export const expiredMessage = (tool: string, integration: string): string =>
   `the connection of \`${tool}\` to \`${integration}\` has expired: connect it again ${connectIt(tool)}`
 
 /** Returns the message for a call to a host that the operator no longer allows, or to another host than was shown. */
-export const elsewhereMessage = (tool: string, integration: Integration): string =>
+export const elsewhereMessage = (tool: string, integration: string): string =>
   `the operator has changed the address of \`${integration}\`, or no longer names its host in CONNECTION_HOSTS: connect \`${tool}\` again ${connectIt(tool)}, or ask the operator`
 
 /** The names of the tools that use a connection of the whole installation. */

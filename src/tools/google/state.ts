@@ -1,6 +1,6 @@
 import { drive } from '@googleapis/drive'
 import { z } from 'zod'
-import { connectionLacksScope } from '../../contract/tool-faults.ts'
+import { connectionLacksScope } from '../../contract/tool-services.ts'
 import type { Reader } from '../../policy/audience.ts'
 import type { Json } from '../../policy/types.ts'
 import { hashOf } from '../../shared/canonical-json.ts'

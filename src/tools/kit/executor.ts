@@ -1,6 +1,5 @@
 import type { z } from 'zod'
-import type { catalog, ToolName } from '../index.ts'
-import type { Connectable, CredentialOf } from '../integrations.ts'
+import type { catalog, Connectable, CredentialOf, ToolName } from '../index.ts'
 import { faultOf, type Fault } from '../../contract/tool-faults.ts'
 import type { LinkedAccount, MemoryWrite, SealedMemory } from '../../contract/tool-services.ts'
 import type { Reader } from '../../policy/audience.ts'

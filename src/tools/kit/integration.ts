@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import type { Integration } from './tool.ts'
 
 /** An authorization server of OAuth. */
 export interface TokenServer {
@@ -102,7 +101,7 @@ export type Checked =
 
 /** Describes an integration: its credential, the addresses that may get the credential, and its check. */
 export interface IntegrationDeclaration<Credential = unknown> {
-  readonly name: Integration
+  readonly name: string
   /** The name as people write it. */
   readonly title: string
   readonly credential: z.ZodType<Credential>

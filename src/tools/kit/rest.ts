@@ -1,7 +1,7 @@
 import type { z } from 'zod'
 import { list, quote } from '../../policy/explain.ts'
 import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
-import type { Connectable } from '../integrations.ts'
+import type { Connectable } from '../index.ts'
 import { boundsOf, Failures, jsonOf, type Said, type Sending, type Service } from './exchange.ts'
 import type { ServiceConnection, ToolError } from './executor.ts'
 

@@ -44,16 +44,14 @@ export interface Precondition {
 }
 export const preconditionChecks = ['transaction', 'before', 'call'] as const
 
-/** An external service that several tools share. An organization connects all these tools at once. */
-export type Integration = 'github' | 'slack' | 'google' | 'jira' | 'trello' | 'search' | 'llm' | 'mail'
-
 /**
  * A service that people may connect in place of the installation's service. The service takes an idempotency key, so a
  * call through it is never `unsafe`. If the answer to such a call was lost, the call is sent again through the same
  * connection with the same key.
  */
 export interface OwnService {
-  readonly integration: Integration
+  /** A name of `integrations`. */
+  readonly integration: string
   /**
    * The service certainly knows the key for this many seconds after the first request. After that time a person decides
    * about the call.
@@ -166,9 +164,9 @@ export interface ToolDeclaration<
    * - `none`: it needs nothing.
    * - `installation`: it needs the installation's folder or mail server. The operator names the organizations that may
    *   use it.
-   * - An integration: it needs a connection to this integration.
+   * - A name of `integrations`: it needs a connection to this service. An organization connects all its tools at once.
    */
-  readonly connection: 'none' | 'installation' | Integration
+  readonly connection: string
   /**
    * The service that people may connect in place of the installation's service. Only a tool with `installation` has
    * such a service.
@@ -185,7 +183,7 @@ export interface ToolDeclaration<
 export function serviceOf({
   connection,
   ownService,
-}: Pick<ToolDeclaration, 'connection' | 'ownService'>): Integration | null {
+}: Pick<ToolDeclaration, 'connection' | 'ownService'>): string | null {
   if (connection === 'none' || connection === 'installation') return ownService?.integration ?? null
   return connection
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { CredentialOf } from '../integrations.ts'
+import type { CredentialOf } from '../index.ts'
 import { ToolError, type Bodies, type ServiceConnection, type ToolBody } from '../kit/executor.ts'
 import { watch, type ReadErrors } from '../kit/read-errors.ts'
 import { mostResults, mostSearches, tools } from './tools.ts'

@@ -1,9 +1,8 @@
 import type { ServerResponse } from 'node:http'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { createToolServices } from '../../../src/activities/tool-services.ts'
-import { integrationNamed, type Connectable } from '../../../src/tools/integrations.ts'
+import { getTool, integrationNamed, type Connectable, type ToolName } from '../../../src/tools/index.ts'
 import { destinationOf, type IntegrationDeclaration } from '../../../src/tools/kit/integration.ts'
-import { getTool, type ToolName } from '../../../src/tools/index.ts'
 import {
   connect,
   listConnections,

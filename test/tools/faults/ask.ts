@@ -1,4 +1,4 @@
-import { integrationNamed } from '../../../src/tools/integrations.ts'
+import { integrationNamed } from '../../../src/tools/index.ts'
 import type { Json } from '../../../src/policy/types.ts'
 import { emulatorToken } from '../../support/emulators.ts'
 import type { Ask, FaultService } from './service.ts'

@@ -1,6 +1,5 @@
-import type { Connectable } from '../../../src/tools/integrations.ts'
+import type { Connectable, ToolName } from '../../../src/tools/index.ts'
 import type { Repeat } from '../../../src/tools/kit/tool.ts'
-import type { ToolName } from '../../../src/tools/index.ts'
 import type { Json, JsonObject } from '../../../src/policy/types.ts'
 import type { Emulator } from '../../support/emulators.ts'
 import type { Fault } from '../../support/fault-proxy.ts'
