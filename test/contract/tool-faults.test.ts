@@ -26,14 +26,9 @@ function codesInSource(): ReadonlySet<string> {
     ...found(text, /new ToolError\(\s*'(\w+)'/g),
     ...found(text, /'((?:github|google|jira|llm|search|slack|trello|mail|file)_[a-z_]+)'/g),
   ])
-  // The tables of REST services have the ends of codes.
-  const rest = { jira: 'client', trello: 'run' }
-  const ofRest = Object.entries(rest).flatMap(([service, file]) =>
-    found(read(`src/tools/${service}/${file}.ts`), /\d{3}: \[\s*'(\w+)'/g).map((end) => `${service}_${end}`),
-  )
   const made = services.flatMap((service) => ends.map((end) => `${service}_${end}`))
   const others = new Set<string>([...Object.keys(catalog), ...ofMessages])
-  return new Set([...named, ...ofRest, ...made, ...ofMail].filter((code) => !others.has(code)))
+  return new Set([...named, ...made, ...ofMail].filter((code) => !others.has(code)))
 }
 
 test('each error code of a tool says whose fault it is', () => {

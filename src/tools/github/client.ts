@@ -106,6 +106,7 @@ const failures = new Failures({
   prefix: 'github',
   title: 'GitHub',
   redirected: 'use the present name of the repository',
+  refusals,
 })
 
 /** Converts the error of a request to the error of the tool. `expired` makes the error for a refused credential. */
@@ -117,14 +118,12 @@ async function errorOf(
   if (!(error instanceof RequestError)) return failures.thrown(error, sending)
   if (error.cause !== undefined) return failures.thrown(error.cause, sending)
   const { status } = error
-  // Contains only the status, for the operator's log.
-  const cause = new Error(`github: ${status}`)
   const headers = error.response?.headers ?? {}
   const seconds = retryAfterOf({ get: (name) => headerText(headers[name]) })
   const isSecondary = (status === 403 || status === 429) && isSecondaryLimit(error)
-  if (isSecondary) return failures.limited(cause, seconds ?? secondaryLimitSeconds)
-  if (status === 403 && seconds !== null) return failures.limited(cause, seconds)
-  return failures.byStatus({ status, sending, cause, seconds, said: refusals[status], expired })
+  const isLimited = isSecondary || (status === 403 && seconds !== null)
+  if (isLimited) return failures.limited(new Error(`github: ${status}`), seconds ?? secondaryLimitSeconds)
+  return failures.byStatus({ status, sending, seconds, expired })
 }
 
 /** Seconds to wait if an answer for the secondary rate limit names no time. GitHub documents at least a minute. */

@@ -3,7 +3,7 @@ import { fileIdOf } from '../../policy/readers/google-links.ts'
 import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
 import type { Fetch } from '../../shared/outgoing/outgoing.ts'
 import type { ToolName } from '../index.ts'
-import { boundsOf, Failures, jsonOf, type Said, type Sending } from '../kit/exchange.ts'
+import { boundsOf, Failures, isBroken, jsonOf, type Said, type Sending } from '../kit/exchange.ts'
 import {
   invalidParams,
   ToolError,
@@ -154,7 +154,7 @@ const byStatus: Readonly<Record<number, Said>> = {
   413: ['google_too_large', 'this is larger than Google takes: shorten it'],
 }
 
-export const failures = new Failures({ prefix: 'google', title: 'Google' })
+export const failures = new Failures({ prefix: 'google', title: 'Google', refusals: byStatus })
 
 /** The errors that Google's answer lists. A list is empty if the answer has no valid list in its place. */
 const refused = z.object({
@@ -192,8 +192,9 @@ async function refusalOf(
   const known = status === 403 ? reasonsOf(json).map((reason) => byReason.get(reason)) : []
   const reason = known.find((each) => each !== undefined)
   if (reason === limited) return failures.limited(cause, seconds)
-  const said = reason ?? byStatus[status] ?? refusedValues(status)
-  return failures.byStatus({ status, sending, cause, seconds, said, expired })
+  const isOther = status !== 401 && status !== 429 && !isBroken(status) && byStatus[status] === undefined
+  const said = reason ?? (isOther ? refusedValues(status) : undefined)
+  return failures.byStatus({ status, sending, seconds, said, expired })
 }
 
 const refusedValues = (status: number): Said => [

@@ -2,7 +2,8 @@ import { z } from 'zod'
 import type { ToolName } from '../index.ts'
 import { issueKeyOf, projectKeyOf } from '../../policy/readers/jira-keys.ts'
 import { ToolError, type Calling, type ReadContext } from '../kit/executor.ts'
-import { restOf, type Rest, type RestErrors } from '../kit/rest.ts'
+import type { Service } from '../kit/exchange.ts'
+import { restOf, type Rest } from '../kit/rest.ts'
 
 /**
  * The names of fields that an error message may show. They are the fields that each Jira site has, and the ids of
@@ -12,7 +13,7 @@ const fieldName =
   /^(?:project|issuetype|summary|description|labels|priority|reporter|assignee|components|versions|fixVersions|environment|duedate|parent|security|customfield_\d{1,10})$/
 const blamed = z.object({ errors: z.record(z.string(), z.unknown()) })
 
-const errors: RestErrors = {
+const errors: Service = {
   prefix: 'jira',
   fieldsIn: (answer) =>
     Object.keys(blamed.safeParse(answer).data?.errors ?? {}).filter((name) => fieldName.test(name)),
@@ -20,19 +21,19 @@ const errors: RestErrors = {
   address: 'TRACKER_BASE_URL',
   refusals: {
     400: [
-      'refused',
+      'jira_refused',
       'Jira does not take these values: check the project, the type, the labels (no spaces), the query, and which ' +
         'fields the project requires',
     ],
     403: [
-      'forbidden',
+      'jira_forbidden',
       'Jira does not let the connected account do this: give it this permission in the project',
     ],
     404: [
-      'not_found',
+      'jira_not_found',
       'Jira has no such issue or project, or the connected account may not see it: check the key, and let the account browse the project',
     ],
-    413: ['too_large', 'the text or the file is larger than Jira takes: shorten it'],
+    413: ['jira_too_large', 'the text or the file is larger than Jira takes: shorten it'],
   },
 }
 

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { list, quote } from '../../policy/explain.ts'
 import { OutgoingError, type Bounds } from '../../shared/outgoing/outgoing.ts'
 import { OutcomeUnknown, ToolError, type ServiceConnection } from './executor.ts'
 
@@ -81,7 +82,29 @@ export interface Service {
   readonly address?: string
   /** The advice in the error of a request that the service redirects to another address. */
   readonly redirected?: string
+  /**
+   * Our error codes and messages by HTTP status. After such a status, the service did nothing, and would refuse the same
+   * request again.
+   */
+  readonly refusals?: Readonly<Record<number, Said>>
+  /**
+   * Meanings of answers whose status does not say enough. The service documents words by which such an answer is
+   * recognized. `expired` means that the service does not accept the credential.
+   */
+  readonly byWords?: readonly {
+    readonly status: number
+    readonly words: RegExp
+    readonly means: Said | 'expired'
+  }[]
+  /**
+   * Returns the names of the fields that an answer with status 400 blames. People see these names, and a service could
+   * write any text in their place. So only known names of fields are returned.
+   */
+  fieldsIn?(answer: unknown): readonly string[]
 }
+
+/** Only this many characters at the beginning of a refusal are searched for `words`. */
+const mostWords = 10_000
 
 /**
  * Makes the errors for failed requests to one service. The messages do not quote answers of the service, because the
@@ -92,15 +115,15 @@ export interface Service {
  * because services sometimes send such a status for requests that they have carried out.
  */
 export class Failures {
+  readonly #service: Service
   readonly #prefix: string
   readonly #title: string
   readonly #address: string
-  readonly #advice: string
-  constructor({ prefix, title, address = '`base_url` of the connection', redirected }: Service) {
-    this.#prefix = prefix
-    this.#title = title
-    this.#address = address
-    this.#advice = redirected ?? `check ${address}`
+  constructor(service: Service) {
+    this.#service = service
+    this.#prefix = service.prefix
+    this.#title = service.title
+    this.#address = service.address ?? '`base_url` of the connection'
   }
 
   /** Returns the error of a request that the service would refuse again. */
@@ -114,7 +137,8 @@ export class Failures {
 
   /** A redirect asks for a request to another address. So the service has not carried out the redirected request. */
   redirected(cause: Error): ToolError {
-    return this.refused([`${this.#prefix}_redirected`, `${cause.message}: ${this.#advice}`], cause)
+    const { redirected: advice = `check ${this.#address}` } = this.#service
+    return this.refused([`${this.#prefix}_redirected`, `${cause.message}: ${advice}`], cause)
   }
 
   /** `seconds` is the time that the service asks to wait. It is null if the service names no time. */
@@ -157,12 +181,21 @@ export class Failures {
 
   /** Returns the error for an answer whose status is no success. */
   async byStatus(answer: Failed): Promise<ToolError | OutcomeUnknown> {
-    const { status, sending, cause, seconds, said } = answer
-    if (status === 401) return answer.expired()
+    const { status, sending, seconds, text = '' } = answer
+    const { refusals = {}, byWords = [], fieldsIn } = this.#service
+    const words = text.slice(0, mostWords)
+    const told = byWords.find((each) => each.status === status && each.words.test(words))?.means
+    if (told === 'expired' || (status === 401 && told === undefined)) return answer.expired()
+    // Contains no text of the answer, because operators see it in the log.
+    const cause = new Error(`${this.#prefix}: ${status}`)
+    const [code, message] = answer.said ?? told ?? refusals[status] ?? []
+    const fields = status === 400 ? (fieldsIn?.(jsonOf(text)) ?? []) : []
+    const named = fields.length === 0 ? '' : `; ${this.#title} names ${list(fields.map(quote), 'and')}`
+    if (code !== undefined) return this.refused([code, `${message}${named}`], cause)
     if (status === 429) return this.limited(cause, seconds)
     if (isBroken(status)) return this.broken(sending, `failed (answer ${status})`, cause, seconds)
-    const message = `${this.#title} refused the request (answer ${status})`
-    return this.refused(said ?? [`${this.#prefix}_refused`, message], cause)
+    const refused = `${this.#title} refused the request (answer ${status})${named}`
+    return this.refused([`${this.#prefix}_refused`, refused], cause)
   }
 
   #passing(code: string, message: string, cause: unknown, seconds: number | null = null): ToolError {
@@ -175,12 +208,12 @@ export class Failures {
 interface Failed {
   readonly status: number
   readonly sending: Sending
-  /** The error for the operator's log. It contains the status, and no text of the answer. */
-  readonly cause: Error
   /** Seconds that the service asks to wait. Is null if the service names no time. */
   readonly seconds: number | null
-  /** The meaning of a refusal with this status. */
-  readonly said: Said | undefined
+  /** The text of the answer, if the table of the service reads it. */
+  readonly text?: string
+  /** The meaning of the answer, if it does not follow from the table of the service. */
+  readonly said?: Said | undefined
   /** Makes the error for a refused credential. */
   readonly expired: () => Promise<ToolError>
 }

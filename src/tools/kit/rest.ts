@@ -1,9 +1,8 @@
 import type { z } from 'zod'
-import { list, quote } from '../../policy/explain.ts'
 import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
 import type { Connectable } from '../index.ts'
-import { boundsOf, Failures, jsonOf, type Said, type Sending, type Service } from './exchange.ts'
-import type { ServiceConnection, ToolError } from './executor.ts'
+import { boundsOf, Failures, jsonOf, type Sending, type Service } from './exchange.ts'
+import type { ServiceConnection } from './executor.ts'
 
 export interface RestRequest {
   readonly method: 'GET' | 'POST' | 'PUT'
@@ -39,9 +38,9 @@ export interface Rest {
 export function restOf(
   connection: ServiceConnection<Connectable>,
   signal: AbortSignal,
-  errors: RestErrors,
+  service: Service,
 ): Rest {
-  const failures = new Failures(errors)
+  const failures = new Failures(service)
   const exchange =
     (sending: Sending, ends: AbortSignal | null): Exchange =>
     async (form, request) => {
@@ -51,15 +50,18 @@ export function restOf(
         ...boundsOf(sending, connection, ends),
         followsRedirects: false,
       })
-      try {
+      const asked = async () => {
         const answer = await send(addressOf(connection.base, request), initOf(connection, request))
-        const text = await answer.text()
-        if (!answer.ok) throw new HttpFailure(answer, text, errors)
-        const parsed = form.safeParse(jsonOf(text))
-        if (parsed.success) return parsed.data
-      } catch (error) {
-        throw await errorOf(error, sending, errors, failures, () => connection.expired())
+        return { answer, text: await answer.text() }
       }
+      const { answer, text } = await asked().catch((error: unknown) => {
+        throw failures.thrown(error, sending)
+      })
+      const { ok, status, headers } = answer
+      const [seconds, expired] = [retryAfterOf(headers), () => connection.expired()]
+      if (!ok) throw await failures.byStatus({ status, sending, seconds, text, expired })
+      const parsed = form.safeParse(jsonOf(text))
+      if (parsed.success) return parsed.data
       throw failures.unreadable(sending)
     }
   return { read: exchange('again', signal), write: exchange('once', null) }
@@ -80,53 +82,4 @@ function initOf(
   // For a `FormData`, `fetch` sets the content type, because this type contains the boundary between the parts.
   if (body instanceof FormData) return { method, headers: all, body }
   return { method, headers: { ...all, 'content-type': 'application/json' }, body: JSON.stringify(body) }
-}
-
-export interface RestErrors extends Service {
-  /**
-   * Our error codes and messages by HTTP status. A code is given without `prefix`. Example: for Trello, `forbidden`
-   * becomes `trello_forbidden`. After such a status, the service did nothing, and would refuse the same request again.
-   */
-  readonly refusals: Readonly<Record<number, Said>>
-  /**
-   * If an answer with status 401 has these words, it refuses the action and not the credential. The answer counts as
-   * 403.
-   */
-  readonly forbidden?: RegExp
-  /**
-   * Returns the names of the fields that a refusal blames. People see these names, and a service could write any text
-   * in their place. So only known names of fields are returned.
-   */
-  fieldsIn?(answer: unknown): readonly string[]
-}
-
-/** An answer whose status is no success. */
-class HttpFailure extends Error {
-  override readonly name = 'HttpFailure'
-  readonly status: number
-  readonly retryAfterSeconds: number | null
-  /** The names of the fields that the answer blames. */
-  readonly fields: readonly string[]
-  constructor({ status, headers }: Response, text: string, { forbidden, fieldsIn }: RestErrors) {
-    super(`answer ${status}`)
-    this.status = status === 401 && forbidden?.test(text.slice(0, 200)) === true ? 403 : status
-    this.retryAfterSeconds = retryAfterOf(headers)
-    this.fields = status === 400 ? (fieldsIn?.(jsonOf(text)) ?? []) : []
-  }
-}
-
-/** Converts the error of a request to the error of the tool. */
-async function errorOf(
-  error: unknown,
-  sending: Sending,
-  { prefix, title, refusals }: RestErrors,
-  failures: Failures,
-  expired: () => Promise<ToolError>,
-): Promise<unknown> {
-  if (!(error instanceof HttpFailure)) return failures.thrown(error, sending)
-  const { status, retryAfterSeconds: seconds } = error
-  const [code, message] = refusals[status] ?? ['refused', `${title} refused the request (answer ${status})`]
-  const named = error.fields.length === 0 ? '' : `; ${title} names ${list(error.fields.map(quote), 'and')}`
-  const said = [`${prefix}_${code}`, `${message}${named}`] as const
-  return failures.byStatus({ status, sending, cause: error, seconds, said, expired })
 }

@@ -4,8 +4,9 @@ import { generateText, type LanguageModel } from 'ai'
 import { mostTimeoutSeconds } from '../../contract/definition.ts'
 import type { TokenPrice } from '../../shared/model-prices.ts'
 import type { Fetch } from '../../shared/outgoing/outgoing.ts'
+import type { Service } from '../kit/exchange.ts'
 import { ToolError, type Bodies, type ServiceConnection, type ToolBody } from '../kit/executor.ts'
-import { watch, type ReadErrors } from '../kit/read-errors.ts'
+import { watch } from '../kit/read-errors.ts'
 import { tools } from './tools.ts'
 
 const noCredit = [
@@ -21,7 +22,7 @@ const tooLong = [
  * The error table of `llm_generate`. It covers Anthropic, Ollama, OpenAI, and other servers that speak OpenAI's
  * protocol.
  */
-const llmErrors: ReadErrors = {
+const llmErrors: Service = {
   prefix: 'llm',
   title: 'the service of the language model',
   address: '`provider` and `base_url` of the connection',

@@ -1,7 +1,8 @@
 import { z } from 'zod'
 import type { CredentialOf } from '../index.ts'
+import type { Service } from '../kit/exchange.ts'
 import { ToolError, type Bodies, type ServiceConnection, type ToolBody } from '../kit/executor.ts'
-import { watch, type ReadErrors } from '../kit/read-errors.ts'
+import { watch } from '../kit/read-errors.ts'
 import { mostResults, mostSearches, tools } from './tools.ts'
 
 const noCredit = [
@@ -10,7 +11,7 @@ const noCredit = [
 ] as const
 
 /** The error table of `web_search`: SearXNG, Brave and Tavily. */
-const searchErrors: ReadErrors = {
+const searchErrors: Service = {
   prefix: 'search',
   title: 'the search service',
   address: '`provider` and `base_url` of the connection',

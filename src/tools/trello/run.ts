@@ -3,7 +3,7 @@ import * as ids from '../../policy/readers/trello-ids.ts'
 import { hashOf } from '../../shared/canonical-json.ts'
 import type { ToolName } from '../index.ts'
 import { attachedOf, withFile, withoutComment, type Attached } from '../kit/attachment.ts'
-import { listOf } from '../kit/exchange.ts'
+import { listOf, type Service } from '../kit/exchange.ts'
 import {
   invalidParams,
   ToolError,
@@ -16,23 +16,31 @@ import {
   type ToolCall,
 } from '../kit/executor.ts'
 import { beforeSending, markOf } from '../kit/marker.ts'
-import { restOf, type Rest, type RestErrors } from '../kit/rest.ts'
+import { restOf, type Rest } from '../kit/rest.ts'
 import type { tools } from './tools.ts'
 
-const errors: RestErrors = {
+const forbidden = [
+  'trello_forbidden',
+  'Trello does not let the connected account do this: make it a member of the board',
+] as const
+
+const errors: Service = {
   prefix: 'trello',
   title: 'Trello',
   // Trello answers 401 for a refused credential (`invalid …` or `expired …`). Trello also answers 401 if the account
   // may not do the action. The words below belong to the second case.
-  forbidden: /^\s*"?unauthorized\b.*\bpermission\b/i,
+  byWords: [{ status: 401, words: /^\s*"?unauthorized\b.*\bpermission\b/i, means: forbidden }],
   refusals: {
-    400: ['refused', 'Trello does not take these values: check the ids, and that the text is not empty'],
-    403: ['forbidden', 'Trello does not let the connected account do this: make it a member of the board'],
+    400: [
+      'trello_refused',
+      'Trello does not take these values: check the ids, and that the text is not empty',
+    ],
+    403: forbidden,
     404: [
-      'not_found',
+      'trello_not_found',
       'Trello has no such board or card, or the connected account may not see it: check the link, and make the account a member of the board',
     ],
-    413: ['too_large', 'the text or the file is larger than Trello takes: shorten it'],
+    413: ['trello_too_large', 'the text or the file is larger than Trello takes: shorten it'],
   },
 }
 
