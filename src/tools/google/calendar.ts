@@ -9,11 +9,10 @@ import {
   ToolError,
   type FinderOf,
   type ToolBody,
-  type ToolCall,
   type ToolParams,
 } from '../kit/executor.ts'
 import { parseRecipients } from '../mail/addresses.ts'
-import { digestOf } from '../kit/marker.ts'
+import { digestOf, type Marked } from '../kit/marker.ts'
 import { googleOf, type Google } from './client.ts'
 import { calendar as declared } from './tools.ts'
 
@@ -31,7 +30,7 @@ const mostAttendees = 200
 const { defaults } = declared.calendar_create_event
 
 /** Returns the id of the event of a call. Google allows only the characters `0-9` and `a-v` (base32hex). */
-const eventIdOf = (call: Pick<ToolCall<unknown>, 'idempotencyKey'>): string => `cs${digestOf(call)}`
+const eventIdOf = (call: Marked): string => `cs${digestOf(call)}`
 
 function calendarOf({ calendar = defaults.calendar }: Params): string {
   const id = calendarIdOf(calendar)

@@ -10,9 +10,8 @@ import {
   type FinderOf,
   type Look,
   type ToolBody,
-  type ToolCall,
 } from '../kit/executor.ts'
-import { digestOf } from '../kit/marker.ts'
+import { digestOf, type Marked } from '../kit/marker.ts'
 import { fileIdAt, googleOf, type Google } from './client.ts'
 import { requireSame } from './documents.ts'
 
@@ -165,8 +164,6 @@ export const readRows: ToolBody<'sheets_read'> = async (call, context) => {
  * nobody looks for any more.
  */
 
-type Keyed = Pick<ToolCall<unknown>, 'idempotencyKey'>
-
 interface Mark {
   readonly id: number
   /** 12 characters that name the call, followed by the minute in which the mark was made. */
@@ -185,13 +182,13 @@ const safeSeconds = 15 * 60
 /** One call removes at most this many marks. */
 const mostRemoved = 200
 
-const nameOf = (call: Keyed): string => digestOf(call).slice(0, nameLength)
+const nameOf = (call: Marked): string => digestOf(call).slice(0, nameLength)
 const minute = (): number => Math.floor(Date.now() / 60_000)
 
 /** Selects the marks of all calls. */
 const readMarks: sheets_v4.Schema$DeveloperMetadataLookup = { metadataKey }
 
-const markOfRows = (call: Keyed): sheets_v4.Schema$DeveloperMetadata => ({
+const markOfRows = (call: Marked): sheets_v4.Schema$DeveloperMetadata => ({
   metadataId: Number.parseInt(digestOf(call).slice(-8), 16) & 0x7fffffff || 1,
   metadataKey,
   metadataValue: `${nameOf(call)}${minute().toString(36)}`,
@@ -199,7 +196,7 @@ const markOfRows = (call: Keyed): sheets_v4.Schema$DeveloperMetadata => ({
   visibility: 'DOCUMENT',
 })
 
-const madeBy = (call: Keyed, marks: readonly Mark[]): boolean =>
+const madeBy = (call: Marked, marks: readonly Mark[]): boolean =>
   marks.some(({ value }) => value.startsWith(nameOf(call)))
 
 /** Returns true as long as no other call can have removed this call's mark. */
@@ -290,7 +287,7 @@ export const appendRows: ToolBody<'sheets_append'> = async (call, context) => {
   return { output: outputOf(sheet, rows) }
 }
 
-async function isMade(call: Keyed, google: Google, spreadsheetId: string): Promise<boolean> {
+async function isMade(call: Marked, google: Google, spreadsheetId: string): Promise<boolean> {
   try {
     return madeBy(call, await marksOf(google, spreadsheetId))
   } catch {

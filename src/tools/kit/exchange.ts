@@ -28,24 +28,17 @@ export const mostWaitMilliseconds = 10_000
 
 /**
  * Returns the bounds of one request: its longest time and its largest answer. `signal` can end the request before its
- * longest time. `signal` is null if no signal can end the request.
- */
-export const boundsWith = (signal: AbortSignal | null): Omit<Bounds, 'addresses' | 'reserve'> => ({
-  milliseconds: mostRequestMilliseconds,
-  bytes: mostAnswerBytes,
-  ...(signal === null ? {} : { signal }),
-})
-
-/**
- * Returns the same bounds as `boundsWith`. Before a request with an effect (`once`) leaves, the bounds also call
- * `requireFresh`.
+ * longest time. It is null if nothing can end the request. Before a request with an effect (`once`) leaves, the bounds
+ * also call `requireFresh`.
  */
 export const boundsOf = (
   sending: Sending,
   connection: Pick<ServiceConnection<never>, 'requireFresh'>,
   signal: AbortSignal | null,
-): ReturnType<typeof boundsWith> => ({
-  ...boundsWith(signal),
+): Omit<Bounds, 'addresses' | 'reserve'> => ({
+  milliseconds: mostRequestMilliseconds,
+  bytes: mostAnswerBytes,
+  ...(signal === null ? {} : { signal }),
   ...(sending === 'once' ? { beforeSending: () => connection.requireFresh() } : {}),
 })
 

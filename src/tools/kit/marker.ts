@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import type { Look, ToolCall } from './executor.ts'
 
-type Marked = Pick<ToolCall<unknown>, 'idempotencyKey'>
+/** The part of a call that its mark is made of. */
+export type Marked = Pick<ToolCall<unknown>, 'idempotencyKey'>
 
 /*
  * The marker of a findable call contains a hash of the run, step and item. So the marker shows no name of the workflow.

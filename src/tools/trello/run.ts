@@ -13,9 +13,8 @@ import {
   type ReadContext,
   type StateReaderOf,
   type ToolBody,
-  type ToolCall,
 } from '../kit/executor.ts'
-import { beforeSending, markOf } from '../kit/marker.ts'
+import { beforeSending, markOf, type Marked } from '../kit/marker.ts'
 import { restOf, type Rest } from '../kit/rest.ts'
 import type { tools } from './tools.ts'
 
@@ -64,7 +63,7 @@ const withoutMark = (text: string): string => text.replace(anyMark, '')
  * Returns the text with the call's own mark. Removes another mark at the end, because a copied text may carry the mark
  * of another call.
  */
-function withMark(text: string, call: Pick<ToolCall<unknown>, 'idempotencyKey'>): string {
+function withMark(text: string, call: Marked): string {
   const bare = withoutMark(text)
   return bare === '' ? markOf(call) : `${bare}\n\n${markOf(call)}`
 }
@@ -319,8 +318,7 @@ const findCard: FinderOf<'trello_create_card'> = async (call, context, look) => 
   return { kind: isRead ? 'absent' : 'unclear' }
 }
 
-const isOf = (call: Pick<ToolCall<unknown>, 'idempotencyKey'>, { desc }: MarkedCard): boolean =>
-  desc.includes(markOf(call))
+const isOf = (call: Marked, { desc }: MarkedCard): boolean => desc.includes(markOf(call))
 
 const doneBy = ({ id, url }: MarkedCard) => ({ kind: 'done', output: { id, url } }) as const
 
