@@ -16,7 +16,7 @@ useGateways((started) => ({ service, start, questions } = started))
 /** The reports of a shared gateway must not come during the next test. */
 const reported = (): Promise<void> => {
   const reports = () => service.asked.filter(({ path }) => path.endsWith('/observe')).length
-  return until('every call is reported', () => reports() === questions().length)
+  return until('everything is reported', () => reports() === questions().length)
 }
 
 describe('the greeting', () => {
@@ -277,7 +277,7 @@ describe('what a server gets', () => {
         .filter((each: Wire) => each.method === method)
       const meta = { _meta: { progressToken: expect.any(Number) } }
       expect(heard.map((each: Wire) => each.params)).toEqual([{ ...told, ...meta }])
-      if (method === 'tools/call') await reported()
+      await reported()
     },
   )
 })

@@ -1,5 +1,4 @@
 import { sql } from 'kysely'
-import type { Integration } from '../../catalog/tool.ts'
 
 /** The status of a connection that was not revoked. It is `expired` if the service no longer accepts the credential. */
 export type LiveStatus = 'active' | 'expired'
@@ -61,7 +60,7 @@ const keyOf = (ownerId: string | null, integration: string): string => `${ownerI
  */
 export function liveConnection(
   { live }: Connected,
-  integration: Integration,
+  integration: string,
   userId: string,
 ): LiveConnection | null {
   return live.get(keyOf(userId, integration)) ?? live.get(keyOf(null, integration)) ?? null

@@ -1,5 +1,4 @@
 import type { Selectable } from 'kysely'
-import type { Integration } from '../../catalog/tool.ts'
 import type { ConnectionsTable } from '../../db/schema/connections.ts'
 
 export type ConnectionRow = Selectable<ConnectionsTable>
@@ -9,7 +8,7 @@ export type ConnectionScope = 'personal' | 'organization'
 export interface ConnectionView {
   readonly id: string
   readonly organization_id: string
-  readonly integration: Integration
+  readonly integration: string
   readonly scope: ConnectionScope
   /** The person who owns a personal connection. Is null for a connection of the organization. */
   readonly owner_id: string | null
@@ -28,7 +27,7 @@ export const scopeOf = ({ owner_id }: Pick<ConnectionRow, 'owner_id'>): Connecti
 export const connectionView = (row: ConnectionRow): ConnectionView => ({
   id: row.id,
   organization_id: row.organization_id,
-  integration: row.integration as Integration,
+  integration: row.integration,
   scope: scopeOf(row),
   owner_id: row.owner_id,
   name: row.name,

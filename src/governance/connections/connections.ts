@@ -1,6 +1,5 @@
-import { integrationNamed } from '../../catalog/integrations/index.ts'
-import type { IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
-import { getTool } from '../../catalog/index.ts'
+import { getTool, integrationNamed } from '../../tools/index.ts'
+import type { IntegrationDeclaration } from '../../tools/kit/integration.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { requireThawedNow } from '../access/frozen.ts'
 import { actorOf, type Caller } from '../access/identity.ts'

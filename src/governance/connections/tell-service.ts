@@ -1,5 +1,4 @@
-import { integrationNamed } from '../../catalog/integrations/index.ts'
-import type { Integration } from '../../catalog/tool.ts'
+import { integrationNamed } from '../../tools/index.ts'
 import type { Config } from '../../shared/config.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Outgoing } from '../../shared/outgoing/outgoing.ts'
@@ -29,7 +28,7 @@ export interface Telling {
  */
 export async function tellService(context: Telling, row: ConnectionRow): Promise<void> {
   try {
-    const declaration = integrationNamed(row.integration as Integration)
+    const declaration = integrationNamed(row.integration)
     if (declaration?.grant === undefined) return
     const owner = { organizationId: row.organization_id, connectionId: row.id }
     const kept = readKept(declaration, await context.secrets.read(owner, row))

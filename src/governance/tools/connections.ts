@@ -1,6 +1,11 @@
 import { sql } from 'kysely'
-import { catalog, getTool } from '../../catalog/index.ts'
-import { serviceOf, type Integration, type ToolDeclaration } from '../../catalog/tool.ts'
+import { catalog, getTool } from '../../tools/index.ts'
+import { serviceOf, type ToolDeclaration } from '../../tools/kit/tool.ts'
+import {
+  connectionExpired,
+  connectionLacksScope,
+  type toolNotAvailable,
+} from '../../contract/tool-services.ts'
 import type { Config } from '../../shared/config.ts'
 import type { Context } from '../context.ts'
 import type { Db } from '../../db/schema/index.ts'
@@ -43,18 +48,6 @@ export type Installation = Pick<Config['tools'], 'installationTools' | 'smtpUrl'
  * Decisions, plans, saved workflows and the list of tools all use this function.
  */
 export function toolStanding(
-  installation: Installation,
-  connections: Connected,
-  tool: Pick<ToolDeclaration, 'name' | 'connection' | 'ownService' | 'hasExecutor'>,
-  userId: string,
-): ToolStanding {
-  const availability = connectionStanding(installation, connections, tool, userId)
-  if (tool.hasExecutor) return availability
-  const unavailable = `\`${tool.name}\` cannot run in this version: use another tool, or remove the step`
-  return { connected: availability.connected, unavailable }
-}
-
-function connectionStanding(
   installation: Installation,
   connections: Connected,
   tool: Pick<ToolDeclaration, 'name' | 'connection' | 'ownService'>,
@@ -106,14 +99,7 @@ export function toolDestination(
 /** Returns the host of the installation's mail server. */
 export const mailHostOf = (smtpUrl: string): string => new URL(smtpUrl).hostname.toLowerCase()
 
-/** The error code of a call to a tool that does not work in the organization. */
-export const toolNotAvailable = 'tool_not_available'
-/** The error code of a call that fails because its connection was made without a right that the tool needs. */
-export const connectionLacksScope = 'connection_lacks_scope'
-/** The error code of a call that fails because the service no longer accepts the credential of the connection. */
-export const connectionExpired = 'connection_expired'
-
-function ofIntegration(tool: string, integration: Integration, live: LiveConnection | null): ToolStanding {
+function ofIntegration(tool: string, integration: string, live: LiveConnection | null): ToolStanding {
   if (live === null) return { connected: false, unavailable: notConnectedMessage(tool, integration) }
   if (live.status === 'expired')
     return { connected: false, unavailable: expiredMessage(tool, integration), code: connectionExpired }
@@ -125,23 +111,23 @@ function ofIntegration(tool: string, integration: Integration, live: LiveConnect
 const connectIt = (tool: string): string => `with \`POST /tools/${tool}/connect\``
 
 /** The message for a call that needs a connection but has none. */
-export const notConnectedMessage = (tool: string, integration: Integration): string =>
+export const notConnectedMessage = (tool: string, integration: string): string =>
   `\`${tool}\` has no connection to \`${integration}\`: the person who runs the workflow can make one, or an admin for the organization, ${connectIt(tool)}`
 
 /**
  * Returns the message for a call whose connection lacks a right. `rights` is empty if the missing rights are not known.
  */
-export function lacksMessage(tool: string, integration: Integration, rights: readonly string[] = []): string {
+export function lacksMessage(tool: string, integration: string, rights: readonly string[] = []): string {
   const named = rights.length === 0 ? '' : ` (${rights.map((each) => `\`${each}\``).join(', ')})`
   return `the connection of \`${tool}\` to \`${integration}\` was made without a right that it needs${named}: connect it again ${connectIt(tool)}, and grant this right`
 }
 
 /** Returns the message for a call that fails because the service no longer accepts the connection's credential. */
-export const expiredMessage = (tool: string, integration: Integration): string =>
+export const expiredMessage = (tool: string, integration: string): string =>
   `the connection of \`${tool}\` to \`${integration}\` has expired: connect it again ${connectIt(tool)}`
 
 /** Returns the message for a call to a host that the operator no longer allows, or to another host than was shown. */
-export const elsewhereMessage = (tool: string, integration: Integration): string =>
+export const elsewhereMessage = (tool: string, integration: string): string =>
   `the operator has changed the address of \`${integration}\`, or no longer names its host in CONNECTION_HOSTS: connect \`${tool}\` again ${connectIt(tool)}, or ask the operator`
 
 /** The names of the tools that use a connection of the whole installation. */

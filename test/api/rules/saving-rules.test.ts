@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, test } from '@jest/globals'
-import { catalog } from '../../../src/catalog/index.ts'
-import type { ToolDeclaration } from '../../../src/catalog/tool.ts'
+import { catalog } from '../../../src/tools/index.ts'
+import type { ToolDeclaration } from '../../../src/tools/kit/tool.ts'
 import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
 import { addOrganization, aLabelRule, aRule } from '../fixtures.ts'
 import type { TestServer } from '../server.ts'
