@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
 import type { BetterAuthOptions } from 'better-auth'
-import { APIError } from 'better-auth/api'
 import { twoFactor } from 'better-auth/plugins/two-factor'
 import { publicBase, type Config } from '../shared/config.ts'
 import type { Context } from '../governance/context.ts'
