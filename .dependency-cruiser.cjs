@@ -73,6 +73,10 @@ const governanceRules = Object.entries(governanceFolders).map(([folder, allowed]
   },
 }))
 
+/** What is declared of tools and of their services, and acts on nothing. Workflows load it. */
+const declarations =
+  '^src/tools/(index|integrations|[^/]+/(tools|connect)|kit/(tool|preview|integration))\\.ts$'
+
 const inModules = (...names) => names.map((name) => `node_modules/${name}/`)
 
 module.exports = {
@@ -86,9 +90,15 @@ module.exports = {
     ),
     only('shell-is-pure', '^src/shell/', [], 'a command is read from its text alone'),
     packages('shell-packages', '^src/shell/', inModules('unbash'), 'the parser, and nothing that acts'),
-    only('catalog-declares', '^src/catalog/', ['^src/policy/'], 'tools are declared in terms of the policy'),
-    packages('catalog-packages', '^src/catalog/', inModules('zod'), 'declarations act on nothing'),
-    only('contract-below', '^src/contract/', ['^src/policy/', '^src/catalog/'], 'shapes, not behaviour'),
+    only('tools-declare', declarations, ['^src/policy/'], 'tools are declared in terms of the policy'),
+    packages('tools-packages', declarations, inModules('zod'), 'declarations act on nothing'),
+    only(
+      'tools-below',
+      '^src/tools/',
+      ['^src/(policy|contract|shared)/'],
+      'what a tool does is given its services: it knows no database, no transaction and no worker',
+    ),
+    only('contract-below', '^src/contract/', ['^src/policy/', declarations], 'shapes, not behaviour'),
     packages('contract-packages', '^src/contract/', inModules('zod', 'ulid'), 'workflows load it: no Node'),
     {
       name: 'db-takes-types',
@@ -101,7 +111,7 @@ module.exports = {
     only(
       'workflows-are-deterministic',
       '^src/workflows/',
-      ['^src/(policy|catalog|contract)/', '^src/activities/'],
+      ['^src/(policy|contract)/', declarations, '^src/activities/'],
       'workflow code is replayed: it may only see pure modules',
     ),
     {
@@ -120,7 +130,7 @@ module.exports = {
     only(
       'governance-below',
       '^src/governance/',
-      ['^src/(policy|shell|catalog|contract|db|shared)/'],
+      ['^src/(policy|shell|contract|db|shared)/', declarations],
       'transactions and domain errors; who calls them, and over what, is not its business',
     ),
     ...governanceRules,
@@ -151,7 +161,7 @@ module.exports = {
     only(
       'activities-on-top',
       '^src/activities/',
-      ['^src/(policy|shell|catalog|contract|db|governance|shared)/'],
+      ['^src/(policy|shell|tools|contract|db|governance|shared)/'],
       'activities and the API are neighbours that never meet',
     ),
     only(
@@ -176,7 +186,7 @@ module.exports = {
     only(
       'api-on-top',
       '^src/api/',
-      ['^src/(policy|shell|catalog|contract|db|governance|shared|console)/'],
+      ['^src/(policy|shell|contract|db|governance|shared|console)/', declarations],
       'activities and the API are neighbours that never meet',
     ),
     only(

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type pg from 'pg'
-import { getTool } from '../src/catalog/index.ts'
+import { getTool } from '../src/tools/index.ts'
 import { createContext } from '../src/programs/create-context.ts'
 import { countSegments } from '../src/governance/audit/counts.ts'
 import { listAudit, type AuditFilters } from '../src/governance/audit/list.ts'

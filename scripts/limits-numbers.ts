@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { rateLimits } from '../src/api/auth-options.ts'
 import { openApiDocument } from '../src/api/openapi.ts'
 import { routes } from '../src/api/routes/index.ts'
-import { getTool } from '../src/catalog/index.ts'
+import { getTool } from '../src/tools/index.ts'
 
 /* Reads the limits that openapi.json publishes, and formats numbers, sizes and times for the page on limits. */
 

@@ -1,8 +1,8 @@
 import { format, resolveConfig } from 'prettier'
-import { catalog } from '../src/catalog/index.ts'
+import { catalog } from '../src/tools/index.ts'
 import { assumptions } from './assumptions.ts'
 import { standIns } from './stand-ins.ts'
-import type { OwnService, Precondition, ToolDeclaration } from '../src/catalog/tool.ts'
+import type { OwnService, Precondition, ToolDeclaration } from '../src/tools/kit/tool.ts'
 
 export const toolsPath = new URL('../docs/tools.md', import.meta.url)
 
@@ -74,7 +74,7 @@ const decides = (): string =>
 
 const takes = (): string =>
   table(
-    ['Tool', 'Use', 'Parameters', 'Needs', 'A crash leaves', 'Reversible', 'Runs'],
+    ['Tool', 'Use', 'Parameters', 'Needs', 'A crash leaves', 'Reversible'],
     tools.map((tool) => [
       `\`${tool.name}\``,
       tool.description,
@@ -82,7 +82,6 @@ const takes = (): string =>
       needs(tool),
       afterCrash(tool),
       reversed[tool.reversible],
-      tool.hasExecutor ? 'yes' : 'not yet',
     ]),
   )
 
@@ -112,10 +111,10 @@ const assumed = (): string =>
 
 const text = (): string => `# Tools
 
-<!-- Written by \`npm run openapi\` from src/catalog. -->
+<!-- Written by \`npm run openapi\` from src/tools. -->
 
 Steps of workflows call these tools. \`GET /tools\` shows them with the JSON Schema of their parameters and output, and says which of them
-work in your organization. Rules, [policies](policies.md) and workflows can name every tool. A tool that does not run yet has
+work in your organization. Rules, [policies](policies.md) and workflows can name every tool. A tool that is not connected has
 \`"available": false\`, a workflow that uses it is saved with a warning, and its calls fail with \`tool_not_available\`.
 The answer also has what the tables below say: \`repeat\`, \`own_service\`, \`reversible\`, \`precondition\` and \`timeout_seconds\`.
 

@@ -1,4 +1,4 @@
-import { OtherAccount, ToolError } from './tools/executor.ts'
+import { OtherAccount, ToolError } from '../tools/kit/executor.ts'
 
 /**
  * The account with which one call acts at its service. Another account perhaps cannot see the things that this account

@@ -1,7 +1,7 @@
-import { serviceOf, type ToolDeclaration } from '../catalog/tool.ts'
+import { serviceOf, type ToolDeclaration } from '../tools/kit/tool.ts'
 import { approvedState } from '../governance/approvals/approved-state.ts'
 import type { Context } from '../governance/context.ts'
-import { StateChanged } from './tools/executor.ts'
+import { StateChanged } from '../tools/kit/executor.ts'
 
 /**
  * An approval always covers the parameters of a call. Returns whether an approval can also cover the state of the thing

@@ -1,7 +1,8 @@
 import { ApplicationFailure } from '@temporalio/common'
 import { failureTypes, type StepDone } from '../contract/messages.ts'
 import type { EffectState } from '../contract/status.ts'
-import type { Outdated, OutcomeOp } from '../governance/runs/effects/outcome.ts'
+import type { OutcomeOp } from '../governance/runs/effects/outcome.ts'
+import type { Outdated } from '../governance/tools/memory.ts'
 import { errorPlace, outputPlace } from '../governance/sealing/places.ts'
 import { sealText } from '../governance/sealing/sealer.ts'
 import { answer } from './answers.ts'
@@ -13,7 +14,7 @@ import { throughOutages } from './patience.ts'
 import { retryLater } from './retry.ts'
 import { followUpOf, type FollowUp } from './decided-ahead.ts'
 import type { DecidedCall } from './decided-call.ts'
-import type { ToolResult } from './tools/executor.ts'
+import type { ToolResult } from '../tools/kit/executor.ts'
 
 /** Runs the body of a decided call and records its outcome. */
 export async function runAttempt(
@@ -37,7 +38,7 @@ export async function runAttempt(
     bodiless: !control.body.hasBegun,
   })
   for (;;) {
-    const state = await save(control, outcome(), ended.commit, follow)
+    const state = await save(control, outcome(), ended.stores, follow)
     if (state === 'changed') {
       const refused = await control.decideAgain()
       if (refused === null) continue
@@ -79,11 +80,11 @@ function conclude({ activity }: Attempt, state: EffectState): StepDone {
 function save(
   control: Control,
   op: OutcomeOp,
-  commit: ToolResult['commit'],
+  stores: ToolResult['stores'],
   follow: FollowUp | null,
 ): Promise<EffectState | 'changed' | Outdated> {
   return throughOutages(async () => {
-    const [state] = await Promise.all([control.save(op, commit), follow?.()])
+    const [state] = await Promise.all([control.save(op, stores), follow?.()])
     return state
   })
 }

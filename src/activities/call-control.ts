@@ -1,6 +1,7 @@
 import { stepError } from '../contract/tool-faults.ts'
 import { parseParams } from '../contract/tool-params.ts'
 import type { EffectState } from '../contract/status.ts'
+import { storeOfCall, type Outdated } from '../governance/tools/memory.ts'
 import { decideAgain } from '../governance/runs/effects/decide-again.ts'
 import type { StepOp } from '../governance/runs/effects/step-op.ts'
 import { callOf } from '../governance/runs/effects/decide-call.ts'
@@ -8,7 +9,6 @@ import {
   markSent,
   recordOutcomes,
   recordWithWrite,
-  type Outdated,
   type OutcomeOp,
 } from '../governance/runs/effects/outcome.ts'
 import { mailHostOf } from '../governance/tools/connections.ts'
@@ -45,8 +45,8 @@ import {
   type Found,
   type Look,
   type ToolResult,
-} from './tools/executor.ts'
-import { createToolServices } from './tools/services.ts'
+} from '../tools/kit/executor.ts'
+import { createToolServices } from './tool-services.ts'
 
 /** Controls the body of one attempt: its time limit, its cancellation and its point of no return. */
 export class Control {
@@ -249,10 +249,12 @@ export class Control {
    * Saves an outcome, together with the write of a transactional tool. If the call must be decided again first, saves
    * nothing and returns `changed`.
    */
-  save(op: OutcomeOp, commit: ToolResult['commit']): Promise<EffectState | 'changed' | Outdated> {
+  save(op: OutcomeOp, stores: ToolResult['stores']): Promise<EffectState | 'changed' | Outdated> {
     const { context, spec } = this.#attempt
-    if (commit === undefined) return context.combiner.join(spec.run.organizationId, recordOutcomes, op)
-    return recordWithWrite(context, spec.run.organizationId, op, this.#verdict.basis, commit)
+    if (stores === undefined) return context.combiner.join(spec.run.organizationId, recordOutcomes, op)
+    return recordWithWrite(context, spec.run.organizationId, op, this.#verdict.basis, (tx) =>
+      storeOfCall(tx, stores),
+    )
   }
 
   #completed(result: ToolResult): Ended {
@@ -269,7 +271,7 @@ export class Control {
       call: callOf(op, this.#verdict.to),
       cost,
     } as const
-    return { result: completed, commit: result.commit }
+    return { result: completed, stores: result.stores }
   }
 
   /**

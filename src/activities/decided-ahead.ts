@@ -1,5 +1,5 @@
 import type { Context as ActivityContext } from '@temporalio/activity'
-import type { Repeat, ToolDeclaration } from '../catalog/tool.ts'
+import type { Repeat, ToolDeclaration } from '../tools/kit/tool.ts'
 import { effectId, type EffectKey } from '../contract/effect-key.ts'
 import type { Context } from '../governance/context.ts'
 import { isQuickStep } from '../governance/delivery/skeleton.ts'

@@ -1,4 +1,4 @@
-import type { Look, ToolCall, ToolContext } from './tools/executor.ts'
+import type { Look, ToolCall, ToolContext } from '../tools/kit/executor.ts'
 
 const issued = new WeakSet<object>()
 

@@ -2,7 +2,7 @@ import { stepError } from '../contract/tool-faults.ts'
 import type { OutcomeOp } from '../governance/runs/effects/outcome.ts'
 import type { JsonObject } from '../policy/types.ts'
 import { isTooLarge, mostHeapBytes, mostValues } from '../shared/json-size.ts'
-import type { ToolResult } from './tools/executor.ts'
+import type { ToolResult } from '../tools/kit/executor.ts'
 
 type Completed = Extract<OutcomeOp['result'], { state: 'completed' }>
 type Failed = Extract<OutcomeOp['result'], { state: 'failed' | 'retry' }>
@@ -14,7 +14,7 @@ export interface Ended {
     | Extract<OutcomeOp['result'], { state: 'cancelled' | 'unknown_outcome' }>
     | (Omit<Failed, 'errorDetail'> & { readonly detail?: JsonObject | undefined })
     | (Omit<Completed, 'output'> & { readonly output: string })
-  readonly commit?: ToolResult['commit']
+  readonly stores?: ToolResult['stores']
   /**
    * Seconds that the service asks to wait before the next attempt. This number is used only if the failed call is tried
    * again.

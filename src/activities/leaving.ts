@@ -1,6 +1,6 @@
 import { millisecondsSince, type Moment } from '../shared/moment.ts'
-import { mostRequestMilliseconds, mostWaitMilliseconds } from './tools/exchange.ts'
-import { ToolError } from './tools/executor.ts'
+import { mostRequestMilliseconds, mostWaitMilliseconds } from '../tools/kit/exchange.ts'
+import { ToolError } from '../tools/kit/executor.ts'
 
 /**
  * Limits how late one attempt may send requests that have an effect. If the process stood still, another attempt may

@@ -1,6 +1,6 @@
-import type { ToolDeclaration } from '../catalog/tool.ts'
+import type { ToolDeclaration } from '../tools/kit/tool.ts'
 import { raceWithLimit } from './patience.ts'
-import { ToolError, type Found, type Look } from './tools/executor.ts'
+import { ToolError, type Found, type Look } from '../tools/kit/executor.ts'
 
 /*
  * If a worker died or an answer was lost, an earlier attempt may have made the call. The next attempt of a `findable`

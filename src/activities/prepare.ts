@@ -1,6 +1,6 @@
 import { withFilesAsText } from '../contract/files-as-text.ts'
 import { parseParams } from '../contract/tool-params.ts'
-import type { ToolDeclaration } from '../catalog/tool.ts'
+import type { ToolDeclaration } from '../tools/kit/tool.ts'
 import type { Context } from '../governance/context.ts'
 import type { StepError } from '../db/schema/runs.ts'
 import { hashOf } from '../shared/canonical-json.ts'

@@ -1,6 +1,6 @@
-import { integrationNamed } from '../catalog/integrations/index.ts'
-import { serviceOf, type ToolDeclaration } from '../catalog/tool.ts'
-import { diffOf, fieldsOf, type PreviewField } from '../catalog/preview.ts'
+import { integrationNamed } from '../tools/integrations.ts'
+import { serviceOf, type ToolDeclaration } from '../tools/kit/tool.ts'
+import { diffOf, fieldsOf, type PreviewField } from '../tools/kit/preview.ts'
 import { effectId } from '../contract/effect-key.ts'
 import { newId } from '../contract/ids.ts'
 import { parseParams } from '../contract/tool-params.ts'
@@ -17,12 +17,11 @@ import {
   StateChanged,
   ToolError,
   type State,
-  type StateReader,
   type ToolCall,
   type ToolContext,
-} from './tools/executor.ts'
-import { stateReaders } from './tools/index.ts'
-import { createToolServices } from './tools/services.ts'
+} from '../tools/kit/executor.ts'
+import { bodiesOf } from '../tools/bodies.ts'
+import { createToolServices } from './tool-services.ts'
 
 /*
  * If a call must wait for an approval, Countersign first reads the thing that the call changes. It also reads the
@@ -41,12 +40,6 @@ export interface CallInHand {
 
 /** `readWith` waits for its read at most this many milliseconds. */
 const readMilliseconds = 10_000
-
-/** The function that reads the state is looked up at each call, because tests replace such functions. */
-const readerOf = (name: string): StateReader<never> | undefined =>
-  Object.hasOwn(stateReaders, name)
-    ? (stateReaders as Readonly<Record<string, StateReader<never>>>)[name]
-    : undefined
 
 export function toolCallOf(
   { spec, op }: CallInHand,
@@ -70,7 +63,7 @@ export function toolCallOf(
  * Reads the thing that a call changes, with the credential of the call. Throws ToolError if the thing cannot be read.
  */
 export async function readPresent(hand: CallInHand, signal: AbortSignal): Promise<State> {
-  const read = readerOf(hand.tool.name)
+  const read = (await bodiesOf(hand.tool.name))?.state
   if (read === undefined) throw new Error(`no reader for the precondition of \`${hand.tool.name}\``)
   return readWith(hand, signal, read)
 }

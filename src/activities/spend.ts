@@ -1,9 +1,9 @@
-import type { ToolDeclaration } from '../catalog/tool.ts'
+import type { ToolDeclaration } from '../tools/kit/tool.ts'
 import type { Context } from '../governance/context.ts'
 import { quotaExceeded } from '../governance/limits/run-quota.ts'
 import { reserveCost } from '../governance/runs/effects/reserve-cost.ts'
 import type { CallSpec } from '../governance/runs/values/call-spec.ts'
-import { ToolError } from './tools/executor.ts'
+import { ToolError } from '../tools/kit/executor.ts'
 
 interface Spending {
   readonly context: Pick<Context, 'combiner'>
@@ -37,7 +37,7 @@ export class Spend {
         retryable: true,
       })
     const { code, message } = quotaExceeded(answer)
-    throw new ToolError(code, message, { retryable: false })
+    throw new ToolError(code, message)
   }
 
   get reserved(): number {

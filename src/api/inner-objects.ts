@@ -1,5 +1,5 @@
 import { sql, type RawBuilder } from 'kysely'
-import { getTool } from '../catalog/index.ts'
+import { getTool } from '../tools/index.ts'
 import { readCallId } from '../contract/effect-key.ts'
 import { versionNumber } from '../governance/workflows/versions.ts'
 import { access, splitKey, type RouteKey } from './access.ts'

@@ -1,5 +1,5 @@
-import { catalog } from '../catalog/index.ts'
-import type { ToolDeclaration } from '../catalog/tool.ts'
+import { catalog } from '../tools/index.ts'
+import type { ToolDeclaration } from '../tools/kit/tool.ts'
 import { pageOf, readCursor, type Page } from '../governance/page.ts'
 
 interface PageQuery {

@@ -1,4 +1,4 @@
-import type { ToolCatalog } from '../catalog/tool.ts'
+import type { ToolCatalog } from '../tools/kit/tool.ts'
 import { inWhen } from '../policy/operators/index.ts'
 import { hasMoreReferences, isTemplate, references, reservedWords } from '../policy/template-syntax.ts'
 import { filesInput } from '../policy/uploaded-files.ts'

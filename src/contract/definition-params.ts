@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import type { ToolDeclaration } from '../catalog/tool.ts'
+import type { ToolDeclaration } from '../tools/kit/tool.ts'
 import { readAs } from '../policy/issues.ts'
 import { type Reference, isTemplate, parseText } from '../policy/template-syntax.ts'
 import type { Json, JsonObject } from '../policy/types.ts'

@@ -1,6 +1,6 @@
 import type { Plan, PlanStep } from '../policy/plan-types.ts'
 import type { JsonObject } from '../policy/types.ts'
-import { serviceOf, type ToolCatalog, type ToolDeclaration } from '../catalog/tool.ts'
+import { serviceOf, type ToolCatalog, type ToolDeclaration } from '../tools/kit/tool.ts'
 import { sourcesOf } from '../policy/plan-cases.ts'
 import { sideEffectOf } from '../policy/tool-params.ts'
 import type { WorkflowDefinition } from './definition.ts'

@@ -1,4 +1,4 @@
-import type { ToolDeclaration } from '../catalog/tool.ts'
+import type { ToolDeclaration } from '../tools/kit/tool.ts'
 import type { Json, JsonObject } from '../policy/types.ts'
 import { filesInput } from '../policy/uploaded-files.ts'
 import { wholeReference } from './forms.ts'

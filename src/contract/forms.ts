@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { ToolDeclaration } from '../catalog/tool.ts'
+import type { ToolDeclaration } from '../tools/kit/tool.ts'
 import {
   type Reference,
   type Segment,

@@ -1,4 +1,4 @@
-import type { ToolCatalog } from '../catalog/tool.ts'
+import type { ToolCatalog } from '../tools/kit/tool.ts'
 import { type Reference, parseText, placeOfItem } from '../policy/template-syntax.ts'
 import { filesInput } from '../policy/uploaded-files.ts'
 import type { WorkflowDefinition, WorkflowStep } from './definition.ts'

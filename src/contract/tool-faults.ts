@@ -82,6 +82,13 @@ export const faultOf = (code: string): Fault | null => faultByCode.get(code) ?? 
 /** All known codes. */
 export const faultyCodes: readonly string[] = faults.flatMap((fault) => codesOf[fault])
 
+/** The error code of a call to a tool that does not work in the organization. */
+export const toolNotAvailable = 'tool_not_available'
+/** The error code of a call that fails because its connection was made without a right that the tool needs. */
+export const connectionLacksScope = 'connection_lacks_scope'
+/** The error code of a call that fails because the service no longer accepts the credential of the connection. */
+export const connectionExpired = 'connection_expired'
+
 /** Returns an error as steps store it. `retryable` is true if the same call could succeed later. */
 export function stepError(
   { code, message }: { readonly code: string; readonly message: string },

@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import type { ToolDeclaration } from '../catalog/tool.ts'
+import type { ToolDeclaration } from '../tools/kit/tool.ts'
 import type { JsonObject } from '../policy/types.ts'
 import { readAs } from '../policy/issues.ts'
 import { type Issue, jsonIssues } from './json.ts'

@@ -3,7 +3,7 @@ import { type CatalogueName, nearestNames } from './tool-names.ts'
 import type { SideEffect } from './types.ts'
 
 /**
- * The parameters of each tool of the catalogue. A call with any other parameter is refused. test/catalog compares
+ * The parameters of each tool of the catalogue. A call with any other parameter is refused. test/tools compares
  * this table with the declarations.
  */
 export const toolParams: { readonly [Name in CatalogueName]: readonly string[] } = {
@@ -49,7 +49,7 @@ export const toolParams: { readonly [Name in CatalogueName]: readonly string[] }
 
 /**
  * The parameters that can hold more than one value: a list, a text with several addresses, or any JSON. Every other
- * parameter of the catalogue holds a single value. test/catalog compares this table with the declarations.
+ * parameter of the catalogue holds a single value. test/tools compares this table with the declarations.
  */
 const severalValues: { readonly [Name in CatalogueName]?: readonly string[] } = {
   ...peopleOf,
@@ -62,7 +62,7 @@ const severalValues: { readonly [Name in CatalogueName]?: readonly string[] } = 
 
 /**
  * The parameters with which a call can carry any text to the service. Places, names of models, dates and states carry
- * no free text. test/catalog/catalog.test.ts compares this table with the declarations.
+ * no free text. test/tools/catalog.test.ts compares this table with the declarations.
  */
 const freeTexts: { readonly [Name in CatalogueName]?: readonly string[] } = {
   mail_send: ['subject', 'text', 'html'],

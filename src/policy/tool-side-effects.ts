@@ -1,7 +1,7 @@
 import type { CatalogueName } from './tool-names.ts'
 import type { SideEffect } from './types.ts'
 
-/** The side effect of each tool of the catalogue. test/catalog compares this table with the declarations. */
+/** The side effect of each tool of the catalogue. test/tools compares this table with the declarations. */
 export const toolSideEffects: Readonly<Record<CatalogueName, SideEffect>> = {
   file_read: 'read',
   memory_get: 'read',

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import { composeMail } from '../activities/tools/mail-message.ts'
-import { parseSmtpUrl } from '../activities/tools/smtp-url.ts'
-import { deliver } from '../activities/tools/smtp.ts'
+import { composeMail } from '../tools/mail/message.ts'
+import { parseSmtpUrl } from '../tools/mail/smtp-url.ts'
+import { deliver } from '../tools/mail/smtp.ts'
 import type { ServiceMail } from '../governance/service-mail.ts'
 import type { Config } from '../shared/config.ts'
 

@@ -8,7 +8,7 @@ import { bundleWorkflowCode, type Logger } from '@temporalio/worker'
 /** The folder `src`, or the build's copy of it. */
 const here = join(dirname(fileURLToPath(import.meta.url)), '..')
 /** All code of the bundle comes from these folders: `workflows`, and the folders from which `workflows` imports. */
-const sources = ['workflows', 'contract', 'policy', 'catalog']
+const sources = ['workflows', 'contract', 'policy', 'tools']
 
 /**
  * Returns the path of the bundled workflow code. The build (dist) contains a bundle. Without a build, the sources are

@@ -10,10 +10,11 @@ import {
 } from '../governance/runs/engine-fixture.ts'
 import type { DecidedCall } from '../../src/activities/decided-call.ts'
 import { createToolActivities } from '../../src/activities/tool-activities.ts'
-import { StateChanged, ToolError } from '../../src/activities/tools/executor.ts'
-import { stateReaders } from '../../src/activities/tools/index.ts'
-import { getTool, type ToolName } from '../../src/catalog/index.ts'
-import type { Precondition } from '../../src/catalog/tool.ts'
+import { StateChanged, ToolError } from '../../src/tools/kit/executor.ts'
+import { run as mailTools } from '../../src/tools/mail/run.ts'
+import type { SomeBodies } from '../../src/tools/kit/executor.ts'
+import { getTool, type ToolName } from '../../src/tools/index.ts'
+import type { Precondition } from '../../src/tools/kit/tool.ts'
 import { connect as connectService, revokeConnection } from '../../src/governance/connections/connections.ts'
 import { linkSlackAccount, unlinkSlackAccount } from '../../src/governance/people/slack-accounts.ts'
 import { readCalls } from '../../src/governance/runs/read/calls.ts'
@@ -346,11 +347,11 @@ describe('approved states of services', () => {
   let revision = 'r1'
   let sent = 0
   const tool = getTool('mail_send') as { precondition?: Precondition }
-  const readers = stateReaders as Record<string, (...all: unknown[]) => Promise<unknown>>
-  beforeAll(() => void (readers['mail_send'] = async () => ({ revision, fields: { title: 'a title' } })))
+  const bodies: SomeBodies = mailTools.mail_send
+  beforeAll(() => void (bodies.state = async () => ({ revision, fields: { title: 'a title' } })))
   afterAll(() => {
     delete tool.precondition
-    delete readers['mail_send']
+    delete bodies.state
   })
   beforeEach(async () => {
     revision = 'r1'
@@ -399,7 +400,7 @@ describe('approved states of services', () => {
     await send(runId)
     await approve(runId)
     const away = new ToolError('away', 'the service is away', { retryable: true })
-    const reader = jest.spyOn(readers, 'mail_send').mockRejectedValue(away)
+    const reader = jest.spyOn(bodies, 'state').mockRejectedValue(away)
     expect(await send(runId)).toBe('Unavailable')
     reader.mockRestore()
     expect(sent).toBe(0)

@@ -14,7 +14,7 @@ import {
 import { call, done, read, set } from '../governance/runs/values/labelled-calls.ts'
 import { type DecidedCall, isDecidedCall } from '../../src/activities/decided-call.ts'
 import { prepareCall } from '../../src/activities/prepare.ts'
-import type { ToolDeclaration } from '../../src/catalog/tool.ts'
+import type { ToolDeclaration } from '../../src/tools/kit/tool.ts'
 import type { Context } from '../../src/governance/context.ts'
 import { freeze, unfreeze } from '../../src/governance/rules/freeze.ts'
 import { expandStep } from '../../src/governance/runs/effects/items.ts'

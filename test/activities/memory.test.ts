@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import fc from 'fast-check'
 import { approvalsAt, attempted, endOf, held } from './attempt.ts'
-import { toolCall, toolContext } from './tools/call.ts'
+import { toolCall, toolContext } from '../tools/call.ts'
 import {
   approvalsOf,
   effectOf,
@@ -13,18 +13,19 @@ import {
   useEngine,
 } from '../governance/runs/engine-fixture.ts'
 import { createToolActivities } from '../../src/activities/tool-activities.ts'
-import { type ToolCall, ToolError } from '../../src/activities/tools/executor.ts'
-import { stateReaders } from '../../src/activities/tools/index.ts'
-import { getMemory } from '../../src/activities/tools/memory-get.ts'
-import { setMemory } from '../../src/activities/tools/memory-set.ts'
-import { catalog } from '../../src/catalog/index.ts'
-import type { ToolDeclaration } from '../../src/catalog/tool.ts'
+import { type ToolCall, ToolError } from '../../src/tools/kit/executor.ts'
+import { run } from '../../src/tools/memory/run.ts'
 import { planLimits } from '../../src/contract/plan-limits.ts'
 import { createDatabase, createPool } from '../../src/db/connect.ts'
 import type { Db } from '../../src/db/schema/index.ts'
 import { mostChanges } from '../../src/governance/runs/effects/approval-use.ts'
-import type { OwnWrite } from '../../src/governance/runs/effects/outcome.ts'
-import { deleteMemory, readMemory, setMemory as storeMemory } from '../../src/governance/tools/memory.ts'
+import {
+  deleteMemory,
+  readMemory,
+  setMemory as storeMemory,
+  storeOfCall,
+  type OutcomeTx,
+} from '../../src/governance/tools/memory.ts'
 import type { Json } from '../../src/policy/types.ts'
 import { sha256 } from '../../src/shared/canonical-json.ts'
 import { createTestDatabase, type TestDatabase } from '../support/stack.ts'
@@ -303,7 +304,7 @@ describe('an approver of `memory_set`', () => {
 describe('what a call changes cannot be read', () => {
   /** Replaces the reader of `memory_set` while `work` runs. */
   async function reading(read: () => Promise<never>, work: () => Promise<void>): Promise<void> {
-    const reader = jest.spyOn(stateReaders, 'memory_set').mockImplementation(read)
+    const reader = jest.spyOn(run.memory_set, 'state').mockImplementation(read)
     try {
       await work()
     } finally {
@@ -341,20 +342,13 @@ describe('what a call changes cannot be read', () => {
   })
 })
 
-test('every tool with a precondition has a reader, and none is `keyed`', () => {
-  const tools: readonly ToolDeclaration[] = Object.values(catalog)
-  const declaring = tools.filter(({ precondition }) => precondition !== undefined)
-  expect(declaring.map(({ name }) => name).sort()).toEqual(Object.keys(stateReaders).sort())
-  expect(declaring.map(({ repeat }) => repeat)).not.toContain('keyed')
-})
-
 describe('memory_get', () => {
   const get = async (organization: string, key: string) =>
     organization === 'org_1' && key === 'k' ? { value: { a: [1] }, labels: ['pii'] } : null
   const context = toolContext({ memory: { ...toolContext().tools.memory, get } })
 
   test('returns the labels stored with the value', async () => {
-    expect(await getMemory(toolCall({ key: 'k' }), context)).toEqual({
+    expect(await run.memory_get.body(toolCall({ key: 'k' }), context)).toEqual({
       output: { key: 'k', value: { a: [1] } },
       labels: ['pii'],
     })
@@ -364,7 +358,7 @@ describe('memory_get', () => {
     ['an empty key', 'other', 'org_1'],
     ['a key of another organization', 'k', 'org_2'],
   ])('%s gives null without labels', async (_, key, organizationId) => {
-    const result = await getMemory(toolCall({ key }, { organizationId }), context)
+    const result = await run.memory_get.body(toolCall({ key }, { organizationId }), context)
     expect(result).toEqual({ output: { key, value: null }, labels: [] })
   })
 })
@@ -389,18 +383,18 @@ describe('memory_set', () => {
   })
 
   const set = (value: Json, over: Partial<Omit<ToolCall<never>, 'params'>> = {}) =>
-    setMemory(toolCall({ key: 'k', value: value as never }, over), toolContext())
+    run.memory_set.body(toolCall({ key: 'k', value: value as never }, over), toolContext())
   const entries: unknown[] = []
   beforeEach(() => void (entries.length = 0))
-  const own = (trx: OwnWrite['trx'], role: OwnWrite['role'] = 'member'): OwnWrite => ({
+  const own = (trx: OutcomeTx['trx'], role: OutcomeTx['role'] = 'member'): OutcomeTx => ({
     trx,
     role,
     limits: planLimits.free,
     append: (entry) => void entries.push(entry),
   })
-  const commitAs = async (role: OwnWrite['role'], ...args: Parameters<typeof set>) => {
+  const commitAs = async (role: OutcomeTx['role'], ...args: Parameters<typeof set>) => {
     const result = await set(...args)
-    await db.transaction().execute((trx) => result.commit!(own(trx, role)))
+    await db.transaction().execute((trx) => storeOfCall(own(trx, role), result.stores!))
   }
   const commit = (...args: Parameters<typeof set>) => commitAs('member', ...args)
   const rows = (organization = 'org_1') =>
@@ -413,12 +407,12 @@ describe('memory_set', () => {
   /** The value written by this test's replacement for sealing. */
   const textOf = (row?: { value_sealed: Buffer | null }) => JSON.parse(String(row?.value_sealed))
 
-  test('writes only in `commit`, in the given transaction', async () => {
+  test('writes nothing itself; the value is stored in the given transaction', async () => {
     const result = await set('x')
     expect(result.output).toEqual({ key: 'k' })
     expect(await rows()).toEqual([])
     const rolledBack = db.transaction().execute(async (trx) => {
-      await result.commit!(own(trx))
+      await storeOfCall(own(trx), result.stores!)
       throw new Error('roll back')
     })
     await expect(rolledBack).rejects.toThrow('roll back')
@@ -429,7 +423,7 @@ describe('memory_set', () => {
     const labels = Array.from({ length: 1_000 }, (_, index) => `l${index}`)
     const write = async (value: Json, more: string[]) => {
       const result = await set(value, { labels: more, organizationId: 'org_2' })
-      return db.transaction().execute((trx) => result.commit!(own(trx)))
+      return db.transaction().execute((trx) => storeOfCall(own(trx), result.stores!))
     }
     expect(await write('first', labels)).toBeNull()
     expect(await write('second', ['more'])).toEqual({

@@ -5,9 +5,9 @@ import { type CallPlace, callSlots, createCallPlaces } from '../../src/activitie
 import { maxOutputLength, refusalOfSize } from '../../src/activities/ended.ts'
 import { Leaving } from '../../src/activities/leaving.ts'
 import { type Looked, patienceWith, readFound, readLookError } from '../../src/activities/look.ts'
-import { type Found, OtherAccount, ToolError } from '../../src/activities/tools/executor.ts'
-import { getTool } from '../../src/catalog/index.ts'
-import type { ToolDeclaration } from '../../src/catalog/tool.ts'
+import { type Found, OtherAccount, ToolError } from '../../src/tools/kit/executor.ts'
+import { getTool } from '../../src/tools/index.ts'
+import type { ToolDeclaration } from '../../src/tools/kit/tool.ts'
 import { mostAttempts } from '../../src/contract/status.ts'
 import { mostHeapBytes, mostValues } from '../../src/shared/json-size.ts'
 

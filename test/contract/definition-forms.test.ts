@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { z } from 'zod'
-import { getTool } from '../../src/catalog/index.ts'
-import { anyJson, defineTool, type ToolDeclaration } from '../../src/catalog/tool.ts'
+import { getTool } from '../../src/tools/index.ts'
+import { anyJson, defineTool, type ToolDeclaration } from '../../src/tools/kit/tool.ts'
 import { checkDefinition } from '../../src/contract/definition-check.ts'
 import { workflowDefinition } from '../../src/contract/definition.ts'
 import { withFilesAsText } from '../../src/contract/files-as-text.ts'
@@ -27,7 +27,6 @@ const list = defineTool({
   risk: 'low',
   repeat: 'free',
   reversible: 'yes',
-  hasExecutor: true,
   name: 'list',
   params: z.strictObject({
     repo: z.string().optional(),

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { z } from 'zod'
-import { getTool } from '../../src/catalog/index.ts'
-import { defineTool, type ToolDeclaration } from '../../src/catalog/tool.ts'
+import { getTool } from '../../src/tools/index.ts'
+import { defineTool, type ToolDeclaration } from '../../src/tools/kit/tool.ts'
 import { checkDefinition } from '../../src/contract/definition-check.ts'
 import { dependencies } from '../../src/contract/definition-graph.ts'
 import { checkInputs } from '../../src/contract/definition-inputs.ts'
@@ -18,7 +18,6 @@ const common = {
   constraints: {},
   reversible: 'yes',
   connection: 'none',
-  hasExecutor: true,
   timeoutSeconds: 10,
 } as const
 

@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { catalog } from '../../src/catalog/index.ts'
+import { catalog } from '../../src/tools/index.ts'
 import { faultOf, faultyCodes } from '../../src/contract/tool-faults.ts'
 
 const root = join(import.meta.dirname, '../..')
@@ -26,9 +26,7 @@ function codesInSource(): ReadonlySet<string> {
   ])
   // The tables of REST services have the ends of codes.
   const ofRest = ['jira', 'trello'].flatMap((service) =>
-    found(read(`src/activities/tools/${service}/client.ts`), /\d{3}: \[\s*'(\w+)'/g).map(
-      (end) => `${service}_${end}`,
-    ),
+    found(read(`src/tools/${service}/client.ts`), /\d{3}: \[\s*'(\w+)'/g).map((end) => `${service}_${end}`),
   )
   const made = services.flatMap((service) => ends.map((end) => `${service}_${end}`))
   const others = new Set<string>([...Object.keys(catalog), ...ofMessages])

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { getTool } from '../../src/catalog/index.ts'
+import { getTool } from '../../src/tools/index.ts'
 import { compilePolicy, decide, addedLabels, type Call } from '../../src/policy/decide.ts'
 import { judgeCall } from '../../src/policy/judge-call.ts'
 import { fillInMe } from '../../src/policy/me.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { getTool } from '../../src/catalog/index.ts'
+import { getTool } from '../../src/tools/index.ts'
 import { Budget } from '../../src/policy/budget.ts'
 import type { ParamCondition } from '../../src/policy/operators/index.ts'
 import { compilePolicy } from '../../src/policy/decide.ts'

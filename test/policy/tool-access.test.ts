@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { getTool } from '../../src/catalog/index.ts'
+import { getTool } from '../../src/tools/index.ts'
 import { isWithinAudience, type Audience, type Reader } from '../../src/policy/audience.ts'
 import { gateReasons, type GateSettings, type GatedWorkflow } from '../../src/policy/gates.ts'
 import { assessRisk, isAtLeast, type RiskyTool } from '../../src/policy/risk.ts'

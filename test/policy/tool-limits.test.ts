@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { getTool, catalog } from '../../src/catalog/index.ts'
+import { getTool, catalog } from '../../src/tools/index.ts'
 import { Budget } from '../../src/policy/budget.ts'
 import { channelOf } from '../../src/policy/readers/channels.ts'
 import { climbs, repositoryOf, ruleRepository, searchScope } from '../../src/policy/readers/repositories.ts'
@@ -53,7 +53,7 @@ test.each(Object.entries(twins))(
 
 test('every reading of the catalogue has a hostile twin', () => {
   const all = Object.values(catalog).flatMap(({ constraints }) =>
-    Object.values(constraints).flatMap((params) => Object.values(params)),
+    Object.values(constraints).flatMap((params) => Object.values<string>(params)),
   )
   // Hostile readers of an audience are in tool-access.test.ts, because no parameter names them.
   expect([...new Set(all)].filter((reading) => reading !== 'audience').sort()).toEqual(

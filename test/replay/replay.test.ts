@@ -34,6 +34,15 @@ describe('recorded histories', () => {
     expect(results.size).toBe(recorded.length)
   })
 
+  test('replay with a bundle that also loads every declaration of tools and of their services', async () => {
+    const from = 'import type { RunInput }'
+    const imports = `import { getTool } from '../../tools/index.ts'\nimport { integrationNames } from '../../tools/integrations.ts'\n`
+    const start = '  const interpret ='
+    const check = `  if (getTool('memory_get') === undefined || integrationNames.length === 0) throw new Error('nothing is declared')\n`
+    const bundle = await changedBundle('index.ts', [[from, imports + from], [start, check + start]])
+    expect([...(await replay(bundle))].filter(([, error]) => error !== undefined)).toEqual([])
+  })
+
   test('do not replay with an interpreter that waits at another place', async () => {
     const bundle = await changedBundle('call.ts', [['  try {\n', '  await sleep(1)\n  try {\n']])
     // All except the run that was rejected before its first call.

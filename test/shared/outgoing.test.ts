@@ -3,7 +3,7 @@ import type { AddressInfo, LookupFunction } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import fc from 'fast-check'
-import { rejection } from '../activities/tools/call.ts'
+import { rejection } from '../tools/call.ts'
 import { readConfig } from '../../src/shared/config.ts'
 import { isNamed, isPublicAddress, loopbackHosts, type NamedHost } from '../../src/shared/outgoing/hosts.ts'
 import {

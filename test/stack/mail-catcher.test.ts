@@ -4,10 +4,10 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
-import { messageIdOf } from '../../src/activities/tools/mail-message.ts'
-import { sendMail } from '../../src/activities/tools/mail-send.ts'
+import { messageIdOf } from '../../src/tools/mail/message.ts'
+import { run } from '../../src/tools/mail/run.ts'
 import { startMailCatcher, type LocalMailServer } from '../../src/stack/mail-catcher.ts'
-import { toolCall, toolContext } from '../activities/tools/call.ts'
+import { toolCall, toolContext } from '../tools/call.ts'
 import { startMailSinkProcess } from '../support/mail-sink-process.ts'
 import { startSmtpSink } from '../support/smtp-sink.ts'
 
@@ -19,7 +19,7 @@ afterEach(() => rm(folder, { recursive: true, force: true }))
 
 const params = { to: 'a@x.com', bcc: 'hidden@x.com', subject: 'Hello', text: 'Line\n.\nEnd' }
 const send = (smtpUrl: string, idempotencyKey = 'key') =>
-  sendMail(toolCall(params, { idempotencyKey }), toolContext({ smtpUrl }))
+  run.mail_send.body(toolCall(params, { idempotencyKey }), toolContext({ smtpUrl }))
 
 /** Sends these lines to a mail server, waiting for an answer to each, then cuts the connection. */
 async function speakAndLeave(port: number, lines: string[]): Promise<void> {

@@ -1,8 +1,8 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Provider } from 'oidc-provider'
-import { google } from '../../src/catalog/integrations/google.ts'
-import { catalog } from '../../src/catalog/index.ts'
+import { google } from '../../src/tools/google/connect.ts'
+import { catalog } from '../../src/tools/index.ts'
 
 /** A request to the authorization server, with the parameters of its body. */
 export interface TokenRequest {

@@ -24,7 +24,7 @@ import {
   madeMessage,
   messages,
   ownAccount,
-} from '../../src/activities/tools/slack/forms.ts'
+} from '../../src/tools/slack/run.ts'
 
 describe('the stand-in for Jira', () => {
   /*

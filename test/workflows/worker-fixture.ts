@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach } from '@jest/globals'
 import type { Client } from '@temporalio/client'
 import { DefaultLogger, Runtime } from '@temporalio/worker'
-import { executors } from '../../src/activities/tools/index.ts'
-import { ToolError, type Executor } from '../../src/activities/tools/executor.ts'
+import { run } from '../../src/tools/files/run.ts'
+import { ToolError, type Executor } from '../../src/tools/kit/executor.ts'
 import type { Config } from '../../src/shared/config.ts'
 import { createWorkflowEngine, type WorkflowEngine } from '../../src/governance/delivery/workflow-engine.ts'
 import { startRelay, type Relay } from '../../src/governance/delivery/relay.ts'
@@ -196,7 +196,7 @@ export interface FakeReads {
  * `list:a:b` adds `list: ['a', 'b']`, and `big` returns 25 MB of text.
  */
 export function fakeReads(): FakeReads {
-  const original = executors.file_read
+  const original = run.file_read.body
   const calls = new Map<string, number>()
   const gates = new Set<{ path: string; open(): void }>()
   const released: string[] = []
@@ -219,7 +219,7 @@ export function fakeReads(): FakeReads {
     if (path === 'big') return { output: { text: 'x'.repeat(25_000_000) } }
     return { output: { text: path, list: path.startsWith('list:') ? path.split(':').slice(1) : [] } }
   }
-  ;(executors as { file_read: unknown }).file_read = body
+  ;(run.file_read as { body: unknown }).body = body
   return {
     calls,
     waiting: () => gates.size,
@@ -228,7 +228,7 @@ export function fakeReads(): FakeReads {
       for (const gate of gates) if (gate.path.startsWith(prefix)) gate.open()
     },
     restore() {
-      executors.file_read = original
+      run.file_read.body = original
     },
   }
 }

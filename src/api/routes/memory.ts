@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { memoryKey } from '../../catalog/memory-key.ts'
+import { memoryKey } from '../../tools/memory/tools.ts'
 import { deleteMemory, readMemory, setMemory } from '../../governance/tools/memory.ts'
 import type { Json } from '../../policy/types.ts'
 import { organizationQuery } from '../query.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { ToolDeclaration } from '../../catalog/tool.ts'
+import type { ToolDeclaration } from '../../tools/kit/tool.ts'
 import { restrictions } from '../../governance/rules/tool-policy-limits.ts'
 import { limitNames } from '../../policy/tool-limits.ts'
 import { ok, route } from '../route.ts'

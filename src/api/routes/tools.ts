@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { getTool } from '../../catalog/index.ts'
-import { preconditionChecks, repeats } from '../../catalog/tool.ts'
+import { getTool } from '../../tools/index.ts'
+import { preconditionChecks, repeats } from '../../tools/kit/tool.ts'
 import { readConnected } from '../../governance/tools/connections.ts'
 import { notFound } from '../../governance/errors.ts'
 import { toolView } from '../../governance/tools/tool-view.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { reversibilities } from '../../catalog/tool.ts'
+import { reversibilities } from '../../tools/kit/tool.ts'
 import { ruleShape } from '../../policy/rule.ts'
 import { governanceSettings } from '../../policy/settings.ts'
 import { filter, wholeNumber } from '../query.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { integrationNames } from '../../catalog/integrations/index.ts'
+import { integrationNames } from '../../tools/integrations.ts'
 import { nameField } from '../../policy/text.ts'
 
 const name = nameField(200).transform((text) => text.trim())

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { maxMemoryValueLength } from '../../catalog/memory-key.ts'
+import { maxMemoryValueLength } from '../../tools/memory/tools.ts'
 import { labelSlug } from '../../policy/text.ts'
 import { mostLabels } from '../../policy/types.ts'
 import { anyJson } from './common.ts'

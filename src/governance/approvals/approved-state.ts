@@ -1,4 +1,4 @@
-import type { PreviewDiff, PreviewField } from '../../catalog/preview.ts'
+import type { PreviewDiff, PreviewField } from '../../tools/kit/preview.ts'
 import type { Context } from '../context.ts'
 import { statePlace } from '../sealing/places.ts'
 import type { Sealer } from '../sealing/sealer.ts'
@@ -14,7 +14,7 @@ export interface ApprovedState {
    */
   readonly connection?: string | null
   /**
-   * The revision of the thing that the call changes, as the approvers saw it (`Precondition` in catalog/tool.ts). Is
+   * The revision of the thing that the call changes, as the approvers saw it (`Precondition` in tools/kit/tool.ts). Is
    * null if the tool has no precondition, or if the revision could not be read. If it is null, any revision is
    * accepted.
    */

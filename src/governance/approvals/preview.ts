@@ -1,5 +1,5 @@
-import { diffOf, fieldsOf, mostOfPreview, quoted, titleOf, type Preview } from '../../catalog/preview.ts'
-import type { ToolDeclaration } from '../../catalog/tool.ts'
+import { diffOf, fieldsOf, mostOfPreview, quoted, titleOf, type Preview } from '../../tools/kit/preview.ts'
+import type { ToolDeclaration } from '../../tools/kit/tool.ts'
 import { parseParams } from '../../contract/tool-params.ts'
 import { isObject } from '../../contract/json.ts'
 import { isShellCall, scriptsOf, shownName, shownOfShell } from '../../policy/shell-params.ts'

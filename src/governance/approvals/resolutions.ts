@@ -1,5 +1,5 @@
 import type { Db } from '../../db/schema/index.ts'
-import { getTool } from '../../catalog/index.ts'
+import { getTool } from '../../tools/index.ts'
 import { callId, readCallId } from '../../contract/effect-key.ts'
 import { assessRisk } from '../../policy/risk.ts'
 import { publicBase } from '../../shared/config.ts'

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import type { Integration } from '../../catalog/tool.ts'
+import type { Integration } from '../../tools/kit/tool.ts'
 
 /** The status of a connection that was not revoked. It is `expired` if the service no longer accepts the credential. */
 export type LiveStatus = 'active' | 'expired'

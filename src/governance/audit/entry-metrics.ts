@@ -1,4 +1,4 @@
-import { getTool } from '../../catalog/index.ts'
+import { getTool } from '../../tools/index.ts'
 import type { Metrics } from '../../shared/metrics.ts'
 import type { EntryDraft } from './entry.ts'
 

@@ -1,4 +1,4 @@
-import { getTool } from '../../catalog/index.ts'
+import { getTool } from '../../tools/index.ts'
 import type { AuditEventType } from '../../contract/audit-events.ts'
 import type { GrantedRun } from '../../db/queries/runs/grant-slots.ts'
 import type { Log } from '../../shared/log.ts'

@@ -1,5 +1,5 @@
 import { sql, type Transaction } from 'kysely'
-import { getTool } from '../../catalog/index.ts'
+import { getTool } from '../../tools/index.ts'
 import type { Database } from '../../db/schema/index.ts'
 import { compileLabelRule, compileRule, joinRules } from '../../policy/compile.ts'
 import type { CompiledLabelRule, CompiledPolicy, CompiledRule } from '../../policy/compile.ts'

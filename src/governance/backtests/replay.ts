@@ -1,4 +1,4 @@
-import { getTool } from '../../catalog/index.ts'
+import { getTool } from '../../tools/index.ts'
 import { decide, type Call, type CompiledPolicy } from '../../policy/decide.ts'
 import type { ToolAccess } from '../../policy/tool-access.ts'
 import type { JsonObject, Role, Verdict } from '../../policy/types.ts'

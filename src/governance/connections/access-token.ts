@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
-import type { Grant, OAuthClient } from '../../catalog/integrations/grant.ts'
-import type { GrantDeclaration, IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
+import type { Grant, OAuthClient } from '../../tools/kit/integration.ts'
+import type { GrantDeclaration, IntegrationDeclaration } from '../../tools/kit/integration.ts'
 import type { Config } from '../../shared/config.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Outgoing } from '../../shared/outgoing/outgoing.ts'

@@ -1,5 +1,5 @@
 import type { Selectable } from 'kysely'
-import type { Integration } from '../../catalog/tool.ts'
+import type { Integration } from '../../tools/kit/tool.ts'
 import type { ConnectionsTable } from '../../db/schema/connections.ts'
 
 export type ConnectionRow = Selectable<ConnectionsTable>

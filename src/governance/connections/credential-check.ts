@@ -6,7 +6,7 @@ import {
   type Checked,
   type Destination,
   type IntegrationDeclaration,
-} from '../../catalog/integrations/integration.ts'
+} from '../../tools/kit/integration.ts'
 import { headlineWithField, readAs } from '../../policy/issues.ts'
 import type { Config } from '../../shared/config.ts'
 import { OutgoingError, type Outgoing } from '../../shared/outgoing/outgoing.ts'

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
-import { integrationNamed, type Connectable, type CredentialOf } from '../../catalog/integrations/index.ts'
-import { destinationOf, type IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
+import { integrationNamed, type Connectable, type CredentialOf } from '../../tools/integrations.ts'
+import { destinationOf, type IntegrationDeclaration } from '../../tools/kit/integration.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { SecretGone } from '../sealing/secrets-backend.ts'
 import {

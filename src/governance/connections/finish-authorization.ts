@@ -1,6 +1,6 @@
 import type { Selectable } from 'kysely'
 import { sql } from 'kysely'
-import { destinationOf, type IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
+import { destinationOf, type IntegrationDeclaration } from '../../tools/kit/integration.ts'
 import type { ConnectionAttemptsTable } from '../../db/schema/connections.ts'
 import { requireThawedNow } from '../access/frozen.ts'
 import type { Caller } from '../access/identity.ts'

@@ -1,4 +1,4 @@
-import type { IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
+import type { IntegrationDeclaration } from '../../tools/kit/integration.ts'
 import { DomainError } from '../errors.ts'
 import { freshSecondsOf, withClient, type FirstAccess } from './access-token.ts'
 import { invalid, type Checking } from './credential-check.ts'

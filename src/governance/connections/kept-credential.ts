@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
+import type { IntegrationDeclaration } from '../../tools/kit/integration.ts'
 
 /** The content of a connection's secret. */
 export interface KeptCredential<Credential> {

@@ -1,6 +1,6 @@
-import { catalog } from '../../catalog/index.ts'
-import type { IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
-import type { ToolDeclaration } from '../../catalog/tool.ts'
+import { catalog } from '../../tools/index.ts'
+import type { IntegrationDeclaration } from '../../tools/kit/integration.ts'
+import type { ToolDeclaration } from '../../tools/kit/tool.ts'
 
 const tools: readonly ToolDeclaration[] = Object.values(catalog)
 

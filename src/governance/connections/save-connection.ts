@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import type { Destination, IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
+import type { Destination, IntegrationDeclaration } from '../../tools/kit/integration.ts'
 import { newId } from '../../contract/ids.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { inOneLine } from '../../policy/text.ts'

@@ -1,5 +1,5 @@
-import { integrationNamed } from '../../catalog/integrations/index.ts'
-import type { Integration } from '../../catalog/tool.ts'
+import { integrationNamed } from '../../tools/integrations.ts'
+import type { Integration } from '../../tools/kit/tool.ts'
 import type { Config } from '../../shared/config.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Outgoing } from '../../shared/outgoing/outgoing.ts'

@@ -1,6 +1,6 @@
 import { importPKCS8, SignJWT } from 'jose'
 import * as oauth from 'oauth4webapi'
-import type { Authorization, Grant, OAuthClient, TokenServer } from '../../catalog/integrations/grant.ts'
+import type { Authorization, Grant, OAuthClient, TokenServer } from '../../tools/kit/integration.ts'
 import { OutgoingError, type Fetch, type Outgoing } from '../../shared/outgoing/outgoing.ts'
 import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
 import { AuthorizationDenied, GrantRefused, TokenServerAway } from './token-server-errors.ts'

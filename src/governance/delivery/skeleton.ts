@@ -1,5 +1,5 @@
-import { getTool } from '../../catalog/index.ts'
-import { serviceOf } from '../../catalog/tool.ts'
+import { getTool } from '../../tools/index.ts'
+import { serviceOf } from '../../tools/kit/tool.ts'
 import type { WorkflowStep } from '../../contract/definition.ts'
 import type { SkeletonStep } from '../../contract/messages.ts'
 import type { FrozenVersion } from '../runs/values/version-cache.ts'

@@ -1,5 +1,5 @@
 import { sql, type RawBuilder } from 'kysely'
-import { getTool } from '../../catalog/index.ts'
+import { getTool } from '../../tools/index.ts'
 import { callId, readCallId } from '../../contract/effect-key.ts'
 import type { ApprovalKind } from '../../contract/status.ts'
 import { selectCallSubjects, type CallRow } from '../../db/queries/notifications/read-call-subjects.ts'

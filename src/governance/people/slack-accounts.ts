@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import type { LinkedAccount } from '../../contract/tool-services.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Role } from '../../policy/types.ts'
 import { requireProvenCaller } from '../access/address-proof.ts'
@@ -17,13 +18,6 @@ import {
   type TooMany,
 } from '../notifications/claims.ts'
 import { hasSlack } from '../notifications/plan-slack.ts'
-
-export interface LinkedAccount {
-  /** The id of the account in Slack, such as `U012ABCDEF`. */
-  readonly id: string
-  /** Seconds since the account was linked, by the database's clock. */
-  readonly linkedSecondsAgo: number
-}
 
 /** Returns the Slack account of a member; null if none is linked. */
 export async function slackAccountOf(

@@ -1,5 +1,5 @@
 import { sql, type RawBuilder, type Transaction } from 'kysely'
-import { getTool } from '../../catalog/index.ts'
+import { getTool } from '../../tools/index.ts'
 import { heldVersions, type HeldVersion } from '../../db/queries/reports/count-held-versions.ts'
 import { heldWorkflows } from '../../db/queries/reports/count-held-workflows.ts'
 import type { Database, Db } from '../../db/schema/index.ts'

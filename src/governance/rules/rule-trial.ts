@@ -1,5 +1,5 @@
 import type { Context } from '../context.ts'
-import { getTool } from '../../catalog/index.ts'
+import { getTool } from '../../tools/index.ts'
 import { compilePolicy, decide, type Call, type CompiledPolicy, type Decided } from '../../policy/decide.ts'
 import type { RuleBody } from '../../policy/rule.ts'
 import { judgeCall } from '../../policy/judge-call.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { catalog, getTool } from '../../catalog/index.ts'
+import { catalog, getTool } from '../../tools/index.ts'
 import { domain } from '../../policy/operators/operands.ts'
 import { headline } from '../../policy/issues.ts'
 import { channelOf } from '../../policy/readers/channels.ts'

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
-import { catalog, getTool } from '../../catalog/index.ts'
-import { serviceOf, type Integration, type ToolDeclaration } from '../../catalog/tool.ts'
+import { catalog, getTool } from '../../tools/index.ts'
+import { serviceOf, type Integration, type ToolDeclaration } from '../../tools/kit/tool.ts'
+import { connectionExpired, connectionLacksScope, type toolNotAvailable } from '../../contract/tool-faults.ts'
 import type { Config } from '../../shared/config.ts'
 import type { Context } from '../context.ts'
 import type { Db } from '../../db/schema/index.ts'
@@ -43,18 +44,6 @@ export type Installation = Pick<Config['tools'], 'installationTools' | 'smtpUrl'
  * Decisions, plans, saved workflows and the list of tools all use this function.
  */
 export function toolStanding(
-  installation: Installation,
-  connections: Connected,
-  tool: Pick<ToolDeclaration, 'name' | 'connection' | 'ownService' | 'hasExecutor'>,
-  userId: string,
-): ToolStanding {
-  const availability = connectionStanding(installation, connections, tool, userId)
-  if (tool.hasExecutor) return availability
-  const unavailable = `\`${tool.name}\` cannot run in this version: use another tool, or remove the step`
-  return { connected: availability.connected, unavailable }
-}
-
-function connectionStanding(
   installation: Installation,
   connections: Connected,
   tool: Pick<ToolDeclaration, 'name' | 'connection' | 'ownService'>,
@@ -105,13 +94,6 @@ export function toolDestination(
 
 /** Returns the host of the installation's mail server. */
 export const mailHostOf = (smtpUrl: string): string => new URL(smtpUrl).hostname.toLowerCase()
-
-/** The error code of a call to a tool that does not work in the organization. */
-export const toolNotAvailable = 'tool_not_available'
-/** The error code of a call that fails because its connection was made without a right that the tool needs. */
-export const connectionLacksScope = 'connection_lacks_scope'
-/** The error code of a call that fails because the service no longer accepts the credential of the connection. */
-export const connectionExpired = 'connection_expired'
 
 function ofIntegration(tool: string, integration: Integration, live: LiveConnection | null): ToolStanding {
   if (live === null) return { connected: false, unavailable: notConnectedMessage(tool, integration) }

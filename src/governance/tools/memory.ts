@@ -1,4 +1,11 @@
+import { sql, type RawBuilder, type Transaction } from 'kysely'
+import type { Limits } from '../../contract/plan-limits.ts'
+import type { MemoryWrite, SealedMemory } from '../../contract/tool-services.ts'
+import type { Database } from '../../db/schema/index.ts'
+import type { StepError } from '../../db/schema/runs.ts'
+import type { AuditDraft } from '../audit/entry.ts'
 import type { Context } from '../context.ts'
+import type { Exceeded } from '../limits/run-quota.ts'
 import {
   mostLabels,
   tooManyLabels,
@@ -62,12 +69,6 @@ export const openMemory = (
   kept: Kept & { readonly version: Version },
 ): Promise<string | null> => openKept(sealer, memoryPlace(organizationId, key, kept.version), kept)
 
-/** The columns of `memory` that store a sealed value. */
-export interface SealedMemory {
-  readonly value_sealed: Buffer
-  readonly value_version: string
-}
-
 /** Seals the JSON text of a value for the row of its key. */
 export async function sealMemory(
   sealer: Sealer,
@@ -114,30 +115,95 @@ export async function setMemory(
       const staying = new Set(labels)
       const lost = before.filter((label) => !staying.has(label))
       if (lost.length > 0) requireRemover((await now()).role, lost)
-      const row = {
-        value: null,
-        ...sealed,
-        labels,
-        updated_at: tx.now,
-        updated_by: caller.userId,
-        deleted_at: null,
-      }
-      await tx.trx
-        .insertInto('memory')
-        .values({ organization_id: caller.organizationId, key, ...row })
-        .onConflict((conflict) => conflict.columns(['organization_id', 'key']).doUpdateSet(row))
-        .execute()
-      tx.append({
-        eventType: 'memory.set',
-        action: 'set',
-        status: 'success',
-        actor: actorOf(caller),
-        metadata: { key, value_hash: sha256(text), labels, labels_before: before },
-      })
+      const { organizationId, userId } = caller
+      await putRow(tx.trx, { organizationId, userId, key, sealed, labels }, sql.val(tx.now))
+      tx.append({ ...setEntry({ key, text, labels }, before), actor: actorOf(caller) })
       return { key, value: entry.value, labels, updated_at: tx.now.toISOString() }
     },
   })
 }
+
+async function putRow(
+  trx: Transaction<Database>,
+  { organizationId, userId, key, sealed, labels }: Omit<MemoryWrite, 'text' | 'revision'>,
+  at: RawBuilder<Date>,
+): Promise<void> {
+  const row = {
+    value: null,
+    ...sealed,
+    labels: [...labels],
+    updated_at: at,
+    updated_by: userId,
+    deleted_at: null,
+  }
+  await trx
+    .insertInto('memory')
+    .values({ organization_id: organizationId, key, ...row })
+    .onConflict((conflict) => conflict.columns(['organization_id', 'key']).doUpdateSet(row))
+    .execute()
+}
+
+const setEntry = (
+  { key, text, labels }: Pick<MemoryWrite, 'key' | 'text' | 'labels'>,
+  before: readonly Label[],
+) =>
+  ({
+    eventType: 'memory.set',
+    action: 'set',
+    status: 'success',
+    metadata: { key, value_hash: sha256(text), labels, labels_before: before },
+  }) as const
+
+/** Nothing was written, because the thing that the call would change is not as the call's approvers saw it. */
+export type Outdated = 'outdated'
+
+/** The transaction that commits the outcome of a call. It holds the organization's lock. */
+export interface OutcomeTx {
+  readonly trx: Transaction<Database>
+  readonly limits: Limits
+  /** The current role of the person who started the run; null if that person is no longer a member. */
+  readonly role: Role | null
+  /** Adds an audit entry about the run to the same transaction. */
+  append(entry: Omit<AuditDraft<'memory.set'>, 'actor' | 'workflowId' | 'runId'>): void
+}
+
+/**
+ * Stores the value of a call in the transaction that commits its outcome. So a crash before the commit leaves nothing,
+ * and a repeated attempt writes only once. Returns null after the write. If the write would exceed a limit, writes
+ * nothing and returns the limit or an error.
+ *
+ * The key keeps its earlier labels, even labels of a deleted value. They are dropped only if an admin started the run
+ * (docs/decisions/0071). If two calls write the same key, the value of the later call stays. But an approved call writes
+ * only if the key is unchanged since the approvers saw it. Otherwise this function returns `outdated`.
+ */
+export async function storeOfCall(
+  { trx, limits, role, append }: OutcomeTx,
+  write: MemoryWrite,
+): Promise<Exceeded | StepError | Outdated | null> {
+  const { organizationId, key, text } = write
+  const row = await trx
+    .selectFrom('memory')
+    .select(['labels', 'revision'])
+    .where('organization_id', '=', organizationId)
+    .where('key', '=', key)
+    .executeTakeFirst()
+  const before = row?.labels ?? []
+  if (write.revision !== null && write.revision !== memoryRevision(row)) return 'outdated'
+  const isAdmin = role !== null && hasRole(role, 'admin')
+  const labels = isAdmin ? unionLabels(write.labels) : unionLabels(before, write.labels)
+  if (labels.length > Math.max(mostLabels, before.length)) return tooMany
+  const over = await memoryOver(trx, organizationId, { key, text, labels }, limits.memory_mb)
+  if (over !== null) return over
+  await putRow(trx, { ...write, labels }, sql<Date>`now()`)
+  if (!isSame(labels, before)) append(setEntry({ key, text, labels }, before))
+  return null
+}
+
+const tooMany: StepError = { code: 'resource_exhausted', message: tooManyLabels('the key would have') }
+
+/** Returns whether two lists have the same labels in any order. No label may be repeated in a list. */
+const isSame = (one: readonly Label[], other: readonly Label[]): boolean =>
+  one.length === other.length && unionLabels(one, other).length === one.length
 
 function requireRemover(role: Role, lost: readonly Label[]): void {
   if (hasRole(role, 'admin')) return

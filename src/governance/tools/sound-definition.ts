@@ -1,4 +1,4 @@
-import { getTool } from '../../catalog/index.ts'
+import { getTool } from '../../tools/index.ts'
 import { checkDefinition } from '../../contract/definition-check.ts'
 import type { WorkflowDefinition } from '../../contract/definition.ts'
 import { headline } from '../../policy/issues.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { OwnService, ToolDeclaration } from '../../catalog/tool.ts'
+import type { OwnService, ToolDeclaration } from '../../tools/kit/tool.ts'
 import type { Connected } from '../audit/connected.ts'
 import { toolDestination, toolStanding, type Installation } from './connections.ts'
 

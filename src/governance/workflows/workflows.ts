@@ -1,7 +1,7 @@
 import type { AuditMetadata } from '../../contract/audit-events.ts'
 import type { Selectable } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
-import { getTool } from '../../catalog/index.ts'
+import { getTool } from '../../tools/index.ts'
 import type { Context } from '../context.ts'
 import type { WorkflowDefinition } from '../../contract/definition.ts'
 import { newId } from '../../contract/ids.ts'

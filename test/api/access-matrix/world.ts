@@ -1,4 +1,4 @@
-import { integrationNames } from '../../../src/catalog/integrations/index.ts'
+import { integrationNames } from '../../../src/tools/integrations.ts'
 import { newId } from '../../../src/contract/ids.ts'
 import { hashOfState } from '../../../src/governance/connections/authorize.ts'
 import { finishRun } from '../../../src/governance/runs/end/finish.ts'

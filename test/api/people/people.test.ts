@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import { createToolServices } from '../../../src/activities/tools/services.ts'
+import { createToolServices } from '../../../src/activities/tool-services.ts'
 import { type SmtpSink, startSmtpSink } from '../../support/smtp-sink.ts'
 import { until } from '../../stack/until.ts'
 import { connectSlack } from '../../governance/notifications/people.ts'

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, test } from '@jest/globals'
-import { catalog } from '../../../src/catalog/index.ts'
-import type { ToolDeclaration } from '../../../src/catalog/tool.ts'
+import { catalog } from '../../../src/tools/index.ts'
+import type { ToolDeclaration } from '../../../src/tools/kit/tool.ts'
 import { addOrganization, aLabelRule, aRule } from '../fixtures.ts'
 import { startTestServer, type TestServer } from '../server.ts'
 

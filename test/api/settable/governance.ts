@@ -1,4 +1,4 @@
-import { catalog } from '../../../src/catalog/index.ts'
+import { catalog } from '../../../src/tools/index.ts'
 import { newId } from '../../../src/contract/ids.ts'
 import { planMail } from '../../../src/governance/notifications/plan-mail.ts'
 import { planSlack } from '../../../src/governance/notifications/plan-slack.ts'

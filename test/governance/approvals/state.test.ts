@@ -3,8 +3,8 @@ import type { JsonObject } from '../../../src/policy/types.ts'
 import type { ApprovalStatus } from '../../../src/contract/status.ts'
 import type { Requirement, VoteWithRole } from '../../../src/governance/approvals/requirement.ts'
 import { approvalState, isDue, type ApprovalState } from '../../../src/governance/approvals/state.ts'
-import { catalog, getTool, type ToolName } from '../../../src/catalog/index.ts'
-import type { ToolDeclaration } from '../../../src/catalog/tool.ts'
+import { catalog, getTool, type ToolName } from '../../../src/tools/index.ts'
+import type { ToolDeclaration } from '../../../src/tools/kit/tool.ts'
 import { agentPreviewOf, previewOf } from '../../../src/governance/approvals/preview.ts'
 
 const now = new Date('2026-03-01T12:00:00.000Z')

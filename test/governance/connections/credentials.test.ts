@@ -16,7 +16,7 @@ import {
 } from '../../../src/governance/connections/connections.ts'
 import { removeSecrets } from '../../../src/governance/connections/secret-removals.ts'
 import { startEngine, type Engine } from '../runs/engine-fixture.ts'
-import { createToolServices } from '../../../src/activities/tools/services.ts'
+import { createToolServices } from '../../../src/activities/tool-services.ts'
 import type { Context } from '../../../src/governance/context.ts'
 import { beginAuthorization } from '../../../src/governance/connections/authorize.ts'
 import { finishAuthorization } from '../../../src/governance/connections/finish-authorization.ts'

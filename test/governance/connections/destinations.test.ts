@@ -1,9 +1,9 @@
 import type { ServerResponse } from 'node:http'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import { createToolServices } from '../../../src/activities/tools/services.ts'
-import { integrationNamed, type Connectable } from '../../../src/catalog/integrations/index.ts'
-import { destinationOf, type IntegrationDeclaration } from '../../../src/catalog/integrations/integration.ts'
-import { getTool, type ToolName } from '../../../src/catalog/index.ts'
+import { createToolServices } from '../../../src/activities/tool-services.ts'
+import { integrationNamed, type Connectable } from '../../../src/tools/integrations.ts'
+import { destinationOf, type IntegrationDeclaration } from '../../../src/tools/kit/integration.ts'
+import { getTool, type ToolName } from '../../../src/tools/index.ts'
 import {
   connect,
   listConnections,
@@ -11,7 +11,7 @@ import {
 } from '../../../src/governance/connections/connections.ts'
 import { changeRole } from '../../../src/governance/people/members.ts'
 import { readConnected, toolDestination } from '../../../src/governance/tools/connections.ts'
-import type { ToolDeclaration } from '../../../src/catalog/tool.ts'
+import type { ToolDeclaration } from '../../../src/tools/kit/tool.ts'
 import { loopbackHosts, type NamedHost } from '../../../src/shared/outgoing/hosts.ts'
 import { startScriptedServer, type Scripted, type ScriptedServer } from '../../support/scripted-server.ts'
 import { auditOf } from '../support.ts'

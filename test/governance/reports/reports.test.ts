@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import type { Client } from 'pg'
-import { getTool } from '../../../src/catalog/index.ts'
+import { getTool } from '../../../src/tools/index.ts'
 import { readApprovalsReport } from '../../../src/governance/reports/approvals-report.ts'
 import { periods, type Period } from '../../../src/governance/reports/period.ts'
 import { readReport } from '../../../src/governance/reports/report.ts'

@@ -26,7 +26,7 @@ import {
   type Engine,
 } from '../runs/engine-fixture.ts'
 import { testKey } from '../support.ts'
-import { createToolServices } from '../../../src/activities/tools/services.ts'
+import { createToolServices } from '../../../src/activities/tool-services.ts'
 import {
   changeWebhook,
   createWebhook,

@@ -1,7 +1,7 @@
 import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { catalog, getTool } from '../../../src/catalog/index.ts'
-import type { ToolDeclaration } from '../../../src/catalog/tool.ts'
+import { catalog, getTool } from '../../../src/tools/index.ts'
+import type { ToolDeclaration } from '../../../src/tools/kit/tool.ts'
 import { installationTools, setConnection, toolStanding } from '../../../src/governance/tools/connections.ts'
 import { createWorkflow } from '../../../src/governance/workflows/workflows.ts'
 import { workflowDefinition } from '../../../src/contract/definition.ts'
@@ -11,12 +11,12 @@ import { connectedOf } from '../../../src/governance/audit/connected.ts'
 import { auditOf } from '../support.ts'
 import type { Context } from '../../../src/governance/context.ts'
 import type { Caller } from '../../../src/governance/access/identity.ts'
-import { deleteMemory, readMemory, setMemory } from '../../../src/governance/tools/memory.ts'
+import { deleteMemory, readMemory, setMemory, storeOfCall } from '../../../src/governance/tools/memory.ts'
 import { addOrganization } from '../../api/fixtures.ts'
-import { setMemory as memoryTool } from '../../../src/activities/tools/memory-set.ts'
+import { run } from '../../../src/tools/memory/run.ts'
 import { changeQuota } from '../../../src/governance/limits/quota.ts'
 import { recordWithWrite } from '../../../src/governance/runs/effects/outcome.ts'
-import { toolCall, toolContext } from '../../activities/tools/call.ts'
+import { toolCall, toolContext } from '../../tools/call.ts'
 
 let engine: Engine
 let context: Context
@@ -63,7 +63,6 @@ describe('whether a tool works, for every tool, mode, mail server and connection
     expect(standing.connected).toBe(connected)
     expect(standing.unavailable === null).toBe(works)
     if (isOurs && !connected) expect(standing.unavailable).toContain('npm run connect-installation')
-    if (!tool.hasExecutor) expect(standing.unavailable).toContain(`\`${name}\` cannot run in this version`)
   })
   test.each([
     ['usr_1', 'active', { connected: true, unavailable: null }],
@@ -140,17 +139,6 @@ describe('a call of a run', () => {
     const op = namedOp(await engine.run())
     await connect(false)
     expect(await engine.frozen(() => engine.decide(op))).toMatchObject({ state: 'denied' })
-  })
-
-  test('of a tool without an executor fails', async () => {
-    const params = { issue: 'APP-7', text: 'done' }
-    const tool: ToolDeclaration = { ...(getTool('jira_comment') as ToolDeclaration), hasExecutor: false }
-    const op = opOf(await engine.run(), { tool, params })
-    expect(await engine.decide(op)).toMatchObject({
-      state: 'failed',
-      reason: expect.stringContaining('cannot run in this version'),
-    })
-    expect((await engine.effectOf(op))?.error).toMatchObject({ code: 'tool_not_available' })
   })
 
   test('a workflow is saved with a warning for each step that would fail', async () => {
@@ -372,10 +360,12 @@ describe('memory_mb', () => {
     const op = opOf(await engine.run())
     const attempt = await engine.go(op)
     const call = toolCall({ key: 'b', value: 'too much' }, { organizationId: organizationId })
-    const { commit } = await memoryTool(call, toolContext())
+    const { stores } = await run.memory_set.body(call, toolContext())
     const outcome = outcomeOf(op, attempt, 'completed')
     const basis = await engine.basisOf(op)
-    const recorded = recordWithWrite(context, organizationId, outcome, basis, commit!)
+    const recorded = recordWithWrite(context, organizationId, outcome, basis, (tx) =>
+      storeOfCall(tx, stores!),
+    )
     expect(await recorded).toBe('failed')
     expect((await engine.effectOf(op))?.error).toMatchObject({ code: 'quota_exceeded' })
     expect(await keys()).toEqual(['a'])

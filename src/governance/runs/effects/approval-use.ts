@@ -1,4 +1,4 @@
-import { serviceOf } from '../../../catalog/tool.ts'
+import { serviceOf } from '../../../tools/kit/tool.ts'
 import type { HeldDetails } from '../../../contract/messages.ts'
 import type { Decided } from '../../../policy/decide.ts'
 import { quote } from '../../../policy/words.ts'

@@ -1,22 +1,20 @@
-import { CompiledQuery, type Transaction } from 'kysely'
+import { CompiledQuery } from 'kysely'
 import type { Context } from '../../context.ts'
 import { markSentText } from '../../../db/queries/runs/mark-sent.ts'
 import { openIntentText } from '../../../db/queries/runs/open-intent.ts'
-import type { Database } from '../../../db/schema/index.ts'
 import type { StepError } from '../../../db/schema/runs.ts'
-import { getTool } from '../../../catalog/index.ts'
+import { getTool } from '../../../tools/index.ts'
 import { isOutcome, type EffectState } from '../../../contract/status.ts'
 import { stepError } from '../../../contract/tool-faults.ts'
 import { addedLabels, type Call } from '../../../policy/decide.ts'
-import { unionLabels, type Label, type Role } from '../../../policy/types.ts'
-import type { AuditDraft } from '../../audit/entry.ts'
+import { unionLabels, type Label } from '../../../policy/types.ts'
 import type { ChainTx } from '../../audit/chain-tx.ts'
 import { atCommitPoint } from '../../audit/commit-points.ts'
 import { effectId, type EffectKey } from '../../../contract/effect-key.ts'
 import { ledgerKind, loadLedger, writeLedger } from './ledger-store.ts'
 import type { EffectRecord, Ledger } from './ledger.ts'
 import type { LockedCall } from './run-call.ts'
-import type { Limits } from '../../../contract/plan-limits.ts'
+import type { OutcomeTx, Outdated } from '../../tools/memory.ts'
 import { exceededEntry, quotaExceeded, type Exceeded } from '../../limits/run-quota.ts'
 import type { SealedText } from '../../sealing/format.ts'
 import type { Basis } from './step-op.ts'
@@ -62,42 +60,27 @@ export interface OutcomeOp {
 /** Records outcomes; commit point `effect.outcome`. Returns the call's state afterwards. */
 export const recordOutcomes = ledgerKind('effect.outcome', applyOutcome)
 
-/** The tool wrote nothing, because the thing that the call would change is not as the call's approvers saw it. */
-export type Outdated = 'outdated'
-
 /**
- * With this object, a tool writes to the database in the transaction that commits the outcome. The transaction holds
- * the organization's lock.
- */
-export interface OwnWrite {
-  readonly trx: Transaction<Database>
-  readonly limits: Limits
-  /** The current role of the person who started the run; null if that person is no longer a member. */
-  readonly role: Role | null
-  /** Adds an audit entry about the run to the same transaction. */
-  append(entry: Omit<AuditDraft<'memory.set'>, 'actor' | 'workflowId' | 'runId'>): void
-}
-
-/**
- * Records the outcome together with a database write of the tool (`transactional` tools). A superseded attempt writes
- * nothing. If a quota or the tool itself refuses the write, nothing is written and the call fails.
+ * Records the outcome together with a value for the memory (`transactional` tools). A superseded attempt writes
+ * nothing. If a quota or the number of labels refuses the write, nothing is written and the call fails.
  *
  * In two cases nothing is written or recorded, and the call must be decided again. The function returns `changed` if
- * the rules or the requester's role have changed (see MayAct), and `outdated` if `write` returned `outdated`.
+ * the rules or the requester's role have changed (see MayAct), and `outdated` if the key of the memory has changed since
+ * the approvers of the call saw it.
  */
 export function recordWithWrite(
   context: Pick<Context, 'combiner'>,
   organizationId: string,
   op: OutcomeOp,
   basis: Basis,
-  write: (own: OwnWrite) => Promise<Exceeded | StepError | Outdated | null>,
+  write: (transaction: OutcomeTx) => Promise<Exceeded | StepError | Outdated | null>,
 ): Promise<EffectState | 'changed' | Outdated> {
   return context.combiner.run(organizationId, 'effect.outcome', async (tx) => {
     const ledger = await loadLedger(tx, [op.key])
     const effect = ledger.effects.get(effectId(op.key))
     const acts = effect !== undefined && isCurrent(effect, op)
     if (acts && !isSame(tx, ledger, op.key, basis)) return 'changed'
-    const over = acts ? await write(ownWrite(tx, ledger, op.key)) : null
+    const over = acts ? await write(outcomeTx(tx, ledger, op.key)) : null
     if (over === 'outdated') return over
     if (over !== null && 'limit' in over)
       tx.append(exceededEntry(over, effect?.tool ?? '', runActor({ id: op.key.runId }), op.key))
@@ -107,7 +90,7 @@ export function recordWithWrite(
   })
 }
 
-function ownWrite(tx: ChainTx, ledger: Ledger, { runId }: EffectKey): OwnWrite {
+function outcomeTx(tx: ChainTx, ledger: Ledger, { runId }: EffectKey): OutcomeTx {
   const run = ledger.runs.get(runId)
   const workflowId = run?.workflow_id ?? null
   return {

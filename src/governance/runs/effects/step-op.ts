@@ -1,4 +1,4 @@
-import type { ToolDeclaration } from '../../../catalog/tool.ts'
+import type { ToolDeclaration } from '../../../tools/kit/tool.ts'
 import type { EffectKey } from '../../../contract/effect-key.ts'
 import type { LabelSource, StepError } from '../../../db/schema/runs.ts'
 import type { JsonObject, Label, Role } from '../../../policy/types.ts'

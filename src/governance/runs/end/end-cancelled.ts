@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
-import { catalog } from '../../../catalog/index.ts'
-import type { ToolDeclaration } from '../../../catalog/tool.ts'
+import { catalog } from '../../../tools/index.ts'
+import type { ToolDeclaration } from '../../../tools/kit/tool.ts'
 import { readDueCancellations } from '../../../db/queries/runs/read-due-cancellations.ts'
 import type { Context } from '../../context.ts'
 import { runEnded } from '../../../contract/status.ts'

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { getTool } from '../../../catalog/index.ts'
+import { getTool } from '../../../tools/index.ts'
 import { isOutcome, type EffectState } from '../../../contract/status.ts'
 import { readFailedCalls } from '../../../db/queries/runs/read-failed-calls.ts'
 import type { Db } from '../../../db/schema/index.ts'

@@ -1,4 +1,4 @@
-import { getTool } from '../../../catalog/index.ts'
+import { getTool } from '../../../tools/index.ts'
 import type { WorkflowDefinition } from '../../../contract/definition.ts'
 import type { Risk } from '../../../db/schema/runs.ts'
 import { everyCategory, gateReasons } from '../../../policy/gates.ts'

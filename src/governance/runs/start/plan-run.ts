@@ -1,4 +1,4 @@
-import { getTool } from '../../../catalog/index.ts'
+import { getTool } from '../../../tools/index.ts'
 import { planOf } from '../../../contract/definition-plan.ts'
 import type { WorkflowDefinition } from '../../../contract/definition.ts'
 import type { InputLabels } from '../../../db/schema/runs.ts'

@@ -1,5 +1,5 @@
 import type { WorkflowDefinition } from '../../../contract/definition.ts'
-import { getTool } from '../../../catalog/index.ts'
+import { getTool } from '../../../tools/index.ts'
 import type { Certainty } from '../../../policy/plan.ts'
 import type { GovernanceSettings } from '../../../policy/settings.ts'
 import type { RiskLevel, Verdict } from '../../../policy/types.ts'

@@ -1,5 +1,5 @@
-import type { ToolDeclaration } from '../../../catalog/tool.ts'
-import { getTool } from '../../../catalog/index.ts'
+import type { ToolDeclaration } from '../../../tools/kit/tool.ts'
+import { getTool } from '../../../tools/index.ts'
 import { stepReferences } from '../../../contract/definition-graph.ts'
 import type { WorkflowDefinition, WorkflowStep } from '../../../contract/definition.ts'
 import { isOutcome, type EffectState, type StepStatus } from '../../../contract/status.ts'

@@ -1,5 +1,5 @@
 import type { Db } from '../../../db/schema/index.ts'
-import type { ToolDeclaration } from '../../../catalog/tool.ts'
+import type { ToolDeclaration } from '../../../tools/kit/tool.ts'
 import { fillInMe } from '../../../policy/me.ts'
 import type { Json, JsonObject, Label } from '../../../policy/types.ts'
 import { canonicalJson } from '../../../shared/canonical-json.ts'

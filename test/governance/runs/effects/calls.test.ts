@@ -1,5 +1,5 @@
 import { describe, expect, test, beforeEach, beforeAll } from '@jest/globals'
-import type { Repeat, ToolDeclaration } from '../../../../src/catalog/tool.ts'
+import type { Repeat, ToolDeclaration } from '../../../../src/tools/kit/tool.ts'
 import {
   denyRule,
   holdRule,
@@ -14,7 +14,7 @@ import {
 import { connect, revokeConnection } from '../../../../src/governance/connections/connections.ts'
 import { expireConnection } from '../../../../src/governance/connections/expire.ts'
 import { markSent } from '../../../../src/governance/runs/effects/outcome.ts'
-import { getTool } from '../../../../src/catalog/index.ts'
+import { getTool } from '../../../../src/tools/index.ts'
 import { mostStoredBytes } from '../../../../src/governance/runs/effects/storage-limit.ts'
 import type { BootstrapName } from '../../../../src/governance/people/bootstrap.ts'
 import { createRule } from '../../../../src/governance/rules/rules.ts'

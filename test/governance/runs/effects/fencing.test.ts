@@ -19,7 +19,7 @@ import {
   denyRule,
   holdRule,
 } from '../engine-fixture.ts'
-import type { Repeat } from '../../../../src/catalog/tool.ts'
+import type { Repeat } from '../../../../src/tools/kit/tool.ts'
 import type { Basis } from '../../../../src/governance/runs/effects/step-op.ts'
 import { waitsForLock } from '../../support.ts'
 import { decideNext } from '../../../../src/governance/runs/effects/decide-next.ts'

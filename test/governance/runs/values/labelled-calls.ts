@@ -1,5 +1,5 @@
 import { prepareCall } from '../../../../src/activities/prepare.ts'
-import type { ToolDeclaration } from '../../../../src/catalog/tool.ts'
+import type { ToolDeclaration } from '../../../../src/tools/kit/tool.ts'
 import { readCallSpec } from '../../../../src/governance/runs/values/call-spec.ts'
 import type { StepVerdict } from '../../../../src/governance/runs/effects/effect.ts'
 import { callOf } from '../../../../src/governance/runs/effects/decide-call.ts'

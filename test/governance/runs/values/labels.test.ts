@@ -8,12 +8,17 @@ import { TransactionTooLong } from '../../../../src/governance/audit/commit-fail
 import { useEngine, type Engine, oneStep, opOf, outcomeOf } from '../engine-fixture.ts'
 import { call, done, read, set } from './labelled-calls.ts'
 import { prepareCall } from '../../../../src/activities/prepare.ts'
-import type { ToolDeclaration } from '../../../../src/catalog/tool.ts'
+import type { ToolDeclaration } from '../../../../src/tools/kit/tool.ts'
 import { readCallSpec } from '../../../../src/governance/runs/values/call-spec.ts'
-import { setMemory } from '../../../../src/activities/tools/memory-set.ts'
-import { deleteMemory, setMemory as keepValue } from '../../../../src/governance/tools/memory.ts'
+import { run } from '../../../../src/tools/memory/run.ts'
+import {
+  deleteMemory,
+  setMemory as keepValue,
+  storeOfCall,
+  type OutcomeTx,
+} from '../../../../src/governance/tools/memory.ts'
 import { recordWithWrite } from '../../../../src/governance/runs/effects/outcome.ts'
-import { toolCall, toolContext } from '../../../activities/tools/call.ts'
+import { toolCall, toolContext } from '../../../tools/call.ts'
 import { auditOf } from '../../support.ts'
 import { workflowDefinition } from '../../../../src/contract/definition.ts'
 import { hashOf } from '../../../../src/shared/canonical-json.ts'
@@ -308,10 +313,12 @@ describe('values that a run writes to the memory', () => {
     const attempt = await engine.go(op)
     const params = { key: 'washed', value: 'harmless' }
     const requester = { userId: engine.caller(by).userId }
-    const { commit } = await setMemory(toolCall(params, { organizationId, requester, labels }), toolContext())
+    const call = toolCall(params, { organizationId, requester, labels })
+    const { stores } = await run.memory_set.body(call, toolContext())
     const outcome = outcomeOf(op, attempt, 'completed')
     const basis = await engine.basisOf(op)
-    expect(await recordWithWrite(context, organizationId, outcome, basis, commit!)).toBe('completed')
+    const write = (tx: OutcomeTx) => storeOfCall(tx, stores!)
+    expect(await recordWithWrite(context, organizationId, outcome, basis, write)).toBe('completed')
     return op.key.runId
   }
   const kept = async () => {

@@ -1,1 +1,1 @@
-import '../catalog/tool.ts'
+import '../tools/kit/tool.ts'

@@ -1,0 +1,140 @@
+import { RequestError } from '@octokit/request-error'
+import { Octokit } from '@octokit/rest'
+import type { z } from 'zod'
+import type { Fetch } from '../../shared/outgoing/outgoing.ts'
+import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
+import type { ToolName } from '../index.ts'
+import { boundsOf, Failures, jsonOf, type Said, type Sending } from '../kit/exchange.ts'
+import type { Calling, ReadContext, ToolError } from '../kit/executor.ts'
+import { pagesOf } from './place.ts'
+
+/**
+ * `send` returns an answer with the type that Octokit declares. So the compiler checks that the answer has the fields
+ * that the schema `form` reads.
+ */
+type Exchange = <Form extends z.ZodType>(
+  form: Form,
+  send: (octokit: Octokit) => Promise<{ data: z.input<Form> }>,
+) => Promise<z.output<Form>>
+
+/**
+ * Requests to GitHub with the connection of one call. Each function returns the checked answer, or throws an error of
+ * the table below.
+ */
+export interface GitHub {
+  /** The origin of the web pages that belong to this connection, such as `https://github.com`. */
+  readonly pages: string
+  /** Sends a request that changes nothing. */
+  readonly read: Exchange
+  /** Sends a request that has an effect, after the point of no return. A cancellation does not stop the request. */
+  readonly write: Exchange
+}
+
+/**
+ * Makes `GitHub` for one call. `@octokit/rest` repeats no request by itself, so each request with an effect is sent
+ * once for each point of no return.
+ */
+export async function githubOf(call: Calling, context: ReadContext, tool: ToolName): Promise<GitHub> {
+  const connection = await context.tools.connection(call, tool, 'github')
+  const { authorization = '', 'x-github-api-version': version = '' } = connection.headers
+  const client = (sending: Sending, signal: AbortSignal | null): Octokit => {
+    // GitHub redirects requests for a repository that was renamed or moved to another owner. These redirects are
+    // refused, because no policy has allowed the new repository.
+    const send = connection.fetchWithin({ ...boundsOf(sending, connection, signal), followsRedirects: false })
+    const octokit = new Octokit({
+      baseUrl: connection.base,
+      userAgent: 'countersign',
+      log: silent,
+      request: { fetch: async (...request: Parameters<Fetch>) => asText(await send(...request)) },
+    })
+    octokit.hook.before('request', (options) => {
+      Object.assign(options.headers, { authorization, 'x-github-api-version': version })
+    })
+    return octokit
+  }
+  const exchange =
+    (sending: Sending, signal: AbortSignal | null): Exchange =>
+    async (form, send) => {
+      try {
+        const { data } = await send(client(sending, signal))
+        const parsed = form.safeParse(jsonOf(data))
+        if (parsed.success) return parsed.data
+        throw failures.unreadable(sending)
+      } catch (error) {
+        throw await errorOf(error, sending, () => connection.expired())
+      }
+    }
+  return {
+    pages: pagesOf(connection.base),
+    read: exchange('again', context.signal),
+    write: exchange('once', null),
+  }
+}
+
+/**
+ * Marks the answer as plain text, so that the client does not parse it. The client's own JSON parser takes minutes for
+ * some texts of a megabyte, and nothing else runs meanwhile.
+ */
+function asText(answer: Response): Response {
+  answer.headers.set('content-type', 'text/plain')
+  return answer
+}
+
+/** Replaces the client's logger, which would write addresses and answers to the console. */
+const ignore = (): void => {}
+const silent = { debug: ignore, info: ignore, warn: ignore, error: ignore }
+
+/**
+ * Error codes and messages for GitHub's refusals, by HTTP status. GitHub did nothing, and would refuse the same request
+ * again.
+ */
+const refusals: Readonly<Record<number, Said>> = {
+  403: ['github_forbidden', 'GitHub does not let the connected account do this: give its token this right'],
+  404: [
+    'github_not_found',
+    'GitHub has no such repository, issue or file, or the connected account may not see it',
+  ],
+  410: ['github_gone', 'GitHub has closed this: turn issues on in the repository, or use another one'],
+  413: ['github_too_large', 'the text is larger than GitHub takes: shorten it'],
+  422: [
+    'github_refused',
+    'GitHub does not take these values: check them, and that the repository has the labels',
+  ],
+}
+
+const failures = new Failures({
+  prefix: 'github',
+  title: 'GitHub',
+  redirected: 'use the present name of the repository',
+})
+
+/** Converts the error of a request to the error of the tool. `expired` makes the error for a refused credential. */
+async function errorOf(
+  error: unknown,
+  sending: Sending,
+  expired: () => Promise<ToolError>,
+): Promise<unknown> {
+  if (!(error instanceof RequestError)) return failures.thrown(error, sending)
+  if (error.cause !== undefined) return failures.thrown(error.cause, sending)
+  const { status } = error
+  // Contains only the status, for the operator's log.
+  const cause = new Error(`github: ${status}`)
+  const headers = error.response?.headers ?? {}
+  const seconds = retryAfterOf({ get: (name) => headerText(headers[name]) })
+  const isSecondary = (status === 403 || status === 429) && isSecondaryLimit(error)
+  if (isSecondary) return failures.limited(cause, seconds ?? secondaryLimitSeconds)
+  if (status === 403 && seconds !== null) return failures.limited(cause, seconds)
+  return failures.byStatus({ status, sending, cause, seconds, said: refusals[status], expired })
+}
+
+/** Seconds to wait if an answer for the secondary rate limit names no time. GitHub documents at least a minute. */
+const secondaryLimitSeconds = 60
+
+/**
+ * Returns whether GitHub refuses the request because of its secondary rate limit. GitHub documents that the message of
+ * such a refusal names a secondary rate limit.
+ */
+const isSecondaryLimit = ({ message }: RequestError): boolean => /secondary rate limit/i.test(message)
+
+const headerText = (value: string | number | undefined): string | null =>
+  value === undefined ? null : String(value)

@@ -1,0 +1,109 @@
+import { climbs, type LinkedInside, linkedInside, repositoryOf } from '../../policy/readers/repositories.ts'
+import { invalidParams, ToolError } from '../kit/executor.ts'
+
+/*
+ * A parameter can name a repository by a link. Tool policies read only links to github.com. So a policy that limits the
+ * repositories refuses every other link. But the connection may lead to another host, such as a GitHub Enterprise
+ * server. Only a link to the host of the connection names a repository of the connection.
+ */
+
+/**
+ * Returns the origin of the web pages that belong to the API at `base`. Example: `https://api.github.com` becomes
+ * `https://github.com`.
+ */
+export function pagesOf(base: string): string {
+  const { protocol, host } = new URL(base)
+  // On github.com and ghe.com, the host of the API is the host of the pages with `api.` before it.
+  const isApart = /^api\.(?:github\.com|[a-z\d-]+\.ghe\.com)$/.test(host)
+  return `${protocol}//${isApart ? host.slice('api.'.length) : host}`
+}
+
+const linkStart = /^(?:(https?:)\/\/)?((?:[a-z\d-]+\.)*[a-z\d-]+(?::\d+)?|\[[\da-f:]+\](?::\d+)?)(?=[/?#]|$)/i
+
+/**
+ * Turns a link to `pages` into the same link to github.com, because tool policies read only links to github.com.
+ * Returns null if the link leads to another host. Returns every other text as it is, such as `owner/name`. In
+ * `owner/name`, the first part has neither a dot nor a colon, so it is no host.
+ */
+function localLink(text: string, pages: string): string | null {
+  const { protocol, host } = new URL(pages)
+  const [start = '', scheme = protocol, of = ''] = linkStart.exec(text) ?? []
+  if (!/[.:]/.test(start)) return text
+  const linked = of.toLowerCase()
+  if ((host === 'github.com' ? linked.replace(/^www\./, '') : linked) !== host) return null
+  return scheme.toLowerCase() === protocol ? `https://github.com${text.slice(start.length)}` : text
+}
+
+/** A repository as policies read it. The names are in lower case, because GitHub ignores the case. */
+export interface Repository {
+  readonly owner: string
+  readonly repo: string
+}
+
+interface Named extends Repository {
+  readonly inside: LinkedInside
+}
+
+/**
+ * Reads the repository that `text` names. The text is `owner/name`, or a link to `pages`. Throws ToolError
+ * `github_other_host` if the link leads to another host. Throws `invalid_params` if it is unclear which repository the
+ * text names.
+ */
+function named(text: string, pages: string): Named {
+  const local = localLink(text, pages)
+  if (local === null)
+    throw new ToolError(
+      'github_other_host',
+      `the link in \`repo\` leads to another host than the connection: give \`owner/name\`, or a link of \`${pages}\``,
+    )
+  const [owner, repo] = repositoryOf(local)?.split('/') ?? []
+  if (owner === undefined || repo === undefined)
+    throw invalidParams(`\`repo\` must be \`owner/name\`, or a link of \`${pages}\` into the repository`)
+  return { owner, repo, inside: linkedInside(local) }
+}
+
+/** Reads the repository that `text` names. Throws the same errors as `named`. */
+export function repositoryAt(text: string, pages: string): Repository {
+  const { owner, repo } = named(text, pages)
+  return { owner, repo }
+}
+
+/**
+ * Returns the issue or pull request that `repo` and `number` name together. `repo` may be a link that has the number.
+ */
+export function issueAt(
+  params: { readonly repo: string; readonly number?: number | undefined },
+  pages: string,
+): Repository & { readonly issue_number: number } {
+  const { inside, ...repository } = named(params.repo, pages)
+  const linked = inside.number
+  const issue_number = params.number ?? linked
+  if (issue_number === undefined) throw invalidParams('give `number`, or a link with a number as `repo`')
+  if (linked !== undefined && linked !== issue_number)
+    throw invalidParams('`number` differs from the number in the link: give only one of them')
+  return { ...repository, issue_number }
+}
+
+/** Returns the file that `repo`, `path` and `ref` name together. `ref` is undefined for the default branch. */
+export function fileAt(
+  params: {
+    readonly repo: string
+    readonly path?: string | undefined
+    readonly ref?: string | undefined
+  },
+  pages: string,
+): Repository & { readonly path: string; readonly ref: string | undefined } {
+  const { inside, ...repository } = named(params.repo, pages)
+  const path = params.path ?? inside.path
+  const ref = params.ref ?? inside.ref
+  if (path === null || ref === null)
+    throw invalidParams('the link in `repo` has a `%` that encodes nothing: copy it again')
+  if (path === undefined) throw invalidParams('give `path`, or a link to a file as `repo`')
+  if (climbs(path)) throw invalidParams('`path` must stay in its repository: no `..`')
+  // Rules compare the path as text, so a path must have only one spelling.
+  if (path.split('/').some((part) => part === '' || part === '.'))
+    throw invalidParams('`path` must be plain: no `.` as a part, no `//`, no `/` at its ends')
+  if (ref !== undefined && climbs(ref))
+    throw invalidParams('`ref` must be the name of a branch or tag, or a commit')
+  return { ...repository, path, ref }
+}

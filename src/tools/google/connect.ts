@@ -1,0 +1,242 @@
+import { z } from 'zod'
+import type { TokenServer } from '../kit/integration.ts'
+import {
+  baseUrl,
+  defineIntegration,
+  secret,
+  textIn,
+  type GrantDeclaration,
+  type IntegrationSettings,
+} from '../kit/integration.ts'
+
+/** The addresses of Google's token endpoint, as Google's key files name them. */
+const tokenUris: ReadonlySet<string> = new Set([
+  'https://oauth2.googleapis.com/token',
+  'https://accounts.google.com/o/oauth2/token',
+])
+
+const keyFile = z.object({
+  type: z.literal('service_account', { error: 'must be `service_account`: give the key file of one' }),
+  client_email: z.email({ error: 'must be the address of the service account' }).max(320),
+  private_key_id: z
+    .string()
+    .regex(/^[\w-]{1,200}$/)
+    .optional(),
+  private_key: z
+    .string()
+    .max(16_384)
+    .regex(
+      /^\s*-----BEGIN PRIVATE KEY-----[\sA-Za-z0-9+/=]+-----END PRIVATE KEY-----\s*$/,
+      'must be a private key in PEM, as the key file has it',
+    ),
+  token_uri: baseUrl,
+  universe_domain: z
+    .literal('googleapis.com', { error: 'must be `googleapis.com`: other universes are not supported' })
+    .optional(),
+})
+
+/** Accepts a key file as an object, and also as JSON text, because people often give the text. */
+const keyFileOrText = z.preprocess((given) => {
+  if (typeof given !== 'string' || given.length > 65_536) return given
+  try {
+    return JSON.parse(given)
+  } catch {
+    return given
+  }
+}, keyFile)
+
+const originOf = (url: string): string => new URL(url).origin
+
+const base = { base_url: baseUrl.optional().describe('Another address of all APIs of Google.') }
+const serviceAccount = z
+  .strictObject({
+    service_account: keyFileOrText.describe('The key file of a service account (JSON).'),
+    ...base,
+  })
+  .refine(
+    ({ service_account: { token_uri: tokenUri }, base_url: at }) =>
+      at === undefined || originOf(tokenUri) === originOf(at),
+    { path: ['base_url'], message: 'must be on the host of `token_uri` in the key file' },
+  )
+const ownClient = z.strictObject({
+  client_id: secret,
+  client_secret: secret,
+  refresh_token: secret,
+  ...base,
+})
+/**
+ * The credential that is made by an authorization in the browser. It does not contain the secret of the OAuth client.
+ * This secret is in the operator's settings.
+ */
+const authorized = z.strictObject({
+  authorized: z.strictObject({ client_id: secret, refresh_token: secret }),
+  ...base,
+})
+type Credential = z.output<typeof serviceAccount> | z.output<typeof ownClient> | z.output<typeof authorized>
+
+const apis = ['https://www.googleapis.com', 'https://docs.googleapis.com', 'https://sheets.googleapis.com']
+const ownBase = apis[0]
+
+export type GoogleApi = 'calendar' | 'drive' | 'docs' | 'sheets'
+
+/** Returns the address of one API, without a slash at the end. `base` is the base address of the connection. */
+export function apiAddress(base: string, api: GoogleApi): string {
+  return base === ownBase && (api === 'docs' || api === 'sheets') ? `https://${api}.googleapis.com` : base
+}
+
+const scope = (name: string): string => `https://www.googleapis.com/auth/${name}`
+/** For each tool, the smallest set of scopes with which it works. */
+const scopes: Readonly<Record<string, readonly string[]>> = {
+  calendar_create_event: [scope('calendar.events')],
+  docs_read: [scope('documents.readonly')],
+  // The narrower scope `drive.file` is not enough, because it does not reach a folder that a person has made.
+  docs_create: [scope('drive')],
+  sheets_read: [scope('spreadsheets.readonly')],
+  sheets_append: [scope('spreadsheets')],
+  // A scope that reaches only the names of files is not enough, because the search also reads the text of files.
+  drive_search: [scope('drive.readonly')],
+}
+/**
+ * The scopes `spreadsheets` and `drive` include these read-only scopes. An authorization asks for `spreadsheets` and
+ * `drive`, so it need not ask for the read-only scopes.
+ */
+const included = [scope('spreadsheets.readonly'), scope('drive.readonly')]
+const allScopes = [...new Set(Object.values(scopes).flat())].filter((each) => !included.includes(each))
+
+/** For each scope, the wider scopes that include it. A refresh token that a person enters may have wider scopes. */
+const wider: Readonly<Record<string, readonly string[]>> = {
+  'calendar.events': ['calendar'],
+  'calendar.settings.readonly': ['calendar', 'calendar.readonly'],
+  'documents.readonly': ['documents', 'drive', 'drive.readonly'],
+  'drive.file': ['drive'],
+  'drive.readonly': ['drive'],
+  spreadsheets: ['drive'],
+  'spreadsheets.readonly': ['spreadsheets', 'drive', 'drive.readonly'],
+}
+
+function missingScopes(tool: string, granted: readonly string[]): string[] {
+  const held = new Set(granted)
+  const includes = (needed: string): boolean =>
+    held.has(needed) ||
+    Object.entries(wider).some(
+      ([name, all]) => scope(name) === needed && all.some((each) => held.has(scope(each))),
+    )
+  return (scopes[tool] ?? []).filter((needed) => !includes(needed))
+}
+
+function serverAt(at: string | undefined): TokenServer {
+  if (at === undefined)
+    return {
+      issuer: 'https://accounts.google.com',
+      authorizationEndpoint: 'https://accounts.google.com/o/oauth2/v2/auth',
+      tokenEndpoint: 'https://oauth2.googleapis.com/token',
+      revocationEndpoint: 'https://oauth2.googleapis.com/revoke',
+      isDescribed: false,
+    }
+  return {
+    issuer: at,
+    authorizationEndpoint: `${at}/o/oauth2/v2/auth`,
+    tokenEndpoint: `${at}/token`,
+    revocationEndpoint: `${at}/revoke`,
+    isDescribed: true,
+  }
+}
+
+/**
+ * Returns the base address of all Google APIs, or undefined for Google's own addresses. If the key file names a token
+ * endpoint on another server, the requests to the APIs also go to that server.
+ */
+function baseOf(given: Credential): string | undefined {
+  if (given.base_url !== undefined || !('service_account' in given)) return given.base_url
+  const { token_uri: tokenUri } = given.service_account
+  return tokenUris.has(tokenUri) ? undefined : originOf(tokenUri)
+}
+
+const grant: GrantDeclaration<Credential> = {
+  of(given, { google: { client } }) {
+    if ('service_account' in given) {
+      const { client_email, private_key, private_key_id, token_uri } = given.service_account
+      return {
+        kind: 'service_account',
+        tokenEndpoint: token_uri,
+        email: client_email,
+        keyId: private_key_id ?? null,
+        privateKey: private_key,
+      }
+    }
+    const server = serverAt(given.base_url)
+    if ('client_id' in given) {
+      const { client_id: id, client_secret, refresh_token: refreshToken } = given
+      return {
+        kind: 'refresh_token',
+        server,
+        client: { id, secret: client_secret },
+        refreshToken,
+        isOurs: false,
+      }
+    }
+    const { client_id: id, refresh_token: refreshToken } = given.authorized
+    return {
+      kind: 'refresh_token',
+      server,
+      client: client?.id === id ? client : null,
+      refreshToken,
+      isOurs: true,
+    }
+  },
+  renewed(given, refreshToken) {
+    if ('authorized' in given)
+      return { ...given, authorized: { ...given.authorized, refresh_token: refreshToken } }
+    return 'client_id' in given ? { ...given, refresh_token: refreshToken } : given
+  },
+  namedEndpoint(given) {
+    if (!('service_account' in given)) return null
+    return { path: 'service_account.token_uri', address: given.service_account.token_uri }
+  },
+  scopesOf: (tool) => scopes[tool] ?? [],
+  missingScopes,
+  authorization({ google: { client, baseUrl: at } }) {
+    if (client === null) return null
+    return {
+      server: serverAt(at ?? undefined),
+      client,
+      // The first two scopes let this service read the account's name.
+      scopes: ['openid', 'email', ...allScopes],
+      // Google gives a refresh token only for `offline`. With `consent`, Google asks the person at every authorization.
+      // Otherwise Google gives no refresh token at the second authorization.
+      parameters: { access_type: 'offline', prompt: 'consent' },
+    }
+  },
+  missingAuthorization: 'GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET',
+  authorized: (refreshToken, { google: { client, baseUrl: at } }: IntegrationSettings) => ({
+    authorized: { client_id: client?.id ?? '', refresh_token: refreshToken },
+    ...(at === null ? {} : { base_url: at }),
+  }),
+}
+
+export const google = defineIntegration<Credential>({
+  name: 'google',
+  title: 'Google',
+  credential: z.union([serviceAccount, ownClient]),
+  kept: z.union([serviceAccount, ownClient, authorized]),
+  addresses(given) {
+    const at = baseOf(given)
+    return at === undefined ? apis : [at]
+  },
+  ownAddresses: (_, { google: { baseUrl: at } }) => [
+    ...apis,
+    ...tokenUris,
+    ...(at === null ? [] : [at, `${at}/token`]),
+  ],
+  grant,
+  headers: (_, accessToken = '') => ({ authorization: `Bearer ${accessToken}`, accept: 'application/json' }),
+  async check(given, ask) {
+    // Google has given an access token for this key, so the key is accepted.
+    if ('service_account' in given) return { kind: 'account', account: given.service_account.client_email }
+    const { status, json } = await ask({ method: 'GET', path: '/oauth2/v2/userinfo' })
+    if (status === 429 || status >= 500) return { kind: 'unclear', status }
+    // Google has just accepted the refresh token. A status other than 200 only says that the token's scopes do not
+    // allow reading the person's name.
+    return { kind: 'account', account: status === 200 ? textIn(json, 'email') : null }
+  },
+})

@@ -1,0 +1,35 @@
+import { z } from 'zod'
+import { byStatus, defineIntegration, secret, textIn, type IntegrationSettings } from '../kit/integration.ts'
+
+const credential = z.strictObject({
+  email: z
+    .string()
+    .min(3)
+    .max(320)
+    .regex(/^[^\s:]+@[^\s:]+$/, 'must be the e-mail address of the account'),
+  token: secret.describe('An API token of this account.'),
+})
+
+/** Base64 of UTF-8. `Buffer` does not exist in the bundle of the workflows, which loads the catalogue too. */
+const base64 = (text: string): string => btoa(String.fromCharCode(...new TextEncoder().encode(text)))
+
+const addresses = (_: unknown, { trackerBaseUrl }: IntegrationSettings): readonly string[] =>
+  trackerBaseUrl === null ? [] : [trackerBaseUrl]
+
+export const jira = defineIntegration<z.output<typeof credential>>({
+  name: 'jira',
+  title: 'Jira',
+  credential,
+  addresses,
+  ownAddresses: addresses,
+  missingAddress: 'the operator must set TRACKER_BASE_URL',
+  addressSetting: 'TRACKER_BASE_URL',
+  headers: ({ email, token }) => ({
+    authorization: `Basic ${base64(`${email}:${token}`)}`,
+    accept: 'application/json',
+  }),
+  async check(_, ask) {
+    const answer = await ask({ method: 'GET', path: '/rest/api/3/myself' })
+    return byStatus(answer, (json) => textIn(json, 'emailAddress') ?? textIn(json, 'displayName'))
+  },
+})

@@ -1,0 +1,217 @@
+import { createAnthropic } from '@ai-sdk/anthropic'
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
+import { generateText, type LanguageModel } from 'ai'
+import { mostTimeoutSeconds } from '../../contract/definition.ts'
+import type { TokenPrice } from '../../shared/model-prices.ts'
+import type { Fetch } from '../../shared/outgoing/outgoing.ts'
+import { ToolError, type Bodies, type ServiceConnection, type ToolBody } from '../kit/executor.ts'
+import { watch, type ReadErrors } from '../kit/read-errors.ts'
+import { tools } from './tools.ts'
+
+const noCredit = [
+  'llm_no_credit',
+  'the account of the language model has no credit left: add credit there, or connect another account',
+] as const
+const tooLong = [
+  'llm_too_long',
+  'the text is longer than the model takes: shorten `prompt` or `system`',
+] as const
+
+/**
+ * The error table of `llm_generate`. It covers Anthropic, Ollama, OpenAI, and other servers that speak OpenAI's
+ * protocol.
+ */
+const llmErrors: ReadErrors = {
+  prefix: 'llm',
+  title: 'the service of the language model',
+  address: '`provider` and `base_url` of the connection',
+  refusals: {
+    400: [
+      'llm_refused',
+      'the language model does not take this request: shorten the text, lower `max_tokens`, or use another model',
+    ],
+    402: noCredit,
+    403: ['llm_forbidden', 'the account may not use this model: give it the right, or use another model'],
+    404: [
+      'llm_not_found',
+      'the service has no such model, or is not at this address: check `model`, and `base_url` of the connection',
+    ],
+    413: tooLong,
+    422: ['llm_refused', 'the language model does not take these values: check `model` and `max_tokens`'],
+  },
+  byWords: [
+    { status: 400, words: /credit balance is too low/i, means: noCredit },
+    { status: 400, words: /context_length_exceeded|prompt is too long/i, means: tooLong },
+    { status: 429, words: /insufficient_quota/, means: noCredit },
+  ],
+}
+
+/** A service may add up to this many tokens of its own to a prompt, for example for roles and rules. */
+const addedTokens = 2_000
+
+interface Asked {
+  readonly prompt: string
+  readonly system?: string | undefined
+}
+
+interface Usage {
+  /** Is null if the service does not count the tokens. */
+  readonly input_tokens: number | null
+  readonly output_tokens: number | null
+}
+
+/**
+ * Returns the highest possible cost of one request, in currency units. A token has at least one byte. So a text has at
+ * most as many tokens as bytes.
+ */
+function mostCost(price: TokenPrice, { prompt, system = '' }: Asked, maxTokens: number): number {
+  const bytes = Buffer.byteLength(prompt) + Buffer.byteLength(system)
+  return inUnits(price, bytes + addedTokens, maxTokens)
+}
+
+/** Returns the cost of an answer, but at most `most`. If the service has not counted the tokens, returns `most`. */
+function costOf(price: TokenPrice, { input_tokens, output_tokens }: Usage, most: number): number {
+  if (input_tokens === null || output_tokens === null) return most
+  return Math.min(inUnits(price, input_tokens, output_tokens), most)
+}
+
+/** Rounds the cost up to a millionth of a unit, because the database stores six decimal places. */
+const inUnits = ({ input, output }: TokenPrice, inputTokens: number, outputTokens: number): number =>
+  Math.ceil(input * inputTokens + output * outputTokens) / 1_000_000
+
+interface Asking {
+  readonly model: string
+  readonly prompt: string
+  readonly system: string | undefined
+  readonly maxTokens: number
+  readonly fetch: Fetch
+  readonly signal: AbortSignal
+}
+
+interface Generated {
+  readonly text: string
+  /** The name that the service gives the model. */
+  readonly model: string
+  readonly usage: Usage
+}
+
+/** Turns off the library's warnings. The warnings would list unsupported features of a model on the standard error. */
+;(globalThis as { AI_SDK_LOG_WARNINGS?: unknown }).AI_SDK_LOG_WARNINGS = false
+
+/** Sends one request. The library repeats nothing, records nothing, and reads no environment variable. */
+async function generate(
+  connection: Pick<ServiceConnection<'llm'>, 'credential' | 'base' | 'headers'>,
+  { model, prompt, system, maxTokens, fetch, signal }: Asking,
+): Promise<Generated> {
+  const { text, response, usage } = await generateText({
+    model: modelOf(connection, model, fetch),
+    ...(system === undefined ? {} : { instructions: system }),
+    prompt,
+    maxOutputTokens: maxTokens,
+    maxRetries: 0,
+    abortSignal: signal,
+    telemetry: { isEnabled: false, recordInputs: false, recordOutputs: false },
+  })
+  return {
+    text,
+    model: response.modelId.slice(0, 200),
+    usage: { input_tokens: tokens(usage.inputTokens), output_tokens: tokens(usage.outputTokens) },
+  }
+}
+
+function modelOf(
+  { credential, base, headers }: Pick<ServiceConnection<'llm'>, 'credential' | 'base' | 'headers'>,
+  model: string,
+  fetch: Fetch,
+): LanguageModel {
+  const { provider } = credential
+  if (provider === 'anthropic')
+    return createAnthropic({ baseURL: base, apiKey: credential.api_key, fetch })(model)
+  // Ollama speaks OpenAI's protocol below `/v1`.
+  const baseURL = provider === 'ollama' ? `${base}/v1` : base
+  const isOpenAi = new URL(base).hostname === 'api.openai.com'
+  return createOpenAICompatible({
+    name: provider,
+    baseURL,
+    headers: { ...headers },
+    fetch,
+    ...(isOpenAi ? { transformRequestBody: withNewName } : {}),
+  })(model)
+}
+
+/**
+ * Renames the field `max_tokens` to `max_completion_tokens`. For its newer models, OpenAI's own service refuses the old
+ * name.
+ */
+export const withNewName = ({
+  max_tokens: max,
+  ...body
+}: Record<string, unknown>): Record<string, unknown> => ({
+  ...body,
+  max_completion_tokens: max,
+})
+
+/**
+ * Returns null if the service does not count the tokens. In this case the library gives 0, although every text has at
+ * least one token.
+ */
+const tokens = (count: number | undefined): number | null =>
+  count !== undefined && Number.isSafeInteger(count) && count > 0 ? count : null
+
+/**
+ * The longest time of a request, in milliseconds. The time limit of the step ends a request earlier (call-control.ts):
+ * `timeout_seconds` of the step, or the tool's own limit.
+ */
+const exchangeMilliseconds = mostTimeoutSeconds * 1_000
+/** The largest answer, in bytes. The longest text of a model has a few MB. */
+export const mostBytes = 8 * 1024 * 1024
+
+/**
+ * Asks the model once. Reserves the highest possible cost before a byte leaves. After a readable answer, the tokens
+ * that the service counted decide the cost. Without such an answer, the call keeps the reserved cost, unless the
+ * service has certainly done no work.
+ */
+const generateWithModel: ToolBody<'llm_generate'> = async (call, context) => {
+  const { prompt, system, max_tokens: maxTokens = tools.llm_generate.defaults.max_tokens } = call.params
+  const connection = await context.tools.connection(call, 'llm_generate', 'llm')
+  const { credential } = connection
+  const model = call.params.model ?? credential.model
+  const price = context.tools.priceOf({ provider: credential.provider, model })
+  if (price === null) throw noPrice()
+  const most = mostCost(price, { prompt, system }, maxTokens)
+  await context.reserve(most)
+  const { signal } = context
+  const bounds = { milliseconds: exchangeMilliseconds, bytes: mostBytes, signal }
+  const watched = watch(connection.fetchWithin(bounds), llmErrors, () => connection.expired())
+  try {
+    const output = await generate(connection, {
+      model,
+      prompt,
+      system,
+      maxTokens,
+      fetch: watched.fetch,
+      signal,
+    })
+    const cost = costOf(price, output.usage, most)
+    if (output.text === '') throw noText(cost)
+    return { output, cost }
+  } catch (error) {
+    const read = await watched.errorOf(error, signal)
+    throw read instanceof ToolError && read !== error && watched.mayHaveWorked() ? read.withCost(most) : read
+  }
+}
+
+const noPrice = (): ToolError =>
+  new ToolError(
+    'llm_no_price',
+    'the model has no price: use another model, or let the operator add this one to `LLM_PRICES`',
+  )
+
+const noText = (cost: number): ToolError =>
+  new ToolError(
+    'llm_no_text',
+    'the model answered without text: raise `max_tokens`, change `prompt`, or use another model',
+    { cost },
+  )
+
+export const run = { llm_generate: { body: generateWithModel } } satisfies Bodies<typeof tools>

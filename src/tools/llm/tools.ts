@@ -1,0 +1,41 @@
+import { z } from 'zod'
+import { byName, defineTool } from '../kit/tool.ts'
+
+/** Is null if the service does not count tokens. */
+const tokens = z.int().nullable()
+
+export const tools = byName(
+  /** The output carries the labels of the tool's inputs, like the output of every tool. This tool adds no labels. */
+  defineTool({
+    name: 'llm_generate',
+    description: 'Asks a language model. Its cost counts for the organization’s month.',
+    sideEffect: 'read',
+    outputLabels: [],
+    params: z.strictObject({
+      prompt: z.string().min(1).max(1_000_000),
+      system: z.string().max(100_000).optional().describe('Instructions for the model.'),
+      model: z.string().min(1).max(200).optional().describe('Default: the model of the connection.'),
+      max_tokens: z
+        .int()
+        .min(1)
+        .max(200_000)
+        .optional()
+        .describe('Maximum length of the answer in tokens; default 4096.'),
+    }),
+    // This default bounds the cost of a call that does not set `max_tokens`.
+    defaults: { max_tokens: 4_096 },
+    freeTexts: ['prompt', 'system'],
+    output: z.strictObject({
+      text: z.string(),
+      model: z.string(),
+      usage: z.strictObject({ input_tokens: tokens, output_tokens: tokens }),
+    }),
+    categories: [],
+    risk: 'low',
+    constraints: { max_response_size_kb: {} },
+    repeat: 'free',
+    reversible: 'yes',
+    connection: 'llm',
+    timeoutSeconds: 300,
+  }),
+)

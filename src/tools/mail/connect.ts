@@ -1,0 +1,47 @@
+import { z } from 'zod'
+import { baseUrl, byStatus, defineIntegration, secret, textIn } from '../kit/integration.ts'
+
+const ownAddress = 'https://api.resend.com'
+
+const credential = z.strictObject({
+  provider: z.literal('resend', { error: 'must be `resend`' }),
+  api_key: secret.describe('An API key. One that may only send is enough.'),
+  from: z
+    .string()
+    .max(320)
+    .regex(
+      /^(?:[^"<>()[\],;:\\@\p{Cc}]{1,64} <[^\s<>@]{1,64}@[\w.-]{1,255}>|[^\s<>@]{1,64}@[\w.-]{1,255})$/u,
+      'must be an address of a domain that the account has verified: `name@domain` or `Name <name@domain>`',
+    )
+    .describe('The sender of every mail, of a domain that the account has verified.'),
+  base_url: baseUrl.optional().describe('Another address of the API; on a host that the operator names.'),
+})
+
+export const mail = defineIntegration<z.output<typeof credential>>({
+  name: 'mail',
+  title: 'Resend',
+  credential,
+  addresses: ({ base_url }) => [base_url ?? ownAddress],
+  ownAddresses: () => [ownAddress],
+  headers: ({ api_key }) => ({ authorization: `Bearer ${api_key}`, accept: 'application/json' }),
+  async check({ from }, ask) {
+    const answer = await ask({ method: 'GET', path: '/domains' })
+    const said = textIn(answer.json, 'name')
+    // A key that may only send mails cannot list domains. Resend gives the answer `restricted_api_key` only for a key
+    // that it knows.
+    if (answer.status === 401 && said === 'restricted_api_key') return { kind: 'account', account: from }
+    if (keyIsWrong(answer.status, answer.json))
+      return { kind: 'refused', why: `it answered ${answer.status}: the key is wrong or was deleted` }
+    return byStatus(answer, () => from)
+  },
+})
+
+/**
+ * Returns whether Resend refuses the key itself, and not only this request. Resend documents the statuses 401 and 403
+ * for a wrong key, but has also answered 400.
+ */
+export function keyIsWrong(status: number, json: unknown): boolean {
+  const said = textIn(json, 'name')
+  if (said === 'invalid_api_key' || said === 'missing_api_key') return true
+  return (status === 400 || status === 401) && textIn(json, 'message') === 'API key is invalid'
+}

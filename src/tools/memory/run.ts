@@ -1,0 +1,54 @@
+import type { Bodies, StateReaderOf, ToolBody } from '../kit/executor.ts'
+import type { tools } from './tools.ts'
+
+/**
+ * Returns `{key, value}` with the labels that are stored with the value. If the key has no stored value, `value` is
+ * null and has no labels. This is no error, so a workflow can test with `when` whether an earlier run stored a value.
+ */
+const getMemory: ToolBody<'memory_get'> = async (call, context) => {
+  const { key } = call.params
+  const found = await context.tools.memory.get(call.organizationId, key)
+  if (found === null) return { output: { key, value: null }, labels: [] }
+  return { output: { key, value: found.value }, labels: found.labels }
+}
+
+/**
+ * The body itself writes nothing. The caller stores the value in the transaction that also commits the outcome. The
+ * value gets the input labels that the call had when it was decided.
+ */
+const setMemory: ToolBody<'memory_set'> = async (call, { tools }) => {
+  const { organizationId, requester, labels, revision } = call
+  const { key, value } = call.params
+  const text = JSON.stringify(value)
+  const sealed = await tools.memory.seal(organizationId, key, text)
+  const stores = { organizationId, userId: requester.userId, key, text, sealed, labels, revision }
+  return { output: { key }, stores }
+}
+
+/** Reads the state that approvers see: the present value, the new value and the labels of the key. */
+const readMemoryState: StateReaderOf<'memory_set'> = async (call, context) => {
+  const { key, value } = call.params
+  const { text, isBroken, labels, revision } = await context.tools.memory.state(call.organizationId, key)
+  const fields = { 'labels of the key now': labels.length === 0 ? undefined : labels }
+  const note = isBroken ? { note: 'The present value of the key cannot be opened.' } : {}
+  const after = JSON.stringify(value)
+  const inLines = Math.max(text?.length ?? 0, after.length) <= mostInLines
+  const shown = (json: string): string => (inLines ? readable(JSON.parse(json)) : json)
+  const diff = { before: text === null ? null : shown(text), after: shown(after) }
+  return { revision, fields, ...note, ...(isBroken ? {} : { diff }) }
+}
+
+/** A text of several lines stays as it is. Every other value is shown as JSON. */
+const readable = (value: unknown): string =>
+  typeof value === 'string' && value.includes('\n') ? value : JSON.stringify(value, null, 2)
+
+/**
+ * If the JSON of the present or the new value has more characters than this, approvers see each of the two values as
+ * JSON in one line.
+ */
+const mostInLines = 50_000
+
+export const run = {
+  memory_get: { body: getMemory },
+  memory_set: { body: setMemory, state: readMemoryState },
+} satisfies Bodies<typeof tools>

@@ -1,0 +1,71 @@
+import { z } from 'zod'
+import { quoted } from '../kit/preview.ts'
+import { anyJson, byName, defineTool } from '../kit/tool.ts'
+
+/** Longest JSON text of a memory value, in characters. */
+export const maxMemoryValueLength = 1_000_000
+
+/** Key of a memory value: 1 to 256 characters, no control characters. */
+export const memoryKey = z
+  .string()
+  .min(1)
+  .max(256)
+  .regex(/^\P{Cc}*$/u, 'must not contain control characters')
+
+export const tools = byName(
+  /**
+   * Reads a value stored by `memory_set` or `PUT /memory/{key}`. The output carries the labels that are stored with the
+   * value. The tool itself adds no label.
+   */
+  defineTool({
+    name: 'memory_get',
+    description: 'Reads a value from the organization’s memory; null if the key has none.',
+    sideEffect: 'read',
+    outputLabels: [],
+    params: z.strictObject({ key: memoryKey.describe('Name of the value.') }),
+    output: z.strictObject({
+      key: z.string(),
+      value: anyJson.describe('Any JSON value; null if the key has none.'),
+    }),
+    categories: [],
+    risk: 'medium',
+    constraints: { max_response_size_kb: {} },
+    repeat: 'free',
+    reversible: 'yes',
+    connection: 'none',
+    timeoutSeconds: 10,
+  }),
+
+  /**
+   * Stores a value under a key. If an admin or owner started the run, the call's labels replace the key's labels.
+   * Otherwise, the call's labels are added to the key's labels.
+   */
+  defineTool({
+    name: 'memory_set',
+    description: 'Stores a value in the organization’s memory, together with its labels.',
+    sideEffect: 'write',
+    outputLabels: [],
+    params: z.strictObject({
+      key: memoryKey.describe('Name of the value.'),
+      // `z.json()` is not used, because it takes ten times as long. The parameters have already been checked to be JSON.
+      value: z
+        .unknown()
+        .refine((value) => value !== undefined, { error: 'is missing', abort: true })
+        .refine((value) => JSON.stringify(value).length <= maxMemoryValueLength, {
+          error: `must have at most ${maxMemoryValueLength.toLocaleString('en-US')} characters as JSON: keep large documents in files`,
+        })
+        .describe('Any JSON value.'),
+    }),
+    output: z.strictObject({ key: z.string() }),
+    categories: [],
+    risk: 'low',
+    constraints: { read_only: {} },
+    repeat: 'transactional',
+    // The old value is not kept, so a person must restore it.
+    reversible: 'by hand',
+    precondition: { of: 'the value in the memory', check: 'transaction' },
+    preview: ({ key, value }) => ({ title: `Store a value under ${quoted(key)}`, fields: { key, value } }),
+    connection: 'none',
+    timeoutSeconds: 10,
+  }),
+)

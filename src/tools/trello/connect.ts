@@ -1,0 +1,33 @@
+import { z } from 'zod'
+import { baseUrl, byStatus, defineIntegration, textIn } from '../kit/integration.ts'
+
+const word = z
+  .string()
+  .min(1)
+  .max(1024)
+  .regex(/^[\w.-]+$/, 'has letters, digits, `-`, `_` and `.` only: copy it again')
+
+const credential = z.strictObject({
+  key: word.describe('The API key of the app.'),
+  token: word.describe('A token of the account for this key.'),
+  base_url: baseUrl.optional().describe('Another address of the API; default `https://api.trello.com`.'),
+})
+
+const ownAddress = 'https://api.trello.com'
+
+export const trello = defineIntegration<z.output<typeof credential>>({
+  name: 'trello',
+  title: 'Trello',
+  credential,
+  addresses: ({ base_url }) => [base_url ?? ownAddress],
+  ownAddresses: () => [ownAddress],
+  // The credential goes into a header and not into the query, because proxies write addresses to their logs.
+  headers: ({ key, token }) => ({
+    authorization: `OAuth oauth_consumer_key="${key}", oauth_token="${token}"`,
+    accept: 'application/json',
+  }),
+  async check(_, ask) {
+    const answer = await ask({ method: 'GET', path: '/1/members/me' })
+    return byStatus(answer, (json) => textIn(json, 'username') ?? textIn(json, 'fullName'))
+  },
+})
