@@ -75,7 +75,7 @@ const governanceRules = Object.entries(governanceFolders).map(([folder, allowed]
 
 /** What is declared of tools and of their services, and acts on nothing. Workflows load it. */
 const declarations =
-  '^src/tools/(index|integrations|[^/]+/(tools|connect)|kit/(tool|preview|integration))\\.ts$'
+  '^src/tools/(index|facts|integrations|[^/]+/(tools|connect)|kit/(tool|preview|integration))\\.ts$'
 
 const inModules = (...names) => names.map((name) => `node_modules/${name}/`)
 

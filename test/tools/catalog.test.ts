@@ -4,15 +4,10 @@ import { bodiesOf } from '../../src/tools/bodies.ts'
 import { catalog, getTool, type ToolName } from '../../src/tools/index.ts'
 import { maxMemoryValueLength } from '../../src/tools/memory/tools.ts'
 import { diffOf, fieldsOf, mostOfPreview, titleOf } from '../../src/tools/kit/preview.ts'
-import { serviceOf, severalIn, type ToolDeclaration } from '../../src/tools/kit/tool.ts'
+import { serviceOf, type ToolDeclaration } from '../../src/tools/kit/tool.ts'
 import { parseParams } from '../../src/contract/tool-params.ts'
-import { withLinked } from '../../src/policy/linked-params.ts'
-import { peopleOf } from '../../src/policy/me.ts'
-import { defaultsOf } from '../../src/policy/tool-defaults.ts'
-import { catalogueNames } from '../../src/policy/tool-names.ts'
-import { destinationParam, freeTextsOf, mayHoldSeveral, toolParams } from '../../src/policy/tool-params.ts'
-import { placesOf } from '../../src/policy/tool-places.ts'
-import { toolSideEffects } from '../../src/policy/tool-side-effects.ts'
+import { destinationParam, withLinked } from '../../src/policy/tool-facts.ts'
+import { facts } from '../../src/tools/facts.ts'
 import type { JsonObject } from '../../src/policy/types.ts'
 
 const tools: readonly [string, ToolDeclaration][] = Object.entries(catalog)
@@ -58,12 +53,6 @@ describe('the catalogue', () => {
 
   test('has each of them, and no other', () => {
     expect(Object.keys(catalog).sort()).toEqual(declared.map(([name]) => name).sort())
-    expect(Object.keys(catalog)).toEqual([...catalogueNames])
-  })
-
-  test('has the side effects that rules are checked with', () => {
-    const own = Object.fromEntries(tools.map(([name, { sideEffect }]) => [name, sideEffect]))
-    expect(toolSideEffects).toEqual(own)
   })
 
   test.each(tools)('%s has exactly the functions that its declaration needs', async (name, tool) => {
@@ -121,23 +110,15 @@ describe('the catalogue', () => {
     expect(result.error?.issues.map((issue) => issue.code)).toContain('unrecognized_keys')
   })
 
-  test.each(tools)('%s has the parameters that rules may name for it', (name, tool) => {
-    expect(Object.keys(toolParams).sort()).toEqual(Object.keys(catalog).sort())
-    expect([...(toolParams[name as keyof typeof toolParams] ?? [])].sort()).toEqual(
-      Object.keys(tool.params.shape).sort(),
-    )
-  })
-
   test.each(tools)('%s: rules know which parameters can hold several values', (name, tool) => {
     const single = ['string', 'integer', 'number', 'boolean']
     for (const [param, schema] of Object.entries(
       z.toJSONSchema(tool.params, { io: 'input' }).properties ?? {},
     )) {
       const isSingle = typeof schema === 'object' && single.includes(String(schema.type))
-      expect([param, mayHoldSeveral(name, param)]).toEqual([param, !isSingle])
-      expect([param, severalIn(tool).includes(param)]).toEqual([param, !isSingle])
+      expect([param, facts.mayHoldSeveral(name, param)]).toEqual([param, !isSingle])
     }
-    expect([mayHoldSeveral(name, '*'), mayHoldSeveral('Bash', 'command')]).toEqual([true, true])
+    expect([facts.mayHoldSeveral(name, '*'), facts.mayHoldSeveral('Bash', 'command')]).toEqual([true, true])
   })
 
   test.each(tools)('%s publishes its parameters as JSON Schema', (_, tool) => {
@@ -270,9 +251,7 @@ describe('what parameters name', () => {
     const named = [['slack_create_channel', ['name']]]
     expect(Object.fromEntries([...free, ...named].filter(([, params]) => params?.length !== 0))).toEqual(
       Object.fromEntries(
-        Object.keys(catalog).flatMap((name) =>
-          freeTextsOf(name).length === 0 ? [] : [[name, freeTextsOf(name)]],
-        ),
+        tools.flatMap(([name, { freeTexts }]) => (freeTexts === undefined ? [] : [[name, freeTexts]])),
       ),
     )
   })
@@ -281,23 +260,19 @@ describe('what parameters name', () => {
     expect(tools.filter(([, { params }]) => Object.hasOwn(params.shape, destinationParam))).toEqual([])
   })
 
-  test('rules see what the declarations say', () => {
-    const declared = (field: 'places' | 'people' | 'defaults' | 'freeTexts') =>
-      Object.fromEntries(
-        tools.flatMap(([name, tool]) => (tool[field] === undefined ? [] : [[name, tool[field]]])),
-      )
-    expect(placesOf).toEqual(declared('places'))
-    expect(peopleOf).toEqual(declared('people'))
-    expect(defaultsOf).toEqual(declared('defaults'))
-    expect(Object.keys(catalog).map((name) => [name, freeTextsOf(name)])).toEqual(
-      Object.keys(catalog).map((name) => [name, declared('freeTexts')[name] ?? []]),
-    )
+  test('is declared of parameters that the tool has', () => {
+    for (const [name, { params, ...tool }] of tools) {
+      const named = [tool.people ?? [], tool.linked ?? [], Object.keys({ ...tool.places, ...tool.defaults })]
+      expect([name, named.flat().filter((param) => !Object.hasOwn(params.shape, param))]).toEqual([name, []])
+    }
   })
 
   const links = ['https://github.com/acme/app/issues/7', 'https://github.com/acme/app/blob/main/src/main.ts']
   test.each(tools)('%s: rules see the parameters that a link can give', (name, { linked = [] }) => {
     const given = links.flatMap((repo) =>
-      Object.keys(withLinked(name, 'workflows', { repo }) as object).filter((param) => param !== 'repo'),
+      Object.keys(withLinked(facts.reading(name, 'workflows'), { repo }) as object).filter(
+        (param) => param !== 'repo',
+      ),
     )
     expect(given.sort()).toEqual([...linked].sort())
   })
@@ -322,8 +297,7 @@ const parameters = Object.entries(catalog).flatMap(([tool, { params }]): Paramet
     return { tool, param, type, description: type.description ?? '' }
   }),
 )
-const defaultOf = ({ tool, param }: Parameter): unknown =>
-  (defaultsOf as Readonly<Record<string, Readonly<Record<string, unknown>>>>)[tool]?.[param]
+const defaultOf = ({ tool, param }: Parameter): unknown => facts.get(tool)?.defaults?.get(param)
 
 test.each(parameters.filter(({ description }) => /\bdefault\b/i.test(description)))(
   '$tool $param: rules know the default that its description names',
@@ -334,7 +308,7 @@ test.each(parameters.filter(({ description }) => /\bdefault\b/i.test(description
 
 test('every default belongs to a parameter that may be left out and takes it', () => {
   const found = parameters.filter((parameter) => defaultOf(parameter) !== undefined)
-  expect(found).toHaveLength(Object.values(defaultsOf).flatMap((each) => Object.keys(each)).length)
+  expect(found).toHaveLength(facts.tools.flatMap(({ defaults }) => [...(defaults ?? [])]).length)
   for (const parameter of found) {
     const { tool, param, type } = parameter
     const takes = [undefined, defaultOf(parameter)].map((value) => type.safeParse(value).success)
