@@ -22,8 +22,7 @@ export interface DeclaredFacts {
   readonly people?: readonly string[]
   /**
    * Parameters that name a repository, a channel and so on. Rules compare the thing that such a parameter names, and
-   * not its spelling. Example: `owner/name` and a link into this repository count as the same. For tools that use a
-   * service, test/tools/catalog.test.ts lists all other parameters that take a text, so that none is forgotten.
+   * not its spelling. Example: `owner/name` and a link into this repository count as the same.
    */
   readonly places?: { readonly [param: string]: PlaceKind }
   /**
@@ -33,7 +32,7 @@ export interface DeclaredFacts {
   readonly defaults?: { readonly [param: string]: string | number | boolean }
   /**
    * Parameters with which a call can carry any text to the service. Places, names of models, dates and states carry no
-   * free text. test/tools/catalog.test.ts lists the parameters that take a text, so that none is forgotten.
+   * free text. test/tools/catalog.test.ts lists the other parameters that take a text, so that none is forgotten.
    */
   readonly freeTexts?: readonly string[]
   /**
