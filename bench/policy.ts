@@ -7,6 +7,7 @@ import { listAudit, type AuditFilters } from '../src/governance/audit/list.ts'
 import type { Context } from '../src/governance/context.ts'
 import { readApprovalsReport } from '../src/governance/reports/approvals-report.ts'
 import { readReport } from '../src/governance/reports/report.ts'
+import { facts } from '../src/tools/facts.ts'
 import { compilePolicy } from '../src/policy/decide.ts'
 import { analyzePlan } from '../src/policy/plan.ts'
 import type { Plan, PlanStep } from '../src/policy/plan-types.ts'
@@ -76,7 +77,7 @@ export async function run(args: readonly string[]): Promise<void> {
     `policy: ${count(entries)} entries with ${count(decisions)} decisions, ${count(approvals)} approvals, medians of ${tries} tries; ${machine()}`,
   )
   const rules = rulesOf('star', 1_000).map((rule) => ({ ...rule, tools: Object.keys(limits) }))
-  const policy = compilePolicy({ rules, labelRules: [], approvalsEnabled: true })
+  const policy = compilePolicy(facts, { rules, labelRules: [], approvalsEnabled: true })
   const plan = mixedPlan(100)
   const access = compileToolAccess({ policies, overrides: [], fallback: 'allow' }, limitedBy)
   const refuses: Parameters<typeof analyzePlan>[2] = (call, budget) =>

@@ -1,4 +1,5 @@
 import { type Known, opaOracle } from '../test/oracles/opa.ts'
+import { facts } from '../src/tools/facts.ts'
 import { compilePolicy, decide } from '../src/policy/decide.ts'
 import { analyzePlan } from '../src/policy/plan.ts'
 import type { StoredRule } from '../src/policy/rule.ts'
@@ -21,7 +22,7 @@ export async function run(): Promise<void> {
 async function decisions(shape: 'spread' | 'star'): Promise<void> {
   const saved = rulesOf(shape, rules)
   const calls = callsOf(shape, 2000)
-  const policy = compilePolicy({ rules: saved, labelRules: [], approvalsEnabled: true })
+  const policy = compilePolicy(facts, { rules: saved, labelRules: [], approvalsEnabled: true })
   const opa = (await opaOracle(known(saved)))({ rules: saved, approvalsEnabled: true, calls })
   const asked = calls.slice(0, 20)
   const wrong = asked.filter((call) => decide(policy, call).verdict !== opa(call).effect).length
@@ -58,7 +59,11 @@ function known(saved: readonly StoredRule[]): Known {
 }
 
 function plans(): void {
-  const policy = compilePolicy({ rules: rulesOf('star', rules), labelRules: [], approvalsEnabled: true })
+  const policy = compilePolicy(facts, {
+    rules: rulesOf('star', rules),
+    labelRules: [],
+    approvalsEnabled: true,
+  })
   const plan = planOf(100)
   const times = Array.from({ length: 60 }, () => milliseconds(() => analyzePlan(policy, plan)))
   const usual = median(times.slice(10))

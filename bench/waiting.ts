@@ -9,7 +9,7 @@ import { createWorkflowEngine } from '../src/governance/delivery/workflow-engine
 import { startRelay } from '../src/governance/delivery/relay.ts'
 import { acceptRun } from '../src/governance/runs/start/accept.ts'
 import { createWorkflow } from '../src/governance/workflows/workflows.ts'
-import { ruleInput } from '../src/policy/rule.ts'
+import { ruleInput } from '../src/governance/rules/rule-kinds.ts'
 import { createContext } from '../src/programs/create-context.ts'
 import { readConfig } from '../src/shared/config.ts'
 import { hasSearchAttributes } from '../src/shared/search-attributes.ts'

@@ -11,10 +11,14 @@ import { type Rows, bytes, count, seconds, toolNumberAt } from './limits-numbers
 
 /* The limits of the tools. */
 
+/** Most tools have this time limit, so one row names it. */
+const usual = 60
+
 export const tools: Rows = [
-  ...Object.values(catalog).map(
-    ({ name, timeoutSeconds }) => [`time of one \`${name}\``, seconds(timeoutSeconds)] as const,
-  ),
+  ['time of one call of a tool that no other row names', seconds(usual)],
+  ...Object.values(catalog)
+    .filter(({ timeoutSeconds }) => timeoutSeconds !== usual)
+    .map(({ name, timeoutSeconds }) => [`time of one \`${name}\``, seconds(timeoutSeconds)] as const),
   ['file that `file_read` reads', bytes(maxFileSize)],
   ['value of the memory, as JSON', `${count(maxMemoryValueLength)} characters`],
   ['key of the memory', `${count(catalog.memory_get.params.shape.key.maxLength ?? Number.NaN)} characters`],

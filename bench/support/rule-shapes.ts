@@ -1,9 +1,10 @@
 import type { StoredRule } from '../../src/policy/rule.ts'
-import { catalogueNames } from '../../src/policy/tool-names.ts'
+import { facts } from '../../src/tools/facts.ts'
 import type { Plan, PlanStep } from '../../src/policy/plan-types.ts'
 import type { Call } from '../../src/policy/decide.ts'
 import type { JsonObject } from '../../src/policy/types.ts'
 
+const names = facts.tools.map(({ name }) => name)
 const verdicts = ['deny', 'require_approval', 'allow'] as const
 
 /** A condition whose kind depends on `index`. Almost no condition matches the calls below. */
@@ -24,7 +25,7 @@ function condition(index: number, param: string) {
  */
 export function rulesOf(shape: 'spread' | 'star', count: number): StoredRule[] {
   return Array.from({ length: count }, (_, index) => {
-    const tool = shape === 'star' ? 'mail_send' : (catalogueNames[index % catalogueNames.length] as string)
+    const tool = shape === 'star' ? 'mail_send' : (names[index % names.length] as string)
     const each = condition(index, shape === 'star' ? '*' : 'to')
     return {
       id: `rule_${index}`,
@@ -43,7 +44,7 @@ const bodies = ['Figures of the third quarter', 'https://docs.google.com/documen
 export function callsOf(shape: 'spread' | 'star', count: number): Call[] {
   return Array.from({ length: count }, (_, index) => ({
     source: 'workflows',
-    tool: shape === 'star' ? 'mail_send' : (catalogueNames[index % catalogueNames.length] as string),
+    tool: shape === 'star' ? 'mail_send' : (names[index % names.length] as string),
     sideEffect: 'egress',
     labels: ['internal'],
     params: paramsOf(index),

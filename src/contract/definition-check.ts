@@ -2,7 +2,8 @@ import type { ToolCatalog } from '../tools/kit/tool.ts'
 import { inWhen } from '../policy/operators/index.ts'
 import { hasMoreReferences, isTemplate, references, reservedWords } from '../policy/template-syntax.ts'
 import { filesInput } from '../policy/uploaded-files.ts'
-import { catalogueNames, nearestNames } from '../policy/tool-names.ts'
+import { facts } from '../tools/facts.ts'
+import { nearestNames } from '../policy/tool-names.ts'
 import type { Json } from '../policy/types.ts'
 import { mostItems, mostSteps, type WorkflowDefinition, type WorkflowStep } from './definition.ts'
 import { dependencies, findCycle, stepReferences } from './definition-graph.ts'
@@ -163,7 +164,8 @@ const inParam = (place: string, message: string): string =>
   place.startsWith('params.') ? `parameter \`${place.slice('params.'.length)}\`: ${message}` : message
 
 function unknownTool(name: string, catalog: ToolCatalog): string {
-  const near = nearestNames(name, catalogueNames).filter((each) => catalog.get(each) !== undefined)
+  const names = facts.tools.map((tool) => tool.name)
+  const near = nearestNames(name, names).filter((each) => catalog.get(each) !== undefined)
   const hint = near.length === 0 ? '' : `did you mean ${near.map((each) => `\`${each}\``).join(' or ')}; `
   return `there is no tool \`${name}\`: ${hint}\`GET /tools\` lists the tools`
 }

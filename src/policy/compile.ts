@@ -10,6 +10,7 @@ import { isUnclassed, type ExternalTools } from './external-tools.ts'
 import { matchesGlob } from './glob.ts'
 import type { StoredLabelRule, StoredRule } from './rule.ts'
 import { inOneLine } from './text.ts'
+import type { ToolFacts } from './tool-facts.ts'
 import { type CallSource, type Label, type SideEffect, type Verdict, rank } from './types.ts'
 
 /** The saved rules of an organization, in the order they were saved. */
@@ -46,6 +47,7 @@ export interface CompiledLabelRule extends Conditions {
 
 /** Rules that are ready for evaluation. A rule is not evaluated for a tool to which it cannot apply. */
 export interface CompiledPolicy {
+  readonly facts: ToolFacts
   readonly approvalsEnabled: boolean
   readonly frozen: string | null
   /**
@@ -68,8 +70,8 @@ const indexSize = 4096
  * Compiles the rules, once per organization and policy version. Inactive rules are left out. Never throws. If a part of
  * a restrictive rule cannot be read, the rule matches more calls, never fewer. An unknown verdict counts as `deny`.
  */
-export function compilePolicy(source: PolicySource): CompiledPolicy {
-  return joinRules({
+export function compilePolicy(facts: ToolFacts, source: PolicySource): CompiledPolicy {
+  return joinRules(facts, {
     ...source,
     rules: source.rules.map(compileRule).filter((rule) => rule !== null),
     labelRules: source.labelRules.map(compileLabelRule).filter((rule) => rule !== null),
@@ -77,19 +79,23 @@ export function compilePolicy(source: PolicySource): CompiledPolicy {
 }
 
 /** Makes a policy from compiled rules. The rules must be in the order in which they were saved. */
-export function joinRules({
-  rules,
-  labelRules,
-  approvalsEnabled,
-  frozen = null,
-  externalTools = nothingTold,
-}: Pick<PolicySource, 'approvalsEnabled' | 'frozen' | 'externalTools'> & {
-  readonly rules: readonly CompiledRule[]
-  readonly labelRules: readonly CompiledLabelRule[]
-}): CompiledPolicy {
+export function joinRules(
+  facts: ToolFacts,
+  {
+    rules,
+    labelRules,
+    approvalsEnabled,
+    frozen = null,
+    externalTools = nothingTold,
+  }: Pick<PolicySource, 'approvalsEnabled' | 'frozen' | 'externalTools'> & {
+    readonly rules: readonly CompiledRule[]
+    readonly labelRules: readonly CompiledLabelRule[]
+  },
+): CompiledPolicy {
   const byCall = new Map<string, readonly CompiledRule[]>()
   const byTool = new Map<string, readonly CompiledLabelRule[]>()
   return {
+    facts,
     approvalsEnabled,
     frozen,
     excludedLabels: new Set(

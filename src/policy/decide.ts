@@ -3,9 +3,7 @@ import type { CompiledPolicy, CompiledRule } from './compile.ts'
 import { type Subject, evaluate } from './evaluate.ts'
 import { knownLabels } from './label-sets.ts'
 import { explainApprovalsOff, explainVerdict } from './explain.ts'
-import { withLinked } from './linked-params.ts'
-import { defaultsIn } from './tool-defaults.ts'
-import { placesIn } from './tool-places.ts'
+import { withLinked } from './tool-facts.ts'
 import { yes } from './tri.ts'
 import {
   type CallSource,
@@ -72,7 +70,7 @@ export interface Decided {
  */
 export function decide(policy: CompiledPolicy, call: Call, budget = new Budget()): Decided {
   if (policy.frozen !== null) return frozen(policy.frozen)
-  const subject = subjectOf(call, budget)
+  const subject = subjectOf(policy, call, budget)
   const matches: CompiledRule[] = []
   try {
     for (const rule of policy.rulesFor(call.tool, call.sideEffect, call.source)) {
@@ -138,7 +136,7 @@ function labelsByRules(
   const unsure: (readonly Label[])[] = []
   const rules = policy.labelRulesFor(call.tool)
   if (rules.length === 0) return { added, unsure }
-  const subject = subjectOf(call, new Budget())
+  const subject = subjectOf(policy, call, new Budget())
   for (const rule of rules) {
     try {
       if (evaluate(rule, subject) === yes) added.push(rule.addLabels)
@@ -160,15 +158,16 @@ function isTooLargeToLabel(policy: CompiledPolicy, call: Call): boolean {
     .some((label) => policy.excludedLabels.has(label))
 }
 
-function subjectOf(call: Call, budget: Budget): Subject {
+function subjectOf({ facts }: CompiledPolicy, call: Call, budget: Budget): Subject {
+  const reading = facts.reading(call.tool, call.source)
   const origins =
     call.paramLabels === undefined
       ? null
       : new Map([...call.paramLabels].map(([path, labels]) => [path, knownLabels(labels)] as const))
   return {
-    params: withLinked(call.tool, call.source, call.params),
-    places: placesIn(call.tool, call.source),
-    defaults: defaultsIn(call.tool, call.source),
+    params: withLinked(reading, call.params),
+    places: reading.places,
+    defaults: reading.defaults,
     destination: call.source === 'agents' ? undefined : (call.destination ?? null),
     labels: knownLabels(call.labels),
     origins,

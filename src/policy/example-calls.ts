@@ -1,11 +1,11 @@
 import { compileRule, joinRules } from './compile.ts'
 import type { Call, CompiledPolicy } from './decide.ts'
-import { headsOf, labelSetsOf, paramsFor, valuesOf, type AgentEffects, type Head } from './example-parts.ts'
+import { headsOf, labelSetsOf, paramsFor, valuesOf, type ExampleTools, type Head } from './example-parts.ts'
 import { Tries } from './example-tries.ts'
 import type { Matching } from './implication.ts'
 import { withPlainPaths } from './readers/file-paths.ts'
 import type { StoredRule } from './rule.ts'
-import { destinationParam, toolParams } from './tool-params.ts'
+import { destinationParam, type ToolFacts } from './tool-facts.ts'
 import {
   unionLabels,
   type CallSource,
@@ -40,11 +40,14 @@ export interface Draft {
  * Makes an example from its parts. Returns null if no tool takes such a call. This is the case if a tool of the
  * catalogue does not have one of the parameters, or if one value is in the way of another value.
  */
-export function exampleOf({ head, labels, values }: Draft, effectsOf: AgentEffects): ExampleCall | null {
+export function exampleOf(
+  { head, labels, values }: Draft,
+  { facts, effectsOf }: ExampleTools,
+): ExampleCall | null {
   const { source, tool, sideEffect } = head
   const host = source === 'workflows' ? values.get(destinationParam) : undefined
   if (host !== undefined && typeof host !== 'string') return null
-  const params = paramsOf(head, host === undefined ? values : without(values, destinationParam))
+  const params = paramsOf(facts, head, host === undefined ? values : without(values, destinationParam))
   if (params === null) return null
   const all = unionLabels(labels)
   const possible = source === 'agents' ? effectsOf(tool, params, all) : [sideEffect]
@@ -66,8 +69,8 @@ export function callOf(example: ExampleCall): Call | null {
 const without = (values: Assignment, param: string): Assignment =>
   new Map([...values].filter(([path]) => path !== param))
 
-function paramsOf(head: Head, values: Assignment): JsonObject | null {
-  const known = head.source === 'workflows' ? new Map(Object.entries(toolParams)).get(head.tool) : undefined
+function paramsOf(facts: ToolFacts, head: Head, values: Assignment): JsonObject | null {
+  const known = head.source === 'workflows' ? facts.get(head.tool)?.params : undefined
   const params: Record<string, Json> = {}
   for (const [path, value] of values) {
     if (path !== '*' && !setAt(params, path.split('.'), value)) return null
@@ -97,10 +100,14 @@ function setAt(params: Record<string, Json>, path: readonly string[], value: Jso
   return true
 }
 
-const policyOf = (rule: Matching): CompiledPolicy => {
+const policyOf = (facts: ToolFacts, rule: Matching): CompiledPolicy => {
   const stored: StoredRule = { ...rule, id: 'r', name: 'r', status: 'active' }
   const compiled = compileRule(stored)
-  return joinRules({ rules: compiled === null ? [] : [compiled], labelRules: [], approvalsEnabled: true })
+  return joinRules(facts, {
+    rules: compiled === null ? [] : [compiled],
+    labelRules: [],
+    approvalsEnabled: true,
+  })
 }
 
 /** The tries for one rule make at most this many comparisons. */
@@ -129,20 +136,20 @@ export type Step = 'tried' | 'too large' | null
  */
 export function* witnessesOf(
   rule: Matching,
-  effectsOf: AgentEffects,
+  tools: ExampleTools,
 ): Generator<Exclude<Step, 'tried'>, readonly Draft[]> {
   const tries = new Tries(mostComparisons, mostTries)
   const isMatch = (policy: CompiledPolicy, draft: Draft): boolean => {
-    const example = exampleOf(draft, effectsOf)
+    const example = exampleOf(draft, tools)
     const call = example === null ? null : callOf(example)
     return call !== null && (tries.decide(policy, call)?.matchedRules.length ?? 0) > 0
   }
   const [labels = []] = labelSetsOf(rule)
-  const whole = policyOf(rule)
+  const whole = policyOf(tools.facts, rule)
   yield null
-  const parts = yield* partsOf(rule)
+  const parts = yield* partsOf(tools.facts, rule)
   const found: Draft[] = []
-  for (const head of headsOf(rule, effectsOf)) {
+  for (const head of headsOf(rule, tools)) {
     const values = new Map<string, Json>(Object.entries(paramsFor(head)))
     for (const part of parts) {
       for (const choice of part.choices) {
@@ -168,11 +175,11 @@ export function* witnessesOf(
 }
 
 /** Returns the conditions of the rule by parameter. Yields after each parameter. */
-function* partsOf({ verdict, params = [] }: Matching): Generator<null, readonly Part[]> {
+function* partsOf(facts: ToolFacts, { verdict, params = [] }: Matching): Generator<null, readonly Part[]> {
   const parts: Part[] = []
   for (const [param, conditions] of Map.groupBy(params, (condition) => condition.param)) {
     const choices = choicesFor(conditions.flatMap(valuesOf))
-    parts.push({ param, policy: policyOf({ verdict, params: conditions }), choices })
+    parts.push({ param, policy: policyOf(facts, { verdict, params: conditions }), choices })
     yield null
   }
   return parts

@@ -3,9 +3,7 @@ import { matchesGlob } from './glob.ts'
 import type { Matching } from './implication.ts'
 import { inRules, type ParamCondition } from './operators/index.ts'
 import { listOf, type Scalar } from './operators/operator.ts'
-import { catalogueNames } from './tool-names.ts'
-import { destinationParam, toolParams } from './tool-params.ts'
-import { toolSideEffects } from './tool-side-effects.ts'
+import { destinationParam, type ToolFacts } from './tool-facts.ts'
 import type { CallSource, Json, JsonObject, Label, SideEffect } from './types.ts'
 
 /*
@@ -28,6 +26,12 @@ export type AgentEffects = (
   labels: readonly Label[],
 ) => readonly SideEffect[]
 
+/** What is known of the tools of workflows and of agents. */
+export interface ExampleTools {
+  readonly facts: ToolFacts
+  readonly effectsOf: AgentEffects
+}
+
 /** A rule gives at most this many heads. */
 const mostHeads = 6
 /** At most this many values of a list in a rule are taken. */
@@ -41,17 +45,17 @@ const longestName = 200
  * Returns some tools that the rule covers, as workflows and agents call them. Leaves out tools of workflows that do not
  * have all parameters of the rule, and tools that cannot have a side effect of the rule.
  */
-export function headsOf(rule: Matching, effectsOf: AgentEffects): Head[] {
+export function headsOf(rule: Matching, { facts, effectsOf }: ExampleTools): Head[] {
   const { tools, applies_to: sources = ['workflows', 'agents'], side_effects: effects } = rule
   const fits = (tool: string): boolean => tools?.some((glob) => matchesGlob(glob, tool)) ?? true
   const has = (effect: SideEffect): boolean => effects?.includes(effect) ?? true
   const wanted = (rule.params ?? []).flatMap(({ param }) =>
     param === '*' || param === destinationParam ? [] : [firstOf(param)],
   )
-  const ofWorkflows = catalogueNames
-    .filter((tool) => fits(tool) && has(toolSideEffects[tool]))
-    .filter((tool) => wanted.every((param) => toolParams[tool].includes(param)))
-    .map((tool): Head => ({ source: 'workflows', tool, sideEffect: toolSideEffects[tool] }))
+  const ofWorkflows = facts
+    .covered(tools)
+    .filter(({ sideEffect, params }) => has(sideEffect) && wanted.every((param) => params.includes(param)))
+    .map(({ name, sideEffect }): Head => ({ source: 'workflows', tool: name, sideEffect }))
   const globs = tools ?? [anyProtocolTool]
   const names = [
     ...agentToolNames.filter(fits),

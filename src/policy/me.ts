@@ -3,13 +3,10 @@ import { Hole, type Partial, isList } from './values.ts'
 /** This word stands for the requester in parameters that name people. */
 const word = 'me'
 
-/** Parameters that name people, by catalogue tool. The tools' declarations use this table. */
-export const peopleOf = { mail_send: ['to', 'cc', 'bcc'], calendar_create_event: ['attendees'] } as const
-
 /**
- * Returns whether a value in a rule's condition is the word `me`. Conditions on parameters that name people
- * (`peopleOf`) may not use this word. The reason is that in a workflow's call, the requester's address replaces the
- * word before rules are evaluated.
+ * Returns whether a value in a rule's condition is the word `me`. Conditions on parameters that name people may not use
+ * this word. The reason is that in a workflow's call, the requester's address replaces the word before rules are
+ * evaluated.
  */
 export function isMe(value: unknown): boolean {
   return typeof value === 'string' && value.trim() === word

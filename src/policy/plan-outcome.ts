@@ -1,9 +1,7 @@
 import { BudgetExceeded } from './budget.ts'
 import { type Conditions, type Subject, evaluate, isUnconditional } from './evaluate.ts'
-import { withLinked } from './linked-params.ts'
 import type { Case, Planned } from './plan-cases.ts'
-import { defaultsIn } from './tool-defaults.ts'
-import { placesIn } from './tool-places.ts'
+import { type ToolFacts, withLinked } from './tool-facts.ts'
 import { type Tri, maybe, no, yes } from './tri.ts'
 import { Hole, type Partial } from './values.ts'
 
@@ -12,7 +10,7 @@ export interface PlannedCall {
   readonly occurs: Case['occurs']
   /**
    * The parameters of the step. Tool policies check these parameters. Rules check the parameters of `subject`, to which
-   * values from a link may be added (linked-params.ts).
+   * values from a link may be added (`withLinked`).
    */
   readonly given: Partial
   readonly subject: Subject
@@ -22,17 +20,20 @@ export interface PlannedCall {
  * Prepares the calls of a step for evaluation. The calls of one step differ only in their parameters. All of them have
  * the same labels, so they share the results of label conditions.
  */
-export function callsOf({ step, labels, origins, budget }: Planned, cases: readonly Case[]): PlannedCall[] {
+export function callsOf(
+  facts: ToolFacts,
+  { step, labels, origins, budget }: Planned,
+  cases: readonly Case[],
+): PlannedCall[] {
   const byLabels: Subject['byLabels'] = new Map()
-  const places = placesIn(step.tool, 'workflows')
-  const defaults = defaultsIn(step.tool, 'workflows')
+  const reading = facts.reading(step.tool, 'workflows')
   return cases.map(({ occurs, params }) => ({
     occurs,
     given: params,
     subject: {
-      params: withLinked(step.tool, 'workflows', params),
-      places,
-      defaults,
+      params: withLinked(reading, params),
+      places: reading.places,
+      defaults: reading.defaults,
       destination: step.destination === undefined ? new Hole(null) : step.destination,
       labels,
       origins,

@@ -121,7 +121,7 @@ export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses
     }
     const cases = casesOf(planned)
     if (cases.length === 0) skipped.add(step.id)
-    const calls = callsOf(planned, cases)
+    const calls = callsOf(policy.facts, planned, cases)
     analyses.set(step.id, analyzeStep(policy, planned, calls, refuses))
     outputs.set(step.id, outputLabels(policy, planned, calls))
   }

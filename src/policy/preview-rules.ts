@@ -32,7 +32,7 @@ export function shownRules(policy: CompiledPolicy, step: StepAnalysis, within: S
   const isOther = (id: string, isShadow: boolean): boolean => isShadow || (isStopped && !found.has(id))
   const planned = { ...step.planned, ...within }
   const calls = all.some(({ id, isShadow }) => isOther(id, isShadow))
-    ? callsOf(planned, casesOf(planned))
+    ? callsOf(policy.facts, planned, casesOf(planned))
     : []
   return all.flatMap((rule): ShownRule[] => {
     const { id, isShadow } = rule

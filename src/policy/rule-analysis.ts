@@ -2,12 +2,12 @@ import { z } from 'zod'
 import { compileRule, joinRules, type CompiledRule } from './compile.ts'
 import { callOf, exampleOf, witnessesOf, type ExampleCall } from './example-calls.ts'
 import { quote } from './words.ts'
-import type { AgentEffects } from './example-parts.ts'
+import type { ExampleTools } from './example-parts.ts'
 import type { ExternalTools } from './external-tools.ts'
 import { Tries } from './example-tries.ts'
 import { implies } from './implication.ts'
 import { contradictions } from './rule-contradictions.ts'
-import { ruleShape, type StoredRule } from './rule.ts'
+import { ruleSchemas, type StoredRule } from './rule.ts'
 import type { Steps } from './steps.ts'
 import { rank } from './types.ts'
 
@@ -39,37 +39,30 @@ export interface Finding {
 export function* analyzeRules(
   rules: readonly StoredRule[],
   steps: Steps,
-  effectsOf: AgentEffects,
-  externalTools: ExternalTools = {},
+  tools: ExampleTools & { readonly externalTools?: ExternalTools | undefined },
 ): Generator<Finding | null> {
+  // A damaged rule is not analyzed, because a damaged condition can match every call.
+  const form = z.object(ruleSchemas(tools.facts).ruleShape)
   const sound: StoredRule[] = []
   for (const rule of rules) {
-    if (rule.status !== 'inactive' && isSound(rule)) sound.push(rule)
+    if (rule.status !== 'inactive' && form.safeParse(rule).success) sound.push(rule)
     yield null
   }
   for (const [index, rule] of sound.entries()) {
     if (!steps.take()) return
-    yield yield* findingFor(rule, index, { rules: sound, steps, effectsOf, externalTools })
+    yield yield* findingFor(rule, index, { ...tools, rules: sound, steps })
   }
 }
 
-interface Analyzed {
+interface Analyzed extends ExampleTools {
   readonly rules: readonly StoredRule[]
   readonly steps: Steps
-  readonly effectsOf: AgentEffects
-  readonly externalTools: ExternalTools
+  readonly externalTools?: ExternalTools | undefined
 }
 
-/**
- * Whether the saved rule has the form of a rule. A damaged rule is not analyzed, because a damaged condition can match
- * every call.
- */
-const isSound = (rule: StoredRule): boolean => form.safeParse(rule).success
-const form = z.object(ruleShape)
-
 function* findingFor(rule: StoredRule, index: number, analyzed: Analyzed): Generator<null, Finding | null> {
-  const { rules, steps } = analyzed
-  const [problem] = contradictions(rule)
+  const { facts, rules, steps } = analyzed
+  const [problem] = contradictions(facts, rule)
   yield null
   if (problem !== undefined) {
     const message = `${quoted(rule)} matches no call: \`${problem.path.join('.')}\` ${problem.message}.`
@@ -149,7 +142,7 @@ function messageFor(kind: Finding['kind'], rule: StoredRule, other: StoredRule):
 function* sharedCall(
   rule: StoredRule,
   other: StoredRule,
-  { effectsOf, externalTools }: Analyzed,
+  { externalTools, ...tools }: Analyzed,
 ): Generator<null, ExampleCall | null> {
   const compiled: CompiledRule[] = []
   for (const each of [rule, other]) {
@@ -157,10 +150,15 @@ function* sharedCall(
     if (made !== null) compiled.push(made)
     yield null
   }
-  const policy = joinRules({ rules: compiled, labelRules: [], approvalsEnabled: true, externalTools })
+  const policy = joinRules(tools.facts, {
+    rules: compiled,
+    labelRules: [],
+    approvalsEnabled: true,
+    externalTools,
+  })
   const tries = new Tries()
-  for (const draft of yield* quietly(witnessesOf(rule, effectsOf))) {
-    const example = exampleOf(draft, effectsOf)
+  for (const draft of yield* quietly(witnessesOf(rule, tools))) {
+    const example = exampleOf(draft, tools)
     const call = example === null ? null : callOf(example)
     if (call !== null && tries.decide(policy, call)?.matchedRules.length === 2) return example
     yield null

@@ -1,14 +1,10 @@
 import { needsClass } from './external-tools.ts'
-import { matchesGlob } from './glob.ts'
 import { inRules, type ParamCondition, wholesOf } from './operators/index.ts'
 import { fold } from './operators/membership.ts'
 import { listOf, type Scalar } from './operators/operator.ts'
 import { WantedPlaces, type PlaceKind } from './readers/places.ts'
-import { defaultsIn } from './tool-defaults.ts'
-import { catalogueNames, isAgentsTool, type CatalogueName } from './tool-names.ts'
-import { freeTextsOf, mayHoldSeveral } from './tool-params.ts'
-import { placesIn, placesOf } from './tool-places.ts'
-import { toolSideEffects } from './tool-side-effects.ts'
+import type { KnownTool, ToolFacts } from './tool-facts.ts'
+import { isAgentsTool } from './tool-names.ts'
 import type { SideEffect } from './types.ts'
 
 /*
@@ -31,11 +27,17 @@ interface Fields {
   readonly classed?: false | undefined
 }
 
+/** A rule, and the facts that it is checked with. */
+interface Checked extends Fields {
+  readonly facts: ToolFacts
+}
+
 const isForWorkflowsAlone = ({ applies_to: sources }: Fields): boolean =>
   sources !== undefined && !sources.includes('agents')
 
 /** Returns the contradictions in a rule or label rule. Each issue names the field to change. */
-export function contradictions(rule: Fields): readonly Issue[] {
+export function contradictions(facts: ToolFacts, fields: Fields): readonly Issue[] {
+  const rule = { ...fields, facts }
   const found = [
     foreignTools(rule),
     classedTools(rule),
@@ -73,17 +75,17 @@ function classedTools({ classed, tools, ...rule }: Fields): Issue | null {
  * rules that do not apply to agents, because the side effect of an agent's tool is not certain. Example: an agent's
  * tool has the name of a catalogue tool, but the organization declares another side effect for the agent's tool.
  */
-function otherSideEffects(rule: Fields): Issue | null {
+function otherSideEffects(rule: Checked): Issue | null {
   const { tools, side_effects: wanted } = rule
   if (tools === undefined || wanted === undefined || !isForWorkflowsAlone(rule)) return null
-  const named = catalogueNames.filter((name) => tools.some((glob) => matchesGlob(glob, name)))
+  const named = rule.facts.covered(tools)
   const [first] = named
-  const effectsOf = (name: CatalogueName): readonly SideEffect[] =>
-    freeTextsOf(name).length > 0 ? [toolSideEffects[name], 'egress'] : [toolSideEffects[name]]
-  if (first === undefined || named.some((name) => effectsOf(name).some((each) => wanted.includes(each))))
+  const effectsOf = ({ sideEffect, freeTexts }: KnownTool): readonly SideEffect[] =>
+    freeTexts.length > 0 ? [sideEffect, 'egress'] : [sideEffect]
+  if (first === undefined || named.some((tool) => effectsOf(tool).some((each) => wanted.includes(each))))
     return null
-  const own = [...new Set(named.map((name) => `\`${toolSideEffects[name]}\``))].join(' or ')
-  const what = named.length === 1 ? `\`${first}\` is` : 'the named tools are'
+  const own = [...new Set(named.map(({ sideEffect }) => `\`${sideEffect}\``))].join(' or ')
+  const what = named.length === 1 ? `\`${first.name}\` is` : 'the named tools are'
   return {
     path: ['side_effects'],
     message: `${what} ${own}, so the rule would never match: leave \`side_effects\` out, or name other tools`,
@@ -98,12 +100,11 @@ const needsValue = ({ operator, value }: ParamCondition): boolean =>
  * defaults.
  */
 function mayFitDefault(
-  { verdict, tools = ['*'] }: Fields,
+  { facts, verdict, tools }: Checked,
   { param, operator, value }: ParamCondition,
 ): boolean {
   if (verdict === 'allow' || inRules(operator).reads !== 'values') return false
-  const named = catalogueNames.filter((name) => tools.some((glob) => matchesGlob(glob, name)))
-  const defaults = named.flatMap((name) => [...(defaultsIn(name, 'workflows') ?? [])])
+  const defaults = facts.covered(tools).flatMap((tool) => [...(tool.defaults ?? [])])
   const values = defaults.flatMap(([name, each]) => (param === '*' || param === name ? [each] : []))
   if (wholesOf(operator) !== 'listed') return values.length > 0
   const wanted = new Set<unknown>(listOf<Scalar>(value))
@@ -115,7 +116,7 @@ function mayFitDefault(
  * a path of several parts may lead through a list whose elements differ. In a rule that restricts, both conditions can
  * be true for a parameter with a default: the call leaves out the parameter, and the default fits.
  */
-function absentAndThere(rule: Fields): Issue | null {
+function absentAndThere(rule: Checked): Issue | null {
   const { params = [] } = rule
   const absent = new Set(
     params.flatMap((condition) => {
@@ -144,7 +145,7 @@ interface Comparison {
 }
 
 /** Returns an issue if no single value fits every condition that compares the whole value of one parameter. */
-function differentValues(rule: Fields): Issue | null {
+function differentValues(rule: Checked): Issue | null {
   const compared = (rule.params ?? []).flatMap(({ param, operator, value }, at): Comparison[] => {
     const wholes = wholesOf(operator)
     if (wholes === null) return []
@@ -172,10 +173,10 @@ const adviceFor = ({ isNegative }: Comparison): string =>
  * and all earlier conditions together. Returns -1 if some value fits all conditions. For an `allow` rule, the values
  * are also compared as places, because two texts can name one place.
  */
-function firstUnfit({ verdict }: Fields, param: string, conditions: readonly Comparison[]): number {
+function firstUnfit({ facts, verdict }: Checked, param: string, conditions: readonly Comparison[]): number {
   const texts = firstEmpty(conditions, (values) => values.map(fold))
   if (texts < 0 || verdict !== 'allow') return texts
-  const places = kindsIn(param).map((kind) => firstEmpty(conditions, placesAs(kind)))
+  const places = kindsIn(facts, param).map((kind) => firstEmpty(conditions, placesAs(kind)))
   return places.includes(-1) ? -1 : Math.max(texts, ...places)
 }
 
@@ -186,11 +187,11 @@ const mostIssues = 100
  * `acme/*`. Checks only parameters that name a place in every tool of the rule. The tools refuse such a value, so no call has it. A text
  * with `@` is accepted, because an address is compared with each address in a text.
  */
-function noPlaces({ tools = [], params = [] }: Fields): Issue[] {
+function noPlaces({ facts, tools = [], params = [] }: Checked): Issue[] {
   const found: Issue[] = []
   for (const [at, { param, operator, value }] of params.entries()) {
     if (wholesOf(operator) !== 'listed') continue
-    const kinds = [...new Set(tools.map((tool) => placesIn(tool, 'workflows')?.get(param) ?? null))]
+    const kinds = [...new Set(tools.map((tool) => facts.get(tool)?.places?.get(param) ?? null))]
     if (kinds.length === 0 || kinds.includes(null)) continue
     for (const [index, each] of listOf<Scalar>(value).entries()) {
       if (found.length >= mostIssues) return found
@@ -229,10 +230,9 @@ function firstEmpty(conditions: readonly Comparison[], read: Read): number {
  * Returns the kinds of places that a parameter names in the tools of the catalogue. The first part of `path` is the
  * parameter.
  */
-function kindsIn(path: string): readonly PlaceKind[] {
-  const [param] = path.split('.')
-  const places = Object.values(placesOf).flatMap((each) => Object.entries(each))
-  return [...new Set(places.flatMap(([name, kind]) => (name === param ? [kind] : [])))]
+function kindsIn({ tools }: ToolFacts, path: string): readonly PlaceKind[] {
+  const [param = ''] = path.split('.')
+  return [...new Set(tools.flatMap(({ places }) => places?.get(param) ?? []))]
 }
 
 /** Reads the values of an `allow` rule as places, since two texts can name one place: `owner/name` and its link. */
@@ -254,7 +254,7 @@ const placesAs =
  *   condition, and the absent parameter fits a negative one.
  */
 function comparesOneValue(
-  { verdict, tools = ['*'] }: Fields,
+  { facts, verdict, tools = ['*'] }: Checked,
   param: string,
   conditions: readonly Comparison[],
 ): boolean {
@@ -263,7 +263,8 @@ function comparesOneValue(
   if (conditions.flatMap(({ values }) => values).some((each) => `${each}`.includes('@'))) return false
   const hasExceptions = conditions.some(({ isNegative }) => isNegative)
   return tools.every((tool) => {
-    if (mayHoldSeveral(tool, param) || placesIn(tool, 'workflows')?.has(param) === true) return false
-    return !hasExceptions || defaultsIn(tool, 'workflows')?.has(param) !== true
+    const { places, defaults } = facts.reading(tool, 'workflows')
+    if (facts.mayHoldSeveral(tool, param) || places?.has(param) === true) return false
+    return !hasExceptions || defaults?.has(param) !== true
   })
 }

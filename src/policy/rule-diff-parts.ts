@@ -4,10 +4,9 @@ import {
   labelSetsOf,
   labelsOfSources,
   valuesOf,
-  type AgentEffects,
+  type ExampleTools,
   type Head,
 } from './example-parts.ts'
-import { peopleOf } from './me.ts'
 import { inRules } from './operators/index.ts'
 import { listOf, type Scalar } from './operators/operator.ts'
 import type { StoredRule } from './rule.ts'
@@ -15,10 +14,9 @@ import type { Json, Label } from './types.ts'
 
 /* Finds the parts from which a comparison of two sets of rules makes its calls. Yields after each rule. */
 
-interface Sets {
+interface Sets extends ExampleTools {
   readonly from: readonly StoredRule[]
   readonly to: readonly StoredRule[]
-  readonly effectsOf: AgentEffects
 }
 
 export interface DiffParts {
@@ -64,7 +62,7 @@ const contentOf = (rule: StoredRule): string =>
 
 /** Returns the tools, labels and values that the rules mention. What only one of the sets mentions comes first. */
 export function* diffParts(
-  { from, to, effectsOf }: Sets,
+  { from, to, ...tools }: Sets,
   active: readonly StoredRule[],
 ): Generator<null, DiffParts> {
   const valuesAt = new Map<string, Map<string, Json>>()
@@ -73,8 +71,9 @@ export function* diffParts(
     if (known.size < mostValues) known.set(JSON.stringify(value), value)
     valuesAt.set(path, known)
   }
+  const forPeople = new Set(tools.facts.tools.flatMap(({ people }) => people))
   for (const compared of yield* onlyInOne(from, to, comparedIn))
-    for (const each of near(compared)) add(compared.param, each)
+    for (const each of near(compared, forPeople)) add(compared.param, each)
   for (const { params = [] } of active) {
     for (const condition of params) for (const value of valuesOf(condition)) add(condition.param, value)
     yield null
@@ -82,7 +81,7 @@ export function* diffParts(
   const labels = (yield* onlyInOne(from, to, labelsIn)).slice(0, mostLabelSets / 2)
   const sets = yield* someDistinct(active, labelSetsOf, mostLabelSets - labels.length)
   return {
-    heads: yield* someDistinct(active, (rule) => headsOf(rule, effectsOf), mostTools),
+    heads: yield* someDistinct(active, (rule) => headsOf(rule, tools), mostTools),
     labelSets: [...labels.map((label) => [label]), ...sets],
     values: new Map([...valuesAt].map(([path, values]) => [path, [...values.values()]])),
   }
@@ -155,11 +154,8 @@ const labelsIn = ({ labels = {}, params = [] }: StoredRule): Label[] => [
  * Returns the value. If the value may be a domain, also returns an address in this domain. A parameter for people has no
  * bare domains, so only the address is returned.
  */
-function near({ param, isDomain, value }: Compared): Json[] {
+function near({ param, isDomain, value }: Compared, forPeople: ReadonlySet<string>): Json[] {
   if (typeof value !== 'string' || !value.includes('.')) return [value]
   const address = `someone@${value}`
   return isDomain && forPeople.has(param.split('.')[0] ?? '') ? [address] : [value, address]
 }
-
-/** The parameters that name people by their mail addresses. */
-const forPeople: ReadonlySet<string> = new Set(Object.values(peopleOf).flat())

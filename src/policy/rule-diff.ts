@@ -1,7 +1,7 @@
 import { compileRule, joinRules, type CompiledRule } from './compile.ts'
 import type { Call, CompiledPolicy, Decided } from './decide.ts'
 import { callOf, exampleOf, witnessesOf, type Draft, type ExampleCall, type Step } from './example-calls.ts'
-import type { AgentEffects } from './example-parts.ts'
+import type { ExampleTools } from './example-parts.ts'
 import type { ExternalTools } from './external-tools.ts'
 import { Tries } from './example-tries.ts'
 import { changedFirst, diffParts, without, type DiffParts } from './rule-diff-parts.ts'
@@ -20,11 +20,10 @@ export interface Change {
   readonly example: ExampleCall
 }
 
-export interface RuleSets {
+export interface RuleSets extends ExampleTools {
   readonly from: readonly StoredRule[]
   readonly to: readonly StoredRule[]
   readonly approvalsEnabled: boolean
-  readonly effectsOf: AgentEffects
   readonly externalTools?: ExternalTools | undefined
 }
 
@@ -37,7 +36,7 @@ export function* findChanges(sets: RuleSets, changes: Map<string, Change>): Gene
     from: yield* compiledSet(sets.from, sets),
     to: yield* compiledSet(sets.to, sets),
     tries: new Tries(),
-    effectsOf: sets.effectsOf,
+    tools: sets,
   }
   for (const draft of draftsFor(sets)) {
     if (draft === null || draft === 'too large') {
@@ -84,13 +83,13 @@ interface Both {
   readonly from: PolicyFor
   readonly to: PolicyFor
   readonly tries: Tries
-  readonly effectsOf: AgentEffects
+  readonly tools: ExampleTools
 }
 
 /** Compiles the rules of one set. Yields after each rule. */
 function* compiledSet(
   rules: readonly StoredRule[],
-  { approvalsEnabled, externalTools }: RuleSets,
+  { facts, approvalsEnabled, externalTools }: RuleSets,
 ): Generator<null, PolicyFor> {
   const compiled: CompiledRule[] = []
   for (const rule of rules) {
@@ -108,7 +107,7 @@ function* compiledSet(
       if (rule.covers(tool, sideEffect, source)) covering.push(rule)
       yield null
     }
-    const made = joinRules({ rules: covering, labelRules: [], approvalsEnabled, externalTools })
+    const made = joinRules(facts, { rules: covering, labelRules: [], approvalsEnabled, externalTools })
     if (known.size >= mostPolicies) known.clear()
     known.set(key, made)
     return made
@@ -123,10 +122,10 @@ const mostPolicies = 200
  * many comparisons.
  */
 function* changeFor(
-  { from, to, tries, effectsOf }: Both,
+  { from, to, tries, tools }: Both,
   draft: Draft,
 ): Generator<null, Change | 'too large' | null> {
-  const example = exampleOf(draft, effectsOf)
+  const example = exampleOf(draft, tools)
   const call = example === null ? null : callOf(example)
   if (example === null || call === null) return null
   const before = tries.decide(yield* from(call), call)
@@ -185,9 +184,9 @@ function* draftsFor(sets: RuleSets): Generator<Draft | Exclude<Step, 'tried'>> {
 function* remembered(
   known: Map<StoredRule, readonly Draft[]>,
   rule: StoredRule,
-  { effectsOf }: RuleSets,
+  tools: ExampleTools,
 ): Generator<Exclude<Step, 'tried'>, readonly Draft[]> {
-  const drafts = known.get(rule) ?? (yield* witnessesOf(rule, effectsOf))
+  const drafts = known.get(rule) ?? (yield* witnessesOf(rule, tools))
   known.set(rule, drafts)
   return drafts
 }

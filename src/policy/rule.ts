@@ -1,13 +1,11 @@
 import { z } from 'zod'
 import { conditionInput } from './condition.ts'
-import { matchesGlob } from './glob.ts'
-import { isMe, peopleOf } from './me.ts'
+import { isMe } from './me.ts'
 import { type ParamCondition, wholesOf } from './operators/index.ts'
 import { listOf } from './operators/operator.ts'
 import { contradictions } from './rule-contradictions.ts'
 import { isBracketed, labelSlug, nameField, placeholderMessage, textField } from './text.ts'
-import { toolNameIssue } from './tool-names.ts'
-import { paramIssue } from './tool-params.ts'
+import type { ToolFacts } from './tool-facts.ts'
 
 const year = 365 * 24 * 60 * 60
 
@@ -29,65 +27,21 @@ const labelConditions = z
     context.addIssue({ code: 'custom', path: ['none_of'], message })
   })
 
-const toolGlob = textField(200).superRefine((glob, context) => {
-  if (isBracketed(glob)) context.addIssue({ code: 'custom', message: placeholderMessage(glob) })
-  else if (/\s/.test(glob)) {
-    context.addIssue({ code: 'custom', message: 'a tool name or glob has no white space, e.g. `mail_*`' })
-  } else {
-    const message = toolNameIssue(glob)
-    if (message !== null) context.addIssue({ code: 'custom', message })
-  }
-})
+const toolGlobs = ({ names }: ToolFacts) => {
+  const glob = textField(200).superRefine((glob, context) => {
+    if (isBracketed(glob)) context.addIssue({ code: 'custom', message: placeholderMessage(glob) })
+    else if (/\s/.test(glob)) {
+      context.addIssue({ code: 'custom', message: 'a tool name or glob has no white space, e.g. `mail_*`' })
+    } else {
+      const message = names.issue(glob)
+      if (message !== null) context.addIssue({ code: 'custom', message })
+    }
+  })
+  return z.array(glob).min(1, 'name at least one tool or leave it out').max(100)
+}
 
-const tools = z.array(toolGlob).min(1, 'name at least one tool or leave it out').max(100)
 const params = z.array(conditionInput).min(1, 'give at least one condition or leave it out').max(100)
 const status = z.enum(['active', 'shadow', 'inactive'])
-
-export const ruleShape = {
-  name: nameField(200),
-  description: textField(2000, 0).optional(),
-  verdict: z.enum(['allow', 'require_approval', 'deny']),
-  status: status.default('active'),
-  side_effects: z
-    .array(z.enum(['read', 'write', 'egress']))
-    .min(1, 'name at least one side effect or leave it out')
-    .max(3)
-    .optional(),
-  tools: tools.optional(),
-  labels: labelConditions.optional(),
-  params: params.optional(),
-  applies_to: z
-    .array(z.enum(['workflows', 'agents']))
-    .min(1, 'name `workflows`, `agents` or both, or leave it out')
-    .max(2)
-    .optional(),
-  /** With false, the rule covers only tools of agents that need a class and that `external_tools` gives no side effect. */
-  classed: z
-    .boolean()
-    .refine(
-      (given): given is false => !given,
-      'must be false, or left out: a rule can only ask for tools that nobody has classed',
-    )
-    .optional(),
-  match_all: z.boolean().optional(),
-  approver: z.enum(['admin', 'owner']).optional(),
-  approvals_needed: z.int().min(1).max(20).optional(),
-  /** 0 means that the approval never expires. */
-  expires_after_seconds: z
-    .int()
-    .min(0)
-    .max(10 * year)
-    .optional(),
-}
-
-export const labelRuleShape = {
-  name: nameField(200),
-  status: status.default('active'),
-  tools: tools.optional(),
-  params: params.optional(),
-  labels: labelConditions.optional(),
-  add_labels: z.array(labelSlug).min(1, 'name at least one label to add').max(100),
-}
 
 interface Aimed {
   readonly tools?: readonly string[] | undefined
@@ -99,20 +53,21 @@ interface Aimed {
  * Refuses a condition that compares with the word `me`. The word is replaced with the requester's address before rules
  * are evaluated, so rules never see it (docs/decisions/0025).
  */
-function refuseMe({ tools, params = [], applies_to }: Aimed, context: z.RefinementCtx): void {
+function refuseMe(
+  facts: ToolFacts,
+  { tools, params = [], applies_to }: Aimed,
+  context: z.RefinementCtx,
+): void {
   if (applies_to?.includes('workflows') === false) return
-  const tool = Object.entries(peopleOf).filter(
-    ([name]) => tools === undefined || tools.some((glob) => matchesGlob(glob, name)),
-  )
+  const covered = facts.covered(tools)
   for (const [index, { param, operator, value }] of params.entries()) {
     const asks = wholesOf(operator) !== null && listOf<unknown>(value).some(isMe)
-    const [met] =
-      tool.find(([, people]) => (people as readonly string[]).includes(param.split('.')[0] ?? '')) ?? []
+    const met = covered.find(({ people }) => people.includes(param.split('.')[0] ?? ''))
     if (!asks || met === undefined) continue
     context.addIssue({
       code: 'custom',
       path: ['params', index, 'value'],
-      message: `in \`${param}\` of \`${met}\` rules see the address that \`me\` stands for, never the word: write that address, or its domain with \`domain_in\`; if you mean other tools, name them in \`tools\``,
+      message: `in \`${param}\` of \`${met.name}\` rules see the address that \`me\` stands for, never the word: write that address, or its domain with \`domain_in\`; if you mean other tools, name them in \`tools\``,
     })
   }
 }
@@ -121,10 +76,14 @@ function refuseMe({ tools, params = [], applies_to }: Aimed, context: z.Refineme
  * Refuses a condition on a parameter that none of the rule's tools has. Such a rule would protect nothing, and nobody
  * would notice.
  */
-function refuseUnknownParams({ tools, params = [], applies_to }: Aimed, context: z.RefinementCtx): void {
+function refuseUnknownParams(
+  facts: ToolFacts,
+  { tools, params = [], applies_to }: Aimed,
+  context: z.RefinementCtx,
+): void {
   if (tools === undefined || applies_to?.includes('workflows') === false) return
   for (const [index, { param }] of params.entries()) {
-    const message = paramIssue(tools, param)
+    const message = facts.paramIssue(tools, param)
     if (message !== null) context.addIssue({ code: 'custom', path: ['params', index, 'param'], message })
   }
 }
@@ -133,37 +92,91 @@ const onlyForHolds =
   'is only for rules whose verdict is `require_approval`: leave it out (null in a PATCH), or change the verdict'
 const approvalFields = ['approver', 'approvals_needed', 'expires_after_seconds'] as const
 
-/** Body of a rule as saved. Unknown fields are errors; each issue names its field. */
-export const ruleInput = z.strictObject(ruleShape).superRefine((rule, context) => {
-  refuseMe(rule, context)
-  refuseUnknownParams(rule, context)
-  for (const { path, message } of contradictions(rule))
-    context.addIssue({ code: 'custom', path: [...path], message })
-  for (const field of approvalFields) {
-    if (rule.verdict === 'require_approval' || rule[field] === undefined) continue
-    context.addIssue({ code: 'custom', path: [field], message: onlyForHolds })
+/** Returns the schemas of rules and label rules that name these tools. */
+export function ruleSchemas(facts: ToolFacts) {
+  const tools = toolGlobs(facts)
+
+  const ruleShape = {
+    name: nameField(200),
+    description: textField(2000, 0).optional(),
+    verdict: z.enum(['allow', 'require_approval', 'deny']),
+    status: status.default('active'),
+    side_effects: z
+      .array(z.enum(['read', 'write', 'egress']))
+      .min(1, 'name at least one side effect or leave it out')
+      .max(3)
+      .optional(),
+    tools: tools.optional(),
+    labels: labelConditions.optional(),
+    params: params.optional(),
+    applies_to: z
+      .array(z.enum(['workflows', 'agents']))
+      .min(1, 'name `workflows`, `agents` or both, or leave it out')
+      .max(2)
+      .optional(),
+    /** With false, the rule covers only tools of agents that need a class and that `external_tools` gives no side effect. */
+    classed: z
+      .boolean()
+      .refine(
+        (given): given is false => !given,
+        'must be false, or left out: a rule can only ask for tools that nobody has classed',
+      )
+      .optional(),
+    match_all: z.boolean().optional(),
+    approver: z.enum(['admin', 'owner']).optional(),
+    approvals_needed: z.int().min(1).max(20).optional(),
+    /** 0 means that the approval never expires. */
+    expires_after_seconds: z
+      .int()
+      .min(0)
+      .max(10 * year)
+      .optional(),
   }
-  const { side_effects, tools, labels, params, classed } = rule
-  const conditions = Object.entries({ side_effects, tools, labels, params, classed })
-  const [condition] = conditions.find(([, given]) => given !== undefined) ?? []
-  const matchesAll = rule.match_all === true
-  if (matchesAll === (condition === undefined)) return
-  const message = matchesAll
-    ? `is true, but the rule also has \`${condition}\`: leave \`match_all\` out (null in a PATCH), or take the conditions away`
-    : 'a rule without any condition matches every call: give a condition or set `match_all` to true'
-  context.addIssue({ code: 'custom', path: ['match_all'], message })
-})
 
-/** Body of a label rule as saved. */
-export const labelRuleInput = z.strictObject(labelRuleShape).superRefine((rule, context) => {
-  refuseMe(rule, context)
-  refuseUnknownParams(rule, context)
-  for (const { path, message } of contradictions(rule))
-    context.addIssue({ code: 'custom', path: [...path], message })
-})
+  const labelRuleShape = {
+    name: nameField(200),
+    status: status.default('active'),
+    tools: tools.optional(),
+    params: params.optional(),
+    labels: labelConditions.optional(),
+    add_labels: z.array(labelSlug).min(1, 'name at least one label to add').max(100),
+  }
 
-export type RuleBody = z.infer<typeof ruleInput>
-export type LabelRuleBody = z.infer<typeof labelRuleInput>
+  /** Body of a rule as saved. Unknown fields are errors; each issue names its field. */
+  const ruleInput = z.strictObject(ruleShape).superRefine((rule, context) => {
+    refuseMe(facts, rule, context)
+    refuseUnknownParams(facts, rule, context)
+    for (const { path, message } of contradictions(facts, rule))
+      context.addIssue({ code: 'custom', path: [...path], message })
+    for (const field of approvalFields) {
+      if (rule.verdict === 'require_approval' || rule[field] === undefined) continue
+      context.addIssue({ code: 'custom', path: [field], message: onlyForHolds })
+    }
+    const { side_effects, tools, labels, params, classed } = rule
+    const conditions = Object.entries({ side_effects, tools, labels, params, classed })
+    const [condition] = conditions.find(([, given]) => given !== undefined) ?? []
+    const matchesAll = rule.match_all === true
+    if (matchesAll === (condition === undefined)) return
+    const message = matchesAll
+      ? `is true, but the rule also has \`${condition}\`: leave \`match_all\` out (null in a PATCH), or take the conditions away`
+      : 'a rule without any condition matches every call: give a condition or set `match_all` to true'
+    context.addIssue({ code: 'custom', path: ['match_all'], message })
+  })
+
+  /** Body of a label rule as saved. */
+  const labelRuleInput = z.strictObject(labelRuleShape).superRefine((rule, context) => {
+    refuseMe(facts, rule, context)
+    refuseUnknownParams(facts, rule, context)
+    for (const { path, message } of contradictions(facts, rule))
+      context.addIssue({ code: 'custom', path: [...path], message })
+  })
+
+  return { ruleShape, labelRuleShape, ruleInput, labelRuleInput }
+}
+
+type Schemas = ReturnType<typeof ruleSchemas>
+export type RuleBody = z.infer<Schemas['ruleInput']>
+export type LabelRuleBody = z.infer<Schemas['labelRuleInput']>
 /** A patch: the fields of a rule to change. null removes an optional field. */
 type Changes<Body> = { readonly [Field in keyof Body]?: Body[Field] | null | undefined }
 export type RulePatch = Changes<RuleBody>

@@ -3,48 +3,12 @@ import { serverGlobIssue } from './external-tools.ts'
 import { globsMeet, matchesGlob } from './glob.ts'
 import { normalized } from './readers/unicode.ts'
 
-/** Every tool of the catalogue. */
-export const catalogueNames = [
-  'file_read',
-  'memory_get',
-  'memory_set',
-  'mail_send',
-  'calendar_create_event',
-  'slack_send_message',
-  'slack_create_channel',
-  'github_search_code',
-  'github_get_file',
-  'github_list_issues',
-  'github_get_issue',
-  'github_list_pull_requests',
-  'github_create_issue',
-  'github_comment',
-  'jira_search',
-  'jira_get_issue',
-  'jira_create_issue',
-  'jira_comment',
-  'trello_list_cards',
-  'trello_get_card',
-  'trello_create_card',
-  'trello_comment',
-  'docs_read',
-  'docs_create',
-  'sheets_read',
-  'sheets_append',
-  'drive_search',
-  'web_search',
-  'llm_generate',
-] as const
-export type CatalogueName = (typeof catalogueNames)[number]
-
 /**
  * Returns whether only agents have a tool with this name. Such a tool belongs to a known client, or is a protocol tool.
  */
 export function isAgentsTool(name: string): boolean {
   return agentTool(name) !== undefined || name.startsWith('mcp__')
 }
-
-const knownNames: readonly string[] = [...new Set<string>([...catalogueNames, ...agentToolNames])]
 
 /**
  * Returns false if a tool's name has invisible characters, compatibility characters (such as full-width letters), or
@@ -54,8 +18,6 @@ const knownNames: readonly string[] = [...new Set<string>([...catalogueNames, ..
 export function isPlainName(name: string): boolean {
   return name === name.trim() && name === normalized(name, 'NFKC') && !/[\p{C}\p{Zl}\p{Zp}]/u.test(name)
 }
-
-const longestName = Math.max(...knownNames.map((name) => name.length))
 
 /**
  * Returns whether an agent may ask about a tool with this name. Approvers read the name on pages, in mails and in
@@ -68,45 +30,60 @@ const protocolNames = 'mcp__?*__?*'
 
 const notPlain = 'a tool’s name must not have invisible or look-alike characters, or white space at its ends'
 
-/**
- * Returns the problem with a tool's name or glob in a rule, or null. The glob must be able to match a catalogue tool,
- * an agent's tool or a protocol tool. A rule with a misspelt name would protect nothing, and nobody would notice.
- */
-export function toolNameIssue(glob: string): string | null {
-  if (!isPlainName(glob)) return notPlain
-  if (globsMeet(glob, protocolNames) || knownNames.some((name) => matchesGlob(glob, name))) return null
-  const isGlob = /[*?]/.test(glob)
-  const what = isGlob ? `\`${glob}\` matches no tool` : `there is no tool \`${glob}\``
-  return `${what}: ${hintFor(glob)}; \`GET /tools\` lists the tools`
+/** The names that the policy knows: those of the catalogue, and those of the tools of agents' clients. */
+export class KnownNames {
+  readonly #names: readonly string[]
+  readonly #byFold: ReadonlyMap<string, readonly string[]>
+
+  constructor(catalogue: Iterable<string>) {
+    this.#names = [...new Set([...catalogue, ...agentToolNames])]
+    this.#byFold = Map.groupBy(this.#names, fold)
+  }
+
+  /**
+   * Returns the problem with a tool's name or glob in a rule, or null. The glob must be able to match a catalogue tool,
+   * an agent's tool or a protocol tool. A rule with a misspelt name would protect nothing, and nobody would notice.
+   */
+  issue(glob: string): string | null {
+    if (!isPlainName(glob)) return notPlain
+    if (globsMeet(glob, protocolNames) || this.#names.some((name) => matchesGlob(glob, name))) return null
+    const isGlob = /[*?]/.test(glob)
+    const what = isGlob ? `\`${glob}\` matches no tool` : `there is no tool \`${glob}\``
+    return `${what}: ${this.#hintFor(glob)}; \`GET /tools\` lists the tools`
+  }
+
+  /**
+   * Returns the problem with a tool's name in the setting `external_tools`, or null. Unknown tools are accepted, and
+   * globs for the tools of one server. A known name with other case or separators is refused. A setting with such a
+   * name would have no effect, and nobody would notice.
+   */
+  settingIssue(name: string): string | null {
+    if (!isPlainName(name)) return notPlain
+    if (/[*?]/.test(name)) return serverGlobIssue(name)
+    if (this.#names.includes(name)) return null
+    const meant = this.#byFold.get(fold(name)) ?? []
+    return meant.length === 0
+      ? null
+      : `there is no tool \`${name}\`: did you mean \`${meant.join('` or `')}\``
+  }
+
+  #hintFor(glob: string): string {
+    if (/^mcp_/i.test(glob)) return 'a protocol tool is `mcp__<server>__<tool>`, e.g. `mcp__tracker__*`'
+    const near = nearestNames(glob, this.#names)
+    if (near.length > 0) return `did you mean ${near.map((name) => `\`${name}\``).join(' or ')}`
+    return 'name a tool of the catalogue, an agent tool such as `Bash`, or `mcp__<server>__<tool>`'
+  }
 }
 
-/**
- * Returns the problem with a tool's name in the setting `external_tools`, or null. Unknown tools are accepted, and globs
- * for the tools of one server. A known name with other case or separators is refused. A setting with such a name would
- * have no effect, and nobody would notice.
- */
-export function settingNameIssue(name: string): string | null {
-  if (!isPlainName(name)) return notPlain
-  if (/[*?]/.test(name)) return serverGlobIssue(name)
-  if (knownNames.includes(name)) return null
-  const meant = knownByFold.get(fold(name)) ?? []
-  return meant.length === 0 ? null : `there is no tool \`${name}\`: did you mean \`${meant.join('` or `')}\``
-}
-
-function hintFor(glob: string): string {
-  if (/^mcp_/i.test(glob)) return 'a protocol tool is `mcp__<server>__<tool>`, e.g. `mcp__tracker__*`'
-  const near = nearestNames(glob)
-  if (near.length > 0) return `did you mean ${near.map((name) => `\`${name}\``).join(' or ')}`
-  return 'name a tool of the catalogue, an agent tool such as `Bash`, or `mcp__<server>__<tool>`'
-}
-
-/** At most three similar known names, the nearest first. */
-export function nearestNames(glob: string, names: readonly string[] = knownNames): string[] {
+/** At most three similar names, the nearest first. */
+export function nearestNames(glob: string, names: readonly string[]): string[] {
   const wanted = fold(glob)
-  if (wanted === '' || wanted.length > longestName + 3) return []
+  const most = Math.max(wanted.length < 4 ? 1 : 2, wanted.length / 3)
+  // A longer text is too far from every name, and takes long to compare.
+  if (wanted === '' || wanted.length > Math.max(...names.map(({ length }) => length)) + most) return []
   return names
     .map((name) => ({ name, distance: distanceTo(wanted, fold(name)) }))
-    .filter(({ distance }) => distance <= Math.max(wanted.length < 4 ? 1 : 2, wanted.length / 3))
+    .filter(({ distance }) => distance <= most)
     .sort((a, b) => a.distance - b.distance || (a.name < b.name ? -1 : 1))
     .slice(0, 3)
     .map(({ name }) => name)
@@ -114,7 +91,6 @@ export function nearestNames(glob: string, names: readonly string[] = knownNames
 
 /** The name without case, separators and wildcards, because most mistakes are in these. */
 const fold = (name: string): string => name.toLowerCase().replaceAll(/[^a-z0-9]/g, '')
-const knownByFold = Map.groupBy(knownNames, fold)
 
 /**
  * Returns the number of letters to add, remove or change. Two parts of a name in the wrong order (`send_mail` for

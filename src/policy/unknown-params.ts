@@ -4,8 +4,6 @@ import { effectOf, type Call } from './decide.ts'
 import { evaluate, type Subject } from './evaluate.ts'
 import { knownLabels, type Origins } from './label-sets.ts'
 import { explainApprovalsOff, explainVerdict } from './explain.ts'
-import { defaultsIn } from './tool-defaults.ts'
-import { placesIn } from './tool-places.ts'
 import { no, yes } from './tri.ts'
 import { rank, type Label, type Verdict } from './types.ts'
 import { Hole } from './values.ts'
@@ -30,7 +28,7 @@ export function decideWithoutParams(
   policy: CompiledPolicy,
   call: Omit<Call, 'params' | 'paramLabels'>,
 ): CertainVerdict | null {
-  const subject = subjectOf(call)
+  const subject = subjectOf(policy, call)
   const certain: CompiledRule[] = []
   const possible: CompiledRule[] = []
   try {
@@ -62,16 +60,15 @@ const strictest = (rules: readonly CompiledRule[]): CompiledRule | null =>
     null,
   )
 
-function subjectOf({
-  tool,
-  source,
-  labels,
-  destination = null,
-}: Pick<Call, 'tool' | 'source' | 'destination'> & { readonly labels: readonly Label[] }): Subject {
+function subjectOf(
+  { facts }: CompiledPolicy,
+  { tool, source, labels, destination = null }: Pick<Call, 'tool' | 'source' | 'destination' | 'labels'>,
+): Subject {
+  const { places, defaults } = facts.reading(tool, source)
   return {
     params: new Hole(null),
-    places: placesIn(tool, source),
-    defaults: defaultsIn(tool, source),
+    places,
+    defaults,
     destination: source === 'agents' ? undefined : destination,
     labels: knownLabels(labels),
     origins: source === 'agents' ? null : unknownOrigins(labels),

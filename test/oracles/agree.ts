@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
-import { type Call, compilePolicy, decide } from '../../src/policy/decide.ts'
+import { type Call, decide } from '../../src/policy/decide.ts'
+import { compilePolicy } from '../support/compile.ts'
 import type { StoredRule } from '../../src/policy/rule.ts'
 import type { Verdict } from '../../src/policy/types.ts'
 import { aCase, type Case, operators } from './cases.ts'

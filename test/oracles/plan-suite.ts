@@ -1,6 +1,7 @@
 import { beforeAll, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { type Call, compilePolicy } from '../../src/policy/decide.ts'
+import type { Call } from '../../src/policy/decide.ts'
+import { compilePolicy } from '../support/compile.ts'
 import type { PlanStep } from '../../src/policy/plan-types.ts'
 import { analyzePlan, type StepAnalysis } from '../../src/policy/plan.ts'
 import type { StoredRule } from '../../src/policy/rule.ts'

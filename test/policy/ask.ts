@@ -1,5 +1,6 @@
-import { type Call, compilePolicy, type Decided, decide } from '../../src/policy/decide.ts'
-import { ruleInput } from '../../src/policy/rule.ts'
+import { type Call, type Decided, decide } from '../../src/policy/decide.ts'
+import { compilePolicy } from '../support/compile.ts'
+import { ruleInput } from '../../src/governance/rules/rule-kinds.ts'
 
 /** Decides a call with rules of these bodies. */
 export function ask(bodies: readonly object[], given: Partial<Call> = {}): Decided {

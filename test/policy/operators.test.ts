@@ -11,10 +11,11 @@ import {
   type WhenOperator,
   whenOperators,
 } from '../../src/policy/operators/index.ts'
-import { compilePolicy, decide, type Call } from '../../src/policy/decide.ts'
+import { decide, type Call } from '../../src/policy/decide.ts'
+import { compilePolicy } from '../support/compile.ts'
 import type { PlanStep } from '../../src/policy/plan-types.ts'
 import type { StoredRule } from '../../src/policy/rule.ts'
-import type { CatalogueName } from '../../src/policy/tool-names.ts'
+import type { ToolName } from '../../src/tools/index.ts'
 import type { JsonObject, Verdict, Json, CallSource } from '../../src/policy/types.ts'
 import { analyze, rule } from './plan-steps.ts'
 import { holds } from '../../src/policy/when.ts'
@@ -286,7 +287,7 @@ const stepOf = (tool: string, params: JsonObject): PlanStep => {
 }
 
 interface Asked {
-  readonly tool: CatalogueName
+  readonly tool: ToolName
   readonly params: JsonObject
   readonly condition: ParamCondition
 }
@@ -302,7 +303,7 @@ function isPlannedAsDenied({ tool, params, condition }: Asked): boolean {
 
 const event = { title: 't' }
 const equals = (param: string, value: string | boolean | number): ParamCondition => ({ param, operator: 'equals', value }) // prettier-ignore
-test.each<[CatalogueName, JsonObject, ParamCondition, boolean]>([
+test.each<[ToolName, JsonObject, ParamCondition, boolean]>([
   ['calendar_create_event', event, equals('calendar', 'primary'), true],
   ['calendar_create_event', event, equals('calendar', ' primary '), true],
   ['calendar_create_event', event, equals('calendar', 'team'), false],

@@ -5,14 +5,14 @@ import { boardIdOf, cardIdOf } from '../../src/tools/trello/run.ts'
 import { calendarIdOf } from '../../src/policy/readers/google-links.ts'
 import { issueKeyOf, projectKeyOf } from '../../src/policy/readers/jira-keys.ts'
 import type { PlaceKind } from '../../src/policy/readers/places.ts'
-import type { CatalogueName } from '../../src/policy/tool-names.ts'
+import type { ToolName } from '../../src/tools/index.ts'
 
 /* Spellings of one place. A rule on the place must hold for every spelling that the tool reads as this place. */
 
 export const site = 'https://acme.example'
 
 export interface Twins {
-  readonly tool: CatalogueName
+  readonly tool: ToolName
   readonly param: string
   /** As a rule names the place. */
   readonly place: string
@@ -190,7 +190,7 @@ const trello = {
   long: '0123456789abcdef01234567',
 }
 
-const trelloTwins = (tool: CatalogueName, param: string, kind: string, read: (text: string) => string) => ({
+const trelloTwins = (tool: ToolName, param: string, kind: string, read: (text: string) => string) => ({
   tool,
   param,
   place: `https://trello.com/${kind}/${trello.short}/7-a-title`,

@@ -2,16 +2,21 @@ import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { ToolError } from '../../src/tools/kit/executor.ts'
 import { fileAt, issueAt } from '../../src/tools/github/place.ts'
-import { addedLabels, compilePolicy, decide } from '../../src/policy/decide.ts'
-import { withLinked } from '../../src/policy/linked-params.ts'
+import { addedLabels, decide } from '../../src/policy/decide.ts'
+import { compilePolicy } from '../support/compile.ts'
+import { withLinked } from '../../src/policy/tool-facts.ts'
+import { facts } from '../../src/tools/facts.ts'
+import type { ToolName } from '../../src/tools/index.ts'
 import { plainPath, resolvedIn, withPlainPaths } from '../../src/policy/readers/file-paths.ts'
 import { comparable, couldBecomeGoogleLink, googleFileId } from '../../src/policy/readers/google-links.ts'
 import type { StoredRule } from '../../src/policy/rule.ts'
 import { rank, type Verdict, type Json, type JsonObject } from '../../src/policy/types.ts'
-import { Hole } from '../../src/policy/values.ts'
+import { Hole, type Partial } from '../../src/policy/values.ts'
 import { conditionOn } from './arbitraries.ts'
 import { ask } from './ask.ts'
 import { repository, site, twins, type Twins } from './place-twins.ts'
+
+const linkedOf = (tool: ToolName, params: Partial) => withLinked(facts.reading(tool, 'workflows'), params)
 
 /** White space as Unicode and JavaScript know it, and characters that only look like it. */
 const everyBlank = [
@@ -249,7 +254,7 @@ describe('the policy reads a link as the tool does', () => {
         const file = read(() => fileAt({ repo, path: path ?? undefined, ref: ref ?? undefined }, host))
         if (file === null) return
         if (path === null) seen += 1
-        const params = withLinked('github_get_file', 'workflows', { repo, ...more })
+        const params = linkedOf('github_get_file', { repo, ...more })
         expect(params).toMatchObject({ repo, path: file.path })
         expect((params as { ref?: unknown }).ref ?? undefined).toBe(file.ref)
       }),
@@ -267,8 +272,8 @@ describe('the policy reads a link as the tool does', () => {
         if (number === undefined) seen += 1
         const given = number === undefined ? { repo } : { repo, number }
         const expected = { repo, number: issue.issue_number }
-        expect(withLinked('github_comment', 'workflows', given)).toEqual(expected)
-        expect(withLinked('github_get_issue', 'workflows', given)).toEqual(expected)
+        expect(linkedOf('github_comment', given)).toEqual(expected)
+        expect(linkedOf('github_get_issue', given)).toEqual(expected)
       }),
       { numRuns: 20_000 },
     )
@@ -308,7 +313,7 @@ describe('a rule on what a link names', () => {
 
 test('an unknown `repo` leaves open what it names, unless it is certainly no link', () => {
   const linked = (prefix: string | null) =>
-    withLinked('github_comment', 'workflows', { repo: new Hole(prefix, { from: ['input.a'] }), body: 'b' })
+    linkedOf('github_comment', { repo: new Hole(prefix, { from: ['input.a'] }), body: 'b' })
   for (const prefix of [null, '', 'acme', 'https://github.com/acme/', 'git.acme.example/'])
     expect(linked(prefix)).toMatchObject({ number: { prefix: null, from: ['input.a'] } })
   expect(linked('acme/')).not.toHaveProperty('number')

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
-import { addedLabels, compilePolicy, decide } from '../../src/policy/decide.ts'
+import { addedLabels, decide } from '../../src/policy/decide.ts'
+import { compilePolicy } from '../support/compile.ts'
 import type { PlanStep } from '../../src/policy/plan-types.ts'
 import { judgeCall } from '../../src/policy/judge-call.ts'
 import type { StepAnalysis } from '../../src/policy/plan.ts'

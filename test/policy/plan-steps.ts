@@ -1,4 +1,5 @@
-import { type PolicySource, compilePolicy } from '../../src/policy/decide.ts'
+import type { PolicySource } from '../../src/policy/decide.ts'
+import { compilePolicy } from '../support/compile.ts'
 import type { Plan, PlanStep } from '../../src/policy/plan-types.ts'
 import { analyzePlan } from '../../src/policy/plan.ts'
 import type { ParamCondition } from '../../src/policy/operators/index.ts'

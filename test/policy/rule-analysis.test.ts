@@ -3,13 +3,16 @@ import fc from 'fast-check'
 import { agentEffects } from '../../src/governance/rules/agent-effects.ts'
 import { Budget } from '../../src/policy/budget.ts'
 import type { ParamCondition } from '../../src/policy/operators/index.ts'
-import { compilePolicy, decide, type Call, type Decided } from '../../src/policy/decide.ts'
+import { decide, type Call, type Decided } from '../../src/policy/decide.ts'
+import { compilePolicy } from '../support/compile.ts'
 import { callOf, type ExampleCall } from '../../src/policy/example-calls.ts'
 import { isWithinGlob, matchesGlob, stepsWithin } from '../../src/policy/glob.ts'
 import { implies, type Matching } from '../../src/policy/implication.ts'
 import { analyzeRules, type Finding } from '../../src/policy/rule-analysis.ts'
 import { findChanges, termsOf, type Change } from '../../src/policy/rule-diff.ts'
-import { ruleInput, type StoredRule } from '../../src/policy/rule.ts'
+import type { StoredRule } from '../../src/policy/rule.ts'
+import { ruleInput } from '../../src/governance/rules/rule-kinds.ts'
+import { facts } from '../../src/tools/facts.ts'
 import { Steps } from '../../src/policy/steps.ts'
 import type { Verdict } from '../../src/policy/types.ts'
 import { aCase } from '../oracles/cases.ts'
@@ -79,9 +82,9 @@ const withWiderRules = fc
     return { rules: areFirst ? [...more, ...rules] : [...rules, ...more], calls }
   })
 
-const effects = agentEffects({ external_tools: {} })
+const tools = { facts, effectsOf: agentEffects({ external_tools: {} }) }
 const analyzed = (rules: readonly StoredRule[]): Finding[] =>
-  [...analyzeRules(rules, new Steps(Infinity), effects)].filter((each) => each !== null)
+  [...analyzeRules(rules, new Steps(Infinity), tools)].filter((each) => each !== null)
 
 /** Returns rules. The key of each rule is its name and its id. */
 const saved = (rules: Readonly<Record<string, object>>): StoredRule[] =>
@@ -194,7 +197,7 @@ describe('the analysis pauses often', () => {
       all += count ?? 1
       return take(count)
     }
-    for (const _ of analyzeRules(saved(Object.fromEntries(rules.entries())), steps, effects)) {
+    for (const _ of analyzeRules(saved(Object.fromEntries(rules.entries())), steps, tools)) {
       most = Math.max(most, sincePause)
       sincePause = 0
     }
@@ -205,7 +208,7 @@ describe('the analysis pauses often', () => {
 
   test('when it looks for an example with many long texts', () => {
     const rules = saved({ all: { ...deny, match_all: true }, one: { ...hold, params: longTexts(40) } })
-    const { most, all } = comparisonsBetween(analyzeRules(rules, new Steps(Infinity), effects))
+    const { most, all } = comparisonsBetween(analyzeRules(rules, new Steps(Infinity), tools))
     expect(all).toBeGreaterThan(20_000)
     expect(all).toBeLessThan(200_000)
     expect(most).toBeLessThan(25_000)
@@ -370,6 +373,7 @@ describe('the difference of two sets of rules', () => {
   }
   const settings = (tools: Tools = {}) => ({
     approvalsEnabled: true,
+    facts,
     effectsOf: agentEffects({ external_tools: tools }),
   })
   const saved = (set: string, bodies: readonly object[]): StoredRule[] =>

@@ -2,12 +2,13 @@ import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import type { z } from 'zod'
 import { ruleBodies } from '../../src/api/schemas/rules.ts'
-import { compilePolicy, decide } from '../../src/policy/decide.ts'
+import { decide } from '../../src/policy/decide.ts'
+import { compilePolicy } from '../support/compile.ts'
 import { placeOf } from '../../src/policy/readers/places.ts'
 import { contradictions } from '../../src/policy/rule-contradictions.ts'
-import { ruleInput, applyPatch, labelRuleInput } from '../../src/policy/rule.ts'
-import { toolParams } from '../../src/policy/tool-params.ts'
-import { placesIn } from '../../src/policy/tool-places.ts'
+import { applyPatch } from '../../src/policy/rule.ts'
+import { labelRuleInput, ruleInput } from '../../src/governance/rules/rule-kinds.ts'
+import { facts } from '../../src/tools/facts.ts'
 
 const base = { name: 'no outside mail', verdict: 'deny', side_effects: ['egress'] }
 
@@ -532,8 +533,7 @@ test('a rule that is refused for its values matches no call', () => {
       call,
       (verdict, tool, conditions, given) => {
         // Tools refuse unknown parameters, and texts that name no place.
-        const own: readonly string[] = toolParams[tool]
-        const places = placesIn(tool, 'workflows')
+        const { params: own = [], places } = facts.get(tool) ?? {}
         const isTaken = ([name, each]: [string, unknown]): boolean => {
           const kind = places?.get(name)
           return own.includes(name) && (kind === undefined || placeOf(kind, String(each)) !== null)
@@ -542,7 +542,7 @@ test('a rule that is refused for its values matches no call', () => {
         const body = { id: 'r', name: 'r', verdict, tools: [tool], params: conditions }
         const rule = { ...body, status: 'active' as const }
         // The other values of an `in` can match.
-        if (contradictions(rule).every(({ path }) => path.length === 4)) return
+        if (contradictions(facts, rule).every(({ path }) => path.length === 4)) return
         refused += 1
         const policy = compilePolicy({ approvalsEnabled: true, frozen: null, rules: [rule], labelRules: [] })
         const call = { source: 'workflows' as const, tool, sideEffect: 'write' as const, params, labels: [] }

@@ -7,7 +7,7 @@ import { globsMeet, matchesGlob } from '../../src/policy/glob.ts'
 import { Hole } from '../../src/policy/hole.ts'
 import { headlineWithField, readAs } from '../../src/policy/issues.ts'
 import { includesText } from '../../src/policy/long-pattern.ts'
-import { ruleInput } from '../../src/policy/rule.ts'
+import { ruleInput } from '../../src/governance/rules/rule-kinds.ts'
 import { inOneLine, isOneLine, isPattern, nameField } from '../../src/policy/text.ts'
 import { cpuMilliseconds } from './cpu-time.ts'
 

@@ -1,16 +1,16 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { agentTool, withAnnotations, agentToolNames } from '../../src/policy/agent-tools.ts'
-import { compilePolicy, decide } from '../../src/policy/decide.ts'
+import { decide } from '../../src/policy/decide.ts'
+import { compilePolicy } from '../support/compile.ts'
 import { isUnclassed, toldOf, type ExternalTools } from '../../src/policy/external-tools.ts'
 import { protocolToolKind, protocolToolSideEffect, toolTokens } from '../../src/policy/protocol-tools.ts'
-import { labelRuleInput, ruleInput, type StoredRule } from '../../src/policy/rule.ts'
-import { catalogueNames, toolNameIssue, settingNameIssue } from '../../src/policy/tool-names.ts'
+import type { StoredRule } from '../../src/policy/rule.ts'
+import { labelRuleInput, ruleInput } from '../../src/governance/rules/rule-kinds.ts'
+import { facts } from '../../src/tools/facts.ts'
 import type { CallSource } from '../../src/policy/types.ts'
 
-test('the catalogue has 29 names', () => {
-  expect(new Set(catalogueNames).size).toBe(29)
-})
+const catalogueNames = facts.tools.map(({ name }) => name)
 
 describe('a rule may name', () => {
   test.each([
@@ -22,7 +22,7 @@ describe('a rule may name', () => {
     ...['mcp__files__read_file', 'mcp__a__b', 'mcp__plugin_x_y__resources_read'],
     ...'* mail_* *_send* github_*_issue ?ash mcp__* mcp__files__* mcp__*__*send* m?p__*'.split(' '),
   ])('%s', (name) => {
-    expect(toolNameIssue(name)).toBeNull()
+    expect(facts.names.issue(name)).toBeNull()
   })
 })
 
@@ -61,7 +61,7 @@ describe('a key of the setting `external_tools`', () => {
     ...['Bash', 'bash', 'mcp__board__export', 'Frobnicate', 'frobnicate_all'],
     ...['mcp__board__*', 'mcp__my-board.v2__get_*', 'mcp__gateway__board__*', 'mcp__a__*'],
   ])('may be %s', (name) => {
-    expect(settingNameIssue(name)).toBeNull()
+    expect(facts.names.settingIssue(name)).toBeNull()
   })
   test.each([
     ...unclear.map((glob) => [glob, 'must name one MCP server'] as const),
@@ -69,7 +69,7 @@ describe('a key of the setting `external_tools`', () => {
     ['Webfetch', 'did you mean `WebFetch` or `web_fetch`'],
     ['web-search', 'did you mean `web_search` or `WebSearch`'],
   ])('may not be %s', (name, message) => {
-    expect(settingNameIssue(name)).toContain(message)
+    expect(facts.names.settingIssue(name)).toContain(message)
   })
 })
 
@@ -214,7 +214,7 @@ describe('a glob for a server', () => {
     fc.assert(
       fc.property(fc.array(part, { maxLength: 6 }), (parts) => {
         const glob = parts.join('')
-        if (!glob.includes('*') || settingNameIssue(glob) !== null) return
+        if (!glob.includes('*') || facts.names.settingIssue(glob) !== null) return
         const setting: ExternalTools = { [glob]: { side_effect: 'read' } }
         for (const name of [...agentToolNames, ...catalogueNames]) expect(toldOf(setting, name)).toEqual({})
       }),

@@ -4,68 +4,15 @@ import { bodiesOf } from '../../src/tools/bodies.ts'
 import { catalog, getTool, type ToolName } from '../../src/tools/index.ts'
 import { maxMemoryValueLength } from '../../src/tools/memory/tools.ts'
 import { diffOf, fieldsOf, mostOfPreview, titleOf } from '../../src/tools/kit/preview.ts'
-import { serviceOf, severalIn, type ToolDeclaration } from '../../src/tools/kit/tool.ts'
+import { serviceOf, type ToolDeclaration } from '../../src/tools/kit/tool.ts'
 import { parseParams } from '../../src/contract/tool-params.ts'
-import { withLinked } from '../../src/policy/linked-params.ts'
-import { peopleOf } from '../../src/policy/me.ts'
-import { defaultsOf } from '../../src/policy/tool-defaults.ts'
-import { catalogueNames } from '../../src/policy/tool-names.ts'
-import { destinationParam, freeTextsOf, mayHoldSeveral, toolParams } from '../../src/policy/tool-params.ts'
-import { placesOf } from '../../src/policy/tool-places.ts'
-import { toolSideEffects } from '../../src/policy/tool-side-effects.ts'
+import { destinationParam, withLinked } from '../../src/policy/tool-facts.ts'
+import { facts } from '../../src/tools/facts.ts'
 import type { JsonObject } from '../../src/policy/types.ts'
 
 const tools: readonly [string, ToolDeclaration][] = Object.entries(catalog)
 
 describe('the catalogue', () => {
-  // The whole catalogue: side effect, labels, repetition, risk, categories and integration of each tool.
-  const both = ['internal', 'untrusted']
-  const declared: [string, string, string[], string, string, string[], string][] = [
-    ['file_read', 'read', ['internal'], 'free', 'medium', [], 'installation'],
-    ['memory_get', 'read', [], 'free', 'medium', [], 'none'],
-    ['memory_set', 'write', [], 'transactional', 'low', [], 'none'],
-    ['mail_send', 'egress', [], 'unsafe', 'high', ['external_comm'], 'installation'],
-    ['calendar_create_event', 'egress', [], 'findable', 'high', ['external_comm'], 'google'],
-    ['slack_send_message', 'egress', [], 'findable', 'high', ['external_comm'], 'slack'],
-    ['slack_create_channel', 'write', [], 'findable', 'medium', ['permission_changes'], 'slack'],
-    ['github_search_code', 'read', ['internal'], 'free', 'medium', [], 'github'],
-    ['github_get_file', 'read', ['internal'], 'free', 'medium', [], 'github'],
-    ['github_list_issues', 'read', both, 'free', 'medium', [], 'github'],
-    ['github_get_issue', 'read', both, 'free', 'medium', [], 'github'],
-    ['github_list_pull_requests', 'read', both, 'free', 'medium', [], 'github'],
-    ['github_create_issue', 'write', [], 'findable', 'medium', ['public_writes'], 'github'],
-    ['github_comment', 'egress', [], 'findable', 'medium', ['public_writes'], 'github'],
-    ['jira_search', 'read', ['internal'], 'free', 'medium', [], 'jira'],
-    ['jira_get_issue', 'read', ['internal'], 'free', 'medium', [], 'jira'],
-    ['jira_create_issue', 'write', [], 'findable', 'medium', [], 'jira'],
-    ['jira_comment', 'egress', [], 'findable', 'medium', [], 'jira'],
-    ['trello_list_cards', 'read', ['internal'], 'free', 'medium', [], 'trello'],
-    ['trello_get_card', 'read', ['internal'], 'free', 'medium', [], 'trello'],
-    ['trello_create_card', 'write', [], 'findable', 'medium', [], 'trello'],
-    ['trello_comment', 'egress', [], 'findable', 'medium', [], 'trello'],
-    ['docs_read', 'read', ['internal'], 'free', 'medium', [], 'google'],
-    ['docs_create', 'write', [], 'findable', 'medium', ['public_writes'], 'google'],
-    ['sheets_read', 'read', ['internal'], 'free', 'medium', [], 'google'],
-    ['sheets_append', 'write', [], 'findable', 'medium', ['public_writes'], 'google'],
-    ['drive_search', 'read', ['internal'], 'free', 'medium', [], 'google'],
-    ['web_search', 'read', ['untrusted'], 'free', 'low', [], 'search'],
-    ['llm_generate', 'read', [], 'free', 'low', [], 'llm'],
-  ]
-  test.each(declared)('%s', (name, sideEffect, outputLabels, repeat, risk, categories, connection) => {
-    const expected = { name, sideEffect, outputLabels, repeat, risk, categories, connection }
-    expect(getTool(name)).toMatchObject(expected)
-  })
-
-  test('has each of them, and no other', () => {
-    expect(Object.keys(catalog).sort()).toEqual(declared.map(([name]) => name).sort())
-    expect(Object.keys(catalog)).toEqual([...catalogueNames])
-  })
-
-  test('has the side effects that rules are checked with', () => {
-    const own = Object.fromEntries(tools.map(([name, { sideEffect }]) => [name, sideEffect]))
-    expect(toolSideEffects).toEqual(own)
-  })
-
   test.each(tools)('%s has exactly the functions that its declaration needs', async (name, tool) => {
     const { repeat, ownService, precondition, constraints } = tool
     const isFound = repeat === 'findable' || ownService !== undefined
@@ -121,23 +68,15 @@ describe('the catalogue', () => {
     expect(result.error?.issues.map((issue) => issue.code)).toContain('unrecognized_keys')
   })
 
-  test.each(tools)('%s has the parameters that rules may name for it', (name, tool) => {
-    expect(Object.keys(toolParams).sort()).toEqual(Object.keys(catalog).sort())
-    expect([...(toolParams[name as keyof typeof toolParams] ?? [])].sort()).toEqual(
-      Object.keys(tool.params.shape).sort(),
-    )
-  })
-
   test.each(tools)('%s: rules know which parameters can hold several values', (name, tool) => {
     const single = ['string', 'integer', 'number', 'boolean']
     for (const [param, schema] of Object.entries(
       z.toJSONSchema(tool.params, { io: 'input' }).properties ?? {},
     )) {
       const isSingle = typeof schema === 'object' && single.includes(String(schema.type))
-      expect([param, mayHoldSeveral(name, param)]).toEqual([param, !isSingle])
-      expect([param, severalIn(tool).includes(param)]).toEqual([param, !isSingle])
+      expect([param, facts.mayHoldSeveral(name, param)]).toEqual([param, !isSingle])
     }
-    expect([mayHoldSeveral(name, '*'), mayHoldSeveral('Bash', 'command')]).toEqual([true, true])
+    expect([facts.mayHoldSeveral(name, '*'), facts.mayHoldSeveral('Bash', 'command')]).toEqual([true, true])
   })
 
   test.each(tools)('%s publishes its parameters as JSON Schema', (_, tool) => {
@@ -208,33 +147,6 @@ test.each(cases)('%s accepts or refuses %s', (name, _, params, taken) => {
   expect(parseParams(catalog[name], params).ok).toBe(taken)
 })
 
-/**
- * Parameters of services' tools that take a text and name no place: what is written or looked for, a part of a place,
- * and people. Rules compare them as they are written, and addresses in them as addresses.
- */
-const texts: { readonly [tool: string]: readonly string[] } = {
-  mail_send: ['to', 'subject', 'text', 'html', 'cc', 'bcc'],
-  calendar_create_event: ['title', 'start', 'attendees', 'description', 'location'],
-  slack_send_message: ['text', 'thread_ts'],
-  github_search_code: ['query'],
-  github_get_file: ['path', 'ref'],
-  github_list_issues: ['state', 'labels'],
-  github_list_pull_requests: ['state'],
-  github_create_issue: ['title', 'body', 'labels'],
-  github_comment: ['body'],
-  jira_search: ['query'],
-  jira_create_issue: ['summary', 'description', 'type', 'labels'],
-  jira_comment: ['text', 'attachment_name', 'attachment_content'],
-  trello_create_card: ['name', 'description'],
-  trello_comment: ['text', 'attachment_name', 'attachment_content'],
-  docs_create: ['title', 'content'],
-  sheets_read: ['range'],
-  sheets_append: ['range', 'rows'],
-  drive_search: ['query'],
-  web_search: ['query'],
-  llm_generate: ['prompt', 'system', 'model'],
-}
-
 /** Texts of these parameters cannot be chosen freely: people, times, states, ids, ranges and models. */
 const bound: { readonly [tool: string]: readonly string[] } = {
   mail_send: ['to', 'cc', 'bcc'],
@@ -253,51 +165,34 @@ const takesNoText = (schema: z.ZodType): boolean =>
 
 describe('what parameters name', () => {
   test.each(tools.filter(([, tool]) => serviceOf(tool) !== null))(
-    '%s: every parameter that takes a text names a place, or is known to name none',
-    (name, { params, places = {} }) => {
+    '%s: every parameter that takes a text names a place, carries free text, or is known to do neither',
+    (name, { params, places = {}, freeTexts = [] }) => {
       const shape: Readonly<Record<string, z.ZodType>> = params.shape
       const open = Object.keys(shape).filter((param) => !takesNoText(shape[param] as z.ZodType))
-      expect([...Object.keys(places), ...(texts[name] ?? [])].sort()).toEqual(open.sort())
+      // Slack makes the name of a new channel from any text.
+      const both = name === 'slack_create_channel' ? ['name'] : []
+      const named = [...Object.keys(places), ...freeTexts.filter((param) => !both.includes(param))]
+      expect([...named, ...(bound[name] ?? [])].sort()).toEqual(open.sort())
     },
   )
-
-  test('a call carries free text in every parameter that takes any text', () => {
-    const free = Object.entries(texts).map(([name, params]) => [
-      name,
-      params.filter((param) => bound[name]?.includes(param) !== true),
-    ])
-    // Slack makes the name of a new channel from any text.
-    const named = [['slack_create_channel', ['name']]]
-    expect(Object.fromEntries([...free, ...named].filter(([, params]) => params?.length !== 0))).toEqual(
-      Object.fromEntries(
-        Object.keys(catalog).flatMap((name) =>
-          freeTextsOf(name).length === 0 ? [] : [[name, freeTextsOf(name)]],
-        ),
-      ),
-    )
-  })
 
   test('no parameter of a tool has the name under which rules see where a call goes', () => {
     expect(tools.filter(([, { params }]) => Object.hasOwn(params.shape, destinationParam))).toEqual([])
   })
 
-  test('rules see what the declarations say', () => {
-    const declared = (field: 'places' | 'people' | 'defaults' | 'freeTexts') =>
-      Object.fromEntries(
-        tools.flatMap(([name, tool]) => (tool[field] === undefined ? [] : [[name, tool[field]]])),
-      )
-    expect(placesOf).toEqual(declared('places'))
-    expect(peopleOf).toEqual(declared('people'))
-    expect(defaultsOf).toEqual(declared('defaults'))
-    expect(Object.keys(catalog).map((name) => [name, freeTextsOf(name)])).toEqual(
-      Object.keys(catalog).map((name) => [name, declared('freeTexts')[name] ?? []]),
-    )
+  test('is declared of parameters that the tool has', () => {
+    for (const [name, { params, ...tool }] of tools) {
+      const named = [tool.people ?? [], tool.linked ?? [], Object.keys({ ...tool.places, ...tool.defaults })]
+      expect([name, named.flat().filter((param) => !Object.hasOwn(params.shape, param))]).toEqual([name, []])
+    }
   })
 
   const links = ['https://github.com/acme/app/issues/7', 'https://github.com/acme/app/blob/main/src/main.ts']
   test.each(tools)('%s: rules see the parameters that a link can give', (name, { linked = [] }) => {
     const given = links.flatMap((repo) =>
-      Object.keys(withLinked(name, 'workflows', { repo }) as object).filter((param) => param !== 'repo'),
+      Object.keys(withLinked(facts.reading(name, 'workflows'), { repo }) as object).filter(
+        (param) => param !== 'repo',
+      ),
     )
     expect(given.sort()).toEqual([...linked].sort())
   })
@@ -322,8 +217,7 @@ const parameters = Object.entries(catalog).flatMap(([tool, { params }]): Paramet
     return { tool, param, type, description: type.description ?? '' }
   }),
 )
-const defaultOf = ({ tool, param }: Parameter): unknown =>
-  (defaultsOf as Readonly<Record<string, Readonly<Record<string, unknown>>>>)[tool]?.[param]
+const defaultOf = ({ tool, param }: Parameter): unknown => facts.get(tool)?.defaults?.get(param)
 
 test.each(parameters.filter(({ description }) => /\bdefault\b/i.test(description)))(
   '$tool $param: rules know the default that its description names',
@@ -334,7 +228,7 @@ test.each(parameters.filter(({ description }) => /\bdefault\b/i.test(description
 
 test('every default belongs to a parameter that may be left out and takes it', () => {
   const found = parameters.filter((parameter) => defaultOf(parameter) !== undefined)
-  expect(found).toHaveLength(Object.values(defaultsOf).flatMap((each) => Object.keys(each)).length)
+  expect(found).toHaveLength(facts.tools.flatMap(({ defaults }) => [...(defaults ?? [])]).length)
   for (const parameter of found) {
     const { tool, param, type } = parameter
     const takes = [undefined, defaultOf(parameter)].map((value) => type.safeParse(value).success)

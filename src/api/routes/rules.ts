@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { actOnce } from '../../governance/idempotency.ts'
-import { ruleKinds, type RuleKindName } from '../../governance/rules/rule-kinds.ts'
+import { labelRuleShape, ruleKinds, ruleShape, type RuleKindName } from '../../governance/rules/rule-kinds.ts'
 import {
   createRule,
   deleteRule,
@@ -9,7 +9,6 @@ import {
   readRule,
   replaceRule,
 } from '../../governance/rules/rules.ts'
-import { labelRuleShape, ruleShape } from '../../policy/rule.ts'
 import { created, noContent, ok, route, type Route } from '../route.ts'
 import { id, listOf, listQuery, time } from '../schemas/common.ts'
 import { ruleBodies } from '../schemas/rules.ts'

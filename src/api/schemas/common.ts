@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { reversibilities } from '../../tools/kit/tool.ts'
-import { ruleShape } from '../../policy/rule.ts'
+import { ruleShape } from '../../governance/rules/rule-kinds.ts'
 import { governanceSettings } from '../../policy/settings.ts'
 import { filter, wholeNumber } from '../query.ts'
 import { statusOf, type ErrorCode } from '../errors.ts'

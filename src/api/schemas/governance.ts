@@ -4,7 +4,7 @@ import { mostToolGlobs } from '../../policy/external-tools.ts'
 import { completeSettings, type GovernanceSettings } from '../../policy/settings.ts'
 import { restrictions } from '../../governance/rules/tool-policy-limits.ts'
 import { textField } from '../../policy/text.ts'
-import { settingNameIssue, toolNameIssue } from '../../policy/tool-names.ts'
+import { facts } from '../../tools/facts.ts'
 import { role } from './common.ts'
 
 /** Maximum number of categories that one organization can flag. */
@@ -36,7 +36,7 @@ export const governancePatch = z
       context.addIssue({ code: 'custom', path: ['external_tools'], message })
     }
     for (const name of tools) {
-      const message = settingNameIssue(name)
+      const message = facts.names.settingIssue(name)
       if (message !== null) context.addIssue({ code: 'custom', path: ['external_tools', name], message })
     }
     for (const [name, told] of Object.entries(external_tools ?? {})) {
@@ -56,7 +56,7 @@ const toolName = z
   .max(200)
   .refine((name) => !/[*?]/.test(name), 'name one tool: only rules take globs')
   .superRefine((name, context) => {
-    const message = toolNameIssue(name)
+    const message = facts.names.issue(name)
     if (message !== null) context.addIssue({ code: 'custom', message })
   })
 

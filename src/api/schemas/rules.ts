@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { labelRuleInput, labelRuleShape, ruleInput, ruleShape } from '../../policy/rule.ts'
+import { labelRuleInput, labelRuleShape, ruleInput, ruleShape } from '../../governance/rules/rule-kinds.ts'
 import { labelSlug } from '../../policy/text.ts'
 import { instant } from '../query.ts'
 import { anyJson, approver, role, side } from './common.ts'

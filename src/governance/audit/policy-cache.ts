@@ -1,4 +1,5 @@
 import { sql, type Transaction } from 'kysely'
+import { facts } from '../../tools/facts.ts'
 import { getTool } from '../../tools/index.ts'
 import type { Database } from '../../db/schema/index.ts'
 import { compileLabelRule, compileRule, joinRules } from '../../policy/compile.ts'
@@ -119,7 +120,7 @@ export async function loadPolicy(
   const labelRules = compileRows(savedLabelRules, former?.labelRules, (id, body) =>
     compileLabelRule({ ...(body as LabelRuleBody), id }),
   )
-  const compiled = joinRules({
+  const compiled = joinRules(facts, {
     rules: activeOf(rules),
     labelRules: activeOf(labelRules),
     approvalsEnabled: settings.approvals_enabled,

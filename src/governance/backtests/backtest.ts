@@ -1,4 +1,5 @@
 import { compileRule, joinRules } from '../../policy/compile.ts'
+import { facts } from '../../tools/facts.ts'
 import type { RuleBody } from '../../policy/rule.ts'
 import type { Verdict } from '../../policy/types.ts'
 import { activeOf } from '../audit/compiled-rows.ts'
@@ -88,7 +89,7 @@ export async function backtestRules(
 }
 
 const withDrafts = (saved: LoadedPolicy, drafts: readonly RuleBody[]): ReplayPolicy => ({
-  compiled: joinRules({
+  compiled: joinRules(facts, {
     rules: drafts
       .map((draft, index) => compileRule({ ...draft, id: `draft_${index}` }))
       .filter((rule) => rule !== null),

@@ -2,6 +2,7 @@ import type { ExampleCall } from '../../policy/example-calls.ts'
 import type { RuleBody, StoredRule } from '../../policy/rule.ts'
 import { analyzeRules, type Finding } from '../../policy/rule-analysis.ts'
 import type { MatchedRule } from '../../policy/decide.ts'
+import { facts } from '../../tools/facts.ts'
 import { Steps } from '../../policy/steps.ts'
 import { inOneLine } from '../../policy/text.ts'
 import type { LoadedPolicy } from '../audit/policy-cache.ts'
@@ -49,8 +50,11 @@ export async function analyzeSavedRules(
     const steps = new Steps(mostSteps)
     const rules = await slices.run(() => savedRules(saved))
     const findings: FindingView[] = []
-    const { external_tools: told } = saved.settings
-    const search = analyzeRules(rules, steps, agentEffects(saved.settings), told)
+    const effectsOf = agentEffects(saved.settings)
+    const search = analyzeRules(rules, steps, {
+      ...{ facts, effectsOf },
+      externalTools: saved.settings.external_tools,
+    })
     const limit = await slices.follow(search, (finding) => {
       if (steps.areUsedUp) return 'comparisons'
       if (finding !== null && findings.length === mostFindings) return 'findings'

@@ -2,6 +2,7 @@ import type { ExampleCall } from '../../policy/example-calls.ts'
 import type { Decided } from '../../policy/decide.ts'
 import type { RuleBody, StoredRule } from '../../policy/rule.ts'
 import { findChanges, sizeOf, termsOf, type Change } from '../../policy/rule-diff.ts'
+import { facts } from '../../tools/facts.ts'
 import type { Verdict } from '../../policy/types.ts'
 import { policySnapshot } from '../audit/policy-snapshot.ts'
 import type { Context } from '../context.ts'
@@ -74,6 +75,7 @@ export async function diffRules(
       from: withThreshold(active, threshold),
       to: withThreshold(drafted(to), threshold),
       approvalsEnabled: saved.settings.approvals_enabled,
+      facts,
       effectsOf: agentEffects(saved.settings),
       externalTools: saved.settings.external_tools,
     }

@@ -1,12 +1,15 @@
 import type { z } from 'zod'
 import {
-  labelRuleInput,
-  ruleInput,
+  ruleSchemas,
   type LabelRuleBody,
   type LabelRulePatch,
   type RuleBody,
   type RulePatch,
 } from '../../policy/rule.ts'
+import { facts } from '../../tools/facts.ts'
+
+/** The schemas of rules that name the tools of the catalogue. */
+export const { ruleShape, labelRuleShape, ruleInput, labelRuleInput } = ruleSchemas(facts)
 
 interface RuleKind<Body> {
   readonly table: 'rules' | 'label_rules'

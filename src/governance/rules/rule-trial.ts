@@ -1,9 +1,9 @@
 import type { Context } from '../context.ts'
-import { getTool } from '../../tools/index.ts'
+import { facts } from '../../tools/facts.ts'
 import { compilePolicy, decide, type Call, type CompiledPolicy, type Decided } from '../../policy/decide.ts'
 import type { RuleBody } from '../../policy/rule.ts'
 import { judgeCall } from '../../policy/judge-call.ts'
-import { isAgentsTool, toolNameIssue } from '../../policy/tool-names.ts'
+import { isAgentsTool } from '../../policy/tool-names.ts'
 import type { CallSource, JsonObject, Label, Role, SideEffect } from '../../policy/types.ts'
 import { classifyIn, pathAboveRoot, readCall, type Classified, type ReadCall } from '../agents/classify.ts'
 import type { Caller } from '../access/identity.ts'
@@ -78,14 +78,14 @@ export async function tryRules(
  * would look like a call that no rule stops. An agent may have tools that the service does not know.
  */
 function requireTool(source: CallSource, tool: string): void {
-  const issue = source === 'workflows' ? toolNameIssue(tool) : null
+  const issue = source === 'workflows' ? facts.names.issue(tool) : null
   if (issue === null) return
   const message = `${issue}; for another tool of an agent, give \`source\`: \`agents\``
   throw new DomainError('validation_error', message, [{ path: 'call.tool', message }])
 }
 
 const compileDrafts = ({ settings, frozen }: LoadedPolicy, drafts: readonly RuleBody[]): CompiledPolicy =>
-  compilePolicy({
+  compilePolicy(facts, {
     rules: drafts.map((draft, index) => ({ ...draft, id: `draft_${index}` })),
     labelRules: [],
     approvalsEnabled: settings.approvals_enabled,
@@ -111,7 +111,7 @@ function classify(
   settings: GovernanceSettings,
 ): Pick<Classified, 'sideEffect' | 'words'> & Pick<ReadCall, 'params'> {
   if (source !== 'agents')
-    return { sideEffect: said ?? getTool(tool)?.sideEffect ?? 'write', words: '', params }
+    return { sideEffect: said ?? facts.get(tool)?.sideEffect ?? 'write', words: '', params }
   const read = readCall(tool, params, {})
   if (said !== undefined) return { sideEffect: said, words: '', params: read.params }
   return { ...classifyIn(read, labels, settings), params: read.params }

@@ -1,6 +1,6 @@
 import { comparable, isFileId } from '../readers/google-links.ts'
 import { WantedPlaces } from '../readers/places.ts'
-import { destinationParam } from '../tool-params.ts'
+import { destinationParam } from '../tool-facts.ts'
 import { maybe, tri } from '../tri.ts'
 import { placeOfLeaf } from '../values.ts'
 import { alsoByAddress, isOneOf, wholeAddresses } from './addresses.ts'

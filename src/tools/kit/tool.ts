@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import type { PlaceKind } from '../../policy/readers/places.ts'
+import type { DeclaredFacts } from '../../policy/tool-facts.ts'
 import type { LimitedParams } from '../../policy/tool-limits.ts'
-import type { Category, Json, Label, RiskLevel, SideEffect } from '../../policy/types.ts'
+import type { Category, Json, Label, RiskLevel } from '../../policy/types.ts'
 import type { PreviewDraft } from './preview.ts'
 
 /**
@@ -93,10 +93,9 @@ export interface ToolDeclaration<
   Name extends string = string,
   Params extends z.ZodObject = z.ZodObject,
   Output extends z.ZodObject = z.ZodObject,
-> {
+> extends DeclaredFacts {
   readonly name: Name
   readonly description: string
-  readonly sideEffect: SideEffect
   readonly outputLabels: readonly Label[]
   /** A strict object: unknown parameters are errors. */
   readonly params: Params
@@ -106,32 +105,6 @@ export interface ToolDeclaration<
    * possible.
    */
   readonly output: Output
-  /**
-   * Parameters that name people by address. `me` in such a parameter means the requester. Rules see the requester's
-   * address in place of `me`.
-   */
-  readonly people?: readonly string[]
-  /**
-   * Parameters that name a repository, a channel and so on. Rules compare the thing that such a parameter names, and
-   * not its spelling. Example: `owner/name` and a link into this repository count as the same. For tools that use a
-   * service, test/tools/catalog.test.ts lists all other parameters that take a text, so that none is forgotten.
-   */
-  readonly places?: { readonly [param: string]: PlaceKind }
-  /**
-   * The values that the tool uses for parameters that a call leaves out. Rules that restrict compare these values. A
-   * value that only the service or the connection knows is not here, such as the main branch of a repository.
-   */
-  readonly defaults?: { readonly [param: string]: string | number | boolean }
-  /**
-   * Parameters with which a call can carry any text to the service. Places, names of models, dates and states carry no
-   * free text. test/tools/catalog.test.ts lists the parameters that take a text, so that none is forgotten.
-   */
-  readonly freeTexts?: readonly string[]
-  /**
-   * Parameters that a link in the parameter `repo` can give. Example: the link `https://github.com/acme/app/issues/7`
-   * gives the `number` 7.
-   */
-  readonly linked?: readonly ('number' | 'path' | 'ref')[]
   readonly categories: readonly Category[]
   readonly risk: Extract<RiskLevel, 'low' | 'medium' | 'high'>
   /** The limits that a tool policy may set on the tool. Each limit names the parameters that it reads. */

@@ -1,6 +1,6 @@
 import { describe, expect, test, afterEach, beforeEach, jest } from '@jest/globals'
 import { sql } from 'kysely'
-import { labelRuleInput, ruleInput } from '../../../src/policy/rule.ts'
+import { labelRuleInput, ruleInput } from '../../../src/governance/rules/rule-kinds.ts'
 import {
   createRule,
   deleteRule,

@@ -29,7 +29,7 @@ import { resolveStep, type ResolveRequest } from '../../../src/governance/runs/e
 import { openOutput } from '../../../src/governance/runs/values/outputs.ts'
 import { changeGovernance } from '../../../src/governance/rules/settings.ts'
 import { createWorkflow, insertWorkflow } from '../../../src/governance/workflows/workflows.ts'
-import { ruleInput } from '../../../src/policy/rule.ts'
+import { ruleInput } from '../../../src/governance/rules/rule-kinds.ts'
 import type { Json, JsonObject } from '../../../src/policy/types.ts'
 import { expandStep } from '../../../src/governance/runs/effects/items.ts'
 import { readRun } from './whole-run.ts'

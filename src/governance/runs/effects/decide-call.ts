@@ -1,6 +1,6 @@
 import { refused, type Call, type Decided } from '../../../policy/decide.ts'
 import { judgeCall } from '../../../policy/judge-call.ts'
-import { sideEffectOf } from '../../../policy/tool-params.ts'
+import { sideEffectOf } from '../../../policy/tool-facts.ts'
 import type { CallDestination } from '../../audit/connected.ts'
 import { addressNotConfirmed } from '../../access/address-proof.ts'
 import { refusalOfRole } from '../../access/role-refusal.ts'

@@ -9,7 +9,7 @@ import { denyRule, holdRule, opOf, useEngine, type Engine } from '../engine-fixt
 import type { WorkflowDefinition } from '../../../../src/contract/definition.ts'
 import { gateOf, possibleReasons, type RunGate } from '../../../../src/governance/runs/start/gate.ts'
 import { planRun, type WantedRun } from '../../../../src/governance/runs/start/plan-run.ts'
-import { compilePolicy } from '../../../../src/policy/decide.ts'
+import { compilePolicy } from '../../../support/compile.ts'
 import { builtins } from '../../../../src/policy/templates.ts'
 import { compileToolAccess } from '../../../../src/policy/tool-access.ts'
 import type { Json, JsonObject, RiskLevel } from '../../../../src/policy/types.ts'
