@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { approvalsAt, attempted, endOf, held } from './attempt.ts'
 import {
   approvalsOf,
@@ -345,10 +345,16 @@ describe('approved accounts in Slack', () => {
 
 describe('approved states of services', () => {
   let revision = 'r1'
+  let isAway = false
   let sent = 0
   const tool = getTool('mail_send') as { precondition?: Precondition }
   const bodies: SomeBodies = mailTools.mail_send
-  beforeAll(() => void (bodies.state = async () => ({ revision, fields: { title: 'a title' } })))
+  beforeAll(() => {
+    bodies.state = async () => {
+      if (isAway) throw new ToolError('away', 'the service is away', { retryable: true })
+      return { revision, fields: { title: 'a title' } }
+    }
+  })
   afterAll(() => {
     delete tool.precondition
     delete bodies.state
@@ -399,10 +405,9 @@ describe('approved states of services', () => {
     const runId = await mail()
     await send(runId)
     await approve(runId)
-    const away = new ToolError('away', 'the service is away', { retryable: true })
-    const reader = jest.spyOn(bodies, 'state').mockRejectedValue(away)
+    isAway = true
     expect(await send(runId)).toBe('Unavailable')
-    reader.mockRestore()
+    isAway = false
     expect(sent).toBe(0)
     expect(await send(runId)).toBe('completed')
   })
