@@ -157,7 +157,9 @@ describe('bad bodies', () => {
       fc.constantFrom(...shape, 'zzz'),
       fc.oneof(fc.jsonValue(), fc.constantFrom(-1, 1e300, '', 'x', [])),
     )
-  test.each(keysOf(withBody))('random JSON breaks nothing: %s', async (key) => {
+  // A random quota could refuse the requests of later tests.
+  const random = keysOf(withBody).filter((key) => key !== 'PATCH /organizations/{id}/quota')
+  test.each(random)('random JSON breaks nothing: %s', async (key) => {
     const { body: schema } = routeOf(key)
     const shape = schema instanceof z.ZodObject ? Object.keys(schema.shape) : []
     const query = key.endsWith('/execute') ? '?wait=0' : ''
