@@ -52,7 +52,8 @@ export async function analyzeSavedRules(
     const findings: FindingView[] = []
     const effectsOf = agentEffects(saved.settings)
     const search = analyzeRules(rules, steps, {
-      ...{ facts, effectsOf },
+      facts,
+      effectsOf,
       externalTools: saved.settings.external_tools,
     })
     const limit = await slices.follow(search, (finding) => {

@@ -1,8 +1,7 @@
 import { comparable } from '../readers/google-links.ts'
 import type { Json } from '../types.ts'
-import { list, quoteValue } from '../words.ts'
-import { comparison, negationOf, otherText } from './comparison.ts'
-import { alsoSpelledOtherwise, membership, needsListedValue } from './membership.ts'
+import { negationOf } from './comparison.ts'
+import { amongListed } from './membership.ts'
 import { listOf, type Operator, type OfWhen } from './operator.ts'
 import { whole } from './operands.ts'
 
@@ -14,16 +13,7 @@ const when: OfWhen = {
 
 export const equals = {
   name: 'equals',
-  rules: comparison({
-    operand: { form: 'Equals', schema: whole },
-    wholes: 'listed',
-    matcher: (values, isRestrictive) => membership(values, false, isRestrictive),
-    extend: alsoSpelledOtherwise,
-    words: (param, values) => `${param} is ${list(values.map(quoteValue), 'or')}`,
-    verb: 'is',
-    examples: (values) => [...values, otherText],
-    needsValue: needsListedValue,
-  }),
+  rules: amongListed({ form: 'Equals', schema: whole }),
   when,
 } as const satisfies Operator
 

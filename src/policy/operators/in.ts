@@ -1,6 +1,6 @@
 import { list, quoteValue } from '../words.ts'
 import { byMatcher, comparesWithList, comparison, negationOf, otherText } from './comparison.ts'
-import { alsoSpelledOtherwise, membership, needsListedValue } from './membership.ts'
+import { amongListed, membership } from './membership.ts'
 import type { Operand, Operator, Scalar } from './operator.ts'
 import { listed, whole } from './operands.ts'
 
@@ -13,16 +13,7 @@ const when = byMatcher({
 
 export const isIn = {
   name: 'in',
-  rules: comparison({
-    operand,
-    wholes: 'listed',
-    matcher: (values, isRestrictive) => membership(values, false, isRestrictive),
-    extend: alsoSpelledOtherwise,
-    words: (param, values) => `${param} is ${list(values.map(quoteValue), 'or')}`,
-    verb: 'is',
-    examples: (values) => [...values, otherText],
-    needsValue: needsListedValue,
-  }),
+  rules: amongListed(operand),
   when,
 } as const satisfies Operator
 

@@ -4,8 +4,10 @@ import { destinationParam } from '../tool-facts.ts'
 import { maybe, tri } from '../tri.ts'
 import { placeOfLeaf } from '../values.ts'
 import { alsoByAddress, isOneOf, wholeAddresses } from './addresses.ts'
+import { list, quoteValue } from '../words.ts'
+import { comparison, otherText } from './comparison.ts'
 import { matched, type Matcher, one } from './matcher.ts'
-import type { Scalar } from './operator.ts'
+import type { Operand, Scalar } from './operator.ts'
 
 /** Makes two values comparable: a Google link becomes its file id. */
 export const fold = (value: Scalar): Scalar => (typeof value === 'string' ? comparable(value) : value)
@@ -40,7 +42,7 @@ export function membership(values: readonly Scalar[], isNegative: boolean, isRes
 }
 
 /** Extends `membership` of listed values, for a rule that restricts. */
-export function alsoSpelledOtherwise(matcher: Matcher, values: readonly Scalar[], param: string): Matcher {
+function alsoSpelledOtherwise(matcher: Matcher, values: readonly Scalar[], param: string): Matcher {
   if (param === destinationParam) return onAnyPort(matcher, values)
   const addresses = wholeAddresses(values)
   return addresses.size === 0 ? matcher : alsoByAddress(matcher, isOneOf(addresses))
@@ -65,4 +67,17 @@ function onAnyPort(matcher: Matcher, values: readonly Scalar[]): Matcher {
 }
 
 /** A condition that lists the empty text is also true for it, and so needs no value. */
-export const needsListedValue = (values: readonly Scalar[]): boolean => !values.includes('')
+const needsListedValue = (values: readonly Scalar[]): boolean => !values.includes('')
+
+/** `equals` and `in` in rules: they differ only in the type of their value. */
+export const amongListed = <Value>(operand: Operand<Value>) =>
+  comparison({
+    operand,
+    wholes: 'listed',
+    matcher: (values, isRestrictive) => membership(values, false, isRestrictive),
+    extend: alsoSpelledOtherwise,
+    words: (param, values) => `${param} is ${list(values.map(quoteValue), 'or')}`,
+    verb: 'is',
+    examples: (values) => [...values, otherText],
+    needsValue: needsListedValue,
+  })
