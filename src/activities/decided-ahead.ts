@@ -2,13 +2,13 @@ import type { Context as ActivityContext } from '@temporalio/activity'
 import type { Repeat, ToolDeclaration } from '../tools/kit/tool.ts'
 import { effectId, type EffectKey } from '../contract/effect-key.ts'
 import type { Context } from '../governance/context.ts'
-import { isQuickStep } from '../governance/delivery/skeleton.ts'
 import { decideNext } from '../governance/runs/effects/decide-next.ts'
 import type { StepVerdict } from '../governance/runs/effects/effect.ts'
 import { stillHolds, type OutcomeOp } from '../governance/runs/effects/outcome.ts'
 import type { StepOp } from '../governance/runs/effects/step-op.ts'
 import { finishWithLastCall } from '../governance/runs/end/finish.ts'
 import { followingSpec, type CallSpec } from '../governance/runs/values/call-spec.ts'
+import { kindOf } from '../steps/index.ts'
 import { unionLabels } from '../policy/types.ts'
 import { prepareNext } from './prepare.ts'
 import type { CallInHand } from './seen-state.ts'
@@ -111,7 +111,7 @@ async function prepared(
   const next = await followingSpec(context, spec, expectedLabels)
   if (next?.tool === undefined || next.step.for_each !== undefined) return null
   const { tool } = next
-  if (!mayBeDecidedAhead.has(tool.repeat) || !isQuickStep(next.step)) return null
+  if (!mayBeDecidedAhead.has(tool.repeat) || !kindOf(next.step).skeleton(next.step).isQuick) return null
   const op = await prepareNext(context, next, tool, output)
   if (op === null) return null
   const asked = { key: next.key, after: spec.key, expectedLabels, step: op }

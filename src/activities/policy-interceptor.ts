@@ -9,6 +9,9 @@ import { decideSteps } from '../governance/runs/effects/effect.ts'
 import { countUnexpected } from '../governance/runs/end/unexpected.ts'
 import { readRunSnapshot, UnknownRun } from '../governance/runs/values/run-snapshot.ts'
 import { NotReady, readCallSpec, type CallSpec } from '../governance/runs/values/call-spec.ts'
+import { decidePauses } from '../governance/runs/effects/pause.ts'
+import { kindOf } from '../steps/index.ts'
+import type { StepRun } from '../steps/kind.ts'
 import type { ToolDeclaration } from '../tools/kit/tool.ts'
 import type { EffectKey } from '../contract/effect-key.ts'
 import { answer } from './answers.ts'
@@ -18,7 +21,7 @@ import { createDecidedAhead, type DecidedAhead } from './decided-ahead.ts'
 import type { DecidedCall } from './decided-call.ts'
 import { engineActivityNames } from './engine.ts'
 import { isOutage } from './patience.ts'
-import { brokenCall, prepareCall, type Prepared } from './prepare.ts'
+import { brokenCall, prepareCall, preparePause, type Prepared } from './prepare.ts'
 import { askSeeing } from './seen-state.ts'
 
 /** Milliseconds until Temporal retries a call after a database outage. Outages do not use up a step's attempts. */
@@ -105,7 +108,11 @@ async function governed(
       place.bodyBegins()
       return await runAttempt({ context, activity, ahead, ...decided }, body)
     }
-    const { spec, tool } = await admit(context, activity, key)
+    const spec = await admit(context, activity, key)
+    const { run } = kindOf(spec.step)
+    if (run.as === 'pause') return await pause(context, activity, spec, run)
+    const { tool } = spec
+    if (tool === undefined) throw noSuchCall(activity, key)
     const { value: op, permit } = await prepared(context, spec, tool, activity.cancellationSignal)
     try {
       const verdict = await askSeeing({ context, spec, tool, op }, activity.cancellationSignal, (asked) =>
@@ -164,21 +171,35 @@ function keyOf(activity: ActivityContext, argument: unknown): EffectKey {
 }
 
 /**
- * Reads the call from the workflow version that the run uses. Throws if this version has no such step or item, or if
- * the step calls another tool. Throws if a dependency of the step has not ended.
+ * Reads the step from the workflow version that the run uses. Throws if this version has no such step or item, or if
+ * another activity runs the step. Throws if a dependency of the step has not ended.
  */
 async function admit(
   context: Pick<Context, 'db' | 'runCaches' | 'sealer'>,
   activity: ActivityContext,
   key: EffectKey,
-): Promise<{ spec: CallSpec; tool: ToolDeclaration }> {
+): Promise<CallSpec> {
   const { stepId, itemIndex: index } = key
   const spec = await readCallSpec(context, key)
-  if (spec.step.tool !== activity.info.activityType || spec.tool === undefined)
-    throw refused(`step \`${stepId}\` does not call \`${activity.info.activityType}\``)
+  if (kindOf(spec.step).skeleton(spec.step).activity !== activity.info.activityType)
+    throw noSuchCall(activity, key)
   if ((spec.step.for_each !== undefined) !== index >= 0) throw refused(`step \`${stepId}\` has no such item`)
   if (index >= 0 && index >= (spec.itemCount ?? 0)) throw refused(`step \`${stepId}\` has no such item`)
-  return { spec, tool: spec.tool }
+  return spec
+}
+
+const noSuchCall = ({ info }: ActivityContext, { stepId }: EffectKey): ApplicationFailure =>
+  refused(`step \`${stepId}\` does not call \`${info.activityType}\``)
+
+/** Begins or ends the wait of a step. No call is made. */
+async function pause(
+  context: Context,
+  activity: ActivityContext,
+  spec: CallSpec,
+  { until }: Extract<StepRun, { as: 'pause' }>,
+): Promise<StepDone> {
+  const op = await preparePause(context, spec, until, activity.cancellationSignal)
+  return answer(await context.combiner.join(spec.run.organizationId, decidePauses, op), activity)
 }
 
 const refused = (message: string): ApplicationFailure =>

@@ -32,6 +32,7 @@ import { takeSlot } from './slot-moves.ts'
 import { waitsForSlot } from '../../limits/slots.ts'
 import type { Exceeded } from '../../limits/run-quota.ts'
 import { approvalsOver } from '../../limits/storage.ts'
+import { toolOf } from './ledger.ts'
 
 export type ApprovalUse =
   | { readonly kind: 'used' }
@@ -134,7 +135,7 @@ function waitForSlot(call: LockedCall, expiresAt: string | null): ApprovalUse & 
   if (!effect.wants_slot)
     tx.append({
       eventType: 'run.waits_for_slot',
-      action: effect.tool,
+      action: toolOf(effect),
       status: 'pending',
       actor: runActor(run),
       workflowId: run.workflow_id,
@@ -209,7 +210,7 @@ function holdCall(call: DecidingCall, decided: Decided, again: HeldAgain | null)
     record,
     sealed: op.sealed,
     state: op.seen?.sealed ?? null,
-    tool: effect.tool,
+    tool: toolOf(effect),
     side_effect: sideEffect,
     destination,
     rule_id: decided.ruleId,

@@ -6,7 +6,7 @@ import type { Decided } from '../../../policy/decide.ts'
 import type { Actor } from '../../audit/entry.ts'
 import type { ChainTx } from '../../audit/chain-tx.ts'
 import type { SealedText } from '../../sealing/format.ts'
-import type { EffectRecord, RunState } from './ledger.ts'
+import { toolOf, type EffectRecord, type RunState } from './ledger.ts'
 import type { DecidingCall, LockedCall, LockedRun } from './run-call.ts'
 import { callOf, whereTo } from './decide-call.ts'
 import { sourceBytes, countStoredBytes } from './storage-limit.ts'
@@ -47,7 +47,7 @@ export function recordDecision(call: DecidingCall, decided: Decided, approvalId:
     step_id: effect.step_id,
     item_index: itemOf(effect),
     attempt: effect.attempt,
-    tool: effect.tool,
+    tool: toolOf(effect),
     side_effect: sideEffect,
     destination,
     verdict: decided.verdict,
@@ -68,7 +68,7 @@ export function recordDecision(call: DecidingCall, decided: Decided, approvalId:
   })
   tx.append({
     eventType: 'tool_call.decided',
-    action: effect.tool,
+    action: toolOf(effect),
     status: decided.verdict,
     actor: runActor(run),
     workflowId: run.workflow_id,
@@ -140,6 +140,7 @@ export function settle(call: LockedCall, how: Settlement): void {
   updateRunStatus(call, reason)
   if (how.state !== 'retry' && how.state !== 'unknown_outcome')
     stepEvent(tx, effect, `step.${how.state}`, how.error ? { error: how.error } : {})
+  if (effect.tool === null) return appendEndOfWait(call, how)
   tx.append({
     eventType: `tool_call.${how.state}`,
     action: effect.tool,
@@ -166,6 +167,20 @@ export function settle(call: LockedCall, how: Settlement): void {
       item_index: itemOf(effect),
       tool: effect.tool,
     })
+}
+
+/** A wait makes no call, so its end is an event of its step. */
+function appendEndOfWait({ tx, ledger, run, effect }: LockedCall, { state, error }: Settlement): void {
+  if (state === 'retry' || state === 'unknown_outcome') throw new Error(`a wait cannot become \`${state}\``)
+  tx.append({
+    eventType: `step.${state}`,
+    action: ledger.step(effect.run_id, effect.step_id)?.kind ?? '',
+    status: state,
+    actor: runActor(run),
+    workflowId: run.workflow_id,
+    runId: run.id,
+    metadata: { step_id: effect.step_id, item_index: itemOf(effect), error_code: error?.code ?? null },
+  })
 }
 
 function saveOnEffect(call: LockedCall, how: Settlement, ended: boolean): void {
