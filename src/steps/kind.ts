@@ -81,6 +81,8 @@ export interface StepKind<Fields extends z.ZodRawShape = z.ZodRawShape> {
   output(step: StepOf<Fields>, catalog: ToolCatalog): Form
   plan(step: StepOf<Fields>, scope: PlanScope): PlannedPart
   skeleton(step: StepOf<Fields>): SkeletonPart
+  /** Words for what the step waits for, as its definition says. Null: a preview shows its call. */
+  waits(step: StepOf<Fields>): string | null
   readonly run: StepRun
 }
 

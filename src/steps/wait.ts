@@ -77,6 +77,8 @@ export const wait = defineKind({
     isShort: true,
     title: `the wait of ${id}`,
   }),
+  waits: ({ wait: { seconds, until = '' } = {} }) =>
+    seconds === undefined ? `until ${until}` : `${seconds} seconds`,
   run: { as: 'pause', until: endOfWait },
 })
 
