@@ -73,8 +73,7 @@ language sql stable as $$
   select coalesce(sum(octet_length(canonical) + 192), 0) as bytes, 0 as pending
     from audit_events where organization_id = organization
   union all
-  select coalesce(sum(coalesce(d.bytes, 768 + octet_length(d.explanation) + octet_length(d.matched_rules::text)
-                                        + octet_length(d.label_sources::text))), 0), 0
+  select coalesce(sum(d.bytes), 0), 0
     from decisions d where d.run_id in (select id from runs where organization_id = organization
                                         union all
                                         select run_id from agent_sessions where organization_id = organization)

@@ -5,7 +5,6 @@ import { authOptions } from '../../../src/api/auth-options.ts'
 import { sessionSecrets } from '../../../src/shared/session-secrets.ts'
 import type { SmtpSink } from '../../support/smtp-sink.ts'
 import { waitsForLock } from '../../governance/support.ts'
-import { asAdmin } from '../../support/postgres.ts'
 import {
   confirmedPerson,
   eventTypesOf,

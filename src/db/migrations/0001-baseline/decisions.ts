@@ -33,7 +33,7 @@ create table decisions (
   input_hash text,
   approval_id text,
   policy_version bigint not null,
-  bytes integer,
+  bytes integer not null,
   decided_at timestamptz not null
 );
 create index decisions_newest on decisions (organization_id, decided_at desc, id desc);

@@ -10,7 +10,7 @@ const labels = (column: string): string => `coalesce(octet_length(array_to_strin
 export const countedTables: readonly CountedTable[] = [
   {
     name: 'effects',
-    bytes: `512 + coalesce(octet_length(t.params_sealed), 0) + value_bytes(t.output_sealed, t.output)
+    bytes: `512 + coalesce(octet_length(t.params_sealed), 0) + value_bytes(t.output_sealed)
       + octet_length(t.label_sources::text) + coalesce(octet_length(t.error::text), 0)
       + ${labels('labels')} + ${labels('output_labels')}
       + coalesce(octet_length(t.error_detail_sealed), 0) + octet_length(t.past_outcomes::text) - octet_length('[]')`,
@@ -30,8 +30,8 @@ export const countedTables: readonly CountedTable[] = [
   },
   {
     name: 'runs',
-    bytes: `1024 + value_bytes(t.inputs_sealed, t.inputs) + octet_length(t.input_labels::text)
-      + value_bytes(t.result_sealed, t.result) + octet_length(t.risk::text)
+    bytes: `1024 + value_bytes(t.inputs_sealed) + octet_length(t.input_labels::text)
+      + value_bytes(t.result_sealed) + octet_length(t.risk::text)
       + coalesce(octet_length(t.cancel_reason), 0) + octet_length(t.authors::text)`,
   },
   {
@@ -45,7 +45,7 @@ export const countedTables: readonly CountedTable[] = [
     bytes: '128 + octet_length(t.data::text)',
     join: 'join runs o on o.id = t.run_id',
   },
-  { name: 'memory', bytes: '256 + memory_bytes(t.key, t.value_sealed, t.value, t.labels)' },
+  { name: 'memory', bytes: '256 + memory_bytes(t.key, t.value_sealed, t.labels)' },
   {
     name: 'files',
     bytes: `1024 + octet_length(t.name) + octet_length(t.media_type) + octet_length(t.sha256)

@@ -11,26 +11,19 @@ create table data_keys (
   retired_at timestamptz
 );
 
--- One row: a known text, sealed with the installation's key, so that a process with another key notices.
-create table installation (
-  singleton boolean primary key default true check (singleton),
-  key_probe bytea not null
-);
-
--- How many bytes a value had before it was sealed in format 2, or of a plain text; 0 of neither.
-create function value_bytes(sealed bytea, plain text) returns bigint
+-- How many bytes a value had before it was sealed (src/governance/sealing/format.ts); 0 without a value.
+create function value_bytes(sealed bytea) returns bigint
   language sql immutable parallel safe
-  return (coalesce(octet_length(sealed) - 37, 0) + coalesce(octet_length(plain), 0))::bigint;
+  return coalesce(octet_length(sealed) - 37, 0)::bigint;
 
-create function memory_bytes(key text, sealed bytea, plain text, labels text[]) returns bigint
+create function memory_bytes(key text, sealed bytea, labels text[]) returns bigint
   language sql immutable parallel safe
-  return octet_length(key) + value_bytes(sealed, plain) + octet_length(array_to_string(labels, ' '));
+  return octet_length(key) + value_bytes(sealed) + octet_length(array_to_string(labels, ' '));
 
 create sequence memory_revisions;
 create table memory (
   organization_id text not null references organizations,
   key text not null,
-  value text,
   value_sealed bytea storage external,
   value_version text,
   labels text[] not null default '{}',
@@ -41,7 +34,7 @@ create table memory (
   -- Each write to a key gets a new revision, even if the key was deleted before. Sealing a value again is no write.
   revision bigint not null default nextval('memory_revisions'),
   primary key (organization_id, key),
-  constraint memory_has_one_value check (deleted_at is not null or num_nonnulls(value, value_sealed) = 1)
+  constraint memory_has_one_value check (deleted_at is not null or num_nulls(value_sealed, value_version) = 0)
 );
 create function memory_written() returns trigger language plpgsql as $$
 begin
@@ -60,8 +53,8 @@ create function memory_is_counted() returns trigger language plpgsql as $$
 declare
   moved bigint := 0;
 begin
-  if tg_op <> 'DELETE' then moved := moved + memory_bytes(new.key, new.value_sealed, new.value, new.labels); end if;
-  if tg_op <> 'INSERT' then moved := moved - memory_bytes(old.key, old.value_sealed, old.value, old.labels); end if;
+  if tg_op <> 'DELETE' then moved := moved + memory_bytes(new.key, new.value_sealed, new.labels); end if;
+  if tg_op <> 'INSERT' then moved := moved - memory_bytes(old.key, old.value_sealed, old.labels); end if;
   -- A value that is sealed anew keeps its size, and must not wait for those who write others.
   if moved = 0 then return null; end if;
   insert into memory_usage as u (organization_id, bytes)

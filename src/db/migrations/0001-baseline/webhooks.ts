@@ -8,7 +8,7 @@ create table webhooks (
   organization_id text not null references organizations,
   -- JSON: the address, the secret, and for a time the secret before it.
   target_sealed bytea not null,
-  target_version text,
+  target_version text not null,
   host text not null,
   events text[] not null,
   active boolean not null default true,

@@ -22,8 +22,8 @@ create table workflow_versions (
   digest text not null,
   message text not null default '',
   -- The people who wrote the version, with the role that each of them had when they saved their text.
-  authors jsonb not null default '[]',
-  step_authors jsonb not null default '[]',
+  authors jsonb not null,
+  step_authors jsonb not null,
   deployed_by text not null references users,
   deployed_at timestamptz not null default now(),
   rolled_back_from integer,
