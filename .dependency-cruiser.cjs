@@ -104,12 +104,7 @@ module.exports = {
       'a kind of step is declared from values alone',
     ),
     packages('steps-packages', '^src/steps/', inModules('zod'), 'kinds act on nothing'),
-    only(
-      'contract-below',
-      '^src/contract/',
-      ['^src/(policy|steps)/', declarations],
-      'shapes, not behaviour',
-    ),
+    only('contract-below', '^src/contract/', ['^src/(policy|steps)/', declarations], 'shapes, not behaviour'),
     packages('contract-packages', '^src/contract/', inModules('zod', 'ulid'), 'workflows load it: no Node'),
     {
       name: 'db-takes-types',

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals'
 import { checkDefinition } from '../../src/contract/definition-check.ts'
 import { workflowDefinition } from '../../src/contract/definition.ts'
 import type { JsonObject } from '../../src/policy/types.ts'
-import { kindOf } from '../../src/steps/index.ts'
+import { kindOf, ownActivities } from '../../src/steps/index.ts'
 import { getTool } from '../../src/tools/index.ts'
 
 const inputs = {
@@ -57,7 +57,7 @@ const noTime =
 
 describe('a step is refused', () => {
   test.each([
-    [{}, 'steps.0.tool: a step needs `tool` or `wait`'],
+    [{}, `steps.0.tool: a step needs \`tool\` or ${ownActivities.map((name) => `\`${name}\``).join(' or ')}`],
     [{ tool: 'file_read', wait: { seconds: 1 } }, 'steps.0.wait: a step has `tool` or `wait`, not both'],
     [{ wait: { seconds: 1 }, params: {} }, 'steps.0.params: only a step with `tool` has `params`: leave it out'],
     [{ wait: { seconds: 1 }, timeout_seconds: 5 }, 'steps.0.timeout_seconds: only a step with `tool` has `timeout_seconds`: leave it out'],
