@@ -40,7 +40,7 @@ export function callsOf(home: CrashHome, runId: string): Promise<EffectRow[]> {
   return home.query<EffectRow>(
     `select e.step_id, e.item_index, e.state,
             (select count(*)::int from audit_events a
-             where a.run_id = e.run_id and a.event_type = 'tool_call.completed'
+             where a.run_id = e.run_id and a.event_type in ('tool_call.completed', 'step.completed')
                and a.canonical::jsonb #>> '{metadata,step_id}' = e.step_id
                and coalesce((a.canonical::jsonb #>> '{metadata,item_index}')::int, -1) = e.item_index) as completions
      from effects e where e.run_id = $1 order by e.step_id, e.item_index`,

@@ -141,6 +141,7 @@ export const stepCall = z
     labels,
     destination,
     error: stepError.nullable(),
+    waits_until: time.nullable().describe('the time for which a step `wait` waits'),
     decision_id: id.nullable(),
     approval_id: id.nullable(),
     started_at: time.nullable(),

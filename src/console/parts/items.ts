@@ -1,6 +1,9 @@
 import type { StepView } from '../../governance/runs/read/read.ts'
 import { wordOf } from './state.ts'
 
+/** The words of states that differ for several items. */
+const plurals: Readonly<Record<string, string>> = { held: 'wait for approval', waiting: 'wait' }
+
 /**
  * Returns the progress of a `for_each` step as a short text and as a full text. Returns null for any other step, and
  * for a `for_each` step whose items are not counted yet.
@@ -16,7 +19,7 @@ export function itemWords({
   const begun = counts.reduce((sum, [, count]) => sum + count, 0)
   const parts = counts.map(([state, count]) => {
     const shown = state === 'held' && kind !== 'tool' ? 'waiting' : state
-    const word = shown === 'held' && count !== 1 ? 'wait for approval' : wordOf(shown).toLowerCase()
+    const word = (count === 1 ? undefined : plurals[shown]) ?? wordOf(shown).toLowerCase()
     return `${number(count)} ${word}`
   })
   if (begun < total) parts.push(`${number(total - begun)} not started`)

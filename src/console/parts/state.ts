@@ -1,5 +1,4 @@
 import { h, type ComponentChild } from 'preact'
-import type { StepView } from '../../governance/runs/read/read.ts'
 import { effectWord } from '../../policy/explain.ts'
 import { capital, Words } from './words.ts'
 
@@ -96,7 +95,7 @@ export const wordOf = (status: string): string => runStates[status]?.[1] ?? stat
 export const toneOf = (status: string): Tone => runStates[status]?.[0] ?? 'off'
 
 /** Returns the state of a step as pages show it: only a step with a tool is held for an approval. */
-export const stateOf = ({ kind, status }: Pick<StepView, 'kind' | 'status'>): string =>
+export const stateOf = ({ kind, status }: { readonly kind: string; readonly status: string }): string =>
   kind !== 'tool' && status === 'held' ? 'waiting' : status
 
 /** Shows the state of a run, or of one of its steps or calls. */

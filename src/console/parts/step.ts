@@ -66,13 +66,17 @@ export function Step({ run, step, place, calls, output, role, visit }: StepProps
             ]),
           ]),
           step.error === null ? null : h('p', { class: 'alert' }, h(Message, { text: step.error.message })),
-          h(Output, { run, step, output }),
-          h(Calls, {
-            calls,
-            path: `${path}/steps/${step.id}`,
-            mayOpenApprovals: hasRole(role, 'member'),
-            visit,
-          }),
+          // A step without a tool has no output, and only its items are worth a list.
+          step.kind === 'tool' ? h(Output, { run, step, output }) : null,
+          step.kind !== 'tool' && step.items === null
+            ? null
+            : h(Calls, {
+                kind: step.kind,
+                calls,
+                path: `${path}/steps/${step.id}`,
+                mayOpenApprovals: hasRole(role, 'member'),
+                visit,
+              }),
         ]),
       ],
     ),
@@ -107,24 +111,28 @@ function Output({ run, step, output }: Pick<StepProps, 'run' | 'step' | 'output'
 const mostParams = 100_000
 
 function Calls({
+  kind,
   calls,
   path,
   mayOpenApprovals,
   visit,
 }: {
+  readonly kind: string
   readonly calls: Result<ListPage<CallView>>
   readonly path: string
   readonly mayOpenApprovals: boolean
   readonly visit: PersonsVisit
 }): ComponentChild {
   return h('section', { class: 'card', 'aria-labelledby': 'calls' }, [
-    h('h2', { id: 'calls' }, 'Calls'),
+    h('h2', { id: 'calls' }, kind === 'tool' ? 'Calls' : 'Items'),
     calls.ok ? null : h('p', null, h(Message, { text: calls.message })),
     calls.ok && calls.body.data.length === 0 ? h('p', { class: 'quiet' }, 'The tool was not called.') : null,
     h(
       'ol',
       { class: 'rows' },
-      (calls.ok ? calls.body.data : []).map((call) => h(Call, { call, mayOpenApprovals, now: visit.now })),
+      (calls.ok ? calls.body.data : []).map((call) =>
+        h(Call, { kind, call, mayOpenApprovals, now: visit.now }),
+      ),
     ),
     h(Pager, {
       path,
@@ -137,10 +145,12 @@ function Calls({
 }
 
 function Call({
+  kind,
   call,
   mayOpenApprovals,
   now,
 }: {
+  readonly kind: string
   readonly call: CallView
   readonly mayOpenApprovals: boolean
   readonly now: Date
@@ -149,9 +159,10 @@ function Call({
   return h('li', { class: 'row' }, [
     h('p', { class: 'split' }, [
       h('strong', null, item_index === null ? 'The call' : `Item ${itemNumber(item_index)}`),
-      h(RunState, { status: call.status }),
+      h(RunState, { status: stateOf({ kind, status: call.status }) }),
     ]),
     h('div', { class: 'meta' }, [
+      h(GoesOn, { step: call, now }),
       started_at === null ? null : h('span', null, ['began ', h(Time, { at: started_at, now, exact: true })]),
       duration_ms === null ? null : h('span', null, `took ${duration(duration_ms)}`),
       call.attempts > 1 ? h('span', null, `${call.attempts} attempts`) : null,
@@ -161,11 +172,23 @@ function Call({
       labels.length === 0 ? null : h(Labels, { labels }),
     ]),
     error === null ? null : h('p', null, h(Message, { text: error.message, most: 1_000 })),
+    kind === 'tool' ? h(ShownParams, { params, isAlone: item_index === null }) : null,
+  ])
+}
+
+function ShownParams({
+  params,
+  isAlone,
+}: {
+  readonly params: JsonObject | undefined
+  readonly isAlone: boolean
+}): ComponentChild {
+  return [
     h('h3', { class: 'apart' }, 'Parameters'),
     params === undefined
       ? h('p', { class: 'quiet' }, 'Only the person who started the run, admins and owners see them.')
-      : h(Params, { params, isAlone: item_index === null }),
-  ])
+      : h(Params, { params, isAlone }),
+  ]
 }
 
 function Params({

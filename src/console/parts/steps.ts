@@ -50,7 +50,13 @@ export function Steps({
 }
 
 /** Says when a step that waits for a time goes on. */
-export function GoesOn({ step, now }: { readonly step: StepView; readonly now: Date }): ComponentChild {
+export function GoesOn({
+  step,
+  now,
+}: {
+  readonly step: Pick<StepView, 'waits_until'>
+  readonly now: Date
+}): ComponentChild {
   if (step.waits_until === null) return null
   return h('span', null, ['goes on ', h(Time, { at: step.waits_until, now, exact: true })])
 }

@@ -13,6 +13,23 @@ export function aroundCalls(kills: Kills): void {
   })
   afterAll(() => model?.close())
 
+  test.each(both('effect.decide'))(
+    '%s: a wait keeps its time, and the step after it runs once',
+    async (fault) => {
+      const key = `wait/${fault}`
+      const steps = [
+        { id: 'pause', wait: { seconds: 2 } },
+        { id: 'keep', tool: 'memory_set', params: { key, value: 1 }, depends_on: ['pause'] },
+      ]
+      const waiting = await kills.home.member.createWorkflow(key, { steps })
+      let runId!: Promise<string>
+      await kills.home.faults.at(fault, () => {
+        runId = kills.home.member.execute(waiting, {}, { key: randomUUID() })
+      })
+      await expectFinished(kills.home, await runId, key, 0)
+    },
+  )
+
   // The outcome commits together with the decision of the next call, or with the end of the run.
   test.each(['effect.outcome:before', 'effect.outcome:after', 'run.finish:after'] as const)(
     '%s: a chain of quick calls goes on, and each takes effect once',

@@ -32,6 +32,8 @@ export interface CallView {
   /** The host to which the newest decision sent the call. */
   readonly destination: string | null
   readonly error: ErrorView | null
+  /** The time for which a step that waits is held. Null: it waits for none. */
+  readonly waits_until: string | null
   readonly decision_id: string | null
   readonly approval_id: string | null
   readonly started_at: string | null
@@ -127,6 +129,7 @@ export async function readCalls(
       labels: row.labels,
       destination: row.destination,
       error: await errorView(context, key, row, isShown),
+      waits_until: row.state === 'held' ? (row.until?.toISOString() ?? null) : null,
       decision_id: row.decision_id,
       approval_id: row.approval_id,
       started_at: row.intent_at?.toISOString() ?? null,

@@ -139,7 +139,7 @@ function sentenceOf(waiting: Waiting, facts: Facts): string {
   const what = whatOf(waiting)
   const isOne = waiting.count === 1
   if (waiting.kind === 'time')
-    return `${what} ${isOne ? 'waits' : 'wait'} until ${waiting.until?.toISOString() ?? ''}`
+    return `${what} ${isOne ? 'waits' : 'wait, the first'} until ${waiting.until?.toISOString() ?? ''}`
   if (waiting.kind === 'resolution')
     return `${what} may or may not have taken effect: an approver must resolve ${isOne ? 'it' : 'them'}`
   const who = waiting.approver === 'owner' ? 'an owner' : 'an admin or owner'
