@@ -27,7 +27,10 @@ export function kindOf(step: Given): StepKind<Fields> {
 export const valuesOf = (step: Given): JsonObject =>
   ((step as Readonly<Record<string, unknown>>)[kindOf(step).values] ?? {}) as JsonObject
 
-/** Whether steps of this kind run in activities of their own, and not in those of their tools. */
+/** Whether the step waits, and holds no slot meanwhile. */
+export const isPause = (step: Given): boolean => kindOf(step).run.as === 'pause'
+
+/** The names of the activities that run steps without a tool. */
 export const ownActivities: readonly string[] = all.flatMap(({ name, run }) =>
   run.as === 'call' ? [] : [name],
 )

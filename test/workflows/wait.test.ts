@@ -124,6 +124,19 @@ test('a wait holds no slot and no worker: others run, and the run takes a slot a
   await changeQuota(stack.context, stack.caller('owner'), { concurrent_executions: null })
 })
 
+test('no run with a wait begins while as many runs wait as the organization may have', async () => {
+  await changeQuota(stack.context, stack.caller('owner'), { queued_executions: 1 })
+  const first = await start(wait('pause', hour))
+  await waits(first)
+  await expect(start(wait('pause', hour))).rejects.toThrow('at its limit of 1 waiting runs')
+  expect(await stack.ended(await start(read('only', 'a')))).toMatchObject({ run: 'completed' })
+  await stack.cancel(first)
+  await stack.ended(first)
+  const second = await start(wait('pause', { seconds: 0 }))
+  expect(await stack.ended(second)).toMatchObject({ run: 'completed' })
+  await changeQuota(stack.context, stack.caller('owner'), { queued_executions: null })
+})
+
 describe('without a worker', () => {
   test('the time passes: another worker goes on', async () => {
     const runId = await start(wait('pause', { seconds: 2 }), read('after', 'y', { depends_on: ['pause'] }))

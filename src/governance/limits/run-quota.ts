@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { countRuns, type Counted } from '../../db/queries/limits/count-runs.ts'
 import type { Actor, AuditDraft } from '../audit/entry.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
@@ -116,4 +117,19 @@ export async function runCapacity(tx: ChainTx): Promise<RunCapacity> {
     queueIsFull:
       counted.waiting >= limits.queued_executions ? over('queued_executions', untilSlotSeconds) : null,
   }
+}
+
+/**
+ * Returns the limit of waiting runs if as many runs of the organization wait for a time, else null. These runs hold no
+ * slot, so without this limit an organization could leave any number of them open for a year.
+ */
+export async function waitsOver(tx: ChainTx): Promise<Exceeded | null> {
+  const value = tx.policy.limits.queued_executions
+  const [row] = await tx.send(sql<{ count: number }>`
+    select count(*)::int as count from (
+      select distinct run_id from effects
+      where organization_id = ${tx.organizationId} and state = 'held' and until is not null limit ${value}) as w`)
+  return (row as { count: number }).count < value
+    ? null
+    : { limit: 'queued_executions', value, retryAfter: untilSlotSeconds }
 }

@@ -127,6 +127,8 @@ create table effects (
   primary key (run_id, step_id, item_index)
 );
 create index effects_open on effects (run_id) where state in ('held', 'unknown_outcome', 'intent', 'sent', 'retry');
+-- The runs that wait for a time are counted when another such run is accepted.
+create index effects_until on effects (organization_id, run_id) where state = 'held' and until is not null;
 -- For metrics (src/governance/upkeep/state-metrics.ts).
 create index effects_unknown on effects (run_id) where state = 'unknown_outcome';
 create index effects_unresolved on effects (organization_id, run_id, step_id, item_index)

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { kindOf } from '../../../steps/index.ts'
+import { isPause, kindOf } from '../../../steps/index.ts'
 import { newId } from '../../../contract/ids.ts'
 import { interpreterVersion } from '../../../contract/messages.ts'
 import type { Context } from '../../context.ts'
@@ -14,7 +14,13 @@ import { DomainError, notFound } from '../../errors.ts'
 import type { Once } from '../../idempotency.ts'
 import { actorOf, type Caller } from '../../access/identity.ts'
 import { waitsForSlot } from '../../limits/slots.ts'
-import { exceededEntry, quotaExceeded, runCapacity, type Exceeded } from '../../limits/run-quota.ts'
+import {
+  exceededEntry,
+  quotaExceeded,
+  runCapacity,
+  waitsOver,
+  type Exceeded,
+} from '../../limits/run-quota.ts'
 import { covers } from '../../access/scopes.ts'
 import { pendingApproval } from '../../approvals/held.ts'
 import { noteUse } from '../../files/run-files.ts'
@@ -126,7 +132,10 @@ async function acceptUnderLock(
   const capacity = await runCapacity(tx)
   const { role, isConfirmed } = await now()
   if (context.config.people.mustBeConfirmed && !isConfirmed) return refuseUnconfirmed(tx, request)
-  const over = capacity.refused ?? storageOver(tx, request.kept.bytes)
+  const over =
+    capacity.refused ??
+    storageOver(tx, request.kept.bytes) ??
+    (request.frozen.definition.steps.some(isPause) ? await waitsOver(tx) : null)
   if (over !== null) return overQuota(tx, request, over)
   const wanted = {
     definition: request.frozen.definition,
