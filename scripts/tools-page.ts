@@ -1,6 +1,6 @@
 import { format, resolveConfig } from 'prettier'
 import { catalog } from '../src/tools/index.ts'
-import { assumptions } from './assumptions.ts'
+import { assumptions } from '../test/tools/faults/services.ts'
 import { standIns } from './stand-ins.ts'
 import { servicesSection, table } from './tools-services.ts'
 import type { OwnService, Precondition, ToolDeclaration } from '../src/tools/kit/tool.ts'

@@ -59,6 +59,10 @@ describe('the catalogue', () => {
     ])
   })
 
+  test.each(tools)('%s: approvers see a title of its own if it changes something', (_, tool) => {
+    expect(tool.preview !== undefined).toBe(tool.sideEffect !== 'read')
+  })
+
   test.each(tools)('%s: only reads may be repeated freely', (_, tool) => {
     expect(tool.repeat === 'free').toBe(tool.sideEffect === 'read')
   })
