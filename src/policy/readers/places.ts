@@ -54,7 +54,7 @@ const readers = {
   jira_project: { read: (text) => projectKeyOf(text, null), part: partOfKey },
   trello_card: { read: cardIdOf, part: partOfId },
   trello_board: { read: boardIdOf, part: partOfId },
-  // A place whose tool takes one spelling of it only, and compares it exactly as it is written.
+  // The tools compare these places exactly as they are written.
   as_written: { read: asWritten, part: asWritten },
   google_file: { read: fileIdOf, part: asWritten },
   google_calendar: { read: calendarIdOf, part: asWritten },
