@@ -1,7 +1,8 @@
 import { format, resolveConfig } from 'prettier'
 import { catalog } from '../src/tools/index.ts'
-import { assumptions } from './assumptions.ts'
+import { assumptions } from '../test/tools/faults/services.ts'
 import { standIns } from './stand-ins.ts'
+import { servicesSection, table } from './tools-services.ts'
 import type { OwnService, Precondition, ToolDeclaration } from '../src/tools/kit/tool.ts'
 
 export const toolsPath = new URL('../docs/tools.md', import.meta.url)
@@ -56,9 +57,6 @@ const checked: Record<Precondition['check'], string> = {
   call: 'by the call, which acts only on what was approved',
 }
 
-const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
-  [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
-
 const decides = (): string =>
   table(
     ['Tool', 'Side effect', 'Labels', 'Risk', 'Categories', 'Limits'],
@@ -109,7 +107,7 @@ const assumed = (): string =>
     ]),
   )
 
-const text = (): string => `# Tools
+const text = async (): Promise<string> => `# Tools
 
 <!-- Written by \`npm run openapi\` from src/tools. -->
 
@@ -141,6 +139,13 @@ as the approvers saw it. If one of these has changed meanwhile, the call is [hel
 
 ${covers()}
 
+## Services
+
+Each service that can be [connected](connections.md#connect), with its credential and the errors of its calls. A field with \`?\` may be left
+out. [Other errors](connections.md#what-an-error-says) can come from every service.
+
+${await servicesSection()}
+
 ## What the stand-ins are checked against
 
 Tests run against stand-ins on one machine. Where a registry carries the description that a service publishes, the stand-in refuses each
@@ -157,5 +162,5 @@ ${assumed()}
 
 /** Returns the page on the tools of workflow steps, as Markdown. */
 export async function toolsPage(): Promise<string> {
-  return format(text(), { ...(await resolveConfig(toolsPath)), parser: 'markdown' })
+  return format(await text(), { ...(await resolveConfig(toolsPath)), parser: 'markdown' })
 }

@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { mail } from '../tools/faults/mail.ts'
-import { assumptions } from '../../scripts/assumptions.ts'
+import { assumptions, services, titleOf } from '../tools/faults/services.ts'
+import { mail } from '../tools/services/mail.ts'
 import { statusOf } from '../../src/api/errors.ts'
 import { catalog, getTool } from '../../src/tools/index.ts'
 import type { ToolDeclaration } from '../../src/tools/kit/tool.ts'
@@ -300,8 +300,11 @@ describe('docs/tools.md', () => {
     else expect([new URL(address).protocol, withoutPage]).toEqual(['https:', undefined])
   })
 
-  const parts = ['Calendar', 'Docs', 'Drive', 'Sheets'].map((part) => `Google ${part}`)
-  test.each([...parts, 'GitHub', 'Slack', 'Jira', 'Trello', 'Resend'])(
+  const assumed = services.flatMap((service) => [
+    titleOf(service),
+    ...service.assumptions.flatMap((each) => each.service ?? []),
+  ])
+  test.each([...new Set(assumed)].filter((name) => name !== 'Google'))(
     'there is an assumption about the limits of %s',
     (name) => {
       const ofLimits = assumptions.filter(

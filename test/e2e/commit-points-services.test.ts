@@ -3,9 +3,9 @@ import type { ToolName } from '../../src/tools/index.ts'
 import { askAt, credentialAt } from '../tools/faults/ask.ts'
 import { drip } from '../tools/faults/hostile.ts'
 import { commentsOf, commentsWithFiles } from '../tools/faults/files.ts'
-import { github } from '../tools/faults/github.ts'
+import { github } from '../tools/services/github.ts'
 import type { Ask, FaultService } from '../tools/faults/service.ts'
-import { services as parts } from '../tools/faults/services.ts'
+import { apart, services as parts } from '../tools/faults/services.ts'
 import { first } from '../tools/faults/rows.ts'
 import { until } from '../stack/until.ts'
 import { crashHome, type CrashHome, type Fault as Point } from '../support/chaos.ts'
@@ -15,14 +15,12 @@ import { startFaultProxy, type Fault, type FaultProxy } from '../support/fault-p
 import { byDepth } from '../support/depth.ts'
 
 /*
- * A whole stack, and for each service of services.ts a stand-in that keeps state. The worker is killed around each
+ * A whole stack, and for each service of `test/tools/services` a stand-in that keeps state. The worker is killed around each
  * write of a call that can be looked for or sent again with its key. Runs are cancelled while a request is in flight,
  * and connections end while calls need them. A new tool is also killed here, because faults.test.ts checks that
- * services.ts has every tool of the catalogue.
+ * these services have every tool of the catalogue.
  */
 
-/** One part of each service: all parts of a service share its stand-in and its connection. */
-const apart = parts.filter((part, index) => parts.findIndex(({ name }) => name === part.name) === index)
 const writes = parts.flatMap(({ tools }) => Object.keys(tools) as ToolName[])
 const partOf = (tool: ToolName): FaultService =>
   parts.find(({ tools }) => Object.hasOwn(tools, tool)) as FaultService

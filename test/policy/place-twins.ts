@@ -275,7 +275,7 @@ export const twins: { readonly [kind in Exclude<PlaceKind, 'folder'>]: readonly 
   jira_project: [project],
   trello_card: [trelloTwins('trello_comment', 'card', 'c', cardIdOf)],
   trello_board: [trelloTwins('trello_list_cards', 'board', 'b', boardIdOf)],
-  trello_list: [list],
+  as_written: [list],
   google_file: [file],
   google_calendar: [calendar],
 }

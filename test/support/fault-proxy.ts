@@ -52,6 +52,16 @@ export async function startFaultProxy(target: string): Promise<FaultProxy> {
   return proxy
 }
 
+/** Headers of the connection to the proxy. They say nothing to the service. */
+const ofConnection = ['host', 'connection', 'content-length', 'transfer-encoding', 'accept-encoding']
+
+const headersOf = ({ headers }: IncomingMessage): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(headers).flatMap(([name, value]) =>
+      typeof value === 'string' && !ofConnection.includes(name) ? [[name, value]] : [],
+    ),
+  )
+
 async function relay(
   target: string,
   choose: () => Fault | Promise<Fault>,
@@ -67,14 +77,9 @@ async function relay(
     const { status, headers, body = '{"message":"fault"}' } = fault
     return void response.writeHead(status, { ...json, ...headers }).end(body)
   }
-  const { authorization = '', 'content-type': type = 'application/json', accept = '*/*' } = request.headers
-  const others = ['x-atlassian-token', 'idempotency-key'].flatMap((name) => {
-    const value = request.headers[name]
-    return typeof value === 'string' ? [[name, value] as const] : []
-  })
   const answer = await fetch(`${target}${request.url}`, {
     method: request.method ?? 'GET',
-    headers: { authorization, 'content-type': type, accept, ...Object.fromEntries(others) },
+    headers: headersOf(request),
     body: chunks.length === 0 ? null : Buffer.concat(chunks),
   })
   const text = await answer.text()

@@ -14,9 +14,13 @@ interface Method {
   readonly answer: unknown
 }
 
-const { methods } = JSON.parse(readFileSync(new URL('slack-described.json', import.meta.url), 'utf8')) as {
+export const described = JSON.parse(
+  readFileSync(new URL('slack-described.json', import.meta.url), 'utf8'),
+) as {
+  readonly source: string
   readonly methods: readonly Method[]
 }
+const { methods } = described
 
 /** Arguments that only the method's page on docs.slack.dev describes. */
 const newer: Readonly<Record<string, readonly string[]>> = {

@@ -12,12 +12,12 @@ import { folderType, type DriveFile } from '../support/google/drive.ts'
 import type { GoogleEmulator } from '../support/google/emulator.ts'
 import { askSlack } from '../support/slack-emulator.ts'
 import { Call, passing } from './faults/call.ts'
-import { github } from './faults/github.ts'
-import { googleDocs, googleSheets } from './faults/google.ts'
+import { github } from './services/github.ts'
+import { googleDocs, googleSheets } from './services/google.ts'
 import { useProxied } from './faults/proxied.ts'
 import { once } from './faults/rows.ts'
 import type { Ended, FaultService } from './faults/service.ts'
-import { slack } from './faults/slack.ts'
+import { slack } from './services/slack.ts'
 
 /*
  * Limits of tool policies that parameters alone cannot keep. For example, a repository was moved, a channel was

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from '@jest/globals'
 import { final, later, rejection } from './call.ts'
-import { mail, mailCredential } from './faults/mail.ts'
+import { mail, mailCredential } from './services/mail.ts'
 import { cancelInFlight, seemDead, useProxied } from './faults/proxied.ts'
 import { first, once, unknown } from './faults/rows.ts'
 import { type Service, useService } from './service.ts'

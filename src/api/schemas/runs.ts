@@ -9,7 +9,7 @@ import {
   runStatuses,
   stepStatuses,
 } from '../../contract/status.ts'
-import { faults } from '../../contract/tool-faults.ts'
+import { faults } from '../../tools/kit/errors.ts'
 import { labelSlug, textField } from '../../policy/text.ts'
 import { mostLabels, tooManyLabels } from '../../policy/types.ts'
 import { anyJson, destination, id, labels, riskLevel, time, verdict } from './common.ts'

@@ -54,8 +54,8 @@ const readers = {
   jira_project: { read: (text) => projectKeyOf(text, null), part: partOfKey },
   trello_card: { read: cardIdOf, part: partOfId },
   trello_board: { read: boardIdOf, part: partOfId },
-  // The text is the name or the id of a Trello list. The tools compare both exactly as they are written.
-  trello_list: { read: asWritten, part: asWritten },
+  // The tools compare these places exactly as they are written.
+  as_written: { read: asWritten, part: asWritten },
   google_file: { read: fileIdOf, part: asWritten },
   google_calendar: { read: calendarIdOf, part: asWritten },
   folder: { read: folderOf, part: partOfFolder, others: (place) => [place.slice(0, -1)] },

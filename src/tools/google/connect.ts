@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { usualErrors } from '../kit/errors.ts'
 import type { TokenServer } from '../kit/integration.ts'
 import {
   baseUrl,
@@ -238,5 +239,17 @@ export const google = defineIntegration<Credential>({
     // Google has just accepted the refresh token. A status other than 200 only says that the token's scopes do not
     // allow reading the person's name.
     return { kind: 'account', account: status === 200 ? textIn(json, 'email') : null }
+  },
+  errors: {
+    ...usualErrors('google'),
+    google_missing_scope: ['credential', 'connect again with the scope of the tool'],
+    google_api_disabled: ['credential', 'turn on the API for the client in the Google Cloud console'],
+    google_forbidden: ['credential', 'check the link, and share the file or calendar with the account'],
+    google_not_found: ['caller', 'check the link, and share the file or calendar with the account'],
+    google_storage_full: ['credential', 'free some room, or use a folder of a shared drive'],
+    google_gone: ['caller', 'change the parameters'],
+    google_too_large: ['caller', 'change the parameters'],
+    google_other_file: ['caller', 'give the id or the link of the file itself'],
+    google_readers_hidden: ['credential', 'let the account share the place'],
   },
 })

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { usualErrors } from '../kit/errors.ts'
 import { byStatus, defineIntegration, secret, textIn, type IntegrationSettings } from '../kit/integration.ts'
 
 const credential = z.strictObject({
@@ -31,5 +32,17 @@ export const jira = defineIntegration<z.output<typeof credential>>({
   async check(_, ask) {
     const answer = await ask({ method: 'GET', path: '/rest/api/3/myself' })
     return byStatus(answer, (json) => textIn(json, 'emailAddress') ?? textIn(json, 'displayName'))
+  },
+  errors: {
+    ...usualErrors('jira', '`TRACKER_BASE_URL`', 'installation'),
+    jira_refused: [
+      'caller',
+      'check the project, the type (default `Task`), the labels (no spaces), the query, and which fields the project requires',
+    ],
+    jira_forbidden: ['credential', 'give the account the permission in the project; check the key'],
+    jira_not_found: ['caller', 'give the account the permission in the project; check the key'],
+    jira_too_large: ['caller', 'shorten the text or the file'],
+    jira_moved: ['caller', 'give the present key: the issue was moved, or the project renamed'],
+    jira_other_site: ['caller', 'give a key or a link of the site'],
   },
 })

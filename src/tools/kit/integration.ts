@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { ServiceErrors } from './errors.ts'
 
 /** An authorization server of OAuth. */
 export interface TokenServer {
@@ -136,6 +137,8 @@ export interface IntegrationDeclaration<Credential = unknown> {
   headers(credential: Credential, accessToken?: string): Readonly<Record<string, string>>
   /** Checks the credential with a harmless call to the service. */
   check(credential: Credential, ask: Ask): Promise<Checked>
+  /** The error codes of calls through a connection, besides those that every service has. */
+  readonly errors: ServiceErrors
 }
 
 /** An address, and the path of the field of the credential that leads to it. */

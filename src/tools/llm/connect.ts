@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { usualErrors } from '../kit/errors.ts'
 import { baseUrl, defineIntegration, ifItHasTheCall, secret } from '../kit/integration.ts'
 
 const model = z.string().min(1).max(200).describe('The model of calls that name none.')
@@ -46,5 +47,15 @@ export const llm = defineIntegration<Credential>({
   async check(given, ask) {
     const answer = await ask({ method: 'GET', path: models[given.provider] })
     return ifItHasTheCall(answer, () => given.provider)
+  },
+  errors: {
+    ...usualErrors('llm', '`provider` or `base_url`'),
+    llm_no_credit: ['credential', 'add credit at the service'],
+    llm_forbidden: ['credential', 'give the account the right'],
+    llm_not_found: ['credential', 'check `model` and `base_url`'],
+    llm_refused: ['caller', 'change the prompt'],
+    llm_too_long: ['caller', 'shorten the prompt'],
+    llm_no_text: ['caller', 'raise `max_tokens`, or change the prompt'],
+    llm_no_price: ['installation', 'use another model, or ask the operator for a price'],
   },
 })

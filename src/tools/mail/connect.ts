@@ -34,6 +34,20 @@ export const mail = defineIntegration<z.output<typeof credential>>({
       return { kind: 'refused', why: `it answered ${answer.status}: the key is wrong or was deleted` }
     return byStatus(answer, () => from)
   },
+  // The other errors of `Failures` are unknown outcomes here, because a mail must not be sent twice.
+  errors: {
+    mail_rate_limited: ['service', 'nothing: the call waits as long as Resend asks', 'again'],
+    mail_unreachable: ['service', 'nothing, or check `base_url`', 'again'],
+    mail_forbidden: ['credential', 'verify the domain of `from` at Resend; let the key send from it'],
+    mail_refused: ['caller', 'check recipients, subject and text; shorten the mail'],
+    mail_too_large: ['caller', 'check recipients, subject and text; shorten the mail'],
+    mail_quota_exceeded: ['credential', 'raise the quota at Resend, or wait for the next day or month'],
+    mail_redirected: ['credential', 'correct `base_url`'],
+    mail_address_invalid: ['caller', 'change the address, the header or the number of recipients'],
+    mail_header_invalid: ['caller', 'change the address, the header or the number of recipients'],
+    mail_too_many_recipients: ['caller', 'change the address, the header or the number of recipients'],
+    mail_key_taken: ['service', 'look at Resend: it knows the key of this call with another mail'],
+  },
 })
 
 /**

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { usualErrors } from '../kit/errors.ts'
 import { baseUrl, defineIntegration, ifItHasTheCall, secret } from '../kit/integration.ts'
 
 const provider = z.discriminatedUnion('provider', [
@@ -47,5 +48,12 @@ export const search = defineIntegration<Credential>({
     return answer.status === 404 || answer.json === undefined
       ? { kind: 'unclear', status: answer.status }
       : ifItHasTheCall(answer, account)
+  },
+  errors: {
+    ...usualErrors('search', '`provider` or `base_url`'),
+    search_no_credit: ['credential', 'add credit at the service'],
+    search_forbidden: ['credential', 'give the account the right'],
+    search_not_found: ['credential', 'check `base_url`'],
+    search_refused: ['caller', 'change the query'],
   },
 })

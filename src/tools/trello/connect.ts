@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { usualErrors } from '../kit/errors.ts'
 import { baseUrl, byStatus, defineIntegration, textIn } from '../kit/integration.ts'
 
 const word = z
@@ -29,5 +30,18 @@ export const trello = defineIntegration<z.output<typeof credential>>({
   async check(_, ask) {
     const answer = await ask({ method: 'GET', path: '/1/members/me' })
     return byStatus(answer, (json) => textIn(json, 'username') ?? textIn(json, 'fullName'))
+  },
+  errors: {
+    ...usualErrors('trello'),
+    trello_rate_limited: ['service', 'nothing: the call is made later', 'again'],
+    trello_forbidden: [
+      'credential',
+      'make the account a member of the board; give the token the scope `write`',
+    ],
+    trello_not_found: ['caller', 'check the board, the card or the name of the list'],
+    trello_list_not_found: ['caller', 'check the board, the card or the name of the list'],
+    trello_refused: ['caller', 'check the ids; shorten the text or the file'],
+    trello_too_large: ['caller', 'check the ids; shorten the text or the file'],
+    trello_other_card: ['caller', 'give the id or the link of the card itself'],
   },
 })

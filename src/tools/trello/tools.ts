@@ -35,7 +35,7 @@ export const tools = byName(
       board: place('board'),
       list: z.string().min(1).max(1000).optional().describe('Only cards of the list with this name or id.'),
     }),
-    places: { board: 'trello_board', list: 'trello_list' },
+    places: { board: 'trello_board', list: 'as_written' },
     output: z.strictObject({ cards: z.array(card) }),
   }),
 
@@ -62,7 +62,7 @@ export const tools = byName(
       name: z.string().min(1).max(1000),
       description: text.optional(),
     }),
-    places: { board: 'trello_board', list: 'trello_list' },
+    places: { board: 'trello_board', list: 'as_written' },
     freeTexts: ['name', 'description'],
     output: z.strictObject({ id: z.string(), url: z.string() }),
     constraints: { max_message_length: { name: 'message', description: 'message' }, read_only: {} },

@@ -4,7 +4,6 @@ import type { ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import { startServices, type Services } from '../../../scripts/samples/services.ts'
 import { createToolServices } from '../../../src/activities/tool-services.ts'
 import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
 import { catalog } from '../../../src/tools/index.ts'
@@ -16,6 +15,10 @@ import { startScriptedServer, type ScriptedServer } from '../../support/scripted
 import { shownOutputs } from '../../support/shell-blocks.ts'
 import { startSlack } from '../../support/slack-emulator.ts'
 import { startTrello, trelloCredential, trelloWith } from '../../support/trello-emulator.ts'
+import { credentialAt } from '../../tools/faults/ask.ts'
+import type { FaultService } from '../../tools/faults/service.ts'
+import { apart } from '../../tools/faults/services.ts'
+import { jira } from '../../tools/services/jira.ts'
 import { readDocsPage } from '../docs-page.ts'
 import { addKey, addOrganization, addPerson, everyScope } from '../fixtures.ts'
 import { startTestServer, type Answer, type TestServer } from '../server.ts'
@@ -314,14 +317,14 @@ describe('a connection', () => {
 
 /* Each tool that the contract names is tested with a stand-in for its service. */
 describe('all tools', () => {
-  let services: Services
+  const stands = new Map<FaultService, Emulator>()
   /** A server that knows the address of Jira's stand-in. */
   let tracked: TestServer
   beforeAll(async () => {
-    services = await startServices()
-    tracked = await startTestServer({ env: { TRACKER_BASE_URL: services.jiraUrl } })
+    for (const service of apart) stands.set(service, await service.start())
+    tracked = await startTestServer({ env: { TRACKER_BASE_URL: (stands.get(jira) as Emulator).url } })
   })
-  afterAll(() => Promise.all([tracked?.close(), services?.close()]))
+  afterAll(() => Promise.all([tracked?.close(), ...[...stands.values()].map((each) => each.close())]))
 
   /** These tools need no external service. Mails go through the mail server of the installation. */
   const ofInstallation = ['file_read', 'memory_get', 'memory_set', 'mail_send']
@@ -347,10 +350,11 @@ describe('all tools', () => {
     const others = [await availableTo(admin.api_key), await availableTo(stranger.owner.key)]
 
     const credentials: Readonly<Record<string, object>> = {
-      ...services.credentials,
-      jira_search: services.jiraCredential,
-      mail_send: services.mailCredential,
+      ...Object.fromEntries(
+        [...stands].map(([service, { url }]) => [Object.keys(service.tools)[0], credentialAt(service, url)]),
+      ),
       web_search: { provider: 'searxng', base_url: scripted.url },
+      llm_generate: { provider: 'ollama', model: 'm', base_url: scripted.url },
     }
     for (const [tool, credential] of Object.entries(credentials)) {
       const body = { credential, scope: 'personal' }

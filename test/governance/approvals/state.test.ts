@@ -3,7 +3,7 @@ import type { JsonObject } from '../../../src/policy/types.ts'
 import type { ApprovalStatus } from '../../../src/contract/status.ts'
 import type { Requirement, VoteWithRole } from '../../../src/governance/approvals/requirement.ts'
 import { approvalState, isDue, type ApprovalState } from '../../../src/governance/approvals/state.ts'
-import { catalog, getTool, type ToolName } from '../../../src/tools/index.ts'
+import { getTool, type ToolName } from '../../../src/tools/index.ts'
 import type { ToolDeclaration } from '../../../src/tools/kit/tool.ts'
 import { agentPreviewOf, previewOf } from '../../../src/governance/approvals/preview.ts'
 
@@ -88,7 +88,7 @@ describe('an approval is marked as expired if it', () => {
 const shown = (name: ToolName, params: JsonObject) =>
   previewOf(getTool(name) as ToolDeclaration, params, 'ana@larkspur.example')
 
-/** For each tool that changes something: the parameters of a call, and the title that an approver sees. */
+/** Parameters of calls, and the title that an approver sees. */
 const titles: readonly (readonly [ToolName, JsonObject, string])[] = [
   ['memory_set', { key: 'rates', value: 1 }, 'Store a value under “rates”'],
   ['mail_send', { to: ['me', 'b@x.example'], subject: 's', text: 't' }, 'Send a mail to ana@larkspur.example, b@x.example'], // prettier-ignore
@@ -111,11 +111,6 @@ const titles: readonly (readonly [ToolName, JsonObject, string])[] = [
 describe('the preview of a call', () => {
   test.each(titles)('%s %j: %s', (name, params, title) => {
     expect(shown(name, params).title).toBe(title)
-  })
-
-  test('has a title of its own for every tool that changes something', () => {
-    const changing = Object.values(catalog).filter(({ sideEffect }) => sideEffect !== 'read')
-    expect([...new Set(titles.map(([name]) => name))].sort()).toEqual(changing.map(({ name }) => name).sort())
   })
 
   test('names the people that a mail goes to, and shows `me` as the requester’s address', () => {

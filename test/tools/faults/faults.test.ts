@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@j
 import { askAt } from './ask.ts'
 import { Call, passing } from './call.ts'
 import { commentsOf, commentsWithFiles } from './files.ts'
-import { github } from './github.ts'
+import { github } from '../services/github.ts'
 import { drip } from './hostile.ts'
 import { chosenServices, liveOf } from './live.ts'
 import { cancelInFlight, type Proxied, seemDead, useProxied } from './proxied.ts'
@@ -21,7 +21,7 @@ import type { Fault } from '../../support/fault-proxy.ts'
 /*
  * Calls that write, through everything: decision, real client, a proxy with a fault, and a server that keeps state. In
  * the end the effect exists once, or it does not exist and the step says so, or a person is asked. A new tool needs
- * one entry in services.ts or in one of its services.
+ * one entry in a file of `test/tools/services`.
  */
 
 let engine: Engine

@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../../src/policy/types.ts'
-import { jira } from './jira.ts'
+import { jira } from '../services/jira.ts'
 import type { Ask, FaultService, WritingTool } from './service.ts'
-import { trello } from './trello.ts'
+import { trello } from '../services/trello.ts'
 
 /** A comment with a file, which is two writes: first the file, then the comment. */
 export interface CommentWithFile {

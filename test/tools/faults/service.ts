@@ -32,7 +32,30 @@ export interface Ended {
   readonly error?: string
 }
 
-/** A service and its writing tools. faults.test.ts sends each tool of each entry in services.ts through each fault. */
+/** What stands in for the service, and the part of it that is checked against the description that the vendor publishes. */
+export interface StandIn {
+  /** Default: the title of the service. */
+  readonly service?: string
+  readonly standIn: string
+  readonly checked: string
+  readonly not: string
+}
+
+/** A fact about the service that no stand-in on this machine can show. */
+export interface Assumption {
+  /** Default: the title of the service. */
+  readonly service?: string
+  readonly what: string
+  /** Address of the vendor's page that states the assumption; null if no page does. */
+  readonly page: string | null
+  /** Why no page states the assumption, and what happens if the assumption is wrong. */
+  readonly withoutPage?: string
+}
+
+/**
+ * A service and its writing tools. A file of `test/tools/services` exports it. faults.test.ts sends each writing tool
+ * through each fault.
+ */
 export interface FaultService {
   readonly name: Connectable
   /** The name of this entry's group of tools, if the service has several entries. */
@@ -67,4 +90,7 @@ export interface FaultService {
   readonly refusals: Readonly<Record<string, readonly [answer: Fault, code: string]>>
   /** Error codes of the step. */
   readonly codes: { readonly rateLimited: string; readonly redirected: string }
+  readonly standIns: readonly StandIn[]
+  /** One assumption at least says how the service limits requests. */
+  readonly assumptions: readonly Assumption[]
 }

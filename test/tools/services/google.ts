@@ -1,9 +1,11 @@
+import { readFileSync } from 'node:fs'
 import type { Json } from '../../../src/policy/types.ts'
 import { googleCredential, type GoogleEmulator, startGoogle } from '../../support/google/emulator.ts'
 import type { CalendarEvent } from '../../support/google/calendar.ts'
 import { imported } from '../../support/google/docs.ts'
 import { folderType, type DriveFile } from '../../support/google/drive.ts'
-import type { FaultService } from './service.ts'
+import type { FaultService, StandIn } from '../faults/service.ts'
+import { idsOf } from '../stand-in.ts'
 
 const refusing = (status: number, reason: string) => ({
   status,
@@ -37,6 +39,23 @@ async function start(): Promise<GoogleEmulator> {
     metadata: [],
   })
   return google
+}
+
+const pages = 'https://developers.google.com/workspace'
+
+function standIn(name: 'calendar.v3' | 'docs.v1' | 'drive.v3' | 'sheets.v4'): StandIn {
+  const path = new URL(`../../support/google/descriptions/${name}.json`, import.meta.url)
+  const { source, revision, methods } = JSON.parse(readFileSync(path, 'utf8')) as {
+    readonly source: string
+    readonly revision: string
+    readonly methods: readonly { readonly id: string }[]
+  }
+  return {
+    service: `Google ${name}`,
+    standIn: 'our own',
+    checked: `Google’s discovery document of revision ${revision}, from \`${source.replace(' ', '` ')}: paths, parameters, fields, types and values of each request and answer of ${idsOf(methods)}`,
+    not: 'what the document says in words: limits, rights, which fields go together',
+  }
 }
 
 const common = {
@@ -88,6 +107,29 @@ export const googleCalendar: FaultService = {
   reads: { codes, tools: {} },
   isWrite: (method, path) => method === 'POST' && path.includes('/events'),
   emptyList: refusing(404, 'notFound'),
+  standIns: [standIn('calendar.v3')],
+  assumptions: [
+    {
+      service: 'Google Calendar',
+      what: 'An event can be read by its id 60 s after its request was sent, if Google has made it. A taken id is not always reported.',
+      page: `${pages}/calendar/api/v3/reference/events`,
+    },
+    {
+      service: 'Google Calendar',
+      what: 'A list of events names the time zone of the calendar, also with the scope `calendar.events` alone.',
+      page: `${pages}/calendar/api/v3/reference/events/list`,
+    },
+    {
+      service: 'Google Calendar',
+      what: 'The link to a video meeting is made asynchronously. Until then the event has a conference that is `pending`.',
+      page: `${pages}/calendar/api/v3/reference/events`,
+    },
+    {
+      service: 'Google Calendar',
+      what: 'Each account may send about 600 requests in a minute. More is answered with 403 or 429 and was not carried out.',
+      page: `${pages}/calendar/api/guides/quota`,
+    },
+  ],
 }
 
 export const googleDocs: FaultService = {
@@ -119,6 +161,36 @@ export const googleDocs: FaultService = {
   },
   isWrite: (_, path) => path.startsWith('/upload/'),
   emptyList: { status: 200, body: '{"kind":"drive#fileList","files":[]}' },
+  standIns: [standIn('docs.v1'), standIn('drive.v3')],
+  assumptions: [
+    {
+      service: 'Google Docs',
+      what: 'Each account may send 300 requests that read in a minute. More is answered with 429.',
+      page: `${pages}/docs/api/limits`,
+    },
+    {
+      service: 'Google Drive',
+      what: 'Requests beyond the limits of an account are answered with 403 or 429, and were not carried out.',
+      page: `${pages}/drive/api/guides/limits`,
+    },
+    {
+      service: 'Google Drive',
+      what: 'The search finds a new file by its properties within 300 s.',
+      page: null,
+      withoutPage:
+        'Google names no time. If it takes longer, a document whose answer was lost can be made twice.',
+    },
+    {
+      service: 'Google Drive',
+      what: 'A folder that a person has made needs the scope `drive` for a new document in it; `drive.file` reaches only files of the client itself.',
+      page: `${pages}/drive/api/guides/api-specific-auth`,
+    },
+    {
+      service: 'Google Drive',
+      what: 'The permissions of a file or folder name everybody who can read it, also through a folder or shared drive above it. A group is named, and its members are not.',
+      page: `${pages}/drive/api/guides/manage-sharing`,
+    },
+  ],
 }
 
 export const googleSheets: FaultService = {
@@ -145,4 +217,34 @@ export const googleSheets: FaultService = {
     status: 200,
     body: '{"spreadsheetId":"a-spreadsheet","sheets":[{"properties":{"title":"Sheet1"}}]}',
   },
+  standIns: [standIn('sheets.v4')],
+  assumptions: [
+    {
+      service: 'Google Sheets',
+      what: 'Either all parts of a `batchUpdate` are carried out, or none.',
+      page: `${pages}/sheets/api/limits`,
+    },
+    {
+      service: 'Google Sheets',
+      what: 'Google works on one request for at most 180 s.',
+      page: `${pages}/sheets/api/limits`,
+    },
+    {
+      service: 'Google Sheets',
+      what: 'A metadata id is taken once in a spreadsheet, and a spreadsheet has room for 30,000 characters of metadata.',
+      page: `${pages}/sheets/api/guides/metadata`,
+    },
+    {
+      service: 'Google Sheets',
+      what: 'Each account may send 60 requests that read and 60 that write in a minute. More is answered with 429, without a pause to wait.',
+      page: `${pages}/sheets/api/limits`,
+    },
+    {
+      service: 'Google Sheets',
+      what: 'A mark can be found as soon as its request has ended.',
+      page: null,
+      withoutPage:
+        'Google names no delay. If there is one, Google still refuses the second request, because the id of its mark is taken.',
+    },
+  ],
 }

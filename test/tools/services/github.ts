@@ -1,6 +1,7 @@
 import type { Json } from '../../../src/policy/types.ts'
 import { emulatorToken, startEmulator } from '../../support/emulators.ts'
-import type { Ask, FaultService } from './service.ts'
+import { named } from '../stand-in.ts'
+import type { Ask, FaultService } from '../faults/service.ts'
 
 type Made = { number: number; id: number; html_url: string; body: string | null }
 
@@ -69,4 +70,30 @@ export const github: FaultService = {
     '422 comes back': [{ status: 422 }, 'github_refused'],
   },
   codes: { rateLimited: 'github_rate_limited', redirected: 'github_redirected' },
+  standIns: [
+    {
+      standIn: named('emulate'),
+      checked: `GitHub’s OpenAPI description, as the types of ${named('@octokit/rest')} are generated from it: the compiler checks paths, parameters and fields of each request, and the fields that are read in each answer`,
+      not: 'the rest of the stand-in. The statuses of refusals were compared by hand',
+    },
+  ],
+  assumptions: [
+    {
+      what: 'A person may send 5,000 requests in an hour, and create about 80 things in a minute. More is answered with 403 or 429, often with a pause to wait.',
+      page: 'https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api',
+    },
+    {
+      what: 'A repository that was renamed or given away answers with a redirect, and never with the contents of another repository.',
+      page: 'https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api',
+    },
+    {
+      what: 'Lists of issues and comments show a new one within 60 s of its request. The search may need longer and is not asked.',
+      page: null,
+      withoutPage: 'GitHub names no delay of its lists.',
+    },
+    {
+      what: 'An issue that was transferred is not listed by its old repository. Its old address answers with a redirect. A look does not follow it.',
+      page: 'https://docs.github.com/en/rest/issues/issues#get-an-issue',
+    },
+  ],
 }

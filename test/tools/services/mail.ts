@@ -1,7 +1,8 @@
 import type { Json } from '../../../src/policy/types.ts'
 import { emulatorToken, startEmulator } from '../../support/emulators.ts'
-import { unknown } from './rows.ts'
-import type { FaultService } from './service.ts'
+import { unknown } from '../faults/rows.ts'
+import { named } from '../stand-in.ts'
+import type { FaultService } from '../faults/service.ts'
 
 const refusing = (status: number, name: string) => ({
   status,
@@ -54,4 +55,31 @@ export const mail: FaultService = {
     'the quota of the day is used up': [refusing(429, 'daily_quota_exceeded'), 'mail_quota_exceeded'],
   },
   codes: { rateLimited: 'mail_rate_limited', redirected: 'mail_redirected' },
+  standIns: [
+    {
+      standIn: named('emulate'),
+      checked: 'nothing',
+      not: 'all of it',
+    },
+  ],
+  assumptions: [
+    {
+      what: 'A request with a known `Idempotency-Key` gets the first answer for 24 hours, and sends nothing.',
+      page: 'https://resend.com/docs/dashboard/emails/idempotency-keys',
+    },
+    {
+      what: 'A team may send 2 requests in a second. More is answered with 429 and a pause to wait.',
+      page: 'https://resend.com/docs/api-reference/introduction',
+    },
+    {
+      what: 'A request that was refused or limited leaves no key: the next one with this key sends the mail.',
+      page: null,
+      withoutPage:
+        'The page on keys describes requests that were carried out. If it does not hold, the refusal comes back and no mail is sent.',
+    },
+    {
+      what: 'A key that may only send is answered by 401 `restricted_api_key` where it lacks the right, and a wrong key is not.',
+      page: 'https://resend.com/docs/api-reference/errors',
+    },
+  ],
 }

@@ -1,9 +1,13 @@
 import type { Json } from '../../../src/policy/types.ts'
 import { startTrello, trelloCredential, trelloWith } from '../../support/trello-emulator.ts'
-import type { FaultService } from './service.ts'
+import { describedIn } from '../../support/atlassian/described.ts'
+import { idsOf, named } from '../stand-in.ts'
+import type { FaultService } from '../faults/service.ts'
 
 const board = 'https://trello.com/b/board001/plans'
 const card = 'https://trello.com/c/c0000256/1-for-comments'
+
+const pages = 'https://developer.atlassian.com/cloud/trello/guides/rest-api'
 
 export const trello: FaultService = {
   name: 'trello',
@@ -61,4 +65,36 @@ export const trello: FaultService = {
     '400 comes back': [{ status: 400 }, 'trello_refused'],
   },
   codes: { rateLimited: 'trello_rate_limited', redirected: 'trello_redirected' },
+  standIns: [
+    {
+      standIn: 'our own',
+      checked: `Trello’s OpenAPI description, as ${named('trello.js')} is generated from it: methods, paths and names of values of each request, and the whole answer, of ${idsOf(describedIn('trello'))}`,
+      not: 'the forms of values in requests, parameters of the cards of a board, which the description leaves out, and which actions a board keeps',
+    },
+  ],
+  assumptions: [
+    {
+      what: 'The cards of a board can be listed with `since`, `limit`, `filter` and `fields`. The OpenAPI description leaves these out.',
+      page: `${pages}/nested-resources/`,
+    },
+    {
+      what: 'Trello takes key and token in the `Authorization` header, where no proxy logs them.',
+      page: `${pages}/authorization/`,
+    },
+    {
+      what: 'Lists of cards and comments show a new one within 60 s of its request.',
+      page: null,
+      withoutPage: 'Trello names no delay of its lists.',
+    },
+    {
+      what: 'A card that moves to another board keeps its id, and leaves `createCard` or `moveCardFromBoard` on its board at once. A list leaves `moveListFromBoard`.',
+      page: null,
+      withoutPage:
+        'Atlassian names these actions, and says no more. If it does not hold, a moved card can be made twice.',
+    },
+    {
+      what: 'A token may send 100 requests in 10 s and a key 300. More is answered with 429, without a pause to wait.',
+      page: `${pages}/rate-limits/`,
+    },
+  ],
 }

@@ -1,8 +1,12 @@
 import type { Json } from '../../../src/policy/types.ts'
 import { jiraCredential, jiraWith, startJira } from '../../support/jira-emulator.ts'
-import type { FaultService } from './service.ts'
+import { describedIn } from '../../support/atlassian/described.ts'
+import { idsOf, named } from '../stand-in.ts'
+import type { FaultService } from '../faults/service.ts'
 
 type Found = { key: string; fields: { description: unknown } }
+
+const pages = 'https://developer.atlassian.com/cloud/jira/platform'
 
 export const jira: FaultService = {
   name: 'jira',
@@ -55,4 +59,34 @@ export const jira: FaultService = {
     '413 comes back': [{ status: 413 }, 'jira_too_large'],
   },
   codes: { rateLimited: 'jira_rate_limited', redirected: 'jira_redirected' },
+  standIns: [
+    {
+      standIn: 'our own',
+      checked: `Atlassian’s OpenAPI description, as ${named('jira.js')} is generated from it: methods, paths, parameters and names of fields of each request, and the whole answer, of ${idsOf(describedIn('jira'))}`,
+      not: 'the forms of values in requests, texts in version 2 of the API, and what a query means',
+    },
+  ],
+  assumptions: [
+    {
+      what: 'The search may not show a new issue at once, and no limit is named. So an issue that is not found counts as perhaps made.',
+      page: `${pages}/search-and-reconcile/`,
+    },
+    {
+      what: 'An issue and a comment are stored together with the property in their request.',
+      page: `${pages}/rest/v3/api-group-issue-comments/`,
+    },
+    {
+      what: 'The list of the comments of an issue shows a new one within 60 s of its request.',
+      page: null,
+      withoutPage: 'Atlassian describes a delay of the search alone.',
+    },
+    {
+      what: 'An issue that was moved is found by its former keys, and the answer has its present one.',
+      page: 'https://support.atlassian.com/migration/kb/migration-of-jiras-historical-keys-for-issues-and-projects',
+    },
+    {
+      what: 'A request beyond the limits is answered with 429 and was not carried out. `Retry-After` has the pause.',
+      page: `${pages}/rate-limiting/`,
+    },
+  ],
 }
