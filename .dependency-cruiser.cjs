@@ -199,7 +199,7 @@ module.exports = {
     only(
       'stack-stands-alone',
       '^src/stack/',
-      ['^src/shared/(project-root|environment|proxy-hosts|sign-up-setting)\\.ts$'],
+      ['^src/shared/(project-root|environment|sign-up-setting)\\.ts$'],
       'it starts programs; it is given what it runs',
     ),
     only(

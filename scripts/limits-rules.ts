@@ -10,8 +10,8 @@ import { mostRuleBytes, mostRuleValues } from '../src/governance/rules/size-limi
 import { mostToolPolicies } from '../src/governance/rules/tool-policies.ts'
 import { mostWebhooks } from '../src/governance/webhooks/webhooks.ts'
 import { comparisonBudget } from '../src/policy/budget.ts'
-import { mostOfTry } from '../src/policy/example-tries.ts'
-import { type Rows, bytes, characters, count, numberAt, sameAt } from './limits-numbers.ts'
+import { mostOfTry } from '../src/policy/example-calls.ts'
+import { bytes, characters, count, numberAt, type Rows, sameAt } from './limits-numbers.ts'
 
 /** The limits of rules, policies and webhooks. */
 export const rules: Rows = [

@@ -1,26 +1,15 @@
 import { isOwnedBy, normalHost, ruleDomain } from './readers/hosts.ts'
 
-/**
- * Limits who may read the document or folder that a call writes to. Each tool policy with such a limit adds one list of
- * domains. Each reader must belong to a domain of every list. Example: `[['acme.com', 'acme.de'], ['acme.com']]` allows
- * only readers of `acme.com`.
- */
+/** Who may read what a call writes to, by tool policy: a reader must belong to a domain of every list. */
 export type Audience = readonly (readonly string[])[]
 
-/**
- * A person, group or domain that can read the document or folder, as the service of the document or folder names it.
- * For a group, only the address of the group itself is checked, and not the addresses of the members.
- */
+/** As the document's service names it. Of a group, only its own address is checked, not those of the members. */
 export type Reader =
   | { readonly kind: 'address'; readonly address: string }
   | { readonly kind: 'domain'; readonly domain: string }
-  /** Everybody, or somebody whom the service does not name. */
   | { readonly kind: 'anybody' }
 
-/**
- * Returns whether every reader belongs to a domain of each list. A reader in a subdomain belongs to the domain too, if
- * the subdomain and the domain have the same owner.
- */
+/** A reader in a subdomain belongs to the domain too, if both have the same owner. */
 export const isWithinAudience = (audience: Audience, readers: readonly Reader[]): boolean =>
   audience.every((list) => {
     const domains = list.map(domainOf)
@@ -30,7 +19,7 @@ export const isWithinAudience = (audience: Audience, readers: readonly Reader[])
     })
   })
 
-/** Returns the host of a reader's address or domain. Returns null if the host is not certain. */
+/** Null if the host is not certain. */
 function hostOf(reader: Reader): string | null {
   if (reader.kind === 'anybody') return null
   if (reader.kind === 'domain') return normalHost(reader.domain)

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 
-/** Once a list has this many issues, its remaining entries are not checked. */
+/** Then the remaining entries of a list are not checked. */
 const mostIssues = 100
 
 type Parse = z.core.$ZodTypeInternals['parse']
@@ -8,12 +8,9 @@ type Parse = z.core.$ZodTypeInternals['parse']
 const prepared = new WeakSet<z.core.$ZodType>()
 
 /**
- * Bounds the time in which a schema and all its parts check a value (docs/decisions/0066).
- * - The check of a list stops at the hundredth issue. Without this limit, zod makes an issue for each bad entry.
- *   100,000 issues took half a second, and a stack overflow made the request fail with status 500.
- * - A text that is too long gets no other checks. Without this rule, finding similar tool names for a text of one
- *   megabyte also took half a second.
- * The function changes the schema itself. A second call with the same schema does nothing.
+ * Bounds the time in which a schema checks a value, by changing it and all its parts (docs/decisions/0066). The check
+ * of a list stops at the hundredth issue: 100,000 issues took half a second, and a stack overflow made the answer a
+ * 500. A text that is too long gets no other checks: similar tool names for a megabyte took half a second too.
  */
 export function boundReading(schema: z.core.$ZodType): void {
   if (prepared.has(schema)) return
@@ -26,12 +23,11 @@ export function boundReading(schema: z.core.$ZodType): void {
   if (internals.def.type !== 'array') return
   const { element } = internals.def as z.core.$ZodArrayDef
   const longest = Math.min(...checks.map(({ _zod }) => (isLongest(_zod.def) ? _zod.def.maximum : Infinity)))
-  // After the first use of a list schema, zod replaces the parser of the schema. This wrapper stays in front of the old
-  // and the new parser.
+  // zod replaces the parser after its first use. This wrapper stays in front of both.
   let { parse } = internals
   const ours = parseOf(element, (payload, context) => parse(payload, context), longest)
   const inFront = { get: () => ours, set: (other: Parse) => (parse = other), configurable: true }
-  // In a schema without checks, `run` is the parser itself, so `run` is replaced too.
+  // Without checks, `run` is the parser itself.
   const runsParser = internals.run === parse
   Object.defineProperty(internals, 'parse', inFront)
   if (runsParser) Object.defineProperty(internals, 'run', inFront)
@@ -60,7 +56,6 @@ function parseOf({ _zod: entry }: z.core.$ZodType, parse: Parse, longest: number
   }
 }
 
-/** The direct sub-schemas of a schema. */
 function partsOf({ _zod }: z.core.$ZodType): z.core.$ZodType[] {
   const def = _zod.def as {
     readonly shape?: Readonly<Record<string, z.core.$ZodType>>

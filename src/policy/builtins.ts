@@ -1,19 +1,13 @@
 /** Template values that are fixed when a run starts. */
 export interface Builtins {
-  /** The date as YYYY-MM-DD in the run's time zone. */
+  /** YYYY-MM-DD in the run's time zone. */
   readonly today: string
   readonly yesterday: string
-  /**
-   * The time in ISO 8601 with the offset of the run's time zone, e.g. `2026-01-31T09:00:00.000+01:00`. `Z` means no
-   * offset.
-   */
+  /** ISO 8601 with the offset of the run's time zone: `2026-01-31T09:00:00.000+01:00`; `Z` for none. */
   readonly now: string
 }
 
-/**
- * Returns the template values of a run. Throws RangeError for a time zone that does not exist.
- * @param timeZone an IANA name such as `Europe/Berlin`
- */
+/** `timeZone` is an IANA name such as `Europe/Berlin`; RangeError if there is none. */
 export function builtins(startedAt: Date, timeZone: string): Builtins {
   const wall = wallTime(startedAt, timeZone)
   return {
@@ -38,7 +32,7 @@ export function wallTime(at: Date, timeZone: string): number {
   return Date.UTC(...date, field('hour'), field('minute'), field('second'), at.getUTCMilliseconds())
 }
 
-/** Formats are cached, since creating one takes longer than everything else here. There are about 400 zones. */
+/** Making a format takes longer than everything else here. There are about 400 zones. */
 const formats = new Map<string, Intl.DateTimeFormat>()
 
 function formatOf(timeZone: string): Intl.DateTimeFormat {
@@ -56,7 +50,7 @@ function formatOf(timeZone: string): Intl.DateTimeFormat {
     minute: 'numeric',
     second: 'numeric',
   })
-  // One zone can be written in many mixtures of upper and lower case, so the cache is bounded.
+  // One zone can be written in many mixtures of case, so the cache is bounded.
   if (formats.size < 1_000) formats.set(timeZone, format)
   return format
 }

@@ -13,14 +13,13 @@ import { inOneLine } from './text.ts'
 import type { ToolFacts } from './tool-facts.ts'
 import { type CallSource, type Label, type SideEffect, type Verdict, rank } from './types.ts'
 
-/** The saved rules of an organization, in the order they were saved. */
+/** In the order in which they were saved. */
 export interface PolicySource {
   readonly rules: readonly StoredRule[]
   readonly labelRules: readonly StoredLabelRule[]
   readonly approvalsEnabled: boolean
-  /** Why the organization is frozen; null or absent if it is not. */
   readonly frozen?: string | null | undefined
-  /** The setting `external_tools`. Without it, no tool is classed. */
+  /** Without it, no tool is classed. */
   readonly externalTools?: ExternalTools | undefined
 }
 
@@ -30,13 +29,12 @@ export interface CompiledRule extends Conditions {
   readonly verdict: Verdict
   readonly isShadow: boolean
   readonly because: string
-  /** The saved conditions, for explanations. */
   readonly described: Described
   readonly approver: 'admin' | 'owner'
   readonly approvalsNeeded: number
   readonly expiresAfterSeconds: number | null
   readonly covers: (tool: string, sideEffect: SideEffect, source: CallSource) => boolean
-  /** Whether the rule is only for tools that nobody has classed. `joinRules` checks this, and `covers` does not. */
+  /** Only for tools that nobody has classed: `joinRules` checks this, `covers` does not. */
   readonly isForUnclassed: boolean
 }
 
@@ -45,31 +43,21 @@ export interface CompiledLabelRule extends Conditions {
   readonly covers: (tool: string) => boolean
 }
 
-/** Rules that are ready for evaluation. A rule is not evaluated for a tool to which it cannot apply. */
 export interface CompiledPolicy {
   readonly facts: ToolFacts
   readonly approvalsEnabled: boolean
   readonly frozen: string | null
-  /**
-   * The labels in `none_of` of active rules that deny or require an approval. Such a rule does not match a call with
-   * such a label.
-   */
+  /** The labels in `none_of` of active rules that restrict: such a rule does not match a call with one of them. */
   readonly excludedLabels: ReadonlySet<Label>
-  /** Active and shadow rules that cover the tool, in the order they were saved. */
+  /** Active and shadow rules, in the order in which they were saved. */
   rulesFor(tool: string, sideEffect: SideEffect, source: CallSource): readonly CompiledRule[]
   labelRulesFor(tool: string): readonly CompiledLabelRule[]
 }
 
-/**
- * An index of rules by tool has at most this many entries. Agents can send any text as a tool's name, so the index is
- * cleared when it is full.
- */
+/** Entries of an index by tool. Agents can send any text as a tool's name, so a full index is cleared. */
 const indexSize = 4096
 
-/**
- * Compiles the rules, once per organization and policy version. Inactive rules are left out. Never throws. If a part of
- * a restrictive rule cannot be read, the rule matches more calls, never fewer. An unknown verdict counts as `deny`.
- */
+/** Never throws: an unreadable part makes a restrictive rule match more calls; an unknown verdict counts as `deny`. */
 export function compilePolicy(facts: ToolFacts, source: PolicySource): CompiledPolicy {
   return joinRules(facts, {
     ...source,
@@ -78,7 +66,7 @@ export function compilePolicy(facts: ToolFacts, source: PolicySource): CompiledP
   })
 }
 
-/** Makes a policy from compiled rules. The rules must be in the order in which they were saved. */
+/** The rules must be in the order in which they were saved. */
 export function joinRules(
   facts: ToolFacts,
   {
@@ -117,7 +105,6 @@ export function joinRules(
 
 const nothingTold: ExternalTools = {}
 
-/** Returns null for an inactive rule. */
 export function compileRule(rule: StoredRule): CompiledRule | null {
   if (rule.status === 'inactive') return null
   const isRestrictive = rule.verdict !== 'allow'
@@ -147,15 +134,13 @@ export function compileRule(rule: StoredRule): CompiledRule | null {
   }
 }
 
-/** Returns null for a label rule that is not active. */
 export function compileLabelRule(rule: StoredLabelRule): CompiledLabelRule | null {
   if (rule.status !== 'active') return null
   const coversTool = toolMatcher(rule.tools)
   return {
     addLabels: rule.add_labels,
-    // An added label usually restricts later calls, because rules match it. Only a rule with `none_of` can stop
-    // matching because of an added label. So label rules are evaluated like restrictive rules: one matching element of
-    // a list is enough.
+    // An added label usually restricts later calls; only a rule with `none_of` can stop matching because of one. So one
+    // matching element of a list is enough, as in rules that restrict.
     isRestrictive: true,
     labels: readLabels(rule.labels),
     params: compileConditions(rule.params, true),
@@ -163,11 +148,7 @@ export function compileLabelRule(rule: StoredLabelRule): CompiledLabelRule | nul
   }
 }
 
-/**
- * Returns the conditions sorted by cost: comparisons of values come last. Returns null if
- * one condition cannot be read. A restrictive rule then matches every call that it covers, and its other conditions do
- * not count.
- */
+/** The cheap ones first. Null if one cannot be read: a restrictive rule then matches all that it covers. */
 function compileConditions(params: StoredRule['params'], isRestrictive: boolean): CompiledCondition[] | null {
   try {
     const compiled = params?.map((condition) => compileCondition(condition, isRestrictive)) ?? []
@@ -178,9 +159,6 @@ function compileConditions(params: StoredRule['params'], isRestrictive: boolean)
   }
 }
 
-/**
- * Returns null if the conditions on labels cannot be read. A restrictive rule then matches, as in `compileConditions`.
- */
 function readLabels(labels: StoredRule['labels']): LabelConditions | null | undefined {
   try {
     return compileLabels(labels)

@@ -22,16 +22,10 @@ export interface Call {
   readonly tool: string
   readonly sideEffect: SideEffect
   readonly params: JsonObject
-  /**
-   * The host to which the call goes; null or absent if it stays here. Is not read for a call of an agent.
-   */
+  /** Null or absent if the call stays here. Not read for a call of an agent. */
   readonly destination?: string | null | undefined
-  /** The labels of the call's inputs. */
   readonly labels: readonly Label[]
-  /**
-   * For each parameter (a dotted path), the labels of the sources from which it was built. `from_label` reads them. If
-   * this field is absent, as in calls of agents, each parameter counts as built from all sources of the call.
-   */
+  /** By dotted path, the labels of the parameter's sources, for `from_label`. If absent, all sources of the call. */
   readonly paramLabels?: ReadonlyMap<string, readonly Label[]> | undefined
 }
 
@@ -46,27 +40,20 @@ export interface Decided {
   readonly verdict: Verdict
   readonly ruleId: string | null
   readonly ruleName: string | null
-  /**
-   * The name of the rule that decided. If no rule decided, a text such as `no rule matched` or `organization frozen`.
-   */
+  /** The rule that decided, or a text such as `no rule matched` or `organization frozen`. */
   readonly reason: string
-  /** One sentence that explains the verdict. */
   readonly explanation: string
   readonly matchedRules: readonly MatchedRule[]
   readonly approver: 'admin' | 'owner'
   readonly approvalsNeeded: number
-  /**
-   * The approval of a call expires after this many seconds. 0 means that it never expires. Null means that no rule sets
-   * a time.
-   */
+  /** 0: the approval never expires. Null: no rule sets a time. */
   readonly expiresAfterSeconds: number | null
 }
 
 /**
- * Decides one call. The most restrictive matching rule wins. Among equally restrictive rules, the rule saved first
- * gives the reason. Shadow rules are reported and never enforced. If no other rule matches, the call is allowed. A call
- * that is too large to evaluate is denied. A restrictive rule that cannot be evaluated counts as matching. The function
- * spends `budget`, changes nothing else, and never throws.
+ * The most restrictive matching rule wins, and of equal ones the first saved gives the reason. Shadow rules are only
+ * reported. Without a match the call is allowed; too large to evaluate, it is denied; and a restrictive rule that
+ * cannot be evaluated counts as matching. Spends `budget`, changes nothing else, never throws.
  */
 export function decide(policy: CompiledPolicy, call: Call, budget = new Budget()): Decided {
   if (policy.frozen !== null) return frozen(policy.frozen)
@@ -106,27 +93,21 @@ export function decide(policy: CompiledPolicy, call: Call, budget = new Budget()
   }
 }
 
-/**
- * Returns the verdict that a matching rule gives to a call. While approvals are off, nobody can approve a call. So a
- * rule that requires an approval then denies the call.
- */
+/** While approvals are off, nobody can approve, so a rule that requires an approval denies. */
 export function effectOf(policy: Pick<CompiledPolicy, 'approvalsEnabled'>, verdict: Verdict): Verdict {
   return verdict === 'require_approval' && !policy.approvalsEnabled ? 'deny' : verdict
 }
 
-/**
- * Returns the labels that active label rules add to the call's output, sorted. The labels of the call's inputs do not
- * count as added.
- */
+/** What active label rules add to the call's output, sorted, beside the labels of its inputs. */
 export function addedLabels(policy: CompiledPolicy, call: Call): Label[] {
   const { added, unsure } = labelsByRules(policy, call)
   return unionLabels(...added, ...unsure)
 }
 
 /**
- * Returns the labels of the label rules that match (`added`). If the budget is used up, it is not known whether the
- * remaining rules match. The labels of these rules are `unsure`. Unsure labels count as added, because an added label
- * usually restricts later calls. `isTooLargeToLabel` handles labels with which a call could escape a rule.
+ * The labels of rules that match, and, once the budget is used up, those of the rules that remain: `unsure`. They count
+ * as added, because a label usually restricts later calls. `isTooLargeToLabel` handles labels with which a call could
+ * escape a rule.
  */
 function labelsByRules(
   policy: CompiledPolicy,
@@ -147,10 +128,7 @@ function labelsByRules(
   return { added, unsure }
 }
 
-/**
- * Returns whether a rule names an unsure label in `none_of`. The label is unsure because the call is too large for the
- * label rules. If the call got this label without reason, later calls could escape the rule.
- */
+/** A rule names an unsure label in `none_of`: with a label that it got without reason, a later call could escape. */
 function isTooLargeToLabel(policy: CompiledPolicy, call: Call): boolean {
   if (policy.excludedLabels.size === 0) return false
   return labelsByRules(policy, call)
@@ -177,10 +155,7 @@ function subjectOf({ facts }: CompiledPolicy, call: Call, budget: Budget): Subje
   }
 }
 
-/**
- * Returns the terms of approval for a call for which one or more rules require an approval. The strictest value of each
- * term applies: an owner as approver rather than an admin, the highest number of votes, the shortest time.
- */
+/** The strictest terms of the rules that hold the call: an owner before an admin, most votes, shortest time. */
 export function approvalTerms(rules: readonly CompiledRule[]) {
   const holding = rules.filter((rule) => rule.verdict === 'require_approval')
   const times = holding.map((rule) => rule.expiresAfterSeconds).filter((seconds) => seconds !== null)
@@ -200,7 +175,6 @@ function frozen(why: string): Decided {
   return plain('deny', 'organization frozen', explainFrozen(why))
 }
 
-/** Returns one sentence that says why a frozen organization denies a call. */
 export function explainFrozen(why: string): string {
   const because = why.trim() === '' ? '' : `: ${why.trim()}`
   return `The organization is frozen, so every call is denied${because}`
@@ -217,7 +191,7 @@ function withoutRule(matches: readonly CompiledRule[]): Decided {
   return { ...plain('deny', 'call too large to evaluate', explanation), matchedRules: matches.map(report) }
 }
 
-/** Returns a denial that comes from no rule, e.g. because the caller may not use the tool. */
+/** A denial that comes from no rule, e.g. because the caller may not use the tool. */
 export function refused(reason: string, explanation: string): Decided {
   return plain('deny', reason, explanation)
 }

@@ -9,41 +9,22 @@ import { least, no, not, type Tri, tri, yes } from './tri.ts'
 import type { Label } from './types.ts'
 import { type Defaults, type Found, type Hole, type Partial, type Places, find } from './values.ts'
 
-/**
- * One call for which rules are evaluated. The values at a path are searched only once for all rules, so the search
- * spends budget only once.
- */
+/** One call. The values at a path are searched, and paid for, only once for all rules. */
 export interface Subject extends TestedCall {
   readonly params: Partial
-  /** For each parameter, the kind of place that it names. A place is a repository, a channel, a calendar and so on. */
   readonly places: Places
-  /** The values that the tool uses for parameters that the call leaves out. */
   readonly defaults: Defaults
-  /**
-   * The host to which the call goes; null if it stays here, a hole if it is not known yet. Rules read it as the parameter `destination`. Is undefined
-   * for a call of an agent, whose own parameter of this name is read.
-   */
+  /** Null: the call stays here; a hole: not known yet; undefined: a call of an agent, with a parameter of its own. */
   readonly destination: string | null | Hole | undefined
-  /** The cached results of label conditions. Calls with the same labels may share this map. */
+  /** Calls with the same labels may share this map. */
   readonly byLabels: Map<LabelConditions, Tri>
-  /**
-   * A cache of searches. The key is a path. The value is what the search at this path found. If the search threw an
-   * error, the value is this error.
-   */
+  /** What the search at each path found, or threw. */
   readonly found: Map<string, Found | Error>
 }
 
-/** Conditions of rules and of label rules. */
 export interface Conditions {
-  /**
-   * Is undefined if the rule has no conditions on labels. Is null if these conditions cannot be read. Then a
-   * restrictive rule matches every call that it covers, and an `allow` rule matches no call.
-   */
+  /** Undefined: none. Null: unreadable, so a restrictive rule matches all that it covers, an `allow` rule nothing. */
   readonly labels: LabelConditions | null | undefined
-  /**
-   * Is null if the conditions on parameters cannot be read. Then a restrictive rule matches every call that it covers,
-   * and an `allow` rule matches no call.
-   */
   readonly params: readonly CompiledCondition[] | null
   readonly isRestrictive: boolean
 }
@@ -54,13 +35,13 @@ export interface LabelConditions {
   readonly noneOf: ReadonlySet<Label> | null
 }
 
-/** Conditions that compare values have a matcher, which `quantify` asks. The others have a test. */
+/** Conditions that compare values have a matcher, which `quantify` asks. */
 export type CompiledCondition = {
   readonly source: ParamCondition
   readonly path: readonly string[]
 } & ({ readonly matcher: Matcher; readonly test: null } | { readonly matcher: null; readonly test: Test })
 
-/** Throws TypeError if one of the lists of labels is no list, e.g. after damage in the database. */
+/** Throws TypeError if a list of labels is none, e.g. after damage in the database. */
 export function compileLabels(labels: RuleBody['labels']): LabelConditions | undefined {
   if (labels === undefined) return undefined
   const setOf = (list: readonly Label[] | undefined): ReadonlySet<Label> | null => {
@@ -71,7 +52,7 @@ export function compileLabels(labels: RuleBody['labels']): LabelConditions | und
   return { anyOf: setOf(labels.any_of), allOf: setOf(labels.all_of), noneOf: setOf(labels.none_of) }
 }
 
-/** Throws TypeError for a condition that the schema of rules refuses, e.g. after damage in the database. */
+/** Throws TypeError for a condition that the schema refuses, e.g. after damage in the database. */
 export function compileCondition(source: ParamCondition, isRestrictive: boolean): CompiledCondition {
   if (typeof source.param !== 'string') throw new TypeError('a condition must name its parameter')
   const path = source.param.split('.')
@@ -83,11 +64,7 @@ export function compileCondition(source: ParamCondition, isRestrictive: boolean)
     : { source, path, matcher: null, test: operator.compile(values, place) }
 }
 
-/**
- * Returns whether all conditions on labels and parameters are true. If a condition cannot be evaluated, a restrictive
- * rule matches and an `allow` rule does not match. Each comparison spends budget. A rule without conditions spends no
- * budget. Throws only BudgetExceeded.
- */
+/** What cannot be evaluated holds in a restrictive rule, not in an `allow` rule. Throws only BudgetExceeded. */
 export function evaluate(conditions: Conditions, subject: Subject): Tri {
   try {
     if (!isUnconditional(conditions)) subject.budget.spend(1)
@@ -106,10 +83,7 @@ export function evaluate(conditions: Conditions, subject: Subject): Tri {
   }
 }
 
-/**
- * Evaluates each condition by itself, for explanations. Throws BudgetExceeded, or the error of a condition that cannot
- * be evaluated.
- */
+/** Each condition by itself, for explanations. Throws BudgetExceeded, or what a condition throws. */
 export function evaluateEach(
   conditions: Conditions,
   subject: Subject,
@@ -130,7 +104,7 @@ export function evaluateEach(
   }
 }
 
-/** True for a rule without conditions. Such a rule matches every call that it covers, and costs no budget. */
+/** It matches every call that it covers, and costs no budget. */
 export function isUnconditional(conditions: Conditions): boolean {
   return conditions.labels === undefined && conditions.params?.length === 0
 }

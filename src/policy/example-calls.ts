@@ -1,32 +1,172 @@
 import { compileRule, joinRules } from './compile.ts'
-import type { Call, CompiledPolicy } from './decide.ts'
-import { headsOf, labelSetsOf, paramsFor, valuesOf, type ExampleTools, type Head } from './example-parts.ts'
-import { Tries } from './example-tries.ts'
+import { type Call, type CompiledPolicy, decide, type Decided } from './decide.ts'
 import type { Matching } from './implication.ts'
 import { withPlainPaths } from './readers/file-paths.ts'
 import type { StoredRule } from './rule.ts'
 import { destinationParam, type ToolFacts } from './tool-facts.ts'
 import {
-  unionLabels,
   type CallSource,
   type Json,
   type JsonObject,
   type Label,
   type SideEffect,
+  unionLabels,
 } from './types.ts'
+import { Budget } from './budget.ts'
+import { agentTool, agentToolNames } from './agent-tools.ts'
+import { matchesGlob } from './glob.ts'
+import { inRules, type ParamCondition } from './operators/index.ts'
+import { listOf, type Scalar } from './operators/operator.ts'
 
-/** A call in the form of `rules/test`. */
+/* Parts of example calls: tools, labels and values, mostly as the conditions of rules mention them. */
+
+/** A call without its parameters and labels. */
+export interface Head {
+  readonly source: CallSource
+  readonly tool: string
+  /** A call of an agent has another one if this one is not possible. */
+  readonly sideEffect: SideEffect
+}
+
+/** The usual one comes first. */
+export type AgentEffects = (
+  tool: string,
+  params: JsonObject,
+  labels: readonly Label[],
+) => readonly SideEffect[]
+
+export interface ExampleTools {
+  readonly facts: ToolFacts
+  readonly effectsOf: AgentEffects
+}
+
+const mostHeads = 6
+const mostOfList = 3
+/** Probably no rule mentions it. */
+const anyProtocolTool = 'mcp__server__tool'
+const longestName = 200
+
+/** Some tools that the rule covers and that have its parameters and one of its side effects. */
+export function headsOf(rule: Matching, { facts, effectsOf }: ExampleTools): Head[] {
+  const { tools, applies_to: sources = ['workflows', 'agents'], side_effects: effects } = rule
+  const fits = (tool: string): boolean => tools?.some((glob) => matchesGlob(glob, tool)) ?? true
+  const has = (effect: SideEffect): boolean => effects?.includes(effect) ?? true
+  const wanted = (rule.params ?? []).flatMap(({ param }) =>
+    param === '*' || param === destinationParam ? [] : [firstOf(param)],
+  )
+  const ofWorkflows = facts
+    .covered(tools)
+    .filter(({ sideEffect, params }) => has(sideEffect) && wanted.every((param) => params.includes(param)))
+    .map(({ name, sideEffect }): Head => ({ source: 'workflows', tool: name, sideEffect }))
+  const globs = tools ?? [anyProtocolTool]
+  const names = [
+    ...agentToolNames.filter(fits),
+    ...globs.map((glob) => ({ glob, name: nameFor(glob) })).flatMap(({ glob, name }) => (matchesGlob(glob, name) ? [name] : [])), // prettier-ignore
+  ]
+  const [labels = []] = labelSetsOf(rule)
+  const ofAgents = [...new Set(names)].flatMap((tool): Head[] => {
+    const sideEffect = effectsOfTool(tool, labels, effectsOf).find(has)
+    return sideEffect === undefined ? [] : [{ source: 'agents', tool, sideEffect }]
+  })
+  const half = mostHeads / 2
+  return [
+    ...(sources.includes('workflows') ? ofWorkflows.slice(0, half) : []),
+    ...(sources.includes('agents') ? ofAgents.slice(-half) : []),
+  ]
+}
+
+const firstOf = (path: string): string => path.split('.')[0] ?? path
+
+/** A name that the glob nearly always matches, and few other globs do. */
+function nameFor(glob: string): string {
+  const name = glob.replaceAll('*', 'any').replaceAll('?', 'q')
+  return name.length <= longestName ? name : glob.replaceAll('*', '').replaceAll('?', 'q') || 'any'
+}
+
+const runsCommands = (tool: string): boolean => {
+  const code = agentTool(tool)?.code
+  return code === 'bash' || code === 'powershell'
+}
+
+const effectsOfTool = (
+  tool: string,
+  labels: readonly Label[],
+  effectsOf: AgentEffects,
+): readonly SideEffect[] => [
+  ...new Set([
+    ...effectsOf(tool, {}, labels),
+    // Their command decides.
+    ...(runsCommands(tool) ? [...effectsOf(tool, quiet, labels), ...effectsOf(tool, sending, labels)] : []),
+  ]),
+]
+
+const quiet = { command: 'echo hello' }
+const sending = { command: 'curl https://outside.example' }
+
+const paramsFor = ({ source, tool, sideEffect }: Head): JsonObject =>
+  source === 'agents' && runsCommands(tool) ? (sideEffect === 'egress' ? sending : quiet) : {}
+
+/** Sets that just meet the rule's conditions, or just do not. Usually the first meets them. */
+export function labelSetsOf(rule: Matching): (readonly Label[])[] {
+  const { any_of: any = [], all_of: all = [], none_of: none = [] } = rule.labels ?? {}
+  const sources = (rule.params ?? []).flatMap(labelsOfSources)
+  const allowed = any.filter((label) => !none.includes(label))
+  const least = unique([...all, ...allowed.slice(0, 1), ...sources.slice(0, 1)])
+  return [
+    least,
+    [],
+    ...least.map((label) => least.filter((each) => each !== label)),
+    ...allowed.slice(0, mostOfList).map((label) => unique([...all, label, ...sources.slice(0, 1)])),
+    ...sources.slice(0, mostOfList).map((label) => unique([...all, ...allowed.slice(0, 1), label])),
+    ...none.slice(0, mostOfList).map((label) => unique([...least, label])),
+  ]
+}
+
+export const labelsOfSources = ({ operator, value }: ParamCondition): readonly Label[] =>
+  inRules(operator).reads === 'sources' ? listOf<Scalar>(value).map(String) : []
+
+const unique = <T>(values: readonly T[]): T[] => [...new Set(values)]
+
+export const valuesOf = ({ operator, value }: ParamCondition): readonly Json[] =>
+  inRules(operator).examples(listOf<Scalar>(value).slice(0, mostOfList))
+
+/** A tenth of what a real call may need, because many tries follow each other on one thread. */
+export const mostOfTry = 20_000
+
+/** Decides calls that are only tried, and limits the comparisons of each try and of all together. */
+export class Tries {
+  #comparisons: number
+  #calls: number
+  constructor(comparisons = Infinity, calls = Infinity) {
+    this.#comparisons = comparisons
+    this.#calls = calls
+  }
+  get areUsedUp(): boolean {
+    return this.#comparisons <= 0 || this.#calls <= 0
+  }
+  /** Null if the decision needs more comparisons than are left. */
+  decide(policy: CompiledPolicy, call: Call): Decided | null {
+    const most = Math.min(this.#comparisons, mostOfTry)
+    const budget = new Budget(most)
+    const decided = decide(policy, call, budget)
+    this.#comparisons -= most - budget.left
+    this.#calls -= 1
+    return budget.isUsedUp ? null : decided
+  }
+}
+
+/** In the form of `rules/test`. */
 export interface ExampleCall {
   readonly source: CallSource
   readonly tool: string
   readonly side_effect: SideEffect
   readonly params: JsonObject
-  /** The host to which a call of a workflow goes. If absent, it stays here. */
+  /** Where a call of a workflow goes; absent if it stays here. */
   readonly destination?: string
   readonly labels: readonly Label[]
 }
 
-/** The values of a call. The key is a dotted path such as `message.body`, or `*` for any parameter. */
+/** By dotted path such as `message.body`; `*` for any parameter. */
 export type Assignment = ReadonlyMap<string, Json>
 
 /** The parts of an example, which can be changed one by one. */
@@ -36,10 +176,7 @@ export interface Draft {
   readonly values: Assignment
 }
 
-/**
- * Makes an example from its parts. Returns null if no tool takes such a call. This is the case if a tool of the
- * catalogue does not have one of the parameters, or if one value is in the way of another value.
- */
+/** Null if no tool takes such a call: it lacks one of the parameters, or one value is in the way of another. */
 export function exampleOf(
   { head, labels, values }: Draft,
   { facts, effectsOf }: ExampleTools,
@@ -59,15 +196,15 @@ export function exampleOf(
   }
 }
 
-/** Returns the call as rules see it. Returns null if the call is refused before any rule is asked. */
+/** The call as rules see it; null if it is refused before any rule is asked. */
 export function callOf(example: ExampleCall): Call | null {
   const { source, tool, side_effect: sideEffect, destination, labels } = example
   const params = source === 'agents' ? withPlainPaths(tool, example.params) : example.params
   return params === null ? null : { source, tool, sideEffect, destination, params, labels }
 }
 
-const without = (values: Assignment, param: string): Assignment =>
-  new Map([...values].filter(([path]) => path !== param))
+export const without = (values: Assignment, path: string): Assignment =>
+  new Map([...values].filter(([each]) => each !== path))
 
 function paramsOf(facts: ToolFacts, head: Head, values: Assignment): JsonObject | null {
   const known = head.source === 'workflows' ? facts.get(head.tool)?.params : undefined
@@ -84,7 +221,7 @@ function paramsOf(facts: ToolFacts, head: Head, values: Assignment): JsonObject 
   return known === undefined || Object.keys(params).every((name) => known.includes(name)) ? params : null
 }
 
-/** Sets a value inside nested objects. Returns false if another value is in the way. */
+/** False if another value is in the way. */
 function setAt(params: Record<string, Json>, path: readonly string[], value: Json): boolean {
   let object = params
   for (const [index, name] of path.entries()) {
@@ -110,11 +247,10 @@ const policyOf = (facts: ToolFacts, rule: Matching): CompiledPolicy => {
   })
 }
 
-/** The tries for one rule make at most this many comparisons. */
+/** Comparisons of all tries for one rule. */
 const mostComparisons = 50_000
-/** At most this many calls are tried for one rule. */
 const mostTries = 500
-/** At most this many values are tried for one parameter of a rule. */
+/** Values for one parameter of a rule. */
 const mostChoices = 40
 
 interface Part {
@@ -124,16 +260,10 @@ interface Part {
   choices: readonly (Json | undefined)[]
 }
 
-/**
- * What a step of a search has done. `tried` is a call that both sets decided. `too large` is a call or a rule that
- * needs too many comparisons. Null is any other step.
- */
+/** `tried`: both sets decided a call. `too large`: a call or rule needs too many comparisons. Null: anything else. */
 export type Step = 'tried' | 'too large' | null
 
-/**
- * Looks for calls that the rule matches, at most one call for each tool of `headsOf`. May find none, because only a few
- * combinations are tried. Yields after each try.
- */
+/** At most one matching call for each tool of `headsOf`, of only a few combinations. Yields after each try. */
 export function* witnessesOf(
   rule: Matching,
   tools: ExampleTools,
@@ -174,7 +304,7 @@ export function* witnessesOf(
   return found
 }
 
-/** Returns the conditions of the rule by parameter. Yields after each parameter. */
+/** Yields after each parameter. */
 function* partsOf(facts: ToolFacts, { verdict, params = [] }: Matching): Generator<null, readonly Part[]> {
   const parts: Part[] = []
   for (const [param, conditions] of Map.groupBy(params, (condition) => condition.param)) {
@@ -185,9 +315,7 @@ function* partsOf(facts: ToolFacts, { verdict, params = [] }: Matching): Generat
   return parts
 }
 
-/**
- * Returns the choices for one parameter: some values by themselves, no value (undefined), and a list of simple values.
- */
+/** Some values by themselves, no value, and a list of simple values. */
 const choicesFor = (values: readonly Json[]): readonly (Json | undefined)[] => [
   ...values.slice(0, mostChoices),
   undefined,

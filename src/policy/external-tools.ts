@@ -4,35 +4,30 @@ import type { GovernanceSettings } from './settings.ts'
 import type { CallSource, Label, SideEffect } from './types.ts'
 import { unionLabels } from './types.ts'
 
-/*
- * Reads the setting `external_tools`: what an owner says about tools of agents (docs/decisions/0264). A key is the whole
- * name of a tool, or a glob for tools of one MCP server, such as `mcp__github__*`.
- */
+/* What an owner says about agents' tools (docs/decisions/0264), by whole name or glob for tools of one MCP server. */
 
 export type ExternalTools = GovernanceSettings['external_tools']
 
-/** What the setting says about one tool. A field is missing if no key that covers the tool has it. */
+/** A field is missing if no key that covers the tool has it. */
 export interface ToldClass {
   readonly side_effect?: SideEffect
   readonly output_labels?: readonly Label[]
 }
 
-/** Maximum number of globs in the setting. They are compared with the name of each new tool. */
+/** They are compared with the name of each new tool. */
 export const mostToolGlobs = 100
 
 interface ServerGlob {
-  /** `mcp__<server>__` */
   readonly prefix: string
-  /** The part of the glob for the server's own name of the tool. */
+  /** The part for the server's own name of the tool. */
   readonly own: string
   readonly length: number
   readonly told: ToldClass
 }
 
 /**
- * Returns the problem with a glob in the setting, or null. A glob must name one server whole. So it covers no built-in
- * tool, and no server whose name only begins alike. `__` may stand inside the server's name, because the hook names a
- * tool behind a gateway `mcp__<gateway>__<server>__<tool>`.
+ * A glob must name one server whole, so it covers no built-in tool, and no server whose name only begins alike. `__`
+ * may stand in the server's name: behind a gateway, a tool is `mcp__<gateway>__<server>__<tool>`.
  */
 export function serverGlobIssue(glob: string): string | null {
   if (partsOf(glob) !== null) return null
@@ -44,10 +39,7 @@ function partsOf(glob: string): Pick<ServerGlob, 'prefix' | 'own'> | null {
   return own.includes('*') && !own.includes('__') ? { prefix, own } : null
 }
 
-/**
- * Whether the glob covers the name. The server's own name of the tool must not begin with `_` or contain `__`: such a
- * name could also belong to another server, e.g. `mcp__github__evil__x` to the server `github__evil`.
- */
+/** An own name with `__`, or a `_` at its start, may belong to another server: `mcp__github__evil__x`. */
 function covers({ prefix, own }: ServerGlob, name: string): boolean {
   if (!name.startsWith(prefix)) return false
   const called = name.slice(prefix.length)
@@ -58,7 +50,7 @@ const isGlob = (name: string): boolean => name.includes('*')
 
 const effects: readonly SideEffect[] = ['read', 'write', 'egress']
 
-/** Combines what globs of the same length say: the strictest side effect, and all labels. */
+/** For globs of the same length: the strictest side effect, and all labels. */
 function combined(all: readonly ToldClass[]): ToldClass {
   const told = all.flatMap(({ side_effect }) => side_effect ?? [])
   const labels = all.flatMap(({ output_labels }) => (output_labels === undefined ? [] : [output_labels]))
@@ -69,7 +61,7 @@ function combined(all: readonly ToldClass[]): ToldClass {
   }
 }
 
-/** At most this many tools are kept for one setting. Agents can send any text as the name of a tool. */
+/** Agents can send any text as the name of a tool. */
 const mostKept = 1_000
 
 class Reader {
@@ -121,24 +113,15 @@ function readerOf(setting: ExternalTools): Reader {
   return reader
 }
 
-/**
- * Returns what the setting says about a tool of agents. A whole name wins over globs, a longer glob over a shorter one,
- * and of equally long globs the stricter one counts.
- */
+/** A whole name wins over globs, a longer glob over a shorter one, and of equally long ones the stricter counts. */
 export const toldOf = (setting: ExternalTools, tool: string): ToldClass => readerOf(setting).read(tool)
 
-/**
- * Whether an agent's tool needs a class from the organization. The tools of known clients need none, unless they give
- * text to an MCP server.
- */
+/** Tools of known clients need none, unless they give text to an MCP server. */
 export function needsClass(tool: string): boolean {
   const known = agentTool(tool)
   return known === undefined || known.asksServer === true
 }
 
-/**
- * Whether nobody whom the organization trusts has said what a tool does: the tool needs a class, and the setting gives
- * it no side effect. Then the name that its server has chosen decides how it counts.
- */
+/** Nobody whom the organization trusts has said what the tool does, so the name that its server has chosen decides. */
 export const isUnclassed = (setting: ExternalTools, tool: string, source: CallSource): boolean =>
   source === 'agents' && needsClass(tool) && toldOf(setting, tool).side_effect === undefined

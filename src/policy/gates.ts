@@ -1,21 +1,15 @@
 import type { Category } from './types.ts'
 
-/**
- * Settings that make a whole run wait for an approval. Whether a run must wait depends on the categories of the
- * workflow.
- */
+/** Settings that make a whole run wait for an approval, by the categories of its workflow. */
 export interface GateSettings {
   readonly require_approval_for_external_comm: boolean
   readonly require_approval_for_public_writes: boolean
   readonly require_approval_for_permission_changes: boolean
-  /**
-   * For each category, whether a run of a workflow with this category needs an approval. An absent category counts as
-   * `false`.
-   */
+  /** An absent category counts as `false`. */
   readonly category_flags: Readonly<Record<string, boolean>>
 }
 
-/** The categories of a workflow: those that its author named, and those that its tools declare. */
+/** Categories that the author named, and those that the tools declare. */
 export interface GatedWorkflow {
   readonly categories: readonly string[]
   readonly tools: readonly { readonly name: string; readonly categories: readonly Category[] }[]
@@ -29,10 +23,7 @@ const flags = [
 
 export const everyCategory: readonly Category[] = flags.map(([category]) => category)
 
-/**
- * Returns the reasons why a run of this workflow needs an approval, one line for each reason. Returns an empty list if
- * the run needs no approval. Every step counts, even a step that would be skipped (docs/decisions/0070).
- */
+/** One line a reason. Every step counts, even one that would be skipped (docs/decisions/0070). */
 export function gateReasons(settings: GateSettings, workflow: GatedWorkflow): string[] {
   const reasons = new Set<string>()
   for (const [category, setting, words] of flags) {

@@ -1,8 +1,4 @@
-/**
- * Returns whether a tool's name matches a glob. In a glob, `*` stands for any text, and `?` stands for one character.
- * Each piece between two stars is matched at the first position where it fits. Only the search for a piece with `?` can
- * take |piece|·|name| steps.
- */
+/** `*` stands for any text, `?` for one character. Only a piece with `?` can take |piece|·|name| steps. */
 export function matchesGlob(glob: string, name: string): boolean {
   const first = glob.indexOf('*')
   if (first < 0) return glob.length === name.length && fits(glob, name, 0)
@@ -22,7 +18,7 @@ export function matchesGlob(glob: string, name: string): boolean {
   return true
 }
 
-/** Returns whether the name has the piece at this position. The piece contains no star. */
+/** The piece has no star. */
 function fits(piece: string, name: string, at: number): boolean {
   for (let i = 0; i < piece.length; i++) {
     const char = piece.charCodeAt(i)
@@ -33,17 +29,16 @@ function fits(piece: string, name: string, at: number): boolean {
 
 const anyOne = '?'.charCodeAt(0)
 
-/** Returns the first position, from `at` on, where the piece is in the name. Returns -1 if there is none. */
+/** -1 if the piece does not follow. */
 function placeOf(piece: string, name: string, at: number): number {
   if (!piece.includes('?')) return name.indexOf(piece, at)
   for (let from = at; from + piece.length <= name.length; from++) if (fits(piece, name, from)) return from
   return -1
 }
 
-/** Whether some name matches both globs. Takes |a|·|b| steps. */
+/** Whether some name matches both globs, in |a|·|b| steps. */
 export function globsMeet(a: string, b: string): boolean {
-  // meets[j]: whether some text matches both the rest of `a` from i and the rest of `b` from j. i runs backwards from
-  // the end.
+  // Whether some text matches the rest of `a` from i and of `b` from j. i runs backwards.
   let below: boolean[] = []
   for (let i = a.length; i >= 0; i--) {
     const meets: boolean[] = Array.from({ length: b.length + 1 }, () => false)
@@ -59,14 +54,11 @@ export function globsMeet(a: string, b: string): boolean {
   return below[0] === true
 }
 
-/**
- * Returns whether every name that matches `glob` certainly matches `other`. The answer `false` can be wrong. Example:
- * `?*` and `*?` match the same names, but the answer is `false`. Takes at most as many steps as `stepsWithin` says.
- */
+/** Surely every name of `glob` is one of `other`; `false` can be wrong (`?*`, `*?`). At most `stepsWithin` steps. */
 export function isWithinGlob(glob: string, other: string): boolean {
   if (!isOpen(glob)) return matchesGlob(other, glob)
   if (!hasSameEnds(glob, other)) return false
-  // fits[i]: whether the first i characters of `glob` fit the part of `other` that was read so far.
+  // Whether the first i characters of `glob` fit the part of `other` that was read so far.
   const fits = new Uint8Array(glob.length + 1)
   fits[0] = 1
   for (let at = 0; at < other.length; at++) {
@@ -75,7 +67,7 @@ export function isWithinGlob(glob: string, other: string): boolean {
       for (let i = 1; i <= glob.length; i++) if (fits[i - 1] === 1) fits[i] = 1
       continue
     }
-    // i runs backwards, because `fits[i - 1]` must not know `char` yet.
+    // Backwards, because `fits[i - 1]` must not know `char` yet.
     for (let i = glob.length; i > 0; i--) {
       const last = glob.charCodeAt(i - 1)
       const isOne = char === last || (char === anyOne && last !== anyText)
@@ -86,7 +78,6 @@ export function isWithinGlob(glob: string, other: string): boolean {
   return fits[glob.length] === 1
 }
 
-/** Returns how many steps `isWithinGlob` takes at most. A step is a comparison of two characters. */
 export function stepsWithin(glob: string, other: string): number {
   const isQuick = isOpen(glob) ? !hasSameEnds(glob, other) : !other.includes('?')
   return isQuick ? 1 : 1 + glob.length * other.length
@@ -94,14 +85,9 @@ export function stepsWithin(glob: string, other: string): number {
 
 const anyText = '*'.charCodeAt(0)
 
-/** Whether the glob matches more than one name. */
 const isOpen = (glob: string): boolean => /[*?]/.test(glob)
 
-/**
- * Returns whether `glob` begins with the plain text at the beginning of `other`, and ends with the plain text at the
- * end of `other`. Example: for `ab*c` and `a*c`, the result is true. If the result is false, `other` may not match some
- * of the names that `glob` matches.
- */
+/** Whether `glob` has the plain text at the ends of `other`. If not, `other` may miss some of its names. */
 function hasSameEnds(glob: string, other: string): boolean {
   const [begin = ''] = /^[^*?]*/.exec(other) ?? []
   const last = Math.max(other.lastIndexOf('*'), other.lastIndexOf('?'))

@@ -5,24 +5,19 @@ import type { RuleBody } from './rule.ts'
 import type { Steps } from './steps.ts'
 
 /*
- * Tries to prove that a rule matches every call that another rule matches. The answer `true` is always right. The
- * answer `false` only means that no proof was found. test/policy/rule-analysis.test.ts compares the answers with `decide`
- * for random rules and calls.
- *
- * The proof compares field by field, and condition by condition. It covers calls that the service accepts. The
- * parameters of such a call have at most 64 nested levels, so every condition can be evaluated.
+ * Proofs that a rule matches every call that another matches. `true` is always right; `false` means that no proof was
+ * found. They compare field by field and condition by condition, for calls that the service accepts: with at most 64
+ * nested levels, so every condition can be evaluated. test/policy/rule-analysis.test.ts compares them with `decide`.
  */
 
-/** The fields of a rule that say which calls it matches. */
 export type Matching = Pick<
   RuleBody,
   'verdict' | 'side_effects' | 'tools' | 'labels' | 'params' | 'applies_to' | 'classed'
 >
 
-/** Returns whether `wide` certainly matches each call that `narrow` matches. Yields null when a pause is due. */
+/** Yields null when a pause is due. */
 export function* implies(narrow: Matching, wide: Matching, steps: Steps): Generator<null, boolean> {
-  // In an `allow` rule, every element of a list must fit. In other rules, one fitting element is enough. So a match of
-  // another rule does not prove a match of an `allow` rule.
+  // In an `allow` rule every element must fit, in others one is enough, so these prove no match of it.
   if (narrow.verdict !== 'allow' && wide.verdict === 'allow') return false
   const isPossible =
     isPart(narrow.side_effects, wide.side_effects, everySideEffect) &&
@@ -71,7 +66,7 @@ function labelsImply(narrow: Matching['labels'], wide: Matching['labels'], steps
   const { any_of: any, all_of: all = [], none_of: none = [] } = narrow ?? {}
   if (!steps.take(sizeOf(narrow) + sizeOf(wide))) return false
   const [wideAny, certain, excluded] = [new Set(wide.any_of), new Set(all), new Set(none)]
-  // The call has at least one of these labels. It cannot be a label of `none_of`.
+  // The call has at least one of these labels, which is none of `none_of`.
   const possible = any?.filter((label) => !excluded.has(label)) ?? []
   const [only] = possible
   if (possible.length === 1 && only !== undefined) certain.add(only)
@@ -108,9 +103,9 @@ function* paramsImply(
 }
 
 /**
- * Whether `wide` reads all values that `narrow` reads. `*` reads all values of all parameters. In a rule that
- * restricts, one fitting value is enough. So a fitting value of one parameter also fits `*`. This is not certain for
- * paths with a dot, for operators that compare no values, and for those that fit absent values.
+ * Whether `wide` reads all values that `narrow` reads. `*` reads all parameters, and in a rule that restricts one
+ * fitting value is enough. This is not certain for paths with a dot, for operators that compare no values, and for
+ * those that fit absent values.
  */
 function isAtSamePlace(narrow: ParamCondition, wide: ParamCondition, { verdict }: Matching): boolean {
   if (narrow.param === wide.param) return true
@@ -119,10 +114,7 @@ function isAtSamePlace(narrow: ParamCondition, wide: ParamCondition, { verdict }
   return operator.reads === 'values' && !operator.fitsAbsent
 }
 
-/**
- * Whether a value that fits `narrow` also fits `wide`. Both conditions read the same values. `isAllow` means that both
- * conditions belong to `allow` rules.
- */
+/** Both conditions read the same values, and with `isAllow` belong to `allow` rules. */
 function conditionImplies(
   narrow: ParamCondition,
   wide: ParamCondition,

@@ -1,29 +1,24 @@
 import type { z } from 'zod'
 import { boundReading } from './bounded-reading.ts'
-import { unknownField, wordsFor } from './issue-words.ts'
+import { list } from './words.ts'
 
-/** One error in a caller's value. `path` is dotted, e.g. `steps.2.params.to`. */
+/** `path` is dotted: `steps.2.params.to`. */
 export interface FieldIssue {
   readonly path: string
   readonly message: string
 }
 
-export type ReadAs<T> =
+type ReadAs<T> =
   { readonly ok: true; readonly value: T } | { readonly ok: false; readonly issues: FieldIssue[] }
 
-export interface ReadOptions {
+interface ReadOptions {
   readonly quotes?: boolean
   readonly counts?: (issue: z.core.$ZodIssue) => boolean
 }
 
-/** Maximum number of issues in one answer. */
 const mostIssues = 100
 
-/**
- * Parses a value from outside with a schema. If the value is invalid, returns an issue for every wrong and every
- * unknown field, up to `mostIssues`. If `quotes` is false, no issue shows a part of the value. Issues for which
- * `counts` returns false are left out.
- */
+/** Every wrong and unknown field, up to `mostIssues`, but for `counts`. Without `quotes`, no value is shown. */
 export function readAs<T>(
   schema: z.ZodType<T>,
   value: unknown,
@@ -32,15 +27,12 @@ export function readAs<T>(
   boundReading(schema)
   const parsed = schema.safeParse(value, { error: wordsFor(quotes) })
   if (parsed.success) return { ok: true, value: parsed.data }
-  // Two issues on one field may be merged into one, so twice the maximum is read.
+  // Two issues on one field may be merged into one.
   const first = parsed.error.issues.filter(counts).slice(0, 2 * mostIssues)
   return { ok: false, issues: issuesOf(first, []).slice(0, mostIssues) }
 }
 
-/**
- * Returns one line for an error. The line contains the first `most` issues and the number of further issues. If the
- * answer does not list the issues beside this line, use a larger `most`.
- */
+/** The first `most` issues and the number of others. `most` is larger where the answer lists none beside it. */
 export function headline(what: string, issues: readonly FieldIssue[], most = 1): string {
   if (issues.length === 0) return what
   const first = issues.slice(0, most).map(({ message }) => message)
@@ -48,7 +40,7 @@ export function headline(what: string, issues: readonly FieldIssue[], most = 1):
   return `${what}: ${first.join('; ')}${rest}`
 }
 
-/** Like `headline`, but adds the field to each message. Use this function for messages that do not name their field. */
+/** For messages that do not name their field. */
 export function headlineWithField(what: string, issues: readonly FieldIssue[], most = 1): string {
   return headline(
     what,
@@ -64,7 +56,7 @@ function withField(path: string, message: string): string {
 }
 
 function issuesOf(issues: readonly z.core.$ZodIssue[], prefix: readonly PropertyKey[]): FieldIssue[] {
-  // A value of the wrong type also fails its length check. The message about the type is enough.
+  // A value of the wrong type also fails its length check.
   const mistyped = new Set(
     issues.flatMap((issue) => (issue.code === 'invalid_type' ? [shownPath(issue.path)] : [])),
   )
@@ -90,10 +82,7 @@ function issuesOfOne(issue: z.core.$ZodIssue, prefix: readonly PropertyKey[]): F
   return [{ path: shownPath(path), message: cut(issue.message, longestMessage) }]
 }
 
-/**
- * Returns the branch of a union schema that the caller probably meant: the branch whose errors are deepest inside the
- * value. A branch with an error at the top of the value counts only if the value has the type of the branch.
- */
+/** The one whose errors are deepest inside the value. An error at its top means another branch, unless of its type. */
 function closestBranch(
   branches: readonly (readonly z.core.$ZodIssue[])[],
 ): readonly z.core.$ZodIssue[] | null {
@@ -108,13 +97,143 @@ function closestBranch(
 const isOfAnotherKind = ({ code, path }: z.core.$ZodIssue): boolean =>
   path.length === 0 && (code === 'invalid_type' || code === 'invalid_value' || code === 'invalid_union')
 
-/** The longest name in a path, the longest path, and the longest message, in characters. Longer texts are cut. */
+/** A name in a path, a path, and a message. Longer texts are cut. */
 const [longestName, longestPath, longestMessage] = [100, 1_000, 1_000]
 
-/** Returns a dotted path for an issue. Cuts long names and long paths. */
 export function shownPath(way: readonly PropertyKey[]): string {
   return cut(way.map((part) => cut(String(part), longestName)).join('.'), longestPath)
 }
 
 const cut = (text: string, most: number): string =>
   text.length <= most ? text : `${text.slice(0, most).toWellFormed()}…`
+
+type RawIssue = z.core.$ZodRawIssue
+type SizeIssue = Extract<RawIssue, { code: 'too_small' | 'too_big' }>
+
+/** For an issue without a message: what the value must be. `quotes` must be false for values from a template. */
+const wordsFor =
+  (quotes: boolean) =>
+  (issue: RawIssue): string => {
+    const shown = quotes && isShort(issue.input) ? issue.input : undefined
+    switch (issue.code) {
+      case 'invalid_type':
+        return issue.input === undefined ? 'is missing' : wrongType(issue.expected, issue.input, shown)
+      case 'invalid_value':
+        return oneOf(issue.values, issue.input, shown)
+      case 'too_small':
+      case 'too_big':
+        return sizeOf(issue)
+      case 'invalid_format':
+        return formats[issue.format] ?? `must be a valid ${issue.format}`
+      case 'not_multiple_of':
+        return `must be a multiple of ${issue.divisor}`
+      case 'unrecognized_keys':
+        return `${unknownField}${insteadOf(issue.inst)}`
+      case 'invalid_union':
+        return wordsForUnion(issue, quotes)
+      case 'invalid_key':
+        return `has a name that cannot be used: ${issue.issues[0]?.message ?? 'choose another'}`
+      default:
+        return 'does not have an accepted form'
+    }
+  }
+
+const unknownField = 'unknown field'
+
+function insteadOf(schema: RawIssue['inst']): string {
+  const { _zod: internals } = schema ?? {}
+  if (internals === undefined || !('shape' in internals.def)) return ''
+  const names = Object.keys((internals.def as z.core.$ZodObjectDef).shape)
+  if (names.length === 0) return ': there are no fields here'
+  return `: write ${anyOf(names)}`
+}
+
+type Shown = string | number | undefined
+
+const kinds: Readonly<Record<string, string>> = {
+  array: 'a list',
+  object: 'an object',
+  record: 'an object',
+  string: 'text',
+  number: 'a number',
+  int: 'a whole number',
+  boolean: '`true` or `false`',
+  null: 'null',
+}
+
+const formats: Readonly<Record<string, string>> = {
+  datetime: 'must be a time in ISO 8601, e.g. `2026-01-31T00:00:00Z`',
+  date: 'must be a date, e.g. `2026-01-31`',
+  email: 'must be an e-mail address',
+  url: 'must be a URL',
+}
+
+/** `typeof` does not distinguish objects, lists and null. */
+function kindOf(value: unknown): string {
+  if (value === null) return 'null'
+  if (typeof value === 'boolean') return `\`${value}\``
+  return (Array.isArray(value) ? 'a list' : kinds[typeof value]) ?? 'something else'
+}
+
+function wrongType(expected: string, input: unknown, shown: Shown): string {
+  // The most common mistake is one value in place of a list. It may be a parameter, which not everybody may see
+  // (docs/decisions/0088), so it is not repeated.
+  if (expected === 'array' && shown !== undefined)
+    return 'must be a list: write `[` before it and `]` after it'
+  if (expected === 'int' && typeof input === 'number') return `must be a whole number${not(input, shown)}`
+  return `must be ${kinds[expected] ?? expected}, not ${kindOf(input)}`
+}
+
+const isShort = (input: unknown): input is string | number =>
+  typeof input === 'number' || (typeof input === 'string' && /^[^`\p{C}]{1,40}$/u.test(input))
+
+const not = (input: unknown, shown: Shown): string =>
+  `, not ${shown === undefined ? kindOf(input) : `\`${shown}\``}`
+
+function oneOf(values: readonly unknown[], input: unknown, shown: Shown): string {
+  if (input === undefined) return `is missing: give ${anyOf(values)}`
+  return `must be ${anyOf(values)}${typeof input === 'string' && shown === undefined ? '' : not(input, shown)}`
+}
+
+const anyOf = (values: readonly unknown[]): string =>
+  list(
+    values.map((value) => `\`${String(value)}\``),
+    'or',
+    Infinity,
+  )
+
+function sizeOf(issue: SizeIssue): string {
+  const [bound, word, inclusive] =
+    issue.code === 'too_small'
+      ? [issue.minimum, 'at least', issue.inclusive]
+      : [issue.maximum, 'at most', issue.inclusive]
+  const number = bound.toLocaleString('en-US')
+  if (issue.origin === 'string')
+    return issue.code === 'too_small' && bound === 1
+      ? 'must not be empty'
+      : `must have ${word} ${number} characters`
+  if (issue.origin === 'array') return `must have ${word} ${number} ${bound === 1 ? 'entry' : 'entries'}`
+  if (inclusive !== false) return `must be ${word} ${number}`
+  return `must be ${issue.code === 'too_small' ? 'more' : 'less'} than ${number}`
+}
+
+function wordsForUnion(issue: Extract<RawIssue, { code: 'invalid_union' }>, quotes: boolean): string {
+  const { discriminator, options, input } = issue as {
+    discriminator?: string
+    options?: readonly unknown[]
+    input?: Record<string, unknown>
+  }
+  if (discriminator !== undefined) {
+    const given = input?.[discriminator]
+    return oneOf(options ?? [], given, quotes && isShort(given) ? given : undefined)
+  }
+  if (input === undefined) return 'is missing'
+  const branches = issue.errors.flat()
+  const own = branches.find((each) => each.code === 'custom')
+  if (own !== undefined) return own.message
+  const expected = branches.flatMap((each) =>
+    each.code === 'invalid_type' && each.path.length === 0 ? [kinds[each.expected] ?? each.expected] : [],
+  )
+  if (expected.length === 0) return 'does not have an accepted form'
+  return `must be ${list([...new Set(expected)], 'or', Infinity)}, not ${kindOf(input)}`
+}

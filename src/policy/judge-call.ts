@@ -3,10 +3,9 @@ import type { ToolAccess } from './tool-access.ts'
 import type { Role } from './types.ts'
 
 /**
- * Decides one call of a person with this role. `authorRoles` are the roles of the people who wrote the call's step. A freeze is checked first, then tool policies, then rules. Runs and
- * trials of rules use this function. `analyzePlan` makes the same checks in the same order for calls with unknown
- * parts. test/policy/plan-law.test.ts checks that `judgeCall` and `analyzePlan` give the same answers. A tool policy
- * can limit the values of parameters. Such limits apply only to calls of workflows.
+ * A freeze comes first, then tool policies, then rules, for the role of the person and of the authors of the step.
+ * `analyzePlan` checks the same in the same order for calls with unknown parts (test/policy/plan-law.test.ts compares
+ * both). Limits of tool policies on parameters apply only to calls of workflows.
  */
 export function judgeCall(
   { compiled, toolAccess }: { readonly compiled: CompiledPolicy; readonly toolAccess: ToolAccess },

@@ -1,35 +1,23 @@
 import { Hole, type Partial, isList } from './values.ts'
 
-/** This word stands for the requester in parameters that name people. */
+/** In parameters that name people, it stands for the requester. */
 const word = 'me'
 
-/**
- * Returns whether a value in a rule's condition is the word `me`. Conditions on parameters that name people may not use
- * this word. The reason is that in a workflow's call, the requester's address replaces the word before rules are
- * evaluated.
- */
+/** The requester's address replaces `me` before rules see it, so conditions must not compare with it. */
 export function isMe(value: unknown): boolean {
   return typeof value === 'string' && value.trim() === word
 }
 
-// The scan must be fast, because it reads the same long text again for each item of a `for_each`. So it compares the
-// codes of characters.
+// Compares codes of characters, because the same long text is read again for each item of a `for_each`.
 const [quote, comma, semicolon, backslash] = [0x22, 0x2c, 0x3b, 0x5c]
 
-/**
- * Returns whether a character of the text is white space. Letters, digits and signs of ASCII are recognized without the
- * slow `trim`.
- */
+/** ASCII needs no slow `trim`. */
 function isBlank(text: string, at: number): boolean {
   const char = text.charCodeAt(at)
   return char <= 0x20 || char > 0x7e ? text.charAt(at).trim() === '' : false
 }
 
-/**
- * Returns the positions of the items in a list of addresses. Commas and semicolons outside quotes separate items. White
- * space around an item is left out. After an unclosed quote, the rest of the text belongs to the last item. The mail
- * tool splits its recipients with this function too.
- */
+/** Items between commas and semicolons outside quotes; after an unclosed quote, one. The mail tool uses this too. */
 export function addressItems(text: string): { readonly start: number; readonly end: number }[] {
   const items: { start: number; end: number }[] = []
   let from = 0
@@ -54,11 +42,7 @@ export function addressItems(text: string): { readonly start: number; readonly e
   return items
 }
 
-/**
- * Replaces each `me` in parameters that name people with the requester's address. So rules and the tool see the same
- * values. If `email` is null, the address is not known, and the text from the first `me` on becomes unknown.
- * @param people names of the tool's parameters that name people; each is a text or a list of texts
- */
+/** So rules and the tool see the requester's address, not `me`. Null: unknown from the first `me` on. */
 export function fillInMe(params: Partial, people: readonly string[], email: string | null): Partial {
   if (typeof params !== 'object' || params === null || params instanceof Hole || isList(params)) return params
   if (!people.some((name) => Object.hasOwn(params, name))) return params
@@ -96,9 +80,8 @@ function inText(text: string, email: string | null): string | Hole {
 }
 
 /**
- * Replaces each `me` in the known beginning of a text. If the last item of this beginning could become `me` together
- * with the unknown rest, only the text before this item counts as known. Example: of `a@b.com, m`, only `a@b.com, `
- * counts as known. In the later pieces, all that could be a `me` or a part of a `me` counts as unknown.
+ * If the last item of the known beginning could become `me` with the unknown rest, only the text before it counts as
+ * known: of `a@b.com, m`, only `a@b.com, `. In later pieces, all that could be a part of a `me` is unknown.
  */
 function inPieces(hole: Hole, prefix: string, email: string | null): Hole {
   const item = addressItems(prefix).at(-1) ?? { start: 0, end: 0 }
@@ -110,7 +93,7 @@ function inPieces(hole: Hole, prefix: string, email: string | null): Hole {
   return new Hole(filled.prefix, { after, from: [...filled.from, ...hole.from] })
 }
 
-/** Finds what could be a `me`, or the beginning or end of a `me`. Other text may stand before and after the piece. */
+/** What could be a `me`, or its beginning or end, where other text may stand around the piece. */
 const meInside = /(?:(?<=^|[\s,;])me|^e)(?=$|[\s,;])|(?<=^|[\s,;])m$/
-/** Like `meInside`, but for the last piece of a text. No other text stands after this piece. */
+/** For the last piece of a text. */
 const meAtEnd = /(?:(?<=^|[\s,;])me|^e)(?=$|[\s,;])/

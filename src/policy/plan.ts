@@ -87,12 +87,11 @@ export interface PlanAnalysis {
 
 /**
  * Analyses a whole plan before the run. A value may be known, known in part, or unknown. Each step passes labels to the
- * steps after it, as definite or as possible. A rule matches, does not match, or may match.
- * Guarantee: for all possible values of the unknown parts, the verdict of each step lies between `definiteVerdict` and
- * `verdict`. The guarantee covers only calls within the comparison budget.
- * All steps share one budget. Once it is used up, every rule with conditions counts as "may match". Text beyond
- * `mostResolvedText` is unknown. `refuses` says why tool policies deny a call. The result has the steps in the order of
- * the plan. Never throws.
+ * steps after it, as definite or as possible. A rule matches, does not match, or may match. Guarantee: for all possible
+ * values of the unknown parts, the verdict of each step lies between `definiteVerdict` and `verdict`. The guarantee
+ * covers only calls within the comparison budget. All steps share one budget. Once it is used up, every rule with
+ * conditions counts as "may match". Text beyond `mostResolvedText` is unknown. `refuses` says why tool policies deny a
+ * call. The result has the steps in the order of the plan. Never throws.
  */
 export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses = () => null): PlanAnalysis {
   // The labels of each source. The key is the id of a step, or the `inputSource` of an input.

@@ -7,24 +7,17 @@ import type { TextBudget } from './text-budget.ts'
 import { no } from './tri.ts'
 
 export interface ShownRule extends PlannedRule {
-  /** True for a shadow rule: its matches are recorded, and it is never enforced. */
+  /** Its matches are recorded, and it is never enforced. */
   readonly isShadow: boolean
 }
 
-/**
- * All steps of a preview share these budgets. The analysis of the plan has other budgets, so showing more rules changes
- * no verdict.
- */
+/** Shared by all steps of a preview, and apart from the plan's own, so showing more rules changes no verdict. */
 export interface ShowingBudget {
   readonly budget: Budget
   readonly textBudget: TextBudget
 }
 
-/**
- * Returns every rule that matches or may match a call of the step. The rules keep the order in which they were saved.
- * The result includes rules that the analysis of the plan does not evaluate: shadow rules, and all rules for calls that
- * a freeze or a tool policy denies.
- */
+/** In the order of saving, also shadow rules, and those behind a freeze or a tool policy. */
 export function shownRules(policy: CompiledPolicy, step: StepAnalysis, within: ShowingBudget): ShownRule[] {
   const found = new Map(step.rules.map((rule) => [rule.ruleId, rule]))
   const isStopped = policy.frozen !== null || step.blocked !== null

@@ -1,34 +1,29 @@
 import type { Label, RiskLevel, SideEffect } from './types.ts'
 
 const order: readonly RiskLevel[] = ['low', 'medium', 'high', 'critical']
-/** If a tool sends out data with one of these labels, the risk is critical. */
+/** Sent out, they make the risk critical. */
 export const sensitive: readonly Label[] = ['confidential', 'pii']
 
-/** One use of a tool in a workflow, or one agent call. */
+/** In a workflow, or one agent call. */
 export interface RiskyTool {
-  /** The name of the tool. Tools with the same name count as one reason. */
+  /** Tools with the same name count as one reason. */
   readonly name?: string
   readonly sideEffect: SideEffect
   readonly risk: Exclude<RiskLevel, 'critical'>
-  /** The labels of the inputs. */
   readonly labels: readonly Label[]
 }
 
 export interface Risk {
   readonly level: RiskLevel
-  /** One line for each reason, without repeats. Is empty if the level is `low`. */
+  /** One line each, without repeats. Empty if the level is `low`. */
   readonly reasons: readonly string[]
 }
 
-/** Returns whether `level` is at least as high as `threshold`, such as the setting `approval_required_from`. */
 export function isAtLeast(level: RiskLevel, threshold: RiskLevel): boolean {
   return order.indexOf(level) >= order.indexOf(threshold)
 }
 
-/**
- * Scores a workflow by the highest risk of its tools. The level is `critical` if there are two different reasons for
- * `high`, or if a tool sends out data with the label `confidential` or `pii`.
- */
+/** The highest risk; `critical` for two different reasons for `high`, or for sensitive labels that are sent out. */
 export function assessRisk(tools: readonly RiskyTool[]): Risk {
   const high = new Set<string>()
   const medium = new Set<string>()

@@ -1,10 +1,15 @@
 import { z } from 'zod'
-import { compileRule, joinRules, type CompiledRule } from './compile.ts'
-import { callOf, exampleOf, witnessesOf, type ExampleCall } from './example-calls.ts'
+import { type CompiledRule, compileRule, joinRules } from './compile.ts'
+import {
+  callOf,
+  type ExampleCall,
+  exampleOf,
+  type ExampleTools,
+  Tries,
+  witnessesOf,
+} from './example-calls.ts'
 import { quote } from './words.ts'
-import type { ExampleTools } from './example-parts.ts'
 import type { ExternalTools } from './external-tools.ts'
-import { Tries } from './example-tries.ts'
 import { implies } from './implication.ts'
 import { contradictions } from './rule-contradictions.ts'
 import { ruleSchemas, type StoredRule } from './rule.ts'
@@ -13,16 +18,15 @@ import { rank } from './types.ts'
 
 export const findingKinds = ['never_decides', 'duplicate', 'contradicts', 'matches_nothing'] as const
 
-/** A rule that has no effect, and why. Each finding is proven. */
+/** Each finding is proven. */
 export interface Finding {
   /**
-   * - `matches_nothing`: the rule's own conditions contradict each other.
+   * - `matches_nothing`: its own conditions contradict each other.
    * - `duplicate`: another rule has the same conditions and verdict.
    * - `contradicts`: another rule has the same conditions and a stricter verdict.
-   * - `never_decides`: another rule is at least as strict, and matches all calls of this rule.
+   * - `never_decides`: another rule is at least as strict, and matches all its calls.
    */
   readonly kind: (typeof findingKinds)[number]
-  /** The rule without effect. */
   readonly rule: StoredRule
   /** The rule that decides in its place; null for `matches_nothing`. */
   readonly coveredBy: StoredRule | null
@@ -31,17 +35,13 @@ export interface Finding {
   readonly example: ExampleCall | null
 }
 
-/**
- * Finds rules that never decide a call. `rules` are in the order in which they were saved. Leaves out inactive rules.
- * Yields the findings. Between them, yields null often, so that the caller can pause. Ends early when `steps` are used
- * up.
- */
+/** Yields null often between findings, so that the caller can pause. Ends early when `steps` are used up. */
 export function* analyzeRules(
   rules: readonly StoredRule[],
   steps: Steps,
   tools: ExampleTools & { readonly externalTools?: ExternalTools | undefined },
 ): Generator<Finding | null> {
-  // A damaged rule is not analyzed, because a damaged condition can match every call.
+  // A damaged condition can match every call.
   const form = z.object(ruleSchemas(tools.facts).ruleShape)
   const sound: StoredRule[] = []
   for (const rule of rules) {
@@ -89,16 +89,12 @@ function* findingFor(rule: StoredRule, index: number, analyzed: Analyzed): Gener
   return { kind, rule, coveredBy: other, message: messageFor(kind, rule, other), example }
 }
 
-/**
- * Whether `other` decides each call that both rules match, and `rule` does not make the approval of such a call
- * stricter. `isEarlier` means that `other` was saved before `rule`.
- */
+/** `other` decides each call that both match, and `rule` makes its approval no stricter. `isEarlier`: in saving. */
 function isStricter(other: StoredRule, rule: StoredRule, isEarlier: boolean): boolean {
   if (rank[other.verdict] !== rank[rule.verdict]) return rank[other.verdict] > rank[rule.verdict]
   return isEarlier && (rule.verdict !== 'require_approval' || asksForMore(other, rule))
 }
 
-/** Whether the terms of approval of `other` are at least as strict as those of `rule`. */
 function asksForMore(other: StoredRule, rule: StoredRule): boolean {
   const { expires_after_seconds: time } = rule
   const { expires_after_seconds: otherTime } = other
@@ -111,10 +107,7 @@ function asksForMore(other: StoredRule, rule: StoredRule): boolean {
   )
 }
 
-/**
- * Whether the conditions of both rules mean the same. The verdict of a rule also changes what conditions mean. This
- * difference is ignored, because both rules are compared as `deny` rules.
- */
+/** A verdict also changes what conditions mean, so both are compared as `deny` rules. */
 function* hasSameConditions(a: StoredRule, b: StoredRule, steps: Steps): Generator<null, boolean> {
   const [one, two] = [
     { ...a, verdict: 'deny' as const },
@@ -138,7 +131,7 @@ function messageFor(kind: Finding['kind'], rule: StoredRule, other: StoredRule):
   return `${quoted(rule)} ${never}: rule ${by} matches every call that it matches, and is at least as strict.`
 }
 
-/** Returns a call that both rules match, as `decide` says. Returns null if no such call was found. */
+/** As `decide` says; null if none was found. */
 function* sharedCall(
   rule: StoredRule,
   other: StoredRule,
@@ -166,7 +159,6 @@ function* sharedCall(
   return null
 }
 
-/** Yields null for each step of the search. */
 function* quietly<T>(search: Generator<unknown, T>): Generator<null, T> {
   for (;;) {
     const { done, value } = search.next()

@@ -7,18 +7,15 @@ import type { KnownTool, ToolFacts } from './tool-facts.ts'
 import { isAgentsTool } from './tool-names.ts'
 import type { SideEffect } from './types.ts'
 
-/*
- * Finds fields of a rule that contradict each other, so that the rule would never match, and nobody would notice. A
- * rule is refused only if the contradiction is certain for every call (docs/decisions/0192).
- */
+/* A rule that would never match, which nobody would notice. Refused only if certain (docs/decisions/0192). */
 
 interface Issue {
   readonly path: readonly (string | number)[]
   readonly message: string
 }
 
-interface Fields {
-  /** Label rules have no verdict. They match like a rule that restricts. */
+export interface Fields {
+  /** Label rules have none, and match like a rule that restricts. */
   readonly verdict?: string | undefined
   readonly tools?: readonly string[] | undefined
   readonly side_effects?: readonly SideEffect[] | undefined
@@ -27,7 +24,6 @@ interface Fields {
   readonly classed?: false | undefined
 }
 
-/** A rule, and the facts that it is checked with. */
 interface Checked extends Fields {
   readonly facts: ToolFacts
 }
@@ -35,7 +31,7 @@ interface Checked extends Fields {
 const isForWorkflowsAlone = ({ applies_to: sources }: Fields): boolean =>
   sources !== undefined && !sources.includes('agents')
 
-/** Returns the contradictions in a rule or label rule. Each issue names the field to change. */
+/** Each issue names the field to change. */
 export function contradictions(facts: ToolFacts, fields: Fields): readonly Issue[] {
   const rule = { ...fields, facts }
   const found = [
@@ -48,7 +44,7 @@ export function contradictions(facts: ToolFacts, fields: Fields): readonly Issue
   return [...found.filter((issue) => issue !== null), ...noPlaces(rule)]
 }
 
-/** Returns an issue if a rule applies only to workflows, and names only tools that no workflow has. */
+/** The rule is for workflows alone, and names only tools that none has. */
 function foreignTools(rule: Fields): Issue | null {
   const [tool] = rule.tools ?? []
   if (tool === undefined || !isForWorkflowsAlone(rule)) return null
@@ -59,7 +55,7 @@ function foreignTools(rule: Fields): Issue | null {
   }
 }
 
-/** Returns an issue if a rule is only for unclassed tools, but for none that can be unclassed. */
+/** The rule is only for unclassed tools, but for none that can be unclassed. */
 function classedTools({ classed, tools, ...rule }: Fields): Issue | null {
   if (classed === undefined) return null
   if (!isForWorkflowsAlone(rule) && tools?.some(needsClass) !== false) return null
@@ -70,11 +66,7 @@ function classedTools({ classed, tools, ...rule }: Fields): Issue | null {
   }
 }
 
-/**
- * Returns an issue if a rule lists side effects, but none of the rule's tools has a listed side effect. Checks only
- * rules that do not apply to agents, because the side effect of an agent's tool is not certain. Example: an agent's
- * tool has the name of a catalogue tool, but the organization declares another side effect for the agent's tool.
- */
+/** None of the rule's tools has a listed one. Not for agents, whose tools may declare other side effects. */
 function otherSideEffects(rule: Checked): Issue | null {
   const { tools, side_effects: wanted } = rule
   if (tools === undefined || wanted === undefined || !isForWorkflowsAlone(rule)) return null
@@ -95,10 +87,7 @@ function otherSideEffects(rule: Checked): Issue | null {
 const needsValue = ({ operator, value }: ParamCondition): boolean =>
   inRules(operator).needsValue(listOf<Scalar>(value))
 
-/**
- * Whether the tool's default may fit the condition if a call leaves out the parameter. Only rules that restrict see
- * defaults.
- */
+/** A call may leave out the parameter. Only rules that restrict see defaults. */
 function mayFitDefault(
   { facts, verdict, tools }: Checked,
   { param, operator, value }: ParamCondition,
@@ -111,11 +100,7 @@ function mayFitDefault(
   return values.some((each) => wanted.has(each))
 }
 
-/**
- * Returns an issue if a parameter must be absent and must also have a value. Only whole parameters are checked, because
- * a path of several parts may lead through a list whose elements differ. In a rule that restricts, both conditions can
- * be true for a parameter with a default: the call leaves out the parameter, and the default fits.
- */
+/** Only whole parameters: paths may lead to different elements. In a rule that restricts, a default may fit both. */
 function absentAndThere(rule: Checked): Issue | null {
   const { params = [] } = rule
   const absent = new Set(
@@ -136,7 +121,6 @@ function absentAndThere(rule: Checked): Issue | null {
   }
 }
 
-/** A condition that compares a whole value with the values of a list. */
 interface Comparison {
   readonly at: number
   readonly param: string
@@ -144,7 +128,7 @@ interface Comparison {
   readonly values: readonly Scalar[]
 }
 
-/** Returns an issue if no single value fits every condition that compares the whole value of one parameter. */
+/** No single value fits every condition on one parameter. */
 function differentValues(rule: Checked): Issue | null {
   const compared = (rule.params ?? []).flatMap(({ param, operator, value }, at): Comparison[] => {
     const wholes = wholesOf(operator)
@@ -168,11 +152,7 @@ const adviceFor = ({ isNegative }: Comparison): string =>
     ? 'take one of them out'
     : 'take one of them out, or list all values in one `in` (a text such as `"1"` never equals a number)'
 
-/**
- * Checks the conditions in their order. Returns the index of the first condition at which no value fits this condition
- * and all earlier conditions together. Returns -1 if some value fits all conditions. For an `allow` rule, the values
- * are also compared as places, because two texts can name one place.
- */
+/** The first condition at which no value is left; -1 if one is. For `allow`, texts may be names of one place. */
 function firstUnfit({ facts, verdict }: Checked, param: string, conditions: readonly Comparison[]): number {
   const texts = firstEmpty(conditions, (values) => values.map(fold))
   if (texts < 0 || verdict !== 'allow') return texts
@@ -182,11 +162,7 @@ function firstUnfit({ facts, verdict }: Checked, param: string, conditions: read
 
 const mostIssues = 100
 
-/**
- * Returns an issue for each listed value that is compared as a whole and cannot be a place, such as the repository
- * `acme/*`. Checks only parameters that name a place in every tool of the rule. The tools refuse such a value, so no call has it. A text
- * with `@` is accepted, because an address is compared with each address in a text.
- */
+/** Compared as a whole, but no place in any tool of the rule, such as `acme/*`. With `@` it may be an address. */
 function noPlaces({ facts, tools = [], params = [] }: Checked): Issue[] {
   const found: Issue[] = []
   for (const [at, { param, operator, value }] of params.entries()) {
@@ -209,11 +185,7 @@ const isPlace = (text: string, kinds: readonly (PlaceKind | null)[]): boolean =>
 
 type Read = (values: readonly Scalar[], isNegative: boolean) => Iterable<Scalar>
 
-/**
- * Goes through the conditions, and keeps the values that each positive condition lists and no negative one lists.
- * Returns the index of the first condition after which no value is left. Returns -1 if a value is left, or if there is
- * no positive condition.
- */
+/** The first condition after which no listed value is left; -1 if one is left, or if there is no positive one. */
 function firstEmpty(conditions: readonly Comparison[], read: Read): number {
   let left: Set<Scalar> | null = null
   const excluded = new Set<Scalar>()
@@ -226,32 +198,26 @@ function firstEmpty(conditions: readonly Comparison[], read: Read): number {
   })
 }
 
-/**
- * Returns the kinds of places that a parameter names in the tools of the catalogue. The first part of `path` is the
- * parameter.
- */
 function kindsIn({ tools }: ToolFacts, path: string): readonly PlaceKind[] {
   const [param = ''] = path.split('.')
   return [...new Set(tools.flatMap(({ places }) => places?.get(param) ?? []))]
 }
 
-/** Reads the values of an `allow` rule as places, since two texts can name one place: `owner/name` and its link. */
+/** In an `allow` rule, two texts can name one place: `owner/name` and its link. */
 const placesAs =
   (kind: PlaceKind): Read =>
   (values, isNegative) =>
     new WantedPlaces(values, false, isNegative).wholes(kind)
 
 /**
- * Returns whether all conditions on a parameter compare the same single value. An `allow` rule matches only if every
- * value of the parameter fits every condition. So the result is true, except for the path `*`, which means all
- * parameters. In any other rule, a different element of a list may fit each condition. The result is then true only if
- * all these statements are true:
+ * Whether all conditions on a parameter compare the same single value. In an `allow` rule every value must fit every
+ * condition, so this is true but for `*`. In any other, a different element of a list may fit each, so all of this must
+ * hold:
  * - The path is a whole parameter that holds one value in each tool of the rule.
- * - The parameter names no place in any of these tools, because a place that cannot be read fits every condition.
- * - No condition compares with an address, because a text can have several addresses.
- * - If there is a negative condition, none of these tools has a default for the parameter. Otherwise a call may leave out the
- *   parameter: the default may fit a positive
- *   condition, and the absent parameter fits a negative one.
+ * - It names no place there, because a place that cannot be read fits every condition.
+ * - No condition compares with an address, because a text can have several.
+ * - With a negative condition, no tool has a default for it: the default may fit a positive condition, and the absent
+ *   parameter the negative one.
  */
 function comparesOneValue(
   { facts, verdict, tools = ['*'] }: Checked,

@@ -1,36 +1,44 @@
-import { compileRule, joinRules, type CompiledRule } from './compile.ts'
+import { type CompiledRule, compileRule, joinRules } from './compile.ts'
 import type { Call, CompiledPolicy, Decided } from './decide.ts'
-import { callOf, exampleOf, witnessesOf, type Draft, type ExampleCall, type Step } from './example-calls.ts'
-import type { ExampleTools } from './example-parts.ts'
+import {
+  callOf,
+  type Draft,
+  type ExampleCall,
+  exampleOf,
+  type ExampleTools,
+  type Head,
+  headsOf,
+  labelSetsOf,
+  labelsOfSources,
+  type Step,
+  Tries,
+  valuesOf,
+  witnessesOf,
+  without,
+} from './example-calls.ts'
 import type { ExternalTools } from './external-tools.ts'
-import { Tries } from './example-tries.ts'
-import { changedFirst, diffParts, without, type DiffParts } from './rule-diff-parts.ts'
 import type { StoredRule } from './rule.ts'
-import { unionLabels } from './types.ts'
+import { type Json, type Label, unionLabels } from './types.ts'
+import { inRules } from './operators/index.ts'
+import { listOf, type Scalar } from './operators/operator.ts'
 
-/*
- * Looks for calls that two sets of rules decide differently. The calls are made from the values, labels and tools that
- * the rules mention. Nothing is proven if no such call is found.
- */
+/* Calls that two sets decide differently, made from what their rules mention. Finding none proves nothing. */
 
-/** A call for which the two sets of rules give different verdicts, or an approval under different terms. */
+/** Different verdicts, or an approval under different terms. */
 export interface Change {
   readonly from: Decided
   readonly to: Decided
   readonly example: ExampleCall
 }
 
-export interface RuleSets extends ExampleTools {
+interface RuleSets extends ExampleTools {
   readonly from: readonly StoredRule[]
   readonly to: readonly StoredRule[]
   readonly approvalsEnabled: boolean
   readonly externalTools?: ExternalTools | undefined
 }
 
-/**
- * Tries calls. For each pair of verdicts, of terms of approval and of deciding rules, puts the smallest example into
- * `changes`. Yields after each short step, so that the caller can pause.
- */
+/** The smallest example of each pair of verdicts, terms and rules. Yields after each short step. */
 export function* findChanges(sets: RuleSets, changes: Map<string, Change>): Generator<Step> {
   const both: Both = {
     from: yield* compiledSet(sets.from, sets),
@@ -61,7 +69,7 @@ const keyOf = ({ from, to }: Change): string =>
     [from, to].map(({ verdict, ruleId, ...terms }) => [verdict, ruleId, termsOf({ verdict, ...terms })]),
   )
 
-/** The terms of approval of a decision. Is null if the call needs no approval. */
+/** Null if the call needs no approval. */
 export const termsOf = ({
   verdict,
   approver,
@@ -75,10 +83,9 @@ export const termsOf = ({
 export const sizeOf = ({ params, labels }: ExampleCall): number =>
   JSON.stringify(params).length + JSON.stringify(labels).length
 
-/** Returns the policy that decides a call. Yields often while it looks for the rules that cover the call. */
+/** Yields often while it looks for the rules that cover the call. */
 type PolicyFor = (call: Call) => Generator<null, CompiledPolicy>
 
-/** Both sets of rules, compiled. */
 interface Both {
   readonly from: PolicyFor
   readonly to: PolicyFor
@@ -86,7 +93,7 @@ interface Both {
   readonly tools: ExampleTools
 }
 
-/** Compiles the rules of one set. Yields after each rule. */
+/** Yields after each rule. */
 function* compiledSet(
   rules: readonly StoredRule[],
   { facts, approvalsEnabled, externalTools }: RuleSets,
@@ -114,13 +121,10 @@ function* compiledSet(
   }
 }
 
-/** The rules that cover a tool are kept for this many tools. */
+/** The rules that cover a tool are kept for so many tools. */
 const mostPolicies = 200
 
-/**
- * Returns null if both sets decide alike, or if no tool takes such a call. Returns `too large` if the call needs too
- * many comparisons.
- */
+/** Null if both decide alike, or no tool takes such a call; `too large` if it needs too many comparisons. */
 function* changeFor(
   { from, to, tries, tools }: Both,
   draft: Draft,
@@ -137,10 +141,7 @@ function* changeFor(
   return isSame ? null : { from: before, to: after, example }
 }
 
-/**
- * Leaves out each label and each parameter that the example does not need. The same rules still decide, with the same
- * verdicts and terms. Yields after each try.
- */
+/** Leaves out what the same decision of the same rules does not need. Yields after each try. */
 function* shrunk(both: Both, draft: Draft, change: Change): Generator<null, Change> {
   const key = keyOf(change)
   let small = { draft, change }
@@ -158,7 +159,7 @@ function* shrunk(both: Both, draft: Draft, change: Change): Generator<null, Chan
   return small.change
 }
 
-/** Yields the calls to try. Calls that are made from changed rules come first. Yields other steps between them. */
+/** Calls from changed rules come first. */
 function* draftsFor(sets: RuleSets): Generator<Draft | Exclude<Step, 'tried'>> {
   const { changed, same } = yield* changedFirst(sets)
   const active = [...changed, ...same].filter(({ status }) => status === 'active')
@@ -171,8 +172,7 @@ function* draftsFor(sets: RuleSets): Generator<Draft | Exclude<Step, 'tried'>> {
       yield draft
       yield* variationsOf(draft, parts)
     }
-    // A second rule may match the same call and change the verdict. So calls that are made from two rules are also
-    // tried.
+    // A second rule may match the same call and change the verdict.
     for (const other of changed) {
       const seconds = yield* remembered(known, other, sets)
       yield null
@@ -191,7 +191,7 @@ function* remembered(
   return drafts
 }
 
-/** Yields variations of a draft. In each variation, one part is different, or one value and the labels. */
+/** In each, one part is different, or one value and the labels. */
 function* variationsOf(draft: Draft, { heads, labelSets, values }: DiffParts): Generator<Draft> {
   for (const head of heads) yield { ...draft, head }
   for (const labels of labelSets) yield { ...draft, labels }
@@ -212,3 +212,140 @@ const merged = (one: Draft, two: Draft): Draft => ({
   labels: unionLabels(one.labels, two.labels),
   values: new Map([...one.values, ...two.values]),
 })
+
+/* The parts from which two sets of rules are compared. Yields after each rule. */
+
+interface Sets extends ExampleTools {
+  readonly from: readonly StoredRule[]
+  readonly to: readonly StoredRule[]
+}
+
+interface DiffParts {
+  readonly heads: readonly Head[]
+  readonly labelSets: readonly (readonly Label[])[]
+  readonly values: ReadonlyMap<string, readonly Json[]>
+}
+
+/** Tried with each rule. */
+const mostValues = 40
+const mostLabelSets = 30
+const mostTools = 30
+
+/** Rules that only one of the sets has, and those of both. */
+function* changedFirst({
+  from,
+  to,
+}: Pick<Sets, 'from' | 'to'>): Generator<
+  null,
+  { readonly changed: StoredRule[]; readonly same: StoredRule[] }
+> {
+  const contents = new Map<StoredRule, string>()
+  for (const rule of [...from, ...to]) {
+    contents.set(rule, contentOf(rule))
+    yield null
+  }
+  const setOf = (rules: readonly StoredRule[]) => new Set(rules.map((rule) => contents.get(rule)))
+  const [before, after] = [setOf(from), setOf(to)]
+  const isIn = (rules: ReturnType<typeof setOf>) => (rule: StoredRule) => rules.has(contents.get(rule))
+  return {
+    changed: [...from.filter((rule) => !isIn(after)(rule)), ...to.filter((rule) => !isIn(before)(rule))],
+    same: from.filter(isIn(after)),
+  }
+}
+
+/** Without the fields that do not matter for decisions. */
+const contentOf = (rule: StoredRule): string =>
+  JSON.stringify(
+    Object.entries(rule)
+      .filter(([field]) => field !== 'id' && field !== 'name' && field !== 'description')
+      .sort(([a], [b]) => (a < b ? -1 : 1)),
+  )
+
+/** What the rules mention, with what only one set mentions first. */
+function* diffParts({ from, to, ...tools }: Sets, active: readonly StoredRule[]): Generator<null, DiffParts> {
+  const valuesAt = new Map<string, Map<string, Json>>()
+  const add = (path: string, value: Json): void => {
+    const known = valuesAt.get(path) ?? new Map<string, Json>()
+    if (known.size < mostValues) known.set(JSON.stringify(value), value)
+    valuesAt.set(path, known)
+  }
+  const forPeople = new Set(tools.facts.tools.flatMap(({ people }) => people))
+  for (const compared of yield* onlyInOne(from, to, comparedIn))
+    for (const each of near(compared, forPeople)) add(compared.param, each)
+  for (const { params = [] } of active) {
+    for (const condition of params) for (const value of valuesOf(condition)) add(condition.param, value)
+    yield null
+  }
+  const labels = (yield* onlyInOne(from, to, labelsIn)).slice(0, mostLabelSets / 2)
+  const sets = yield* someDistinct(active, labelSetsOf, mostLabelSets - labels.length)
+  return {
+    heads: yield* someDistinct(active, (rule) => headsOf(rule, tools), mostTools),
+    labelSets: [...labels.map((label) => [label]), ...sets],
+    values: new Map([...valuesAt].map(([path, values]) => [path, [...values.values()]])),
+  }
+}
+
+/** Begins with the parts of the first rule. */
+function* someDistinct<T>(
+  rules: readonly StoredRule[],
+  partsIn: (rule: StoredRule) => readonly T[],
+  most: number,
+): Generator<null, T[]> {
+  const found = new Map<string, T>()
+  for (const rule of rules) {
+    if (found.size >= most) break
+    for (const part of partsIn(rule)) found.set(JSON.stringify(part), part)
+    yield null
+  }
+  return [...found.values()].slice(0, most)
+}
+
+/** The second set comes first. */
+function* onlyInOne<T>(
+  from: readonly StoredRule[],
+  to: readonly StoredRule[],
+  mentionedIn: (rule: StoredRule) => readonly T[],
+): Generator<null, T[]> {
+  const before = yield* mentioned(from, mentionedIn)
+  const after = yield* mentioned(to, mentionedIn)
+  const added = [...after].filter(([key]) => !before.has(key))
+  const removed = [...before].filter(([key]) => !after.has(key))
+  return [...added, ...removed].map(([, value]) => value)
+}
+
+function* mentioned<T>(
+  rules: readonly StoredRule[],
+  mentionedIn: (rule: StoredRule) => readonly T[],
+): Generator<null, ReadonlyMap<string, T>> {
+  const found = new Map<string, T>()
+  for (const rule of rules) {
+    for (const each of mentionedIn(rule)) found.set(JSON.stringify(each), each)
+    yield null
+  }
+  return found
+}
+
+interface Compared {
+  readonly param: string
+  readonly isDomain: boolean
+  readonly value: Scalar
+}
+
+const comparedIn = ({ params = [] }: StoredRule): Compared[] =>
+  params.flatMap(({ param, operator: name, value }) => {
+    const operator = inRules(name)
+    if (operator.reads !== 'values') return []
+    return listOf<Scalar>(value).map((each) => ({ param, isDomain: operator.comparesDomains, value: each }))
+  })
+
+const labelsIn = ({ labels = {}, params = [] }: StoredRule): Label[] => [
+  ...Object.values(labels).flatMap((list) => list ?? []),
+  ...params.flatMap(labelsOfSources),
+]
+
+/** Also an address in what may be a domain. For people there are no bare domains, so only the address. */
+function near({ param, isDomain, value }: Compared, forPeople: ReadonlySet<string>): Json[] {
+  if (typeof value !== 'string' || !value.includes('.')) return [value]
+  const address = `someone@${value}`
+  return isDomain && forPeople.has(param.split('.')[0] ?? '') ? [address] : [value, address]
+}

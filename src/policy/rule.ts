@@ -1,16 +1,36 @@
 import { z } from 'zod'
-import { conditionInput } from './condition.ts'
 import { isMe } from './me.ts'
-import { type ParamCondition, wholesOf } from './operators/index.ts'
+import { byOperand, type ParamCondition, wholesOf } from './operators/index.ts'
 import { listOf } from './operators/operator.ts'
-import { contradictions } from './rule-contradictions.ts'
+import { contradictions, type Fields } from './rule-contradictions.ts'
 import { isBracketed, labelSlug, nameField, placeholderMessage, textField } from './text.ts'
 import type { ToolFacts } from './tool-facts.ts'
+import { filledInWhole } from './operators/operands.ts'
+
+const path = textField(200)
+  .refine((text) => text.split('.').every((segment) => segment !== ''), {
+    message: 'a parameter is a dotted path such as `to` or `message.body`, or `*` for any',
+  })
+  // Request bodies with a field `__proto__` are refused.
+  .refine((text) => !text.split('.').includes('__proto__'), {
+    message: 'no call has a field called `__proto__`: name another parameter',
+  })
+  .superRefine((text, context) => filledInWhole(text, context))
+
+/** By their names in openapi.json. */
+export const conditionForms = new Map(
+  [...byOperand].map(([{ form, schema }, operators]) => [
+    `${form}Condition`,
+    z.strictObject({ param: path, operator: z.enum(operators), value: schema }),
+  ]),
+)
+
+export const conditionInput = z.discriminatedUnion('operator', [
+  ...conditionForms.values(),
+] as never) as unknown as z.ZodType<ParamCondition>
 
 const year = 365 * 24 * 60 * 60
-
 const labelList = z.array(labelSlug).min(1, 'name at least one label or leave it out').max(100)
-
 const labelConditions = z
   .strictObject({ any_of: labelList.optional(), all_of: labelList.optional(), none_of: labelList.optional() })
   .refine((labels) => Object.values(labels).some((list) => list !== undefined), {
@@ -43,19 +63,17 @@ const toolGlobs = ({ names }: ToolFacts) => {
 const params = z.array(conditionInput).min(1, 'give at least one condition or leave it out').max(100)
 const status = z.enum(['active', 'shadow', 'inactive'])
 
-interface Aimed {
-  readonly tools?: readonly string[] | undefined
-  readonly params?: readonly ParamCondition[] | undefined
-  readonly applies_to?: readonly string[] | undefined
+function refuseUseless(facts: ToolFacts, rule: Fields, context: z.RefinementCtx): void {
+  refuseMe(facts, rule, context)
+  refuseUnknownParams(facts, rule, context)
+  for (const { path, message } of contradictions(facts, rule))
+    context.addIssue({ code: 'custom', path: [...path], message })
 }
 
-/**
- * Refuses a condition that compares with the word `me`. The word is replaced with the requester's address before rules
- * are evaluated, so rules never see it (docs/decisions/0025).
- */
+/** The requester's address replaces `me` before rules see it (docs/decisions/0025). */
 function refuseMe(
   facts: ToolFacts,
-  { tools, params = [], applies_to }: Aimed,
+  { tools, params = [], applies_to }: Fields,
   context: z.RefinementCtx,
 ): void {
   if (applies_to?.includes('workflows') === false) return
@@ -72,13 +90,10 @@ function refuseMe(
   }
 }
 
-/**
- * Refuses a condition on a parameter that none of the rule's tools has. Such a rule would protect nothing, and nobody
- * would notice.
- */
+/** Such a rule would protect nothing, and nobody would notice. */
 function refuseUnknownParams(
   facts: ToolFacts,
-  { tools, params = [], applies_to }: Aimed,
+  { tools, params = [], applies_to }: Fields,
   context: z.RefinementCtx,
 ): void {
   if (tools === undefined || applies_to?.includes('workflows') === false) return
@@ -92,7 +107,6 @@ const onlyForHolds =
   'is only for rules whose verdict is `require_approval`: leave it out (null in a PATCH), or change the verdict'
 const approvalFields = ['approver', 'approvals_needed', 'expires_after_seconds'] as const
 
-/** Returns the schemas of rules and label rules that name these tools. */
 export function ruleSchemas(facts: ToolFacts) {
   const tools = toolGlobs(facts)
 
@@ -114,7 +128,7 @@ export function ruleSchemas(facts: ToolFacts) {
       .min(1, 'name `workflows`, `agents` or both, or leave it out')
       .max(2)
       .optional(),
-    /** With false, the rule covers only tools of agents that need a class and that `external_tools` gives no side effect. */
+    /** Only for tools of agents that need a class and that `external_tools` gives no side effect. */
     classed: z
       .boolean()
       .refine(
@@ -125,7 +139,7 @@ export function ruleSchemas(facts: ToolFacts) {
     match_all: z.boolean().optional(),
     approver: z.enum(['admin', 'owner']).optional(),
     approvals_needed: z.int().min(1).max(20).optional(),
-    /** 0 means that the approval never expires. */
+    /** 0: the approval never expires. */
     expires_after_seconds: z
       .int()
       .min(0)
@@ -142,12 +156,9 @@ export function ruleSchemas(facts: ToolFacts) {
     add_labels: z.array(labelSlug).min(1, 'name at least one label to add').max(100),
   }
 
-  /** Body of a rule as saved. Unknown fields are errors; each issue names its field. */
+  /** As saved. Unknown fields are errors; each issue names its field. */
   const ruleInput = z.strictObject(ruleShape).superRefine((rule, context) => {
-    refuseMe(facts, rule, context)
-    refuseUnknownParams(facts, rule, context)
-    for (const { path, message } of contradictions(facts, rule))
-      context.addIssue({ code: 'custom', path: [...path], message })
+    refuseUseless(facts, rule, context)
     for (const field of approvalFields) {
       if (rule.verdict === 'require_approval' || rule[field] === undefined) continue
       context.addIssue({ code: 'custom', path: [field], message: onlyForHolds })
@@ -163,13 +174,9 @@ export function ruleSchemas(facts: ToolFacts) {
     context.addIssue({ code: 'custom', path: ['match_all'], message })
   })
 
-  /** Body of a label rule as saved. */
-  const labelRuleInput = z.strictObject(labelRuleShape).superRefine((rule, context) => {
-    refuseMe(facts, rule, context)
-    refuseUnknownParams(facts, rule, context)
-    for (const { path, message } of contradictions(facts, rule))
-      context.addIssue({ code: 'custom', path: [...path], message })
-  })
+  const labelRuleInput = z
+    .strictObject(labelRuleShape)
+    .superRefine((rule, context) => refuseUseless(facts, rule, context))
 
   return { ruleShape, labelRuleShape, ruleInput, labelRuleInput }
 }
@@ -177,19 +184,16 @@ export function ruleSchemas(facts: ToolFacts) {
 type Schemas = ReturnType<typeof ruleSchemas>
 export type RuleBody = z.infer<Schemas['ruleInput']>
 export type LabelRuleBody = z.infer<Schemas['labelRuleInput']>
-/** A patch: the fields of a rule to change. null removes an optional field. */
+/** Fields to change. null removes an optional one. */
 type Changes<Body> = { readonly [Field in keyof Body]?: Body[Field] | null | undefined }
 export type RulePatch = Changes<RuleBody>
 export type LabelRulePatch = Changes<LabelRuleBody>
 
-/** Rules keep the order in which they were saved. Among equally restrictive rules, the first rule gives the reason. */
+/** In the order of saving: of equally restrictive rules, the first gives the reason. */
 export type StoredRule = RuleBody & { readonly id: string }
 export type StoredLabelRule = LabelRuleBody & { readonly id: string }
 
-/**
- * Returns the body after a patch. The caller must validate the whole body (`ruleInput.safeParse(applyPatch(...))`),
- * since a patch can remove the last condition.
- */
+/** The caller must validate the whole body, since a patch can remove the last condition. */
 export function applyPatch(body: RuleBody | LabelRuleBody, patch: RulePatch | LabelRulePatch): unknown {
   const merged: Record<string, unknown> = { ...body }
   for (const [field, value] of Object.entries(patch)) {

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { categorySlug, labelSlug as label } from './text.ts'
 
-/** Governance settings with their defaults. The database stores only the keys that were set. */
+/** The database stores only the keys that were set. */
 export const governanceSettings = z.strictObject({
   require_approval_for_external_comm: z.boolean().default(false),
   require_approval_for_public_writes: z.boolean().default(false),
@@ -34,22 +34,18 @@ export const governanceSettings = z.strictObject({
 })
 export type GovernanceSettings = z.infer<typeof governanceSettings>
 
-/** The schema of complete settings: unlike in `governanceSettings`, every setting must have a value. */
+/** Unlike in `governanceSettings`, every setting must have a value. */
 export const completeSettings = z.strictObject(
   Object.fromEntries(
     Object.entries(governanceSettings.shape).map(([name, field]) => [name, field.unwrap()]),
   ) as unknown as { [K in keyof GovernanceSettings]: z.ZodType<GovernanceSettings[K]> },
 )
 
-/** Settings to change. The settings that are left out keep their values. */
 export type GovernancePatch = {
   readonly [Name in keyof GovernanceSettings]?: GovernanceSettings[Name] | undefined
 }
 
-/**
- * All settings of an organization, with defaults filled in. Throws if a stored value does not fit the schema, so that
- * damaged settings permit nothing.
- */
+/** Throws if a stored value does not fit the schema, so that damaged settings permit nothing. */
 export function readSettings(stored: unknown): GovernanceSettings {
   return governanceSettings.parse(stored)
 }

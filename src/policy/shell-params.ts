@@ -1,14 +1,11 @@
 import { agentTool } from './agent-tools.ts'
 import type { JsonObject } from './types.ts'
 
-/*
- * What an approval of a shell's call covers beside the arguments. The service adds it to the call's parameters: `cwd`,
- * the folders in which the command may run, and `scripts`, the files that it runs.
- */
+/* What an approval covers beside the arguments: folders in which the command may run (`cwd`), files that it runs. */
 
-/** A file that a command runs. `sha256` is null if the content is not known, and `path` if the file was not found. */
+/** `sha256` is null if the content is not known, and `path` if the file was not found. */
 export interface Script {
-  /** The file as the command names it. */
+  /** As the command names it. */
   readonly word: string
   readonly path: string | null
   readonly sha256: string | null
@@ -16,11 +13,10 @@ export interface Script {
 
 export const isShellCall = (tool: string | null): boolean => agentTool(tool ?? '')?.isShell === true
 
-/** Returns the scripts that the service has added to a shell's parameters. */
 export const scriptsOf = ({ scripts }: JsonObject): readonly Script[] =>
   Array.isArray(scripts) ? (scripts as readonly Script[]) : []
 
-/** Returns a shell's parameters as approvers read them: a list of its folders, and one sentence for each script. */
+/** As approvers read them: a list of folders, and one sentence for each script. */
 export function shownOfShell(tool: string | null, params: JsonObject): JsonObject {
   if (!isShellCall(tool)) return params
   const { cwd } = params
@@ -33,7 +29,7 @@ export function shownOfShell(tool: string | null, params: JsonObject): JsonObjec
   }
 }
 
-/** A script’s name as people read it. A part that is only known when the command runs is `[…]`. */
+/** A part that is only known when the command runs is `[…]`. */
 export const shownName = ({ word, path }: Script): string =>
   path === null ? word.replaceAll('${_}', '[…]') : word
 

@@ -1,11 +1,9 @@
 import type { Json } from './types.ts'
 
-/** Maximum number of characters that the templates of one value, or of a whole plan under analysis, may produce. */
+/** Characters that the templates of one value, or of a whole plan under analysis, may produce. */
 export const mostResolvedText = 32 * 1024 * 1024
 
-/**
- * Counts down the characters that templates may still produce. If a reference occurs twice, its characters count twice.
- */
+/** If a reference occurs twice, its characters count twice. */
 export class TextBudget {
   #left: number
   constructor(characters: number = mostResolvedText) {
@@ -14,12 +12,12 @@ export class TextBudget {
   get isUsedUp(): boolean {
     return this.#left < 0
   }
-  /** Takes characters from the budget. Returns false once more characters have been taken than allowed. */
+  /** False once more characters have been taken than allowed. */
   take(characters: number): boolean {
     this.#left -= characters
     return !this.isUsedUp
   }
-  /** Takes about the length of the value's JSON. Stops and returns false once the budget is used up. */
+  /** Takes about the length of the value's JSON; false once the budget is used up. */
   takeValue(value: Json): boolean {
     const waiting: Json[] = [value]
     for (let each = waiting.pop(); each !== undefined && !this.isUsedUp; each = waiting.pop()) {

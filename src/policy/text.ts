@@ -1,14 +1,11 @@
 import { z } from 'zod'
 
-/**
- * Returns whether PostgreSQL can store the text and every parser reads the text in the same way. Such a text has no NUL
- * and no broken surrogate pair.
- */
+/** PostgreSQL can store it, and every parser reads it in the same way: no NUL, no broken surrogate pair. */
 export function isStorable(text: string): boolean {
   return !text.includes('\u0000') && text.isWellFormed()
 }
 
-/** A text field of at most `max` characters. With `min` 1, empty text and text of only white space are refused. */
+/** With `min` 1, empty text and text of only white space are refused. */
 export function textField(max: number, min: 0 | 1 = 1) {
   const field = z
     .string()
@@ -17,13 +14,10 @@ export function textField(max: number, min: 0 | 1 = 1) {
   return min === 0 ? field : field.refine((text) => text.trim() !== '', 'must not be empty')
 }
 
-/** Control characters, line breaks, and characters that change the writing direction of the text after them. */
+/** Also characters that change the writing direction of the text after them. */
 const unseen = /[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/u
 
-/**
- * A name: text of one line. Names are shown in sentences, mails, terminals and lists. A second line could look like a
- * message of the service itself.
- */
+/** One line: in a mail or terminal, a second one could look like a message of the service. */
 export const nameField = (max: number) =>
   textField(max).refine(isOneLine, 'must be one line without control characters')
 
@@ -48,22 +42,16 @@ const slug = (kind: string, example: string) =>
           : `a ${kind} is a lower-case slug such as \`${example}\``,
     })
 export const labelSlug = slug('label', 'confidential')
-/** A category of a workflow. */
 export const categorySlug = slug('category', 'financial')
 
-// Matches `<YOUR_SHEET_ID>`, `<ID>`, `<org-id>`, `<your sheet>`. Single words such as `<script>` and `<Sheet1>` do not
-// match, because a rule may search for them.
+// `<YOUR_SHEET_ID>`, `<org-id>`, `<your sheet>`, but no single words such as `<script>`, which rules search for.
 const placeholder = /^<(?:[A-Z][A-Z0-9_ -]*|[A-Za-z][A-Za-z0-9]*(?:[_ -][A-Za-z0-9]+)+|your[A-Za-z0-9]*)>$/
 
-/** Whether the whole value is a placeholder that nobody has filled in. */
 export function isPlaceholder(text: string): boolean {
   return text.length <= 200 && placeholder.test(text.trim())
 }
 
-/**
- * Whether the whole value is a placeholder or a single word in angle brackets, such as `<sheet>`. For places where
- * no rule searches for tags of HTML or XML.
- */
+/** Also a single word in angle brackets, such as `<sheet>`: where no rule searches for tags. */
 export function isBracketed(text: string): boolean {
   return text.length <= 200 && /^<[A-Za-z0-9][A-Za-z0-9_ -]*>$/.test(text.trim())
 }
@@ -72,17 +60,10 @@ export function placeholderMessage(text: string): string {
   return `\`${text.trim()}\` is a placeholder: replace it with the real value`
 }
 
-/**
- * Parts of regular expressions that other texts hardly have: `.*` at the start of a longer text, `/^` at the start, and
- * `[a-z]+` and `\d+` anywhere. Each part is short, so that the search takes linear time.
- */
+/** Hardly in other texts: `.*` before more, `/^` at the start, `[a-z]+`, `\d+`. Short, for linear time. */
 const rareElsewhere = /^\.[*+][^*.]|\[(?:\w-\w){1,3}\][*+{]|\\[dw][*+]|^\/\^/
 
-/**
- * Returns whether the text is clearly a regular expression. Such a text has both anchors (`^` and `$`), or one anchor
- * and a part such as `.*`, or a part that is very rare in other texts. Prices such as `5$` and network shares such as
- * `\\server\d$` are no regular expressions.
- */
+/** Both anchors, one and a part such as `.*`, or a rare part. Not prices (`5$`) and shares (`\\server\d$`). */
 export function isPattern(text: string): boolean {
   if (rareElsewhere.test(text)) return true
   const [begins, ends] = [text.startsWith('^'), text.endsWith('$')]

@@ -5,23 +5,22 @@ import { compileLimits, type LimitCheck, type LimitedParams, type Restrictions }
 import type { Role, SideEffect } from './types.ts'
 import type { Partial } from './values.ts'
 
-/** A tool policy as saved. `role` null means the whole organization. */
+/** `role` null means the whole organization. */
 export interface ToolPolicy {
   readonly toolName: string
   readonly role: Role | null
-  /** false blocks the tool. null does not change the access, so that the policy only adds limits. */
+  /** false blocks the tool; null only adds limits. */
   readonly allowed: boolean | null
   readonly restrictions: Restrictions
 }
 
-/** Access of one role to one tool. The role may be a name that no member has. */
+/** The role may be a name that no member has. */
 export interface RoleOverride {
   readonly toolName: string
   readonly role: string
   readonly allowed: boolean
 }
 
-/** What an organization has saved about its tools. */
 export interface SavedAccess {
   readonly policies: readonly ToolPolicy[]
   readonly overrides: readonly RoleOverride[]
@@ -29,17 +28,16 @@ export interface SavedAccess {
   readonly fallback: 'allow' | 'deny'
 }
 
-/** Why a tool may not be called. A decision (`Decided`) has the same two texts. */
+/** A decision (`Decided`) has the same two texts. */
 export interface Blocked {
   readonly reason: string
   readonly explanation: string
 }
 
-/** A call that may be refused before the rules are evaluated. */
 export interface CallOfTool {
   readonly tool: string
   readonly role: Role
-  /** The roles of the people who wrote the step of a workflow. Their policies restrict the call too. */
+  /** The authors of the step. Their policies restrict the call too. */
   readonly authorRoles?: readonly Role[] | undefined
   readonly sideEffect: SideEffect
   /** null for the call of an agent: limits on parameters do not apply to it. */
@@ -47,40 +45,24 @@ export interface CallOfTool {
 }
 
 export interface Refusal extends Blocked {
-  /**
-   * Whether the refusal is certain. False if it depends on unknown values, or if the check exceeded the budget. A call
-   * that is about to run is refused even if this is false.
-   */
+  /** False if it depends on unknown values or exceeded the budget. A call about to run is refused all the same. */
   readonly isCertain: boolean
 }
 
-/** Compiled tool policies. */
 export interface ToolAccess {
-  /**
-   * Returns why a call may not be made. Returns null if the policies let the call continue to the rules. Plans,
-   * previews, runs and calls of agents all use this function. Policies only restrict: they never allow a call that a
-   * rule denies.
-   * @param budget the budget of a whole plan. Without it, the call gets a budget of its own.
-   */
+  /** Null if the call may go on to the rules. Without the budget of a plan, the call gets its own. */
   refusal(call: CallOfTool, budget?: Budget): Refusal | null
-  /**
-   * Returns the maximum size of the tool's output in KiB. Returns null if neither the organization's policy nor a policy
-   * of these roles sets a maximum.
-   */
+  /** KiB; null if no policy of the organization or of these roles sets a maximum. */
   largestOutput(tool: string, roles: readonly Role[]): number | null
-  /**
-   * Returns who may read the document or folder that the call writes to: one list of domains for each policy that
-   * limits this. Every reader must belong to a domain of each list. Only the tool's service knows the readers.
-   */
+  /** Domains, by policy, of those who may read what the call writes to. Only the tool's service knows the readers. */
   audience(tool: string, roles: readonly Role[]): Audience
 }
 
 /**
- * Combines the organization's policy for a tool with the policies for the roles of the caller and of the step's authors
- * (docs/decisions/0266). A role's policy adds limits and removes none. A block or `read_only` in either policy applies. A value must be in the lists of both policies.
- * The smaller of two numbers applies (docs/decisions/0091). A block or `read_only` of `Bash` also applies to every other
+ * The organization's policy, and those for the roles of the caller and of the step's authors (docs/decisions/0266). A
+ * role's policy adds limits and removes none: a block or `read_only` of either applies, a value must be in both lists,
+ * and the smaller number counts (docs/decisions/0091). A block or `read_only` of `Bash` also applies to every other
  * tool that gives commands to a shell (docs/decisions/0244).
- * @param limitedBy the limits that a tool supports, from the catalogue
  */
 export function compileToolAccess(
   { policies, overrides, fallback }: SavedAccess,
@@ -150,7 +132,7 @@ export function compileToolAccess(
   }
 }
 
-/** Returns the first of two refusals, or the second if only the second is certain. */
+/** The first, unless only the second is certain. */
 const surer = (first: Refusal | null, second: Refusal | null): Refusal | null =>
   first === null || second?.isCertain === true ? second : first
 
@@ -162,10 +144,7 @@ const ofAuthor = (refusal: Refusal | null): Refusal | null =>
         explanation: refusal.explanation.replace(/\.$/, ', and somebody with this role wrote the step.'),
       }
 
-/**
- * Checks the limits of the organization's policy and of the role's policy. Returns the first refusal that is certain.
- * If none is certain, returns the first possible refusal.
- */
+/** The first refusal that is certain, else the first possible one. */
 function beyondEither(
   tool: string,
   params: Partial,
@@ -185,7 +164,6 @@ function beyondEither(
 
 const whose = (role: Role | null): string => (role === null ? 'the organization' : `role \`${role}\``)
 
-/** Returns the first refusal that `find` finds for one of these names; null if it finds none. */
 function firstOf(names: readonly string[], find: (name: string) => Refusal | null): Refusal | null {
   for (const name of names) {
     const found = find(name)
@@ -194,7 +172,7 @@ function firstOf(names: readonly string[], find: (name: string) => Refusal | nul
   return null
 }
 
-/** Says why a policy on the tool `name` also restricts `tool`. Is empty if both are the same tool. */
+/** Why a policy on the tool `name` also restricts `tool`. */
 const covering = (tool: string, name: string): string =>
   tool === name ? '' : ` \`${tool}\` runs commands of a shell too, so the policy covers it.`
 

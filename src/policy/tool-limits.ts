@@ -9,7 +9,7 @@ import { climbs, ruleRepository, searchScope } from './readers/repositories.ts'
 import { maybe, no, yes, type Tri } from './tri.ts'
 import { Hole, type Partial } from './values.ts'
 
-/** The limits that a tool policy can set. Each catalogue tool declares which of them it supports. */
+/** Each tool of the catalogue declares which of them it supports. */
 export const limitNames = [
   'read_only',
   'allowed_domains',
@@ -20,59 +20,45 @@ export const limitNames = [
 ] as const
 export type LimitName = (typeof limitNames)[number]
 
-/**
- * How a limit reads a parameter: as recipients, as the text of a message, as the scope of a search, and so on.
- * `audience`: the parameter names the document or folder that the call writes to. Only the service knows who can read
- * it, so the service is asked right before the call is sent (activities/audience.ts).
- */
+/** `audience`: only the service knows who can read it, and is asked right before the call (activities/audience.ts). */
 export type Reading =
   'recipients' | 'calendar' | 'audience' | 'message' | 'repository' | 'search' | 'path' | 'channel'
 
-/** The limits that a tool supports. Each limit has the parameters that it reads. */
+/** By limit, the parameters that it reads. */
 export type LimitedParams = {
   readonly [Name in LimitName]?: { readonly [param: string]: Reading }
 }
 
-/** A policy's limits as saved. */
 export interface Restrictions {
-  /** The tool may only read. */
   readonly read_only?: boolean | undefined
-  /** Every recipient must be in one of these domains or their subdomains. */
+  /** Or their subdomains. */
   readonly allowed_domains?: readonly string[] | undefined
-  /** Every repository must be one of these; `owner/*` stands for all repositories of an owner. */
+  /** `owner/*` stands for all repositories of an owner. */
   readonly allowed_repos?: readonly string[] | undefined
-  /** The channel must be one of these: `#name`, an id, or `@me`. */
+  /** `#name`, an id, or `@me`. */
   readonly allowed_channels?: readonly string[] | undefined
-  /** Maximum number of characters in each parameter that has the text of a message, e.g. `text`, `html` or `title`. */
+  /** Characters of each parameter with the text of a message, e.g. `text`, `html` or `title`. */
   readonly max_message_length?: number | undefined
-  /** Maximum size of the output as JSON, in KiB. */
+  /** The size of the output as JSON, in KiB. */
   readonly max_response_size_kb?: number | undefined
 }
 
-/** A limit of a policy that the parameters break, or may break. */
 export interface Excess {
-  /**
-   * Whether the limit is certainly broken. False if this depends on unknown values, or if the check needs more
-   * comparisons than the budget allows.
-   */
+  /** False if it depends on unknown values, or if the check needs more comparisons than the budget allows. */
   readonly isCertain: boolean
-  /** The words after "A tool policy lets the tool take" in a message. They show no value of a parameter. */
+  /** Follows "A tool policy lets the tool take", and shows no value of a parameter. */
   readonly issue: string
 }
 
-/**
- * Returns the first limit that is certainly broken. If there is none, returns the first limit that may be broken.
- * Returns null if the parameters keep all limits.
- */
+/** The first limit that is certainly broken, else the first that may be. */
 export type LimitCheck = (params: Partial, budget: Budget) => Excess | null
 
-/** Checks one limit. `broken` says how certainly the parameters break it, and may throw BudgetExceeded. */
+/** `broken` may throw BudgetExceeded. */
 interface Check {
   readonly issue: string
   broken(params: Partial, budget: Budget): Tri
 }
 
-/** Compiles the limits that a policy sets on a tool's parameters. */
 export function compileLimits(limited: LimitedParams, restrictions: Restrictions): LimitCheck {
   const checks = [
     ...lengthChecks(limited, restrictions.max_message_length),
@@ -91,7 +77,7 @@ export function compileLimits(limited: LimitedParams, restrictions: Restrictions
   }
 }
 
-/** Makes a check. Returns `maybe` if the check exceeds the budget. A call that is about to be made is then refused. */
+/** `maybe` over the budget. A call that is about to be made is then refused. */
 function within(broken: () => Tri): Tri {
   try {
     return broken()
@@ -101,13 +87,9 @@ function within(broken: () => Tri): Tri {
   }
 }
 
-/**
- * Returns a text with the first values of a list. The list is cut, because a policy may list 1,000 values and each
- * refusal is stored with its sentence.
- */
+/** Cut, because a policy may list 1,000 values and each refusal is stored with its sentence. */
 const listed = (values: readonly string[]): string => list(values.map(quote), 'and')
 
-/** The value of a parameter; null if it is absent. */
 function valueOf(params: Partial, param: string): Partial {
   if (params instanceof Hole) return new Hole(null)
   if (typeof params !== 'object' || params === null || !Object.hasOwn(params, param)) return null
@@ -130,10 +112,7 @@ function lengthChecks(
   }))
 }
 
-/**
- * Checks the recipients with two conditions, which are evaluated like those of a rule: the parameter is present, and
- * one of its recipients is in none of the domains. If both hold, the call breaks the limit.
- */
+/** Like a rule's two conditions: the parameter is present, and one of its recipients is in none of the domains. */
 function domainChecks({ allowed_domains: read = {} }: LimitedParams, domains?: readonly string[]): Check[] {
   if (domains === undefined) return []
   const named = Object.entries(read).filter(([, reading]) => reading !== 'audience')
@@ -152,8 +131,7 @@ function domainChecks({ allowed_domains: read = {} }: LimitedParams, domains?: r
         if (reading === 'calendar' && isOwnCalendar(valueOf(params, param))) return no
         return evaluate(conditions, {
           params,
-          // Domains are compared without `places`. A parameter that the call leaves out names no recipient, so its
-          // default does not count.
+          // Domains are compared without `places`. A parameter that the call leaves out names no recipient.
           places: null,
           defaults: null,
           destination: null,
@@ -168,10 +146,7 @@ function domainChecks({ allowed_domains: read = {} }: LimitedParams, domains?: r
   })
 }
 
-/**
- * Returns whether the value is the main calendar of the account. The id of any other calendar is the address of a
- * person or a group. These people see its events, so the address must be in one of the domains.
- */
+/** Any other id is the address of a person or a group, who see its events, so it must be in a domain. */
 const isOwnCalendar = (value: Partial): boolean =>
   typeof value === 'string' && calendarIdOf(value) === 'primary'
 
@@ -203,10 +178,7 @@ function repositoryChecks({ allowed_repos: read = {} }: LimitedParams, repos?: r
     name !== null && (allowed.has(name) || allowed.has(`${name.split('/', 1)[0]}/*`))
   const only = `only the repositories ${listed(repos)} (\`allowed_repos\`)`
   const params = Object.entries(read)
-  /**
-   * Returns how certainly a parameter names something outside the list (`outside`), and how certainly it names a
-   * repository at all (`named`).
-   */
+  /** How certainly a parameter names something outside the list, and a repository at all. */
   const names = (reading: Reading, value: Partial, budget: Budget): { outside: Tri; named: Tri } => {
     if (value === null || value === '') return { outside: no, named: no }
     if (value instanceof Hole) return { outside: maybe, named: maybe }

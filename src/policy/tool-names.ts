@@ -1,36 +1,31 @@
 import { agentTool, agentToolNames } from './agent-tools.ts'
 import { serverGlobIssue } from './external-tools.ts'
 import { globsMeet, matchesGlob } from './glob.ts'
-import { normalized } from './readers/unicode.ts'
+import { normalized } from './readers/text-variants.ts'
 
-/**
- * Returns whether only agents have a tool with this name. Such a tool belongs to a known client, or is a protocol tool.
- */
+/** Whether it is a known client's or a protocol tool. */
 export function isAgentsTool(name: string): boolean {
   return agentTool(name) !== undefined || name.startsWith('mcp__')
 }
 
 /**
- * Returns false if a tool's name has invisible characters, compatibility characters (such as full-width letters), or
- * white space at its ends. Such a name would escape the rules for the real name, and mislead the person who approves
- * the call. Letters of other alphabets are allowed, although some look like Latin letters.
+ * Without invisible characters, compatibility characters (such as full-width letters), and white space at its ends.
+ * Such a name would escape the rules for the real name, and mislead the approver. Letters of other alphabets are
+ * allowed, although some look Latin.
  */
 export function isPlainName(name: string): boolean {
   return name === name.trim() && name === normalized(name, 'NFKC') && !/[\p{C}\p{Zl}\p{Zp}]/u.test(name)
 }
 
-/**
- * Returns whether an agent may ask about a tool with this name. Approvers read the name on pages, in mails and in
- * chats. So it has no white space, and no sign that could make a sentence or a link of it.
- */
+/** Approvers read it on pages, in mails and chats, so no sign in it may make a sentence or a link. */
 export const isAskedName = (name: string): boolean => isPlainName(name) && !/[\s:`<>"]/.test(name)
 
-/** A glob that matches the name of every protocol tool. The names of resources and prompts match this glob too. */
+/** Every protocol tool, and also names of resources and prompts. */
 const protocolNames = 'mcp__?*__?*'
 
 const notPlain = 'a tool’s name must not have invisible or look-alike characters, or white space at its ends'
 
-/** The names that the policy knows: those of the catalogue, and those of the tools of agents' clients. */
+/** Those of the catalogue, and of the tools of agents' clients. */
 export class KnownNames {
   readonly #names: readonly string[]
   readonly #byFold: ReadonlyMap<string, readonly string[]>
@@ -40,10 +35,7 @@ export class KnownNames {
     this.#byFold = Map.groupBy(this.#names, fold)
   }
 
-  /**
-   * Returns the problem with a tool's name or glob in a rule, or null. The glob must be able to match a catalogue tool,
-   * an agent's tool or a protocol tool. A rule with a misspelt name would protect nothing, and nobody would notice.
-   */
+  /** The glob must be able to match a tool. A misspelt name would protect nothing, and nobody would notice. */
   issue(glob: string): string | null {
     if (!isPlainName(glob)) return notPlain
     if (globsMeet(glob, protocolNames) || this.#names.some((name) => matchesGlob(glob, name))) return null
@@ -52,11 +44,7 @@ export class KnownNames {
     return `${what}: ${this.#hintFor(glob)}; \`GET /tools\` lists the tools`
   }
 
-  /**
-   * Returns the problem with a tool's name in the setting `external_tools`, or null. Unknown tools are accepted, and
-   * globs for the tools of one server. A known name with other case or separators is refused. A setting with such a
-   * name would have no effect, and nobody would notice.
-   */
+  /** The problem with a name in `external_tools`, such as a known one in other case, which would have no effect. */
   settingIssue(name: string): string | null {
     if (!isPlainName(name)) return notPlain
     if (/[*?]/.test(name)) return serverGlobIssue(name)
@@ -75,7 +63,7 @@ export class KnownNames {
   }
 }
 
-/** At most three similar names, the nearest first. */
+/** At most three, the nearest first. */
 export function nearestNames(glob: string, names: readonly string[]): string[] {
   const wanted = fold(glob)
   const most = Math.max(wanted.length < 4 ? 1 : 2, wanted.length / 3)
@@ -89,13 +77,10 @@ export function nearestNames(glob: string, names: readonly string[]): string[] {
     .map(({ name }) => name)
 }
 
-/** The name without case, separators and wildcards, because most mistakes are in these. */
+/** Most mistakes are in case, separators and wildcards. */
 const fold = (name: string): string => name.toLowerCase().replaceAll(/[^a-z0-9]/g, '')
 
-/**
- * Returns the number of letters to add, remove or change. Two parts of a name in the wrong order (`send_mail` for
- * `mail_send`) count as one change.
- */
+/** Letters to add, remove or change. Two parts in the wrong order (`send_mail` for `mail_send`) count as one change. */
 function distanceTo(wanted: string, name: string): number {
   const turned = wanted.length === name.length && (name + name).includes(wanted)
   return turned ? Math.min(1, editDistance(wanted, name)) : editDistance(wanted, name)

@@ -1,7 +1,4 @@
-/**
- * The answer to a question about a call that may have unknown values. `no` and `yes` are true for all possible values.
- * With `maybe`, the unknown values decide.
- */
+/** About a call that may have unknown values: `no` and `yes` hold for all of them, `maybe` for some. */
 export type Tri = 0 | 1 | 2
 
 export const no = 0
@@ -12,7 +9,6 @@ export function tri(value: boolean): Tri {
   return value ? yes : no
 }
 
-/** Whether both are true. */
 export function least(a: Tri, b: Tri): Tri {
   return a < b ? a : b
 }

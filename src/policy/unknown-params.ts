@@ -8,22 +8,14 @@ import { no, yes } from './tri.ts'
 import { rank, type Label, type Verdict } from './types.ts'
 import { Hole } from './values.ts'
 
-/** A verdict that the rules give for all possible parameters. */
 export interface CertainVerdict {
   readonly verdict: Verdict
-  /**
-   * The name of a rule that gives this verdict for all parameters. Is null if no rule certainly matches. Then the
-   * verdict is `allow`.
-   */
+  /** A rule that gives this verdict for all parameters; null for `allow` without one. */
   readonly ruleName: string | null
   readonly explanation: string
 }
 
-/**
- * Decides a call whose parameters are unknown. Returns null if the parameters could change the verdict, or if the call
- * is too large to evaluate. The labels of the call must include the labels of all sources of parameters. Pure, and
- * never throws.
- */
+/** Null if the parameters could change the verdict. `labels` include those of all their sources. Never throws. */
 export function decideWithoutParams(
   policy: CompiledPolicy,
   call: Omit<Call, 'params' | 'paramLabels'>,
@@ -53,7 +45,7 @@ export function decideWithoutParams(
 const verdictOf = (policy: CompiledPolicy, rule: CompiledRule | null): Verdict =>
   rule === null ? 'allow' : effectOf(policy, rule.verdict)
 
-/** Returns the most restrictive rule. Among equally restrictive rules, returns the first. */
+/** The first of equally restrictive rules. */
 const strictest = (rules: readonly CompiledRule[]): CompiledRule | null =>
   rules.reduce<CompiledRule | null>(
     (best, rule) => (best === null || rank[rule.verdict] > rank[best.verdict] ? rule : best),

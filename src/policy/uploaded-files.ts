@@ -1,36 +1,26 @@
 import type { Json, JsonObject } from './types.ts'
 
-/*
- * The files that were uploaded for a run. Templates read them as the input `{{input.uploaded_files}}`, which no
- * definition declares.
- */
+/* Templates read the uploaded files of a run as `{{input.uploaded_files}}`, which no definition declares. */
 
-/** The name of this input. */
 export const filesInput = 'uploaded_files'
 
-/** A file as templates see it. */
 export interface UploadedFile {
   readonly id: string
   readonly name: string
   readonly media_type: string
   readonly size: number
   readonly text: string
-  /**
-   * Is absent for a file without rows. So a `for_each` over `rows` fails. With an empty list, the step would do
-   * nothing, and would not fail.
-   */
+  /** Absent for a file without rows, so that a `for_each` over them fails instead of doing nothing. */
   readonly rows?: Json
 }
 
-/** The value of an input; undefined if it was not given. For a run without files, `uploaded_files` is an empty list. */
+/** Undefined if it was not given. Without files, `uploaded_files` is an empty list. */
 export function givenInput(inputs: JsonObject, name: string): Json | undefined {
   if (Object.hasOwn(inputs, name)) return inputs[name]
   return name === filesInput ? [] : undefined
 }
 
-/**
- * Returns the text that stands for all files inside a longer text. Each file's name comes first, and its text follows.
- */
+/** Stands for all files inside a longer text. */
 export function textOfFiles(files: Json): string {
   if (!Array.isArray(files)) return ''
   return (files as unknown as readonly UploadedFile[])
@@ -38,10 +28,7 @@ export function textOfFiles(files: Json): string {
     .join('\n\n')
 }
 
-/**
- * Returns why a path has no value: it leads to a file that does not exist, or to the rows of a file without rows.
- * Returns null for every other path.
- */
+/** Why a path has no value: a file that does not exist, or the rows of a file without rows. */
 export function missingOfFiles(files: Json, [position, field]: readonly string[]): string | null {
   if (!Array.isArray(files) || position === undefined || !/^\d{1,9}$/.test(position)) return null
   const file = (files as unknown as readonly UploadedFile[])[Number(position)]

@@ -1,93 +1,153 @@
 import type { Budget } from './budget.ts'
-import { Hole } from './hole.ts'
-import { comparable } from './readers/google-links.ts'
+import { comparable, couldBecomeGoogleLink } from './readers/google-links.ts'
 import { type PlaceKind, placeWithin, spellingsOf } from './readers/places.ts'
 
-export { Hole } from './hole.ts'
+/** An unknown part in `Hole.outline`. No reader of hosts takes it for a part or the end of a host. */
+const gap = '\0'
 
-/** JSON that may have unknown parts (`Hole`). The parameters of a concrete call have no unknown parts. */
+/** The text ends with the first unknown part. */
+const noPieces: readonly string[] = ['']
+
+type SomeDetails = { readonly [Name in 'after' | 'from' | 'isWhole' | 'inList' | 'kind']?: Hole[Name] }
+
+/**
+ * An unknown part of the parameters: a text that starts with `prefix`, or with null any value or none. If both
+ * references of `a{{x}}b{{y}}` are unknown, `prefix` is `a`, and `after` has `b` and an empty text.
+ */
+export class Hole {
+  readonly prefix: string | null
+  /** The known pieces after the first unknown part. The last one is the end of the text, perhaps empty. */
+  readonly after: readonly string[]
+  readonly pieces: readonly string[]
+  /** The unknown references without their braces, for explanations. */
+  readonly from: readonly string[]
+  /** Whether this is the value of one reference, and not a text that contains one. */
+  readonly isWhole: boolean
+  readonly inList: boolean
+  /** The kind of place that the parameter names; null for none, or if it is not known yet. */
+  readonly kind: PlaceKind | null
+  #mayBecomeLink: boolean | null = null
+  #outline: string | null = null
+  constructor(prefix: string | null, more: SomeDetails = {}) {
+    this.prefix = prefix
+    this.after = more.after ?? noPieces
+    this.pieces = prefix === null ? noPieces : [prefix, ...this.after]
+    this.from = more.from ?? []
+    this.isWhole = more.isWhole ?? false
+    this.inList = more.inList ?? false
+    this.kind = more.kind ?? null
+  }
+  in(kind: PlaceKind | null, inList: boolean): Hole {
+    return kind === null && !inList ? this : this.with(this.prefix, { kind, inList })
+  }
+  with(prefix: string | null, more: SomeDetails): Hole {
+    const { after, from, isWhole, inList, kind } = this
+    return new Hole(prefix, { after, from, isWhole, inList, kind, ...more })
+  }
+  /** The known pieces, with `gap` between. */
+  get outline(): string {
+    return (this.#outline ??= this.pieces.join(gap))
+  }
+  /** The text has at least so many characters. */
+  get leastLength(): number {
+    return this.pieces.reduce((length, piece) => length + piece.length, 0)
+  }
+  /** A wrong answer is always true, never false. */
+  mayBecome(text: string, budget: Budget): boolean {
+    const { prefix, after } = this
+    if (prefix === null) return true
+    if (!text.startsWith(prefix) || !text.endsWith(after.at(-1) ?? '')) return false
+    budget.spend(1 + (after.length >> 4) + (text.length >> 6))
+    let at = prefix.length
+    for (const piece of after) {
+      const found = text.indexOf(piece, at)
+      if (found < 0) return false
+      at = found + piece.length
+    }
+    return true
+  }
+  get mayBecomeLink(): boolean {
+    this.#mayBecomeLink ??= couldBecomeGoogleLink(this.prefix ?? '')
+    return this.#mayBecomeLink
+  }
+}
+
+/** JSON that may have unknown parts. Those of a concrete call have none. */
 export type Partial =
   string | number | boolean | null | Hole | readonly Partial[] | { readonly [key: string]: Partial }
 
 export interface Leaf {
-  /** The value in the form used for comparison: a Google link becomes its file id. */
   readonly value: string | number | boolean
-  /** The value as written. */
   readonly raw: string | number | boolean
-  /** Whether the value is an element of a list. For such a value, `contains` means equality. */
+  /** For an element of a list, `contains` means equality. */
   readonly inList: boolean
   /**
-   * Whether another field of the same object has a recipient's address. Example: true for a person's name beside
-   * `email`. Such a value counts as a recipient only if it contains `@` or `://`. Is `maybe` if an unknown value may be
-   * the address.
+   * Whether another field of the same object has a recipient's address, as beside `email`. It then counts as a
+   * recipient only with `@` or `://`. `maybe`: an unknown value may be the address.
    */
   readonly isIncidental: boolean | 'maybe'
-  /** The kind of place that the text names. null: the value is no text, or its parameter names no place. */
+  /** Null: no text, or its parameter names no place. */
   readonly kind: PlaceKind | null
-  /** Cached results of `placeOfLeaf` and `spellingsOfLeaf`. Both are undefined until a rule needs them. */
+  /** Results of `placeOfLeaf` and `spellingsOfLeaf`, undefined until a rule needs them. */
   place: string | null | undefined
   spellings: readonly string[] | undefined
 }
 
-/**
- * Returns the place that the text names, read as the tool reads it. Returns null if the text cannot be read as a place.
- */
+function leafOf(
+  raw: Leaf['raw'],
+  kind: PlaceKind | null,
+  inList: boolean,
+  isIncidental: Leaf['isIncidental'],
+): Leaf {
+  const value = typeof raw === 'string' ? comparable(raw) : raw
+  const named = typeof raw === 'string' ? kind : null
+  return { value, raw, inList, isIncidental, kind: named, place: undefined, spellings: undefined }
+}
+
+/** As the tool reads it; null if it is no place. */
 export function placeOfLeaf(leaf: Leaf, kind: PlaceKind, budget: Budget): string | null {
   if (leaf.place === undefined) leaf.place = placeWithin(kind, String(leaf.raw), budget)
   return leaf.place
 }
 
-/** Returns all spellings of the place of the leaf, for `contains` and `startswith`. */
 export function spellingsOfLeaf(leaf: Leaf, kind: PlaceKind, place: string): readonly string[] {
   leaf.spellings ??= spellingsOf(kind, place)
   return leaf.spellings
 }
 
-/** The kind of place that each parameter of a tool names. Is null if no kinds are declared. Example: agents' tools. */
+/** By parameter; null if none are declared, as for agents' tools. */
 export type Places = ReadonlyMap<string, PlaceKind> | null
 
-/**
- * The values that a tool uses for parameters that a call leaves out. Is null if the tool has no such values, or if they
- * are not known. For tools of agents, they are not known.
- */
+/** For parameters that a call leaves out. Null if there are none, or if they are not known, as for agents' tools. */
 export type Defaults = ReadonlyMap<string, string | number | boolean> | null
 
-/** The values found at a path. */
 export interface Found {
   readonly leaves: Leaf[]
   readonly holes: Hole[]
-  /** The values that the tool uses because the call gives none. They count only for rules that restrict. */
+  /** What the tool uses because the call gives none. Only for rules that restrict. */
   defaults: readonly Leaf[]
-  /** Whether the path is missing. In a list, it is enough that the path is missing in one element. */
+  /** In a list, one element without the path is enough. */
   isMissing: boolean
-  /**
-   * Whether the path leads into an unknown part, where the rest of the path may be missing. This part is also in
-   * `holes`.
-   */
+  /** The path leads into an unknown part, which is also in `holes`. */
   mayBeMissing: boolean
-  /** Whether a value exists in the sense of the `exists` operator. null, empty text and empty lists do not count. */
+  /** In the sense of `exists`: null, empty text and empty lists do not count. */
   isThere: boolean
   mayBeThere: boolean
 }
 
-/**
- * Maximum number of nested levels in parameters. All entry points refuse deeper parameters. A search that meets a
- * deeper level throws RangeError, so the condition cannot be evaluated.
- */
-export const deepest = 64
+/** Nested levels in parameters. Entry points refuse deeper ones; here they throw RangeError. */
+const deepest = 64
 
 const addressKeys = ['email', 'address', 'mail', 'emailAddress', 'email_address']
 
-/** Like `Array.isArray`, which does not narrow the type of `readonly` arrays. */
+/** `Array.isArray` does not narrow `readonly` arrays. */
 export function isList(value: Partial): value is readonly Partial[] {
   return Array.isArray(value)
 }
 
 /**
- * Finds all values at a dotted path. Only own properties are read. In a list, a segment of the path may be an index or
- * `*`. Any other segment is looked up in all elements. Keys that contain dots are found too: the path `a.b` also finds
- * the key `a.b`.
- * @param budget pays for the search. With null, the search costs nothing.
+ * Only own properties. In a list, a segment may be an index or `*`; any other is looked up in all elements. Keys with
+ * dots are found too: `a.b` also finds the key `a.b`. With `budget` null, the search costs nothing.
  */
 export function find(
   params: Partial,
@@ -111,15 +171,15 @@ export function find(
 
 interface Search {
   readonly path: readonly string[]
-  /** The results of `keysAt` for each position in the path. They are computed when the search first needs them. */
+  /** `keysAt` for each position in the path, when first needed. */
   readonly keys: (readonly string[] | undefined)[]
   readonly found: Found
   readonly budget: Budget | null
-  /** The number of steps of the search that are counted, but not yet taken from the budget. */
+  /** Counted, but not yet taken from the budget. */
   steps: number
 }
 
-/** Counts steps of the search, such as a look at one value. Two steps cost as much as one comparison. */
+/** Two steps cost as much as one comparison. */
 function step(search: Search, steps = 1): void {
   search.steps += steps
   if (search.steps < 64) return
@@ -127,10 +187,7 @@ function step(search: Search, steps = 1): void {
   search.steps = 0
 }
 
-/**
- * Returns the keys with which the rest of the path can begin. Example: for the rest `a.b.c`, the keys are `a`, `a.b`
- * and `a.b.c`.
- */
+/** The keys with which the rest of the path can begin: for `a.b.c`, `a`, `a.b` and `a.b.c`. */
 function keysAt(at: number, { path, keys }: Search): readonly string[] {
   let known = keys[at]
   if (known === undefined) {
@@ -144,10 +201,7 @@ function keysAt(at: number, { path, keys }: Search): readonly string[] {
 
 const noLeaves: readonly Leaf[] = []
 
-/**
- * Returns the defaults that the tool uses if the call leaves out the parameter at this path. The parameter still counts
- * as missing, because `exists` must be true only for parameters that the call itself gives.
- */
+/** The parameter still counts as missing: `exists` is true only for what the call itself gives. */
 function defaultsAt(
   params: Partial,
   path: readonly string[],
@@ -166,16 +220,11 @@ function defaultsAt(
   return [...defaults].flatMap(([name, raw]): Leaf[] => {
     const isGiven = Object.hasOwn(params, name) && params[name] !== null
     if (isGiven || (param !== name && param !== '*')) return []
-    const value = typeof raw === 'string' ? comparable(raw) : raw
-    const kind = typeof raw === 'string' ? kindIn(places, name) : null
-    return [{ value, raw, inList: false, isIncidental: false, kind, place: undefined, spellings: undefined }]
+    return [leafOf(raw, kindIn(places, name), false, false)]
   })
 }
 
-/**
- * Follows the path into a value, and adds what it finds to `search.found`.
- * @param places the kinds of all parameters at the top level. Inside a parameter, this is the kind of that parameter.
- */
+/** `places`: the kinds of all parameters at the top level; inside a parameter, its own kind. */
 function walk(value: Partial, at: number, depth: number, places: Places | PlaceKind, search: Search): void {
   const { path, found } = search
   if (depth > deepest) throw new RangeError('parameters are nested too deeply')
@@ -244,30 +293,11 @@ function flatten(
 ): void {
   const { found } = search
   if (depth > deepest) throw new RangeError('parameters are nested too deeply')
-  // The leaves cost nothing here, because `evaluate` pays for them.
+  // `evaluate` pays for the leaves.
   if (value === null || typeof value === 'object') step(search)
   if (value === null) return
   if (value instanceof Hole) found.holes.push(value.in(kind, inList))
-  else if (typeof value === 'string') {
-    found.leaves.push({
-      value: comparable(value),
-      raw: value,
-      inList,
-      isIncidental,
-      kind,
-      place: undefined,
-      spellings: undefined,
-    })
-  } else if (typeof value !== 'object')
-    found.leaves.push({
-      value,
-      raw: value,
-      inList,
-      isIncidental,
-      kind: null,
-      place: undefined,
-      spellings: undefined,
-    })
+  else if (typeof value !== 'object') found.leaves.push(leafOf(value, kind, inList, isIncidental))
   else if (isList(value)) for (const each of value) flatten(each, depth + 1, kind, true, isIncidental, search)
   else {
     const address = addressKey(value)
@@ -278,11 +308,7 @@ function flatten(
   }
 }
 
-/**
- * Finds the key under which an object has a recipient's address, such as `email`. Returns null if the object has no
- * such key. If an unknown value decides whether there is such a key or which key it is, `isSure` is false and `key` is
- * null.
- */
+/** Where a recipient's address is, such as `email`. `isSure` is false if an unknown value decides. */
 function addressKey(object: {
   readonly [key: string]: Partial
 }): { key: string | null; isSure: boolean } | null {

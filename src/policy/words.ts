@@ -2,18 +2,17 @@ import { inOneLine } from './text.ts'
 
 const mostListed = 5
 
-/** Returns the beginning of a value in a rule, for use in a sentence. */
 export function quoteValue(given: string | number | boolean): string {
   const text = String(given)
   return quote(text.length > 80 ? `${text.slice(0, 79)}…` : text)
 }
 
-/** Returns a name or a value for use in a sentence: on one line and in backticks. */
+/** For a sentence: on one line and in backticks. */
 export function quote(text: string): string {
   return `\`${inOneLine(text)}\``
 }
 
-/** Returns a list for use in a sentence, e.g. "`a`, `b` or 2 more". */
+/** For a sentence: "`a`, `b` or 2 more". */
 export function list(items: readonly string[], word: 'and' | 'or', most = mostListed): string {
   const kept = items.slice(0, most)
   if (items.length > most) kept.push(`${items.length - most} more`)

@@ -1,28 +1,19 @@
 import { LRUCache } from 'lru-cache'
 
-/**
- * Estimated bytes of an entry in addition to its value. They cover the key, and the cache's own data about the entry.
- */
+/** Beside the value: the key, and the cache's own data. */
 const entryBytes = 512
 
-/**
- * A cache of the most recently used values, with a limit in bytes. It is for values that never change, so no entry is
- * ever out of date. If the cache has dropped a value, the caller reads it again.
- */
+/** For values that never change, so no entry is ever out of date. Callers read a dropped value again. */
 export type ByteCache<Value extends {}> = LRUCache<string, Value>
 
-/** Creates a cache of at most `maxBytes`. A value larger than a quarter of `maxBytes` is not stored. */
+/** A value larger than a quarter of `maxBytes` is not stored. */
 export const byteCache = <Value extends {}>(maxBytes: number): ByteCache<Value> =>
   new LRUCache({ maxSize: maxBytes, maxEntrySize: Math.floor(maxBytes / 4) })
 
-/** Returns the size of an entry in the form that the cache expects. `valueBytes` is the estimated size of the value. */
+/** The size of an entry, as the cache expects it. */
 export const counted = (valueBytes: number): { readonly size: number } => ({ size: entryBytes + valueBytes })
 
-/**
- * Estimates the memory that a JSON value takes, in bytes. The estimate is deliberately too high. The length of the JSON
- * text would be too low: a text of mostly brackets takes many times its length in memory. The function is not
- * recursive, because an output may be nested deeper than the stack allows.
- */
+/** Deliberately too many: mostly brackets take many times their JSON. Not recursive, for deeply nested outputs. */
 export function heapBytes(json: unknown): number {
   let bytes = 0
   const open: unknown[] = [json]
@@ -44,5 +35,5 @@ export function heapBytes(json: unknown): number {
   return bytes
 }
 
-/** Whether V8 stores the text with two bytes per character. */
+/** V8 then stores two bytes per character. */
 const isWide = (text: string): boolean => /[\u0100-\uffff]/.test(text)

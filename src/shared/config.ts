@@ -3,142 +3,22 @@ import { hostname } from 'node:os'
 import { resolve } from 'node:path'
 import { readEnvironment, WrongSettings, type Environment } from './environment.ts'
 import { apiPorts, clashingPorts } from './listening-ports.ts'
-import type { ModelPrice } from './model-prices.ts'
-import { loopbackHosts, type NamedHost } from './outgoing/hosts.ts'
+import { loopbackHosts } from './outgoing/hosts.ts'
 import { namesOf, type MetricsPlace } from './own-hosts.ts'
-import { sessionSecrets, type SessionSecrets } from './session-secrets.ts'
-import type { SignUp } from './sign-up-setting.ts'
+import { sessionSecrets } from './session-secrets.ts'
 
-export interface Config extends SessionSecrets {
-  readonly env: 'development' | 'test' | 'staging' | 'production'
-  /**
-   * Each process logs these warnings once. They are recommendations. In staging they also include problems that would
-   * prevent a start in production.
-   */
-  readonly warnings: readonly string[]
-  /** The name of this process in logs and heartbeats. */
-  readonly processId: string
-  readonly database: { readonly url: string; readonly appRole: string; readonly prepare: boolean }
-  readonly temporal: {
-    readonly address: string
-    readonly namespace: string
-    readonly taskQueue: string
-    readonly apiKey: string | null
-    readonly tls: boolean
-    readonly tlsCertFile: string | null
-    readonly tlsKeyFile: string | null
-  }
-  readonly http: {
-    readonly host: string
-    readonly port: number
-    readonly publicUrl: string | null
-    /** The hosts under which the API answers, beside loopback: those of ALLOWED_HOSTS, PUBLIC_URL and HOST. */
-    readonly names: readonly string[]
-    /** The files for TLS. Is null if the API serves HTTP without TLS, for loopback or behind a proxy that does TLS. */
-    readonly tls: { readonly certFile: string; readonly keyFile: string } | null
-    readonly docs: boolean
-    /** True if `npm run shell` may open the developer shell. */
-    readonly developerRoutes: boolean
-    /** Addresses and CIDR ranges of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted. */
-    readonly trustedProxies: readonly string[]
-  }
-  /** Where the API serves its metrics. Is null if it serves none. */
-  readonly metrics: MetricsPlace | null
-  /** Where the worker serves its metrics. Is null if it serves none. */
-  readonly workerMetrics: MetricsPlace | null
-  /**
-   * The first key is the present encryption key of the installation. The others are its previous keys. A key has 32
-   * bytes.
-   */
-  readonly encryptionKeys: readonly [Buffer, ...Buffer[]]
-  readonly tools: {
-    readonly fileRoot: string
-    readonly smtpUrl: string | null
-    readonly mailFrom: string
-    /**
-     * Says which organizations may use `fileRoot` and `smtpUrl`. `named` means only the organizations that an operator
-     * names with `npm run connect-installation`.
-     */
-    readonly installationTools: 'all' | 'named'
-    readonly modelPrices: readonly ModelPrice[]
-  }
-  /** The store for the credentials of connections. */
-  readonly secrets:
-    | { readonly backend: 'db' }
-    | {
-        readonly backend: 'aws_secrets_manager'
-        readonly region: string
-        /** The name of each secret begins with this text. */
-        readonly prefix: string
-      }
-  readonly connections: {
-    /** Connections may reach these hosts even if a host is private or has no TLS. */
-    readonly hosts: readonly NamedHost[]
-    /**
-     * The address of the ticket tracker, without a closing slash. Is null if it is not set. Credentials of the tracker
-     * are sent only to this address.
-     */
-    readonly trackerBaseUrl: string | null
-    readonly google: {
-      /**
-       * This installation is registered at Google as an OAuth client with this id and secret. Is null if they are not
-       * set.
-       */
-      readonly client: { readonly id: string; readonly secret: string } | null
-      /** The base address for requests to Google, without a closing slash. Is null for Google's own addresses. */
-      readonly baseUrl: string | null
-    }
-  }
-  readonly people: {
-    readonly signUp: SignUp
-    /**
-     * Maximum number of organizations that one person may create. Personal organizations do not count. Is null if there
-     * is no maximum.
-     */
-    readonly organizationsPerPerson: number | null
-    /** Maximum number of invitations to strangers that one person may send in a day. Is null if there is no maximum. */
-    readonly strangersPerDay: number | null
-    /** True if the invitation of a stranger may say the name of the organization. */
-    readonly invitationsNameOrganizations: boolean
-    /** True if people who could sign up only because of an invitation may invite strangers too. */
-    readonly invitedMayInvite: boolean
-    /** True if a person must confirm their mail address before they run workflows or use agents. */
-    readonly mustBeConfirmed: boolean
-  }
-  /** Says who may set an organization's limits. `operator` means only the operator, with `npm run set-plan`. */
-  readonly quotaOverrides: 'owner' | 'operator'
-  /** The folder of the checkpoints of audit logs, outside the database. Is null if checkpoints are only logged. */
-  readonly checkpointFolder: string | null
-  /** The folder of the full logs. Is null if the logs go to stderr. */
-  readonly logFolder: string | null
-  /**
-   * The data folder of `npm start`. The folder need not exist, for example if this process runs without `npm start`.
-   */
-  readonly dataFolder: string
-  readonly logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent'
-  /**
-   * Seconds until the approval of a step or run expires. 0 means never. A rule can set another time for its approvals.
-   */
-  readonly runApprovalSeconds: number
-  /** Days after which the data of an ended run is deleted. 0 means never. */
-  readonly retentionDays: number
-  readonly heartbeatTimeoutSeconds: number
-  readonly reconcileSeconds: number
-}
+export type Config = Readonly<ReturnType<typeof readConfig>>
 
-/**
- * Reads the settings from environment variables. An empty variable counts as not set. Throws `WrongSettings` with a
- * line for every missing or invalid variable. In production, a setting that is not allowed there adds a line too.
- */
-export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
+/** Throws `WrongSettings` with a line for every missing or invalid variable, or one that production forbids. */
+export function readConfig(env: NodeJS.ProcessEnv = process.env) {
   const { values: e, wrong } = readEnvironment(env)
   wrong.push(...clashingPorts({ values: e, wrong }, apiPorts))
   const unfit = unfitForProduction(e)
   if (e.APP_ENV === 'production') wrong.push(...unfit.map((what) => `${what}, in production`))
-  const encryptionKey = keyIn('DATA_ENCRYPTION_KEY', e.DATA_ENCRYPTION_KEY, wrong)
-  const oldKeys = listOf(e.DATA_ENCRYPTION_KEY_OLD).map((text) =>
-    keyIn('DATA_ENCRYPTION_KEY_OLD', text, wrong),
-  )
+  const encryptionKeys: readonly [Buffer, ...Buffer[]] = [
+    keyIn('DATA_ENCRYPTION_KEY', e.DATA_ENCRYPTION_KEY, wrong),
+    ...listOf(e.DATA_ENCRYPTION_KEY_OLD).map((text) => keyIn('DATA_ENCRYPTION_KEY_OLD', text, wrong)),
+  ]
   const tls = tlsFiles(e, wrong)
   const temporal = temporalOf(e, wrong)
   const secrets = secretsBackend(e, wrong)
@@ -147,6 +27,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const isShared = isForMany(e)
   return {
     env: e.APP_ENV,
+    /** Logged once by each process. In staging also what would prevent a start in production. */
     warnings: warningsOf(e, unfit),
     processId: `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`,
     database: { url: e.DATABASE_URL, appRole: e.DATABASE_APP_ROLE, prepare: e.DATABASE_PREPARED_STATEMENTS },
@@ -154,43 +35,57 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     http: httpOf(e, tls),
     metrics: metricsOf(e, e.METRICS_PORT),
     workerMetrics: metricsOf(e, e.WORKER_METRICS_PORT),
-    encryptionKeys: [encryptionKey, ...oldKeys],
-    ...sessionSecrets(e.SESSION_SECRET_KEY, listOf(e.SESSION_SECRET_KEY_OLD), [encryptionKey, ...oldKeys]),
+    /** The present key of the installation, and then its previous ones. A key has 32 bytes. */
+    encryptionKeys,
+    ...sessionSecrets(e.SESSION_SECRET_KEY, listOf(e.SESSION_SECRET_KEY_OLD), encryptionKeys),
     tools: {
       fileRoot: e.FILE_ROOT,
       smtpUrl: e.SMTP_URL ?? null,
       mailFrom: e.MAIL_FROM,
+      /** For `fileRoot` and `smtpUrl`. `named`: the organizations of `npm run connect-installation`. */
       installationTools: e.INSTALLATION_TOOLS ?? (isShared ? 'named' : 'all'),
       modelPrices: e.LLM_PRICES,
     },
+    /** For the credentials of connections. */
     secrets,
     connections: {
+      /** Reachable even if private or without TLS. */
       hosts: e.CONNECTION_HOSTS ?? (isShared ? [] : loopbackHosts),
+      /** Without a closing slash. Credentials of the tracker are sent only there. */
       trackerBaseUrl: e.TRACKER_BASE_URL?.replace(/\/+$/, '') ?? null,
       google,
     },
     people: {
-      signUp: e.SIGN_UP ?? { mode: isShared ? 'invited' : 'open' },
+      signUp: e.SIGN_UP ?? ({ mode: isShared ? 'invited' : 'open' } as const),
+      /** Personal ones do not count; null: no maximum. */
       organizationsPerPerson:
         e.ORGANIZATIONS_PER_PERSON === undefined ? (isShared ? 3 : null) : e.ORGANIZATIONS_PER_PERSON,
+      /** Invitations to strangers; null: no maximum. */
       strangersPerDay: e.STRANGERS_INVITED_PER_DAY,
       invitationsNameOrganizations: e.INVITATION_NAMES === 'organization',
       invitedMayInvite: e.INVITED_MAY_INVITE,
+      /** Before a person runs workflows or uses agents, their mail address must be confirmed. */
       mustBeConfirmed: isShared,
     },
+    /** Who may set an organization's limits. `operator`: only with `npm run set-plan`. */
     quotaOverrides: e.QUOTA_OVERRIDES,
+    /** Outside the database; null: checkpoints are only logged. */
     checkpointFolder: e.AUDIT_CHECKPOINT_DIR === undefined ? null : resolve(e.AUDIT_CHECKPOINT_DIR),
+    /** Null: the logs go to stderr. */
     logFolder: e.LOG_DIR ?? null,
+    /** The folder of `npm start`. It need not exist if this process runs without. */
     dataFolder: resolve(e.DATA_DIR),
     logLevel: e.LOG_LEVEL,
+    /** 0: never. A rule can set another time. */
     runApprovalSeconds: e.RUN_APPROVAL_SECONDS,
+    /** After the end of a run its data is deleted; 0: never. */
     retentionDays: e.RETENTION_DAYS,
     heartbeatTimeoutSeconds: e.HEARTBEAT_TIMEOUT_SECONDS,
     reconcileSeconds: e.RECONCILE_SECONDS,
   }
 }
 
-function temporalOf(e: Environment, wrong: string[]): Config['temporal'] {
+function temporalOf(e: Environment, wrong: string[]) {
   const { TEMPORAL_TLS_CERT_FILE: certFile, TEMPORAL_TLS_KEY_FILE: keyFile } = e
   if ((certFile === undefined) !== (keyFile === undefined))
     wrong.push('TEMPORAL_TLS_CERT_FILE and TEMPORAL_TLS_KEY_FILE belong together: set both, or neither')
@@ -205,14 +100,17 @@ function temporalOf(e: Environment, wrong: string[]): Config['temporal'] {
   }
 }
 
-const httpOf = (e: Environment, tls: Config['http']['tls']): Config['http'] => ({
+const httpOf = (e: Environment, tls: ReturnType<typeof tlsFiles>) => ({
   host: e.HOST,
   port: e.PORT,
   publicUrl: e.PUBLIC_URL ?? null,
+  /** Beside loopback: those of ALLOWED_HOSTS, PUBLIC_URL and HOST. */
   names: namesOf(e, e.HOST),
   tls,
   docs: e.ENABLE_DOCS ?? e.APP_ENV !== 'production',
+  /** Whether `npm run shell` may open the developer shell. */
   developerRoutes: e.ENABLE_DEVELOPER_ROUTES,
+  /** Addresses and CIDR ranges whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted. */
   trustedProxies: e.TRUSTED_PROXY_HOSTS,
 })
 
@@ -226,23 +124,20 @@ function keyIn(name: string, text: string, wrong: string[]): Buffer {
   return key
 }
 
-/** Splits a list at its commas. Removes white space around the parts, and leaves out empty parts. */
 const listOf = (text = ''): string[] =>
   text
     .split(',')
     .map((part) => part.trim())
     .filter((part) => part !== '')
 
-/**
- * Returns the address with which links to this service begin, without a closing slash. This is `PUBLIC_URL`. If
- * `PUBLIC_URL` is not set, it is the address on which the API listens.
- */
+/** Links to this service begin with it, without a closing slash. */
 export function publicBase({ http }: Pick<Config, 'http'>): string {
   const own = `${http.tls === null ? 'http' : 'https'}://${http.host}:${http.port}`
   return http.publicUrl?.replace(/\/+$/, '') ?? own
 }
 
-function tlsFiles(e: Environment, wrong: string[]): Config['http']['tls'] {
+/** Null for HTTP without TLS, on loopback or behind a proxy that does TLS. */
+function tlsFiles(e: Environment, wrong: string[]) {
   const { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile } = e
   if (certFile !== undefined && keyFile !== undefined) return { certFile, keyFile }
   if (certFile === undefined && keyFile === undefined) return null
@@ -250,26 +145,27 @@ function tlsFiles(e: Environment, wrong: string[]): Config['http']['tls'] {
   return null
 }
 
-function secretsBackend(e: Environment, wrong: string[]): Config['secrets'] {
-  if (e.SECRETS_BACKEND === 'db') return { backend: 'db' }
+function secretsBackend(e: Environment, wrong: string[]) {
+  if (e.SECRETS_BACKEND === 'db') return { backend: 'db' } as const
   if (e.AWS_REGION === undefined)
     wrong.push('AWS_REGION is missing: SECRETS_BACKEND `aws_secrets_manager` needs the region of the secrets')
-  return { backend: 'aws_secrets_manager', region: e.AWS_REGION ?? '', prefix: e.AWS_SECRETS_PREFIX }
+  const prefix = e.AWS_SECRETS_PREFIX
+  return { backend: 'aws_secrets_manager', region: e.AWS_REGION ?? '', prefix } as const
 }
 
-function googleSettings(e: Environment, wrong: string[]): Config['connections']['google'] {
+function googleSettings(e: Environment, wrong: string[]) {
   const { GOOGLE_CLIENT_ID: id, GOOGLE_CLIENT_SECRET: secret } = e
   const baseUrl = e.GOOGLE_BASE_URL?.replace(/\/+$/, '') ?? null
   if ((id === undefined) !== (secret === undefined))
     wrong.push('GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET belong together: set both, or neither')
   if (id === undefined || secret === undefined) return { client: null, baseUrl }
-  // Google sends browsers back to an address below PUBLIC_URL. The operator has registered this address at Google.
+  // The operator has registered an address below PUBLIC_URL at Google.
   if (isForMany(e) && e.PUBLIC_URL === undefined)
     wrong.push('PUBLIC_URL is missing: with GOOGLE_CLIENT_ID, Google sends browsers back to this address')
   return { client: { id, secret }, baseUrl }
 }
 
-/** True in staging and production. Strangers can reach both, so many settings have a stricter default there. */
+/** Strangers can reach both, so many settings have a stricter default there. */
 const isForMany = ({ APP_ENV: env }: Environment): boolean => env === 'staging' || env === 'production'
 
 function warningsOf(e: Environment, unfit: readonly string[]): string[] {
@@ -283,7 +179,7 @@ function warningsOf(e: Environment, unfit: readonly string[]): string[] {
     found.push(
       'neither PUBLIC_URL nor ALLOWED_HOSTS is set: requests that name another host than `localhost` and addresses of this machine get 421',
     )
-  // Production needs no warning: it hides these pages by default, and refuses to start if ENABLE_DOCS is `true`.
+  // Production hides these pages by default, and refuses to start if ENABLE_DOCS is `true`.
   if (e.APP_ENV === 'staging' && e.ENABLE_DOCS === undefined)
     found.push(
       'ENABLE_DOCS is not set: staging shows /docs and /openapi.json to everybody; set it to `false` to hide them, or to `true`',
@@ -304,8 +200,7 @@ function unfitForProduction(e: Environment): string[] {
   if (e.ENABLE_DEVELOPER_ROUTES) found.push('ENABLE_DEVELOPER_ROUTES must be `false`')
   if (e.TRACKER_BASE_URL?.startsWith('http:') === true)
     found.push('TRACKER_BASE_URL must begin with `https://`')
-  // The proxy must be named even if it is on this machine. Otherwise every client seems to have the address of the
-  // proxy (docs/decisions/0065).
+  // Otherwise every client seems to have the address of the proxy, also of one on this machine (docs/decisions/0065).
   if (e.TLS_CERT_FILE === undefined && e.TRUSTED_PROXY_HOSTS.length === 0)
     found.push(
       'TRUSTED_PROXY_HOSTS must name the proxy that does TLS (`127.0.0.1` for one on this machine), or set ' +

@@ -1,12 +1,11 @@
-import { isIP } from 'node:net'
+import { BlockList, isIP } from 'node:net'
 import { z } from 'zod'
 import { defaultModelPrices, modelPrices } from './model-prices.ts'
 import { connectionHosts, isNamed, loopbackHosts, portOf } from './outgoing/hosts.ts'
 import { allowedHosts } from './own-hosts.ts'
-import { proxyHosts } from './proxy-hosts.ts'
 import { signUpSetting } from './sign-up-setting.ts'
 
-/** Thrown for wrong settings. `lines` has one sentence for each wrong setting, and the message has all sentences. */
+/** A line for each wrong setting. */
 export class WrongSettings extends Error {
   readonly lines: readonly string[]
 
@@ -18,7 +17,10 @@ export class WrongSettings extends Error {
 
 const flag = oneOf(['true', 'false', '1', '0']).transform((text) => text === 'true' || text === '1')
 const port = wholeNumber(0, 65_535)
-
+const unlimited = z.literal('unlimited').transform(() => null)
+const mostOrUnlimited = z.union([unlimited, wholeNumber(0, 1_000_000)], {
+  error: 'write a whole number, or `unlimited`',
+})
 const databaseExample = 'postgres://user:password@host:5432/name'
 const databaseUrl = address(['postgres:', 'postgresql:', 'socket:'], databaseExample).refine(hasRealPort, {
   error: `its port is not a whole number from 1 to 65535: write it such as \`${databaseExample}\``,
@@ -33,11 +35,10 @@ const hostAndPort = z
 
 const fields = {
   APP_ENV: oneOf(['development', 'test', 'staging', 'production']).default('development'),
-  /** The data folder of `npm start`. */
   DATA_DIR: z.string().default('.data'),
-  /** The port of the embedded PostgreSQL; 0 means any free port. */
+  /** The embedded PostgreSQL; 0: any free port. */
   POSTGRES_PORT: port.default(0),
-  /** This address names the role that owns the tables. Only migrations use this role. */
+  /** The role that owns the tables, only for migrations. */
   DATABASE_OWNER_URL: databaseUrl.optional(),
   DATABASE_URL: databaseUrl,
   DATABASE_APP_ROLE: z.string().min(1).default('countersign_app'),
@@ -85,16 +86,8 @@ const fields = {
   GOOGLE_CLIENT_SECRET: clientText('client secret').optional(),
   GOOGLE_BASE_URL: readableAddress(['http:', 'https:'], 'https://google.internal').optional(),
   SIGN_UP: signUpSetting.optional(),
-  ORGANIZATIONS_PER_PERSON: z
-    .union([z.literal('unlimited').transform(() => null), wholeNumber(0, 1_000_000)], {
-      error: 'write a whole number, or `unlimited`',
-    })
-    .optional(),
-  STRANGERS_INVITED_PER_DAY: z
-    .union([z.literal('unlimited').transform(() => null), wholeNumber(0, 1_000_000)], {
-      error: 'write a whole number, or `unlimited`',
-    })
-    .default(10),
+  ORGANIZATIONS_PER_PERSON: mostOrUnlimited.optional(),
+  STRANGERS_INVITED_PER_DAY: mostOrUnlimited.default(10),
   INVITATION_NAMES: oneOf(['none', 'organization']).default('none'),
   INVITED_MAY_INVITE: flag.default(false),
   QUOTA_OVERRIDES: oneOf(['owner', 'operator']).default('owner'),
@@ -111,13 +104,9 @@ const fields = {
   RECONCILE_SECONDS: decimal(0.1, 3_600).default(10),
 }
 
-/** The values of the variables that the programs of this service read. Other variables are ignored. */
 export type Environment = { readonly [Name in keyof typeof fields]: z.output<(typeof fields)[Name]> }
 
-/**
- * Reads each variable. An empty variable counts as not set. `wrong` has a sentence for each missing or wrong variable.
- * In `values`, a missing or wrong variable has its default, or an empty text if the variable has no default.
- */
+/** `wrong` has a sentence for each missing or wrong variable, which in `values` is its default, or empty. */
 export function readEnvironment(env: NodeJS.ProcessEnv): { values: Environment; wrong: string[] } {
   const wrong: string[] = []
   const values = Object.entries(fields).map(([name, field]) => {
@@ -152,20 +141,14 @@ function number(form: RegExp, least: number, most: number, what: string): z.ZodT
   })
 }
 
-/**
- * Returns the schema for an id or a secret from Google, which has no spaces. The error message does not repeat the
- * value.
- */
+/** An id or a secret from Google. The message does not repeat it. */
 function clientText(what: string): z.ZodType<string, string> {
   return z
     .string()
     .regex(/^[\x21-\x7e]{1,1000}$/, `it is no ${what}: copy it again, without spaces and line breaks`)
 }
 
-/**
- * Returns the schema for an address with one of these schemes. The error message does not repeat the address, because
- * the address may contain a password.
- */
+/** The message does not repeat the address, which may contain a password. */
 function address(schemes: readonly string[], example: string): z.ZodType<string, string> {
   return z.string().refine((text) => schemes.some((scheme) => text.startsWith(`${scheme}/`)), {
     error: `it must begin with ${schemes.map((scheme) => `\`${scheme}//\``).join(' or ')}, such as \`${example}\``,
@@ -173,10 +156,7 @@ function address(schemes: readonly string[], example: string): z.ZodType<string,
   })
 }
 
-/**
- * True if the text names no port, or a port from 1 to 65535. The text is an address, or a host with or without a port.
- * PostgreSQL's driver accepts many forms of addresses, so this function checks nothing else.
- */
+/** No port, or one from 1 to 65535. PostgreSQL's driver accepts many forms of addresses. */
 function hasRealPort(text: string): boolean {
   const [, authority = ''] = /^(?:[a-z]+:\/\/)?([^/?#]*)/.exec(text) ?? []
   const host = authority.slice(authority.lastIndexOf('@') + 1).replace(/^\[.*\]/, '')
@@ -186,7 +166,7 @@ function hasRealPort(text: string): boolean {
   return number === '' || (/^\d{1,5}$/.test(number) && Number(number) >= 1 && Number(number) <= 65_535)
 }
 
-/** Like `address`, but also requires a readable host and port, because this service parses the address itself. */
+/** With a readable host and port, because this service parses the address itself. */
 function readableAddress(schemes: readonly string[], example: string): z.ZodType<string, string> {
   return address(schemes, example).refine((text) => URL.canParse(text) && new URL(text).hostname !== '', {
     error: `its host or port cannot be read: write it such as \`${example}\``,
@@ -199,13 +179,53 @@ function isLoopback(address: string): boolean {
   return isNamed(loopbackHosts, url.hostname, portOf(url))
 }
 
-/**
- * Returns the schema for an IP address or a name of this machine. A name whose last part is a number is refused. It is
- * probably an IP address with a mistake, such as `127.0.0.300`.
- */
+/** A name whose last part is a number is probably a mistaken IP address, such as `127.0.0.300`. */
 function listenHost(): z.ZodType<string, string> {
   const name = /^(?=.{1,253}$)[a-z\d](?:[a-z\d_-]*[a-z\d])?(?:\.[a-z\d](?:[a-z\d_-]*[a-z\d])?)*$/i
   return z.string().refine((text) => isIP(text) !== 0 || (name.test(text) && !/(?:^|\.)\d+$/.test(text)), {
     error: 'write an address or a name of this machine, such as `127.0.0.1` or `0.0.0.0`',
   })
+}
+
+/** By bits of an address. A range with a shorter prefix would also include clients. */
+const shortestPrefix: Readonly<Record<number, number>> = { 32: 8, 128: 16 }
+
+function isWide(address: string, prefix: number, bits: number): boolean {
+  if (prefix < (shortestPrefix[bits] ?? 0)) return true
+  // IPv4 is `::ffff:0:0/96`: around it a range is too wide, and within it at most an IPv4 /8 (IPv6 /104).
+  return bits === 128 && prefix < 104 && (isIn(mapped, 96, address) || isIn(address, prefix, mapped))
+}
+
+const mapped = '::ffff:0:0'
+
+function isIn(network: string, prefix: number, address: string): boolean {
+  const list = new BlockList()
+  list.addSubnet(network, prefix, 'ipv6')
+  return list.check(address, 'ipv6')
+}
+
+/** `0.0.0.0` and `::` are all addresses of a server. No connection comes from them. */
+const isUnspecified = (address: string): boolean => /^[0:.]+$/.test(address)
+
+/** TRUSTED_PROXY_HOSTS. A client in a trusted range could claim any address, so wide ranges are refused. */
+function proxyHosts(text: string, context: z.RefinementCtx): string[] {
+  const hosts = text.split(',').flatMap((part) => (part.trim() === '' ? [] : [part.trim()]))
+  for (const host of hosts) {
+    const [, address = '', prefix] = /^([^/]*)(?:\/(\d{1,3}))?$/.exec(host) ?? []
+    const bits = { 0: 0, 4: 32, 6: 128 }[isIP(address)] ?? 0
+    const refuse = (message: string) => context.addIssue({ code: 'custom', message })
+    if (bits === 0 || (prefix !== undefined && Number(prefix) > bits))
+      refuse(
+        `\`${host}\` is not an address or CIDR range: write for example \`10.0.0.7,10.1.0.0/16,fd00::/16\``,
+      )
+    else if (prefix !== undefined && isWide(address, Number(prefix), bits))
+      refuse(
+        `\`${host}\` trusts too many addresses: name the proxies, or a range of at least /8 (IPv4) or /16 (IPv6)`,
+      )
+    else if (isUnspecified(address))
+      refuse(
+        `no connection comes from \`${host}\`: name the address from which the proxy connects, such as \`127.0.0.1\``,
+      )
+  }
+  return hosts
 }

@@ -1,11 +1,7 @@
-/** `freeBytes` does nothing for fewer bytes, because Node.js keeps small buffers together in one piece of memory. */
+/** Node.js keeps small buffers together in one piece of memory. */
 const leastFreed = 16 * 1024
 
-/**
- * Gives the memory of these bytes back at once. Otherwise a few large files are enough to cause a full garbage
- * collection: V8 stops the thread for a collection each time buffers have taken about 64 MiB. Do not use the bytes
- * afterwards, because their length is then 0. Bytes that share their memory with other bytes stay as they are.
- */
+/** At once; V8 else stops for a full collection every 64 MiB. Length 0 afterwards; bytes of shared memory stay. */
 export function freeBytes(bytes: Uint8Array): void {
   const { buffer, byteLength } = bytes
   if (byteLength < leastFreed || !(buffer instanceof ArrayBuffer) || buffer.byteLength !== byteLength) return

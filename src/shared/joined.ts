@@ -1,10 +1,9 @@
-/** Lets callers who need the same result at the same time share one execution. */
+/** Callers who need the same result at the same time share one execution. */
 export interface Joined {
   /**
-   * Returns the result of `work`. `work` must call `begins` immediately before it reads data. Until then, all calls of
-   * `join` with the same key share one execution. A later call starts a new execution. So every caller gets data that
-   * was read after its own call of `join`. If `work` throws, all callers that share the execution get the error. Use
-   * each key for only one kind of result.
+   * `work` must call `begins` immediately before it reads data. Until then, all calls with the key share one execution,
+   * and its error; later ones start a new one. So every caller gets data that was read after its own call. A key is for
+   * one kind of result.
    */
   join<T>(key: string, work: (begins: () => void) => Promise<T>): Promise<T>
 }

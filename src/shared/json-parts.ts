@@ -1,7 +1,4 @@
-/**
- * JSON text in parts, so that a large answer is never completely in memory. Each part is made only when the code that
- * sends the text asks for it. Between two parts no resource is held, not even a database connection.
- */
+/** JSON text, each part made when asked for, so it is never whole in memory. Between parts nothing is held. */
 export class JsonParts implements AsyncIterable<string> {
   readonly #parts: () => AsyncIterator<string>
 
@@ -28,7 +25,7 @@ export class ObjectParts extends JsonParts {
     this.#fields = fields
   }
 
-  /** Returns the object with only these fields. The values of the other fields are never read. */
+  /** The values of the other fields are never read. */
   only(names: readonly string[]): ObjectParts {
     return new ObjectParts(
       Object.fromEntries(Object.entries(this.#fields).filter(([name]) => names.includes(name))),
@@ -36,10 +33,7 @@ export class ObjectParts extends JsonParts {
   }
 }
 
-/**
- * Makes an object in parts. The text is the same as from `JSON.stringify(fields)`. The value of a field may itself be
- * in parts.
- */
+/** The text of `JSON.stringify(fields)`. A value may itself be in parts. */
 export const objectInParts = (fields: Readonly<Record<string, unknown>>): ObjectParts =>
   new ObjectParts(fields)
 
@@ -57,7 +51,6 @@ async function* fieldsInParts(fields: Readonly<Record<string, unknown>>): AsyncG
   yield before === '{' ? '{}' : '}'
 }
 
-/** Makes an object in parts. `entries` yields one field at a time, and the value of a field may itself be in parts. */
 export function entriesInParts(entries: () => AsyncIterable<readonly [string, unknown]>): JsonParts {
   return new JsonParts(async function* () {
     let before = '{'
@@ -71,7 +64,6 @@ export function entriesInParts(entries: () => AsyncIterable<readonly [string, un
   })
 }
 
-/** Makes a list in parts. `values` yields one value at a time, and a value may itself be in parts. */
 export function listInParts(values: () => AsyncIterable<unknown>): JsonParts {
   return new JsonParts(async function* () {
     let before = '['

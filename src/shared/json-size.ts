@@ -1,34 +1,21 @@
 const [quote, backslash, comma, colon, list, object] = [0x22, 0x5c, 0x2c, 0x3a, 0x5b, 0x7b]
 
-/**
- * An output, an input, an answer of a service, and a value of `memory_get` may each contain at most this many JSON
- * values.
- */
+/** The limit of an output, an input, an answer of a service, and a value of `memory_get`. */
 export const mostValues = 200_000
-/**
- * An output, an input, an answer of a service, and a value of `memory_get` may each take at most this many bytes of the
- * process's memory.
- */
 export const mostHeapBytes = 64 * 1024 * 1024
 
-/**
- * Estimated bytes of memory for each value, and for each field of an object. The text is counted separately. Both
- * estimates are deliberately too high.
- */
+/** For each value, and each field of an object, without its text. Deliberately too many. */
 const [valueBytes, fieldBytes] = [72, 48]
 
-/**
- * True if a JSON text has more values than `mostValues`, or would take more than `mostHeapBytes` in memory after
- * parsing. The check takes much less time than parsing. The result has no meaning for a text that is not JSON.
- */
+/** In much less time than parsing. Meaningless for what is no JSON. */
 export const isTooLarge = (text: string): boolean => !new JsonSize().add(text)
 
-/** Counts the values and the memory of several JSON texts that are in memory together. */
+/** Counts several JSON texts that are in memory together. */
 export class JsonSize {
   #values = 0
   #bytes = 0
 
-  /** Adds a text. Returns false once all texts together are too large. */
+  /** False once all texts together are too large. */
   add(text: string): boolean {
     const cost = costOf(text, mostValues - this.#values)
     this.#values += cost.values
@@ -37,10 +24,7 @@ export class JsonSize {
   }
 }
 
-/**
- * Returns the number of values and their estimated memory in bytes. The number is one, plus one for each list, object
- * and comma. Stops counting above `most` values.
- */
+/** One value, plus one for each list, object and comma. Stops above `most`. */
 function costOf(text: string, most: number): { values: number; bytes: number } {
   let [values, fields] = [1, 0]
   for (let place = 0; place < text.length && values <= most; place += 1) {
@@ -60,10 +44,7 @@ function closingQuote(text: string, start: number): number {
   return place
 }
 
-/**
- * Returns the maximum memory, in bytes, for a JSON text and its parsed value together. The value counts with its
- * strings and with at most `mostValues` values. `octets` is the length of the text in bytes, as PostgreSQL counts them.
- */
+/** The most memory of a JSON text and its parsed value together. `octets` are its bytes, as PostgreSQL counts them. */
 export function mostCostOf(octets: number): number {
   return 4 * octets + Math.min(octets * 20, mostValues * (valueBytes + fieldBytes))
 }

@@ -1,20 +1,19 @@
 import { types } from 'node:util'
 import { isConnectionError } from '../db/errors.ts'
 
-/** The form of an error in the log. */
 export interface LoggedError {
   readonly name: string
-  /** Present only for errors whose messages are known. The message is cut before the first value that it quotes. */
+  /** Only of known errors, and cut before the first value that it quotes. */
   readonly message?: string
-  /** An SQLSTATE, the code of a system error, or a code of this service or of gRPC. */
+  /** An SQLSTATE, or a code of the system, of this service or of gRPC. */
   readonly code?: string | number
-  /** The type of a Temporal failure. */
+  /** A Temporal failure's. */
   readonly type?: string
   readonly table?: string
   readonly constraint?: string
-  /** The codes of a schema's issues. Paths and values of the issues are never logged. */
+  /** Codes of a schema. Paths and values are never logged. */
   readonly issues?: readonly string[]
-  /** The stack frames. The message at the beginning of the stack is removed. */
+  /** Frames only: the stack begins with the message. */
   readonly stack?: string
   readonly cause?: LoggedError
   readonly errors?: readonly LoggedError[]
@@ -29,24 +28,21 @@ export const isError = (value: unknown): value is Error =>
   types.isNativeError(value) || value instanceof Error
 
 /**
- * Converts any error for the log. Errors contain values: PostgreSQL's `detail`, `where` and `message` quote rows and
- * parameters, schemas quote input, and a tool's error may contain its parameters. So only the fields of `LoggedError`
- * are copied. A message is copied only from known errors, up to the first quoted value.
+ * Errors contain values: PostgreSQL's `detail`, `where` and `message` quote rows and parameters, schemas quote input, a
+ * tool's error may have its parameters. So only these fields are copied, and a message only of known errors, up to the
+ * first quoted value.
  */
 export function loggedError(error: unknown, depth = 0): LoggedError {
   if (!isError(error)) return { name: typeof error }
   try {
     return { ...about(error), ...inside(error, depth) }
   } catch {
-    // Reading a property of the error threw another error.
+    // Reading a property threw.
     return { name: 'Error' }
   }
 }
 
-/**
- * Returns the start of a message, up to the first value that the message quotes or appends. Example: the message
- * `relation "runs" does not exist` becomes `relation …`.
- */
+/** Up to the first value that the message quotes or appends: `relation "runs" does not exist` becomes `relation …`. */
 export function wordsOf(text: string): string {
   const cut = /["`“„«<@\n:]|(?:^|[\s([])'/.exec(text)
   const words = (cut === null ? text : text.slice(0, cut.index)).slice(0, 300).trimEnd()
@@ -82,10 +78,7 @@ function inside(error: Error, depth: number): Pick<LoggedError, 'stack' | 'cause
   }
 }
 
-/**
- * Returns the value if it is one word of at most 63 characters, else undefined. A single word cannot be a sentence with
- * values in it.
- */
+/** One word cannot be a sentence with values in it. */
 const wordOf = (value: unknown): string | undefined =>
   typeof value === 'string' && /^[\w.:-]{1,63}$/.test(value) ? value : undefined
 
@@ -99,39 +92,28 @@ const isDatabaseError = (error: Error): boolean => {
   return typeof severity === 'string' && typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code)
 }
 
-/**
- * The names of errors of Temporal's client and of this service. Their messages put input in backticks, and `wordsOf`
- * cuts a message there.
- */
-const known = new Set([
-  'DomainError',
-  'ApiError',
-  'UnsealError',
-  'ServiceError',
-  'TransportError',
-  'IllegalStateError',
-  'ShutdownError',
-  'NamespaceNotFoundError',
-  'WorkflowNotFoundError',
-])
+/** Errors of Temporal's client and of this service. Their messages have input in backticks, where `wordsOf` cuts. */
+const known = new Set(
+  (
+    'DomainError ApiError UnsealError ServiceError TransportError IllegalStateError ShutdownError ' +
+    'NamespaceNotFoundError WorkflowNotFoundError'
+  ).split(' '),
+)
 
-/**
- * The beginnings of V8's messages about programming errors, and the message of a failed `fetch`. Only this beginning is
- * logged, because other code uses the same error classes and appends values.
- */
+/** V8's messages about mistakes, and that of a failed `fetch`. Other code uses these classes and appends values. */
 const mistake =
   /^(?:Cannot (?:read|set) properties of (?:undefined|null)|Cannot destructure property|fetch failed|[\w.$]{1,100} is not (?:a function|iterable|a constructor|defined)|Invalid (?:string|array) length|Maximum call stack size exceeded|Assignment to constant variable)/
 
 function messageOf(error: Error): string | undefined {
   const { syscall, code, address, port } = fieldsOf(error)
-  // The message of a system error can contain paths and host names, which may be parameters of a call. So the message
-  // is replaced by the system call, the code, and the address and port of the connection.
+  // A system error's message can have paths and host names, which may be parameters, so it is made of the system call,
+  // the code, and the connection's address and port.
   if (typeof syscall === 'string' && typeof code === 'string') {
     const where =
       typeof address === 'string' ? ` ${address}${typeof port === 'number' ? `:${port}` : ''}` : ''
     return `${wordOf(syscall) ?? ''} ${wordOf(code) ?? ''}${where}`
   }
-  // A lost connection without a code is recognised by its message, so the message is known and safe to log.
+  // A lost connection without a code is recognised by its message, which is known therefore.
   const isLost = code === undefined && isConnectionError(error)
   if (isDatabaseError(error) || known.has(error.name) || isLost) return wordsOf(error.message)
   return mistake.exec(error.message)?.[0]
@@ -142,10 +124,7 @@ const kindsOf = (issues: readonly unknown[]): string[] =>
 
 const frame = /^at (?:[^()]{1,200} \()?(?:file:\/\/|node:|\/|<anonymous>|native)[^()]{0,300}\)?$/
 
-/**
- * Returns the lines of the stack that name a position in a program. The search begins after the message, because the
- * message may have similar lines.
- */
+/** Frames are searched after the message, which may have similar lines. */
 function framesOf({ stack, message }: Error): string {
   if (typeof stack !== 'string') return ''
   const at = message === '' ? -1 : stack.indexOf(message)

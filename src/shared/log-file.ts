@@ -1,21 +1,18 @@
 import { closeSync, mkdirSync, openSync, fstatSync, renameSync, statSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** Maximum bytes of a log. A larger log is renamed to `FILE.1`. An older `FILE.1` is then replaced. */
+/** A larger log becomes `FILE.1`, in place of an older one. */
 const largest = 16 * 1024 * 1024
 
-/** A destination of log lines. Each line is JSON, as pino writes it. */
+/** Lines are JSON, as pino writes it. */
 export interface LineSink {
   write(line: string): void
 }
 
-/** The numbers of log lines of this process that could not be written. Metrics report them, because the log cannot. */
+/** Metrics report these, because the log cannot. */
 export const lostLines = { file: 0, terminal: 0 }
 
-/**
- * Appends to `folder/NAME.log` (mode 0600). Several processes may write to one file: commands of operators share
- * `tool.log`. If the disk is full, lines are lost, but the service does not stop.
- */
+/** `folder/NAME.log` (0600), to which several processes may append. If the disk is full, lines are lost. */
 export function logFile(folder: string, name: string, limit = largest): LineSink {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const path = join(folder, `${name}.log`)
@@ -25,7 +22,7 @@ export function logFile(folder: string, name: string, limit = largest): LineSink
     write(line) {
       try {
         if (size > limit) {
-          // If another process has renamed the file already, this process must only open the new file.
+          // Another process may have renamed the file already.
           if (isAt(path, file)) renameSync(path, `${path}.1`)
           const next = openSync(path, 'a', 0o600)
           closeSync(file)
@@ -40,20 +37,16 @@ export function logFile(folder: string, name: string, limit = largest): LineSink
   }
 }
 
-/** True if the path still leads to the open file. */
 function isAt(path: string, file: number): boolean {
   const there = statSync(path, { throwIfNoEntry: false })
   const open = fstatSync(file)
   return there?.ino === open.ino && there.dev === open.dev
 }
 
-/**
- * If a pipe is full, `terminal` waits until another program has read from the pipe. For one line, it waits at most
- * `mostWaits` times, and `wait` milliseconds each time. The whole process stands still during a wait.
- */
+/** For a line in a full pipe, so many times so many milliseconds, in which the whole process stands still. */
 const [mostWaits, wait] = [50, 20]
 
-/** Writes to a file descriptor, by default stderr. Lines are lost if the disk is full, or if nobody reads the pipe. */
+/** By default stderr. Lines are lost if the disk is full, or if nobody reads the pipe. */
 export function terminal(descriptor = 2): LineSink {
   const sleeper = new Int32Array(new SharedArrayBuffer(4))
   const write = (bytes: Buffer): number => {
@@ -95,7 +88,7 @@ interface Entry {
 const warn = 40
 const error = 50
 
-/** Returns the line for a person at a terminal: a warning or an error in one line. Returns null for lower levels. */
+/** A warning or an error in one line; null for lower levels. */
 export function forPeople(line: string): string | null {
   const entry = JSON.parse(line) as Entry
   if (entry.level < warn) return null
@@ -108,7 +101,7 @@ export function forPeople(line: string): string | null {
   return `${time} ${entry.process ?? ''} ${entry.level >= error ? 'error' : 'warning'}: ${oneLine(text)}\n`
 }
 
-/** Returns the error's message, or the error's name and code if the message may not be logged. */
+/** Name and code if the message may not be logged. */
 function reasonOf({ message, name, code }: { message?: unknown; name?: unknown; code?: unknown }): unknown {
   const words = [name, code].filter((each) => typeof each === 'string' || typeof each === 'number')
   return message ?? words.join(' ')

@@ -7,18 +7,16 @@ export type Log = Logger
 
 export interface LogOptions {
   readonly level: string
-  /** The name of the program, and of its log file. */
   readonly process: string
   readonly processId: string
-  /** The folder of the full log. Is null if the full log goes to stderr. */
+  /** Null: the full log goes to stderr. */
   readonly folder: string | null
 }
 
 /**
- * Creates a log of JSON lines. If `folder` is null, all lines go to stderr. Otherwise all lines go to a file in this
- * folder, and stderr gets only warnings and errors, in a readable form. Stdout is for `ready` and progress. Callers
- * never log the parameters of calls, but an error may contain parameters. So `loggedError` converts errors in all
- * fields.
+ * JSON lines to stderr, or with `folder` to a file, and then only warnings and errors to stderr, in a readable form.
+ * Stdout is for `ready` and progress. Callers never log parameters of calls, but errors may contain them, so
+ * `loggedError` converts errors in all fields.
  */
 export function createLog({ level, process, processId, folder }: LogOptions): Log {
   return pino(
@@ -39,7 +37,7 @@ export function createLog({ level, process, processId, folder }: LogOptions): Lo
         logMethod(args, method) {
           const [first, ...rest] = args as unknown[]
           const about = isError(first) ? { err: first } : first
-          // If the caller passes no message, pino would write the message of the error, which may quote values.
+          // Without a message, pino would write that of the error, which may quote values.
           const isAlone = typeof Object(about).err === 'object' && typeof rest[0] !== 'string'
           const words = isAlone ? ['an error', ...rest] : rest
           const safe = words.map((each) => (isError(each) ? loggedError(each) : each))
@@ -51,7 +49,7 @@ export function createLog({ level, process, processId, folder }: LogOptions): Lo
   )
 }
 
-/** Converts errors in all fields but `err`, which has its own serializer. */
+/** `err` has its own serializer. */
 const reduced = (entry: Record<string, unknown>): Record<string, unknown> =>
   Object.fromEntries(
     Object.entries(entry).map(([name, value]) => [

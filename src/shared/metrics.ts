@@ -1,13 +1,9 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
 
-/**
- * The metrics of a process, for Prometheus. Every label has a limited number of values, such as the names of tools, of
- * routes or of states. A value is never an id or an address. docs/operations.md explains each metric, and a test
- * compares that page with this table.
- */
+/** No label has ids or addresses. docs/operations.md explains each metric; a test compares it with this table. */
 export type Metrics = ReturnType<typeof createMetrics>
 
-/** The limits of the buckets, in seconds. */
+/** In seconds. */
 const requestBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 const toolBuckets = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300]
 const lockBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5]
@@ -15,7 +11,6 @@ const batchBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 
 type Makers = ReturnType<typeof makersOf>
 
-/** Returns functions that make a metric of this registry. */
 function makersOf(registry: Registry) {
   const named = <Label extends string>(name: string, help: string, labelNames: readonly Label[]) => ({
     name: `countersign_${name}`,
@@ -36,7 +31,6 @@ function makersOf(registry: Registry) {
   return { counter, gauge, histogram }
 }
 
-/** Metrics of the work of this process. */
 const workMetrics = ({ counter, gauge, histogram }: Makers) => ({
   unapprovedCalls: counter('agent_unapproved_calls_total', 'Calls of agents that ran without a decision'),
   runsAccepted: counter('runs_accepted_total', 'Accepted runs, by first status', 'status'),
@@ -72,7 +66,7 @@ const workMetrics = ({ counter, gauge, histogram }: Makers) => ({
   lostLines: counter('log_lines_lost_total', 'Lines of the log that could not be written', 'to'),
 })
 
-/** Metrics of the state of the database and of disks. This state is read for each scrape. */
+/** Read for each scrape, from the database and disks. */
 const stateMetrics = ({ gauge }: Makers) => ({
   databaseUp: gauge('database_up', 'Whether the state below could be read: 1 or 0'),
   openRuns: gauge('open_runs', 'Runs that have not ended, up to 10,000', 'status'),
@@ -100,12 +94,10 @@ export function createMetrics(kind: string) {
     decisions,
     ...workMetrics(makers),
     ...stateMetrics(makers),
-    /** Registers a function that sets gauges before each scrape. It must be cheap and must not throw. */
+    /** `read` sets gauges. It must be cheap and must not throw. */
     beforeScrape: (read: () => Promise<void>) => void readers.push(read),
-    /** Returns all metrics in Prometheus' text format. */
     text: async (): Promise<string> => {
-      // The metrics of the process itself observe the garbage collector. A process that nobody scrapes does not need
-      // them, so they start only with the first scrape.
+      // They observe the garbage collector, so they start only with the first scrape.
       if (!isObserving) collectDefaultMetrics({ register: registry })
       isObserving = true
       await Promise.all(readers.map((read) => read()))

@@ -1,29 +1,24 @@
 import type { z } from 'zod'
 
-/** Prices of a language model, in currency units for a million tokens. */
+/** In currency units for a million tokens. */
 export interface TokenPrice {
   readonly input: number
   readonly output: number
 }
 
 export interface ModelPrice extends TokenPrice {
-  /**
-   * Has the form `provider/model`. A star at the end stands for any further characters. Example: `anthropic/claude-*`.
-   */
+  /** `provider/model`. A star at the end stands for anything: `anthropic/claude-*`. */
   readonly models: string
 }
 
-/**
- * A model without a known price counts as expensive. Ollama costs nothing: it can be connected only on hosts that the
- * operator names.
- */
+/** A model without a known price counts as expensive. Ollama, only on hosts that the operator names, costs nothing. */
 export const defaultModelPrices = 'ollama/*=0/0,*=5/25'
 
 const mostEntries = 200
 const entry =
   /^(\*|(?:anthropic|openai|ollama)\/[^\s,=]{1,200})=(\d{1,6}(?:\.\d{1,6})?)\/(\d{1,6}(?:\.\d{1,6})?)$/
 
-/** Reads `LLM_PRICES`: comma-separated `provider/model=input/output`. */
+/** `LLM_PRICES`: comma-separated `provider/model=input/output`. */
 export function modelPrices(text: string, context: z.RefinementCtx): ModelPrice[] {
   const parts = text
     .split(',')
@@ -42,7 +37,7 @@ export function modelPrices(text: string, context: z.RefinementCtx): ModelPrice[
   })
 }
 
-/** Returns the first price that matches the model; null if no price matches. */
+/** The first that matches. */
 export function priceOf(
   prices: readonly ModelPrice[],
   { provider, model }: { readonly provider: string; readonly model: string },

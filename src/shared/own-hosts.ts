@@ -4,14 +4,13 @@ import type { z } from 'zod'
 import { bareHost } from './outgoing/hosts.ts'
 
 /*
- * A web page can point its own name at the address of this service (DNS rebinding). The browser then counts both as one
- * site. But the browser still sends the page's name as `Host`. So this service answers only under names that belong to
- * it (docs/decisions/0273).
+ * A page can point its own name at this service (DNS rebinding), and the browser counts both as one site. But it still
+ * sends the page's name as `Host`, so this service answers only under names of its own (docs/decisions/0273).
  */
 
 const name = /^[a-z\d_](?:[a-z\d_-]*[a-z\d_])?(?:\.[a-z\d_](?:[a-z\d_-]*[a-z\d_])?)*$/
 
-/** Reads `ALLOWED_HOSTS`: comma-separated names and addresses, without ports. */
+/** `ALLOWED_HOSTS`: comma-separated names and addresses, without ports. */
 export function allowedHosts(text: string, context: z.RefinementCtx): string[] {
   const hosts = text.split(',').flatMap((part) => (part.trim() === '' ? [] : [part.trim()]))
   return hosts.map((host) => {
@@ -25,14 +24,13 @@ export function allowedHosts(text: string, context: z.RefinementCtx): string[] {
   })
 }
 
-/** Where a process serves its metrics, and under which hosts beside loopback. */
+/** Beside loopback, under `names`. */
 export interface MetricsPlace {
   readonly host: string
   readonly port: number
   readonly names: readonly string[]
 }
 
-/** Returns the hosts that the settings name, for a server that listens on `host`. */
 export function namesOf(
   settings: { readonly ALLOWED_HOSTS: readonly string[]; readonly PUBLIC_URL?: string | undefined },
   host: string,
@@ -42,33 +40,25 @@ export function namesOf(
   return [...allowed, ...[host, ...named].map(bareHost)]
 }
 
-/**
- * Reads the host of a `Host` header, in the form of `bareHost`. Returns null if the header has another form, for example
- * with a user name before the host.
- */
+/** Reads a `Host` header; null for another form, for example with a user name. */
 export function hostIn(header: string): string | null {
   const [, host] = /^(\[[\da-f:.]+\]|[\w.-]+)(?::\d{0,5})?$/i.exec(header) ?? []
   return host === undefined ? null : bareHost(host)
 }
 
-/** Whether a host is `localhost` or a loopback address. */
 function isLoopback(host: string): boolean {
   if (host === 'localhost') return true
   return isIP(host) !== 0 && ipaddr.process(host).range() === 'loopback'
 }
 
-/**
- * Whether a request with this `Host` header is meant for this service. `names` are the hosts that the settings name, and
- * `reached` is the address of this machine at which the connection arrived. The port does not matter, because a page
- * that has rebound its name still has the name of a stranger.
- */
+/** `reached` is this machine's address of the connection. Any port: a rebound name is still a stranger's. */
 export function isOwnHost(names: ReadonlySet<string>, header: string, reached: string | undefined): boolean {
   const host = hostIn(header)
   if (host === null) return false
   return names.has(host) || isLoopback(host) || isAddressOf(host, reached)
 }
 
-/** A browser sends an address as `Host` only if the page itself came from this address, so no name was rebound. */
+/** A browser sends an address as `Host` only if the page came from it, so no name was rebound. */
 function isAddressOf(host: string, reached: string | undefined): boolean {
   if (isIP(host) === 0 || reached === undefined || !ipaddr.isValid(reached)) return false
   return ipaddr.process(host).toNormalizedString() === ipaddr.process(reached).toNormalizedString()

@@ -2,10 +2,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/**
- * Finds the root folder of the project, which contains package.json, temporal-dev.yml, samples/ and adapters/. This
- * works from the sources and from the build.
- */
+/** From the sources and from the build. */
 export function projectRoot(): string {
   let folder = fileURLToPath(new URL('.', import.meta.url))
   while (!existsSync(join(folder, 'package.json'))) {

@@ -2,21 +2,15 @@ import type { Client } from '@temporalio/client'
 import type { Log } from './log.ts'
 import { searchAttributes } from '../contract/messages.ts'
 
-/** Temporal's value types with their numbers (temporal.api.enums.v1.IndexedValueType). */
+/** With their numbers (temporal.api.enums.v1.IndexedValueType). */
 const types = { Keyword: 2, Int: 3, KeywordList: 7 } as const
 const typeOf = (name: string): keyof typeof types =>
   name === searchAttributes.version ? 'Int' : name === searchAttributes.waitingOn ? 'KeywordList' : 'Keyword'
 
-/**
- * The result of `hasSearchAttributes` for each client. A failed request is not remembered, so the next call asks again.
- */
+/** A failed request is not remembered, so the next call asks again. */
 const known = new WeakMap<Client, boolean>()
 
-/**
- * Returns whether the namespace has our search attributes. Registers missing attributes, if this client has the right.
- * Without the attributes, runs work, but operators cannot search by them. Throws if Temporal cannot be reached. The run
- * is then started later.
- */
+/** Registers missing ones, if this client may; without them, only search fails. Throws if Temporal is unreachable. */
 export async function hasSearchAttributes(client: Client, log: Log): Promise<boolean> {
   const before = known.get(client)
   if (before !== undefined) return before
@@ -27,15 +21,13 @@ export async function hasSearchAttributes(client: Client, log: Log): Promise<boo
 
 async function register(client: Client, log: Log): Promise<boolean> {
   const { namespace } = client.options
-  // This call comes first, because it needs no special right. So an error here means that Temporal cannot be reached.
-  // An error below means that a right is missing.
+  // It needs no right: here an error means that Temporal cannot be reached, below that a right is missing.
   await client.connection.workflowService.describeNamespace({ namespace })
   try {
     const { customAttributes } = await client.connection.operatorService.listSearchAttributes({ namespace })
     const names = Object.values(searchAttributes)
     const missing = names.filter((name) => customAttributes?.[name] === undefined)
-    // If an attribute has a type other than ours, Temporal would refuse every value that a run sets, and the run could
-    // not continue. So no attributes are used in this case.
+    // Temporal would refuse every value of an attribute with another type, and the run could not continue.
     const wrong = names.filter(
       (name) => !missing.includes(name) && Number(customAttributes?.[name]) !== types[typeOf(name)],
     )

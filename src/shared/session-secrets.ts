@@ -1,22 +1,16 @@
 import { hkdfSync } from 'node:crypto'
 
 export interface SessionSecrets {
-  /**
-   * The service signs cookies and mailed tokens with this value, and encrypts the secrets of second factors with it.
-   * All processes must have the same value.
-   */
+  /** Signs cookies and mailed tokens, and encrypts the secrets of second factors. The same in all processes. */
   readonly sessionSecret: string
-  /** Earlier values of `sessionSecret`, newest first. They only decrypt the secrets of second factors. */
+  /** Newest first. They only decrypt the secrets of second factors. */
   readonly oldSessionSecrets: readonly string[]
 }
 
 /**
- * Reads the session secrets. An installation without SESSION_SECRET_KEY has a secret that is derived from its
- * encryption key, which all processes share. So the processes accept each other's cookies. If SESSION_SECRET_KEY is set
- * later, the derived secrets count as earlier ones.
- * @param current the value of SESSION_SECRET_KEY
- * @param old the values in SESSION_SECRET_KEY_OLD, newest first
- * @param encryptionKeys the present encryption key, and then the earlier ones
+ * Without SESSION_SECRET_KEY (`current`), the secret is derived from the encryption key, which all processes share, so
+ * they accept each other's cookies. Once it is set, derived secrets count as earlier ones. `old` is newest first;
+ * `encryptionKeys` begin with the present one.
  */
 export function sessionSecrets(
   current: string | undefined,

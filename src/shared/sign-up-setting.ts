@@ -1,13 +1,7 @@
 import { domainToASCII } from 'node:url'
 import { z } from 'zod'
 
-/**
- * Says who may create an account:
- * - `open`: everybody.
- * - `invited`: people with an open invitation.
- * - `closed`: nobody.
- * - `domain`: people whose mail address has one of these domains.
- */
+/** `invited`: people with an open invitation. `domain`: people whose mail address has one of these domains. */
 export type SignUp =
   | { readonly mode: 'open' | 'invited' | 'closed' }
   | {
@@ -17,7 +11,6 @@ export type SignUp =
 
 const hint = 'write `open`, `invited`, `closed`, or `domain:acme.com` (several with commas)'
 
-/** Reads `SIGN_UP`. */
 export const signUpSetting = z.string().transform((text, context): SignUp => {
   const wrong = (why: string): SignUp => {
     context.addIssue({ code: 'custom', message: `${why}: ${hint}` })
@@ -32,15 +25,13 @@ export const signUpSetting = z.string().transform((text, context): SignUp => {
   return { mode: 'domain', domains: domains.filter((domain) => domain !== null) }
 })
 
-/** Whether the address has one of these domains; subdomains do not count. */
+/** Subdomains do not count. */
 export function isOfDomain(email: string, domains: readonly string[]): boolean {
   const domain = asciiDomain(email.slice(email.lastIndexOf('@') + 1))
   return domain !== null && domains.includes(domain)
 }
 
-/**
- * Returns the domain in ASCII (punycode) and lower case; null if the text is not a domain name with at least two parts.
- */
+/** In punycode and lower case; null for no domain name with at least two parts. */
 function asciiDomain(text: string): string | null {
   const ascii = domainToASCII(text).toLowerCase()
   const isName = /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/.test(

@@ -1,10 +1,6 @@
 import type { Log } from './log.ts'
 
-/**
- * A log for lines that an outage or a burst of requests would repeat thousands of times. It writes the first line of a
- * kind at once. After that, it writes at most one line of this kind every ten seconds, with the number of lines left
- * out.
- */
+/** For lines that an outage would repeat: the first of a kind, then one every ten seconds, with how many more. */
 export interface SparseLog {
   warn(kind: string, fields: object, message: string): void
   info(kind: string, fields: object, message: string): void

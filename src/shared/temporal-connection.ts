@@ -2,10 +2,7 @@ import { readFileSync } from 'node:fs'
 import { Client, Connection } from '@temporalio/client'
 import type { Config } from './config.ts'
 
-/**
- * Returns the options of the connection to Temporal. TLS, a client certificate for TLS, and an API key (for Temporal
- * Cloud) are optional.
- */
+/** TLS, a client certificate, and an API key (Temporal Cloud) are optional. */
 export function connectionOptions(config: Config['temporal']) {
   const { tlsCertFile, tlsKeyFile } = config
   const certificate =
@@ -19,7 +16,7 @@ export function connectionOptions(config: Config['temporal']) {
   }
 }
 
-/** A client that connects at its first use, so that a process can start before Temporal does. */
+/** Connects at its first use, so that a process can start before Temporal does. */
 export function createTemporalClient(
   config: Config['temporal'],
 ): Client & { readonly connection: Connection } {

@@ -1,21 +1,19 @@
-/** The thread handles other events after this many milliseconds of queued work. */
+/** Milliseconds of queued work until the thread handles other events. */
 const budget = 1
 
 const waiting: (() => void)[] = []
 
 /**
- * Puts `work` into a queue. `work` must not throw. Queued functions run in the order of the calls. Each function starts
- * when the microtasks of the function before it have run. After each millisecond of queued work, the thread handles
- * other events. This matters if a hundred requests of agents arrive together. Without the queue, all of them would
- * start before the thread reads the database's answer to the current batch (governance/audit/lane.ts). During this
- * time, the batch would hold the chain lock (docs/performance.md#turns-and-cheaper-appends).
+ * Runs `work`, which must not throw, in the order of calls, each after the microtasks of the one before, with a pause
+ * for other events after each millisecond. Otherwise, of a hundred requests of agents at once, all would start before
+ * the thread reads the database's answer to the current batch (governance/audit/lane.ts), which holds the chain lock
+ * meanwhile (docs/performance.md#turns-and-cheaper-appends).
  */
 export function runInTurn(work: () => void): void {
   waiting.push(work)
   if (waiting.length === 1) setImmediate(runSome)
 }
 
-/** Resolves when the queue reaches this entry. */
 export const nextTurn = (): Promise<void> => new Promise(runInTurn)
 
 function runSome(): void {
@@ -24,8 +22,7 @@ function runSome(): void {
 
 function runUntil(end: number): void {
   waiting[0]?.()
-  // The callback of `nextTick` runs when no microtask is left. So the time of all microtasks that `waiting[0]` has
-  // started counts too.
+  // `nextTick` runs when no microtask is left, so the time of all that `waiting[0]` has started counts too.
   queueMicrotask(() => {
     process.nextTick(() => {
       waiting.shift()

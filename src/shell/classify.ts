@@ -5,7 +5,7 @@ import { runProgram } from './programs/known-programs.ts'
 import { collect, unread } from './read/collect.ts'
 import { callFunction, evaluate, evaluateUncalled } from './read/evaluate.ts'
 import { withoutHeredocs } from './read/heredocs.ts'
-import { define, newBody, newState, type State, spend, Tangled } from './read/state.ts'
+import { define, FunctionBody, State, spend, Tangled } from './read/state.ts'
 import { readVariable } from './programs/environment.ts'
 import { scanForSenders } from './scan.ts'
 import { noInput, type Shell, type ShellKind, type ShellReading } from './types.ts'
@@ -13,27 +13,19 @@ import { noInput, type Shell, type ShellKind, type ShellReading } from './types.
 const weight: Readonly<Record<ShellKind, number>> = { write: 0, script: 1, egress: 2 }
 const nothingFound = 'nothing in it sends data out or runs a script'
 
-/** The worst effect found so far, and the phrases that explain it. */
 interface Found {
   readonly kind: ShellKind
   readonly because: readonly string[]
 }
 const harmless: Found = { kind: 'write', because: [] }
-/** The maximum number of phrases that explain one classification. */
 const mostReasons = 4
-/** The maximum number of scripts of one command, and of the characters of a script's name. */
 const mostScripts = 16
 const longestScript = 4_096
 
 /**
- * Returns the worst effect of a Bash command:
- * - `egress`: the command sends data out.
- * - `script`: it runs code that cannot be judged from the command. A script counts as egress if the agent's session has
- *   a label other than `untrusted` (content of the web).
- * - `write`: everything else.
- * Reads the command as bash does. A part that cannot be read counts as a script, or as egress if it contains the name
- * of a sender. A sender is a program that sends data out. Never throws, and takes less than 5 ms for any text.
- * docs/decisions/0029 explains the choices.
+ * Returns the worst effect of a Bash command, read as bash does. A part that cannot be read counts as a script, or as
+ * egress if it contains the name of a program that sends data out (a sender). Never throws, and takes less than 5 ms
+ * for any text. docs/decisions/0029 explains the choices.
  */
 export function classifyCommand(command: string): ShellReading {
   let found = harmless
@@ -56,6 +48,13 @@ export function classifyCommand(command: string): ShellReading {
   const shell: Shell = {
     note,
     attempt,
+    runsText: (because, text) => {
+      note('script', because)
+      shell.code(text)
+    },
+    suspects: (because, act) => {
+      if (attempt(act) === 'egress') note('egress', because)
+    },
     script: (file) => {
       if (file === undefined || file === '' || file.length > longestScript) return
       // An open file of the shell itself, such as `/dev/stdin`, is no script on the disk.
@@ -67,9 +66,8 @@ export function classifyCommand(command: string): ShellReading {
     isFunction: (name) => state.functions.has(name),
     sets: (name, value = unknown) => setByBuiltin(name, value, state),
   }
-  const state = newState(shell)
-  // The command is cut at the length of the longest argument that Linux accepts. This also limits the time of the
-  // search.
+  const state = new State(shell)
+  // The cut is at the longest argument that Linux accepts. It also limits the time of the search.
   const start = command.slice(0, longestScan)
   const text = start.replaceAll('\0', '')
   if (text.length < start.length) note('script', 'the command has a character that shells drop')
@@ -77,29 +75,23 @@ export function classifyCommand(command: string): ShellReading {
     readCode(text, state)
     evaluateUncalled(state)
   } catch {
-    // The limit of steps or the call stack is used up, so the rest of the command stays unknown.
+    // The limit of steps or the call stack is used up.
     note('script', 'the command is too tangled to read')
     unread(text, state)
   }
   return { kind: found.kind, because: found.because.join(', and ') || nothingFound, scripts: [...scripts] }
 }
 
-/**
- * Defines a variable that `collect` has not found, because the text does not show the builtin or its operands. Example:
- * in `x=read; $x name`, the text does not show that `read` sets `name`.
- */
+/** Defines a variable that `collect` has not found: in `x=read; $x name`, no text shows that `read` sets `name`. */
 function setByBuiltin(target: string, value: string, state: State): void {
   const [name = '', ...index] = target.split(/(?=\[|\uFFF3$)/)
   const known = state.definitions.get(name)
   if (value === unknown && known?.some(({ builtin }) => builtin === true) === true) return
   const indexed = index.length > 0
-  define(state, newBody(), name, { append: false, values: () => [[value]], builtin: true, indexed })
+  define(state, new FunctionBody(), name, { append: false, values: () => [[value]], builtin: true, indexed })
 }
 
-/**
- * Calls `act` with `words` as the values of `$0`, `$1`, `$2` and so on. In `sh -c text name a b`, the words are `name`,
- * `a` and `b`. Without `words`, the present values stay.
- */
+/** `words` are `$0`, `$1` and so on for `act`: in `sh -c text name a b`, they are `name`, `a` and `b`. */
 function readWith(words: readonly string[] | undefined, state: State, act: () => void): void {
   const { positional, zero } = state
   if (words !== undefined) {
@@ -133,11 +125,7 @@ function onlyTangledInHeredocs(code: string): boolean {
   return shorter !== undefined && readable(shorter).because === undefined
 }
 
-/**
- * Searches a text that was not read completely for names of programs that send data out. If the text is harmless
- * without its quoted heredocs, the command only writes these heredocs to files. Names in the heredocs then do not
- * count.
- */
+/** Searches what was not read for senders. A command that only writes quoted heredocs to files is no sender. */
 function searchRest(code: string, state: State): void {
   const shorter = code.length > longest && code.length <= longestScan ? withoutHeredocs(code) : undefined
   const writes =
@@ -157,10 +145,7 @@ function run(words: readonly string[], call: typeof noInput, state: State): void
   })
 }
 
-/**
- * Limits the depth of commands that run commands, and of functions that call themselves. Throws `Tangled` if the limit
- * is exceeded.
- */
+/** Limits the depth of commands that run commands, and of functions that call themselves. */
 function nested(state: State, act: () => void): void {
   state.depth += 1
   if (state.depth > deepestRuns) throw new Tangled()

@@ -1,7 +1,7 @@
 import { scanForSenders } from './scan.ts'
 import type { ShellReading } from './types.ts'
 
-/** Cmdlets, aliases, classes and Windows programs that send data out. All names are in lower case. */
+/** Cmdlets, aliases, classes and Windows programs that send data out. */
 const senders: ReadonlySet<string> = new Set(
   `invoke-webrequest iwr invoke-restmethod irm invoke-rest start-bitstransfer send-mailmessage new-pssession
   enter-pssession invoke-command icm connect-pssession test-netconnection tnc resolve-dnsname publish-module publish-script
@@ -17,10 +17,8 @@ const senders: ReadonlySet<string> = new Set(
 )
 
 /**
- * Classifies a PowerShell command. The language is not parsed. A command counts as egress if it contains the name of a
- * sender (a program that sends data out), a path to another machine, or a `certutil` that fetches. Every other command
- * counts as a script. Upper and lower case are not distinguished. Back-ticks, carets and quotes inside a name are
- * ignored.
+ * The language is not parsed: a command is egress if it contains a sender, a path to another machine, or a `certutil`
+ * that fetches, and a script otherwise. Case does not count, nor do back-ticks, carets and quotes in a name.
  */
 export function classifyPowerShell(command: string): Omit<ShellReading, 'scripts'> {
   const bare = command.slice(0, 1_000_000).replaceAll(/[`^'"]|\0/g, '')
@@ -40,10 +38,7 @@ export function classifyPowerShell(command: string): Omit<ShellReading, 'scripts
   return { kind: 'script', because: 'PowerShell runs a script' }
 }
 
-/**
- * Whether a line names certutil, and after it an option with which certutil fetches an address. Searches for the two
- * one after the other. One expression for both would take quadratic time in a line that repeats `certutil`.
- */
+/** Two searches one after the other: one expression for both takes quadratic time in a line that repeats `certutil`. */
 function asksCertutil(line: string): boolean {
   const at = line.search(/\bcertutil\b/i)
   return at >= 0 && /-(?:urlcache|verifyctl)\b/i.test(line.slice(at))

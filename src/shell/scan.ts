@@ -1,10 +1,7 @@
 import { longestScan } from './limits.ts'
 import { senders, tellingPaths } from './tables/senders.ts'
 
-/**
- * Gives a number to each word for which `scanForSenders` searches. The words are the names of programs, and the words
- * of their subcommands that send data out.
- */
+/** A number for each program and word of a subcommand that tells of sending. */
 const telling: ReadonlyMap<string, number> = new Map(
   [
     ...new Set([...senders, ...[...tellingPaths].flatMap(([program, paths]) => [program, ...paths.flat()])]),
@@ -12,14 +9,9 @@ const telling: ReadonlyMap<string, number> = new Map(
 )
 const longestTelling = Math.max(...[...telling.keys()].map((word) => word.length))
 
-/**
- * Searches a text for programs that send data out. Returns the name of one of them, or undefined. Compares single
- * words, without quotes and backslashes. This function cannot tell data from commands, so use it only for text that
- * cannot be parsed.
- */
+/** The name of a sender among the words. Cannot tell data from commands: only for what cannot be parsed. */
 export function scanForSenders(text: string): string | undefined {
-  // The first and last position of each word in the text; 0 means that the word is missing. Other positions are not
-  // kept, because a text can contain tens of thousands of such words.
+  // The first and last position of each word; 0 if it is missing. A text can have tens of thousands of such words.
   const [first, last] = [new Uint32Array(telling.size), new Uint32Array(telling.size)]
   const bare = text
     .slice(0, longestScan)
@@ -47,10 +39,7 @@ export function scanForSenders(text: string): string | undefined {
   return undefined
 }
 
-/**
- * Whether a character can be part of the name of a program or subcommand: letters, digits and `_.+:-`. After the end of
- * the text, the code is NaN, and the result is false.
- */
+/** Letters, digits and `_.+:-`. After the end of the text, the code is NaN. */
 function inWord(code: number): boolean {
   if (code >= 97 && code <= 122) return true
   if (code >= 43 && code <= 58) return code !== 44 && code !== 47

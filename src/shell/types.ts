@@ -1,56 +1,56 @@
-/**
- * The effect of a command, from harmless to serious. `write`: the command is harmless. `script`: it runs code that was
- * not read. `egress`: it sends data out.
- */
+/** `write`: harmless. `script`: it runs code that was not read. `egress`: it sends data out. */
 export type ShellKind = 'write' | 'script' | 'egress'
 
-/**
- * The result for a command. `because` explains the effect in up to four phrases for people. It may name programs of the
- * tables, but contains no other part of the command.
- */
+/** `because` has up to four phrases for people, and no part of the command but names of programs. */
 export interface ShellReading {
   readonly kind: ShellKind
   readonly because: string
-  /** The files that the command runs as scripts, as it names them. Example: `./deploy.sh`. At most `mostScripts`. */
+  /** Files run as scripts, as the command names them (`./deploy.sh`). At most `mostScripts`. */
   readonly scripts: readonly string[]
 }
 
-/** The input of a command, as far as the text of the command shows it: standard input, and the output of `<(...)`. */
+/** As far as the text of the command shows them: standard input, and the outputs of `<(...)`. */
 export interface Call {
   readonly input: string | undefined
   readonly files: readonly string[]
 }
 
-/**
- * A `Program` calls these functions for what it finds in the arguments of a program. Words contain the marks of
- * `marks.ts`.
- */
+/** What a `Program` calls for what it finds in its arguments. Words contain the marks of `marks.ts`. */
 export interface Shell {
-  /** Records an effect of the command, and a phrase that explains it. */
   note(kind: 'script' | 'egress', because: string): void
-  /** Records a file whose content the command runs. Does nothing without a name. */
+  /** A file whose content the command runs. Does nothing without a name. */
   script(file: string | undefined): void
-  /** Reads words as a command, e.g. the command that a wrapper runs. */
+  /** Reads words as a command. */
   run(words: readonly string[], call?: Call): void
-  /**
-   * Reads a text as shell code, e.g. the text of `sh -c`. `words` are the values of `$0`, `$1` and so on, if they are
-   * known.
-   */
+  /** Reads a text as shell code. `words` are the values of `$0`, `$1` and so on, if they are known. */
   code(text: string, words?: readonly string[]): void
-  /** Judges a variable that is set in the environment of later programs. */
+  /** Judges a variable of the environment of later programs. */
   environment(name: string, value: string): void
-  /**
-   * Records that a builtin such as `read`, `printf -v` or `export "x=y"` sets a variable or an element. If `value` is
-   * missing, the value is unknown.
-   */
+  /** A builtin such as `read`, `printf -v` or `export "x=y"` sets a variable or an element. */
   sets(name: string, value?: string): void
-  /** Whether the command defines a function of this name. */
   isFunction(name: string): boolean
-  /** Runs `act` and returns the worst effect that `act` records. This effect does not count for the command. */
+  /** Records a script for this reason, and reads the text as shell code. */
+  runsText(because: string, text: string): void
+  /** Records `egress` for this reason if `act` does, whose other effects do not count. */
+  suspects(because: string, act: () => void): void
+  /** The worst effect that `act` records, which does not count for the command. */
   attempt(act: () => void): ShellKind
 }
 
-/** A function that reads the arguments of one program. `args` does not contain the name of the program. */
+/** Reads the arguments of one program, without its name. */
 export type Program = (args: readonly string[], shell: Shell, call: Call, name: string) => void
 
 export const noInput: Call = { input: undefined, files: [] }
+
+/** A program whose only trace is an argument that matches. */
+export const when =
+  (pattern: RegExp, kind: 'script' | 'egress', because: (name: string) => string): Program =>
+  (args, shell, _, name) => {
+    if (args.some((arg) => pattern.test(arg))) shell.note(kind, because(name))
+  }
+
+/** The words of a table. */
+export const list = (text: string): string[] => text.trim().split(/\s+/)
+
+export const named = (names: string, program: Program): [string, Program][] =>
+  list(names).map((name) => [name, program])

@@ -3,7 +3,7 @@ import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { addressesIn } from '../../src/policy/operators/addresses.ts'
 import { Budget } from '../../src/policy/budget.ts'
-import { valuesOf } from '../../src/policy/example-parts.ts'
+import { valuesOf } from '../../src/policy/example-calls.ts'
 import { describeConditions } from '../../src/policy/explain.ts'
 import {
   byOperand,
@@ -11,12 +11,12 @@ import {
   type WhenOperator,
   whenOperators,
 } from '../../src/policy/operators/index.ts'
-import { decide, type Call } from '../../src/policy/decide.ts'
+import { type Call, decide } from '../../src/policy/decide.ts'
 import { compilePolicy } from '../support/compile.ts'
 import type { PlanStep } from '../../src/policy/plan-types.ts'
 import type { StoredRule } from '../../src/policy/rule.ts'
 import type { ToolName } from '../../src/tools/index.ts'
-import type { JsonObject, Verdict, Json, CallSource } from '../../src/policy/types.ts'
+import type { CallSource, Json, JsonObject, Verdict } from '../../src/policy/types.ts'
 import { analyze, rule } from './plan-steps.ts'
 import { holds } from '../../src/policy/when.ts'
 import { ask } from './ask.ts'

@@ -5,10 +5,13 @@ import { Budget, BudgetExceeded } from '../../src/policy/budget.ts'
 import { addressItems, fillInMe } from '../../src/policy/me.ts'
 import { plainPath } from '../../src/policy/readers/file-paths.ts'
 import { isOwnedBy, isWithin, normalHost, ruleDomain } from '../../src/policy/readers/hosts.ts'
-import { percentDecoded } from '../../src/policy/readers/percent.ts'
+import {
+  hidesAddress,
+  normalized,
+  otherReadings,
+  percentDecoded,
+} from '../../src/policy/readers/text-variants.ts'
 import { hostsIn as read, settledHosts } from '../../src/policy/readers/recipients.ts'
-import { hidesAddress, otherReadings } from '../../src/policy/readers/text-variants.ts'
-import { normalized } from '../../src/policy/readers/unicode.ts'
 import { isPlainName } from '../../src/policy/tool-names.ts'
 import type { Json } from '../../src/policy/types.ts'
 import { Hole, type Partial } from '../../src/policy/values.ts'

@@ -1,4 +1,4 @@
-import type { AgentEffects } from '../../policy/example-parts.ts'
+import type { AgentEffects } from '../../policy/example-calls.ts'
 import { agentTool } from '../../policy/agent-tools.ts'
 import type { GovernanceSettings } from '../../policy/settings.ts'
 import type { Json, SideEffect } from '../../policy/types.ts'

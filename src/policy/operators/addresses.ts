@@ -5,15 +5,9 @@ import { maybe, no } from '../tri.ts'
 import { failed, matched, type Matcher } from './matcher.ts'
 import type { Scalar } from './operator.ts'
 
-/** Compares an address with the values of a rule. `inList` as in `Leaf`. */
 export type HoldsAddress = (address: string, inList: boolean, budget: Budget) => boolean
 
-/**
- * Extends the matcher of a rule that denies or requires an approval. The extended matcher also compares each mail
- * address that it finds in a text. Example: `equals`, `in`, `startswith` and `contains` with the value `boss@acme.com`
- * also match `Boss <boss@acme.com>` and `x@y.com, boss@ACME.com`. One matching address is enough. The extension only
- * adds matches. `allow` rules and the other operators do not use the extension.
- */
+/** Also compares each address in a text: `boss@acme.com` matches `Boss <boss@acme.com>`. It only adds matches. */
 export function alsoByAddress(matcher: Matcher, holds: HoldsAddress): Matcher {
   return {
     fitsAbsent: false,
@@ -25,7 +19,7 @@ export function alsoByAddress(matcher: Matcher, holds: HoldsAddress): Matcher {
       }
       return result === 0 ? failed : result
     },
-    // The unknown rest of the text may contain a recipient that matches, so `no` becomes `maybe`.
+    // The unknown rest may contain a recipient that matches.
     prefix(prefix, hole, budget) {
       const result = matcher.prefix(prefix, hole, budget)
       return result === no ? maybe : result
@@ -35,7 +29,7 @@ export function alsoByAddress(matcher: Matcher, holds: HoldsAddress): Matcher {
 
 const isText = (value: Scalar): value is string => typeof value === 'string'
 
-/** Returns the values that are whole addresses, in the form in which addresses are compared. */
+/** In the form in which addresses are compared. */
 export function wholeAddresses(values: readonly Scalar[]): ReadonlySet<string> {
   return new Set(
     values
@@ -45,15 +39,12 @@ export function wholeAddresses(values: readonly Scalar[]): ReadonlySet<string> {
   )
 }
 
-/** Returns the values that can be a part of an address. */
 export function partsOfAddresses(values: readonly Scalar[]): readonly string[] {
   const parts = values.filter(isText).filter((text) => text !== '' && isPartOfAddress(text))
-  // For each value that is a whole address, its normal form is added, because the rule may spell the host in another
-  // way than the call.
+  // The rule may spell the host of a whole address in another way than the call.
   return [...parts.map((text) => text.toLowerCase()), ...wholeAddresses(values)]
 }
 
-/** Compares whole addresses. */
 export const isOneOf =
   (addresses: ReadonlySet<string>): HoldsAddress =>
   (address, _, budget) => {
@@ -61,23 +52,19 @@ export const isOneOf =
     return addresses.has(address)
   }
 
-/** Finds an `@`, or characters that other programs may decode to `@` (readers/text-variants.ts). */
+/** An `@`, or what other programs may decode to one (readers/text-variants.ts). */
 const hasAtSign = /@|\uff20|\ufe6b|=\?/
 
 const isPartOfAddress = (text: string): boolean => !/[\s,;:<>()"'[\]\\/]/.test(text)
 
-/** If the text is exactly one address, returns this address in the form used for comparison. Otherwise returns null. */
+/** Null unless the text is exactly one address. */
 function normalAddress(text: string): string | null {
   const at = text.indexOf('@')
   if (at < 1 || text.includes('@', at + 1) || !isPartOfAddress(text)) return null
   return addressOf(text.slice(0, at), text.slice(at + 1))
 }
 
-/**
- * Returns every address that some program could find in a text. An address is the text around an `@`, without names,
- * brackets, quotes and spaces. Example: `Boss <boss@ACME.com>` has the address `boss@acme.com`. All addresses are in
- * lower case, because mailboxes do not differ by case. Takes linear time.
- */
+/** Every address that some program could find: the text around an `@`, in lower case. Takes linear time. */
 export function addressesIn(text: string, budget: Budget): string[] {
   return [...new Set([text, ...otherReadings(text)].flatMap((each) => addressesAsWritten(each, budget)))]
 }
@@ -98,13 +85,10 @@ function addressOf(local: string, domain: string): string {
   return `${local.toLowerCase()}@${normalHost(domain) ?? domain.toLowerCase()}`
 }
 
-/** At most this many characters before an `@` are read as the local part of an address. RFC 5321 allows 64. */
+/** The longest local part of an address that is read. RFC 5321 allows 64. */
 const longestLocal = 256
 const ends = new Set(' \t\n\r,;:<>()"\'[]\\/@')
-/**
- * Characters that end the domain of an address. `ends` is not enough, because in a link other characters can follow the
- * address. Example: `mailto:boss@acme.com?subject=x`.
- */
+/** In a link, other characters can follow the address: `mailto:boss@acme.com?subject=x`. */
 const domainEnds = new Set([...ends, '?', '#', '&', '=', '%', '|'])
 const isBlank = (char: string | undefined): boolean => char !== undefined && char.trim() === ''
 
@@ -113,7 +97,7 @@ function localBefore(text: string, at: number): string {
   while (end > 0 && at - end < longestLocal && isBlank(text[end - 1])) end--
   if (text[end - 1] === '"') {
     const start = text.lastIndexOf('"', end - 2)
-    // The quotes are left out, because `"boss"@acme.com` is delivered to boss@acme.com.
+    // `"boss"@acme.com` is delivered to boss@acme.com.
     return start < 0 || end - start > longestLocal ? '' : text.slice(start + 1, end - 1)
   }
   let start = end

@@ -4,19 +4,13 @@ import type { Json } from '../types.ts'
 import { type Matcher, quantify } from './matcher.ts'
 import { type Comparing, listOf, type OfWhen, type Operand, type Scalar } from './operator.ts'
 
-/* Makes the parts of operators that compare values. */
-
-/** What an operator must say. Fields of `Comparing` that it leaves out follow from the others. */
+/** What an operator must say. Other fields of `Comparing` follow. */
 type Own<Value> = Partial<Comparing> &
   Pick<Comparing, 'words' | 'verb' | 'examples'> & {
     readonly operand: Operand<Value>
-    /**
-     * Unclear values match a restrictive rule, and never match an `allow` rule. There are two kinds of unclear values.
-     * The first kind: the parameter names a place, such as a repository, but the value cannot be read as a place. The
-     * second kind: a subdomain may have another owner than the domain, e.g. `evil.s3.amazonaws.com`.
-     */
+    /** Unclear values match only restrictive rules: an unreadable place, or a subdomain with perhaps another owner. */
     matcher(values: readonly Scalar[], isRestrictive: boolean): Matcher
-    /** Extends the matcher of a rule that restricts. The extension only adds matches. */
+    /** In a rule that restricts. It only adds matches. */
     extend?(matcher: Matcher, values: readonly Scalar[], param: string): Matcher
   }
 
@@ -53,17 +47,14 @@ export function isScalar(value: unknown): value is Scalar {
 }
 
 interface ByMatcher extends Pick<OfWhen, 'compareIssues'> {
-  /** The operator's name. No other operator may have it, because a matcher is found again by it. */
+  /** No other operator may have this name: a matcher is found again by it. */
   readonly name: string
   matcher(values: readonly Scalar[]): Matcher
-  /** The comparisons that it costs to read a list of this length. Usually four elements cost one. */
+  /** Comparisons for reading a list of this length, usually one for four elements. */
   readonly costOf?: (length: number) => number
 }
 
-/**
- * Compares as in a rule that restricts: one fitting element of a list is enough. Steps and items that compare with the
- * same list share one matcher.
- */
+/** As in a rule that restricts, one fitting element is enough. The same list gives one matcher. */
 export function byMatcher({
   name,
   matcher,
@@ -90,12 +81,11 @@ export function byMatcher({
   }
 }
 
-/** Is true where the operator is false. So the negation is also true for an absent value (null). */
+/** Also true for an absent value (null). */
 export function negationOf(operator: OfWhen): OfWhen {
   return { ...operator, holds: (given, compare, budget) => !operator.holds(given, compare, budget) }
 }
 
-/** Returns a function for `compareIssues`. `what` names what the operator compares with. */
 export const comparesWith =
   (what: string, fits: (compare: Json) => boolean): OfWhen['compareIssues'] =>
   (compare, operator) =>
@@ -105,5 +95,5 @@ export const comparesWithList = comparesWith('a list of values', (compare) => {
   return Array.isArray(compare) && compare.every(isScalar)
 })
 
-/** A value that few conditions mention, for `examples`. */
+/** A value that few conditions mention. */
 export const otherText = 'something else'

@@ -1,5 +1,4 @@
 import type { Budget } from '../budget.ts'
-import { includesText } from '../long-pattern.ts'
 import { WantedPlaces } from '../readers/places.ts'
 import { maybe, yes } from '../tri.ts'
 import { list, quoteValue } from '../words.ts'
@@ -27,7 +26,6 @@ export const contains = {
   }),
 } as const satisfies Operator
 
-/** A leaf matches if it contains one of the values. */
 function containment(values: readonly Scalar[], isRestrictive: boolean): Matcher {
   const wanted = values.map((value) => ({ value, folded: fold(value) }))
   const isPart = (text: string, { value, folded }: (typeof wanted)[number], budget: Budget): boolean =>
@@ -47,7 +45,7 @@ function containment(values: readonly Scalar[], isRestrictive: boolean): Matcher
       return byPlace(leaf, leaf.kind, leaf.inList ? isEqual : includesText, places, isRestrictive, budget)
     },
     prefix(_, hole, budget) {
-      // In a list, `contains` means equality. The known pieces cannot decide whether a whole text is equal.
+      // In a list, `contains` means equality, which pieces cannot decide.
       if (hole.inList) return maybe
       for (const piece of hole.pieces) {
         for (const each of wanted) {
@@ -71,4 +69,41 @@ function alsoInAddresses(matcher: Matcher, values: readonly Scalar[]): Matcher {
     budget.spend(1 + (parts.length >> 2))
     return parts.some((part) => address.includes(part))
   })
+}
+
+/** A longer pattern, such as `ab` and many `a`, can take V8 |text|·|pattern| steps. */
+const longestForEngine = 250
+
+/** Like `text.includes(pattern)`, but always in linear time. */
+export function includesText(text: string, pattern: string, budget: Budget): boolean {
+  if (pattern.length <= longestForEngine) return text.includes(pattern)
+  if (text.length < pattern.length) return false
+  budget.spend((text.length + pattern.length) >> 5)
+  return isFound(text, pattern)
+}
+
+/** The algorithm of Knuth, Morris and Pratt. */
+function isFound(text: string, pattern: string): boolean {
+  const overlaps = overlapsOf(pattern)
+  let fits = 0
+  for (let at = 0; at < text.length; at++) {
+    const char = text.charCodeAt(at)
+    while (fits > 0 && char !== pattern.charCodeAt(fits)) fits = overlaps[fits - 1] ?? 0
+    if (char === pattern.charCodeAt(fits)) fits++
+    if (fits === pattern.length) return true
+  }
+  return false
+}
+
+/** For each beginning of the pattern, how many of its last characters are also its first: 0, 0, 1, 2 for `abab`. */
+function overlapsOf(pattern: string): Uint32Array {
+  const overlaps = new Uint32Array(pattern.length)
+  let fits = 0
+  for (let at = 1; at < pattern.length; at++) {
+    const char = pattern.charCodeAt(at)
+    while (fits > 0 && char !== pattern.charCodeAt(fits)) fits = overlaps[fits - 1] ?? 0
+    if (char === pattern.charCodeAt(fits)) fits++
+    overlaps[at] = fits
+  }
+  return overlaps
 }

@@ -68,8 +68,7 @@ function domains(
   holds: (host: string, domain: string) => boolean,
 ): Matcher {
   const normal = new Set(values.map(domainOf))
-  // Looks up the host and its parent domains in the set. So a rule with 1,000 domains costs as much as a rule with
-  // one.
+  // Looks up the host and its parents, so 1,000 domains cost as much as one.
   const isInside = ({ host, domains: above }: ReadHost) => {
     for (const domain of above) if (normal.has(domain) && holds(host, domain)) return true
     return false
@@ -86,7 +85,7 @@ function domains(
       budget.spend(4)
       let result = 0
       for (const host of hosts) {
-        // Each part of the host's name costs one lookup. The cost assumes that a part has 8 characters.
+        // One lookup for each part of the name, taken as 8 characters.
         budget.spend(1 + (host.host.length >> 3))
         result |= one(matches(host))
       }
@@ -112,10 +111,7 @@ function readSettledHosts(outline: string, budget: Budget): readonly ReadHost[] 
   return settledHosts(outline, budget).map(withDomains)
 }
 
-/**
- * Returns a host with every domain that contains the host. The first of these domains is the host itself. Both fields
- * are empty if the text cannot be read as a host.
- */
+/** The host itself comes first. Both fields are empty for no host. */
 function withDomains(host: Host): ReadHost {
   const domains: string[] = []
   for (let at = 0; host !== null && at >= 0; at = host.indexOf('.', at) + 1 || -1)
@@ -123,10 +119,7 @@ function withDomains(host: Host): ReadHost {
   return { host: host ?? '', domains }
 }
 
-/**
- * In rules that restrict, a domain also covers every domain below it. In `allow` rules, a domain covers only domains of
- * the same owner. So a domain below it is not certainly covered.
- */
+/** In rules that restrict, a domain covers all below it; in `allow` rules, perhaps another owner's are not. */
 function domainsWithin(
   narrow: readonly Scalar[],
   wide: readonly Scalar[],
@@ -139,10 +132,10 @@ function domainsWithin(
   return narrow.every((value) => domainsAbove(value).some((each) => above.has(each)))
 }
 
-/** It takes about as long to read a domain as to make this many comparisons. */
+/** Reading a domain takes about as long. */
 const stepsOfDomain = 10
 
-/** Returns the domain and all domains above it. Returns nothing for a value that cannot be read as a domain. */
+/** The domain and all above it; nothing if it cannot be read. */
 function domainsAbove(value: Scalar): readonly string[] {
   const read = ruleDomain(String(value))
   return 'domain' in read ? withDomains(read.domain).domains : []

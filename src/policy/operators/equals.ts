@@ -22,7 +22,7 @@ export const notEquals = { name: 'not_equals', when: negationOf(when) } as const
 
 /** Unlike a rule, a step may compare with null, a list or an object. */
 function equalsAny(value: Json, compare: Json): boolean {
-  // Each text of `compare` is read once, and not again for each element.
+  // Each text of `compare` is read once.
   const known = new Map<string, string>()
   const fold = (text: string): string => {
     let folded = known.get(text)
@@ -33,10 +33,7 @@ function equalsAny(value: Json, compare: Json): boolean {
   return isEqual(value) || (Array.isArray(value) && listOf<Json>(value).some(isEqual))
 }
 
-/**
- * Whether two JSON values are equal. Google links are compared by their file id. The order of an object's keys does not
- * matter. `fold` makes the texts of `b` comparable.
- */
+/** Google links are compared by file id, and objects in any order of keys. `fold` makes texts of `b` comparable. */
 function equal(a: Json, b: Json, fold: (text: string) => string): boolean {
   if (typeof a === 'string' && typeof b === 'string') return comparable(a) === fold(b)
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return a === b

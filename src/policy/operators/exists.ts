@@ -14,7 +14,7 @@ const rules = {
   words: (param, [wanted]) => `${param} is ${wanted === true ? 'there' : 'missing'}`,
   verb: 'is',
   examples: () => [otherText, ''],
-  // Here, an empty text is no value.
+  // An empty text is no value here.
   needsValue: ([wanted]) => wanted === true,
   implies: ([narrow], [wide]) => narrow === wide,
 } as const satisfies AskingPresence
@@ -27,9 +27,7 @@ const when: OfWhen = {
 
 export const exists = { name: 'exists', rules, when } as const satisfies Operator
 
-/**
- * If only some elements of a list have the path, a restrictive rule matches, and an `allow` rule does not match.
- */
+/** If only some elements of a list have the path, a restrictive rule matches, and an `allow` rule does not. */
 function presence(found: Found, wanted: boolean, isRestrictive: boolean): Tri {
   const isThere = found.isThere ? yes : found.mayBeThere ? maybe : no
   if (wanted === isRestrictive) return wanted ? isThere : not(isThere)

@@ -47,10 +47,7 @@ function origin(
   return isRestrictive ? any : least(any, all)
 }
 
-/**
- * Returns whether one of the two paths is the beginning of the other path. The rule's path may omit list positions.
- * Example: the rule's path `to.email` overlaps the path `to.0.email`.
- */
+/** Whether one path begins the other. The rule's may omit list positions: `to.email` overlaps `to.0.email`. */
 export function overlaps(rule: readonly string[], built: readonly string[]): boolean {
   let r = 0
   let b = 0

@@ -11,11 +11,7 @@ const when = byMatcher({
   compareIssues: comparesWithList,
 })
 
-export const isIn = {
-  name: 'in',
-  rules: amongListed(operand),
-  when,
-} as const satisfies Operator
+export const isIn = { name: 'in', rules: amongListed(operand), when } as const satisfies Operator
 
 export const isNotIn = {
   name: 'not_in',

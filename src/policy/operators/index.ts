@@ -7,7 +7,7 @@ import { isIn, isNotIn } from './in.ts'
 import type { Comparing, OfRules, OfWhen, Operand } from './operator.ts'
 import { startsWith } from './startswith.ts'
 
-/** All operators, in the order in which messages and openapi.json list them. */
+/** In the order in which messages and openapi.json list them. */
 const operators = [
   ...([equals, notEquals, isIn, isNotIn, contains, startsWith] as const),
   ...([domainIn, domainNotIn, exists, fromLabel] as const),
@@ -17,25 +17,18 @@ type One = (typeof operators)[number]
 type InRules = Extract<One, { readonly rules: OfRules }>
 
 export type RuleOperator = InRules['name']
-/** The operators of a step's `when`. */
 export type WhenOperator = Extract<One, { readonly when: OfWhen }>['name']
-
 type ValueOf<Operator> = Operator extends { readonly rules: { readonly operand: Operand<infer Value> } }
   ? Value
   : never
 
-/** A condition of a rule on a parameter. The operator determines the type of `value`. */
+/** The operator determines the type of `value`. */
 export type ParamCondition = {
-  [Each in InRules as Each['name']]: {
-    param: string
-    operator: Each['name']
-    value: ValueOf<Each>
-  }
+  [Each in InRules as Each['name']]: { param: string; operator: Each['name']; value: ValueOf<Each> }
 }[RuleOperator]
 
 const ofRules = new Map<string, OfRules>()
 const ofWhen = new Map<string, OfWhen>()
-/** The operators of rules, by the type of their value. */
 export const byOperand = new Map<Operand, RuleOperator[]>()
 for (const operator of operators) {
   if ('when' in operator) ofWhen.set(operator.name, operator.when)
@@ -50,7 +43,7 @@ export const whenOperators = [...ofWhen.keys()] as readonly WhenOperator[]
 /** Throws TypeError for an unknown operator. */
 export const inRules = (name: RuleOperator): OfRules => known(ofRules, name)
 
-/** As `wholes` in `Comparing`; null for operators that compare no values. */
+/** Null for operators that compare no values. */
 export function wholesOf(name: RuleOperator): Comparing['wholes'] {
   const operator = inRules(name)
   return operator.reads === 'values' ? operator.wholes : null

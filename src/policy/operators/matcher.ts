@@ -3,36 +3,24 @@ import type { PlaceKind, WantedPlaces } from '../readers/places.ts'
 import { maybe, no, type Tri, tri, yes } from '../tri.ts'
 import { type Found, type Hole, type Leaf, placeOfLeaf, spellingsOfLeaf } from '../values.ts'
 
-/**
- * The bits in the result for one leaf (a single value in the parameters). `matched` is set if an element of the leaf
- * matches. `failed` is set if an element does not match. A text with several addresses can set both bits. With the
- * operators for domains, blank text sets neither bit.
- */
+/** Bits for one leaf: an element matches, one does not. Several addresses can set both, blank text neither. */
 export const matched = 1
 export const failed = 2
-/** The bit that is set if an unknown part of the call decides whether the leaf is compared at all. */
+/** An unknown part of the call decides whether the leaf is compared at all. */
 export const unsure = 4
 
-/** The bits for a leaf of one element. */
 export const one = (matches: boolean): number => (matches ? matched : failed)
 
-/** Compares leaves with a rule's value. */
 export interface Matcher {
-  /** As in `Comparing`. */
   readonly fitsAbsent: boolean
   leaf(leaf: Leaf, budget: Budget): number
-  /**
-   * Compares a text of which some parts are unknown. Only the prefix and the pieces in `hole.after` are known. Returns
-   * whether at least one element of the whole text will match: yes, no or maybe.
-   */
+  /** Whether at least one element of the whole text will match, of which only the prefix and `hole.after` are known. */
   prefix(prefix: string, hole: Hole, budget: Budget): Tri
 }
 
 /**
- * Combines the results of all elements. A restrictive rule matches if any element matches. An `allow` rule matches only
- * if all elements match. If the value is absent, an `allow` rule does not match, and a negative operator in a
- * restrictive rule matches. With any other operator, a restrictive rule then compares the tool's default value, if
- * there is one.
+ * A restrictive rule matches if any element does, an `allow` rule only if all do. An absent value never fits an `allow`
+ * rule; in a restrictive rule it fits a negative operator, and any other compares the tool's default instead.
  */
 export function quantify(matcher: Matcher, found: Found, isRestrictive: boolean, budget: Budget): Tri {
   let bits = 0
@@ -62,11 +50,7 @@ function matchHole(matcher: Matcher, hole: Hole, budget: Budget): Tri {
   return hole.prefix === null ? maybe : matcher.prefix(hole.prefix, hole, budget)
 }
 
-/**
- * Reads the leaf's text as a place, such as a repository. Compares this place with the rule's texts. Call this function
- * only if the leaf's text itself does not match.
- * @param holds compares a spelling of the leaf's place with a part of a place from the rule
- */
+/** The leaf as a place. Only if its text does not match. `holds` compares a spelling with a part from the rule. */
 export function byPlace(
   leaf: Leaf,
   kind: PlaceKind,

@@ -9,10 +9,8 @@ import { comparison, otherText } from './comparison.ts'
 import { matched, type Matcher, one } from './matcher.ts'
 import type { Operand, Scalar } from './operator.ts'
 
-/** Makes two values comparable: a Google link becomes its file id. */
 export const fold = (value: Scalar): Scalar => (typeof value === 'string' ? comparable(value) : value)
 
-/** A leaf matches if it equals one of the values; with `isNegative`, if it equals none of them. */
 export function membership(values: readonly Scalar[], isNegative: boolean, isRestrictive: boolean): Matcher {
   // In a Set, a text never equals a number, and numbers are compared by value.
   const set = new Set<Scalar>(values.map(fold))
@@ -30,8 +28,7 @@ export function membership(values: readonly Scalar[], isNegative: boolean, isRes
       return one(places.wholes(leaf.kind).has(place) !== isNegative)
     },
     prefix(_, hole, budget) {
-      // Only a part of the text is known. The whole text may be a link to a listed place, or a text that cannot be read
-      // as a place.
+      // The whole text may be a link to a listed place, or no place.
       if (hole.kind !== null && places.hasTexts) return maybe
       budget.spend(texts.length >> 4)
       for (const { text, isId } of texts)
@@ -41,17 +38,13 @@ export function membership(values: readonly Scalar[], isNegative: boolean, isRes
   }
 }
 
-/** Extends `membership` of listed values, for a rule that restricts. */
 function alsoSpelledOtherwise(matcher: Matcher, values: readonly Scalar[], param: string): Matcher {
   if (param === destinationParam) return onAnyPort(matcher, values)
   const addresses = wholeAddresses(values)
   return addresses.size === 0 ? matcher : alsoByAddress(matcher, isOneOf(addresses))
 }
 
-/**
- * A host without a port also matches the same host with any port. Otherwise a server on another port would get past the
- * rule. Hosts have no upper and lower case.
- */
+/** A host without a port also matches with any port, or a server on another port would get past the rule. */
 function onAnyPort(matcher: Matcher, values: readonly Scalar[]): Matcher {
   const hosts = new Set(values.map((each) => String(each).toLowerCase()))
   return {
@@ -66,10 +59,10 @@ function onAnyPort(matcher: Matcher, values: readonly Scalar[]): Matcher {
   }
 }
 
-/** A condition that lists the empty text is also true for it, and so needs no value. */
+/** One that lists the empty text is also true for it. */
 const needsListedValue = (values: readonly Scalar[]): boolean => !values.includes('')
 
-/** `equals` and `in` in rules: they differ only in the type of their value. */
+/** `equals` and `in` differ only in the type of their value. */
 export const amongListed = <Value>(operand: Operand<Value>) =>
   comparison({
     operand,

@@ -25,7 +25,6 @@ export const startsWith = {
   }),
 } as const satisfies Operator
 
-/** A leaf matches if it begins with the only value. */
 function beginning(values: readonly Scalar[], isRestrictive: boolean): Matcher {
   const value = String(values[0])
   const folded = comparable(value)
@@ -52,8 +51,7 @@ function alsoInAddresses(matcher: Matcher, values: readonly Scalar[]): Matcher {
   const parts = partsOfAddresses(values)
   if (parts.length === 0) return matcher
   return alsoByAddress(matcher, (address, _, budget) => {
-    // Comparing an address with a part mostly ends at the first characters. So eight parts cost as much as one
-    // comparison.
+    // It mostly ends at the first characters, so eight parts cost one comparison.
     budget.spend(1 + (parts.length >> 3))
     return parts.some((part) => address.startsWith(part))
   })

@@ -1,32 +1,15 @@
 import { agentTool, runsInFolder } from '../agent-tools.ts'
-import { normalized } from './unicode.ts'
+import { normalized } from './text-variants.ts'
 import type { Json, JsonObject } from '../types.ts'
 
-/*
- * Many paths open the same file: `/srv//www/x`, `/srv/./www/x`, `/a/../srv/www/x`. Rules compare text. So they see each
- * path as given, and also in its plain form, here `/srv/www/x` (docs/decisions/0058).
- */
+/* Rules see a path as given and in its plain form: `/srv//www/x` and `/srv/www/x` (docs/decisions/0058). */
 
-const pathArguments = [
-  'file_path',
-  'notebook_path',
-  'path',
-  'filePath',
-  'absolute_path',
-  'target_file',
-  'dir_path',
-  'dirPath',
-  'target_directory',
-  'target_notebook',
-  'paths',
-]
+const pathArguments = (
+  'file_path notebook_path path filePath absolute_path target_file dir_path dirPath ' +
+  'target_directory target_notebook paths'
+).split(' ')
 
-/**
- * Returns the arguments as rules see them. A path that is not plain becomes an object with both forms, so that a
- * restrictive rule can match either form. Example: `/srv//x` becomes `{ 1: '/srv//x', 2: '/srv/x' }`. If all paths are
- * plain, returns `params` itself. Returns null if a path climbs above the root or contains NUL. Such a path must not be
- * opened.
- */
+/** `{ 1: '/srv//x', 2: '/srv/x' }`; `params` itself if all are plain. Null for a path that must not be opened. */
 export function withPlainPaths(tool: string, params: JsonObject): JsonObject | null {
   const inFolder = runsInFolder(tool)
   if (agentTool(tool)?.opensPaths !== true && !inFolder) return params
@@ -45,11 +28,7 @@ export function withPlainPaths(tool: string, params: JsonObject): JsonObject | n
   return seen
 }
 
-/**
- * Resolves relative paths in the arguments against the client's working folder. Each of them becomes an object with the
- * given path and the resolved path. If the resolved path climbs above the root, it keeps its `..`, so that
- * `withPlainPaths` refuses it.
- */
+/** Relative paths become both forms. One that climbs above the root keeps its `..`, and is refused later. */
 export function resolvedIn(folder: unknown, tool: string, params: JsonObject): JsonObject {
   if (typeof folder !== 'string' || !folder.startsWith('/') || agentTool(tool)?.opensPaths !== true)
     return params
@@ -63,16 +42,10 @@ export function resolvedIn(folder: unknown, tool: string, params: JsonObject): J
   return resolved
 }
 
-/**
- * Returns whether a path is relative to the working folder. Returns false for home folders (`~`), because their
- * location is unknown here. Also returns false for Windows drives.
- */
+/** No home folders (`~`), whose location is unknown here, and no Windows drives. */
 const isRelative = (path: string): boolean => !/^\s*(?:[/~\\]|[A-Za-z]:|$)/.test(path)
 
-/**
- * Finds paths that may differ from their plain form. Such a path has a part that starts with a dot, an empty part,
- * white space at its start or end, or a character outside printable ASCII.
- */
+/** A part that starts with a dot or is empty, white space at the ends, or a character outside printable ASCII. */
 const mayDiffer = /\/[./]|^[.\s]|[/\s]$|[^ -~]/
 
 class UnsafePath extends Error {}
@@ -83,11 +56,7 @@ function plainOrThrow(given: string): string {
   return plain
 }
 
-/**
- * Adds the plain form to each path that is not plain. A text becomes an object with both forms. In a list, each entry
- * is treated in this way. An object keeps its fields and gets the plain forms of its texts as additional fields. Throws
- * UnsafePath for a path without a plain form.
- */
+/** A text becomes both forms, also in a list; an object gets more fields. Throws UnsafePath if there is none. */
 function withPlain(given: Json): Json {
   if (typeof given === 'string') {
     const plain = plainOrThrow(given)
@@ -115,9 +84,8 @@ function withPlain(given: Json): Json {
 const isObject = (value: object): value is JsonObject => !Array.isArray(value)
 
 /**
- * Returns the plain form of a path, as clients compute it before they open the file. The plain form is trimmed, and its
- * Unicode is composed (NFC). It has no empty parts and no `.`, and has `..` only at the start of a relative path.
- * Returns null if the path climbs above the root or contains NUL.
+ * As clients compute it before they open the file: trimmed, composed (NFC), without empty parts and `.`, and with `..`
+ * only at the start of a relative path. Null if the path climbs above the root or contains NUL.
  */
 export function plainPath(path: string): string | null {
   if (path.includes('\u0000')) return null

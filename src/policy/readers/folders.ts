@@ -3,35 +3,21 @@ import type { Json, JsonObject } from '../types.ts'
 import { isOneLine } from '../text.ts'
 import { plainPath } from './file-paths.ts'
 
-/*
- * The folder in which a shell of an agent runs a command. The client names it in `cwd` of the question. A call can also
- * name a folder of its own, which may be relative to `cwd`.
- */
+/* The folder of an agent's command: `cwd` of the question, or one of the call's own, perhaps relative to it. */
 
 /** Linux opens no path with more bytes. */
 export const longestFolder = 4_096
 
-/** The names under which the shell tools of clients take a folder of their own. */
-const ownFolders = [
-  'workdir',
-  'cwd',
-  'directory',
-  'dir_path',
-  'working_directory',
-  'workingDirectory',
-  'working_dir',
-]
+/** Under these names shell tools take a folder of their own. */
+const ownFolders = 'workdir cwd directory dir_path working_directory workingDirectory working_dir'.split(' ')
 
 const windowsRoot = /^(?:[A-Za-z]:[\\/]|\\\\)/
 
-/** Whether a text can be the folder of a call: an absolute path of Linux, macOS or Windows. */
+/** An absolute path of Linux, macOS or Windows. */
 export const isFolder = (text: string): boolean =>
   text.length <= longestFolder && isOneLine(text) && (text.startsWith('/') || windowsRoot.test(text))
 
-/**
- * Returns why the own folder of a shell call cannot be checked; null if it can. Also refuses an argument `scripts`,
- * because approvers see the scripts of the question under this name.
- */
+/** Also refuses an argument `scripts`, the name under which approvers see the scripts of the question. */
 export function folderIssue(tool: string, input: Readonly<Record<string, unknown>>): string | null {
   if (agentTool(tool)?.isShell !== true) return null
   if (Object.hasOwn(input, 'scripts'))
@@ -46,10 +32,7 @@ export function folderIssue(tool: string, input: Readonly<Record<string, unknown
     : `\`${odd}\` must be one path in one line, with at most ${longestFolder} characters`
 }
 
-/**
- * Returns the folder in its plain form: without `.`, `..`, empty parts and a slash at the end. In a path of Windows,
- * the parts are separated by `\`. Returns null if the path climbs above its root or contains NUL.
- */
+/** Without `.`, `..`, empty parts and a last slash; on Windows with `\`. Null if it climbs out or contains NUL. */
 export function plainFolder(folder: string): string | null {
   const text = folder.trim()
   if (!windowsRoot.test(text)) return plainPath(text)
@@ -58,29 +41,24 @@ export function plainFolder(folder: string): string | null {
   return plain === null ? null : `${root}${plain.slice(root === '\\\\' ? 1 : 0).replaceAll('/', '\\')}`
 }
 
-/**
- * Returns the folder as rules compare it: in plain form, with a slash at the end, so that `startswith` can ask for a
- * folder and what is in it. Names of folders on Windows have no upper and lower case. Returns null for no path.
- */
+/** As rules compare it: with a slash at the end, so that `startswith` can ask for what is in it. Null for no path. */
 export function folderOf(text: string): string | null {
   const plain = plainFolder(text)
   if (plain === null || plain === '' || /[/\\]$/.test(plain)) return plain
   return windowsRoot.test(plain) || /^[A-Za-z]:$/.test(plain) ? `${plain.toLowerCase()}\\` : `${plain}/`
 }
 
-/** Converts a part of a folder in a rule to the spelling of `folderOf`. */
 export const partOfFolder = (text: string): string =>
   windowsRoot.test(text) ? text.toLowerCase().replaceAll('/', '\\') : text
 
-/** Removes what changes nothing, even if a part is a symbolic link: empty parts, `.` and slashes at the end. */
+/** Only what changes nothing, even if a part is a symbolic link: empty parts, `.` and slashes at the end. */
 const tidy = (folder: string): string =>
   windowsRoot.test(folder) ? folder : folder.replaceAll(/\/(?:\.?\/)+/g, '/').replace(/(?<=.)\/\.?$/s, '')
 
 /**
- * Returns every folder in which a shell call may run, as one text or as `{ 1: …, 2: … }`; undefined if it names none.
- * A client may ignore an own folder of the call. So the folder of the client is always there too. The disk decides what
- * `..` means behind a symbolic link, so such a folder is there as given and in plain form.
- * @param real the same folders without symbolic links, as far as they then are other ones
+ * Every folder in which a shell call may run, as one text or as `{ 1: …, 2: … }`. A client may ignore the call's own,
+ * so its folder is always there too. The disk decides what `..` means behind a symbolic link, so such a folder is there
+ * as given and plain. `real` are those that differ without symbolic links.
  */
 export function foldersOf(
   input: JsonObject,

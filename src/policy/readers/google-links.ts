@@ -1,11 +1,10 @@
 import { normalHost } from './hosts.ts'
-import { percentDecoded } from './percent.ts'
+import { percentDecoded } from './text-variants.ts'
 
-/** Maximum length of a link. Longer texts are not read as links to files, so that long texts stay cheap. */
+/** Longer texts are not read as links, so that long texts stay cheap. */
 const longestLink = 4096
 
-// Matches the start of a link, up to the end of its host and port. The scheme is optional. After a scheme, there may be
-// any number of slashes and backslashes, and user info, as in browsers.
+// Host and port. The scheme is optional; slashes, backslashes and user info may follow it, as in browsers.
 const linkStart = /^\s*(?:https?:[\\/]*(?:[^\s/\\?#]*@)?|[\\/]{2,})?([^\s/\\?#@:]+)(?::\d*)?(?=[/\\?#])/i
 const fileHosts = new Set([
   ...['docs', 'drive', 'sheets', 'slides', 'spreadsheets', 'drive.usercontent'].map(
@@ -14,17 +13,13 @@ const fileHosts = new Set([
   ...['3', '4', '5', '6'].map((place) => `lh${place}.googleusercontent.com`),
   'lh3.google.com',
 ])
-/** The hosts of the APIs for the same files: `/v1/documents/ID`, `/drive/v3/files/ID`. */
+/** The APIs for the same files: `/v1/documents/ID`, `/drive/v3/files/ID`. */
 const apiHosts = new Set(['docs', 'sheets', 'slides', 'www'].map((name) => `${name}.googleapis.com`))
 const linkMarkers = ['d', 'folders']
 const apiMarkers = ['documents', 'spreadsheets', 'presentations', 'files']
 const idNames = /^(?:id|srcid|key|docid|fileid|folderid)$/i
 
-/**
- * Returns the id of the file in a Google Docs, Sheets, Slides or Drive link, or in an address of Google's APIs. Returns
- * null for every other text. Reads `/d/ID`, `/d/e/ID`, `/folders/ID`, `?id=ID`, `?srcid=ID` and similar forms. In the
- * path, an account or a domain may stand before the id. Host and path are read as browsers read them.
- */
+/** The id in a link of Docs, Sheets, Slides, Drive or their APIs. Host and path are read as browsers read them. */
 export function googleFileId(text: string): string | null {
   if (text.length > longestLink) return null
   const link = text.replace(/[\t\n\r]/g, '')
@@ -53,7 +48,7 @@ function idInPath(path: string, markers: readonly string[]): string | null {
       if (piece !== '' && end !== 0) segments.push(end < 0 ? piece : piece.slice(0, end))
     }
   }
-  // The path may start with a prefix for an account's domain, such as `/a/acme.com/`.
+  // A prefix for an account's domain, such as `/a/acme.com/`.
   if (segments[0] === 'a') segments.splice(0, 2)
   for (const marker of markers) {
     const at = segments.indexOf(marker)
@@ -71,51 +66,39 @@ function idInQuery(query: string): string | null {
   return null
 }
 
-/**
- * Returns the path segments that stand before an id in links to this host, such as `d` in `/d/ID`. Returns null if
- * links to this host have no file id.
- */
+/** The path segments before an id in links to this host, such as `d` in `/d/ID`; null if they have none. */
 function markersOf(written: string): readonly string[] | null {
-  // `normalHost` decodes full-width letters, ideographic full stops and percent-encoding.
+  // It decodes full-width letters, ideographic full stops and percent-encoding.
   const host = /^[a-z0-9.]+$/i.test(written) ? written.toLowerCase().replace(/\.$/, '') : normalHost(written)
   if (host === null) return null
   return fileHosts.has(host) ? linkMarkers : apiHosts.has(host) ? apiMarkers : null
 }
 
-/**
- * Returns the id of a file. The text is a link to the file, or the id itself. White space around it does not count.
- * Returns null for every other text.
- */
+/** The id in a link to the file, or the id itself, with or without white space around it. */
 export function fileIdOf(text: string): string | null {
   const id = googleFileId(text) ?? text.trim()
   return isFileId(id) ? id : null
 }
 
-/**
- * Returns the id of a calendar: `primary`, or an address. White space around it does not count. Returns null for a text
- * with other characters, such as invisible ones, because Google may ignore them.
- */
+/** `primary`, or an address. Null for other characters, such as invisible ones, because Google may ignore them. */
 export function calendarIdOf(text: string): string | null {
   const id = text.trim()
   return /^[!-~]+$/.test(id) ? id : null
 }
 
-/** Returns the text in the form used for comparison: a Google link becomes its file id. */
+/** A Google link becomes its file id. */
 export function comparable(text: string): string {
   return googleFileId(text) ?? text
 }
 
-/**
- * Returns whether a text that starts with `prefix` could become a Google link. A result of true may be wrong. A result
- * of false is always right.
- */
+/** True may be wrong, false is always right. */
 export function couldBecomeGoogleLink(prefix: string): boolean {
   const start = prefix
     .replace(/[\t\n\r]/g, '')
     .trimStart()
     .toLowerCase()
   if (start === '' || /^(?:http|[\\/])/.test(start) || 'http'.startsWith(start)) return true
-  // The host has characters that must be decoded first, so it could become any host.
+  // The host must be decoded first, so it could become any.
   if (/^[a-z0-9.]*[^ -~]|^[a-z0-9.]*%/.test(start)) return true
   return [...fileHosts, ...apiHosts].some((host) => host.startsWith(start) || start.startsWith(host))
 }
@@ -124,5 +107,5 @@ export function isFileId(text: string): boolean {
   return /^[A-Za-z0-9_-]+$/.test(text)
 }
 
-/** Returns the decoded text. If the text cannot be decoded, returns it unchanged. */
+/** Unchanged if it cannot be decoded. */
 const decode = (text: string): string => percentDecoded(text) ?? text

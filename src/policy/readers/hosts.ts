@@ -1,23 +1,19 @@
 import { getPublicSuffix, parse } from 'tldts'
 
-/** Maximum length of a host name (RFC 1035), without the trailing dot. */
+/** RFC 1035, without the trailing dot. */
 const longestHost = 253
-/** Maximum length before normalization, with room for percent-encoding and punycode. */
+/** Before normalization, with room for percent-encoding and punycode. */
 const longestText = 1024
 
 const plainHost = /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9])?)+$/
 const suffixOptions = { allowPrivateDomains: true, extractHostname: false, validateHostname: false }
 
-/**
- * Returns the host in the form used for comparison: lower case, punycode, no trailing dots. Returns null if the text is
- * neither a domain with at least two labels nor an IP literal. Node's URL parser converts IDN, ideographic full stops,
- * full-width letters, percent-encoding and odd spellings of IP addresses.
- */
+/** Lower case, punycode, no trailing dots. Null unless a domain with at least two labels, or an IP literal. */
 export function normalHost(text: string): string | null {
   if (text.length === 0 || text.length > longestText) return null
   if (plainHost.test(text) && !text.includes('xn--') && !/\d$/.test(text))
     return text.length <= longestHost ? text : null
-  // The caller has already cut off everything around the host. If one of these characters is left, the text is no host.
+  // The caller has cut off everything around the host.
   if (/[\s/\\?#@:<>]/.test(text) && !/^\[[0-9a-fA-F:.]+\]$/.test(text)) return null
   // `new URL` would throw, and an error takes ten times as long as `null`.
   const url = URL.parse(`http://${text}`)
@@ -28,36 +24,29 @@ export function normalHost(text: string): string | null {
   return isDotted && host.length <= longestHost && /^[a-z0-9._-]+$/.test(host) ? host : null
 }
 
-/** Removes the dots at the end. Uses a loop, because a regex for the end of a text takes quadratic time. */
+/** A loop, because a regex for the end of a text takes quadratic time. */
 function withoutEndDots(text: string): string {
   let end = text.length
   while (text[end - 1] === '.') end--
   return text.slice(0, end)
 }
 
-/** Whether `host` equals `domain` or is a subdomain of it. Both must be in normal form. */
+/** Both must be in normal form. */
 export function isWithin(host: string, domain: string): boolean {
   return host === domain || (host.endsWith(domain) && host[host.length - domain.length - 1] === '.')
 }
 
-/**
- * Whether `host` is within `domain` and has the same owner. Anybody can register `evil.s3.amazonaws.com`, since
- * `s3.amazonaws.com` is itself a public suffix. Therefore the owner of `amazonaws.com` does not own
- * `evil.s3.amazonaws.com`.
- */
+/** Also the same owner: `s3.amazonaws.com` is a public suffix, so `evil.s3.amazonaws.com` is not Amazon's. */
 export function isOwnedBy(host: string, domain: string): boolean {
   if (!isWithin(host, domain)) return false
   const suffix = getPublicSuffix(host, suffixOptions)
   return suffix === null || suffix.length < domain.length || host === domain
 }
 
-/** Whether the name is a top-level domain of the internet, such as `com`. `localhost` is none. */
+/** A top-level domain of the internet, such as `com`. `localhost` is none. */
 const isTopLevel = (name: string): boolean => parse(name, suffixOptions).isIcann === true
 
-/**
- * Reads a domain of a rule. A bare public suffix (`com`, `co.uk`, `github.io`) is refused, because anybody can
- * register a domain under it.
- */
+/** A bare public suffix (`com`, `co.uk`, `github.io`) is refused, because anybody can register a domain under it. */
 export function ruleDomain(text: string): { domain: string } | { issue: string } {
   const trimmed = text.trim()
   const host = normalHost(trimmed)

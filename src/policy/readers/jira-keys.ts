@@ -5,11 +5,7 @@ const issue = /^[a-z][a-z\d_]{0,254}-[1-9]\d{0,9}$/i
 const ofIssue = /\/(?:browse|issues)\/([^/]+)\/?$/
 const ofProject = /\/(?:projects|browse)\/([^/]+)(?:\/|$)/
 
-/**
- * Reads a text as a link to the Jira site `base`. Returns null for a text that is no link, and for a link to another
- * site. If `base` is null, a link to any site is read. Rules pass null, because they do not know the site of the
- * organization's connection.
- */
+/** A link to the Jira site `base`, or with null to any, because rules do not know the site of the connection. */
 function linkOf(text: string, base: string | null): URL | null {
   const url = text.length > longestText ? null : URL.parse(text)
   if (url === null) return null
@@ -23,10 +19,7 @@ function linkOf(text: string, base: string | null): URL | null {
 const upper = (text: string | undefined | null, form: RegExp): string | null =>
   typeof text === 'string' && form.test(text) ? text.toUpperCase() : null
 
-/**
- * Returns the key of an issue, such as `OPS-12`. The text is the key itself, or a link of the site such as
- * `<base>/browse/OPS-12`, `…/issues/OPS-12` or `…/boards/1?selectedIssue=OPS-12`. Returns null for every other text.
- */
+/** Such as `OPS-12`, also from a link: `<base>/browse/OPS-12`, `…/issues/OPS-12`, `…/boards/1?selectedIssue=OPS-12`. */
 export function issueKeyOf(text: string, base: string | null): string | null {
   const url = linkOf(text, base)
   if (url === null) return upper(text, issue)
@@ -34,20 +27,14 @@ export function issueKeyOf(text: string, base: string | null): string | null {
   return selected ?? upper(ofIssue.exec(url.pathname)?.[1], issue)
 }
 
-/**
- * Returns the key of a project, such as `OPS`. The text is the key itself, or a link of the site such as
- * `…/projects/OPS/boards/1`. Returns null for every other text.
- */
+/** Such as `OPS`, also from a link: `…/projects/OPS/boards/1`. */
 export function projectKeyOf(text: string, base: string | null): string | null {
   const url = linkOf(text, base)
   if (url === null) return upper(text, project)
   return upper(ofProject.exec(url.pathname)?.[1], project)
 }
 
-/**
- * Reads a text that has only a part of a key, such as the value of `startswith` in a rule. Returns this part in upper
- * case: `OPS-` for `ops-` and for `https://acme.example/browse/ops-`.
- */
+/** A part of a key, as in `startswith`, in upper case: `OPS-` for `ops-` and `https://acme.example/browse/ops-`. */
 export function partOfKey(text: string): string {
   return text.replace(/^.*\/(?:browse|issues|projects)\/(?=[^/?#]+$)/is, '').toUpperCase()
 }

@@ -1,67 +1,53 @@
-import { hostNote, pointerIn, type Pointer } from './pointers.ts'
-import { oddLetters } from './scripts.ts'
+import { parse } from 'tldts'
+import { normalHost } from './hosts.ts'
 
-/*
- * Finds what a reader of a text can overlook or take for something else: invisible characters, blanks, letters of
- * another alphabet, and hosts with such letters. Pages, mails, chats and previews show it with a mark.
- */
+/* What a reader can overlook or mistake. Pages, mails, chats and previews show it with a mark. */
 
-/** A part of a text, as it is shown. */
 export type Part =
   | { readonly kind: 'plain'; readonly text: string }
-  /** Letters that can be taken for others. A note follows behind the word. */
+  /** They can be taken for others. A note follows behind the word. */
   | { readonly kind: 'letters'; readonly text: string }
-  /** An invisible character or blanks. `note` is shown in place of them. */
+  /** An invisible character or blanks, in place of which `note` is shown. */
   | { readonly kind: 'hidden'; readonly text: string; readonly note: string }
-  /** What is said of the word before. */
+  /** On the word before. */
   | { readonly kind: 'note'; readonly note: string }
 
-/** Parts that are shown together. An address, a link or a host runs from left to right (`isLeftToRight`). */
-export interface Piece {
+/** Parts that are shown together. An address, a link or a host is `isLeftToRight`. */
+interface Piece {
   readonly isLeftToRight: boolean
   readonly parts: readonly Part[]
 }
 
 /**
- * Says what a text is. `command`: a program reads it. `name`: one line in which every word matters. `text`: anything
- * else. In a `text`, only addresses, links and words like those of programs are read closely, so that the text of a
- * letter looks as it was written. `json` is a `text` as JSON. `sentence`: the service itself wrote it, so blanks at its ends mean nothing.
+ * `command`: a program reads it. `name`: one line in which every word matters. `text`: anything else, of which only
+ * addresses, links and words like those of programs are read closely, so that a letter looks as it was written. `json`:
+ * a `text` as JSON. `sentence`: the service itself wrote it, so blanks at its ends mean nothing.
  */
 export type TextKind = 'command' | 'name' | 'text' | 'json' | 'sentence'
 
-/**
- * Matches one emoji that can be joined with others. A selector for the coloured variant (U+FE0F) and a skin tone may
- * follow the emoji.
- */
+/** One emoji that can be joined, perhaps in its coloured variant (U+FE0F) and with a skin tone. */
 const joined = '\\p{Extended_Pictographic}\\ufe0f?\\p{Emoji_Modifier}?'
 
-/**
- * Matches emoji that contain invisible characters: joined emoji, and flags of regions. Only flags that every browser
- * draws are matched. For any other flag, a browser may draw nothing. Then the flag's invisible letters could hide a
- * text.
- */
+/** Joined ones, and flags that every browser draws. Invisible letters of any other flag could hide a text. */
 const emoji = `${joined}(?:\\u200d${joined})+|\\p{RGI_Emoji_Tag_Sequence}|[\\p{Extended_Pictographic}\\p{Emoji}]\\ufe0f`
 
-/**
- * Matches invisible characters, and marks that change the writing direction. Line breaks and tabs are visible as
- * layout, so they are not included.
- */
+/** Also marks that change the writing direction. Line breaks and tabs are visible as layout. */
 const invisible = '(?!\\n|\\t)(?:\\p{Cc}|\\p{Cf}|\\p{Cs}|\\p{Zl}|\\p{Zp}|\\p{Default_Ignorable_Code_Point})'
 
 /** Every blank of one line. U+2800 is a braille letter without dots. */
 const blank = '[\\t\\p{Zs}\\u2800]'
-/** Blanks that well-set texts have between words. */
+/** Well-set texts have them between words. */
 const typographic = /^[\u00a0\u2002\u2003\u2007\u2009\u202f\u3000]$/u
 
 const special = new RegExp(`${emoji}|(?<hidden>${invisible})|(?<blanks>${blank}+)`, 'gv')
 
-/** A text that looks like what it is: ASCII, with single blanks between its words. */
+/** ASCII, with single blanks between words, looks like what it is. */
 const plainLine = /^(?:[!-~]+(?: [!-~]+)*)?$/
 const plainText = /^[\n\t -~]*$/
 
-/** Dots and marks that end a word, and belong to a host only between letters. */
+/** Dots that end a word, and belong to a host only between letters. */
 const wideDot = '(?<=[\\p{Script=Latin}\\p{Script=Cyrillic}\\p{Script=Greek}\\p{N}])[。．｡](?=[\\p{L}\\p{N}])'
-/** A word with everything that an address or a link may have. */
+/** With everything that an address or a link may have. */
 const word = new RegExp(
   `(?:[^\\s\\u2800<>()\\[\\]{}"'\`“”„‘’«»‹›,;|，。、；：？！（）「」『』【】《》．｡]|${wideDot})+`,
   'gu',
@@ -69,7 +55,7 @@ const word = new RegExp(
 const rightToLeft = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u
 const beyondAscii = /[^\0-\x7f]/
 
-/** Signs that look like those of an address or a command: dashes, slashes, dots and colons. */
+/** They look like those of an address or a command: dashes, slashes, dots and colons. */
 const oddSigns =
   /[\u2010-\u2015\u2024\u2044\u2215\u2216\u2212\u2236\u29f5\u29f8\ua789\u3002\uff0e\uff61\uff1a\uff20]/gu
 
@@ -79,10 +65,7 @@ interface Mark {
   readonly part: Part
 }
 
-/**
- * Splits a text into pieces. Returns one plain piece for a text without anything to mark. Takes linear time. Returns
- * null if the text has more than `most` marks.
- */
+/** One plain piece if there is nothing to mark; null for more than `most` marks. Takes linear time. */
 export function piecesOf(text: string, kind: TextKind, most = Infinity): readonly Piece[] | null {
   const isLine = !text.replace(/\n$/, '').includes('\n')
   if (isLine ? plainLine.test(text) : plainText.test(text)) return [pieceOf(false, [plainPart(text)])]
@@ -131,7 +114,6 @@ function partsOf(text: string, from: number, to: number, marks: readonly Mark[])
   return parts
 }
 
-/** Marks invisible characters and blanks. */
 function unseenMarks(text: string, kind: TextKind, isLine: boolean, words: readonly Word[]): Mark[] {
   const edges = new Set(words.flatMap(({ isPointer, from, to }) => (isPointer ? [from, to] : [])))
   const end = text.endsWith('\n') ? text.length - 1 : text.length
@@ -154,11 +136,11 @@ interface Place {
   readonly kind: TextKind
   readonly isLine: boolean
   readonly isEdge: boolean
-  /** Whether an address, a link or a host stands beside the blanks. */
+  /** An address, a link or a host stands beside the blanks. */
   readonly isBeside: boolean
 }
 
-/** Counts blanks that a reader could overlook. Returns null for blanks that look like what they are. */
+/** Counts blanks that a reader could overlook; null for those that look like what they are. */
 function blankNote(blanks: string, { kind, isLine, isEdge, isBeside }: Place): string | null {
   const odd = [...new Set(blanks.replaceAll(/[ \t]/g, ''))]
   if (odd.length === 0) {
@@ -179,7 +161,6 @@ const numberOf = (character: string): string =>
 interface Word {
   readonly from: number
   readonly to: number
-  /** Whether the word is an address, a link or a host. */
   readonly isPointer: boolean
   readonly marks: readonly Mark[]
 }
@@ -199,15 +180,13 @@ function wordsOf(text: string, kind: TextKind): Word[] {
   })
 }
 
-/** A character that JSON writes as several. Its letters are no part of the word behind it. */
+/** Written as several. Its letters are no part of the word behind it. */
 const escaped = /\\(?:["\\/bfnrt]|u[\da-f]{4})/g
 
-/** A word without these characters is no address, no link, and in one script, or in rare scripts. */
+/** Without these, a word is no address, no link, and in one script, or in rare scripts. */
 const telling = /[\x21-\x7e\u0250-\u02af\u1d00-\u1dbf\u2160-\u2188。．｡＠]|[^\0-\uffff]/u
-/** A word with the signs that names in programs have. */
 const likeNames = /[A-Za-z0-9][._/\\:=@-]|[/\\_@]/
 
-/** Removes the full stops and other signs that end a sentence. */
 function withoutEndSigns(text: string): string {
   let end = text.length
   while (end > 1 && '.:?!…'.includes(text[end - 1] ?? ' ')) end--
@@ -218,11 +197,11 @@ interface Reading {
   readonly pointer: Pointer | null
   readonly kind: TextKind
   readonly isAlone: boolean
-  /** Whether every odd letter counts. Otherwise only letters count that look like those of the rest of the word. */
+  /** Whether every odd letter counts, or only those that look like the rest of the word. */
   readonly isClose: boolean
 }
 
-/** Marks the letters of a word that can be taken for others, and says after the word what they are. */
+/** Marks letters that can be taken for others, and says after the word what they are. */
 function marksIn(text: string, at: number, { pointer, kind, isAlone, isClose }: Reading): Mark[] {
   const isStrict =
     kind === 'command' || pointer !== null || /[A-Za-z0-9]/.test(text) || (isAlone && /[/._:\\]/.test(text))
@@ -252,7 +231,7 @@ function marksIn(text: string, at: number, { pointer, kind, isAlone, isClose }: 
   ]
 }
 
-/** Returns the part before the `@`. In a longer text, East Asian words may stand before an address without a blank. */
+/** In a longer text, East Asian words may stand before an address without a blank. */
 const localPart = (text: string, isAlone: boolean): string =>
   isAlone
     ? text
@@ -265,7 +244,7 @@ function noteOf({ text, what }: { readonly text: string; readonly what: string }
     : `${text} is ${what} ${letters.map(numberOf).join(' ')}`
 }
 
-/** Returns the text of a piece for places without elements, such as a mail. */
+/** For places without elements, such as a mail. */
 function plainPiece({ isLeftToRight, parts }: Piece): string {
   const text = parts
     .map((part) =>
@@ -277,26 +256,20 @@ function plainPiece({ isLeftToRight, parts }: Piece): string {
 
 const noteInText = (note: string): string => (/^U\+\w+$/.test(note) ? note : `[${note}]`)
 
-/** Returns a text with everything marked, where no elements are allowed: in mails, chats and titles of pages. */
+/** Where no elements are allowed: in mails, chats and titles of pages. */
 export const visible = (text: string, kind: TextKind = 'sentence'): string =>
   (piecesOf(text, kind) ?? []).map(plainPiece).join('')
 
-/**
- * Matches more than three combining marks on one letter. Many marks on a letter would cover the lines around the
- * letter.
- */
+/** Many marks on a letter would cover the lines around it. */
 const stackedMarks = /(\p{M}{3})\p{M}+/gu
-/** Tabs, and everything that some program shows as the end of a line. */
+/** Everything that some program shows as the end of a line. */
 const lineBreaks = /[\t-\r\u0085\u2028\u2029]+/g
-/** Splits text into the characters that people see. A flag stays whole, although it consists of several code points. */
+/** The characters that people see: a flag stays whole, although it has several code points. */
 const segmenter = new Intl.Segmenter()
 
-/**
- * Returns the beginning of a text in one line, with everything marked. `most` is the number of characters that people
- * see. Returns `?` for an empty text.
- */
+/** The beginning in one line, with everything marked. `most` counts what people see. `?` for an empty text. */
 export function shortWords(text: string, most: number): string {
-  // The text is cut before anything else, because it may be very long.
+  // First of all, because the text may be very long.
   const short = text.slice(0, 4 * most).toWellFormed()
   const line = short.replaceAll(lineBreaks, ' ').replaceAll(stackedMarks, '$1')
   const letters = Array.from(segmenter.segment(line), ({ segment }) => segment)
@@ -305,10 +278,7 @@ export function shortWords(text: string, most: number): string {
   return shown.trim() === '' ? '?' : visible(shown, 'name')
 }
 
-/**
- * Returns whether all words of a text are addresses, links or hosts, so that the text runs from left to right. Returns
- * false for a text without letters that run from right to left.
- */
+/** Whether all words are addresses, links or hosts, which run from left to right. False without other letters. */
 export function isListOfPointers(text: string): boolean {
   if (!rightToLeft.test(text)) return false
   const words = [...text.matchAll(word)]
@@ -319,9 +289,147 @@ export function isListOfPointers(text: string): boolean {
 
 const mostNotes = 10
 
-/** Says in a sentence what a text has to mark. Returns undefined if there is nothing. */
+/** In a sentence; undefined if there is nothing to mark. */
 export function noteOn(text: string, kind: TextKind = 'text'): string | undefined {
   const parts = (piecesOf(text, kind) ?? []).flatMap((piece) => piece.parts)
   const notes = new Set(parts.flatMap((part) => ('note' in part ? [part.note] : [])))
   return notes.size === 0 ? undefined : `look closely: ${[...notes].slice(0, mostNotes).join('; ')}`
+}
+
+/** They are top-level domains too. `отчёт.zip` is a file. */
+const fileEndings = new Set(['zip', 'mov', 'md', 'py', 'sh', 'rs', 'pl', 'ps', 'cc', 'ai', 'app'])
+
+/** Browsers need no slashes after `https:`. */
+const schemes = /^(?:[^/@?#]*?:?[/\\]{2}|https?:[/\\]?)/i
+
+/** Where the host of an address, a link or a host in a text begins and ends. `localEnd` is the `@` of an address. */
+interface Pointer {
+  readonly hostFrom: number
+  readonly hostTo: number
+  readonly localEnd: number | null
+}
+
+/** As generously as any program reads a word. `isAlone`: the whole text is this one word. */
+function pointerIn(text: string, isAlone: boolean): Pointer | null {
+  const scheme = schemes.exec(text)?.[0]
+  if (scheme !== undefined) {
+    const ends = text.slice(scheme.length).search(/[/\\?#]/)
+    const end = ends < 0 ? text.length : scheme.length + ends
+    const at = text.lastIndexOf('@', end - 1)
+    const from = at >= scheme.length ? at + 1 : scheme.length
+    return { hostFrom: from, hostTo: withoutPort(text, from, end), localEnd: null }
+  }
+  const at = Math.max(text.lastIndexOf('@'), text.lastIndexOf('＠'))
+  if (at < text.length - 1 && (at > 0 || (at === 0 && text.includes('.'))))
+    return { hostFrom: at + 1, hostTo: withoutPort(text, at + 1, endOfHost(text, at + 1)), localEnd: at }
+  const to = withoutPort(text, 0, endOfHost(text, 0))
+  return isHost(text.slice(0, to), isAlone) ? { hostFrom: 0, hostTo: to, localEnd: null } : null
+}
+
+function endOfHost(text: string, from: number): number {
+  const end = text.slice(from).search(/[/\\?#]/)
+  return end < 0 ? text.length : from + end
+}
+
+function withoutPort(text: string, from: number, to: number): number {
+  const port = /:\d{0,5}$/.exec(text.slice(from, to))
+  return port === null ? to : to - port[0].length
+}
+
+/** Without a scheme, only if the last part is a top-level domain. */
+function isHost(text: string, isAlone: boolean): boolean {
+  if (text.length > 253 || !/[^.][.。．｡][^\d.]/.test(text)) return false
+  const host = normalHost(text)
+  const ending = host?.split('.').at(-1) ?? ''
+  if (host === null || fileEndings.has(ending)) return false
+  return (
+    (isAlone || !ending.startsWith('xn--')) && parse(host, { allowPrivateDomains: true }).isIcann === true
+  )
+}
+
+/** As the internet writes it, if this differs from the text. */
+function hostNote(host: string): string | null {
+  if (!/[^\0-\x7f]/.test(host)) return null
+  return normalHost(host) ?? 'not a readable host'
+}
+
+/** Scripts whose letters are told apart. All others are `other`. */
+const scripts = [
+  'Latin',
+  'Cyrillic',
+  'Greek',
+  'Armenian',
+  'Georgian',
+  'Hebrew',
+  'Arabic',
+  'Cherokee',
+  'Coptic',
+  'Lisu',
+  'Thai',
+  'Devanagari',
+] as const
+type Script = (typeof scripts)[number] | 'East Asian' | 'other'
+
+const tests: readonly (readonly [Script, RegExp])[] = [
+  ...scripts.map((script) => [script, new RegExp(`\\p{Script=${script}}`, 'u')] as const),
+  [
+    'East Asian',
+    /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Bopomofo}]/u,
+  ],
+]
+
+/** Null if the character belongs to several scripts, such as a digit or an accent. */
+function scriptOf(character: string): Script | null {
+  if (character < '\u0080') return /[A-Za-z]/.test(character) ? 'Latin' : null
+  if (!/\p{L}/u.test(character) || /\p{Script=Common}|\p{Script=Inherited}/u.test(character)) return null
+  return tests.find(([, test]) => test.test(character))?.[0] ?? 'other'
+}
+
+const likeLatin = /^[аеорсухіјѕһԁԛԝӏүѵАВЕЅІЈКМНОРСТУХӀҮѴԌԚԜοναρυικχωϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿօսոհցզԼՍՕ]+$/u
+
+/** Hardly anybody uses these in an address: phonetic, full-width and mathematical letters. */
+const unusual = /[\u0250-\u02af\u1d00-\u1dbf\u2160-\u2188\uff01-\uff5e\u{1d400}-\u{1d7ff}]/u
+
+/** A run of letters of one script, in a word with another script or a letter that looks Latin. */
+interface OddLetters {
+  readonly from: number
+  readonly text: string
+  readonly what: string
+}
+
+const words = /(?:(?!\p{Default_Ignorable_Code_Point})[\p{L}\p{M}\p{N}])+/gu
+
+/**
+ * Letters that can be taken for others, in words that mix scripts. East Asian ones may stand beside Latin ones, as in
+ * many names. `strict` also finds whole words that look Latin and are not; `prose` only letters that all look like
+ * Latin ones: people write `URLами`, but nobody writes `dаta` with another `a`.
+ */
+function oddLetters(text: string, reading: 'strict' | 'name' | 'prose'): OddLetters[] {
+  return [...text.matchAll(words)].flatMap(({ 0: word, index }) => {
+    const odd = oddInWord(word, index, reading === 'strict')
+    return reading === 'prose' && odd.some((each) => !likeLatin.test(each.text)) ? [] : odd
+  })
+}
+
+function oddInWord(word: string, at: number, isStrict: boolean): OddLetters[] {
+  const letters = Array.from(word, (letter) => ({ letter, script: scriptOf(letter) }))
+  const found = new Set(letters.flatMap(({ script }) => (script === null ? [] : [script])))
+  const isLookAlike = isStrict && !found.has('Latin') && likeLatin.test(word.replaceAll(/\p{N}/gu, ''))
+  const isMixed = found.size > 2 || (found.size === 2 && !(found.has('Latin') && found.has('East Asian')))
+  const usual: Script | null = isLookAlike ? null : found.has('Latin') ? 'Latin' : ([...found][0] ?? null)
+  const odd: OddLetters[] = []
+  let from = at
+  for (const { letter, script } of letters) {
+    const isOdd = (isMixed || isLookAlike) && script !== null && script !== usual
+    if (isOdd || unusual.test(letter)) add(odd, from, letter, isOdd ? script : 'an unusual letter')
+    from += letter.length
+  }
+  return odd
+}
+
+function add(odd: OddLetters[], from: number, letter: string, what: string): void {
+  const last = odd.at(-1)
+  if (last === undefined || last.what !== what || last.from + last.text.length !== from)
+    odd.push({ from, text: letter, what })
+  else odd[odd.length - 1] = { ...last, text: last.text + letter }
 }

@@ -1,27 +1,22 @@
-import { percentDecoded } from './percent.ts'
+import { normalized, percentDecoded } from './text-variants.ts'
 import { longestText } from './priced.ts'
-import { normalized } from './unicode.ts'
 
-/**
- * Maximum number of characters of a search. GitHub refuses longer searches, so they are not read. Up to this length,
- * even a search with many unclosed quotes is read fast.
- */
+/** GitHub refuses longer searches. Up to this length, even many unclosed quotes are read fast. */
 const longestSearch = 256
 
-/** Invisible characters. Another program may leave them out: `re<zero width space>po:`, `.<zero width space>.`. */
+/** Another program may leave them out: `re<zero width space>po:`, `.<zero width space>.`. */
 const unseen = /[\p{C}\p{Default_Ignorable_Code_Point}]/gu
 
 const owner = '[a-z\\d](?:[a-z\\d-]{0,38})'
 const name = '[\\w.-]{1,100}'
 const plain = new RegExp(`^(${owner})/(${name})$`, 'i')
-/** A link of github.com, without user info and port. The rest after the repository is plain ASCII. */
+/** Without user info and port. The rest after the repository is plain ASCII. */
 const link = new RegExp(`^(?:https://)?(?:www\\.)?github\\.com/(${owner})/(${name})([/?#][!-~]*)?$`, 'i')
 
 /**
- * Returns the repository that a text names, as `owner/name` in lower case. The text is `owner/name`, or a link of
- * github.com into the repository. Returns null for every other text, so that a limit can refuse the call. Example: a
- * link that another program could read differently (`..`, `%2e%2e`, a backslash). The tools accept only a text that
- * this function can read.
+ * `owner/name` in lower case, also from a link of github.com into the repository. Null for every other text, such as a
+ * link that another program could read differently (`..`, `%2e%2e`, a backslash), so that a limit can refuse the call.
+ * The tools accept only what this function can read.
  */
 export function repositoryOf(text: string): string | null {
   if (text.length > longestText) return null
@@ -34,19 +29,15 @@ export function repositoryOf(text: string): string | null {
   return `${ofWhom.toLowerCase()}/${bare}`
 }
 
-/**
- * Reads a text that has only a part of a repository's name, such as the value of `startswith` in a rule. Returns this
- * part in lower case: `acme/` for `https://github.com/Acme/`.
- */
+/** A part of a name, as in `startswith`, in lower case: `acme/` for `https://github.com/Acme/`. */
 export function partOfRepository(text: string): string {
   return text.replace(/^(?:https:\/\/)?(?:www\.)?github\.com\/(?=.)/i, '').toLowerCase()
 }
 
 /**
- * Converts a link to a repository on any host into a link of github.com. Other texts stay as they are. The host is not
- * checked here, because only the organization's connection knows it (GitHub Enterprise). Without a scheme, the first
- * part of `acme/app/x` may be a host or an owner. It counts as a host only if it has a dot or a colon, because the name
- * of an owner has neither.
+ * A link to a repository on any host as a link of github.com; other texts stay. Only the connection knows the host
+ * (GitHub Enterprise). Without a scheme, the first part of `acme/app/x` is a host only with a dot or a colon, which no
+ * owner has.
  */
 export function asGithubLink(text: string): string {
   const [, scheme = '', host = '', rest = ''] = linkOfAnyHost.exec(text) ?? []
@@ -55,20 +46,14 @@ export function asGithubLink(text: string): string {
 
 const linkOfAnyHost = /^(https?:\/\/)?([^/?#\\]+)\/([^/?#\\]+\/.*)$/is
 
-/**
- * The issue, pull request, file and branch that a link names inside a repository. `path` or `ref` is null if this part
- * of the link has a `%` that encodes nothing.
- */
+/** `path` or `ref` is null if it has a `%` that encodes nothing. */
 export interface LinkedInside {
   readonly number?: number
   readonly path?: string | null
   readonly ref?: string | null
 }
 
-/**
- * Returns the issue, pull request or file that a link names. Returns an empty object if the link names none of these.
- * The link must have the form that `asGithubLink` returns.
- */
+/** The issue, pull request or file that a link names, in the form of `asGithubLink`. */
 export function linkedInside(link: string): LinkedInside {
   if (link.length > longestText || !link.startsWith('https://github.com/')) return {}
   const path = link.slice('https://github.com/'.length).split(/[?#]/, 1)[0] ?? ''
@@ -79,10 +64,7 @@ export function linkedInside(link: string): LinkedInside {
   return { path: percentDecoded(rest.join('/')), ref: percentDecoded(first) }
 }
 
-/**
- * Reads a repository in a tool policy: `owner/name`, or `owner/*` for all repositories of the owner. Returns the text
- * in lower case. Returns null for every other text.
- */
+/** `owner/name`, or `owner/*` for all repositories of the owner, in lower case. */
 export function ruleRepository(text: string): string | null {
   const all = /^([^/]+)\/\*$/.exec(text)
   if (all !== null) return new RegExp(`^${owner}$`, 'i').test(all[1] ?? '') ? text.toLowerCase() : null
@@ -90,9 +72,9 @@ export function ruleRepository(text: string): string | null {
 }
 
 /**
- * Returns whether some program could read a path as leaving its folder, because one part is `..`. The part may be
- * percent-encoded once or more, stand between backslashes, or have compatibility characters (`．．`). Also returns true
- * for links, and for paths that have control characters, are too long, or are encoded too often.
+ * Whether some program could read a path as leaving its folder by a part `..`: percent-encoded once or more, between
+ * backslashes, or with compatibility characters (`．．`). Also true for links, and for paths that have control
+ * characters, are too long, or are encoded too often.
  */
 export function climbs(path: string): boolean {
   if (path.length > longestText) return true
@@ -110,17 +92,13 @@ export function climbs(path: string): boolean {
   }
 }
 
-/**
- * Returns whether some program could read the part as `..`. Some programs cut a part of a path at `;`, and leave out
- * invisible characters.
- */
+/** Some programs cut a part at `;`, and leave out invisible characters. */
 const isParent = (part: string): boolean => (part.split(';', 1)[0] ?? '').replace(unseen, '').trim() === '..'
 
-/** The repositories that a code search covers. */
 export interface SearchScope {
-  /** Repositories (`owner/name`) and owners (`owner/*`) that the search names. */
+  /** Repositories (`owner/name`) and owners (`owner/*`). */
   readonly names: readonly string[]
-  /** Whether the search covers only the repositories in `names`. */
+  /** Whether the search covers only `names`. */
   readonly isBounded: boolean
 }
 
@@ -129,21 +107,19 @@ const scopeWord = /(repo|org|user|owner|enterprise|saved)\s*:\s*"?([^\s"()]*)/gi
 const boundary = /^(?:repo|org|user|owner):[^"()]+$/i
 
 /**
- * Returns the repositories that a query covers in GitHub's code search. Returns null if they are uncertain. This is the
- * case if the query is too long, or has alternatives (`OR`), negation, parentheses, regular expressions, an unclosed
- * quote, a qualifier such as `saved:`, or characters that another program could read as other characters. Every
- * repository that the query names counts, even if GitHub would only search for this text (`"see repo:acme/app"`).
+ * What a query covers in GitHub's code search; null if uncertain: too long, or with alternatives (`OR`), negation,
+ * parentheses, regular expressions, an unclosed quote, a qualifier such as `saved:`, or characters that another program
+ * could read as others. Every named repository counts, even where GitHub would only search for the text (`"see
+ * repo:acme/app"`).
  */
 export function searchScope(query: string): SearchScope | null {
   if (query.length > longestSearch || normalized(query, 'NFKC') !== query) return null
   if (/[^\S ]/.test(query) || query.search(unseen) >= 0) return null
-  // Removes phrases, which are only text to look for. Words stay. Qualifiers stay too, without the quotes of their
-  // values.
+  // Phrases are only text to look for. Qualifiers stay, without the quotes of their values.
   const bare = query.replace(phrase, (quoted, qualifier: string | undefined) =>
     qualifier === undefined ? ' ' : quoted.replaceAll('"', ''),
   )
-  // Inside a regular expression (`path:/[ repo:acme/app ]/`), a qualifier may be only text that does not limit the
-  // search. So the repositories of such a query are uncertain.
+  // Inside a regular expression (`path:/[ repo:acme/app ]/`), a qualifier may be text that limits nothing.
   if (/["()|]|(?:^| )(?:or|not)(?= |$)|(?:^|[ :])-?\//i.test(bare)) return null
   const names: string[] = []
   for (const [, word = '', value = ''] of query.matchAll(scopeWord)) {

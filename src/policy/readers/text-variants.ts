@@ -1,10 +1,7 @@
-import { normalized } from './unicode.ts'
-
 /**
- * Returns other readings of a text, because other programs could read the text differently. The text is converted three
- * times, and each result is a reading. The first conversion decodes encoded words (RFC 2047). The second converts
- * compatibility characters (`＠` to `@`, `℀` to `a/c`). The third removes comments (RFC 5322). Readings that equal the
- * text are left out, so most texts have none. Takes linear time.
+ * How other programs could read the text: with encoded words decoded (RFC 2047), then with compatibility characters
+ * converted (`＠` to `@`, `℀` to `a/c`), then without comments (RFC 5322). Most texts have no other reading. Takes
+ * linear time.
  */
 export function otherReadings(text: string): string[] {
   const charsets: Charsets = new Map()
@@ -17,9 +14,9 @@ export function otherReadings(text: string): string[] {
 }
 
 /**
- * Returns whether an encoded word may hide an address. This is so if the word stands where only an address may stand
- * (`=?utf-8?q?b=40evil.net=3e?=@acme.com`), or if it cannot be decoded. A program that decodes the word before it looks
- * for the address would deliver to the hidden address.
+ * Whether an encoded word may hide an address: it stands where only an address may
+ * (`=?utf-8?q?b=40evil.net=3e?=@acme.com`), or cannot be decoded. A program that decodes first would deliver to the
+ * hidden one.
  */
 export function hidesAddress(text: string): boolean {
   if (!text.includes('=?')) return false
@@ -36,25 +33,18 @@ const encodedWord = /=\?([^?\s]{1,80})\?([qb])\?([^?\s]*)\?=/gi
 
 const isAscii = (text: string): boolean => /^[ -~\s]*$/.test(text)
 
-/** True for white space, for one of `signs`, and for undefined (the start or the end of the text). */
+/** Also for the start or the end of the text (undefined). */
 function isBetween(char: string | undefined, signs: string): boolean {
   return char === undefined || char.trim() === '' || signs.includes(char)
 }
 
-/** The decoder for each charset. Is null if the charset is unknown. */
+/** Null for an unknown charset. */
 type Charsets = Map<string, TextDecoder | null>
 
-/**
- * Maximum number of charsets of one text. Words in further charsets are decoded as UTF-8. The limit keeps a hostile
- * text cheap, because `TextDecoder` throws for an unknown charset, which is slow. Addresses are still read, because
- * almost every charset contains ASCII.
- */
+/** Words in more charsets count as UTF-8: an unknown one is slow, and almost every charset contains ASCII. */
 const mostCharsets = 50
 
-/**
- * Decodes an encoded word. Returns the word unchanged in two cases: the charset is unknown, or the word says that its
- * content is base64 but the content cannot be decoded.
- */
+/** Unchanged if the charset is unknown, or if its base64 cannot be decoded. */
 function decode(
   word: string,
   [charset = '', encoding = '', content = '']: readonly string[],
@@ -79,10 +69,7 @@ function decoderOf(charset: string, charsets: Charsets): TextDecoder | null {
   return decoder
 }
 
-/**
- * Decodes base64. Each character of the result stands for one byte. Returns null for a text that is no base64, because
- * `atob` would throw.
- */
+/** One character for each byte. Null for no base64, where `atob` would throw. */
 function fromBase64(content: string): string | null {
   const digits = content.length % 4 === 0 ? content.replace(/={1,2}$/, '') : content
   return digits.length % 4 === 1 || !/^[A-Za-z0-9+/]*$/.test(digits) ? null : atob(digits)
@@ -94,7 +81,7 @@ function unquote(content: string): string {
     .replace(/=([0-9A-F]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
 }
 
-/** Removes parentheses and their content, also nested ones. An opening parenthesis that never closes stays. */
+/** Also nested ones. A parenthesis that never closes stays. */
 function withoutComments(text: string): string {
   const kept: string[] = []
   const opened: number[] = []
@@ -105,4 +92,33 @@ function withoutComments(text: string): string {
     else kept.length = start
   }
   return kept.join('')
+}
+
+/** Each `%` belongs to the encoding of a UTF-8 character (RFC 3986, RFC 3629). Takes linear time. */
+const encoded = new RegExp(
+  [
+    String.raw`^(?:[^%]|%[0-7]X|%(?:c[2-9a-f]|dX)C|%e0%[ab]XC|%e[1-9a-cef]CC|%ed%[89]XC`,
+    String.raw`|%f0%[9ab]XCC|%f[123]CCC|%f4%8XCC)*$`,
+  ]
+    .join('')
+    .replaceAll('C', '%[89ab]X')
+    .replaceAll('X', String.raw`[\da-f]`),
+  'i',
+)
+
+/** Null if a `%` encodes nothing. `decodeURIComponent` would throw there, slowly, perhaps thousands of times. */
+export function percentDecoded(text: string): string | null {
+  if (!text.includes('%')) return text
+  return encoded.test(text) ? decodeURIComponent(text) : null
+}
+
+// Thirty combining marks before one more. NFKC makes two half-width characters marks.
+const manyMarks = /[\p{M}\uff9e\uff9f]{30}(?=[\p{M}\uff9e\uff9f])/gu
+
+/**
+ * Sorting the marks of one letter takes quadratic time, minutes for megabytes. So an invisible character follows every
+ * thirty marks, as in Unicode's Stream-Safe Text Format (UAX 15). No real text has so many in a row.
+ */
+export function normalized(text: string, form: 'NFC' | 'NFKC'): string {
+  return text.replace(manyMarks, '$&\u034f').normalize(form)
 }

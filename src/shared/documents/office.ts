@@ -4,24 +4,18 @@ import readExcel from 'read-excel-file/universal'
 import { DocumentRefused, maxDocumentSize } from './document.ts'
 import { tableOf, type Cell, type Table } from './table.ts'
 
-/* Word and Excel files: ZIP archives of XML. This module runs only in the parser process. */
+/* Word and Excel files: ZIP archives of XML. Only in the parser process. */
 
-/** Maximum size of all unpacked parts together, in bytes. */
+/** Bytes of all unpacked parts together. */
 export const mostUnpacked = 100 * 1024 * 1024
 const mostParts = 10_000
-/**
- * Maximum number of rows of all sheets together. The library holds every cell in memory, and takes minutes for a
- * million rows.
- */
+/** All sheets together. The library holds every cell in memory, and takes minutes for a million rows. */
 export const mostSheetRows = 100_000
 export const mostSheetCells = 1_000_000
 
 export type OfficeParts = { readonly kind: 'docx' | 'xlsx'; readonly parts: Unzipped }
 
-/**
- * Unpacks the XML parts of a file, and finds out whether the file is a Word or an Excel file. The buffer of a part has
- * the size that the archive states. A part that unpacks to more bytes is cut, and is then not valid XML.
- */
+/** A part's buffer has the size that the archive states. One that unpacks to more is cut, and no valid XML. */
 export function unpackOffice(bytes: Uint8Array): OfficeParts {
   let [unpacked, count] = [0, 0]
   const parts = unzip(bytes, ({ name, size, originalSize }) => {
@@ -57,7 +51,7 @@ function unzip(
   }
 }
 
-/** Packs the parts into an archive again (without compression), because the libraries accept only a whole archive. */
+/** The libraries accept only a whole archive. */
 const packed = (parts: Unzipped): Uint8Array => zipSync(parts, { level: 0 })
 
 export async function textOfDocx(parts: Unzipped): Promise<string> {
@@ -67,14 +61,11 @@ export async function textOfDocx(parts: Unzipped): Promise<string> {
 
 interface Workbook {
   readonly text: string
-  /** The table of the first sheet. */
+  /** The first sheet. */
   readonly table: Table
 }
 
-/**
- * Reads an Excel file. The text has every sheet as CSV, below the name of the sheet. The table is the first sheet. A
- * cell with a formula has the value that was saved with the formula.
- */
+/** The text has every sheet as CSV below its name. A formula has the value that was saved with it. */
 export async function readXlsx(parts: Unzipped): Promise<Workbook> {
   refuseLargeSheets(parts)
   const sheets = await readExcel(new Uint8Array(packed(parts)).buffer)
@@ -94,10 +85,7 @@ export async function readXlsx(parts: Unzipped): Promise<Workbook> {
   return { text: texts.join('\n'), table: tableOf(lines[0] ?? []) }
 }
 
-/**
- * Throws DocumentRefused if the sheets have too many rows or cells. Counts them in the XML, before the library reads
- * the XML. If a file hides rows from this count, the limits of the sandbox end the library's work.
- */
+/** Counted in the XML before the library reads it. If a file hides rows, the limits of the sandbox end the work. */
 function refuseLargeSheets(parts: Unzipped): void {
   let [rows, cells] = [0, 0]
   for (const [name, part] of Object.entries(parts)) {

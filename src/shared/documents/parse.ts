@@ -2,11 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import { DocumentRefused, reply, type ParsedDocument, type Reply } from './document.ts'
 import { runInSandbox, SandboxDied, usualLimits, type SandboxOptions } from './sandbox.ts'
 
-/**
- * Reads an uploaded file. The content of the file decides its type. Text counts as CSV if the file's name or media type
- * says so. A file that is not plain text is read in a separate process (sandbox.ts). Throws DocumentRefused, or the
- * signal's reason.
- */
+/** By content; text is CSV if the name or media type says so. Throws DocumentRefused, or the signal's reason. */
 export async function parseDocument(
   bytes: Buffer,
   {
@@ -36,14 +32,14 @@ export async function parseDocument(
   }
 }
 
-/** A PDF of few bytes can draw the same content without end, and a file of the other types cannot. */
+/** A PDF of few bytes can draw the same content without end. */
 const mostPdfSeconds = 5
 
 const program = new URL(`./parser-process${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url)
 
 type Way = 'pdf' | 'office' | 'csv' | 'text'
 
-/** Decides how the file is read. Throws DocumentRefused if the service cannot read this type of file. */
+/** Throws DocumentRefused for a type that the service cannot read. */
 function kindOf(bytes: Buffer, name: string, mediaType: string | null): Way {
   if (bytes.length === 0) throw new DocumentRefused('the file is empty')
   const kind = binaryKind(bytes, name)
@@ -68,10 +64,7 @@ function binaryKind(bytes: Buffer, name: string): 'pdf' | 'office' | null {
   return null
 }
 
-/**
- * True if the first 1,024 bytes contain the marker of a PDF (`%PDF-`). But a text can just mention the marker. So if
- * the file is text and its name does not end with `.pdf`, only white space may come before the marker.
- */
+/** `%PDF-` in the first 1,024 bytes; in a text of another name, which may just mention it, at the start. */
 function isPdf(bytes: Buffer, name: string): boolean {
   const marker = bytes.subarray(0, 1024).indexOf('%PDF-')
   if (marker < 0) return false
@@ -79,17 +72,13 @@ function isPdf(bytes: Buffer, name: string): boolean {
   return isFirst || /\.pdf$/i.test(name) || !isText(bytes)
 }
 
-/** True if the bytes are UTF-8 and contain no NUL. Text files never contain NUL. */
+/** Text files never contain NUL. */
 const isText = (bytes: Buffer): boolean => !bytes.includes(0) && isUtf8(bytes)
 
-/** Removes a byte order mark at the beginning of the bytes. */
 const withoutMark = (bytes: Buffer): Buffer =>
   bytes.subarray(0, 3).equals(Buffer.from([0xef, 0xbb, 0xbf])) ? bytes.subarray(3) : bytes
 
-/**
- * Reads the output of the parser's process. An uploaded file may have taken control of that process. So the output may
- * be an attack too.
- */
+/** A file may have taken control of the parser's process, so its output may be an attack too. */
 function partsOf(output: Buffer): ParsedDocument {
   const end = output.indexOf('\n')
   if (end < 0) throw new SandboxDied('the output is cut')

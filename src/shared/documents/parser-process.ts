@@ -2,12 +2,11 @@ import type { Table } from './table.ts'
 import type { DocumentKind, Reply } from './document.ts'
 
 /*
- * Reads one file from standard input and writes its content to standard output. The output is a `Reply` as one line of
- * JSON, then the text, then the rows. The file may be an attack. So sandbox.ts starts this process without rights, and
- * kills this process at the end.
+ * Reads one file from standard input. Writes a `Reply` as one line of JSON, the text, and the rows. The file may be an
+ * attack, so sandbox.ts starts this process without rights, and kills it at the end.
  */
 
-// The libraries write warnings, and these would get into the output.
+// The warnings of libraries would get into the output.
 for (const name of ['log', 'info', 'warn', 'debug'] as const) console[name] = () => {}
 
 interface Read {
@@ -47,7 +46,7 @@ async function reply(bytes: Buffer, kind: string): Promise<readonly [Reply, ...B
     } as const
     return rows === null ? [head, text] : [head, text, rows]
   } catch (error) {
-    // The messages of other errors can quote the file, so they are replaced.
+    // Other messages can quote the file.
     const message = error instanceof DocumentRefused ? error.message : 'the file is damaged: save it anew'
     return [{ ok: false, message }]
   }

@@ -1,11 +1,11 @@
 import { getDocumentProxy } from 'unpdf'
 import { DocumentRefused, maxDocumentSize } from './document.ts'
 
-/* PDF files. This module runs only in the parser process. */
+/* Only in the parser process. */
 
 export const mostPages = 5_000
 
-/** Returns the text of all pages. Pages are separated by an empty line, and pages without text are left out. */
+/** With an empty line between pages, and without those that have no text. */
 export async function textOfPdf(bytes: Uint8Array): Promise<string> {
   const pdf = await open(bytes)
   if (pdf.numPages > mostPages)

@@ -6,21 +6,21 @@ import { fileURLToPath } from 'node:url'
 import { projectRoot } from '../project-root.ts'
 
 /*
- * Starts a program of ours in a process without rights. The program reads a file that may be an attack. docs/files.md
- * says which protection exists on which system:
- * - Node's `--permission` lets the program read only our code and the packages in node_modules. The program can write
- *   no file, and cannot start another process, worker thread, add-on or inspector. Node does not promise that this
- *   stops malicious code, so the other protections do not rely on `--permission`.
- * - The program has an empty environment and a heap limit.
- * - If the system has a POSIX shell, the kernel limits processor time, memory and written files.
- * - If `unshare` may make namespaces (Linux), the program has no network.
+ * Starts a program of ours in a process without rights, to read a file that may be an attack. docs/files.md says what
+ * protects on which system:
+ * - Node's `--permission`: the program reads only our code and node_modules, writes no file, and starts no process,
+ *   worker thread, add-on or inspector. Node does not promise that this stops malicious code, so the others do not rely
+ *   on it.
+ * - An empty environment and a heap limit.
+ * - With a POSIX shell, the kernel limits processor time, memory and written files.
+ * - If `unshare` may make namespaces (Linux), there is no network.
  */
 
 export interface SandboxLimits {
   readonly processorSeconds: number
   readonly seconds: number
   readonly heapMiB: number
-  /** Limit of all writable memory. V8 and its threads take 600 MiB before any work. Only Linux enforces this limit. */
+  /** All writable memory, enforced only by Linux. V8 and its threads take 600 MiB before any work. */
   readonly memoryMiB: number
   readonly outputBytes: number
 }
@@ -33,10 +33,10 @@ export const usualLimits: SandboxLimits = {
   outputBytes: 64 * 1024 * 1024,
 }
 
-/** The program gave no complete output: it died, or it reached a limit. */
+/** It died or reached a limit before its output was complete. */
 export class SandboxDied extends Error {
   override readonly name = 'SandboxDied'
-  /** True if the program used up its processor time. */
+  /** It used up its processor time. */
   readonly isOutOfTime: boolean
   constructor(message: string, options: ErrorOptions & { readonly isOutOfTime?: boolean } = {}) {
     super(message, options)
@@ -47,11 +47,11 @@ export class SandboxDied extends Error {
 export interface SandboxOptions {
   readonly limits?: Partial<SandboxLimits>
   readonly signal?: AbortSignal
-  /** Is called with the id of the started process, for tests. */
+  /** For tests. */
   readonly started?: (pid: number) => void
 }
 
-/** Runs the program with this input, and returns its output. Throws SandboxDied, or the signal's reason. */
+/** Throws SandboxDied, or the signal's reason. */
 export async function runInSandbox(
   program: URL,
   args: readonly string[],
@@ -92,8 +92,7 @@ function outputOf(child: ChildProcess, input: Uint8Array, most: number, kill: ()
         kill()
       } else pieces.push(piece)
     })
-    // A program that ends early does not read all of its input, and writing the rest fails. This error does not matter,
-    // because the exit code decides.
+    // Writing the rest fails if the program ends early. The exit code decides.
     child.stdin?.on('error', () => {})
     child.stdin?.end(input)
     child.once('error', (cause) => reject(new SandboxDied('the program could not be started', { cause })))
@@ -107,7 +106,7 @@ function outputOf(child: ChildProcess, input: Uint8Array, most: number, kill: ()
   })
 }
 
-/** Gives the process a low priority, because requests of people and agents come first. */
+/** Requests of people and agents come first. */
 function lowerPriority(pid: number): void {
   try {
     setPriority(pid, constants.priority.PRIORITY_LOW)
@@ -124,7 +123,7 @@ function commandOf(program: URL, args: readonly string[], limits: SandboxLimits)
     join(fileURLToPath(new URL('.', import.meta.url)), '*'),
     file,
     join(packages, '*'),
-    // If `node_modules` is a link to another folder, Node checks both paths.
+    // If `node_modules` is a link, Node checks both paths.
     join(realpathSync(packages), '*'),
     join(root, 'package.json'),
   ]
@@ -140,8 +139,7 @@ function commandOf(program: URL, args: readonly string[], limits: SandboxLimits)
   ]
   if (!existsSync(shell)) return node
   const bounds = [
-    // At the soft limit the kernel sends SIGXCPU, which tells why the program ended. A program that catches this signal
-    // is killed a second later.
+    // At the soft limit the kernel sends SIGXCPU, which tells why. A program that catches it is killed a second later.
     `ulimit -S -t ${limits.processorSeconds}; ulimit -H -t ${limits.processorSeconds + 1}`,
     'ulimit -f 0',
     'ulimit -c 0',
@@ -155,7 +153,6 @@ const shell = '/bin/sh'
 const withoutNetwork = ['unshare', '--map-root-user', '--net', '--'] as const
 
 let isCut: boolean | undefined
-/** True if this system lets the process make a namespace without a network. */
 export function canCutNetwork(): boolean {
   const [command, ...args] = [...withoutNetwork, 'true'] as const
   isCut ??=

@@ -1,17 +1,14 @@
 import { parse, type CsvError } from 'csv-parse'
 import { soundText } from './document.ts'
 
-/* Tables as lists of objects: the first line names the columns. */
+/* The first line names the columns. */
 
-/** Maximum number of rows. A `for_each` runs for at most this many items. */
+/** A `for_each` runs for at most so many items. */
 export const mostRows = 10_000
 export const mostColumns = 200
-/**
- * Maximum number of cells of one table. The inputs of a run may have 100,000 values. Cells and rows both count as
- * values. So 80,000 cells and 10,000 rows are 90,000 values.
- */
+/** The inputs of a run may have 100,000 values: 80,000 cells and 10,000 rows are 90,000. */
 export const mostCells = 80_000
-/** Maximum number of characters of all rows as JSON. Each row repeats the names of the columns. */
+/** All rows as JSON. Each repeats the names of the columns. */
 export const mostRowsLength = 8 * 1024 * 1024
 
 export type Cell = string | number | boolean | null
@@ -19,7 +16,7 @@ export type TableRow = Readonly<Record<string, Cell>>
 
 export type Table =
   | { readonly rows: readonly TableRow[] }
-  /** `isBroken` is true if the text is no table, and false if the table is only too large. */
+  /** `isBroken`: the text is no table, and not only a too large one. */
   | { readonly problem: string; readonly isBroken: boolean }
 
 const soundCell = (cell: Cell | undefined): Cell =>
@@ -27,10 +24,7 @@ const soundCell = (cell: Cell | undefined): Cell =>
 
 const tooLarge = (problem: string): Table => ({ problem, isBroken: false })
 
-/**
- * Returns the names of the columns. A column without a name gets its position, such as `column_3`. A repeated name gets
- * a number, such as `name_2`.
- */
+/** Without a name, its position (`column_3`); a repeated name gets a number (`name_2`). */
 function columnsOf(header: readonly Cell[]): string[] {
   const taken = new Set<string>()
   return header.map((cell, index) => {
@@ -42,16 +36,12 @@ function columnsOf(header: readonly Cell[]): string[] {
   })
 }
 
-/** Collects the lines of a table until it is too large. */
 export class TableBuilder {
   #columns: string[] | null = null
   readonly #rows: TableRow[] = []
   #length = 0
 
-  /**
-   * Adds a line. Returns null if the line was added. If the table would become too large, does not add the line and
-   * returns a sentence about the limit.
-   */
+  /** Null if the line was added, else a sentence about the limit. */
   add(line: readonly Cell[]): string | null {
     if (this.#columns === null) {
       if (line.length > mostColumns) return `the table has more than ${mostColumns} columns`
@@ -62,7 +52,7 @@ export class TableBuilder {
     if ((this.#rows.length + 1) * this.#columns.length > mostCells)
       return `the table has more than ${mostCells} cells`
     const cells = this.#columns.map((name, index) => [name, soundCell(line[index])] as const)
-    // `fromEntries` defines own properties, so a column with the name `__proto__` is a field like any other.
+    // `fromEntries` makes even `__proto__` a field like any other.
     const row = Object.fromEntries(cells)
     this.#length += JSON.stringify(row).length + 1
     if (this.#length > mostRowsLength)
@@ -76,7 +66,6 @@ export class TableBuilder {
   }
 }
 
-/** Makes a table from lines that are already in memory. */
 export function tableOf(lines: Iterable<readonly Cell[]>): Table {
   const table = new TableBuilder()
   for (const line of lines) {
@@ -86,13 +75,10 @@ export function tableOf(lines: Iterable<readonly Cell[]>): Table {
   return { rows: table.rows }
 }
 
-/** The parser gets this many characters at a time. Between two pieces, the process handles other events. */
+/** Between two pieces, the process handles other events. */
 const pieceLength = 64 * 1024
 
-/**
- * Reads a CSV text as a table. If the table is too large, still reads the rest of the text, because a broken line may
- * follow.
- */
+/** Reads a too large table to its end, because a broken line may follow. */
 export async function tableOfCsv(text: string, signal?: AbortSignal): Promise<Table> {
   const table = new TableBuilder()
   let problem: string | null = null
@@ -122,14 +108,14 @@ export async function tableOfCsv(text: string, signal?: AbortSignal): Promise<Ta
   return problem === null ? { rows: table.rows } : tooLarge(problem)
 }
 
-/** Returns the separator that occurs most often in the first line, outside quotes. */
+/** The most frequent in the first line, outside quotes. */
 function delimiterOf(text: string): string {
   const first = /^[^\r\n]*/.exec(text.slice(0, pieceLength))?.[0].replaceAll(/"[^"]*"/g, '') ?? ''
   const counts = [',', ';', '\t'].map((sign) => [sign, first.split(sign).length] as const)
   return counts.reduce((most, each) => (each[1] > most[1] ? each : most))[0]
 }
 
-/** Returns the message for a CSV error. The library's own message is not used, because it quotes the file. */
+/** The library's own message quotes the file. */
 function explain({ code, lines }: Partial<CsvError> & { readonly lines?: number }): string {
   const line = typeof lines === 'number' ? `line ${lines}` : 'a line'
   if (code === 'CSV_RECORD_INCONSISTENT_FIELDS_LENGTH')

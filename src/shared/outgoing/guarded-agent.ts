@@ -4,20 +4,20 @@ import { Agent, buildConnector } from 'undici'
 import { millisecondsSince, presentMoment } from '../moment.ts'
 import { bareHost, isNamed, isPublicAddress, type NamedHost } from './hosts.ts'
 
-/** The address of a host is private or loopback, and the operator has not named the host. */
+/** Private or loopback, and not named by the operator. */
 export class RefusedAddress extends Error {
   override readonly name = 'RefusedAddress'
   readonly code = 'ERR_REFUSED_ADDRESS'
 }
 
-/** No connection was made, so no byte of a request has left. */
+/** No byte of a request has left. */
 export class ConnectFailed extends Error {
   override readonly name = 'ConnectFailed'
 }
 
 export interface GuardedAgentOptions {
   readonly hosts: readonly NamedHost[]
-  /** For tests. The default is the look-up of the system. */
+  /** For tests. */
   readonly lookup?: LookupFunction
 }
 
@@ -25,13 +25,11 @@ const connectMilliseconds = 10_000
 const idleMilliseconds = 10_000
 
 /**
- * Creates an agent that connects only to public addresses and to hosts that the operator named. The name server is
- * asked once for each connection. The agent checks the address in the answer, and connects to the same address. So an
- * attacker gains nothing from a name whose address changes between two look-ups.
+ * Only to public addresses and to hosts that the operator named. The name server is asked once for each connection, and
+ * the checked address is the one connected to, so a name whose address changes between two look-ups gains nothing.
  */
 export function createGuardedAgent({ hosts, lookup = systemLookup }: GuardedAgentOptions): Agent {
-  // The agent uses only HTTP/1.1. If several requests shared a connection, an aborted request would leave the result of
-  // the other requests in doubt.
+  // HTTP/1.1 alone: on a shared connection, an aborted request would leave the others in doubt.
   const common = { timeout: connectMilliseconds, allowH2: false } as const
   const anywhere = buildConnector({ ...common, lookup })
   const inPublic = buildConnector({ ...common, lookup: publicOnly(lookup) })
@@ -40,8 +38,7 @@ export function createGuardedAgent({ hosts, lookup = systemLookup }: GuardedAgen
       const started = presentMoment()
       const callback: buildConnector.Callback = (...[error, socket]) => {
         if (error !== null) return done(new ConnectFailed('', { cause: error }), null)
-        // If the process was stopped for a while, this callback can run before the timer that should have ended the
-        // attempt. So the time is checked again.
+        // In a process that was stopped for a while, this can run before the timer that should have ended the attempt.
         if (millisecondsSince(started) <= connectMilliseconds) return done(null, socket)
         socket.destroy()
         done(new ConnectFailed('', { cause: new Error('the connection took too long') }), null)
@@ -49,7 +46,7 @@ export function createGuardedAgent({ hosts, lookup = systemLookup }: GuardedAgen
       const host = bareHost(options.hostname)
       const port = Number(options.port || (options.protocol === 'http:' ? 80 : 443))
       if (isNamed(hosts, host, port)) return anywhere(options, callback)
-      // A host that is an IP address is never looked up, so `publicOnly` would not check it. It is checked here.
+      // An IP address is never looked up, so `publicOnly` would not see it.
       if (isIP(host) !== 0 && !isPublicAddress(host)) return callback(new RefusedAddress(refusal), null)
       return inPublic(options, callback)
     },
@@ -64,7 +61,7 @@ export function createGuardedAgent({ hosts, lookup = systemLookup }: GuardedAgen
 
 const refusal = 'the address is not public'
 
-/** Refuses a name if any of its addresses is not public. */
+/** If any of its addresses is not public. */
 function publicOnly(lookup: LookupFunction): LookupFunction {
   return (hostname, options, callback) =>
     lookup(hostname, { ...options, all: true }, (error, found) => {

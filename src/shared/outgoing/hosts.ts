@@ -2,11 +2,11 @@ import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import type { z } from 'zod'
 
-/** Connections may reach this host even if it is private or has no TLS. */
+/** Connections may reach it even if it is private or has no TLS. */
 export interface NamedHost {
-  /** Is in lower case. An IPv6 address has no brackets. */
+  /** In lower case, IPv6 without brackets. */
   readonly host: string
-  /** Is null if any port is allowed. */
+  /** Null: any port. */
   readonly port: number | null
 }
 
@@ -18,7 +18,7 @@ export const loopbackHosts: readonly NamedHost[] = ['127.0.0.1', '::1', 'localho
 
 const entry = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(\d{1,5}))?$/
 
-/** Reads `CONNECTION_HOSTS`: comma-separated `host` or `host:port`. */
+/** `CONNECTION_HOSTS`: comma-separated `host` or `host:port`. */
 export function connectionHosts(text: string, context: z.RefinementCtx): NamedHost[] {
   const named: NamedHost[] = []
   for (const part of text.split(',').map((each) => each.trim().toLowerCase())) {
@@ -36,40 +36,30 @@ export function connectionHosts(text: string, context: z.RefinementCtx): NamedHo
   return named
 }
 
-/**
- * Returns the host in the form in which hosts are compared. A name is in lower case. An IPv6 address is shortened and
- * has no brackets: `[0:0:0:0:0:0:0:1]` becomes `::1`.
- */
+/** As hosts are compared: lower case, IPv6 short and without brackets (`[0:0:0:0:0:0:0:1]` becomes `::1`). */
 export function bareHost(host: string): string {
   const bare = host.startsWith('[') && host.endsWith(']') ? host.slice(1, -1) : host
   return isIP(bare) === 6 ? ipaddr.parse(bare).toString() : bare.toLowerCase()
 }
 
-/** Whether the operator named this host and port. */
 export function isNamed(hosts: readonly NamedHost[], host: string, port: number): boolean {
   const bare = bareHost(host)
   return hosts.some((each) => each.host === bare && (each.port === null || each.port === port))
 }
 
-/** Returns the port of a URL. If the URL names no port, returns the default port of its scheme. */
 export const portOf = (url: URL): number => Number(url.port || (url.protocol === 'http:' ? 80 : 443))
 
-/**
- * Whether an IP address can be reached from everywhere on the internet. Private, loopback, link-local, multicast and
- * reserved addresses are not public. An IPv6 address that contains such an IPv4 address is not public either. Returns
- * false for text that is no address.
- */
+/** From everywhere on the internet; no IPv6 address that contains a private, loopback or reserved IPv4 one either. */
 export function isPublicAddress(address: string): boolean {
   const withoutZone = address.split('%', 1)[0] ?? ''
   if (!ipaddr.isValid(withoutZone)) return false
-  // `process` turns `::ffff:10.0.0.1` into `10.0.0.1`. Other IPv6 addresses that contain an IPv4 address (6to4, Teredo,
-  // NAT64) are not in the range `unicast`, so they are refused below.
+  // `::ffff:10.0.0.1` becomes `10.0.0.1`. Others that contain an IPv4 address (6to4, Teredo, NAT64) are not `unicast`.
   const read = ipaddr.process(withoutZone)
   if (read.range() !== 'unicast' || read.toString() === azureMetadata) return false
-  // All IPv6 addresses outside `2000::/3` are reserved, such as `::127.0.0.1` and `fec0::1`.
+  // Outside `2000::/3` all are reserved, such as `::127.0.0.1` and `fec0::1`.
   return !(read instanceof ipaddr.IPv6) || read.match(publicIPv6, 3)
 }
 
 const publicIPv6 = ipaddr.IPv6.parse('2000::')
-/** The library counts this address as public. But inside Azure it leads to a service of the host machine. */
+/** The library counts it as public, but inside Azure it leads to a service of the host machine. */
 const azureMetadata = '168.63.129.16'

@@ -7,7 +7,7 @@ import { isNamed, portOf, type NamedHost } from './hosts.ts'
 export type OutgoingProblem =
   'host_refused' | 'redirect_refused' | 'unreachable' | 'timeout' | 'answer_too_large' | 'connection_lost'
 
-/** A request that got no usable answer. The message shows only the host of the address. */
+/** No usable answer came. The message shows only the host of the address. */
 export class OutgoingError extends Error {
   override readonly name = 'OutgoingError'
   readonly problem: OutgoingProblem
@@ -20,55 +20,41 @@ export class OutgoingError extends Error {
   }
 }
 
-/** The type of the global `fetch`, which the client libraries of services expect. */
+/** As the global `fetch`, which the client libraries of services expect. */
 export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>
 
 export interface Bounds {
-  /** Requests may go only to these addresses and to paths below them. Example: `https://git.acme.com/api/v3`. */
+  /** And paths below them: `https://git.acme.com/api/v3`. */
   readonly addresses: readonly string[]
-  /** Milliseconds for the whole exchange. */
+  /** For the whole exchange. */
   readonly milliseconds: number
-  /** Maximum bytes of an answer's body after unpacking. */
+  /** The body after unpacking. */
   readonly bytes: number
-  /**
-   * If this is true, only the status and the headers of the answer are used. The body is dropped. At most `bytes` bytes
-   * of it are read, for at most one second.
-   */
+  /** Only status and headers are used. Of the body, at most `bytes` are read, for at most one second. */
   readonly dropsBody?: true
-  /**
-   * If this is false, no redirect is followed. Set it for a service whose redirects lead to another resource. The rules
-   * have decided only about the resource that the request names.
-   */
+  /** For a service whose redirects lead to another resource than the one that rules have decided about. */
   readonly followsRedirects?: false
   readonly signal?: AbortSignal
-  /** Called right before each request is sent. If this function throws, nothing is sent. */
+  /** Right before each request. If it throws, nothing is sent. */
   readonly beforeSending?: () => void
-  /**
-   * Is called for a large answer, before the rest of the answer is read. Resolves when there is memory for this many
-   * bytes. Rejects with the signal's reason if the signal is aborted.
-   */
+  /** Before the rest of a large answer is read. Resolves when there is memory; rejects with the signal's reason. */
   readonly reserve?: (bytes: number, signal: AbortSignal) => Promise<{ release(): void }>
 }
 
-/** An answer of at most this many bytes is read without reserving memory. */
+/** Read without reserving memory. */
 const smallBytes = 256 * 1024
-/** The number of copies of an answer that are in memory at the same time: its chunks, one buffer, and two texts. */
+/** In memory at the same time: the chunks, one buffer, and two texts. */
 const copiesOfAnswer = 4
 
-/** All requests to services that an organization connects go through this interface. */
+/** All requests to services that an organization connects. */
 export interface Outgoing {
-  /**
-   * Returns the reason why no request may go to this address, as one clause; null if there is no reason. Does not look
-   * up the host. So a host with a private address is refused only when a request is sent.
-   */
+  /** Why no request may go there. Does not look up the host: a private address is refused on sending. */
   refusalOf(address: string): string | null
   /**
-   * Returns a `fetch` for the requests with one credential:
-   * - It sends requests only to the addresses in `bounds`.
-   * - It follows a redirect only to such an address, and only for GET and HEAD.
-   * - It resolves when the whole body has been read, or dropped as `dropsBody` says. If the body is JSON, it is small
-   *   enough to be parsed.
-   * - It throws OutgoingError, or the error of the aborted signal in `bounds`.
+   * For the requests with one credential:
+   * - Only to the addresses in `bounds`; redirects only there, and only for GET and HEAD.
+   * - Resolves when the whole body has been read, or dropped (`dropsBody`). JSON is then small enough to be parsed.
+   * - Throws OutgoingError, or the error of the aborted signal in `bounds`.
    */
   fetchWithin(bounds: Bounds): Fetch
   close(): Promise<void>
@@ -76,10 +62,7 @@ export interface Outgoing {
 
 const mostRedirects = 3
 
-/**
- * Makes the client. Callers get the same error for a host that cannot be reached, whatever the cause. Otherwise they
- * could find out which names exist in the operator's network. `onUnreachable` gets the cause, for the operator's log.
- */
+/** Every unreachable host gives the same error, or callers learn names of the operator's network. */
 export function createOutgoing(options: {
   readonly hosts: readonly NamedHost[]
   readonly lookup?: LookupFunction
@@ -161,7 +144,7 @@ function requireWithin(addresses: readonly string[], refusalOf: Outgoing['refusa
   throw new OutgoingError('host_refused', `\`${url.host}\` is not an address of this connection`, false)
 }
 
-/** Whether the URL has the same origin as the address, and the same path or a path below it. */
+/** The same origin, and the same path or one below. */
 function isBelow(address: string, url: URL): boolean {
   const base = new URL(address)
   if (base.origin !== url.origin) return false
@@ -175,7 +158,7 @@ function redirectOf({ status, headers }: Answered, from: URL): URL | null {
   return URL.canParse(location, from.href) ? new URL(location, from) : new URL('about:blank')
 }
 
-/** Only GET and HEAD are sent again after a redirect. A request with another method may already have had its effect. */
+/** Another method may already have had its effect. */
 const mayFollow = ({ method }: Sent, { addresses, followsRedirects }: Bounds, next: URL): boolean =>
   followsRedirects !== false &&
   (method === 'GET' || method === 'HEAD') &&
@@ -183,7 +166,7 @@ const mayFollow = ({ method }: Sent, { addresses, followsRedirects }: Bounds, ne
 
 async function readWhole(answer: Answered, url: URL, bounds: Bounds, signal: AbortSignal): Promise<Response> {
   const { status, statusText } = answer
-  const headers = new Headers([...answer.headers].filter(([name]) => !describesWire.has(name)))
+  const headers = new Headers([...answer.headers].filter(([name]) => !describesWire.test(name)))
   const chunks: Uint8Array[] = []
   let total = 0
   let held: { release(): void } | undefined
@@ -205,10 +188,7 @@ async function readWhole(answer: Answered, url: URL, bounds: Bounds, signal: Abo
   }
 }
 
-/**
- * Milliseconds for which an unneeded body is read. If the body ends within this time, the connection stays open for the
- * next request.
- */
+/** If an unneeded body ends within this time, the connection stays open for the next request. */
 const dropMilliseconds = 1_000
 
 async function dropBody({ status, statusText, headers, body }: Answered, bytes: number): Promise<Response> {
@@ -221,7 +201,7 @@ async function dropBody({ status, statusText, headers, body }: Answered, bytes: 
       total += (value as Uint8Array).length
     }
   } catch {
-    // The connection was lost after the status had arrived. Only the status is needed.
+    // Only the status, which has arrived, is needed.
   } finally {
     clearTimeout(late)
     await reader?.cancel().catch(() => undefined)
@@ -232,16 +212,13 @@ async function dropBody({ status, statusText, headers, body }: Answered, bytes: 
 const tooLarge = (url: URL, why: string): OutgoingError =>
   new OutgoingError('answer_too_large', `the answer of \`${url.host}\` ${why}`, true)
 
-/** Returns the maximum number of bytes that the body can have, according to its headers and `bounds`. */
+/** At most, by the headers and `bounds`. */
 function expectedBytes({ headers }: Answered, { bytes }: Bounds): number {
   const declared = headers.get('content-encoding') === null ? headers.get('content-length') : null
   return declared !== null && /^\d{1,12}$/.test(declared) ? Math.min(Number(declared), bytes) : bytes
 }
 
-/**
- * True if the body begins like a JSON list or object. A client library may parse such a body even if its content type
- * is not JSON.
- */
+/** A client library may parse such a body even if its content type is not JSON. */
 function isJson(body: Buffer): boolean {
   const first = body.find((byte) => !whitespace.has(byte))
   return first === 0x5b || first === 0x7b
@@ -249,12 +226,8 @@ function isJson(body: Buffer): boolean {
 
 const whitespace: ReadonlySet<number> = new Set([0x09, 0x0a, 0x0d, 0x20])
 
-/** These headers describe the bytes that arrive. They are removed, because the body is unpacked here. */
-const describesWire: ReadonlySet<string> = new Set([
-  'content-encoding',
-  'content-length',
-  'transfer-encoding',
-])
+/** They describe the bytes that arrive; the body is unpacked here. */
+const describesWire = /^(?:content-encoding|content-length|transfer-encoding)$/
 
 function problemOf(
   error: unknown,
@@ -282,10 +255,7 @@ function whyUnreachable(causes: readonly unknown[]): string {
   return code ?? 'no connection was made in time'
 }
 
-/**
- * Returns the error and its causes. The outermost error comes first. `fetch` puts the original error into `cause`. If
- * several addresses were tried, each address has its own error.
- */
+/** Outermost first. `fetch` puts the original error into `cause`, and each tried address has its own. */
 function causesOf(error: unknown): readonly unknown[] {
   const causes = [error]
   for (const cause of causes) {

@@ -1,11 +1,10 @@
-/** A service can ask for a wait of at most this many seconds. A longer wait is shortened. */
+/** A longer wait is shortened. */
 export const longestRetryAfter = 3_600
 
 /**
- * Returns the seconds to wait before the next request; null if the service does not ask for a wait. Reads
- * `Retry-After`, in seconds or as a date. Otherwise reads `X-RateLimit-Remaining` and `X-RateLimit-Reset`. If the
- * remaining number is 0, the reset is the end of the wait, in epoch seconds. A service with several limits sends lists,
- * and its resets are seconds from now. Example: with remaining `0, 14` and reset `1, 1419704`, the wait is one second.
+ * Seconds to wait; null if the service asks for none. `Retry-After` is in seconds or a date. Otherwise, where
+ * `X-RateLimit-Remaining` is 0, `X-RateLimit-Reset` is the end in epoch seconds. Several limits are lists, with resets
+ * in seconds from now: remaining `0, 14` and reset `1, 1419704` mean one second.
  */
 export function retryAfterOf(headers: Pick<Headers, 'get'>, now = Date.now()): number | null {
   const asked = headers.get('retry-after')?.trim()
@@ -21,7 +20,7 @@ export function retryAfterOf(headers: Pick<Headers, 'get'>, now = Date.now()): n
   return limited(Math.max(...exhausted) - (resets.length === 1 ? now / 1_000 : 0))
 }
 
-/** Returns the numbers of a header, or an empty list if one part is not a number. */
+/** Empty if one part is not a number. */
 function listed(text: string | null): number[] {
   const parts = (text ?? '').split(',', 10).map((part) => part.trim())
   return parts.every((part) => /^\d{1,12}$/.test(part)) ? parts.map(Number) : []

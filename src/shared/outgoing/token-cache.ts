@@ -1,22 +1,19 @@
 import { LRUCache } from 'lru-cache'
 
-/** A token, and the seconds for which it may be used from now on. */
+/** May be used for so many seconds from now on. */
 export interface Minted {
   readonly token: string
   readonly freshSeconds: number
 }
 
-/**
- * A cache of access tokens that this process can request anew. Calls for the same token at the same time share one
- * request.
- */
+/** For tokens that this process can request anew. Calls at the same time share one request. */
 export interface TokenCache {
-  /** Returns the token, and whether this call has waited for a new token. A failed request is not cached. */
+  /** A failed request is not cached. */
   take(
     name: string,
     mint: () => Promise<Minted>,
   ): Promise<{ readonly token: string; readonly isNew: boolean }>
-  /** Forgets a token that a service has refused. Does nothing if the cache has another token by now. */
+  /** After a service has refused it. Does nothing if the cache has another by now. */
   drop(name: string, token: string): void
 }
 
@@ -27,7 +24,7 @@ export function createTokenCache(): TokenCache {
     max: mostTokens,
     async fetchMethod(_name, _stale, { options, context: mint }) {
       const { token, freshSeconds } = await mint()
-      // The minimum is 1, because a `ttl` of 0 would mean that the token never expires.
+      // A `ttl` of 0 would mean that the token never expires.
       options.ttl = Math.max(freshSeconds * 1_000, 1)
       return token
     },

@@ -3,7 +3,6 @@ import type { Program, Shell } from '../types.ts'
 import { expressionEnd, textEnd } from './expressions.ts'
 import { has, readOptions } from './options.ts'
 
-/** The one-letter forms of the long options that matter here. */
 const letters: Readonly<Record<string, string>> = {
   source: 'e',
   file: 'f',
@@ -12,21 +11,14 @@ const letters: Readonly<Record<string, string>> = {
   load: 'l',
 }
 
-/**
- * Reads the arguments of awk. An awk program that runs commands (`system`, pipes) counts as a script, and so does an
- * awk program from a file. An awk program that connects to another machine counts as egress.
- */
+/** A program that runs commands or comes from a file is a script, one that connects to another machine egress. */
 export const awk: Program = (args, shell, _, name) => {
   const read = readOptions(args, {
-    flags: 'bcCghIkMnNOPrsStV',
-    values: 'FvfeEilW',
-    long: 'field-separator assign file source exec include load',
-    longFlags:
-      'version help posix traditional csv re-interval optimize no-optimize sandbox characters-as-bytes use-lc-numeric bignum gen-pot lint lint-old dump-variables debug profile pretty-print non-decimal-data trace',
+    options:
+      '-bcCghIkMnNOPrsStVF:v:f:e:E:i:l:W: field-separator= assign= file= source= exec= include= load= version help posix traditional csv re-interval optimize no-optimize sandbox characters-as-bytes use-lc-numeric bignum gen-pot lint lint-old dump-variables debug profile pretty-print non-decimal-data trace',
   })
   const options = read.options.map(([option, value]) => [letters[option] ?? option, value] as const)
-  // After an unknown option, the next word can be the value of this option or the awk program. So any argument can be
-  // the program.
+  // After an unknown option, any argument can be the awk program.
   const unsure = read.unsure || has(read, 'W')
   if (!unsure && has(read, 'S', 'sandbox')) return
   const sources = options.flatMap(([option, value]) => (option === 'e' ? [value ?? ''] : []))
@@ -40,10 +32,7 @@ export const awk: Program = (args, shell, _, name) => {
   }
 }
 
-/**
- * Whether an option loads code from a file. The value of `-W` is a long option. `-W` counts too, unless this long
- * option is known to load nothing.
- */
+/** The value of `-W` is a long option, and loads code unless it is known to load nothing. */
 const loadsFile = ([name, value]: readonly [string, string | undefined]): boolean =>
   /^[fEl]$/.test(name) ||
   (name === 'i' && value !== 'inplace') ||
@@ -56,37 +45,26 @@ function readSource(source: string, shell: Shell, name: string): void {
   // `@` loads or includes code, or calls the function that a variable names.
   if (!/\bsystem\b|system\s*\(|@(?! 0 )|(?<!\|)\|(?!\|)/.test(code)) return
   shell.note('script', `\`${name}\` runs commands`)
-  for (const text of texts) {
-    if (shell.attempt(() => shell.code(text)) === 'egress')
-      shell.note('egress', `\`${name}\` runs a command that sends data out`)
-  }
+  for (const text of texts)
+    shell.suspects(`\`${name}\` runs a command that sends data out`, () => shell.code(text))
 }
 
-/**
- * These expressions decide what a slash means. After a value, a slash means division. Everywhere else, for example
- * after a newline, a slash starts a regular expression. The words in `noValue` look like values, but a slash after them
- * starts a regular expression too.
- */
+/** Decide what a slash means: after a value division, else a regular expression, and so after a `noValue`. */
 const value = /[\w)\].] ?$|\+\+ ?$|-- ?$/
 const noValue = /(?<![A-Za-z_])(print|printf|return|else|do|in|case|exit|delete) ?$/
 const beforeCondition = /(?<![A-Za-z_])(if|while|for) ?$/
 
-/**
- * Splits an awk program into its code and its string literals. `code` has no literals, regular expressions or comments.
- */
+/** `code` has no string literals, regular expressions or comments; `texts` are the literals. */
 function apart(source: string): { code: string; texts: string[] } {
   const texts: string[] = []
   let code = ''
-  /** The last 16 characters of `code`. Each run of white space in them is shortened to one space. */
+  /** The last 16 characters of `code`, each run of white space shortened to one space. */
   let tail = ''
   const add = (text: string): void => {
     code += text
     tail = (tail + text).replaceAll(/[ \t\r]+/g, ' ').slice(-16)
   }
-  /**
-   * `open` says for each open parenthesis whether it contains a condition. `condition` says the same of the parenthesis
-   * that was closed last.
-   */
+  /** Whether each open parenthesis, and the one closed last, contains a condition. */
   const open: boolean[] = []
   let condition = false
   const beginsExpression = (): boolean => {

@@ -1,40 +1,21 @@
-import type { Call, Program, Shell } from '../types.ts'
+import { type Call, named, type Program, type Shell, when } from '../types.ts'
 import { sendsInBuilds } from './environment.ts'
 import { fed } from './interpreters.ts'
+import { isTestOrBuild } from '../tables/tools.ts'
+import { bySubcommand, starts } from './paths.ts'
 
-const byName = (names: string, program: Program): Record<string, Program> =>
-  Object.fromEntries(names.split(' ').map((name) => [name, program]))
-
-/** The functions that read the arguments of make and cmake, of concurrently, and of compilers. */
-export const buildTools: Readonly<Record<string, Program>> = {
-  // `make` with any target counts as harmless, because it is a build. It counts as a script if its arguments or its
-  // input contain code for make, such as `--eval` or `$(shell ...)`.
-  ...byName('make gmake', make),
-  cmake: (args, shell) => {
-    if (args.some((arg) => arg.startsWith('-P'))) shell.note('script', '`cmake` runs a script')
-    const at = args.indexOf('-E')
-    if (at >= 0 && /^(env|time|chdir)$/.test(args[at + 1] ?? ''))
-      shell.run(
-        args
-          .slice(at + 2)
-          .filter((word, index) => index > 0 || args[at + 1] !== 'chdir' || word === '')
-          .filter((word) => !/^(\w+=|--)/.test(word)),
-      )
-  },
-  concurrently: (args, shell) => {
-    for (const arg of args) if (!arg.startsWith('-')) shell.code(arg)
-  },
-  javac: (args, shell) => {
-    if (args.some((arg) => /^-(processor|processorpath|-processor-path|Xplugin|J-javaagent)/.test(arg)))
-      shell.note('script', '`javac` runs code while it compiles')
-  },
-  ...byName('gcc g++ clang clang++ cc', compiler),
+function cmake(args: readonly string[], shell: Shell): void {
+  if (args.some((arg) => arg.startsWith('-P'))) shell.note('script', '`cmake` runs a script')
+  const at = args.indexOf('-E')
+  const verb = args[at + 1] ?? ''
+  if (at < 0 || !/^(env|time|chdir)$/.test(verb)) return
+  const rest = args.slice(at + 2).filter((word, index) => index > 0 || verb !== 'chdir' || word === '')
+  shell.run(rest.filter((word) => !/^(\w+=|--)/.test(word)))
 }
 
 /**
- * Reads arguments of make that contain code, and a makefile that the command itself contains. Builds often set
- * variables. So the value of a variable usually does not count. The value counts as code if make would run the value at
- * once, as in `x!=date`. The value counts as egress if it is a command that sends data out.
+ * Any target counts as a harmless build. Code in the arguments or the input, such as `--eval`, makes it a script. Builds often set variables, so a value only counts as code if make runs it at once, as in `x!=date`, and as egress if
+ * it is a command that sends data out.
  */
 function make(args: readonly string[], shell: Shell, call: Call): void {
   const given = args.flatMap((arg, at) => [
@@ -63,29 +44,100 @@ function make(args: readonly string[], shell: Shell, call: Call): void {
     const [, name = '', how = '', value = ''] = /^([.\w]+)((?:[!?+]|::?:?)?=)(.*)$/s.exec(arg) ?? []
     if (how === '') continue
     if (/^(SHELL|\.SHELLFLAGS|MAKEFLAGS)$/.test(name)) shell.note('script', '`make` is given code')
-    if (how === '!=') {
-      shell.note('script', '`make` is given code')
-      shell.code(value)
-    } else evaluatedByMake(value, shell)
+    if (how === '!=') shell.runsText('`make` is given code', value)
+    else evaluatedByMake(value, shell)
     if (/\s/.test(value.trim())) sendsInBuilds(value, shell)
   }
 }
 
-/** Reads each `$(shell ...)` in a text that make evaluates. */
 function evaluatedByMake(text: string, shell: Shell): void {
-  for (const [, code = ''] of text.matchAll(/\$[({]shell\s+([^)}]*)/g)) {
-    shell.note('script', '`make` is given code')
-    shell.code(code)
-  }
+  for (const [, code = ''] of text.matchAll(/\$[({]shell\s+([^)}]*)/g))
+    shell.runsText('`make` is given code', code)
 }
 
-function compiler(args: readonly string[], shell: Shell, _: unknown, name: string): void {
-  if (
-    args.some((arg) =>
-      /^(-fplugin|-fpass-plugin|-wrapper|-specs|--specs|-B[./]|-Xclang|-fuse-ld=.*\/|-Wl,.*-plugin)/.test(
-        arg,
-      ),
-    )
-  )
-    shell.note('script', `\`${name}\` loads code`)
+const plugins = /^(-fplugin|-fpass-plugin|-wrapper|-specs|--specs|-B[./]|-Xclang|-fuse-ld=.*\/|-Wl,.*-plugin)/
+const processors = /^-(processor|processorpath|-processor-path|Xplugin|J-javaagent)/
+
+/* A task counts as a script, unless its name means a test or a build. */
+
+const namedTasks: Program = (args, shell, _, name) => {
+  if (args.some((arg) => /^(-l|--list|--summary|-T|--tasks|--version|--help|--dump|--show)$/.test(arg)))
+    return
+  judge(operands(args.filter((arg) => !arg.includes('='))), shell, name)
 }
+
+const operands = (args: readonly string[]): string[] => args.filter((arg) => !arg.startsWith('-'))
+
+function judge(names: readonly string[], shell: Shell, name: string): void {
+  if (names.length === 0 || !names.every((task) => isTestOrBuild(task)))
+    shell.note('script', `\`${name}\` runs a task`)
+}
+
+/** With `--api`, turbo sends its results to a server. */
+const turbo: Program = (args, shell, call, name) => {
+  if (args.some((arg) => /^--api(=|$)/.test(arg))) shell.note('egress', '`turbo` sends results to a server')
+  const tasks = args.filter((arg) => arg !== 'run')
+  namedTasks(tasks, shell, call, name)
+}
+
+const rushx: Program = (args, shell, _, name) => {
+  const [script] = operands(args)
+  if (script !== undefined) judge([script], shell, name)
+}
+
+/** They run no target of a project. */
+const ownOfNx =
+  /^(graph|dep-graph|list|show|report|reset|format(:\w+)?|migrate|generate|g|add|init|connect|sync(:\w+)?|daemon|import|login|logout|repair|view-logs|mcp|watch|exec|release|help|completion|new|print-affected|affected:(graph|apps|libs))$/
+
+/** `nx build app`, `nx run app:build`, `nx affected -t build test`. */
+const nx: Program = (args, shell, call, name) => {
+  bySubcommand(args, shell, call, name)
+  if (args.some((arg) => arg.startsWith('--run-migrations'))) shell.note('script', '`nx` runs migrations')
+  const [verb, ...rest] = args.slice(starts(args)[0] ?? args.length)
+  if (verb === undefined || ownOfNx.test(verb)) return
+  if (verb === 'run') judge([operands(rest)[0]?.split(':')[1] ?? ''], shell, name)
+  else if (/^(run-many|affected)$/.test(verb)) judge(targets(rest), shell, name)
+  else judge([verb.replace(/^affected:/, '')], shell, name)
+}
+
+/** The values of `-t` and `--targets`: one word or several, with or without commas. */
+function targets(args: readonly string[]): string[] {
+  let open = false
+  return args.flatMap((arg) => {
+    const value = /^(?:-t|--targets?)(?:=(.*))?$/s.exec(arg)
+    open = value === null ? open && !arg.startsWith('-') : value[1] === undefined
+    const list = value === null ? (open ? arg : '') : (value[1] ?? '')
+    return list.split(',').filter((word) => word !== '')
+  })
+}
+
+const moon: Program = (args, shell, _, name) => {
+  const [verb = '', ...rest] = args.slice(starts(args)[0] ?? args.length)
+  if (!/^(run|r|exec|x)$/.test(verb)) return
+  const tasks = rest.slice(0, rest.includes('--') ? rest.indexOf('--') : rest.length)
+  const names = operands(tasks).map((arg) => arg.split(':').at(-1) ?? '')
+  judge(names, shell, name)
+}
+
+const concurrently: Program = (args, shell) => {
+  for (const arg of operands(args)) shell.code(arg)
+}
+
+export const buildTools: readonly (readonly [string, Program])[] = [
+  ...named('make gmake', make),
+  ...named('cmake', cmake),
+  ...named('concurrently', concurrently),
+  ...named(
+    'javac',
+    when(processors, 'script', () => '`javac` runs code while it compiles'),
+  ),
+  ...named(
+    'gcc g++ clang clang++ cc',
+    when(plugins, 'script', (name) => `\`${name}\` loads code`),
+  ),
+  ...named('just task invoke inv fab rake grunt gulp npm-run-all run-s run-p mage', namedTasks),
+  ...named('turbo', turbo),
+  ...named('rushx', rushx),
+  ...named('nx', nx),
+  ...named('moon', moon),
+]

@@ -1,19 +1,16 @@
 import { isDynamic, isPlain, one, unknown } from '../marks.ts'
-import { searched } from '../tables/environment.ts'
+import { searched } from './environment.ts'
 import { runsWhenEvaluated } from '../read/guards.ts'
 import { scanForSenders } from '../scan.ts'
-import type { Program, Shell } from '../types.ts'
+import { type Program, type Shell, when } from '../types.ts'
 import { fed } from './interpreters.ts'
 import { optionsOfMapfile, optionsOfRead, readOptions, valueOf } from './options.ts'
 
-/**
- * Matches the name of a variable, or a name with a subscript (`a[1]`). In place of an unquoted subscript there may be
- * the mark `one` (marks.ts), because `[1]` is also a pattern for one character.
- */
+/** The name of a variable, perhaps with a subscript, for which the mark `one` can stand: `[1]` is a pattern too. */
 const element = new RegExp(`^(\\w+)(\\[.*\\]|${one})?$`, 's')
 const isCode = (text: string): boolean => /\$\(|`/.test(text)
 
-/** Finds an argument in which bash runs code when a builtin evaluates the argument. Example: `test -v 'a[$(id)]'`. */
+/** Finds an argument in which bash runs code when a builtin evaluates it: `test -v 'a[$(id)]'`. */
 function evaluated(args: readonly string[], shell: Shell): void {
   const text = args.find((arg) => runsWhenEvaluated(arg))
   if (text === undefined) return
@@ -22,10 +19,7 @@ function evaluated(args: readonly string[], shell: Shell): void {
   if (sender !== undefined) shell.note('egress', `\`${sender}\` sends data out`)
 }
 
-/**
- * Reads the arguments of `export`, `declare` and similar builtins. Finds assignments that are visible only after quotes
- * are removed: `export "x=y"`.
- */
+/** Also finds assignments that are visible only after quotes are removed: `export "x=y"`. */
 const declares: Program = (args, shell) => {
   evaluated(args, shell)
   if (args.some((arg) => /^-[a-zA-Z]*n/.test(arg)))
@@ -35,7 +29,7 @@ const declares: Program = (args, shell) => {
     if (name !== undefined) {
       shell.environment(name, value ?? '')
       shell.sets(name + index, value)
-      // `name+=text` appends. Together with the earlier value, the text can become an expression.
+      // Together with the earlier value, the text can become an expression.
       if (grows !== '' && value !== undefined && isCode(value))
         shell.note('script', 'a text is read again as an expression')
     } else if (/^[^-]/.test(arg) && isDynamic(arg) && (arg.split('=')[0] ?? '').match(/[\uFFF0\uFFF1]/))
@@ -43,11 +37,7 @@ const declares: Program = (args, shell) => {
   }
 }
 
-/**
- * Records that a builtin such as `read` sets these variables. The builtin gives each variable a text that it reads or
- * builds. Normal commands never set a search path such as PATH with such a builtin. So the command then counts as a
- * script.
- */
+/** Each variable gets a text that is read or built. Normal commands never set PATH so, and then it is a script. */
 const assignsTo = (names: readonly string[], shell: Shell): void => {
   evaluated(names, shell)
   for (const text of names) {
@@ -62,12 +52,6 @@ const assignsTo = (names: readonly string[], shell: Shell): void => {
   }
 }
 
-const program =
-  (because: string): Program =>
-  (_, shell) =>
-    shell.note('script', because)
-
-/** Builtins that run code, evaluate text again, or change the meaning of names. */
 export const builtins: Readonly<Record<string, Program>> = {
   eval: (args, shell) => shell.code(args.join(' ')),
   trap: (args, shell) => {
@@ -83,17 +67,13 @@ export const builtins: Readonly<Record<string, Program>> = {
     if (code !== undefined) shell.code(code)
     assignsTo(read.rest.slice(0, 1), shell)
   },
-  compgen: (args, shell) => completes(args, shell),
-  complete: (args, shell) => completes(args, shell),
-  hash: (args, shell) => {
-    if (args.some((arg) => /^-\w*p/.test(arg))) shell.note('script', 'it changes what a name runs')
-  },
-  enable: (args, shell) => {
-    if (args.some((arg) => /^-\w*f/.test(arg))) shell.note('script', 'it loads code into the shell')
-  },
-  zmodload: program('it loads code into the shell'),
-  autoload: program('it loads code into the shell'),
-  bind: program('it makes keys run commands'),
+  compgen: completes,
+  complete: completes,
+  hash: when(/^-\w*p/, 'script', () => 'it changes what a name runs'),
+  enable: when(/^-\w*f/, 'script', () => 'it loads code into the shell'),
+  zmodload: (_, shell) => shell.note('script', 'it loads code into the shell'),
+  autoload: (_, shell) => shell.note('script', 'it loads code into the shell'),
+  bind: (_, shell) => shell.note('script', 'it makes keys run commands'),
   fc: (args, shell) => {
     if (!args.some((arg) => /^-\w*l/.test(arg))) shell.note('script', 'it runs an earlier command again')
   },
@@ -101,11 +81,10 @@ export const builtins: Readonly<Record<string, Program>> = {
     const text = args.join(' ')
     evaluated([text], shell)
     if (!isCode(text)) return
-    shell.note('script', 'a text is read again as an expression')
-    shell.code(`: ${/(?:\$\(|`).*/s.exec(text)?.[0] ?? ''}`)
+    shell.runsText('a text is read again as an expression', `: ${/(?:\$\(|`).*/s.exec(text)?.[0] ?? ''}`)
   },
-  test: (args, shell) => evaluated(args, shell),
-  '[': (args, shell) => evaluated(args, shell),
+  test: evaluated,
+  '[': evaluated,
   export: declares,
   declare: declares,
   typeset: declares,
@@ -116,15 +95,14 @@ export const builtins: Readonly<Record<string, Program>> = {
     const array = valueOf(read, 'a')
     assignsTo([...read.rest, ...(array === undefined ? [] : [array])], shell)
   },
-  unset: (args, shell) => evaluated(args, shell),
+  unset: evaluated,
   getopts: (args, shell) => assignsTo(args.slice(1, 2), shell),
   wait: (args, shell) => {
     evaluated(args, shell)
-    const name = valueOf(readOptions(args, { flags: 'fn', values: 'p' }), 'p')
+    const name = valueOf(readOptions(args, { options: '-fnp:' }), 'p')
     if (name !== undefined) assignsTo([name], shell)
   },
-  // With the option `nocasematch`, patterns in `${x/a/b}` ignore case. A definition of `BASHOPTS` records that the
-  // option may be set. Commands cannot assign `BASHOPTS`, so the definition has no other meaning.
+  // Patterns then ignore case. A definition of `BASHOPTS`, which commands cannot assign, records it.
   shopt: (args, shell) => {
     if (args.some((arg) => arg === 'nocasematch' || !isPlain(arg))) shell.sets('BASHOPTS')
   },
@@ -134,8 +112,7 @@ export const builtins: Readonly<Record<string, Program>> = {
   },
   // zsh: `repeat 3 command`, and `zmv`, which evaluates its arguments
   repeat: (args, shell, call) => shell.run(args.slice(1), call),
-  zmv: (args, shell) => evaluated(args, shell),
-  // builtins and programs that let commands run later
+  zmv: evaluated,
   crontab: (args, shell, call) => {
     if (args.length > 0 && args.every((arg) => /^-[lrV]+$/.test(arg))) return
     shell.note('script', '`crontab` lets commands run later')
@@ -152,7 +129,7 @@ function later(args: readonly string[], shell: Shell, call: Parameters<Program>[
 }
 
 function completes(args: readonly string[], shell: Shell): void {
-  const read = readOptions(args, { flags: 'abcdefgjksuvDEIpr', values: 'oAGWFCXPSV' })
+  const read = readOptions(args, { options: '-abcdefgjksuvDEIpro:A:G:W:F:C:X:P:S:V:' })
   const code = valueOf(read, 'C')
   if (code !== undefined) shell.code(code)
   // `complete` and `compgen` expand the value of `-W` like the words of a command, so substitutions in it run.

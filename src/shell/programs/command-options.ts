@@ -1,18 +1,141 @@
-import { loads, runsValue } from '../tables/command-options.ts'
-import type { Shell } from '../types.ts'
+import { type Shell, list } from '../types.ts'
 
-/** Harmless values, such as `less`. People often choose a pager or a similar program to print the output. */
+/* Options that load code, or whose value runs (`values`, without dashes); a letter also in a bundle. */
+
+const values: Readonly<Record<string, string>> = {
+  tcpdump: 'z',
+  certbot: 'pre-hook post-hook deploy-hook renew-hook manual-auth-hook manual-cleanup-hook',
+  restic: 'password-command',
+  rclone: 'password-command',
+  borg: 'rsh',
+  pandoc: 'filter F',
+  scrot: 'e exec',
+  enscript: 'I filter',
+  openvpn:
+    'up down ipchange route-up route-pre-down tls-verify auth-user-pass-verify client-connect learn-address',
+  bat: 'pager',
+  batcat: 'pager',
+  dmesg: 'pager',
+  delta: 'pager',
+  nano: 's speller',
+  bpftrace: 'c',
+  gem: 'e editor',
+  genie: 'c command',
+  capsh: 'c',
+  strace: 'o output',
+  wget: 'use-askpass',
+  meson: 'wrapper',
+  ctest: 'test-command overwrite',
+  gdb: 'ex eval-command',
+  lldb: 'o one-line',
+  ldapsearch: 'p',
+  'start-stop-daemon': 'x exec a startas',
+  ag: 'pager',
+  ack: 'pager',
+  gpg: 'agent-program dirmngr-program keyboxd-program photo-viewer exec-path',
+  gpg2: 'agent-program dirmngr-program keyboxd-program photo-viewer exec-path',
+  gpgsm: 'agent-program dirmngr-program keyboxd-program',
+  'gpg-connect-agent': 'agent-program dirmngr-program keyboxd-program',
+  'gpg-agent': 'pinentry-program scdaemon-program',
+  helm: 'post-renderer',
+  kustomize: 'helm-command',
+  bazel: 'run_under workspace_status_command shell_executable',
+  bazelisk: 'run_under workspace_status_command shell_executable',
+  'watchman-make': 'r run',
+  'consul-template': 'exec',
+}
+const runsValue: ReadonlyMap<string, readonly string[]> = new Map(
+  Object.entries(values).map(([name, options]) => [name, list(options)]),
+)
+
+/** A kubeconfig can name login programs. Files in `/etc` and in the `.kube` folder of a home are trusted. */
+const elsewhereConfigured =
+  /^--kubeconfig=(?!((~|\/\uFFF0|\/home\/[^/]+|\/root|\/Users\/[^/]+|\/)\/\.kube\/|\/etc\/)(?!.*\.\.))/s
+
+/** Arguments with which a program loads a library, a filter, or a script in its language. */
+const loads: Readonly<Record<string, RegExp>> = {
+  pandoc: /^(-L|--lua-filter)/,
+  'ssh-keygen': /^-D/,
+  'ssh-add': /^-s/,
+  nmap: /^--script(=|$|-args)/,
+  bpftrace: /^--unsafe$/,
+  cowsay: /^-f.*\/|^[./].*\.cow$/,
+  ...Object.fromEntries(
+    list('tex latex pdftex pdflatex xetex xelatex luatex lualatex etex mptopdf latexmk').map((name) => [
+      name,
+      /^--?(shell-escape|enable-write18|pdflatex=|latex=)/,
+    ]),
+  ),
+  dnf: /^--setopt=plugin/,
+  yum: /^--setopt=plugin/,
+  openvpn: /^--plugin$/,
+  npm: /^(--)?script-shell/,
+  pnpm: /^(--)?script-shell/,
+  rpm: /%\(|^--pipe/,
+  rpmspec: /%\(/,
+  nft: /^(-f|--file)/,
+  openssl: /^--?(engine|provider-path)(=|$)|SO_PATH:/,
+  ...Object.fromEntries(
+    list('ld ld.gold ld.bfd ld.lld lld gold ar nm ranlib strip objdump objcopy').map((name) => [
+      name,
+      /^--?plugin(=|$)/,
+    ]),
+  ),
+  rustc: /^(-C|--codegen=?)?\s*linker=|^-Zcodegen-backend|^codegen-backend=/,
+  kustomize: /^--enable-(alpha-plugins|exec)/,
+  helm: elsewhereConfigured,
+  kubectl: elsewhereConfigured,
+  oc: elsewhereConfigured,
+}
+
+/** Their words are all files, patterns, texts or package names. */
+export const fileTools: ReadonlySet<string> = new Set(
+  list(`
+    cat ls rm cp mv mkdir rmdir touch ln grep egrep fgrep zgrep ag ack head tail wc uniq cut tr paste tee diff cmp comm stat
+    file basename dirname realpath readlink chmod chown echo printf print tree du df jq yq gojq which whereis type test [ cd
+    pushd git sed awk sort export declare typeset local readonly read set unset apt apt-get dnf yum apk pacman dpkg
+    sha256sum md5sum sum cksum nl tac rev fold fmt column less more man gpg openssl
+    docker podman helm terraform gh glab jest pytest vitest mocha`),
+)
+
+/** They open addresses of charts, modules, packages or images. */
+export const fetchingTools: ReadonlySet<string> = new Set(
+  list('helm terraform docker podman dnf yum apk pacman'),
+)
+
+/** They take names of programs, packages, services or files, but do not run them. */
+export const namesPrograms: ReadonlySet<string> = new Set(
+  list(`
+    brew port zypper nix-env nix-store nix-channel emerge equery scoop choco winget pkg pkg_add pkg_info pkgin opkg eopkg swupd
+    xbps-install xbps-query xbps-remove guix urpmi tdnf microdnf rpm rpmspec dpkg-query dpkg-reconfigure apt-cache apt-mark
+    apt-file apt-key apt-show-versions aptitude debsums repoquery paru yay pamac pikaur trizen flatpak snap vcpkg spack conda
+    mamba micromamba pip pip3 cargo-binstall eget aqua ubi asdf mise rtx proto volta update-alternatives alternatives eselect
+    systemctl journalctl service rc-service rc-update chkconfig update-rc.d initctl launchctl sv supervisorctl loginctl
+    ufw firewall-cmd iptables ip6tables nft semanage setsebool getsebool restorecon aa-status aa-complain aa-enforce fail2ban-client
+    pgrep pkill killall pidof pidwait ps lsof fuser top htop kill whatis apropos tldr info cheat whereis where mandb
+    ldd nm strings hexdump xxd od size objdump readelf patchelf strip getcap setcap chattr lsattr getfacl setfacl install
+    bat batcat eza exa lsd tokei cloc scc vidir rename mmv trash rmtrash trash-put shred truncate tar-split
+    cspell codespell aspell hunspell shellcheck shfmt hadolint vale alex write-good markdownlint proselint typos
+    figlet banner toilet cowsay say espeak notify-send logger seq expr tput gsettings dconf xdg-mime getent id groups
+    usermod useradd adduser addgroup groupadd gpasswd delgroup deluser userdel passwd chgrp newgrp
+    rev-list ctags etags cscope global gtags cmake meson ninja pkg-config pkgconf autoreconf ./configure
+    sha1sum sha512sum shasum b2sum cmake-format look locate mlocate plocate updatedb whois-list dasel miller mlr xsv csvcut
+    unzip 7z 7za 7zr unrar unar zipinfo rar xmllint xmlstarlet protoc buf sqlfluff clang-format clang-tidy cppcheck iwyu uncrustify
+    astyle indent gofmt goimports rustfmt autopep8 isort javap javadoc doxygen pydoc gettext msgfmt
+    json yaml hyphen logrotate monit collectd telegraf stow chezmoi code hg svn`),
+)
+/** They stand before names of packages or services: `install curl`. */
+export const namingVerbs =
+  /^(install|reinstall|add|remove|rm|uninstall|purge|info|show|search|list|ls|status|upgrade|update|outdated|deps|uses|pin|unpin|link|unlink|query|is-active|is-enabled|logs|which|help|man|docs|describe|explain|allow|deny|enable|disable|grep|find|--grep|--search|--message|-m)$/
+
+/** People often choose a pager to print the output. */
 const harmless = /^(cat|less|more|most|never|builtin|)(\s+-[\w-]+)*$/
 
-/**
- * Reads the options with which a program runs or loads code (`tables/command-options.ts`). Another function may read
- * the program's other arguments.
- */
+/** Reads the options with which a program runs or loads code. Another function may read its other arguments. */
 export function readCommandOptions(name: string, args: readonly string[], shell: Shell): void {
   for (const code of valuesRun(name, args)) {
     if (harmless.test(code.trim())) continue
-    shell.note('script', `\`${name}\` is told which program to run`)
-    shell.code(code)
+    shell.runsText(`\`${name}\` is told which program to run`, code)
   }
   const loading = Object.hasOwn(loads, name) ? loads[name] : undefined
   if (
@@ -22,7 +145,7 @@ export function readCommandOptions(name: string, args: readonly string[], shell:
     shell.note('script', `\`${name}\` loads code`)
 }
 
-/** Joins a long option and the next word with an equals sign: `--name value` becomes `--name=value`. */
+/** `--name value` becomes `--name=value`. */
 const withValue = (arg: string, next: string | undefined): string =>
   /^--[\w-]+$/.test(arg) && next !== undefined ? `${arg}=${next}` : arg
 
@@ -33,7 +156,7 @@ function valuesRun(name: string, args: readonly string[]): string[] {
       const next = args[at + 1] ?? ''
       if (option.length > 1) {
         if (arg === `-${option}`) return [next]
-        // Most programs accept the beginning of a long option as its abbreviation.
+        // Most programs accept the beginning of a long option.
         const [, name = '', value] = /^--([\w-]+)(?:=(.*))?$/s.exec(arg) ?? []
         return name === option || (name.length > 3 && option.startsWith(name)) ? [value ?? next] : []
       }
@@ -44,8 +167,7 @@ function valuesRun(name: string, args: readonly string[]): string[] {
       return [attached === '' ? next : attached]
     }),
   )
-  // strace pipes its output to a program only if the value begins with `|` or `!`. gdb and lldb run shell commands only
-  // after the words below. All other values are harmless.
+  // strace pipes only to a value with `|` or `!`. gdb and lldb run shell commands only after the words below.
   if (name === 'strace') return found.flatMap((value) => /^[|!](.*)$/s.exec(value)?.[1] ?? [])
   if (name === 'gdb' || name === 'lldb')
     return found.flatMap((value) => /^\s*(?:!|shell\b|platform shell\b|pipe\b)(.*)$/s.exec(value)?.[1] ?? [])

@@ -2,17 +2,14 @@ import type { Call, Program, Shell } from '../types.ts'
 import { otherMachine } from './environment.ts'
 import { readImages } from './fetchers.ts'
 import { type OptionTable, readOptions, valueOf } from './options.ts'
-import { sendingPath, starts } from './paths.ts'
+import { starts, sendsByPath } from './paths.ts'
 
 const valued =
   /^(-H|--host|-c|--context|--config|-l|--log-level|-f|--file|-p|--project-name|--profile|--env-file|--project-directory|-n|--namespace|--kubeconfig|--cluster|--user|-s|--server)$/
 
 const inContainer: OptionTable = {
-  flags: 'ditPqT',
-  values: 'aceghklmpuvwnfs',
-  long: 'add-host annotation attach blkio-weight cap-add cap-drop cgroup-parent cidfile cpu-shares cpus cpuset-cpus detach-keys device dns entrypoint env env-file expose gpus group-add health-cmd hostname ip ipc isolation label label-file link log-driver log-opt mac-address memory memory-swap mount name network network-alias net oom-score-adj pid pids-limit platform publish pull restart runtime security-opt shm-size stop-signal stop-timeout storage-opt sysctl tmpfs ulimit user userns uts volume volume-driver volumes-from workdir index container namespace context filename pod-running-timeout',
-  longFlags:
-    'detach init interactive tty privileged publish-all read-only rm quiet no-healthcheck oom-kill-disable sig-proxy no-deps build service-ports use-aliases no-TTY stdin disable-content-trust',
+  options:
+    '-ditPqTa:c:e:g:h:k:l:m:p:u:v:w:n:f:s: add-host= annotation= attach= blkio-weight= cap-add= cap-drop= cgroup-parent= cidfile= cpu-shares= cpus= cpuset-cpus= detach-keys= device= dns= entrypoint= env= env-file= expose= gpus= group-add= health-cmd= hostname= ip= ipc= isolation= label= label-file= link= log-driver= log-opt= mac-address= memory= memory-swap= mount= name= network= network-alias= net= oom-score-adj= pid= pids-limit= platform= publish= pull= restart= runtime= security-opt= shm-size= stop-signal= stop-timeout= storage-opt= sysctl= tmpfs= ulimit= user= userns= uts= volume= volume-driver= volumes-from= workdir= index= container= namespace= context= filename= pod-running-timeout= detach init interactive tty privileged publish-all read-only rm quiet no-healthcheck oom-kill-disable sig-proxy no-deps build service-ports use-aliases no-TTY stdin disable-content-trust',
 }
 
 const starting = /^(run|exec|create|up|start|attach)$/
@@ -20,13 +17,9 @@ const starting = /^(run|exec|create|up|start|attach)$/
 const hostOf = (args: readonly string[], at: number): string =>
   /^(-H|--host)$/.test(args[at] ?? '') ? (args[at + 1] ?? '') : ''
 
-/**
- * Reads the arguments of docker and similar programs. A command that runs in a container counts as a script, or as
- * egress if its words send data out.
- */
+/** What runs in a container counts as a script, or as egress if its words send data out. */
 export const container: Program = (args, shell, call, name) => {
-  const path = sendingPath(name, args, valued)
-  if (path !== undefined) return shell.note('egress', `\`${name} ${path}\` sends data out`)
+  if (sendsByPath(shell, name, args, valued)) return
   if (args.some((arg, at) => otherMachine(/^(?:-H|--host)(?:=?)(.*)$/s.exec(arg)?.[1] || hostOf(args, at))))
     shell.note('egress', `\`${name}\` works on another machine`)
   for (const at of starts(args, valued)) {
@@ -49,7 +42,7 @@ export const container: Program = (args, shell, call, name) => {
   }
 }
 
-/** Reads a command that runs in a container. In `args`, the command follows the name of the container or image. */
+/** In `args`, the command follows the name of the container or image. */
 function inside(args: readonly string[], shell: Shell, call: Call, name: string): void {
   shell.note('script', `\`${name}\` runs something in a container`)
   const read = readOptions(args, inContainer)
@@ -57,15 +50,12 @@ function inside(args: readonly string[], shell: Shell, call: Call, name: string)
   const entry = valueOf(read, 'entrypoint')
   const given = words[0] === '--' ? words.slice(1) : words
   const command = entry === undefined || entry === '' ? given : [entry, ...given]
-  if (shell.attempt(() => shell.run(command, call)) === 'egress')
-    shell.note('egress', 'what runs in the container sends data out')
+  shell.suspects('what runs in the container sends data out', () => shell.run(command, call))
 }
 
-/** Reads the arguments of kubectl and oc. */
 export const cluster: Program = (args, shell, call, name) => {
-  const path = sendingPath(name, args, valued)
-  if (path !== undefined) return shell.note('egress', `\`${name} ${path}\` sends data out`)
-  const server = readOptions(args, { values: 's', long: 'server', anywhere: true })
+  if (sendsByPath(shell, name, args, valued)) return
+  const server = readOptions(args, { options: '-s: server=', anywhere: true })
   if (otherMachine(valueOf(server, 's', 'server') ?? ''))
     shell.note('egress', `\`${name}\` works on another machine`)
   for (const at of starts(args, valued)) {

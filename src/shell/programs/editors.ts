@@ -4,31 +4,22 @@ import { expressionEnd } from './expressions.ts'
 import { has, readOptions, valueOf, valuesOf } from './options.ts'
 import { suspectEverything } from './wrappers.ts'
 
-/**
- * Reads the arguments of ed, and its commands from standard input. The argument `!command` makes ed edit the output of
- * a command.
- */
+/** The argument `!command` makes ed edit the output of a command. */
 export const ed: Program = (args, shell, call) => {
   const read = readOptions(args, {
     anywhere: true,
-    flags: 'EGlrsvVh',
-    values: 'p',
-    long: 'prompt',
-    longFlags: 'extended-regexp traditional loose-exit-status restricted quiet silent verbose version help',
+    options:
+      '-EGlrsvVhp: prompt= extended-regexp traditional loose-exit-status restricted quiet silent verbose version help',
   })
   const input = (call.input ?? '').split('\n')
   const codes = [...read.rest.map((word) => /^!(.*)$/s.exec(word)?.[1]), ...input.map(runByEd)]
   for (const code of codes) {
     if (code === undefined) continue
-    shell.note('script', 'an editor runs a command')
-    shell.code(code)
+    shell.runsText('an editor runs a command', code)
   }
 }
 
-/**
- * Returns the shell command in a line of ed; undefined if there is none. Examples: `!date`, `w !sh`, `r !ls`. Line
- * numbers, marks, searches and `g/expression/` may come first, as in `1,$w !sh`.
- */
+/** The shell command in a line of ed: `!date`, `w !sh`, also after addresses and `g/expression/` (`1,$w !sh`). */
 function runByEd(line: string): string | undefined {
   if (isUnknown(line)) return line
   for (let at = 0; at < line.length;) {
@@ -48,33 +39,26 @@ export const emacs: Program = (args, shell, _, name) => {
     shell.note('script', '`emacs` runs code')
 }
 
-/**
- * Reads the arguments of a pager. A pager runs the text after `+!`. The program `man` also runs the pager that an
- * option or a settings file names.
- */
+/** A pager runs the text after `+!`. `man` also runs the pager that an option or a settings file names. */
 export const pager: Program = (args, shell, _, name) => {
   const typed = args.map((arg) => /^\+\+?.*?[!|](.*)$/s.exec(arg)?.[1])
   for (const code of name === 'man' ? [...typed, ...toldToMan(args, shell)] : typed) {
     if (code === undefined || /^(cat|less|more|)$/.test(code)) continue
-    shell.note('script', `\`${name}\` runs a command`)
-    shell.code(code)
+    shell.runsText(`\`${name}\` runs a command`, code)
   }
 }
 
 function toldToMan(args: readonly string[], shell: Shell): string[] {
   const read = readOptions(args, {
     anywhere: true,
-    flags: 'fkaiIucdDlKtTXZW7hVwHo',
-    values: 'CRLmMSsErpPeB',
-    long: 'pager config-file recode locale systems manpath sections extension encoding preprocessor prompt',
-    longFlags: 'html',
+    options:
+      '-fkaiIucdDlKtTXZW7hVwHoC:R:L:m:M:S:s:E:r:p:P:e:B: pager= config-file= recode= locale= systems= manpath= sections= extension= encoding= preprocessor= prompt= html',
   })
   if (has(read, 'C', 'config-file')) shell.note('script', '`man` is given its settings')
   const browsers = args.map((arg) => /^-[a-zA-Z]*?H(.+)$/s.exec(arg)?.[1] ?? '')
   return [...browsers, ...valuesOf(read, 'P', 'B', 'pager', 'html')]
 }
 
-/** Reads the arguments of screen, tmux or byobu. These programs run a command, or start a shell. */
 export const terminal: Program = (args, shell, call, name) =>
   name === 'screen' ? screen(args, shell, call) : tmux(args, shell)
 
@@ -105,18 +89,12 @@ function screen(args: readonly string[], shell: Shell, call: Call): void {
 }
 
 const scriptOptions = {
-  // The options of Linux and BSD together. On BSD, `-t` takes a value. On Linux, `-t` can have a value only in the same
-  // word.
-  flags: 'aefFqdkprtVh',
-  values: 'cEIBOTmo',
-  long: 'command echo log-in log-io log-out log-timing logging-format output-limit',
-  longFlags: 'append return flush force timing quiet version help',
+  // The options of Linux and BSD: on BSD `-t` takes a value, on Linux only one in the same word.
+  options:
+    '-aefFqdkprtVhc:E:I:B:O:T:m:o: command= echo= log-in= log-io= log-out= log-timing= logging-format= output-limit= append return flush force timing quiet version help',
 }
 
-/**
- * Reads the arguments of the program `script`. This program starts a shell or runs a command. The command is the value
- * of `-c`. On BSD, the words after the file can also be the command.
- */
+/** Starts a shell or runs the value of `-c`. On BSD, the words after the file can also be the command. */
 export const script: Program = (args, shell, call) => {
   if (args.length === 1 && /^--(help|version)$/.test(args[0] ?? '')) return
   const read = readOptions(args, { ...scriptOptions, anywhere: true })

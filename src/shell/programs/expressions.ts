@@ -1,14 +1,8 @@
-/*
- * Finds the end of a regular expression in a program of sed, awk or ed. Inside brackets, the delimiter is a normal
- * character. Example: the expression in `s/[/]/x/` is `[/]`.
- */
+/* In brackets, sed, awk and ed read the delimiter as a normal character: `[/]` in `s/[/]/x/`. */
 
 const classes = /\[:[a-z]*:\]|\[([.=])[^\]]{1,20}?\1\]/y
 
-/**
- * Returns the index of the `]` that closes the bracket at `from`. Returns the text's length if there is no such `]`,
- * because sed, awk and ed reject the expression.
- */
+/** The index of the `]` that closes the bracket at `from`, or the text's length: sed, awk and ed then reject it. */
 function bracketEnd(text: string, from: number, escapes: boolean): number {
   let at = from + 1
   if (text[at] === '^') at += 1
@@ -22,10 +16,7 @@ function bracketEnd(text: string, from: number, escapes: boolean): number {
   return at
 }
 
-/**
- * Returns the index of the delimiter that ends the expression. The search starts at `from`. Returns the text's length
- * if there is no such delimiter. If `escapes` is true, a backslash also escapes inside brackets, as in awk.
- */
+/** The index of the delimiter, or the text's length. With `escapes`, a backslash counts in brackets too (awk). */
 export function expressionEnd(text: string, from: number, delimiter: string, escapes = false): number {
   let at = from
   for (; at < text.length && text[at] !== delimiter; at += 1) {
@@ -35,7 +26,7 @@ export function expressionEnd(text: string, from: number, delimiter: string, esc
   return at
 }
 
-/** Like `expressionEnd`, but for a replacement or a quoted text. In such a text, brackets have no meaning. */
+/** Like `expressionEnd`, for a replacement or a quoted text, where brackets have no meaning. */
 export function textEnd(text: string, from: number, delimiter: string): number {
   let at = from
   for (; at < text.length && text[at] !== delimiter; at += 1) if (text[at] === '\\') at += 1

@@ -2,40 +2,29 @@ import { output } from '../marks.ts'
 import type { Program, Shell } from '../types.ts'
 import { has, readOptions, valueOf } from './options.ts'
 
-/*
- * Programs that only fetch usually count as harmless. But the server reads the name that such a program requests. So
- * the program counts as egress if this name contains the output of a command.
- */
+/* Fetching is harmless, but the server reads the requested name: egress if it has the output of a command. */
 
 const asks = (shell: Shell, name: string): void =>
   shell.note('egress', `\`${name}\` asks for a name that is made of what a command prints`)
 
-/**
- * Returns true if the name of an image contains the output of a command, and the name begins with a registry. This
- * registry would get the output. An image without a registry in its name comes from the public registry. Only the
- * operator of the public registry sees such a name.
- */
+/** Whether a registry that the name of the image chooses would get the output of a command. */
 const ownRegistry = (image: string): boolean => {
   const host = /^(?:\w+:\/\/)?([^/]+)\//.exec(image)?.[1] ?? ''
   return image.includes(output) && (/[.:]/.test(host) || host.includes(output))
 }
 
-/** Reads the image names of `docker pull`, `skopeo inspect` and similar commands. */
+/** The words of `docker pull`, `skopeo inspect` and similar commands. */
 export function readImages(name: string, words: readonly string[], shell: Shell): void {
   if (words.some(ownRegistry)) asks(shell, name)
 }
 
 const options = {
   anywhere: true,
-  values: 'ifrcetd',
-  long: 'index-url extra-index-url find-links requirement constraint editable target dest prefix root src log cache-dir proxy cert python platform python-version implementation abi only-binary no-binary report config-settings timeout retries trusted-host index registry default-index directory project color config-file allow-insecure-host',
-  flags: 'UqvIh',
+  options:
+    '-UqvIhi:f:r:c:e:t:d: index-url= extra-index-url= find-links= requirement= constraint= editable= target= dest= prefix= root= src= log= cache-dir= proxy= cert= python= platform= python-version= implementation= abi= only-binary= no-binary= report= config-settings= timeout= retries= trusted-host= index= registry= default-index= directory= project= color= config-file= allow-insecure-host=',
 }
 
-/**
- * Reads the arguments of pip. If the command chooses a package index, the server of this index sees the names of the
- * requested packages.
- */
+/** The server of a chosen package index sees the names of the requested packages. */
 export const installer: Program = (args, shell, _, name) => {
   const read = readOptions(args, options)
   const index = valueOf(
@@ -53,7 +42,7 @@ export const installer: Program = (args, shell, _, name) => {
   if (has(read, 'proxy') && valueOf(read, 'proxy')?.includes(output) === true) asks(shell, name)
 }
 
-/** Reads the arguments of uv, whose subcommands `pip`, `add` and `tool install` request packages as pip does. */
+/** The subcommands `pip`, `add` and `tool install` request packages as pip does. */
 export const uvInstaller: Program = (args, shell, call, name) => {
   const [first, second] = readOptions(args, options).rest
   if (first === 'pip' || first === 'add' || (first === 'tool' && second === 'install'))
@@ -62,7 +51,7 @@ export const uvInstaller: Program = (args, shell, call, name) => {
 
 const elsewhere = /^(?:git::)?(?:\w+:\/\/|[\w.-]+\.\w+[/:]|[\w.-]+@)/
 
-/** Reads the arguments of terraform. `terraform init` loads modules and state from addresses in the arguments. */
+/** `terraform init` loads modules and state from addresses in the arguments. */
 export function readSources(name: string, args: readonly string[], shell: Shell): void {
   for (const arg of args) {
     const value = /^--?(?:from-module|backend-config|source|terragrunt-source)=(?:\w+=)?(.*)$/s.exec(arg)?.[1]

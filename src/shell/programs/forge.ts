@@ -3,9 +3,7 @@ import type { Program } from '../types.ts'
 import { has, readOptions, valueOf } from './options.ts'
 import { bySubcommand, starts } from './paths.ts'
 
-/**
- * Subcommands of GitHub's client that change nothing on GitHub. They only read, or change something on this machine.
- */
+/** Subcommands of GitHub's client that change nothing on GitHub. */
 const reads: Readonly<Record<string, RegExp>> = {
   alias: /^(list|set|delete|import)$/,
   attestation: /^(verify|download|trusted-root)$/,
@@ -37,10 +35,7 @@ const reads: Readonly<Record<string, RegExp>> = {
 }
 const bare = new Set(['browse', 'status', 'version', 'completion', 'help', 'auth', 'search', 'config'])
 
-/**
- * Reads the arguments of `gh`, the client of GitHub. A subcommand that changes something on GitHub counts as egress. A
- * subcommand that only reads from GitHub counts as harmless.
- */
+/** A subcommand that changes something on GitHub counts as egress. */
 export const gh: Program = (args, shell) => {
   if (args.includes('--help') || args.length === 0 || args[0] === '--version') return
   const at = starts(args, /^(-R|--repo|--hostname)$/)[0] ?? args.length
@@ -59,47 +54,38 @@ export const gh: Program = (args, shell) => {
   shell.note('egress', verb.includes(unknown) ? '`gh` may send data out' : '`gh` sends data out')
 }
 
-/** Reads the arguments of `gh alias`. An alias can contain shell code, or come from a file. */
+/** An alias can contain shell code, or come from a file. */
 function aliased([verb = '', ...rest]: readonly string[], shell: Parameters<Program>[1]): void {
   if (verb === 'import') shell.note('script', '`gh` reads aliases that can run anything')
   if (verb !== 'set') return
   const [, text = ''] = rest.filter((word) => !/^-(-?\w+)+$/.test(word))
   if (!text.startsWith('!') && !rest.some((word) => /^(-s|--shell)$/.test(word)) && !isDynamic(text)) return
   shell.note('script', '`gh` is given an alias that runs a command')
-  if (shell.attempt(() => shell.code(asCode(text.replace(/^!/, '')))) === 'egress')
-    shell.note('egress', '`gh` is given an alias that sends data out')
+  shell.suspects('`gh` is given an alias that sends data out', () =>
+    shell.code(asCode(text.replace(/^!/, ''))),
+  )
 }
 
-/**
- * Reads the arguments of `gh api`. A request other than GET counts as egress. Without a method, a field or an input
- * makes the request a POST. A GET with `--input` counts as egress too.
- */
+/** A request other than GET is egress, and any with `--input`. Without a method, a field makes it a POST. */
 const api = (args: readonly string[], shell: Parameters<Program>[1]): void => {
   const read = readOptions(args, {
-    flags: 'i',
-    values: 'fFXHqtpd',
-    long: 'field raw-field method header jq template input data cache hostname preview',
-    longFlags: 'include paginate silent slurp verbose',
+    options:
+      '-if:F:X:H:q:t:p:d: field= raw-field= method= header= jq= template= input= data= cache= hostname= preview= include paginate silent slurp verbose',
     anywhere: true,
   })
   const method = valueOf(read, 'X', 'method')
   const sends = has(read, 'f', 'F', 'field', 'raw-field', 'input', 'd', 'data')
-  if (method === undefined ? sends : method.toUpperCase() !== 'GET')
+  if (method === undefined ? sends : method.toUpperCase() !== 'GET' || has(read, 'input'))
     shell.note('egress', 'a call of an API sends data out')
-  else if (method !== undefined && has(read, 'input')) shell.note('egress', 'a call of an API sends data out')
 }
 
-/**
- * Reads the arguments of clients of other forges. Finds subcommands that send data out. Reads `api` and `alias` in the
- * same way as for `gh`.
- */
+/** Clients of other forges read `api` and `alias` as `gh` does. */
 export const forgeApi: Program = (args, shell, call, name) => {
   if (args[0] === 'api') api(args.slice(1), shell)
   if (args[0] === 'alias') aliased(args.slice(1), shell)
   bySubcommand(args, shell, call, name)
 }
 
-/** Reads the arguments of `vercel`. Without a subcommand, `vercel` deploys. */
 export const vercel: Program = (args, shell) => {
   if (
     args.every((arg) => arg.startsWith('-') && arg !== '--version' && arg !== '--help') ||

@@ -1,9 +1,9 @@
 import { asCode, output } from '../marks.ts'
 import type { Program, Shell } from '../types.ts'
-import { has, type OptionTable, readOptions, valueOf } from './options.ts'
-import { sendingPath } from './paths.ts'
+import { has, readOptions, valueOf } from './options.ts'
+import { sendsByPath } from './paths.ts'
 
-/** Subcommands that come with git. All others are aliases or third-party programs. */
+/** All other subcommands are aliases or third-party programs. */
 const known = new Set(
   `add am annotate apply archive backfill bisect blame branch bugreport bundle cat-file check-attr check-ignore check-mailmap
   check-ref-format checkout checkout-index cherry cherry-pick citool clean clone column commit commit-graph commit-tree config
@@ -19,74 +19,42 @@ const known = new Set(
   worktree write-tree`.split(/\s+/),
 )
 
-/** Settings that never make git run a program. */
 const quietSetting =
   /^(user\.|author\.|committer\.|color\.|advice\.|column\.|init\.defaultbranch|core\.(quotepath|autocrlf|eol|safecrlf|filemode|abbrev|longpaths|ignorecase|symlinks|precomposeunicode|compression|bigfilethreshold|preloadindex)|commit\.(gpgsign|verbose|status|cleanup)|tag\.(gpgsign|sort)|push\.|pull\.|fetch\.(prune|parallel|recursesubmodules)|merge\.(conflictstyle|ff|renames|renamelimit)|rebase\.(autosquash|autostash|updaterefs)|diff\.(renames|renamelimit|algorithm|context|colormoved|mnemonicprefix|noprefix|wserrorhighlight|submodule)|log\.|blame\.|status\.|http\.(postbuffer|version|lowspeedlimit|lowspeedtime|sslverify|extraheader)|gc\.|pack\.|index\.|protocol\.(version|file\.allow)|clean\.safe\.directory|transfer\.|versionsort\.|grep\.|format\.|branch\.|feature\.|submodule\.recurse|lfs\.(activitytimeout|concurrenttransfers|locksverify)|interactive\.singlekey)/i
 
 const global = {
-  flags: 'pPhv',
-  values: 'Cc',
-  long: 'git-dir work-tree namespace super-prefix config-env exec-path attr-source list-cmds',
-  longFlags:
-    'paginate no-pager bare no-replace-objects no-lazy-fetch no-optional-locks no-advice literal-pathspecs glob-pathspecs noglob-pathspecs icase-pathspecs version help html-path man-path info-path',
+  options:
+    '-pPhvC:c: git-dir= work-tree= namespace= super-prefix= config-env= exec-path= attr-source= list-cmds= paginate no-pager bare no-replace-objects no-lazy-fetch no-optional-locks no-advice literal-pathspecs glob-pathspecs noglob-pathspecs icase-pathspecs version help html-path man-path info-path',
 }
 
+/** Subcommands that run the value of an option, which `run` names, as a command. */
 interface Running {
   readonly subcommand: RegExp
-  /**
-   * The only letters in this table are those that take a value. Other letters need no entry: `readOptions` accepts the
-   * unknown letter `i` before the known letter `x` in `rebase -ix code`.
-   */
-  readonly options: OptionTable
-  /** The names of the options whose value git runs as a command. */
+  /** Only the letters that take a value: `readOptions` accepts the unknown `i` before the known `x` in `rebase -ix`. */
+  readonly options: string
   readonly run: string
 }
 
-/** Subcommands that run the value of an option as a command. */
+const filters =
+  'setup env-filter tree-filter index-filter parent-filter msg-filter commit-filter tag-name-filter subdirectory-filter'
 const commands: readonly Running[] = [
   {
     subcommand: /^(clone|ls-remote)$/,
-    options: { values: 'obujc', long: 'upload-pack exec config' },
+    options: '-o:b:u:j:c: upload-pack= exec= config=',
     run: 'u upload-pack exec',
   },
   {
     subcommand: /^(fetch|pull|fetch-pack|archive|submodule|remote)$/,
-    options: { values: 'osXj', long: 'upload-pack exec' },
+    options: '-o:s:X:j: upload-pack= exec=',
     run: 'upload-pack exec',
   },
-  {
-    subcommand: /^(push|send-pack)$/,
-    options: { values: 'o', long: 'receive-pack exec' },
-    run: 'receive-pack exec',
-  },
-  {
-    subcommand: /^rebase$/,
-    options: { values: 'xsXC', attached: 'S', long: 'exec' },
-    run: 'x exec',
-  },
-  {
-    subcommand: /^(difftool|mergetool)$/,
-    options: { values: 'xtSGOUIl', attached: 'MCB', long: 'extcmd' },
-    run: 'x extcmd',
-  },
-  {
-    subcommand: /^filter-branch$/,
-    options: {
-      values: 'd',
-      long: 'setup env-filter tree-filter index-filter parent-filter msg-filter commit-filter tag-name-filter subdirectory-filter',
-    },
-    run: 'setup env-filter tree-filter index-filter parent-filter msg-filter commit-filter tag-name-filter subdirectory-filter',
-  },
-  {
-    subcommand: /^grep$/,
-    options: { values: 'efABCm', attached: 'O', longFlags: 'open-files-in-pager' },
-    run: 'O open-files-in-pager',
-  },
+  { subcommand: /^(push|send-pack)$/, options: '-o: receive-pack= exec=', run: 'receive-pack exec' },
+  { subcommand: /^rebase$/, options: '-x:s:X:C:S:: exec=', run: 'x exec' },
+  { subcommand: /^(difftool|mergetool)$/, options: '-x:t:S:G:O:U:I:l:M::C::B:: extcmd=', run: 'x extcmd' },
+  { subcommand: /^filter-branch$/, options: `-d: ${filters.replaceAll(/(?= |$)/g, '=')}`, run: filters },
+  { subcommand: /^grep$/, options: '-e:f:A:B:C:m:O:: open-files-in-pager', run: 'O open-files-in-pager' },
 ]
 
-/**
- * Reads the arguments of git. Finds subcommands that send data out, and every option or setting whose text git runs.
- */
 export const git: Program = (args, shell, call) => {
   const read = readOptions(args, global)
   for (const [name, value] of read.options)
@@ -94,8 +62,7 @@ export const git: Program = (args, shell, call) => {
   if (has(read, 'exec-path') && valueOf(read, 'exec-path') !== undefined)
     shell.note('script', '`git` looks for its programs elsewhere')
   const [subcommand = '', ...rest] = read.rest
-  const path = sendingPath('git', read.unsure ? args : read.rest)
-  if (path !== undefined) shell.note('egress', `\`git ${path}\` sends data out`)
+  sendsByPath(shell, 'git', read.unsure ? args : read.rest)
   if (subcommand === '') return
   if (!known.has(subcommand)) shell.note('script', '`git` may have an alias that runs anything')
   const [verb = '', ...command] = afterFlags(rest)
@@ -114,42 +81,32 @@ export const git: Program = (args, shell, call) => {
 const afterFlags = (words: readonly string[]): readonly string[] =>
   words.slice([...words.keys()].find((at) => words[at]?.startsWith('-') !== true) ?? words.length)
 
-/** Settings whose values are sent to a server. */
 const sentSetting =
   /^(http\.(.+\.)?(extraheader|useragent|proxy|cookiefile)|url\..+|remote\..+\.(url|proxy))$/i
 
-/**
- * Settings with a value that git runs, or reads as a file of further settings. The list has no aliases, because a
- * subcommand that is an alias counts as a script when it is called.
- */
+/** Git runs the value, or reads it as a file of settings. Not aliases, which count as scripts when called. */
 const runningSetting =
   /^(core\.(pager|editor|sshcommand|fsmonitor|hookspath|askpass|gitproxy|attributesfile)|pager\..+|credential\.(.+\.)?helper|diff\.external|(diff|filter|merge|difftool|mergetool|browser|man|guitool)\..+\.(textconv|command|cmd|path|clean|smudge|process|driver)|gpg\.(.+\.)?program|gpg\.ssh\.defaultkeycommand|sequence\.editor|interactive\.difffilter|include(if\..+)?\.path|uploadpack\.packobjectshook|remote\..+\.(uploadpack|receivepack|vcs)|protocol\.ext\.allow|sendemail\..*(cmd|server)|init\.templatedir)$/i
-/** The values that do not count as scripts: common programs and helpers, as people write them in settings. */
+/** Common programs and helpers, as people write them in settings, count as no script. */
 const ownProgram =
   /^(store|cache|osxkeychain|manager(-core)?|libsecret|wincred|oauth|gh auth git-credential|!(\S*\/)?gh auth git-credential|vim?|nvim|nano|emacs|code --wait|less( -\w+)*|delta|diff-so-fancy|true|false|git-lfs \S+ -- %f|git-lfs filter-process|gpg2?|ssh)$/
 
-const configuring: OptionTable = {
-  flags: 'lez',
-  values: 'ft',
-  long: 'file blob type default comment value url',
-  longFlags:
-    'global system local worktree get get-all get-regexp get-urlmatch get-color get-colorbool list unset unset-all remove-section rename-section add replace-all append all regexp fixed-value bool int bool-or-int bool-or-str path expiry-date no-type null name-only show-origin show-scope show-names includes no-includes edit',
+const configuring = {
+  options:
+    '-lezf:t: file= blob= type= default= comment= value= url= global system local worktree get get-all get-regexp get-urlmatch get-color get-colorbool list unset unset-all remove-section rename-section add replace-all append all regexp fixed-value bool int bool-or-int bool-or-str path expiry-date no-type null name-only show-origin show-scope show-names includes no-includes edit',
 }
-/** Options and verbs that show or remove settings. */
 const showing =
   'l list get get-all get-regexp get-urlmatch get-color get-colorbool unset unset-all remove-section rename-section'.split(
     ' ',
   )
 
-/**
- * Reads the arguments of `git config name value` and `git config set name value`. Options can stand before the name.
- */
+/** Reads `git config name value` and `git config set name value`. Options can stand before the name. */
 function configured(words: readonly string[], shell: Shell): void {
   const first = readOptions(words, configuring)
   const [verb = ''] = first.rest
   if (has(first, ...showing) || showing.includes(verb)) return
   const { rest, unsure } = verb === 'set' ? readOptions(first.rest.slice(1), configuring) : first
-  // After an unknown option, it is uncertain which word is the name of the setting, so every word is checked.
+  // After an unknown option, every word may be the name.
   for (const [at, name] of (first.unsure || unsure ? words : rest.slice(0, 1)).entries())
     saved(name, (first.unsure || unsure ? words : rest)[at + 1], shell)
 }
@@ -161,7 +118,6 @@ function saved(name: string, value: string | undefined, shell: Shell): void {
   setting(`${name}=${value}`, 'c', shell)
 }
 
-/** Judges a setting, as in `-c name=value`. Its value can be a program that git runs. */
 function setting(text: string, option: string, shell: Shell): void {
   const equals = text.indexOf('=')
   const [name, value] = equals < 0 ? [text, ''] : [text.slice(0, equals), text.slice(equals + 1)]
@@ -178,8 +134,7 @@ function setting(text: string, option: string, shell: Shell): void {
 }
 
 function sendsWhenRun(code: string, shell: Shell): void {
-  if (shell.attempt(() => shell.code(asCode(code))) === 'egress')
-    shell.note('egress', '`git` runs a command that sends data out')
+  shell.suspects('`git` runs a command that sends data out', () => shell.code(asCode(code)))
 }
 
 function runs(subcommand: string, rest: readonly string[], shell: Shell): void {
@@ -187,7 +142,7 @@ function runs(subcommand: string, rest: readonly string[], shell: Shell): void {
     shell.note('script', '`git` copies hooks from a folder')
   const found = commands.find((each) => each.subcommand.test(subcommand))
   if (found === undefined) return
-  const read = readOptions(rest, { ...found.options, anywhere: true })
+  const read = readOptions(rest, { options: found.options, anywhere: true })
   for (const [option, value = ''] of read.options) {
     if (found.run.split(' ').includes(option)) ranBy(value, shell, subcommand === 'rebase')
     // `git clone` also has an option `-c` for a setting.
@@ -195,36 +150,27 @@ function runs(subcommand: string, rest: readonly string[], shell: Shell): void {
   }
 }
 
-/**
- * Reads a text that git runs as a command. The text also counts as a script, unless `only` is true. `only` is true for
- * `rebase --exec`, which usually runs tests.
- */
+/** `only` is for `rebase --exec`, which usually runs tests and then counts as no script. */
 function ranBy(code: string, shell: Shell, only = false): void {
   if (!only) shell.note('script', '`git` is told which program to run')
   shell.code(code)
 }
 
-/** Matches an address with a scheme, or an address in the form of ssh (`host:path`). */
+/** An address with a scheme, or in the form of ssh (`host:path`). */
 const address = /:\/\/|^[^/:\s=-][^/:\s=]*:(?!\/\/)(?=[^:])/
 
-/**
- * Reads addresses in arguments. An address can be a program that git runs (`ext::sh -c ...`), or it can contain the
- * output of a command.
- */
+/** An address can be a program that git runs (`ext::sh -c ...`), or contain the output of a command. */
 function addresses(subcommand: string, rest: readonly string[], shell: Shell): void {
   const asks = /^(fetch|pull|ls-remote)$/.test(subcommand)
   const explicit = asks && rest.some((word) => address.test(word))
   for (const [at, word] of rest.entries()) {
-    // The value of `-o` is sent to the server. If an argument is the address of a server, the other arguments (names of
-    // branches and tags) count as sent to this server.
+    // The value of `-o` is sent to the server, and so are names of branches and tags beside the address of a server.
     const option = asks && /^(-o|--server-o[a-z-]*)$/.test(rest[at - 1] ?? '')
     const attached = asks && /^(-o.|--server-o[a-z-]*=)/s.test(word)
     if (word.includes(output) && (option || attached || (explicit && !word.startsWith('-'))))
       shell.note('egress', '`git` sends what a command prints')
-    if (word.startsWith('ext::')) {
-      shell.note('script', '`git` is told which program to run')
-      shell.code(word.slice(5).replaceAll(/%./g, ' '))
-    }
+    if (word.startsWith('ext::'))
+      shell.runsText('`git` is told which program to run', word.slice(5).replaceAll(/%./g, ' '))
     if (address.test(word) && word.includes(output))
       shell.note('egress', 'an address is made of what a command prints')
   }

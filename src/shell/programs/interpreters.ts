@@ -1,6 +1,6 @@
 import { isPlain } from '../marks.ts'
 import { runner } from './packages.ts'
-import { sendingPath } from './paths.ts'
+import { sendsByPath } from './paths.ts'
 import { isToolFile, managesTests } from './project-tools.ts'
 import { isTestOrBuild, testModules } from '../tables/tools.ts'
 import { interpreters, runsFiles, scriptFile } from '../tables/interpreters.ts'
@@ -8,11 +8,7 @@ import type { Call, Program, Shell } from '../types.ts'
 
 const prints = ['--version', '--help']
 
-/**
- * Reads the arguments of a shell. A shell runs the text of `-c`, a file or its standard input. The command counts as a
- * script, unless it only prints the version or help, or checks the syntax. The text of `-c` and known input are read as
- * commands too.
- */
+/** A script, unless it only prints the version or help, or checks the syntax. Known code is read as commands too. */
 export const shellProgram: Program = (args, shell, call, name) => {
   if (args.length === 1 && prints.includes(args[0] ?? '')) return
   // `bash -n file` only checks the syntax.
@@ -26,10 +22,7 @@ export const shellProgram: Program = (args, shell, call, name) => {
   for (const text of fed(call)) shell.code(text)
 }
 
-/**
- * Returns the index of the text of `-c` in the arguments, or undefined if there is none. `-c` can be bundled with other
- * options (`-lc`). Other options can also stand before `-c` (`-o pipefail -c`) or after `-c` (`-c -- text`).
- */
+/** The index of the text of `-c`: bundled (`-lc`), after (`-o pipefail -c`) or before (`-c -- text`) others. */
 function codeArgument(args: readonly string[]): number | undefined {
   let wanted = false
   for (let at = 0; at < args.length; at += 1) {
@@ -45,7 +38,7 @@ function codeArgument(args: readonly string[]): number | undefined {
   return undefined
 }
 
-/** Returns the file that a shell runs: its first argument that is neither an option nor the value of one. */
+/** The first argument that is neither an option nor the value of one. */
 const fileArgument = (args: readonly string[]): string | undefined =>
   args.find(
     (arg, at) => !/^[-+]/.test(arg) && !/^(--(rcfile|init-file)|[-+]\w*[oO])$/.test(args[at - 1] ?? ''),
@@ -54,31 +47,24 @@ const fileArgument = (args: readonly string[]): string | undefined =>
 export const fed = ({ input, files }: Call): string[] =>
   input === undefined ? [...files] : [input, ...files]
 
-/**
- * Reads the arguments of an interpreter of another language than shell. The command counts as a script, unless the
- * interpreter only prints its version, checks the syntax, tests or builds.
- */
+/** A script, unless the interpreter only prints its version, checks the syntax, tests or builds. */
 export const interpreter: Program = (args, shell, call, name) => {
   if (args.length === 1 && interpreters.get(name)?.includes(args[0] ?? '') === true) return
   for (const file of filesRun(name, args)) shell.script(file)
-  const path = sendingPath(name, args)
-  if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)
+  sendsByPath(shell, name, args)
   if (name === 'bun' && args[0] === 'x') return runner(args.slice(1), shell, call, name)
   if (name === 'bun' && args[0] === 'exec') shell.code(args.slice(1).join(' '))
   if (isHarmless(name, args, shell, call)) return
   shell.note('script', `\`${name}\` runs code`)
 }
 
-/** Options whose value is code that an interpreter loads before its script. */
+/** Options whose value is code that is loaded before the script. */
 const loads = /^(?:-r|--require|--import|--loader|--experimental-loader)(?:=(.*))?$/s
 const takesValue = (option: string): boolean => !option.includes('=') && loads.test(option)
-/** Options whose value is code and no file. With them, an operand is data for this code. */
+/** Options whose value is code and no file: an operand is then data for it. */
 const givesCode = /^(-\w*[eEc]|-[mp]|--(eval|print))$/
 
-/**
- * Returns the files that an interpreter runs. An unknown option may have a value. So the first argument that is no
- * option may not be the script, and the first one that is named like a script is returned too.
- */
+/** An unknown option may have a value: then the first one that is named like a script is the file. */
 function filesRun(name: string, args: readonly string[]): (string | undefined)[] {
   const rest = (name === 'python' || name === 'pypy' ? afterOptions(args) : undefined) ?? args
   const loaded = rest.flatMap((arg, at) => {
@@ -105,18 +91,13 @@ function isHarmless(name: string, args: readonly string[], shell: Shell, call: C
   return false
 }
 
-/**
- * Values of `-W` that import no module. If a category has a dot, Python imports the module that contains the category.
- */
+/** Values of `-W` that import no module. Python imports the module of a category with a dot. */
 const warning = /^[a-z]+(:[^:]*(:\w*(:[\w.]*(:\d*)?)?)?)?$/
 /** Values of `-X` that load no code. */
 const setting =
   /^(dev|utf8|faulthandler|importtime|tracemalloc|frozen_modules|no_debug_ranges|int_max_str_digits|warn_default_encoding|cpu_count|gil|perf|perf_jit|showrefcount)(=\w+)?$/
 
-/**
- * Returns the arguments of Python, beginning with `-m` or with the name of a script. Returns undefined if an earlier
- * option is not known, or can load code.
- */
+/** The arguments of Python from `-m` or the script on; undefined if an earlier option is unknown or can load code. */
 function afterOptions(args: readonly string[]): readonly string[] | undefined {
   for (let at = 0; at < args.length; at += 1) {
     const arg = args[at] ?? ''
@@ -132,24 +113,17 @@ function afterOptions(args: readonly string[]): readonly string[] | undefined {
   return undefined
 }
 
-/**
- * Whether Python only tests, builds or installs packages. It does so with a module (`-m`), or with `setup.py` or
- * `manage.py`. A module can have the name of a program that sends data out. The command then counts as egress.
- */
+/** Whether Python only tests, builds or installs packages. A module named like a sender counts as egress. */
 function python(args: readonly string[], shell: Shell, call: Call): boolean {
   const [first = '', ...rest] = afterOptions(args) ?? []
   if (/^(\.\/)?setup\.py$/.test(first)) return setup(rest, shell)
   if (first !== '-m') return managesTests(first, rest)
   const [module = ''] = rest
-  const sends = shell.attempt(() => shell.run(rest, call)) === 'egress'
-  if (sends) shell.note('egress', 'a Python module sends data out')
+  shell.suspects('a Python module sends data out', () => shell.run(rest, call))
   return testModules.has(module) || testModules.has(module.split('.')[0] ?? '')
 }
 
-/**
- * Whether `setup.py` only tests or builds. `setup.py` runs every command in its arguments. Some commands upload the
- * package, and then count as egress.
- */
+/** Whether `setup.py`, which runs every command in its arguments, only tests or builds. Some upload the package. */
 function setup(args: readonly string[], shell: Shell): boolean {
   if (args.some((arg) => /^(upload|upload_docs|register)$/.test(arg)))
     shell.note('egress', '`setup.py` uploads a package')
@@ -174,10 +148,7 @@ function node(args: readonly string[]): boolean {
   return isToolFile(args[at] ?? '')
 }
 
-/**
- * Whether the arguments run a task whose name means a test or a build. A name with a dot or a slash can be the name of
- * a file, because `bun run` also runs files.
- */
+/** A name with a dot or a slash can be a file, because `bun run` also runs files. */
 function runsTests([first = '', ...rest]: readonly string[], verb: string, flags: RegExp): boolean {
   const task = rest.find((arg) => !flags.test(arg)) ?? ''
   return first === verb && /^[\w:-]+$/.test(task) && isTestOrBuild(task)
@@ -200,7 +171,7 @@ function bun(args: readonly string[]): boolean {
   )
 }
 
-/** Reads the input of `source` and `.`. Both builtins run the text of a file, of `<(...)` or of standard input. */
+/** Both builtins run the text of a file, of `<(...)` or of standard input. */
 export const sourced: Program = (args, shell, call) => {
   shell.note('script', 'it runs a local script')
   shell.script(args[0] === '--' ? args[1] : args[0])

@@ -1,8 +1,8 @@
 import { interpreters, scriptFile, shells } from '../tables/interpreters.ts'
 import { senders, sendingPaths, sendingPrograms, sendsExcept } from '../tables/senders.ts'
-import { wrappers } from '../tables/wrappers.ts'
+import { parallel, su, wrapper, wrappers, xargs } from './wrappers.ts'
 import { isDynamic, isPlain, one, star, withoutUnknowns } from '../marks.ts'
-import type { Call, Program, Shell } from '../types.ts'
+import { type Call, type Program, type Shell, named } from '../types.ts'
 import { awk } from './awk.ts'
 import { buildTools } from './build-tools.ts'
 import { builtins } from './builtins.ts'
@@ -10,7 +10,6 @@ import { desktop } from './desktop.ts'
 import { cluster, container } from './containers.ts'
 import { ed, emacs, pager, script, terminal } from './editors.ts'
 import { fileTools } from './file-tools.ts'
-import { fd, find, lookup, rg } from './finders.ts'
 import { forgeApi, gh, vercel } from './forge.ts'
 import { installer, uvInstaller } from './fetchers.ts'
 import { git } from './git.ts'
@@ -33,39 +32,23 @@ import {
   readLaunched,
   readSenders,
 } from './unknown.ts'
-import { taskRunners } from './task-runners.ts'
 import { vim } from './vim.ts'
-import { parallel, su, wrapper, xargs } from './wrappers.ts'
 
-/**
- * Reads the arguments of a sender, a program that sends data out. The command counts as egress, unless it only prints
- * the version or help.
- */
 const sends: Program = (args, shell, _, name) => {
   if (args.length === 1 && /^(--version|--help|-V|-h|--manual|-version)$/.test(args[0] ?? '')) return
   shell.note('egress', `\`${name}\` sends data out`)
 }
 
-/** Reads the arguments of a program that sends data out, except with some subcommands or options (`sendsExcept`). */
 const sendsUnless: Program = (args, shell, call, name) => {
   const at = starts(args)[0] ?? -1
-  if (
-    ![args[at], ...args.filter((arg) => arg.startsWith('-'))].some((arg) =>
-      sendsExcept.get(name)?.test(arg ?? ''),
-    )
-  )
-    sends(args, shell, call, name)
+  const words = [args[at] ?? '', ...args.filter((arg) => arg.startsWith('-'))]
+  if (!words.some((word) => sendsExcept.get(name)?.test(word))) sends(args, shell, call, name)
 }
 
-const named = (names: string, program: Program): [string, Program][] =>
-  names.split(' ').map((name) => [name, program])
 const each = (names: Iterable<string>, program: Program): [string, Program][] =>
   [...names].map((name) => [name, program])
 
-/**
- * Maps the name of each known program to the function that reads the program's arguments. If a name occurs several
- * times, the last entry counts, because the most specific function is last.
- */
+/** If a name occurs several times, the last and most specific entry counts. */
 const programs: ReadonlyMap<string, Program> = new Map([
   ...each(sendingPaths.keys(), bySubcommand),
   ...each(interpreters.keys(), interpreter),
@@ -74,11 +57,10 @@ const programs: ReadonlyMap<string, Program> = new Map([
   ...each(Object.keys(wrappers), wrapper),
   ...each(chainNames, chain),
   ...Object.entries(builtins),
-  ...Object.entries(buildTools),
-  ...Object.entries(fileTools),
+  ...buildTools,
+  ...fileTools,
   ...desktop,
   ...launchers,
-  ...taskRunners,
   ...each(sendsExcept.keys(), sendsUnless),
   ...named('aliyun', copierBehind('oss')),
   ...named('source .', sourced),
@@ -113,13 +95,6 @@ const programs: ReadonlyMap<string, Program> = new Map([
   ...named('tar bsdtar', tar),
   ...named('sed', sed),
   ...named('awk gawk mawk nawk', awk),
-  ...named('find', find),
-  ...named('fd fdfind', fd),
-  ...named('rg', rg),
-  ...named(
-    'dig nslookup host drill kdig delv dog doggo nmap resolvectl systemd-resolve getent avahi-resolve ping ping6 traceroute tracepath mtr arping fping ssh-keyscan ntpdate sntp snmpget snmpwalk ldapsearch',
-    lookup,
-  ),
   ...named('vi vim nvim view gvim rvim rview vimdiff gvimdiff ex vim.tiny vim.basic vim.nox', vim),
   ...named('ed', ed),
   ...named('emacs emacsclient', emacs),
@@ -134,30 +109,19 @@ const readWhole: ReadonlySet<string> = new Set([
   ...interpreters.keys(),
   ...'npm yarn pnpm mvn mvnw lerna nerdctl docker-compose kubectl oc'.split(' '),
 ])
-/**
- * Programs whose reader only knows some subcommands. The arguments of these programs are also read like the arguments
- * of an unknown program.
- */
+/** Programs whose reader only knows some subcommands: they are also read like an unknown program. */
 const partlyKnown: ReadonlySet<string> = new Set([
   ...[...sendingPaths.keys()].filter((name) => !readWhole.has(name)),
   ...sendsExcept.keys(),
   ...'aliyun coscli moon mage rushx foreman honcho devbox apptainer singularity modal'.split(' '),
 ])
 
-/**
- * The name of a command can be a pattern (`cu?l`). If the pattern matches one of these names, the command counts as
- * egress.
- */
+/** A name that is a pattern (`cu?l`) and matches one of these counts as egress. */
 const senderNames = [...senders, 'git', 'aws', 'gh', 'npm']
 
-/**
- * Matches folders of installed programs. A program in such a folder is judged as if it had no folder. A program in any
- * other folder also counts as a script. The exceptions are tools of the project or the user (`isInstalledTool`), and the
- * files `gradlew` and `mvnw`.
- */
+/** A program in any other folder is a script, but for tools of the project or user, `gradlew` and `mvnw`. */
 const installed =
   /^(\/usr\/local(\/go)?|\/usr|\/opt\/homebrew|\/opt\/local|\/snap|\/run\/current-system\/sw|\/nix\/var\/nix\/profiles\/default)?\/s?bin\/$|^\/usr\/lib(exec)?\/git-core\/$/
-/** Reads one command. The name of the program decides which function reads the arguments. */
 export function runProgram(words: readonly string[], shell: Shell, call: Call): void {
   const [head = '', ...args] = words
   if (!isPlain(head)) return hiddenName(head, shell)
@@ -194,35 +158,25 @@ export function runProgram(words: readonly string[], shell: Shell, call: Call): 
   if (name !== undefined) readLaunched(args, shell, call)
   readBehindDashes(args, shell, call)
   readCommandValues(args, shell)
-  // For a known program, addresses are left out. The last part of an address can look like the name of a sender, as in
-  // `hg clone https://example.com/curl folder`.
+  // The last part of an address can look like a sender, as in `hg clone https://example.com/curl folder`.
   readSenders(plain, name === undefined ? args : args.filter((arg) => !arg.includes('://')), shell)
 }
 
-/**
- * Returns the name of a program in the tables, or undefined if the tables do not list the program. Converts the name to
- * lower case. Removes `.exe`, a version, and the `g` that other systems put before GNU tools. `Python3.11.exe` becomes
- * `python`, and `gsed` becomes `sed`.
- */
+/** The name in the tables: `Python3.11.exe` becomes `python`, and `gsed`, as other systems name GNU's, `sed`. */
 function known(file: string): string | undefined {
-  // libwww-perl installs `lwp-request` under the names of methods. The program `head` (in lower case) is not one of
-  // them.
+  // libwww-perl installs `lwp-request` under the names of methods. The program `head` is not one of them.
   if (/^(GET|HEAD|POST)$/.test(file)) return 'lwp-request'
   const name = file.toLowerCase().replace(/\.exe$/, '')
   if (programs.has(name)) return name
   const unversioned = name.replace(/-?\d+(\.\d+)*[a-z]?$/, '')
   if (unversioned !== name && programs.has(unversioned)) return unversioned
-  // Loaders and emulators run the program in their arguments: `qemu-arm program`.
+  // They run the program in their arguments: `qemu-arm program`.
   if (/^ld(-linux|-musl)?[\w-]*\.so(\.\d+)?$|^qemu-(?!img|nbd|io)\w+(-static)?$/.test(name)) return 'loader'
   return /^g(sed|tar|find|xargs|timeout|env|nohup|nice|stdbuf|make|split|sort)$/.test(name)
     ? name.slice(1)
     : undefined
 }
 
-/**
- * Judges a command with a name that is only known when the command runs. The command counts as a script. If the name is
- * a pattern that matches the name of a program that sends data out, the command counts as egress.
- */
 function hiddenName(head: string, shell: Shell): void {
   shell.note('script', 'which program runs is only known when it runs')
   shell.script(head)
@@ -233,10 +187,7 @@ function hiddenName(head: string, shell: Shell): void {
     shell.note('egress', `a pattern stands for \`${sender}\``)
 }
 
-/**
- * Whether a pattern with the marks `star` and `one` matches a name. The number of steps is at most the length of the
- * pattern times the length of the name, so no pattern is slow.
- */
+/** Whether a pattern with the marks `star` and `one` matches, in at most |pattern|·|name| steps. */
 function matches(pattern: string, name: string): boolean {
   let [at, from, back, resume] = [0, 0, -1, 0]
   while (from < name.length) {

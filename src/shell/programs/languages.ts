@@ -1,6 +1,6 @@
 import type { Program, Shell } from '../types.ts'
 import { readSources } from './fetchers.ts'
-import { sendingPath, starts } from './paths.ts'
+import { starts, sendsByPath } from './paths.ts'
 import { isTestOrBuild } from '../tables/tools.ts'
 import { mayRun } from './unknown.ts'
 
@@ -8,17 +8,11 @@ import { mayRun } from './unknown.ts'
 interface Chain {
   /** Subcommands that start a program. */
   readonly runs: RegExp
-  /**
-   * The harmless subcommands. If this expression is given, every other subcommand counts as a script, because it runs a
-   * third-party program.
-   */
+  /** If given, every other subcommand is a third-party program, and counts as a script. */
   readonly quiet?: RegExp
   /** Options that take the next word as their value. */
   readonly valued?: RegExp
-  /**
-   * If true, the word after the subcommand in `runs` can be the name of a task. A task for a test or a build counts as
-   * harmless.
-   */
+  /** Whether the word after the subcommand can be a task, and a test or a build then counts as harmless. */
   readonly tasks?: boolean
   /** Options that make a build run a program. */
   readonly option?: RegExp
@@ -105,9 +99,8 @@ const chains: Readonly<Record<string, Chain>> = {
 export const chainNames: readonly string[] = Object.keys(chains)
 
 export const chain: Program = (args, shell, call, name) => {
-  const path = sendingPath(name, args)
   if (/^(terraform|tofu|terragrunt)$/.test(name)) readSources(name, args, shell)
-  if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)
+  sendsByPath(shell, name, args)
   const { runs, quiet, valued, tasks, option } = chains[name] ?? { runs: /$^/ }
   if (args.length === 1 && /^(--?(version|help)|-V|-h)$/.test(args[0] ?? '')) return
   const words = name === 'cargo' ? args.filter((arg) => !arg.startsWith('+')) : args
@@ -126,10 +119,7 @@ export const chain: Program = (args, shell, call, name) => {
     shell.note('script', `\`${name}\` runs a program of another name`)
 }
 
-/**
- * Returns whether the words after a tool chain form a command that sends data out, as in `pixi run curl`. Such a
- * command counts as egress. The words after `cargo run`, `go run` and similar never count as egress.
- */
+/** Whether a command that sends data out follows (`pixi run curl`). After `cargo run` and similar none does. */
 function startsSender(
   rest: readonly string[],
   shell: Shell,

@@ -1,14 +1,12 @@
-import type { Call, Program, Shell } from '../types.ts'
+import { type Call, type Program, type Shell, named } from '../types.ts'
 import { has, readOptions, valueOf } from './options.ts'
-import { sendingPath, starts } from './paths.ts'
+import { starts, sendsByPath } from './paths.ts'
 import { mayRun } from './unknown.ts'
-import { suspectEverything } from './wrappers.ts'
-import { fileTools } from '../tables/command-options.ts'
+import { startsSender, suspectEverything } from './wrappers.ts'
+import { fileTools } from './command-options.ts'
 import { isTestOrBuild } from '../tables/tools.ts'
 
-/**
- * Reads the arguments of terminals. A terminal starts a shell, or runs the command after `-e`, `--` or another option.
- */
+/** A terminal starts a shell, or runs the command after `-e`, `--` or another option. */
 const window: Program = (args, shell, call, name) => {
   if (args.length === 1 && /^--?(version|help|[vVh])$/.test(args[0] ?? '')) return
   shell.note('script', `\`${name}\` starts a shell or a program`)
@@ -16,27 +14,23 @@ const window: Program = (args, shell, call, name) => {
   if (mayRun(values, shell, call)) shell.note('egress', `\`${name}\` starts a program that sends data out`)
 }
 
-/** A word that version managers accept as the name of a version. `node` is also the name of a program. */
+/** The name of a version, as version managers accept it. `node` is also the name of a program. */
 const version = /^(v?\d[\d.x]*|(lts|node|iojs|latest|stable|system|default|current)([/@-].*)?)$/
 /** Programs that people start with a version manager. No version has such a name. */
 const started = /^(npm|npx|yarn|pnpm|corepack|make)$/
 
-/** Reads the arguments of version managers: `pyenv exec command`, `nvm exec 20 command`, `n exec 20 command`. */
+/** Version managers: `pyenv exec command`, `nvm exec 20 command`, `n exec 20 command`. */
 const versioned: Program = (args, shell, call, name) => {
   const at = starts(args)[0]
   const verb = at === undefined ? '' : (args[at] ?? '')
   if (at === undefined || !/^(exec|run|use|as)$/.test(verb)) return
   const rest = args.slice(at + 1)
   if (verb === 'exec') return chosen(rest, shell, call, /^(nvm|fnm|n|nodist)$/.test(name))
-  // The verbs `run` and `as` start the chosen version of the interpreter, which runs a script or its standard input.
-  // `use` only chooses a version, but in `n` it does the same as `run`.
+  // `run` and `as` start an interpreter, which runs a script or its standard input. `use` does the same in `n` alone.
   if ((name === 'n' && rest.length > 0) || verb !== 'use') shell.note('script', 'it runs a local script')
 }
 
-/**
- * Reads the command after `exec`. The first word may be a version, which can have any name (`nvm alias name 20`). The
- * first word may also be the program. So a command is read from each word that can be the program.
- */
+/** A version can have any name (`nvm alias name 20`), so each word that can be the program begins a command. */
 function chosen(rest: readonly string[], shell: Shell, call: Call, named: boolean): void {
   for (const start of starts(rest)) {
     let from = start
@@ -50,10 +44,9 @@ function chosen(rest: readonly string[], shell: Shell, call: Call, named: boolea
   }
 }
 
-/** Reads the arguments of lerna. `exec` runs a command in every package, and `run` runs a package script. */
+/** `exec` runs a command in every package, and `run` a package script. */
 const lerna: Program = (args, shell, call, name) => {
-  const path = sendingPath(name, args)
-  if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)
+  sendsByPath(shell, name, args)
   const [verb = '', ...rest] = args.slice(starts(args)[0] ?? args.length)
   const words = rest.filter((word) => !word.startsWith('-'))
   // `lerna version` also pushes the commit and the tags that it makes.
@@ -69,10 +62,7 @@ const lerna: Program = (args, shell, call, name) => {
   shell.code((dashes < 0 ? words : rest.slice(dashes + 1)).join(' '))
 }
 
-/**
- * Reads the arguments of programs that run the command after a verb: `rr record command`, `machinectl shell host
- * command`.
- */
+/** The command follows a verb: `rr record command`, `machinectl shell host command`. */
 const behindVerb =
   (verbs: RegExp): Program =>
   (args, shell, call, name) => {
@@ -88,16 +78,14 @@ const behindVerb =
     )
   }
 
-/** Reads the arguments of execlineb, which runs the commands of a file, or the text of `-c`. */
 const execline: Program = (args, shell, call) => {
   shell.note('script', '`execlineb` runs a script')
-  const read = readOptions(args, { values: 'cs', flags: 'qpPwS0123456789' })
+  const read = readOptions(args, { options: '-qpPwS0123456789c:s:' })
   const code = valueOf(read, 'c')
   for (const text of [code, call.input])
     if (
-      text !== undefined &&
       mayRun(
-        text.split(/\s+/).filter((word) => !/^[{}]?$/.test(word)),
+        (text ?? '').split(/\s+/).filter((word) => !/^[{}]?$/.test(word)),
         shell,
         call,
       )
@@ -105,18 +93,15 @@ const execline: Program = (args, shell, call) => {
       shell.note('egress', '`execlineb` runs a program that sends data out')
 }
 
-/**
- * Reads the arguments of entr. When files change, entr runs its arguments as a command. With `-s`, entr runs its
- * arguments as shell code.
- */
+/** When files change, entr runs its arguments as a command, or with `-s` as shell code. */
 const entr: Program = (args, shell, call) => {
-  const read = readOptions(args, { flags: 'acdnprsxz' })
+  const read = readOptions(args, { options: '-acdnprsxz' })
   if (read.unsure) suspectEverything(args, shell)
   if (has(read, 's')) shell.code(read.rest.join(' '))
   else if (read.rest.length > 0) shell.run(read.rest, call)
 }
 
-/** Reads the arguments of fzf and skim. Both programs run commands for previews and for keys. */
+/** Both programs run commands for previews and for keys. */
 const finder: Program = (args, shell, _, name) => {
   for (const [at, arg] of args.entries()) {
     const [, option = arg, attached] = /^(--[\w-]+)=(.*)$/s.exec(arg) ?? []
@@ -128,14 +113,11 @@ const finder: Program = (args, shell, _, name) => {
             ([, code = '']) => code.replace(/[\])}>~]$/, ''),
           )
         : []
-    for (const code of codes) {
-      shell.note('script', `\`${name}\` is told which program to run`)
-      shell.code(code)
-    }
+    for (const code of codes) shell.runsText(`\`${name}\` is told which program to run`, code)
   }
 }
 
-/** Reads the arguments of watchexec. When files change, watchexec runs its arguments as shell code. */
+/** When files change, watchexec runs its arguments as shell code. */
 const watchexec: Program = (args, shell) => {
   const at = args.findIndex(
     (arg, index) =>
@@ -151,46 +133,36 @@ const ip: Program = (args, shell, call) => {
   if ((args.includes('netns') || args.includes('vrf')) && at >= 0) shell.run(args.slice(at + 2), call)
 }
 
-/** Records the effect `egress` if one of the words starts a command that sends data out. */
-function suspectSenders(args: readonly string[], shell: Shell): void {
-  if (args.slice(0, 12).some((_, at) => shell.attempt(() => shell.run(args.slice(at))) === 'egress'))
+const perf: Program = ([verb = '', ...rest], shell, call) => {
+  if (!/^(stat|record|trace|bench)$/.test(verb)) return
+  const at = rest.indexOf('--')
+  if (at < 0 && startsSender(rest.slice(0, 12), rest, shell))
     shell.note('egress', 'it starts a program that sends data out')
+  shell.run(at >= 0 ? rest.slice(at + 1) : rest.filter((arg) => !arg.startsWith('-')), call)
 }
 
-/** Reads `perf stat command` and similar. */
-const perf: Program = (args, shell, call) => {
-  const at = args.indexOf('--')
-  if (!/^(stat|record|trace|bench)$/.test(args[0] ?? '')) return
-  if (at < 0) suspectSenders(args.slice(1), shell)
-  shell.run(at >= 0 ? args.slice(at + 1) : args.slice(1).filter((arg) => !arg.startsWith('-')), call)
-}
-
-/** Reads `jobs -x command`. */
 const jobs: Program = (args, shell, call) => {
   const at = args.indexOf('-x')
   if (at >= 0) shell.run(args.slice(at + 1), call)
 }
 
-const names = (list: string, program: Program): [string, Program][] =>
-  list.split(' ').map((name) => [name, program])
-
-/** Programs that start another program in a way that `tables/wrappers.ts` cannot describe. */
+/** Programs that start another in a way that the table of wrappers cannot describe. */
 export const launchers: ReadonlyMap<string, Program> = new Map([
-  ...names(
+  ...named(
     'xterm uxterm lxterm rxvt urxvt konsole alacritty kitty gnome-terminal xfce4-terminal mate-terminal lxterminal qterminal terminator tilix st foot footclient wezterm ghostty sakura termite eterm aterm x-terminal-emulator cool-retro-term yakuake terminology wt wt.exe kgx ptyxis',
     window,
   ),
-  ...names('pyenv rbenv nodenv goenv jenv plenv phpenv pyenv-win nvm fnm n nodist sdk', versioned),
-  ...names('lerna', lerna),
-  ...names('rr', behindVerb(/^(record|replay)$/)),
-  ...names('machinectl', behindVerb(/^(shell|run)$/)),
-  ...names('uftrace samply', behindVerb(/^(record|live)$/)),
-  ...names('nsys', behindVerb(/^(profile|launch|start)$/)),
-  ...names('execlineb', execline),
-  ...names('entr', entr),
-  ...names('watchexec', watchexec),
-  ...names('ip', ip),
-  ...names('perf', perf),
-  ...names('jobs', jobs),
-  ...names('fzf sk', finder),
+  ...named('pyenv rbenv nodenv goenv jenv plenv phpenv pyenv-win nvm fnm n nodist sdk', versioned),
+  ...named('lerna', lerna),
+  ...named('rr', behindVerb(/^(record|replay)$/)),
+  ...named('machinectl', behindVerb(/^(shell|run)$/)),
+  ...named('uftrace samply', behindVerb(/^(record|live)$/)),
+  ...named('nsys', behindVerb(/^(profile|launch|start)$/)),
+  ...named('execlineb', execline),
+  ...named('entr', entr),
+  ...named('watchexec', watchexec),
+  ...named('ip', ip),
+  ...named('perf', perf),
+  ...named('jobs', jobs),
+  ...named('fzf sk', finder),
 ])

@@ -1,80 +1,70 @@
-/** The options of a program: letters (`-c`) and long names (`--command`). */
 export interface OptionTable {
-  /** The letters of options without a value. */
-  readonly flags?: string
-  /** The letters of options with a value. The value is attached to the letter, or is the next word. */
-  readonly values?: string
-  /** The letters of options with an optional value, which is attached to the letter. */
-  readonly attached?: string
-  /** The long names of options without a value, or with an optional value after `=`. Spaces separate the names. */
-  readonly longFlags?: string
-  /** The long names of options with a value. Spaces separate the names. */
-  readonly long?: string
+  /** As for getopt: `-ab:c:: long= flag`. `b` and `long` take a value; one can be attached to `c` and `flag`. */
+  readonly options?: string
   /** Whether options may also follow operands. */
   readonly anywhere?: boolean
-  /** Options may also follow an operand that matches this expression: `sudo NAME=value -u user command`. */
+  /** Options may also follow an operand like this: `sudo NAME=value -u user command`. */
   readonly between?: RegExp
-  /**
-   * The names of an option that ends the options, such as `-S` of env. All words after the value of this option are
-   * operands.
-   */
+  /** Options such as `-S` of env after whose value all words are operands. */
   readonly last?: string
 }
 
-/** Options of the bash builtins `read` and `mapfile`. Both builtins read input into variables. */
-export const optionsOfRead: OptionTable = { flags: 'ers', values: 'adinNptu' }
-export const optionsOfMapfile: OptionTable = { flags: 't', values: 'dnOsuCc' }
+export const optionsOfRead: OptionTable = { options: '-ersa:d:i:n:N:p:t:u:' }
+export const optionsOfMapfile: OptionTable = { options: '-td:n:O:s:u:C:c:' }
 
 export interface Read {
-  /**
-   * The words that are not options. If options cannot follow operands, this is every word from the first operand on.
-   */
+  /** The words that are no options: from the first operand on, if options cannot follow operands. */
   readonly rest: readonly string[]
   readonly options: readonly (readonly [name: string, value: string | undefined])[]
-  /** Whether an unknown option was found. It is then uncertain whether the next word is the value of this option. */
+  /** Whether an unknown option was found: the next word may then be its value. */
   readonly unsure: boolean
 }
 
-const lists = new Map<string, readonly string[]>()
-/** Splits a list of names at its spaces. Each list is split only once. */
-function names(list = ''): readonly string[] {
-  const known = lists.get(list)
-  if (known !== undefined) return known
-  const found = list.split(' ').filter((name) => name !== '')
-  lists.set(list, found)
-  return found
+interface Known {
+  /** The letters without a value, with one, and with an optional one. */
+  readonly letters: Readonly<Record<'' | ':' | '::', string>>
+  readonly long: readonly string[]
+  readonly longFlags: readonly string[]
+}
+const parsed = new Map<string, Known>()
+/** Each table is parsed only once. */
+function parse(options = ''): Known {
+  const before = parsed.get(options)
+  if (before !== undefined) return before
+  const letters = { '': '', ':': '', '::': '' }
+  const words = options.split(' ').filter((word) => word !== '')
+  if (words[0]?.startsWith('-') === true)
+    for (const [, letter = '', colons = ''] of words
+      .shift()
+      ?.slice(1)
+      .matchAll(/([^:])(:{0,2})/g) ?? [])
+      letters[colons as keyof typeof letters] += letter
+  const long = words.filter((word) => word.endsWith('=')).map((word) => word.slice(0, -1))
+  const known = { letters, long, longFlags: words.filter((word) => !word.endsWith('=')) }
+  parsed.set(options, known)
+  return known
 }
 
-interface Long {
-  readonly name: string
-  readonly takes: boolean
-  readonly known: boolean
-}
-
-/**
- * Returns the long option that `given` means. GNU programs accept the beginning of a long name: `--comm` for
- * `--command`. If several names begin with `given`, the option counts as unknown.
- */
-function longOption(given: string, table: OptionTable): Long {
-  const [flags, taking] = [names(table.longFlags), names(table.long)]
-  if (flags.includes(given)) return { name: given, takes: false, known: true }
-  if (taking.includes(given)) return { name: given, takes: true, known: true }
+/** GNU programs accept the beginning of a long name. One that begins several names counts as unknown. */
+function longOption(
+  given: string,
+  { long, longFlags }: Known,
+): { name: string; takes: boolean; known: boolean } {
+  if (longFlags.includes(given)) return { name: given, takes: false, known: true }
+  if (long.includes(given)) return { name: given, takes: true, known: true }
   const begins = (name: string): boolean => given !== '' && name.startsWith(given)
-  const taken = taking.filter(begins)
-  const [name, ...more] = [...taken, ...flags.filter(begins)]
+  const taken = long.filter(begins)
+  const [name, ...more] = [...taken, ...longFlags.filter(begins)]
   const known = name !== undefined && more.length === 0
   return { name: known ? name : given, takes: taken.length > 0, known }
 }
 
-/**
- * Reads options as getopt_long does. Options can be bundled (`-xv`), abbreviated (`--comm`) or have an attached value
- * (`-ofile`). The result has each long name in full and without dashes: `-c` becomes `c`, and `--comm` becomes
- * `command`.
- */
+/** As getopt_long does: bundled (`-xv`), abbreviated (`--comm`), attached (`-ofile`). The names found are in full. */
 export function readOptions(args: readonly string[], table: OptionTable): Read {
   const options: (readonly [string, string | undefined])[] = []
   const operands: string[] = []
-  const ends = names(table.last)
+  const ends = table.last?.split(' ') ?? []
+  const known = parse(table.options)
   let unsure = false
   let ended = false
   let at = 0
@@ -89,33 +79,31 @@ export function readOptions(args: readonly string[], table: OptionTable): Read {
       operands.push(arg)
     } else if (arg.startsWith('--')) {
       const [, given = '', value] = /^--([^=]*)(?:=(.*))?$/s.exec(arg) ?? []
-      const { name, takes, known } = longOption(given, table)
-      options.push([name, value === undefined && takes ? args[++at] : value])
-      ended = ends.includes(name)
-      if (value === undefined && !known) unsure = true
+      const option = longOption(given, known)
+      options.push([option.name, value === undefined && option.takes ? args[++at] : value])
+      ended = ends.includes(option.name)
+      if (value === undefined && !option.known) unsure = true
     } else {
       for (let letter = 1; letter < arg.length; letter += 1) {
         const name = arg[letter] ?? ''
         const value = letter + 1 < arg.length ? arg.slice(letter + 1) : undefined
-        const takes = table.values?.includes(name) === true
-        const attached = table.attached?.includes(name) === true
+        const takes = known.letters[':'].includes(name)
+        const attached = known.letters['::'].includes(name)
         options.push([name, takes ? (value ?? args[++at]) : attached ? value : undefined])
         if (takes || attached) {
           ended = ends.includes(name)
           break
         }
-        if (table.flags?.includes(name) !== true && !/\d/.test(name)) unsure = true
+        if (!known.letters[''].includes(name) && !/\d/.test(name)) unsure = true
       }
     }
   }
   return { rest: [...operands, ...args.slice(at)], options, unsure }
 }
 
-/** The last value of an option. `names` are all names of the option. */
 export const valueOf = (read: Read, ...names: string[]): string | undefined =>
   read.options.findLast(([name]) => names.includes(name))?.[1]
 export const has = (read: Read, ...names: string[]): boolean =>
   read.options.some(([name]) => names.includes(name))
-/** All values of an option. `names` are all names of the option. */
 export const valuesOf = (read: Read, ...names: string[]): string[] =>
   read.options.flatMap(([name, value]) => (names.includes(name) && value !== undefined ? [value] : []))

@@ -1,27 +1,21 @@
 import { isTestOrBuild, isTestTool, scopedTools } from '../tables/tools.ts'
 import type { Call, Program, Shell } from '../types.ts'
-import { has, readOptions, type OptionTable } from './options.ts'
-import { sendingPath, starts } from './paths.ts'
+import { has, readOptions } from './options.ts'
+import { sendingPath, starts, sendsByPath } from './paths.ts'
 import { isJudgedTool } from './project-tools.ts'
 import { mayRun } from './unknown.ts'
 
 const valued =
   /^(--(prefix|workspace|filter|dir|cwd|registry|userconfig|globalconfig|cache|loglevel|otp|tag|access|mutex|use-yarnrc|modules-folder|reporter|package|node-options|script-shell|store-dir)|-w|-C|-F)$/
 
-/**
- * Subcommands of the JavaScript package managers themselves. Any other subcommand may be the name of a package script.
- * Publishing is detected earlier, and is in these lists for completeness.
- */
+/** Subcommands of the managers themselves. Any other may be a package script. Publishing is found earlier. */
 const own: Readonly<Record<string, RegExp>> = {
   npm: /^(publish|unpublish|deprecate|install|i|in|ins|add|ci|clean-install|install-test|it|cit|uninstall|un|remove|rm|r|unlink|update|up|upgrade|udpate|outdated|ls|list|ll|la|view|v|info|show|audit|pack|version|verison|config|c|get|set|cache|prune|dedupe|ddp|find-dupes|why|explain|search|s|find|doctor|root|prefix|bin|help|help-search|fund|query|pkg|ping|whoami|profile|repo|docs|home|bugs|issues|edit|link|ln|login|logout|adduser|add-user|token|team|org|hook|star|unstar|stars|completion|shrinkwrap|sbom|diff|dist-tag|dist-tags|owner|access|undeprecate|rebuild|rb|llms?)$/,
   yarn: /^(publish|install|add|remove|upgrade|upgrade-interactive|up|outdated|list|info|why|cache|config|audit|autoclean|check|global|import|init|licenses|link|unlink|login|logout|owner|pack|policies|set|tag|team|version|versions|workspaces|help|bin|dedupe|explain|constraints|plugin|rebuild|patch|patch-commit|search|stage|unplug|sdks|npm)$/,
   pnpm: /^(publish|install|i|add|remove|rm|uninstall|un|update|up|upgrade|outdated|list|ls|ll|la|why|audit|import|init|link|ln|unlink|dislink|fetch|prune|rebuild|rb|root|bin|store|cache|config|c|get|set|setup|env|licenses|patch|patch-commit|patch-remove|pack|dedupe|server|self-update|doctor|completion|help|approve-builds|ignored-builds|cat-file|cat-index|find-hash|deploy|install-test|it|catalog|view|info|search|login|whoami)$/,
 }
 
-/**
- * Reads the arguments of npm, yarn and pnpm. Publishing counts as egress. Tests, builds and the subcommands in `own`
- * count as harmless. Other package scripts and other tools count as scripts.
- */
+/** Publishing is egress. Tests, builds and the subcommands in `own` are harmless, all others scripts. */
 export const packageManager: Program = (args, shell, call, name) => {
   const path = sendingPath(name, args, valued)
   if (path !== undefined) return shell.note('egress', `\`${name} ${path}\` publishes a package`)
@@ -54,10 +48,7 @@ export const packageManager: Program = (args, shell, call, name) => {
   else packageScript([subcommand, ...rest], shell, name, call)
 }
 
-/**
- * Judges the call of a package script: `npm run name`. yarn and pnpm also start installed tools in this way:
- * `yarn mocha`.
- */
+/** `npm run name`. yarn and pnpm also start installed tools in this way: `yarn mocha`. */
 function packageScript(rest: readonly string[], shell: Shell, name: string, call?: Call): void {
   const at = starts(rest, valued)[0]
   const script = at === undefined ? undefined : rest[at]
@@ -67,33 +58,21 @@ function packageScript(rest: readonly string[], shell: Shell, name: string, call
   shell.note('script', `\`${name}\` runs a package script`)
 }
 
-const runnerOptions: OptionTable = {
-  flags: 'yqsv',
-  values: 'pcn',
-  long: 'package call shell-auto-fallback workspace spec from python with with-requirements index-url pip-args node-arg group extra env-file name cwd directory project refresh-package verbose-level bundle',
-  longFlags:
-    'yes no no-install quiet silent ignore-existing prefer-online prefer-offline offline no-project isolated refresh bun verbose frozen locked no-sync all-extras no-dev dev no-capture-output live-stream',
-}
+const longOfRunners =
+  'package= call= shell-auto-fallback= workspace= spec= from= python= with= with-requirements= index-url= pip-args= node-arg= group= extra= env-file= name= cwd= directory= project= refresh-package= verbose-level= bundle= yes no no-install quiet silent ignore-existing prefer-online prefer-offline offline no-project isolated refresh bun verbose frozen locked no-sync all-extras no-dev dev no-capture-output live-stream'
+const runnerOptions = { options: `-yqsvp:c:n: ${longOfRunners}` }
 
-/** The options of `uv run`. */
-const uvOptions: OptionTable = {
-  flags: 'qvnmsUh',
-  values: 'pCifPw',
-  long: `${runnerOptions.long} config-setting upgrade-package find-links default-index index extra-index-url link-mode exclude-newer cache-dir config-file color python-preference python-platform only-group no-group no-extra resolution prerelease`,
-  longFlags: `${runnerOptions.longFlags} module script gui-script no-cache no-config no-env-file only-dev exact active no-editable all-groups all-packages managed-python no-managed-python`,
+const uvOptions = {
+  options: `-qvnmsUhp:C:i:f:P:w: ${longOfRunners} config-setting= upgrade-package= find-links= default-index= index= extra-index-url= link-mode= exclude-newer= cache-dir= config-file= color= python-preference= python-platform= only-group= no-group= no-extra= resolution= prerelease= module script gui-script no-cache no-config no-env-file only-dev exact active no-editable all-groups all-packages managed-python no-managed-python`,
 }
-/** Runners that only start packages. All other runners also start programs of the project's environment. */
+/** All other runners also start programs of the project's environment. */
 const ofPackages = /^(npx|pnpx|bunx|uvx|dlx|npm|yarn|pnpm|bun|pipx)$/
 
-/**
- * Reads the arguments of a runner, which starts a tool from a package: `npx tool`. A tool for tests or builds counts as
- * harmless. Any other tool counts as a script. The tool and its arguments are also read as a command, because this
- * command may send data out.
- */
+/** A tool for tests or builds is harmless, any other a script. It is also read as a command, which may send. */
 export const runner: Program = (args, shell, call, by) => {
   if (args.length === 1 && /^--(version|help)$/.test(args[0] ?? '')) return
   const read = readOptions(args, by === 'uv' ? uvOptions : runnerOptions)
-  // If an option is not known, any word may begin the command. The options of conda are not those of this table.
+  // Any word may then begin the command. The options of conda are not those of this table.
   if ((read.unsure || /^(conda|mamba|micromamba)$/.test(by)) && mayRun(args, shell, call))
     shell.note('egress', 'a package runner starts a program that sends data out')
   const code = read.options.find(([name]) => name === 'c' || name === 'call')?.[1]
@@ -106,8 +85,7 @@ export const runner: Program = (args, shell, call, by) => {
   const file = by === 'uv' && has(read, 's', 'script', 'gui-script')
   const [tool = '', ...rest] = module ? ['python', '-m', ...read.rest] : read.rest
   if (tool === '') return
-  // The name of the tool without its version: `npx jest@29`, `npx @scope/name@1`. In `jest@npm:other`, the text after
-  // `@` is no version, but another package.
+  // `npx jest@29`, `npx @scope/name@1`. In `jest@npm:other`, the text after `@` is no version, but another package.
   const unversioned = tool.replace(/(?<=.)@[^/@:]*$/, '')
   const name = scopedTools.get(unversioned) ?? unversioned
   const effect = shell.attempt(() => shell.run([name.replace(/^@[^/]*\//, ''), ...rest], call))
@@ -117,15 +95,11 @@ export const runner: Program = (args, shell, call, by) => {
   shell.note('script', 'a package runner starts a program')
 }
 
-/**
- * Reads the arguments of a program that has a runner behind a subcommand: `uv run`, `poetry run`, `bundle exec`. Any
- * other subcommand counts as harmless, unless the table of senders lists this subcommand.
- */
+/** `uv run`, `poetry run`, `bundle exec`. Other subcommands are harmless, unless the table of senders lists them. */
 export const runnerBehind =
   (subcommands: readonly string[]): Program =>
   (args, shell, call, name) => {
-    const path = sendingPath(name, args, valued)
-    if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)
+    sendsByPath(shell, name, args, valued)
     for (const at of starts(args, valued)) {
       const rest = args.slice(at)
       const found = subcommands.find((subcommand) =>
@@ -135,14 +109,13 @@ export const runnerBehind =
     }
   }
 
-/** Maven and Gradle options with a value. In `--tests '*UploadTest'`, the second word is not a task. */
+/** Options with a value: in `--tests '*UploadTest'`, the second word is no task. */
 const taskOptions =
   /^(--tests|-x|--exclude-task|-p|--project-dir|-b|--build-file|-c|--settings-file|-I|--init-script|-g|--gradle-user-home|--console|--max-workers|-pl|--projects|-f|--file|-s|--settings|-t|-rf|--resume-from|-T|--threads|-P|--activate-profiles|-D|--define|-l|--log-file|-gs|-b)$/
 
-/** Reads the arguments of Maven and Gradle. Only tasks whose names mean a test or a build count as harmless. */
+/** Only tasks whose names mean a test or a build count as harmless. */
 export const tasks: Program = (args, shell, _, name) => {
-  const path = sendingPath(name, args)
-  if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)
+  sendsByPath(shell, name, args)
   const names = args.filter(
     (arg, at) => !arg.startsWith('-') && !arg.includes('=') && !taskOptions.test(args[at - 1] ?? ''),
   )

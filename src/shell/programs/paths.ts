@@ -1,11 +1,7 @@
 import { givenPaths, sendingPaths } from '../tables/senders.ts'
-import type { Program } from '../types.ts'
+import type { Program, Shell } from '../types.ts'
 
-/**
- * Returns the indexes at which a program's subcommand may begin. The first index is that of the first word that is not
- * an option. If an option stands right before this word, the word may be the value of the option. So the next word that
- * is not an option may also be the subcommand, and so on. Example: for `-C folder push`, returns 1 and 2.
- */
+/** Where a subcommand may begin: at the first word that is no option, or the next: 1 and 2 for `-C folder push`. */
 export function starts(args: readonly string[], valued: RegExp = /^$/): number[] {
   const found: number[] = []
   for (let at = 0; at < args.length && found.length < 8; at += 1) {
@@ -22,11 +18,8 @@ export function starts(args: readonly string[], valued: RegExp = /^$/): number[]
   return found
 }
 
-/**
- * Whether the arguments contain the words of `path` in this order, beginning at `from`. Options may stand between the
- * words.
- */
-export function hasPath(args: readonly string[], from: number, path: readonly string[]): boolean {
+/** Whether the words of `path` stand in this order from `from` on, perhaps with options between. */
+function hasPath(args: readonly string[], from: number, path: readonly string[]): boolean {
   let at = from
   for (const word of path) {
     while (at > from && args[at]?.startsWith('-') === true && word !== args[at]?.toLowerCase()) at += 1
@@ -36,7 +29,7 @@ export function hasPath(args: readonly string[], from: number, path: readonly st
   return true
 }
 
-/** Returns a subcommand in the arguments that sends data out (`sendingPaths`), or undefined if there is none. */
+/** The subcommand in the arguments that sends data out (`sendingPaths`). */
 export function sendingPath(name: string, args: readonly string[], valued?: RegExp): string | undefined {
   const paths = sendingPaths.get(name)
   if (paths === undefined || onlyHelp(args)) return undefined
@@ -44,10 +37,7 @@ export function sendingPath(name: string, args: readonly string[], valued?: RegE
   return paths.find((path) => from.some((at) => hasPath(args, at, path)))?.join(' ')
 }
 
-/**
- * Returns a subcommand in the arguments that sends data out if it gets data (`givenPaths`). Returns undefined if there
- * is none, or if the arguments contain no data for it.
- */
+/** The subcommand that sends data out if it gets data (`givenPaths`), and gets some. */
 export function givenPath(name: string, args: readonly string[]): string | undefined {
   const paths = givenPaths.get(name)
   if (paths === undefined || onlyHelp(args)) return undefined
@@ -61,14 +51,18 @@ export function givenPath(name: string, args: readonly string[]): string | undef
     .join(' ')
 }
 
-/** Whether the arguments only print a help text, as in `git push --help`. */
 const onlyHelp = (args: readonly string[]): boolean =>
   args.at(-1) === '--help' &&
   args.length <= 4 &&
   args.slice(0, -1).every((arg) => /^[a-z][a-z:.-]*$/.test(arg))
 
-/** Reads the arguments of a program whose only relevant subcommands are those that send data out. */
-export const bySubcommand: Program = (args, shell, _, name) => {
-  const path = sendingPath(name, args)
+/** Notes a subcommand that sends data out, and returns whether there is one. */
+export function sendsByPath(shell: Shell, name: string, args: readonly string[], valued?: RegExp): boolean {
+  const path = sendingPath(name, args, valued)
   if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)
+  return path !== undefined
+}
+
+export const bySubcommand: Program = (args, shell, _, name) => {
+  sendsByPath(shell, name, args)
 }

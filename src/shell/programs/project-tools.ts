@@ -6,14 +6,11 @@ const projects = /(^|\/)(node_modules\/\.bin|\.?v?env\/(bin|Scripts)|vendor\/bin
 /** Folders in which people install tools for themselves. */
 const owned =
   /^(~|\/root|\/(home|Users)\/[^/.][^/]*)\/(\.cargo\/bin|go\/bin|\.local\/bin|\.bun\/bin|\.deno\/bin|\.volta\/bin|\.(pyenv|rbenv|asdf)\/shims)\/$/
-/** The folder in which a Ruby or PHP project has scripts that start its tools, and the names of these scripts. */
+/** A Ruby or PHP project starts its tools with such scripts. */
 const scripts = /^(\.\/)?bin\/$/
 const scriptNames = /^(rails|rake|rspec|rubocop|cucumber|phpunit)$/
 
-/**
- * Whether a program in this folder is a tool of the project or the user, and does not count as a script. The reader of
- * the tool still judges its arguments.
- */
+/** Whether it counts as no script for its folder. The tool's reader still judges its arguments. */
 export function isInstalledTool(folder: string, name: string, args: readonly string[]): boolean {
   if (scripts.test(folder) ? !scriptNames.test(name) : !projects.test(folder) && !owned.test(folder))
     return false
@@ -22,16 +19,14 @@ export function isInstalledTool(folder: string, name: string, args: readonly str
 
 const unversioned = (name: string): string => name.replace(/\d+(\.\d+)*$/, '')
 
-/** Whether the table `judgedTools` lists the tool with this subcommand. */
 function isJudged(name: string, args: readonly string[]): boolean {
   const subcommand = args.find((word) => !word.startsWith('-')) ?? ''
   return judgedTools.get(name)?.test(subcommand) === true
 }
 
 /**
- * Whether a runner may start a tool whose own reader finds no script and no egress. `local` is true if the runner
- * starts programs of the project's environment. It is false if the runner fetches a package with the name of the
- * program.
+ * Whether a runner may start a tool whose own reader finds no script and no egress. A runner that is not `local`
+ * fetches a package of that name instead of starting a program of the project's environment.
  */
 export function isJudgedTool(name: string, args: readonly string[], local: boolean): boolean {
   if (name === 'cross-env') {
@@ -43,14 +38,13 @@ export function isJudgedTool(name: string, args: readonly string[], local: boole
 
 const toolFile =
   /^(\.\.?\/)*(?:node_modules\/\.bin|vendor\/bin|node_modules\/(?:\w[\w-]*)\/bin)\/([\w.-]+?)(\.[cm]?js)?$/
-/** Whether a file is a test or build tool of the project, as in `node node_modules/.bin/jest`. */
+/** As in `node node_modules/.bin/jest`. */
 export function isToolFile(path: string): boolean {
   const [, , file = ''] = toolFile.exec(path) ?? []
   const [, owner] = /node_modules\/(\w[\w-]*)\/bin\//.exec(path) ?? []
   return testTools.has(file) && (owner === undefined || owner === 'typescript' || testTools.has(owner))
 }
 
-/** Whether `manage.py` of a Django project only runs tests or checks. */
 export function managesTests(script: string, [verb = '', ...args]: readonly string[]): boolean {
   return (
     /^(\.\/)?manage\.py$/.test(script) &&

@@ -3,17 +3,11 @@ import type { Program, Shell } from '../types.ts'
 import { expressionEnd, textEnd } from './expressions.ts'
 import { has, readOptions } from './options.ts'
 
-/**
- * Reads the arguments of sed. The command counts as a script if the sed program contains the command or flag `e`, or
- * cannot be read. A sed program in a file is not read, and counts as a script too.
- */
+/** A script if the sed program has the command or flag `e`, comes from a file or cannot be read. */
 export const sed: Program = (args, shell) => {
   const read = readOptions(args, {
-    flags: 'nrEsuz',
-    values: 'eflI',
-    long: 'expression file line-length',
-    longFlags:
-      'quiet silent debug posix regexp-extended separate sandbox unbuffered null-data zero-terminated follow-symlinks in-place help version',
+    options:
+      '-nrEsuze:f:l:I: expression= file= line-length= quiet silent debug posix regexp-extended separate sandbox unbuffered null-data zero-terminated follow-symlinks in-place help version',
     anywhere: true,
   })
   if (has(read, 'sandbox')) return
@@ -28,11 +22,10 @@ export const sed: Program = (args, shell) => {
   }
 }
 
-/** Reads the addresses and commands of a sed program as sed does. A program that cannot be read counts as a script. */
 function readProgram(program: string, shell: Shell): void {
   let at = 0
   const char = (): string => program[at] ?? ''
-  /** Moves past the next delimiter and returns the text before this delimiter. */
+  /** Moves past the next delimiter and returns the text before it. */
   const over = (delimiter: string, end = expressionEnd): string => {
     const from = at
     at = end(program, from, delimiter) + 1
@@ -64,19 +57,14 @@ function readProgram(program: string, shell: Shell): void {
       if (command === 's') {
         const flags = /^[gpiImMe\d]*/.exec(program.slice(at))?.[0] ?? ''
         at += flags.length
-        if (flags.includes('e')) {
-          shell.note('script', '`sed` runs what it has put together')
-          shell.code(replacement)
-        }
+        if (flags.includes('e')) shell.runsText('`sed` runs what it has put together', replacement)
         if (char() === 'w') line()
       }
     } else if (char() === 'e') {
       at += 1
-      shell.note('script', '`sed` runs a command')
-      shell.code(line())
+      shell.runsText('`sed` runs a command', line())
     } else if (/[aicrRwW:btT#]/.test(char())) {
-      // A label ends at a semicolon, a closing brace or the end of the line. A text or file name ends with the line. If
-      // the line ends with a backslash, the text or file name continues on the next line.
+      // A label ends at a semicolon, a brace or the end of the line; a text or file name at a line without a backslash.
       if (/[:btT]/.test(char())) while (at < program.length && !/[;\n}]/.test(char())) at += 1
       else while (line().endsWith('\\') && at < program.length) at += 1
     } else if (/[dDgGhHlnNpPqQxzFv=]/.test(char())) at += 1

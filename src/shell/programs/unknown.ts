@@ -1,5 +1,5 @@
 import { asCode, output } from '../marks.ts'
-import { fetchingTools, fileTools, namesPrograms, namingVerbs } from '../tables/command-options.ts'
+import { fetchingTools, fileTools, namesPrograms, namingVerbs } from './command-options.ts'
 import { keeps, senders } from '../tables/senders.ts'
 import { testTools } from '../tables/tools.ts'
 import type { Call, Shell } from '../types.ts'
@@ -7,10 +7,7 @@ import { givenPath, starts } from './paths.ts'
 
 const given = 'a program is given a command that sends data out'
 
-/**
- * Whether one of the first 12 words starts a command that sends data out. A word with white space may also be shell
- * code that sends data out.
- */
+/** Whether one of the first 12 words starts a command that sends data out, or is shell code that does. */
 export function mayRun(args: readonly string[], shell: Shell, call: Call): boolean {
   return args
     .slice(0, 12)
@@ -21,34 +18,29 @@ export function mayRun(args: readonly string[], shell: Shell, call: Call): boole
     )
 }
 
-/** Reads the words after `--`. An unknown program may run these words as a command: `program ... -- command`. */
+/** An unknown program may run these words: `program ... -- command`. */
 export function readBehindDashes(args: readonly string[], shell: Shell, call: Call): void {
   const at = args.indexOf('--')
   const rest = at < 0 ? [] : args.slice(at + 1)
-  if (rest.length > 1 && shell.attempt(() => shell.run(rest, call)) === 'egress') shell.note('egress', given)
+  if (rest.length > 1) shell.suspects(given, () => shell.run(rest, call))
 }
 
-/** An option whose value is usually a command: `-exec`, `--command`, `--password-command`. */
+/** Its value is usually a command: `-exec`, `--command`, `--password-command`. */
 const commandOption = /^--?(?:[a-z-]+-)?(?:exec|command|cmd|run|shell|app)(?:=(.*))?$/s
 
-/** Reads the values of options whose names say that the value is a command. Such a command may send data out. */
 export function readCommandValues(args: readonly string[], shell: Shell): void {
   for (const [at, arg] of args.entries()) {
     const option = arg.startsWith('-') ? commandOption.exec(arg) : null
     if (option === null) continue
     const value = option[1] ?? args[at + 1] ?? ''
-    if (/\s/.test(value) && shell.attempt(() => shell.code(asCode(value))) === 'egress')
-      shell.note('egress', given)
+    if (/\s/.test(value)) shell.suspects(given, () => shell.code(asCode(value)))
   }
 }
 
-/** Words after which a program usually starts another program: `exec`, `local:run`, `--run`, `lock`. */
+/** Words after which a program usually starts another: `exec`, `local:run`, `--run`, `lock`. */
 const launches = /^(-.*[:-]|--?|[\w:-]*:)?(exec|run|lock|watch|spawn)$/
 
-/**
- * Reads the arguments of a program whose reader only knows some subcommands. Another subcommand may start a program. So
- * the words after such a subcommand are read as a command, and the words after `--` too.
- */
+/** A subcommand that the program's reader does not know may start a program. */
 export function readLaunched(args: readonly string[], shell: Shell, call: Call): void {
   const verb = args.slice(0, 6).findIndex((arg) => launches.test(arg))
   const dashes = args.indexOf('--')
@@ -63,10 +55,7 @@ export function readLaunched(args: readonly string[], shell: Shell, call: Call):
   }
 }
 
-/**
- * Records the effect `egress` if a subcommand gives data to a service that stores the data. If the program is known,
- * its own function in known-programs.ts reads the arguments too.
- */
+/** A subcommand may give data to a service that stores it. A known program's own function reads the arguments too. */
 export function readGiven(name: string, args: readonly string[], shell: Shell): void {
   const path = givenPath(name, args)
   if (path !== undefined) shell.note('egress', `\`${`${name} ${path}`.trim()}\` sends data out`)
@@ -76,11 +65,7 @@ export function readGiven(name: string, args: readonly string[], shell: Shell): 
 
 const here = /^(file:|\w+:\/\/([^/@\s]*@)?(localhost|127\.0\.0\.1|\[::1\])([:/]|$))/i
 
-/**
- * Records the effect `egress` if an address in the arguments contains the output of a command: `pip install -i
- * https://$(...)`. Addresses of this machine do not count. Callers skip programs that only print or edit texts, because
- * such programs open no addresses.
- */
+/** An address with the output of a command is egress. Programs that only print or edit texts open none. */
 export function readAddresses(args: readonly string[], shell: Shell): void {
   for (const arg of args) {
     const address = /^(?:--?[\w-]+=)?(\w[\w+.-]*:\/\/.*)$/s.exec(arg)?.[1]
@@ -89,10 +74,7 @@ export function readAddresses(args: readonly string[], shell: Shell): void {
   }
 }
 
-/**
- * Searches the arguments of an unknown program for a command that sends data out: `program ... curl address`. Skips
- * programs that take names of programs, packages or services as arguments (`tables/command-options.ts`).
- */
+/** Searches for a command that sends data out: `program ... curl address`. */
 export function readSenders(name: string, args: readonly string[], shell: Shell): void {
   if (
     namesPrograms.has(name) ||
@@ -106,8 +88,6 @@ export function readSenders(name: string, args: readonly string[], shell: Shell)
   shell.note('egress', given)
 }
 
-/** Whether a program may open an address in its arguments. */
 export const opensAddresses = (name: string): boolean => !fileTools.has(name) || fetchingTools.has(name)
 
-/** Whether all words of a program are files, patterns, texts or package names. Example: `cat`. */
 export const onlyFiles = (name: string): boolean => fileTools.has(name)

@@ -2,9 +2,8 @@ import { type Command, forEachChild, type ParsedScript, type SyntaxNode } from '
 import { deepest } from '../limits.ts'
 import { unknown } from '../marks.ts'
 import { scanForSenders } from '../scan.ts'
-import { changesNamesIn } from '../tables/names.ts'
-import { redirected } from './input.ts'
 import {
+  changesNamesIn,
   literalOf,
   onlyPrinted,
   onlyVariable,
@@ -12,27 +11,33 @@ import {
   runsInArithmetic,
   runsWhenEvaluated,
 } from './guards.ts'
+import { redirected } from './input.ts'
 import { defineByBuiltin } from './variable-builtins.ts'
 import { kindOf, scoped, used } from './scopes.ts'
-import { type Body, define, newBody, type Source, spend, type State, Tangled, type Value } from './state.ts'
+import {
+  type Body,
+  define,
+  FunctionBody,
+  type Source,
+  spend,
+  type State,
+  Tangled,
+  type Value,
+} from './state.ts'
 import { valuesOf } from './variables.ts'
 import { assembled, assignedValues, expandWords, textsOf } from './words.ts'
 
 interface Place {
   readonly body: Body
   readonly source: Source | undefined
-  /** The text to which positions of nodes refer. */
   readonly text: string
   readonly depth: number
   readonly inHeredoc: boolean
 }
 
-/**
- * Collects the commands, assignments, redirections and functions of a piece of code. Visits every node once, also in
- * substitutions. Records which parts cannot be read.
- */
+/** What has an effect in a piece of code, and what cannot be read. Visits every node once. */
 export function collect(script: ParsedScript, text: string, state: State): Body {
-  const body = newBody()
+  const body = new FunctionBody()
   visit(script, { body, source: undefined, text, depth: 0, inHeredoc: false }, state)
   return body
 }
@@ -48,10 +53,7 @@ function visit(node: SyntaxNode, at: Place, state: State): void {
   visitChildren(node, place, state)
 }
 
-/**
- * Visits the children of a node if they need another `Place` or scope, such as another source of input. Then returns
- * true. For all other nodes, returns false and visits nothing.
- */
+/** Visits the children if they need another `Place` or scope, such as another source of input; false if not. */
 function visitsItself(node: SyntaxNode, place: Place, state: State): boolean {
   switch (node.type) {
     case 'Pipeline':
@@ -71,7 +73,7 @@ function visitsItself(node: SyntaxNode, place: Place, state: State): boolean {
       return true
     }
     case 'Function': {
-      const body = newBody()
+      const body = new FunctionBody()
       const others = state.functions.get(node.name.value)
       if (others === undefined) state.functions.set(node.name.value, [body])
       else others.push(body)
@@ -85,8 +87,7 @@ function visitsItself(node: SyntaxNode, place: Place, state: State): boolean {
     case 'CommandExpansion':
     case 'ProcessSubstitution':
     case 'ArithmeticCommandExpansion':
-      // The parser reads the inner code only when this node is visited. At every level, the parser reads all deeper
-      // levels again, so each level costs steps.
+      // The parser reads inner code only now, and all deeper levels again at every level.
       spend(state, node.end - node.pos)
       if (node.script === undefined) unread(node.text, state)
       visitChildren(node, { ...place, source: undefined, inHeredoc: false }, state)
@@ -96,7 +97,7 @@ function visitsItself(node: SyntaxNode, place: Place, state: State): boolean {
   }
 }
 
-/** Collects one node, such as a command or an assignment. Does not collect the children of the node. */
+/** Collects one node without its children. */
 function note(node: SyntaxNode, place: Place, state: State): void {
   switch (node.type) {
     case 'Command':
@@ -134,8 +135,7 @@ function note(node: SyntaxNode, place: Place, state: State): void {
       break
     case 'HereString':
     case 'HereDoc':
-      // The parser may expand the delimiter of a heredoc, but bash does not. So the parser and bash may see the end of
-      // the heredoc at different lines.
+      // The parser may expand a delimiter, which bash does not, so both may see the end at different lines.
       if (node.type === 'HereDoc' && /[$`]/.test(node.delimiter?.text ?? '')) unread(place.text, state)
       state.texts.push(() => redirected([node], state, true))
       break
@@ -215,9 +215,8 @@ function visitChildren(node: SyntaxNode, place: Place, state: State): void {
 }
 
 /**
- * Visits commands that `&&` and `||` join. The first command always runs, so all other commands see its effects. After
- * `&&`, a command also sees the effects of the command before it. After `||`, a command may not see these effects.
- * Example: in `a && b || c`, the effects of `a` are certain for `c`, and the effects of `b` are not.
+ * The first command always runs, so all others see its effects. After `&&`, a command also sees the effects of the one
+ * before; after `||`, perhaps not. In `a && b || c`, the effects of `a` are certain for `c`, those of `b` are not.
  */
 function andOr(node: Extract<SyntaxNode, { type: 'AndOr' }>, place: Place, state: State): void {
   const { commands, operators } = node
@@ -260,10 +259,7 @@ function parameterGuards(
     state.shell.note('script', "a variable's value is read as shell code")
 }
 
-/**
- * Judges a text that the parser may read differently than bash. The text counts as a script, or as egress if it
- * contains the name of a program that sends data out.
- */
+/** The parser may read the text differently than bash: a script, or egress if it contains a sender. */
 export function unread(text: string, state: State): void {
   state.shell.note('script', 'part of the command cannot be read with certainty')
   const sender = scanForSenders(text)

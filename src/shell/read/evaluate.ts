@@ -8,7 +8,6 @@ import { filesOf, inputOf } from './input.ts'
 import { type Body, type FunctionBody, type Site, spend, type State } from './state.ts'
 import { assignedValues, expandWords, textsOf } from './words.ts'
 
-/** Evaluates everything that `collect` found in a piece of code: commands, assignments and redirections. */
 export function evaluate(body: Body, state: State): void {
   const { shell } = state
   const growing = new Set<string>()
@@ -20,7 +19,7 @@ export function evaluate(body: Body, state: State): void {
       for (const text of value) guarded(text, state)
       grow(name, value.join(''), state)
       const [first = ''] = value
-      // A loop can have thousands of words, but few different ones. Each different word is judged only once.
+      // A loop can have thousands of words, but few different ones.
       if (judged.has(first)) continue
       judged.add(first)
       spend(state, 3)
@@ -37,11 +36,7 @@ export function evaluate(body: Body, state: State): void {
   for (const site of body.sites) command(site, state, shell)
 }
 
-/**
- * Joins the texts that are assigned to a variable, because pieces of `+=` can together become code. If a piece has no
- * opening bracket, its closing brackets are removed. Such a piece may be in code that never runs, so its brackets must
- * not end a subscript of another piece.
- */
+/** Pieces of `+=` together can be code. A `]` without a `[` must not end a subscript of another piece. */
 function grow(name: string, piece: string, state: State): void {
   const text = (state.grown.get(name) ?? '') + (piece.includes('[') ? piece : piece.replaceAll(']', ''))
   state.grown.set(name, text.length > longestWord ? text.slice(-longestWord) : text)
@@ -52,34 +47,26 @@ function command({ command, source }: Site, state: State, shell: Shell): void {
   const { args } = command
   const words = [command.name, ...args.filter((arg) => arg.type === 'Word')]
   const call = { input: inputOf(command, source, state), files: filesOf(command, state) }
-  // For `alias x=...`, the parser returns `x=...` as an assignment, and not as a word. So the assignment is added to
-  // the words here. For `export x=...` this is not needed, because `collect` has already read the assignment.
+  // The parser returns `x=...` of `alias` as an assignment. `collect` has already read that of `export`.
   const assigned = command.name.value === 'alias' ? args.filter((arg) => arg.type === 'Assignment') : []
   const texts = assigned.map(
     ({ name, value }) => `${name}=${assignedValues(value, state)[0]?.join(' ') ?? ''}`,
   )
   for (const reading of expandWords(words, state)) {
     spend(state, reading.length)
-    // `. /dev/fd/9` runs the text of a redirection. It is unknown which redirection has the number 9, so the texts of
-    // all heredocs and `<<<` are read.
+    // `. /dev/fd/9` runs a redirection of an unknown number, so the texts of all heredocs and `<<<` are read.
     const opens = state.texts.length > 0 && reading.some((word) => /^\/(dev|proc)\//.test(word))
     const files = opens ? [...call.files, ...state.texts.flatMap((text) => text() ?? [])] : call.files
     shell.run([...reading, ...texts], { ...call, files })
   }
 }
 
-/**
- * Judges a text that bash may evaluate as an expression, as in `$((x))`, `declare -i x` or `[[ $x -eq 1 ]]`. Such a
- * text can run code.
- */
+/** bash may evaluate the text as an expression, as in `$((x))`, `declare -i x` or `[[ $x -eq 1 ]]`. */
 function guarded(text: string, state: State): void {
   if (runsWhenEvaluated(text)) unread(text, state)
 }
 
-/**
- * Judges the target of a redirection. For a target such as `/dev/tcp/HOST/PORT`, bash itself connects to the host, even
- * if the command is harmless.
- */
+/** For a target such as `/dev/tcp/HOST/PORT`, bash itself connects, even if the command is harmless. */
 function redirection(target: Word, state: State): void {
   const made = onlyPrinted(target) || comesFromBuiltin(onlyVariable(target), state)
   for (const text of textsOf(target, state)) {
@@ -94,10 +81,7 @@ function redirection(target: Word, state: State): void {
   }
 }
 
-/**
- * Returns true if the value of a variable comes from `printf -v`, `read` or a similar builtin. Also returns true for a
- * copy of such a value: `read y; x=$y`.
- */
+/** Whether the value comes from `printf -v`, `read` or a similar builtin, also by a copy: `read y; x=$y`. */
 function comesFromBuiltin(name: string | undefined, state: State, steps = 4): boolean {
   if (name === undefined || steps === 0) return false
   return (state.definitions.get(name) ?? [])
@@ -105,20 +89,16 @@ function comesFromBuiltin(name: string | undefined, state: State, steps = 4): bo
     .some(({ builtin, from }) => builtin === true || comesFromBuiltin(from, state, steps - 1))
 }
 
-/**
- * Evaluates a function's body with the arguments of one call. If the function calls itself, the second call is
- * evaluated with its arguments, and the third call with unknown arguments. Deeper calls are not evaluated, because the
- * third call stands for them.
- */
+/** A call inside the function is evaluated with its arguments, one in that with unknown ones for all deeper ones. */
 export function callFunction(body: FunctionBody, args: readonly string[], state: State): void {
   if (body.active > 2) return
   for (const arg of args) guarded(arg, state)
   withArguments(body, body.active < 2 ? args : undefined, state)
 }
 
-/** Evaluates the functions for which no call is visible, as if they were called with unknown arguments. */
+/** As if they were called with unknown arguments. */
 export function evaluateUncalled(state: State): void {
-  // A body may define other functions, so search until no new function is found.
+  // A body may define other functions.
   for (let found = true; found;) {
     found = false
     for (const body of [...state.functions.values()].flat()) {

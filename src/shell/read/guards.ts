@@ -1,25 +1,13 @@
 import type { Word, WordPart } from 'unbash'
-import { changesNamesIn } from '../tables/names.ts'
 
-/*
- * Finds two kinds of texts. In the first kind, bash runs `$(...)` in spite of quotes. The second kind, bash evaluates
- * again as an expression. The parser shows no commands in these texts, so the texts count as scripts.
- */
+/* Texts in which bash runs `$(...)` in spite of quotes, or which it reads again. The parser shows no commands. */
 
-/**
- * Whether a raw text has single quotes and a substitution. In arithmetic, subscripts and slices, bash runs the
- * substitution in spite of the quotes.
- */
+/** In arithmetic, subscripts and slices, bash runs a substitution in spite of single quotes. */
 export const runsBetweenQuotes = (raw: string): boolean => raw.includes("'") && /\$\(|`/.test(raw)
 
-/** Whether a raw expression runs code in spite of quotes, or changes which program a command name stands for. */
 export const runsInArithmetic = (raw: string): boolean => runsBetweenQuotes(raw) || changesNamesIn(raw)
 
-/**
- * Whether bash would run code by evaluating the text as an expression, as in `declare -i`, `test -v` or `$(( x ))`.
- * This is so if the text has a substitution in a subscript (`a[$(b)]`), or changes which program a command name stands
- * for.
- */
+/** Whether `declare -i`, `test -v` or `$(( x ))` runs code: `a[$(b)]`, or a new meaning of a command name. */
 export const runsWhenEvaluated = (text: string): boolean =>
   runsInSubscript(text) || (text.includes('=') && changesNamesIn(text))
 
@@ -34,10 +22,7 @@ function runsInSubscript(text: string): boolean {
   return false
 }
 
-/**
- * Returns the name of the variable if the word is one variable and nothing else, such as `$x` or `"$x"`. Otherwise
- * returns undefined.
- */
+/** The name of the variable if the word is nothing else: `$x` or `"$x"`. */
 export function onlyVariable(word: Word): string | undefined {
   const [part, more] = word.parts ?? []
   if (more !== undefined) return undefined
@@ -46,7 +31,6 @@ export function onlyVariable(word: Word): string | undefined {
   return inner?.type === 'ParameterExpansion' ? inner.parameter : undefined
 }
 
-/** Whether the whole word is the output of `printf` or `echo`. */
 export function onlyPrinted(word: Word): boolean {
   const [part, more] = word.parts ?? []
   const inner = part?.type === 'DoubleQuoted' && part.parts.length === 1 ? part.parts[0] : part
@@ -55,7 +39,7 @@ export function onlyPrinted(word: Word): boolean {
   return first?.type === 'Command' && /^(printf|echo)$/.test(first.name?.value ?? '')
 }
 
-/** The literal text of a word. A space replaces each expansion, because expansions are read elsewhere. */
+/** A space replaces each expansion, because expansions are read elsewhere. */
 export function literalOf(word: Word): string {
   return word.parts === undefined ? word.value : literals(word.parts)
 }
@@ -71,9 +55,20 @@ const literals = (parts: readonly WordPart[]): string =>
     })
     .join('')
 
-/**
- * Returns the text of a bracket pattern such as `[\$\(c\)]`. If no file matches the pattern, the shell keeps this text.
- * The text can then become a subscript.
- */
+/** The text of a bracket pattern that no file matches, such as `[\$\(c\)]`: it can become a subscript. */
 export const bracketed = (part: Extract<WordPart, { type: 'Glob' }>): string =>
   `[${part.parts === undefined ? part.value.slice(1, -1) : literals(part.parts)}]`
+
+/** Arrays in which bash stores the meaning of command names: program paths and aliases. */
+const bash = 'BASH_CMDS|BASH_ALIASES'
+const ofBash = new RegExp(`^(${bash})$`)
+/** Arrays of zsh. Scripts often have variables of these names, so only setting an element counts. */
+const ofZsh = /^(functions|g?aliases|saliases|commands)$/
+
+/** Whether setting the variable, or an element of it, changes what a command name stands for, as `hash -p` does. */
+export const changesNames = (name: string, element: boolean): boolean =>
+  ofBash.test(name) || (element && ofZsh.test(name))
+
+/** `(( BASH_CMDS[ls]=5 ))` changes which program a command name stands for. */
+export const changesNamesIn = (expression: string): boolean => expressions.test(expression)
+const expressions = new RegExp(`\\b(${bash})\\b`)

@@ -3,10 +3,7 @@ import { forEachChild, parse, type SyntaxNode } from 'unbash'
 const opening = /<<(-?)[ \t]*(?:'([^'\n]+)'|"([^"\n$`\\]+)"|\\([\w.]+))([^\n]*)\n/g
 
 /**
- * Removes the bodies of quoted heredocs from a text, because the shell does not run these bodies. Agents write files
- * with such heredocs, which makes the commands long and tangled. Returns undefined if there are no quoted heredocs.
- * Also returns undefined if the parser finds other heredocs in the shortened text than this function. So no code can be
- * disguised as a heredoc.
+ * Without the bodies of quoted heredocs. Undefined without any, or if the parser then finds others (disguised code).
  */
 export function withoutHeredocs(text: string): string | undefined {
   let shorter = ''
@@ -28,7 +25,6 @@ export function withoutHeredocs(text: string): string | undefined {
   return delimiters.length > 0 && sees(shorter, delimiters) ? shorter : undefined
 }
 
-/** Returns the index of the line that ends the heredoc, or undefined if there is no such line. */
 function closing(text: string, start: number, delimiter: string, tabs: boolean): number | undefined {
   for (let at = start; at <= text.length;) {
     const newline = text.indexOf('\n', at)

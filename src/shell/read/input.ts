@@ -3,7 +3,7 @@ import { outputOf } from './output.ts'
 import type { Source, State } from './state.ts'
 import { expandWords, heredocText, textsOf } from './words.ts'
 
-/** Returns the standard input of a command, or undefined if the text of the command does not show the input. */
+/** Undefined if the text of the command does not show it. */
 export function inputOf(command: Command, source: Source | undefined, state: State): string | undefined {
   return redirected(command.redirects, state) ?? from(source, state)
 }
@@ -24,10 +24,7 @@ function printedBy(command: Command, state: State): string | undefined {
   )
 }
 
-/**
- * Returns the text of the last redirection of standard input. If `any` is true, takes the last input redirection of any
- * file descriptor. Returns undefined if there is no such redirection, or if its text is not known.
- */
+/** The text of the last redirection of standard input, or with `any` of any descriptor; undefined if unknown. */
 export function redirected(redirects: readonly Redirection[], state: State, any = false): string | undefined {
   const last = redirects.findLast(({ operator, descriptor }) => {
     const standard =
@@ -43,12 +40,10 @@ export function redirected(redirects: readonly Redirection[], state: State, any 
   return part?.type === 'ProcessSubstitution' && part.script ? filePrinted(part.script, state) : undefined
 }
 
-/** The output of the command in `<(...)`, if it is known. */
-export function filePrinted(script: Parameters<typeof outputOf>[0], state: State): string | undefined {
+function filePrinted(script: Parameters<typeof outputOf>[0], state: State): string | undefined {
   return outputOf(script, (words) => expandWords(words, state)[0] ?? [])
 }
 
-/** The known outputs of all `<(...)` among a command's words. */
 export function filesOf(command: Command, state: State): string[] {
   const words = command.suffix.flatMap((word) => (word.type === 'Word' ? (word.parts ?? []) : []))
   return words.flatMap((part) => {

@@ -2,14 +2,10 @@ import type { Command, ParsedScript, Word } from 'unbash'
 import { longestWord } from '../limits.ts'
 import { isPlain } from '../marks.ts'
 
-/** Expands a command's words. If several results are possible, returns the first. */
-export type Expand = (words: readonly Word[]) => readonly string[]
+/** If several results are possible, the first. */
+type Expand = (words: readonly Word[]) => readonly string[]
 
-/**
- * Returns the output of a command if the text of the command shows the output, as in `echo curl` or `which curl`. For
- * `cat` and `tee`, the output is the standard input, which `input` returns. For all other commands, returns undefined,
- * because their output is only known when they run.
- */
+/** The output, if the text shows it, as in `echo curl`. `input` is the standard input, which `cat` prints. */
 export function outputOf(
   from: ParsedScript | Command,
   expand: Expand,
@@ -20,8 +16,7 @@ export function outputOf(
   const [name = '', ...args] = expand([command.name, ...command.args.filter((arg) => arg.type === 'Word')])
   if (!args.every(isPlain)) return undefined
   if (name === 'echo') return echoed(args)
-  // A format that `plainFormat` does not match can build any text from pieces. So the output of such a format counts as
-  // unknown.
+  // Any other format can build any text from pieces.
   if (name === 'printf') return plainFormat.test(args[0] ?? '') ? printed(args) : undefined
   if (name === 'cat' || name === 'tee')
     return args.every((arg) => arg === '-') || name === 'tee' ? input?.(command) : undefined
@@ -44,17 +39,14 @@ function echoed(args: readonly string[]): string {
 
 const plainFormat = /^(?:(?:%[sb](?:[ \n]|\\n)?)+|[^%]*)$/
 
-/**
- * Returns the output of `printf`. Returns undefined if the format has directives other than `%s`, `%b` and `%%`, or if
- * a word is not fully known.
- */
+/** The output of `printf`; undefined for a directive other than `%s`, `%b` and `%%`, or a word that is not known. */
 export function printed([format = '', ...args]: readonly string[]): string | undefined {
   if (![format, ...args].every(isPlain)) return undefined
   const [start = '', ...directives] = format.replaceAll('%%', percent).split('%')
   if (!directives.every((directive) => /^[sb]/.test(directive))) return undefined
   if (directives.length === 0) return unescaped(start)
   let text = ''
-  // The format repeats until all arguments are used, and runs at least once.
+  // The format repeats until all arguments are used, at least once.
   for (let at = 0; at === 0 || at < args.length; at += directives.length) {
     text += unescaped(start)
     for (const [index, directive] of directives.entries()) {
@@ -65,7 +57,7 @@ export function printed([format = '', ...args]: readonly string[]): string | und
   }
   return text
 }
-/** Stands for `%%` in a format, which prints one `%`. */
+/** Stands for `%%`. */
 const percent = '\0'
 
 function unescaped(text: string): string {

@@ -1,16 +1,15 @@
 import { mostAlternatives } from '../limits.ts'
 import { isPlain, unknown } from '../marks.ts'
 
-/** Matches a text that bash may read as a pattern, at least with `extglob`. */
+/** A text that bash may read as a pattern, at least with `extglob`. */
 const pattern = /[*?[\\]|[+@!]\(/
 
-/** Whether the text is a decimal number in shell arithmetic too. A number with a leading zero is octal there. */
+/** In shell arithmetic, a number with a leading zero is octal. */
 export const isNumber = (text: string): boolean => /^(0|-?[1-9]\d*)$/.test(text)
 
 /**
- * Returns the value of `${x#a}`, `${x/a/b}`, `${x,,}` or `${x:0:4}`, where `text` is the value of `x`. Returns the mark
- * `unknown` if a text is not fully known, or if there is a pattern. Also returns `unknown` if the replacement contains
- * `&`, because `&` stands for the matched text.
+ * The value of `${x#a}`, `${x/a/b}`, `${x,,}` or `${x:0:4}`, where `text` is that of `x`. Unknown if a text is not
+ * fully known, there is a pattern, or the replacement has an `&`, which stands for the matched text.
  */
 export function changed(text: string, operator: string, first: string, second: string): string {
   if (![text, first, second].every(isPlain)) return unknown
@@ -47,10 +46,7 @@ export function changed(text: string, operator: string, first: string, second: s
   }
 }
 
-/**
- * Returns the lists of elements that `${a[@]:from:count}` can give. The elements of `$@` have the indexes 1, 2 and so
- * on, because index 0 is `$0`.
- */
+/** The lists that `${a[@]:from:count}` can give. `$@` begins at index 1, because index 0 is `$0`. */
 export function slicedElements(
   value: readonly string[],
   offset: string,
@@ -66,7 +62,7 @@ export function slicedElements(
   const begin = Math.max(0, first < 0 ? value.length + first : first)
   const taken = value.slice(begin, begin + count)
   if (!indexed && value.every(isPlain)) return [taken]
-  // It is uncertain at which index an element is, so the result can begin with any element.
+  // It is uncertain at which index an element is.
   return value.length > mostAlternatives ? [[unknown]] : [...value.map((_, at) => value.slice(at)), [unknown]]
 }
 

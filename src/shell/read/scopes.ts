@@ -1,5 +1,5 @@
 import type { SyntaxNode } from 'unbash'
-import { newScope, type Scope, spend, type State } from './state.ts'
+import { Scope, spend, type State } from './state.ts'
 
 /*
  * Tracks whether a variable has its assigned value at the place where the variable is used:
@@ -9,16 +9,13 @@ import { newScope, type Scope, spend, type State } from './state.ts'
  * Without these rules, `$x` in `x=ls true; $x curl y` would be read as `ls`.
  */
 
-/**
- * The kind of a part of the code. Assignments in an `alone` part are visible only inside this part. Assignments in a
- * `perhaps` or `function` part may also be visible after this part.
- */
-export type Kind = 'alone' | 'perhaps' | 'function'
+/** Assignments in an `alone` part are visible only inside it, others perhaps also after it. */
+type Kind = 'alone' | 'perhaps' | 'function'
 
 export function scoped(kind: Kind | undefined, state: State, act: () => void): void {
   if (kind === undefined) return act()
   const outer = state.scope
-  const inner = newScope(outer, kind === 'function' || outer.inFunction)
+  const inner = new Scope(outer, kind === 'function' || outer.inFunction)
   state.scope = inner
   act()
   state.scope = outer
@@ -27,10 +24,7 @@ export function scoped(kind: Kind | undefined, state: State, act: () => void): v
   for (const names of [inner.sure, inner.perhaps]) for (const name of names) outer.perhaps.add(name)
 }
 
-/**
- * Returns the kind of scope that a node opens in its parent. Returns undefined if the node opens no scope, because it
- * always runs, and runs in the same shell as its parent.
- */
+/** Undefined if the node always runs, in the same shell as its parent. */
 export function kindOf(parent: SyntaxNode, node: SyntaxNode): Kind | undefined {
   switch (node.type) {
     case 'Subshell':
@@ -48,7 +42,7 @@ export function kindOf(parent: SyntaxNode, node: SyntaxNode): Kind | undefined {
         return node === parent.clause ? undefined : 'perhaps'
       return /^(For|ArithmeticFor|Select)$/.test(parent.type) ? 'perhaps' : undefined
     case 'Assignment':
-      // An assignment before a command's name is visible only to this command.
+      // It is visible only to this command.
       return parent.type === 'Command' && parent.name !== undefined && node.pos < parent.name.pos
         ? 'alone'
         : undefined
@@ -57,10 +51,7 @@ export function kindOf(parent: SyntaxNode, node: SyntaxNode): Kind | undefined {
   }
 }
 
-/**
- * Records a use of a variable, if the command may not have set the variable before this use. The variable may then
- * still have the value from before the command.
- */
+/** Records a use before which the command may not have set the variable, which may then have an earlier value. */
 export function used(name: string, state: State): void {
   if (state.unset.get(name) === 'sure' || !/^[A-Za-z_]\w*$/.test(name)) return
   let perhaps = false

@@ -4,7 +4,7 @@ import { output, unknown } from '../marks.ts'
 import { type OptionTable, optionsOfMapfile, optionsOfRead, readOptions } from '../programs/options.ts'
 import { inputOf } from './input.ts'
 import { printed } from './output.ts'
-import { type Body, define, newBody, type Source, spend, type State, type Value } from './state.ts'
+import { type Body, define, FunctionBody, type Source, spend, type State, type Value } from './state.ts'
 import { separators, valuesOf } from './variables.ts'
 import { expandWords } from './words.ts'
 
@@ -14,11 +14,7 @@ const options: Readonly<Record<string, OptionTable>> = {
   readarray: optionsOfMapfile,
 }
 
-/**
- * Defines the variables that a builtin sets by name: `read c`, `printf -v c`, `mapfile c`, `getopts`, `set -- a b`,
- * `unset c`. If a wrapper or a variable stands in place of the builtin's name, `programs/builtins.ts` defines the
- * variables instead.
- */
+/** If a wrapper or a variable stands in place of the builtin's name, `programs/builtins.ts` defines them instead. */
 export function defineByBuiltin(
   command: Command,
   source: Source | undefined,
@@ -54,17 +50,20 @@ export function defineByBuiltin(
     case 'typeset':
     case 'local':
       if (args.some((arg) => /^-[a-zA-Z]*n/.test(arg))) defineReferences(command, body, state)
-      // In a function, `local x` makes another variable, which has no value yet.
+      // `local x` makes another variable without a value.
       for (const arg of args) if (/^\w+$/.test(arg)) bind(arg, () => [[]])
       return
     case 'unset':
       for (const arg of args) unsets(arg, state, bind)
       return
     case 'shopt':
-      // A word with a variable or a pattern may become `nocasematch`. BASHOPTS is defined in a new body, because a
-      // definition in `body` would count as a script. The reason is that `tables/environment.ts` lists BASHOPTS.
+      // It may become `nocasematch`. In `body`, BASHOPTS would count as a script (`runsCode`).
       if (words.some(({ value, text }) => value === 'nocasematch' || /[$`*?[{]/.test(text)))
-        define(state, newBody(), 'BASHOPTS', { append: false, values: () => [[unknown]], builtin: true })
+        define(state, new FunctionBody(), 'BASHOPTS', {
+          append: false,
+          values: () => [[unknown]],
+          builtin: true,
+        })
       return
     case 'getopts':
       for (const name of [args[1] ?? '', 'OPTARG']) bind(name, () => [[unknown]])
@@ -77,10 +76,7 @@ type Bind = (name: string, values: () => readonly Value[], indexed?: boolean) =>
 
 const element = /^(\w+)\[(.*)\]$/s
 
-/**
- * The operands of `set` become the values of `$1`, `$2` and so on. Returns the index at which the operands begin: after
- * the options or after `--`. Returns undefined if all arguments are options.
- */
+/** Where the operands begin, which become `$1`, `$2` and so on: after the options or `--`. */
 function operandsOfSet(args: readonly string[]): number | undefined {
   for (let at = 0; at < args.length; at += 1) {
     const arg = args[at] ?? ''
@@ -91,10 +87,7 @@ function operandsOfSet(args: readonly string[]): number | undefined {
   return undefined
 }
 
-/**
- * Records `unset` of a variable or of an array element. After `unset`, a variable is empty. The elements of an array
- * keep their indexes, but another element may become the first.
- */
+/** The elements of an array keep their indexes, but another may become the first. */
 function unsets(arg: string, state: State, bind: Bind): void {
   const [, name] = element.exec(arg) ?? []
   if (name === undefined) {
@@ -113,7 +106,7 @@ function unsets(arg: string, state: State, bind: Bind): void {
   bind(name, left, true)
 }
 
-/** Records the references of `declare -n a=b`: a becomes another name for b. */
+/** In `declare -n a=b`, a becomes another name for b. */
 function defineReferences(command: Command, body: Body, state: State): void {
   for (const arg of command.args) {
     if (arg.type !== 'Assignment' || arg.value.type !== 'Word') continue
@@ -145,7 +138,7 @@ function defineRead(
   const table = options[name] ?? {}
   const given = readOptions(args, table)
   const set = (...letters: string[]): boolean => given.options.some(([option]) => letters.includes(option))
-  // An argument with a variable could be any option, so the result is then uncertain.
+  // It could be any option.
   const certain =
     !given.unsure && !set('n', 'N', 'd', 's', 'c', 'O', 'i', 'u') && !args.some((arg) => /[$`]/.test(arg))
   const lines = (): string[] | undefined => {
@@ -167,16 +160,15 @@ function defineRead(
     const values = (): readonly Value[] => {
       const ifs = separators(state)
       const known = lines()
-      // Unknown input counts like the output of `$(...)`.
+      // Like the output of `$(...)`.
       if (known === undefined) return [[output]]
       const found = known.map((line) => line.trim()).filter((line) => line !== '')
       if (found.length === 0 || ifs === undefined) return [[unknown]]
       const lists = found.map((line) => line.split(ifs))
-      // A separator other than white space can also stand at the ends of a line, or twice in a row. Such a separator
-      // makes empty fields, so the positions of the fields are uncertain.
+      // Such a separator at the ends of a line, or twice in a row, makes empty fields, so positions are uncertain.
       if (!isWhite(ifs)) return [...lists, ...lists.flat().map((field) => [field]), [unknown]]
       if (array !== undefined) return lists
-      // The last variable gets the rest of the line. In a loop, `read` reads every line in turn.
+      // The last variable gets the rest of the line. A loop reads every line in turn.
       return lists.map((fields) => [last ? fields.slice(at).join(' ') : (fields[at] ?? '')])
     }
     bind(base, values, index !== undefined)

@@ -1,33 +1,25 @@
 import { mostAlternatives } from '../limits.ts'
 import { isPlain, unknown } from '../marks.ts'
-import { searched } from '../tables/environment.ts'
-import { type State, spend, type Value } from './state.ts'
+import { searched } from '../programs/environment.ts'
+import { spend, type State, type Value } from './state.ts'
 
-/**
- * The values of variables that are set before the command. The value of an unknown folder is `/` and then the mark
- * `unknown`.
- */
+/** Variables that are set before the command. An unknown folder is `/` and then the mark `unknown`. */
 const preset: Readonly<Record<string, string>> = {
   '0': 'bash',
   BASH: 'bash',
   SHELL: 'bash',
   IFS: ' ',
   HOME: `/${unknown}`,
-  // The command may have made programs in its working folder. So the value is a relative path: a relative folder
-  // in `PATH` counts as a script, and most absolute folders do not.
+  // Relative, because the command may have made programs there: a relative folder in `PATH` is a script.
   PWD: '.',
   OLDPWD: `/${unknown}`,
   TMPDIR: '/tmp',
 }
 
-/**
- * Returns all possible values of a variable, from all assignments in the command. If there is no assignment, returns
- * the value of `preset` or the mark `unknown`.
- */
+/** All possible values, from all assignments in the command, else of `preset`, else the mark `unknown`. */
 export function valuesOf(name: string, state: State): readonly Value[] {
   spend(state, 2)
-  // Inside a function, or while another value is computed, the variable can have another value. So no value is cached
-  // in these cases.
+  // Inside a function, or while another value is computed, the value can differ, so none is cached.
   const settled = state.resolving.size === 0 && state.positional === undefined && state.zero === undefined
   const known = settled ? state.values.get(name) : undefined
   if (known !== undefined) return known
@@ -47,7 +39,7 @@ function assigned(name: string, state: State): readonly Value[] {
   for (let at = 0; at < usable && values.length <= mostAlternatives; at += 1) {
     const definition = definitions[at]
     if (definition === undefined) break
-    // While its own value is computed (`x=a$x`), the name has the value of earlier assignments.
+    // Its value is then that of earlier assignments.
     state.resolving.set(name, at)
     const found = definition.values()
     if (!definition.append) values.push(...found)
@@ -56,14 +48,13 @@ function assigned(name: string, state: State): readonly Value[] {
   if (before === undefined) state.resolving.delete(name)
   else state.resolving.set(name, before)
   if (before === undefined && definitions.length > 0) values.push(...otherwise(name, state))
-  // If there are no values (a loop over no words), the variable keeps its earlier value, which is unknown.
+  // A loop over no words, for example, keeps the earlier value, which is unknown.
   return values.length > mostAlternatives || values.length === 0 ? [[unknown]] : values
 }
 
 /**
- * Returns the values that a variable can have where the command may not have set it. Returns none if the command sets
- * the variable before each use. Otherwise the value is that of `preset`, or empty if the command may have set the
- * variable, or the mark `unknown`.
+ * The values where the command may not have set the variable: none if it sets it before each use; else that of
+ * `preset`, or empty if the command may have set it, or the mark `unknown`.
  */
 function otherwise(name: string, state: State): readonly Value[] {
   const unset = state.unset.get(name)
@@ -74,22 +65,14 @@ function otherwise(name: string, state: State): readonly Value[] {
   return perhaps && !searched.has(name) ? [[]] : [[unknown]]
 }
 
-/**
- * Whether the command sets or removes an element of the array by index. The order of the elements may then differ from
- * their order in the text.
- */
+/** Whether an index sets or removes an element: the order may then differ from that in the text. */
 export const isIndexed = (name: string, state: State): boolean =>
   state.definitions.get(name)?.some(({ indexed }) => indexed === true) === true
 
-/** Removes repeated lists. */
 const different = (values: readonly Value[]): readonly Value[] =>
   values.length < 2 ? values : [...new Map(values.map((value) => [value.join('\0'), value])).values()]
 
-/**
- * Returns the possible elements at an index. A negative index counts from the end. An element that is not fully known
- * can be several words or none, so the indexes of all later elements are uncertain. If `indexed` is true, any element
- * can be at the index.
- */
+/** An element not fully known can be several words or none, so later indexes are uncertain. `indexed`: any index. */
 export function elementsAt(
   values: readonly Value[],
   at: number,
@@ -109,10 +92,7 @@ export function elementsAt(
   return different(all)
 }
 
-/**
- * The values of a variable after `+=`, for every earlier value. `x+=text` appends to the text of the first element, and
- * `a+=(b)` appends elements.
- */
+/** `x+=text` appends to the text of the first element, and `a+=(b)` appends elements. */
 function longer(values: readonly Value[], added: readonly Value[], how: 'text' | 'elements'): Value[] {
   const starts = values.length > 0 ? values : how === 'text' ? [['']] : [[]]
   const grown = (start: Value, more: Value): Value =>
@@ -134,7 +114,7 @@ function positionals(name: string, state: State): readonly Value[] {
   return limited(elementsAt(lists, Number(name) - 1, false, state))
 }
 
-/** The separator of elements in `"$*"`: the first character of `IFS`, or the mark `unknown`. */
+/** Stands between elements in `"$*"`: the first character of `IFS`, or the mark `unknown`. */
 export function jointOf(state: State): string {
   if (!state.definitions.has('IFS')) return ' '
   const set = valuesOf('IFS', state).flat()
@@ -144,10 +124,7 @@ export function jointOf(state: State): string {
     : unknown
 }
 
-/**
- * Matches the separators of fields in unquoted values: white space and the characters of `IFS`. Returns undefined if
- * `IFS` is unknown.
- */
+/** White space and the characters of `IFS`; undefined if `IFS` is unknown. */
 export function separators(state: State): RegExp | undefined {
   if (!state.definitions.has('IFS')) return white
   const set = valuesOf('IFS', state).flat()

@@ -1,34 +1,17 @@
 import { type ArrayValue, type DoubleQuotedChild, parse, type Word, type WordPart } from 'unbash'
 import { longestWord, mostAlternatives, perCode } from '../limits.ts'
-import { isDynamic, isPlain, one, output, star, unknown } from '../marks.ts'
-import { splitBraces } from './braces.ts'
+import { isDynamic, isPlain, one, output, star, unknown, withoutUnknowns } from '../marks.ts'
 import { outputOf } from './output.ts'
 import { bracketed, runsWhenEvaluated } from './guards.ts'
 import { changed, isNumber, slicedElements } from './parameters.ts'
-import {
-  extended,
-  fieldsOf,
-  joined,
-  type Piece,
-  type Pieces,
-  product,
-  stretch,
-  withoutWhatIsUnknown,
-} from './pieces.ts'
-import { type State, spend, type Value } from './state.ts'
+import { spend, type State, type Value } from './state.ts'
 import { elementsAt, isIndexed, jointOf, separators, valuesOf } from './variables.ts'
 
-/*
- * Expands words as the shell does: removes quotes, fills in variables that the command sets, and splits fields. A
- * word has several readings if a variable has several values, so all functions here return alternatives.
- */
+/* As the shell does. All return alternatives: a word has several readings if a variable has several values. */
 
 type Part = WordPart | DoubleQuotedChild
 
-/**
- * All possible results of expanding words, each as a list of fields. Unknown parts may be empty (`$SUDO curl`,
- * `cu$@rl`), so the results without these parts are added.
- */
+/** Unknown parts may be empty (`$SUDO curl`, `cu$@rl`), so the results without them are added. */
 export function expandWords(words: readonly Word[], state: State): string[][] {
   spend(state, 4)
   const read = words.map((word) => piecesOf(word, state))
@@ -44,12 +27,12 @@ export function expandWords(words: readonly Word[], state: State): string[][] {
   return [...full, ...product(emptied, [])]
 }
 
-/** The possible texts of a word that is not split into fields, as in an assignment or after `<<<`. */
+/** The texts of a word that is not split into fields, as in an assignment or after `<<<`. */
 export function textsOf(word: Word, state: State): string[] {
   return joined(piecesOf(word, state))
 }
 
-/** An expression with its variables filled in: `$(( $x$y ))`. */
+/** `$(( $x$y ))` with its variables filled in. */
 export function assembled(raw: string, state: State): string[] {
   const code = `: "${raw.replaceAll('"', '')}"`
   spend(state, code.length + perCode / 3)
@@ -58,12 +41,10 @@ export function assembled(raw: string, state: State): string[] {
   return word?.type === 'Word' ? textsOf(word, state) : []
 }
 
-/** The parts of an unquoted heredoc as one text. */
 export function heredocText(parts: readonly WordPart[], state: State): string {
   return joined(partsOf(parts, true, state))[0] ?? unknown
 }
 
-/** The possible values of an assignment: one text, or an array's elements. */
 export function assignedValues(value: Word | ArrayValue, state: State): readonly Value[] {
   if (value.type === 'Word') return textsOf(value, state).map((text) => [text])
   return product(
@@ -74,7 +55,7 @@ export function assignedValues(value: Word | ArrayValue, state: State): readonly
   )
 }
 
-/** The value of an array element with an explicit index, such as `[key]=value`. Any other element stays as it is. */
+/** The value of `[key]=value`. */
 const withoutKey = (field: string): string => /^\[[^\]]*\]\+?=(.*)$/s.exec(field)?.[1] ?? field
 
 function piecesOf(word: Word, state: State): Pieces[] {
@@ -86,7 +67,7 @@ function piecesOf(word: Word, state: State): Pieces[] {
   return brace < 0 ? partsOf(parts, false, state) : bracesOf(parts, brace, state)
 }
 
-/** Expands braces first and on the raw text, like the shell. Then each result is read as a separate word. */
+/** Braces come first and on the raw text, like in the shell. Then each result is read as a word. */
 function bracesOf(parts: readonly WordPart[], at: number, state: State): Pieces[] {
   const text = (some: readonly WordPart[]): string => some.map((part) => part.text).join('')
   const choices = splitBraces(parts[at]?.text ?? '')
@@ -128,7 +109,7 @@ function partReadings(part: Part, quoted: boolean, state: State): Pieces[] {
       return [[stretch(part.value, true)]]
     case 'DoubleQuoted':
     case 'LocaleString':
-      // An empty `"$@"` gives no word at all; other empty quotes give an empty word.
+      // An empty `"$@"` gives no word; other empty quotes give an empty one.
       if (part.parts.length > 0 && part.parts.every(isList)) return partsOf(part.parts, true, state)
       return partsOf(part.parts, true, state).map((pieces) => [stretch('', true), ...pieces])
     case 'Glob':
@@ -146,7 +127,7 @@ function partReadings(part: Part, quoted: boolean, state: State): Pieces[] {
       return [[stretch(printed?.replace(/\n+$/, '') ?? output, quoted, !quoted)]]
     }
     default:
-      // The values of arithmetic, and of braces that were not expanded, are unknown.
+      // Arithmetic, and braces that were not expanded.
       return [[stretch(unknown, quoted, !quoted)]]
   }
 }
@@ -181,7 +162,7 @@ function parameterReadings(
   const [first = '', second = ''] = operandsOf(operation).map((word) => textsOf(word, state)[0] ?? unknown)
   // `${a[@]:1:2}` and `${@:2}` take elements, not characters.
   const lists = which === '@' || which === '*'
-  // If `BASHOPTS` is defined, the option `nocasematch` may be set. It is then unknown which texts match.
+  // `nocasematch` may then be set, and it is unknown which texts match.
   const change = (text: string): string =>
     operation.type === 'Replace' && state.definitions.has('BASHOPTS')
       ? unknown
@@ -197,8 +178,7 @@ function parameterReadings(
 
 function globbed(part: Extract<WordPart, { type: 'Glob' }>): string {
   if (part.kind !== 'bracket') return part.kind === 'star' ? star : one
-  // If no file matches the pattern, the shell keeps the text of the pattern. This text can then run code as a
-  // subscript.
+  // The shell keeps the text of a pattern that no file matches, which can run code as a subscript.
   const subscript = bracketed(part)
   return runsWhenEvaluated(subscript) ? subscript : one
 }
@@ -208,7 +188,7 @@ const isList = (part: Part): boolean =>
     ? part.text === '$@'
     : part.type === 'ParameterExpansion' && part.index?.value === '@'
 
-/** Reads the substitutions in a value as code, because `${x@P}` runs them. */
+/** `${x@P}` runs them. */
 function prompts(values: readonly Value[], state: State): void {
   for (const text of values.flat()) if (isPlain(text) && /\$\(|`/.test(text)) state.shell.code(`: ${text}`)
 }
@@ -223,29 +203,114 @@ function operandsOf(operation: Operation): Word[] {
   return operation.type === 'CaseModification' && operation.operand ? [operation.operand] : []
 }
 
-/** Returns the values of `$name` without an index. For an array, such a value is the first element. */
+/** Without an index, an array gives its first element. */
 function ownValues(name: string, state: State): readonly Value[] {
   const values = valuesOf(name, state)
   return /^\W$/.test(name) ? values : elementsAt(values, 0, isIndexed(name, state), state)
 }
 
-/** The elements that an index can mean. If the index is not a decimal number, it can mean any element. */
+/** An index that is no decimal number can mean any element. */
 function elements(values: readonly Value[], index: string, indexed: boolean, state: State): readonly Value[] {
   if (index === '@' || index === '*') return values
   if (isNumber(index)) return elementsAt(values, Number(index), indexed, state)
   return [...values.flatMap((value) => value.map((text) => [text])), [unknown]]
 }
 
-/**
- * Inserts values into a word. `$@` and `${a[@]}` keep their elements separate, even in double quotes. In double
- * quotes, the elements of `$*` and `${a[*]}` are joined with `joint`.
- */
+/** `$@` and `${a[@]}` keep their elements separate, even in double quotes, which join `$*` with `joint`. */
 function filled(which: string, values: readonly Value[], quoted: boolean, joint = ' '): Pieces[] {
   if (values.length > mostAlternatives) return [[stretch(unknown, quoted, !quoted)]]
   return values.map((value) => {
     if (which !== '@' && which !== '*') return [stretch(value[0] ?? '', quoted, !quoted)]
     if (quoted && which === '*') return [stretch(value.join(joint), true)]
-    // An unknown part of `"$@"` can be no word at all, so it counts as unquoted.
+    // An unknown part of `"$@"` can be no word at all.
     return value.map((text, at) => stretch(text, quoted && text !== unknown, !quoted, at > 0))
   })
+}
+
+/** The raw choices of `{a,b}`; undefined for a sequence (`{1..9}`), and for more than 40. */
+function splitBraces(text: string): string[] | undefined {
+  if (!text.startsWith('{') || !text.endsWith('}')) return undefined
+  const choices: string[] = []
+  let depth = 0
+  let start = 1
+  for (let at = 1; at < text.length - 1; at += 1) {
+    const char = text[at]
+    if (char === '\\') at += 1
+    else if (char === "'" || char === '"') at = closing(text, at, char)
+    else if (char === '{' || char === '(') depth += 1
+    else if (char === '}' || char === ')') depth -= 1
+    else if (char === ',' && depth === 0) {
+      choices.push(text.slice(start, at))
+      start = at + 1
+    }
+  }
+  choices.push(text.slice(start, -1))
+  return choices.length < 2 || choices.length > 40 ? undefined : choices
+}
+
+function closing(text: string, from: number, quote: string): number {
+  let at = from + 1
+  while (at < text.length && text[at] !== quote) at += quote === '"' && text[at] === '\\' ? 2 : 1
+  return at
+}
+
+/** A `split` piece is an unquoted value, which separators split. Before a `cut` piece, a new field begins. */
+interface Piece {
+  readonly text: string
+  readonly quoted: boolean
+  readonly split: boolean
+  readonly cut: boolean
+}
+type Pieces = readonly Piece[]
+
+const stretch = (text: string, quoted: boolean, split = false, cut = false): Piece => ({
+  text,
+  quoted,
+  split,
+  cut,
+})
+
+const withoutWhatIsUnknown = (part: Piece): Piece => ({ ...part, text: withoutUnknowns(part.text) })
+
+const joined = (readings: readonly Pieces[]): string[] =>
+  readings.map((pieces) => pieces.map(({ text, cut }, at) => (cut && at > 0 ? ` ${text}` : text)).join(''))
+
+/** Every combination of one alternative of each column. `instead` replaces a column that makes too many. */
+function product<T>(columns: readonly (readonly (readonly T[])[])[], instead: readonly T[]): T[][] {
+  let all: T[][] = [[]]
+  for (const readings of columns) all = extended(all, readings, instead)
+  return all
+}
+
+/** A single alternative needs no copies, which is faster. */
+function extended<T>(all: T[][], readings: readonly (readonly T[])[], instead: readonly T[]): T[][] {
+  const kept = readings.length * all.length > mostAlternatives ? [instead] : readings
+  const [only] = kept
+  if (kept.length !== 1 || only === undefined)
+    return all.flatMap((before) => kept.map((next) => [...before, ...next]))
+  for (const each of all) for (const next of only) each.push(next)
+  return all
+}
+
+/** `ifs` matches the separators, and is undefined if they are unknown. */
+function fieldsOf(pieces: Pieces, ifs: RegExp | undefined): string[] {
+  const fields: string[] = []
+  let field: string | undefined
+  const end = (): void => {
+    if (field !== undefined) fields.push(field)
+    field = undefined
+  }
+  for (const { text, quoted, split, cut } of pieces) {
+    if (cut) end()
+    if (!split) {
+      if (quoted || text !== '') field = (field ?? '') + text
+      continue
+    }
+    for (const [at, bit] of (ifs === undefined ? [text && unknown] : text.split(ifs)).entries()) {
+      if (at > 0) end()
+      if (bit !== '') field = (field ?? '') + bit
+    }
+  }
+  end()
+  return fields
 }

@@ -1,15 +1,11 @@
-/*
- * Programs that run code from a file, an argument, standard input or a prompt. For each program, the table lists
- * arguments that only print a text if there is no other argument. These arguments differ between programs. Example:
- * `node -v` prints the version, but `python -v` runs code.
- */
-const list = (text: string): string[] => text.trim().split(/\s+/)
+import { list } from '../types.ts'
+/* Programs that run code, with the arguments that alone only print a text: `-v` of `node`, but not of `python`. */
 
-/** The shells for which the text of `-c` is read. */
+/** The text of their `-c` is read. */
 export const shells: ReadonlySet<string> = new Set(
   list('sh bash dash zsh ksh ksh93 mksh ash rbash yash posh fish csh tcsh osh'),
 )
-/** The shells of other languages. Their code is not read. */
+/** Their code is not read. */
 const otherShells = list('pwsh powershell cmd nu elvish xonsh')
 
 const common = list('--version --help -V')
@@ -34,7 +30,7 @@ export const interpreters: ReadonlyMap<string, readonly string[]> = new Map([
   ]),
 ])
 
-/** The interpreters whose first argument is the script that they run. */
+/** Their first argument is the script that they run. */
 export const runsFiles: ReadonlySet<string> = new Set(
   list(`node nodejs bun deno ruby php perl lua luajit java pwsh powershell nu python pypy ipython perl6 raku rscript julia
     octave tclsh wish expect groovy scala elixir escript ts-node tsx esno vite-node zx nodemon osascript qjs racket guile
@@ -49,8 +45,8 @@ const files = (
   )
 
 /**
- * Files of the folder that say what a program runs, though the command does not name them. The hook sends them under the
- * name of the program (`FOLDER_FILES` in `adapters/src/hook/surroundings.py` has the same table).
+ * Files of the folder that say what a program runs, though the command does not name them. The hook sends them under
+ * the name of the program (`FOLDER_FILES` in `adapters/src/hook/surroundings.py` has the same table).
  */
 export const folderFiles = files(
   ['make gmake', 'GNUmakefile makefile Makefile'],
@@ -72,6 +68,5 @@ export const folderFiles = files(
   ['composer', 'composer.json'],
 )
 
-/** Names of files that are scripts. */
 export const scriptFile =
   /\.(sh|bash|zsh|fish|ksh|csh|py|pyw|rb|pl|pm|js|mjs|cjs|ts|mts|php|lua|tcl|ps1|bat|cmd|command|run|jar|awk|r)$/i

@@ -1,12 +1,7 @@
-/*
- * Senders: programs that send data out. Examples are tools for fetching and uploading URLs, version-control push, pull
- * requests, secure copy, package publishing, and copies to object stores.
- */
+import { list } from '../types.ts'
+/* Senders: programs that send data out. */
 
-/**
- * Programs that send data out with any arguments. Their names seldom mean something else. So text that cannot be parsed
- * is searched for these names too.
- */
+/** Their names seldom mean something else, so text that cannot be parsed is searched for them too. */
 const unmistakable = `
   curl wget wget2 aria2c axel httpie xh xhs curlie lynx w3m elinks lwp-request lwp-download yt-dlp youtube-dl
   scp sftp pscp psftp rcp ssh slogin autossh rsh rlogin mosh sshfs ssh-copy-id parallel-scp pssh pscp.pssh
@@ -22,25 +17,15 @@ const unmistakable = `
   wput httrack wpull gallery-dl wgetpaste bbcp
   slackcat matrix-commander mega-put megaput kioclient kioclient5 gvfs-copy cadaver`
 
-/**
- * Programs that send data out in every use. Their names are also usual words or parts of addresses. So such a name
- * counts only as the name of a command. Text that cannot be parsed is not searched for these names.
- */
+/** Their names are also usual words or parts of addresses, so they count only as the name of a command. */
 const ambiguous = `http https links fetch mail nail ab hey wrk siege finger lt bore gist ntfy np hping3 dpaste bombardier`
 
-const list = (text: string): string[] => text.trim().split(/\s+/)
 const certain = list(unmistakable)
 export const senders: ReadonlySet<string> = new Set(certain)
-/** All programs that send data out in every use. */
 export const sendingPrograms: readonly string[] = [...certain, ...list(ambiguous)]
 
-/**
- * Maps programs to subcommands that send data out. A bar separates two subcommands. The effect of some programs also
- * depends on operands or options (git, npm, gcloud and others). For each of these programs, a function of its own reads
- * the arguments. These functions use this table too.
- */
+/** Subcommands that send data out. Some programs, such as git and gcloud, also have a function, which uses this too. */
 const sending: Readonly<Record<string, string>> = {
-  // version control
   git: 'push|send-email|send-pack|http-push|imap-send|svn dcommit|svn commit|lfs push|subtree push|p4 submit|review|annex sync|annex copy|cl upload',
   hg: 'push|email',
   svn: 'commit|ci|import',
@@ -61,13 +46,11 @@ const sending: Readonly<Record<string, string>> = {
   repo: 'upload',
   dvc: 'push',
   'git-lfs': 'push',
-  // pull requests and other requests to a forge
   hub: 'push|pull-request|release create|release edit|issue create|gist create|create|fork|sync',
   glab: 'mr create|mr new|mr note|mr update|mr merge|mr approve|issue create|issue new|issue note|issue update|release create|release upload|snippet create|repo create|variable set',
   lab: 'mr create|mr new|mr note|mr comment|mr merge|mr approve|mr edit|issue create|issue new|issue note|issue edit|snippet create|project create|push|fork',
   av: 'pr create|pr queue|stack submit|stack sync|sync',
   tea: 'pr create|pulls create|issue create|issues create|release create|releases create|comment',
-  // packages and images
   npm: 'publish|unpublish|deprecate|dist-tag add|dist-tags add|owner add|access set|access grant|stage publish',
   yarn: 'publish|npm publish|npm tag add',
   pnpm: 'publish',
@@ -142,7 +125,6 @@ const sending: Readonly<Record<string, string>> = {
   wandb: 'sync|artifact put',
   mkdocs: 'gh-deploy',
   mike: 'deploy',
-  // deployments upload the deployed files
   vercel: 'deploy|--prod',
   netlify: 'deploy',
   wrangler:
@@ -160,7 +142,7 @@ const sending: Readonly<Record<string, string>> = {
   expo: 'publish',
   eas: 'update|submit|build',
   cf: 'push|ssh',
-  // object stores and clouds (programs/copies.ts decides by source and target whether a copy sends data out)
+  // object stores and clouds (copies.ts decides by source and target whether a copy sends data out)
   az: 'ssh|storage blob upload|storage blob upload-batch|storage blob sync|storage blob copy start|storage file upload|storage file upload-batch|storage fs file upload|storage fs directory upload|storage copy|repos pr create|artifacts universal publish|webapp deploy|webapp up|functionapp deploy|acr build|acr import|vm run-command invoke|vm run-command create|keyvault secret set|storage message put|storage entity insert',
   gcloud:
     'artifacts generic upload|artifacts apt upload|artifacts yum upload|artifacts go upload|app deploy|functions deploy|run deploy|builds submit|compute scp|compute ssh|pubsub topics publish|storage sign-url|secrets versions add|logging write',
@@ -211,11 +193,7 @@ const sending: Readonly<Record<string, string>> = {
   'sentry-cli': 'upload-dif|sourcemaps upload|releases files|send-event|debug-files upload',
 }
 
-/**
- * More subcommands that can send data out. The table is used only for text that cannot be parsed. In such text the
- * operands are unknown, so these subcommands always count as sending. In other text, the function that reads a
- * program's arguments judges these subcommands, often by their operands.
- */
+/** Only for text that cannot be parsed: with operands unknown, these count as sending. */
 const telling: Readonly<Record<string, string>> = {
   gh: 'pr create|pr new|pr comment|pr review|issue create|issue comment|gist create|release create|release upload|api post|workflow run',
   aws: 's3 cp|s3 mv|s3 sync|s3 presign|s3api put-object|sns publish|sqs send-message|lambda invoke',
@@ -225,11 +203,7 @@ const telling: Readonly<Record<string, string>> = {
   rclone: 'copy|sync|move|copyto',
 }
 
-/**
- * Subcommands that send data out if an argument matches the expression. Most expressions match an option that gives the
- * data or the target. The expression is tried on each argument alone, and on each argument together with the next word.
- * `/./` matches any argument. The empty text stands for any subcommand or none.
- */
+/** Subcommands (`''`: any or none) that send if an argument matches, alone or together with the next word. */
 const given: Readonly<Record<string, Readonly<Record<string, RegExp>>>> = {
   gcloud: { 'secrets create': /^--data/, 'functions call': /^--(cloud-event-)?data/ },
   kubectl: { 'create secret': /^--from-/, 'create configmap': /^--from-/, 'create cm': /^--from-/ },
@@ -256,7 +230,6 @@ const given: Readonly<Record<string, Readonly<Record<string, RegExp>>>> = {
       .map((path) => [path, /./]),
   ),
 }
-/** The table `given`, with each subcommand split into words. */
 export const givenPaths: ReadonlyMap<string, readonly (readonly [readonly string[], RegExp])[]> = new Map(
   Object.entries(given).map(([program, paths]) => [
     program,
@@ -267,7 +240,6 @@ export const givenPaths: ReadonlyMap<string, readonly (readonly [readonly string
 /** Subcommands of `aws` that store their arguments in the cloud, e.g. as the name of a resource. */
 export const keeps = /^(create|update|modify|tag|set|add|register|import|change)-/
 
-/** Programs that send data out, except with these subcommands or options. */
 export const sendsExcept: ReadonlyMap<string, RegExp> = new Map([
   ['ghstack', /^(checkout|unlink|cherry-pick|log|status|rage|help)$/],
   ['beachball', /^(check|change|bump|canary|init|sync|config)$/],
@@ -277,13 +249,9 @@ export const sendsExcept: ReadonlyMap<string, RegExp> = new Map([
 const taken = (table: Readonly<Record<string, string>>): [string, readonly (readonly string[])[]][] =>
   Object.entries(table).map(([program, paths]) => [program, paths.split('|').map((path) => path.split(' '))])
 
-/** The table `sending`, with each subcommand split into words. */
 export const sendingPaths: ReadonlyMap<string, readonly (readonly string[])[]> = new Map(taken(sending))
 
-/**
- * The tables `sending` and `telling` together, with each subcommand split into words. They are used for text that
- * cannot be parsed, where only single words are searched (scan.ts).
- */
+/** `sending` and `telling` together, for text that cannot be parsed, where single words are searched (scan.ts). */
 export const tellingPaths: ReadonlyMap<string, readonly (readonly string[])[]> = new Map([
   ...taken(sending),
   ...taken(telling).map(([program, paths]): [string, readonly (readonly string[])[]] => [

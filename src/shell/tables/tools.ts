@@ -1,10 +1,7 @@
-/* Tests and builds do not count as scripts. These tables list the names that mean a test or a build. */
-const list = (text: string): string[] => text.trim().split(/\s+/)
+import { list } from '../types.ts'
+/* Names that mean a test or a build, which count as no script. */
 
-/**
- * Test and build tools. Starting such a tool with a package runner (`npx`, `uvx`, `bundle exec` and others) does not
- * count as a script.
- */
+/** Starting such a tool with a package runner (`npx`, `uvx`, `bundle exec`) counts as no script. */
 export const testTools: ReadonlySet<string> = new Set(
   list(`
     jest vitest mocha ava tap nyc c8 karma jasmine qunit uvu cypress playwright wtr
@@ -18,8 +15,8 @@ export const testTools: ReadonlySet<string> = new Set(
     ctest golangci-lint staticcheck gotestsum`),
 )
 
-/** Tools that also do other things than test and build. The expression matches the subcommands that test or build. */
-export const testSubcommands: ReadonlyMap<string, RegExp> = new Map([
+/** Tools that also do other things, with the subcommands that test or build. */
+const testSubcommands: ReadonlyMap<string, RegExp> = new Map([
   ...list(
     'vite next nuxt astro remix ng vue-cli-service react-scripts parcel gatsby expo-doctor storybook',
   ).map((name): [string, RegExp] => [name, /^(build|test|lint|check|typecheck)$/]),
@@ -30,10 +27,7 @@ export const testSubcommands: ReadonlyMap<string, RegExp> = new Map([
   ['rails', /^test(:\w+)?$/],
 ])
 
-/**
- * Tools that a package runner may start with a matching subcommand. The command still counts as a script if the tool's
- * own reader says so.
- */
+/** A package runner may start them with such a subcommand, unless their own reader finds a script. */
 export const judgedTools: ReadonlyMap<string, RegExp> = new Map([
   ['turbo', /^/],
   ['lerna', /^(run|list|ls|changed|diff|bootstrap|clean)$/],
@@ -41,18 +35,14 @@ export const judgedTools: ReadonlyMap<string, RegExp> = new Map([
 ])
 
 /**
- * Programs that may start in a folder of the project, or behind a launcher such as `poetry run`. The command still
- * counts as a script if the program's own reader says so. Runners such as `npx` do not start these programs, but fetch
- * a package of the same name.
+ * They may start in a folder of the project, or behind a launcher such as `poetry run`, unless their own reader finds a
+ * script. Runners such as `npx` fetch a package of the same name instead.
  */
 export const judgedPrograms: ReadonlySet<string> = new Set(
   list('python pypy pip node nodejs php rails rake npm yarn pnpm npx bun deno cargo go uv poetry bundle'),
 )
 
-/**
- * The tool that a package of a scope contains. Every such package must be in the table, because anybody can publish
- * `@scope/jest`.
- */
+/** The tool in a package of a scope. All are listed, because anybody can publish `@scope/jest`. */
 export const scopedTools: ReadonlyMap<string, string> = new Map([
   ['@angular/cli', 'ng'],
   ['@arethetypeswrong/cli', 'attw'],
@@ -69,7 +59,7 @@ export const scopedTools: ReadonlyMap<string, string> = new Map([
   ['@vue/cli-service', 'vue-cli-service'],
 ])
 
-/** Python modules that are test or build tools, or that install packages. */
+/** Test or build tools, or modules that install packages. */
 export const testModules: ReadonlySet<string> = new Set([
   ...testTools,
   ...list('build pip venv virtualenv json.tool pipdeptree piptools ensurepip '),
@@ -79,22 +69,18 @@ const wanted = new Set(
   list(`test tests spec specs unit integration e2e coverage cov jest vitest mocha cypress playwright pytest
     build rebuild compile bundle tsc lint eslint typecheck typechecks types type check checks pretest prebuild posttest postbuild`),
 )
-/** A package script with one of these words in its name does more than build or test. */
+/** A package script with such a word in its name does more. */
 const more = new Set(
   list(`deploy publish release push upload send start serve server dev seed migrate migration run exec sync
     notify report install import export generate gen data db preview ship promote`),
 )
 
-/** Whether a tool with these arguments tests or builds. */
 export function isTestTool(name: string, args: readonly string[]): boolean {
   const subcommand = args.find((word) => !word.startsWith('-')) ?? ''
   return testTools.has(name) || testSubcommands.get(name)?.test(subcommand) === true
 }
 
-/**
- * Whether the name of a package script or task means test, build, lint or type check, such as `test:unit` or
- * `type-check`.
- */
+/** Whether a package script or task means test, build, lint or type check, such as `test:unit` or `type-check`. */
 export function isTestOrBuild(name: string): boolean {
   const words = name
     .replaceAll(/([a-z])([A-Z])/g, '$1-$2')

@@ -5,10 +5,9 @@ import { ToolError, type Bodies, type ToolBody } from '../kit/executor.ts'
 import { openBelow, unreadable } from './sandbox.ts'
 import type { tools } from './tools.ts'
 
-/** The maximum size of a file in bytes. */
 export const maxFileSize = 10 * 1024 * 1024
 
-/** The media types of the known file extensions. All other text files are `text/plain`. */
+/** All other text files are `text/plain`. */
 const mediaTypes: Readonly<Record<string, string>> = {
   '.csv': 'text/csv',
   '.htm': 'text/html',
@@ -23,10 +22,9 @@ const mediaTypes: Readonly<Record<string, string>> = {
 }
 
 /**
- * Returns `{path, text, media_type, size}` of a UTF-8 file below `fileRoot`. `size` is in bytes. A byte order mark at
- * the start is not part of `text`. A CSV or TSV file also has `rows`. If no table can be read from the file, or if the
- * table is too large, the output has `rows_problem` in place of `rows`, and still has `text`.
- * @throws ToolError `file_not_found`, `file_outside_root`, `file_not_readable`, `file_too_large`, `file_not_text`
+ * `size` is in bytes. A byte order mark is not part of `text`. A table that cannot be read or is too large gives
+ * `rows_problem` in place of `rows`. Throws `file_not_found`, `file_outside_root`, `file_not_readable`,
+ * `file_too_large`, `file_not_text`.
  */
 const readFile: ToolBody<'file_read'> = async (call, context) => {
   const { path } = call.params
@@ -50,14 +48,11 @@ type Rows = Pick<Awaited<ReturnType<typeof readFile>>['output'], 'rows' | 'rows_
 async function rowsOf(text: string, signal: AbortSignal): Promise<Rows> {
   const table = await tableOfCsv(text, signal)
   if (!('rows' in table)) return { rows_problem: table.problem }
-  // The type cast is safe, because all cells of the table are text.
+  // All cells of the table are text.
   return { rows: table.rows as NonNullable<Rows['rows']> }
 }
 
-/**
- * Reads to the end of the file and counts the bytes. The size from fstat is not enough, because a file may grow, and
- * some kinds of files report no size.
- */
+/** The size from fstat is not enough: a file may grow, and some kinds of files report no size. */
 async function readAll(file: FileHandle, signal: AbortSignal): Promise<Buffer> {
   if ((await file.stat()).size > maxFileSize) throw tooLarge()
   const chunks: Buffer[] = []
@@ -76,7 +71,7 @@ async function readAll(file: FileHandle, signal: AbortSignal): Promise<Buffer> {
 }
 
 function decode(bytes: Buffer): string {
-  // Valid UTF-8 can contain NUL, but text does not. This detects PDF, Office and image files that are valid UTF-8.
+  // Text has no NUL, but PDF, Office and image files that are valid UTF-8 have.
   if (bytes.includes(0)) throw notText()
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)

@@ -5,32 +5,26 @@ import { ToolError } from '../kit/executor.ts'
 
 /*
  * Opens only files below one folder, even while somebody replaces folders with links.
- *
- * Node has no openat(2). On Linux, opening `/proc/self/fd/N/name` has the same effect. The kernel goes from the open
- * folder N to `name` without resolving a path again, and O_NOFOLLOW refuses a link there. Each part of a path is opened
- * from the descriptor of its folder, so there is no time between check and use. On other systems the file is opened
- * first. Then the descriptor is compared with the file at the expected path. This comparison detects links. It also
- * detects a swap of folders, unless the swap is undone and repeated at exactly the right moments.
- *
+ * Node has no openat(2). On Linux, opening `/proc/self/fd/N/name` is the same: the kernel goes from the open folder N
+ * to `name` without resolving a path again, and O_NOFOLLOW refuses a link. Each part is opened from the descriptor of
+ * its folder, so there is no time between check and use. Other systems open the file first, and then compare it with
+ * the file at the expected path. This finds links, and swaps of folders unless they are undone and repeated at exactly
+ * the right moments.
  * Hard links and mounts inside the folder are followed, because the operator makes them.
  */
 
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_NOCTTY } = constants
 const directoryFlags = O_RDONLY | O_DIRECTORY | O_NONBLOCK
-// Without O_NONBLOCK, opening a FIFO that has no writer would block the worker. The FIFO is refused after fstat.
+// Otherwise a FIFO without a writer would block the worker. It is refused after fstat.
 const fileFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY
 
-/** The method to open a file. The default depends on the system. Tests choose a method. */
+/** By default the system decides. Tests choose. */
 export type OpenMethod = 'descriptors' | 'compare'
 
 /**
- * Opens the regular file `path` (parts separated by `/`) below `root`. The caller closes the handle.
- *
- * @throws ToolError `file_outside_root` if the path is absolute, contains `..`, is not in its plain form, or goes
- *   through a link
- * @throws ToolError `file_not_found`
- * @throws ToolError `file_not_readable` for a folder, a device, a missing permission, or an I/O error. Only the I/O
- *   error is retryable.
+ * The caller closes the handle. Throws `file_outside_root` if the path is absolute, contains `..`, is not in its plain
+ * form or goes through a link, `file_not_found`, and `file_not_readable` for a folder, a device, a missing permission,
+ * or an I/O error, which alone is retryable.
  */
 export async function openBelow(root: string, path: string, method?: OpenMethod): Promise<FileHandle> {
   const parts = splitPath(path)
@@ -45,13 +39,10 @@ export async function openBelow(root: string, path: string, method?: OpenMethod)
   }
 }
 
-/**
- * Accepts only the plain form of a path. Rules compare the parameter as text, so `./hr/pay.csv`, `hr//pay.csv` and
- * `x/../hr/pay.csv` must not be other names for `hr/pay.csv`.
- */
+/** Rules compare the path as text, so `./hr/pay.csv` and `x/../hr/pay.csv` must not name `hr/pay.csv`. */
 function splitPath(path: string): string[] {
   const parts = path.split('/')
-  // This is checked first, because a NUL ends a path for the kernel, and a backslash is a separator on some systems.
+  // First, because a NUL ends a path for the kernel, and a backslash is a separator on some systems.
   if (path.includes('\0') || path.includes('\\'))
     throw outside('has a NUL or a backslash; separate its parts with `/`')
   if (path.startsWith('/')) throw outside('is absolute; give it relative to the shared folder')
@@ -85,8 +76,7 @@ async function openAndCompare(root: string, parts: readonly string[]): Promise<F
   try {
     const realRoot = await realpath(root).catch(rootUnusable)
     const expected = join(realRoot, ...parts)
-    // This check refuses a path through a link. It also refuses another spelling of a name (case, Unicode form), if the
-    // file system treats both spellings as the same name.
+    // Refuses a link, and another spelling (case, Unicode form) that the file system takes for the same name.
     const plain = async () => (await realpath(expected)) === expected
     if (!(await plain())) throw throughLink()
     await refuseSpecial(expected, true)
@@ -104,15 +94,12 @@ async function openAndCompare(root: string, parts: readonly string[]): Promise<F
   }
 }
 
-/** The root itself may be a link, since the operator chose it. */
+/** It may be a link, since the operator chose it. */
 async function openRoot(root: string): Promise<FileHandle> {
   return open(root, directoryFlags).catch(rootUnusable)
 }
 
-/**
- * Refuses a device before it is opened, because even opening a device can have effects. Also refuses a link, with a
- * clear message. This check does not protect against swaps. O_NOFOLLOW, O_DIRECTORY and fstat protect against them.
- */
+/** Even opening a device can have effects. Against swaps, O_NOFOLLOW, O_DIRECTORY and fstat protect, not this. */
 async function refuseSpecial(path: string, last: boolean): Promise<void> {
   const found = await lstat(path)
   if (found.isSymbolicLink()) throw throughLink()
@@ -128,7 +115,7 @@ function hasDescriptorPaths(): Promise<boolean> {
   return descriptorPaths
 }
 
-/** Converts an error of the file system. The message contains no path, since a path is a parameter's value. */
+/** The message contains no path, since a path is a parameter's value. */
 function explain(error: unknown): unknown {
   if (error instanceof ToolError) return error
   switch ((error as NodeJS.ErrnoException).code) {
@@ -156,7 +143,7 @@ function explain(error: unknown): unknown {
   }
 }
 
-/** Makes the error for an I/O error that can pass, such as too many open files or a failing disk. */
+/** It can pass: too many open files, a failing disk. */
 export function unreadable(cause: unknown): ToolError {
   return new ToolError('file_not_readable', 'the file cannot be read at the moment; try again', {
     retryable: true,
@@ -172,7 +159,7 @@ function rootUnusable(cause: unknown): never {
   )
 }
 
-/** Makes an error that contains only the code of `error`, because the file system's message repeats the path. */
+/** The file system's message repeats the path. */
 function bare(error: unknown): Error {
   return new Error((error as NodeJS.ErrnoException).code ?? 'no code')
 }

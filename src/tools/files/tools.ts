@@ -2,12 +2,10 @@ import { z } from 'zod'
 import { byName, defineTool } from '../kit/tool.ts'
 
 export const tools = byName(
-  /** Reads one text file below `FILE_ROOT` (the sandbox is in `sandbox.ts`). */
   defineTool({
     name: 'file_read',
     description: 'Reads a text, Markdown or CSV file from the shared folder. A CSV also has its rows.',
     sideEffect: 'read',
-    // Documents, sheets and files of the company are `internal`.
     outputLabels: ['internal'],
     params: z.strictObject({
       path: z

@@ -16,20 +16,17 @@ import { digestOf, type Marked } from '../kit/marker.ts'
 import { googleOf, type Google } from './client.ts'
 import { calendar as declared } from './tools.ts'
 
-/*
- * The id of an event is made from the key of its call. Google does not always report that an id is taken. So after a
- * lost answer, the call is not sent again with the same id. Instead, the event with this id is looked for.
- */
+/* Made from the key of the call, the id finds the event after a lost answer: Google may not report a taken id. */
 
 const { events } = calendarApi('v3')
 
 type Params = ToolParams<'calendar_create_event'>
 
-/** Google invites at most 200 people by name. */
+/** By name, Google invites at most so many. */
 const mostAttendees = 200
 const { defaults } = declared.calendar_create_event
 
-/** Returns the id of the event of a call. Google allows only the characters `0-9` and `a-v` (base32hex). */
+/** Google allows only `0-9` and `a-v` (base32hex). */
 const eventIdOf = (call: Marked): string => `cs${digestOf(call)}`
 
 function calendarOf({ calendar = defaults.calendar }: Params): string {
@@ -78,16 +75,10 @@ const outputOf = ({ id, htmlLink, start, end, hangoutLink, conferenceData }: Mad
 const readEvent = (google: Google, calendarId: string, eventId: string): Promise<MadeEvent> =>
   google.read('calendar', anEvent, (options) => events.get({ calendarId, eventId, fields }, options))
 
-/**
- * Google may make the video meeting of an event late. Then the event is read again after each of these pauses, in
- * milliseconds.
- */
+/** Google may make a video meeting late. After each of these pauses (ms) the event is read again. */
 const meetingPauses = [250, 750, 1_500]
 
-/**
- * Reads an event again until Google has made its video meeting, but not longer than `meetingPauses`. After a failure,
- * returns the event without the link to the meeting, because the event exists already.
- */
+/** A failure or a cancellation does not change the outcome, because the event exists already. */
 async function withMeeting(
   google: Google,
   signal: AbortSignal,
@@ -104,12 +95,11 @@ async function withMeeting(
       event = read
     }
   } catch {
-    // The event exists already. So a failure or a cancellation does not change the outcome.
+    // The event exists already.
   }
   return event
 }
 
-/** Google names a calendar’s time zone in each list of its events. */
 const aZone = z.object({ timeZone: z.string().max(100).refine(isTimeZone) })
 
 async function timeZoneOf(google: Google, calendarId: string): Promise<string> {
@@ -129,26 +119,18 @@ function attendeesOf({ attendees }: Params): calendar_v3.Schema$EventAttendee[] 
   }))
 }
 
-/** The planned start of an event. */
 interface Planned {
-  /** The account and the start of the event. An approval covers both. */
+  /** Account and start. An approval covers both. */
   readonly revision: string
-  /** The start in milliseconds since 1970. */
   readonly start: number
-  /** The start as `YYYY-MM-DDTHH:MM:SS` in `timeZone`. */
   readonly local: string
-  /** The calendar's time zone. */
   readonly timeZone: string
 }
 
 const revisionOf = (account: string | null, start: number): string =>
   `${new Date(start).toISOString()} ${account ?? ''}`
 
-/**
- * Returns when the event would start if the call were made now. `approved` is the revision that the approvers saw.
- * Without the parameter `start`, the event starts at the time in `approved` if this time lies in the future. If
- * `approved` has no such time, the event starts on the next business day.
- */
+/** Without `start`: the time in `approved` (what the approvers saw) if in the future, else the next business day. */
 export async function plannedEvent(
   google: Google,
   params: Params,
@@ -158,12 +140,7 @@ export async function plannedEvent(
   const seen = Date.parse(approved?.split(' ', 1)[0] ?? '')
   const byDefault = seen > Date.now() ? seen : nextBusinessDay(Date.now(), timeZone)
   const start = params.start === undefined ? byDefault : startAt(params.start, timeZone)
-  return {
-    revision: revisionOf(google.account, start),
-    start,
-    local: localAt(start, timeZone),
-    timeZone,
-  }
+  return { revision: revisionOf(google.account, start), start, local: localAt(start, timeZone), timeZone }
 }
 
 export const createEvent: ToolBody<'calendar_create_event'> = async (call, context) => {
@@ -213,21 +190,15 @@ export const findEvent: FinderOf<'calendar_create_event'> = async (call, context
   }
 }
 
-/*
- * A local time is a text of the form `YYYY-MM-DDTHH:MM:SS`. An instant is a number of milliseconds since 1970.
- */
+/* A local time is `YYYY-MM-DDTHH:MM:SS`, an instant milliseconds since 1970. */
 
 const day = 86_400_000
 const firstHour = '10:00:00'
 
-/** Returns the local time at an instant. */
 const localAt = (instant: number, timeZone: string): string =>
   builtins(new Date(instant), timeZone).now.slice(0, 19)
 
-/**
- * Returns the instant of a local time. If the local time comes twice, because clocks are set back, returns the first
- * instant. If the local time is skipped, because clocks are set forward, the result is later by the length of the change.
- */
+/** If the local time comes twice, the first instant; if clocks skip it, later by the length of the change. */
 function instantOf(local: string, timeZone: string): number {
   const asUtc = Date.parse(`${local}Z`)
   const aheadAt = (instant: number) => Date.parse(`${localAt(instant, timeZone)}Z`) - instant
@@ -236,10 +207,7 @@ function instantOf(local: string, timeZone: string): number {
   return localAt(before, timeZone) !== local && localAt(after, timeZone) === local ? after : before
 }
 
-/**
- * Returns the instant of 10:00 on the next day after `now` that is not a Saturday or Sunday. The day and the time are
- * in the time zone. Public holidays are ignored.
- */
+/** 10:00 on the next day after `now` that is no Saturday or Sunday, in the time zone. Public holidays are ignored. */
 export function nextBusinessDay(now: number, timeZone: string): number {
   const today = Date.parse(`${localAt(now, timeZone).slice(0, 10)}T00:00:00Z`)
   let next = today + day
@@ -249,10 +217,7 @@ export function nextBusinessDay(now: number, timeZone: string): number {
 
 const form = /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2})(:\d{2})?(?:\.\d{1,9})?(Z|[+-]\d{2}:\d{2})?$/
 
-/**
- * Returns the instant of the parameter `start`. A time without an offset is a local time in the calendar’s time zone.
- * Throws ToolError `invalid_params` if the text is no date with a time.
- */
+/** A time without an offset is local. Throws `invalid_params` if the text is no date with a time. */
 export function startAt(text: string, timeZone: string): number {
   const [, date = '', minutes = '', seconds = ':00', offset] = form.exec(text.trim()) ?? []
   const local = `${date}T${minutes}${seconds}`
@@ -265,11 +230,10 @@ export function startAt(text: string, timeZone: string): number {
   )
 }
 
-/** Returns whether the date and the time of day exist. JavaScript reads February 30 as March 2. */
+/** JavaScript reads February 30 as March 2. */
 const isTime = (asUtc: number, local: string): boolean =>
   !Number.isNaN(asUtc) && new Date(asUtc).toISOString().slice(0, 19) === local
 
-/** Returns whether this program knows the time zone. */
 function isTimeZone(name: string): boolean {
   try {
     builtins(new Date(0), name)

@@ -13,7 +13,6 @@ import {
 } from '../kit/executor.ts'
 import { apiAddress, type GoogleApi } from './connect.ts'
 
-/** Options of each request of Google's clients. */
 interface RequestOptions {
   readonly rootUrl: string
   readonly headers: Readonly<Record<string, string>>
@@ -36,22 +35,16 @@ type Exchange = <Form extends z.ZodType>(
   send: (options: RequestOptions) => Promise<Sent>,
 ) => Promise<z.output<Form>>
 
-/**
- * Requests to Google with the connection of one call. Each function returns the checked answer, or throws an error of
- * the table below.
- */
+/** With the connection of one call. Answers are checked; errors are those of the table below. */
 export interface Google {
-  /** The account of the connection. Is null if Google does not name the account. */
+  /** Null if Google does not name it. */
   readonly account: string | null
-  /** Sends a request that changes nothing. */
   readonly read: Exchange
-  /** Sends a request that has an effect, after the point of no return. A cancellation does not stop the request. */
+  /** After the point of no return. A cancellation does not stop it. */
   readonly write: Exchange
 }
 
-/**
- * Makes `Google` for one call. Google's client libraries send with our `fetch`, and repeat no request by themselves.
- */
+/** Google's clients send with our `fetch`, and repeat no request by themselves. */
 export async function googleOf(call: Calling, context: ReadContext, tool: ToolName): Promise<Google> {
   const connection = await context.tools.connection(call, tool, 'google')
   const { authorization = '' } = connection.headers
@@ -89,8 +82,7 @@ async function answered(
   try {
     sent = await send(options)
   } catch (error) {
-    // Google's client wraps an error of our `fetch` in another error, which contains the whole request. Only the inner
-    // error is used.
+    // Google's client wraps the error of our `fetch` in one that contains the whole request.
     throw failures.thrown((error as { cause?: unknown } | null)?.cause ?? error, sending)
   }
   const headers = sent.headers as Readonly<Record<string, string | undefined>>
@@ -99,7 +91,7 @@ async function answered(
 
 interface Answer {
   readonly status: number
-  /** Is undefined if the body is not JSON. */
+  /** Undefined if the body is not JSON. */
   readonly json: unknown
   readonly headers: Pick<Headers, 'get'>
 }
@@ -118,10 +110,7 @@ const full: Said = [
   'the Drive has no room: free some, or use a folder of a shared drive',
 ]
 
-/**
- * The error for each reason that an answer of Google can name. Google's older and newer APIs write these reasons
- * differently. Example: `rateLimitExceeded` and `RATE_LIMIT_EXCEEDED`.
- */
+/** Older and newer APIs write reasons differently: `rateLimitExceeded`, `RATE_LIMIT_EXCEEDED`. */
 const byReason = new Map<string, Said | typeof limited>([
   ['rateLimitExceeded', limited],
   ['userRateLimitExceeded', limited],
@@ -137,10 +126,7 @@ const byReason = new Map<string, Said | typeof limited>([
   ['teamDriveFileLimitExceeded', full],
 ])
 
-/**
- * Error codes and messages for Google's refusals, by HTTP status. Google did nothing, and would refuse the same request
- * again.
- */
+/** Google did nothing, and would refuse the same request again. */
 const byStatus: Readonly<Record<number, Said>> = {
   403: [
     'google_forbidden',
@@ -156,7 +142,7 @@ const byStatus: Readonly<Record<number, Said>> = {
 
 export const failures = new Failures({ prefix: 'google', title: 'Google', refusals: byStatus })
 
-/** The errors that Google's answer lists. A list is empty if the answer has no valid list in its place. */
+/** Empty if the answer has no valid list in its place. */
 const refused = z.object({
   error: z.object({
     errors: z
@@ -175,11 +161,7 @@ function reasonsOf(json: unknown): readonly string[] {
   return success ? [...data.error.errors, ...data.error.details].map(({ reason }) => reason ?? '') : []
 }
 
-/**
- * Converts Google's refusal to the error of the tool. Status 409 says that the thing to be made exists already. Perhaps
- * an earlier attempt of the call has made this thing. So after status 409, the outcome of a request that must not be
- * sent twice is unknown. `expired` makes the error for a refused credential.
- */
+/** 409: the thing exists, perhaps from an earlier attempt. `expired` makes the error for a refused credential. */
 async function refusalOf(
   { status, json, headers }: Answer,
   sending: Sending,
@@ -202,10 +184,7 @@ const refusedValues = (status: number): Said => [
   `Google does not take these values (answer ${status}): check them`,
 ]
 
-/**
- * Returns the id of the file that `text` names. The text is a link, or the id itself, and may have white space around
- * it. Rules read the text in the same way. Throws ToolError `invalid_params` for every other text.
- */
+/** As rules read a link or an id, with white space around it. Throws `invalid_params` for any other text. */
 export function fileIdAt(param: string, text: string): string {
   const id = fileIdOf(text)
   if (id !== null) return id

@@ -10,7 +10,7 @@ import {
   type IntegrationSettings,
 } from '../kit/integration.ts'
 
-/** The addresses of Google's token endpoint, as Google's key files name them. */
+/** As Google's key files name its token endpoint. */
 const tokenUris: ReadonlySet<string> = new Set([
   'https://oauth2.googleapis.com/token',
   'https://accounts.google.com/o/oauth2/token',
@@ -36,7 +36,7 @@ const keyFile = z.object({
     .optional(),
 })
 
-/** Accepts a key file as an object, and also as JSON text, because people often give the text. */
+/** People often give the JSON as text. */
 const keyFileOrText = z.preprocess((given) => {
   if (typeof given !== 'string' || given.length > 65_536) return given
   try {
@@ -59,16 +59,8 @@ const serviceAccount = z
       at === undefined || originOf(tokenUri) === originOf(at),
     { path: ['base_url'], message: 'must be on the host of `token_uri` in the key file' },
   )
-const ownClient = z.strictObject({
-  client_id: secret,
-  client_secret: secret,
-  refresh_token: secret,
-  ...base,
-})
-/**
- * The credential that is made by an authorization in the browser. It does not contain the secret of the OAuth client.
- * This secret is in the operator's settings.
- */
+const ownClient = z.strictObject({ client_id: secret, client_secret: secret, refresh_token: secret, ...base })
+/** Made in the browser, without the secret of the OAuth client, which the operator's settings have. */
 const authorized = z.strictObject({
   authorized: z.strictObject({ client_id: secret, refresh_token: secret }),
   ...base,
@@ -80,31 +72,28 @@ const ownBase = apis[0]
 
 export type GoogleApi = 'calendar' | 'drive' | 'docs' | 'sheets'
 
-/** Returns the address of one API, without a slash at the end. `base` is the base address of the connection. */
+/** Without a slash at the end. */
 export function apiAddress(base: string, api: GoogleApi): string {
   return base === ownBase && (api === 'docs' || api === 'sheets') ? `https://${api}.googleapis.com` : base
 }
 
 const scope = (name: string): string => `https://www.googleapis.com/auth/${name}`
-/** For each tool, the smallest set of scopes with which it works. */
+/** The smallest set with which each tool works. */
 const scopes: Readonly<Record<string, readonly string[]>> = {
   calendar_create_event: [scope('calendar.events')],
   docs_read: [scope('documents.readonly')],
-  // The narrower scope `drive.file` is not enough, because it does not reach a folder that a person has made.
+  // `drive.file` does not reach a folder that a person has made.
   docs_create: [scope('drive')],
   sheets_read: [scope('spreadsheets.readonly')],
   sheets_append: [scope('spreadsheets')],
-  // A scope that reaches only the names of files is not enough, because the search also reads the text of files.
+  // The search also reads the text of files.
   drive_search: [scope('drive.readonly')],
 }
-/**
- * The scopes `spreadsheets` and `drive` include these read-only scopes. An authorization asks for `spreadsheets` and
- * `drive`, so it need not ask for the read-only scopes.
- */
+/** `spreadsheets` and `drive`, which an authorization asks for, include these. */
 const included = [scope('spreadsheets.readonly'), scope('drive.readonly')]
 const allScopes = [...new Set(Object.values(scopes).flat())].filter((each) => !included.includes(each))
 
-/** For each scope, the wider scopes that include it. A refresh token that a person enters may have wider scopes. */
+/** For each scope, those that include it. A refresh token that a person enters may have them. */
 const wider: Readonly<Record<string, readonly string[]>> = {
   'calendar.events': ['calendar'],
   'calendar.settings.readonly': ['calendar', 'calendar.readonly'],
@@ -143,10 +132,7 @@ function serverAt(at: string | undefined): TokenServer {
   }
 }
 
-/**
- * Returns the base address of all Google APIs, or undefined for Google's own addresses. If the key file names a token
- * endpoint on another server, the requests to the APIs also go to that server.
- */
+/** Undefined for Google's own. A token endpoint of the key file on another server means that the APIs are there. */
 function baseOf(given: Credential): string | undefined {
   if (given.base_url !== undefined || !('service_account' in given)) return given.base_url
   const { token_uri: tokenUri } = given.service_account
@@ -201,10 +187,9 @@ const grant: GrantDeclaration<Credential> = {
     return {
       server: serverAt(at ?? undefined),
       client,
-      // The first two scopes let this service read the account's name.
+      // The first two let this service read the account's name.
       scopes: ['openid', 'email', ...allScopes],
-      // Google gives a refresh token only for `offline`. With `consent`, Google asks the person at every authorization.
-      // Otherwise Google gives no refresh token at the second authorization.
+      // Google gives a refresh token only for `offline`, and at a second authorization only with `consent`.
       parameters: { access_type: 'offline', prompt: 'consent' },
     }
   },
@@ -232,12 +217,11 @@ export const google = defineIntegration<Credential>({
   grant,
   headers: (_, accessToken = '') => ({ authorization: `Bearer ${accessToken}`, accept: 'application/json' }),
   async check(given, ask) {
-    // Google has given an access token for this key, so the key is accepted.
+    // Google has given an access token for this key.
     if ('service_account' in given) return { kind: 'account', account: given.service_account.client_email }
     const { status, json } = await ask({ method: 'GET', path: '/oauth2/v2/userinfo' })
     if (status === 429 || status >= 500) return { kind: 'unclear', status }
-    // Google has just accepted the refresh token. A status other than 200 only says that the token's scopes do not
-    // allow reading the person's name.
+    // Google has just accepted the refresh token. Any other status means that its scopes do not show the name.
     return { kind: 'account', account: status === 200 ? textIn(json, 'email') : null }
   },
   errors: {

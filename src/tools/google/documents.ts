@@ -8,9 +8,9 @@ import { failures, fileIdAt, googleOf } from './client.ts'
 import { tools } from './tools.ts'
 
 /*
- * A document is made by uploading its text to Drive. One request makes the file with its text, its folder and the mark
- * of the call. Drive does not let us choose the id of a document. So after a lost answer, the document is found by its
- * mark. The mark is a property of the file. Only this client of Google's APIs sees the property.
+ * One upload to Drive makes the file with its text, its folder and the mark of the call. Drive does not let us choose
+ * an id, so after a lost answer the document is found by its mark: a property that only this client of Google's APIs
+ * sees.
  */
 
 const { documents } = docs('v1')
@@ -40,7 +40,7 @@ export const readDocument: ToolBody<'docs_read'> = async (call, context) => {
   return { output: { document_id: documentId, title: found.title, text, url: linkTo(documentId) } }
 }
 
-/** Throws ToolError if Google answered with another file, because rules have decided only about `asked`. */
+/** Rules have decided only about `asked`. */
 export function requireSame(asked: string, got: string): void {
   if (asked === got) return
   throw new ToolError(
@@ -53,10 +53,7 @@ const documentType = 'application/vnd.google-apps.document'
 const property = 'countersign'
 const made = z.object({ id: z.string() })
 
-/**
- * Turns pictures into links. Otherwise Google would fetch pictures from the hosts that a text names, and these hosts
- * would learn what the links contain.
- */
+/** Google would fetch pictures from the hosts that a text names, which would learn what the links contain. */
 const withoutPictures = (text: string): string => text.replaceAll('![', '[').replaceAll(/<(?=img\b)/gi, '< ')
 
 export const createDocument: ToolBody<'docs_create'> = async (call, context) => {
@@ -77,7 +74,7 @@ export const createDocument: ToolBody<'docs_create'> = async (call, context) => 
   return { output: { document_id: id, url: linkTo(id) } }
 }
 
-/** Drive's lists name their kind. Without this check, any object would count as an empty list. */
+/** Without this check, any object would count as an empty list. */
 const listKind = z.literal('drive#fileList')
 
 const marked = z.object({
@@ -108,7 +105,7 @@ export const findDocument: FinderOf<'docs_create'> = async (call, context) => {
   )
   const [first] = found
   if (first !== undefined) return { kind: 'done', output: { document_id: first.id, url: linkTo(first.id) } }
-  // Further pages may follow an empty page. So an empty page alone does not prove that the document is absent.
+  // Further pages may follow an empty one, so it proves nothing.
   return { kind: incompleteSearch || nextPageToken !== undefined ? 'unclear' : 'absent' }
 }
 
@@ -128,7 +125,7 @@ const foundFiles = z.object({
   ).default([]),
 })
 
-/** Quotes a text for Drive's query language. */
+/** For Drive's query language. */
 const quoted = (text: string): string => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`
 
 export const searchDrive: ToolBody<'drive_search'> = async (call, context) => {
@@ -152,8 +149,7 @@ export const searchDrive: ToolBody<'drive_search'> = async (call, context) => {
   return {
     output: {
       incomplete: listed.incompleteSearch,
-      // Rules decide about the file to which a shortcut leads. So the output has the id of that file, and not the
-      // shortcut's own id.
+      // Rules decide about the file to which a shortcut leads, so the output has its id.
       files: listed.files.slice(0, limit).map(({ id, name, mimeType, webViewLink, shortcutDetails }) => ({
         id: shortcutDetails?.targetId ?? id,
         name,
@@ -164,10 +160,7 @@ export const searchDrive: ToolBody<'drive_search'> = async (call, context) => {
   }
 }
 
-/*
- * Makes plain lines from a document. Headings begin with `#`, list items begin with `-`, and the cells of a table stand
- * between `|`. Some parts of Google's answers may not be as Google documents them. Such parts are left out.
- */
+/* `#` before headings, `-` before list items, `|` between cells. What is not as documented is left out. */
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -176,20 +169,17 @@ const fieldsOf = (value: unknown): Fields =>
 const itemsOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
 const textIn = (value: unknown): string => (typeof value === 'string' ? value : '')
 
-/** Tables in tables, and tabs below tabs, are read to this depth. Google makes no document that is nested deeper. */
+/** Google nests tables in tables, and tabs below tabs, less deeply. */
 const mostDepth = 20
 
-/**
- * Returns the part of Google's parameter `fields` that selects `depth` levels of tabs. Google's editor makes at most
- * three levels.
- */
+/** Google's parameter `fields` for so many levels of tabs. The editor makes at most three. */
 const tabFields = (depth: number): string => {
   const own = 'tabProperties.title,documentTab.body.content(paragraph,table(tableRows(tableCells.content)))'
   return depth === 1 ? own : `${own},childTabs(${tabFields(depth - 1)})`
 }
 const documentFields = `documentId,title,tabs(${tabFields(5)})`
 
-/** Returns the text of all tabs. Returns null if the document is nested deeper than any document of Google. */
+/** Null if it is nested deeper than any document of Google. */
 function textOfTabs(tabs: unknown): string | null {
   const reader = new Reader()
   const isOne = itemsOf(tabs).length === 1 && itemsOf(fieldsOf(itemsOf(tabs)[0])['childTabs']).length === 0

@@ -32,7 +32,6 @@ const aSpreadsheet = z.object({
   sheets: listOf(aSheet, 1_000),
 })
 
-/** The sheet that a call names, and its spreadsheet. */
 export interface NamedSheet {
   readonly spreadsheetId: string
   readonly spreadsheetTitle: string
@@ -65,25 +64,21 @@ export async function sheetOf(google: Google, { spreadsheet, range }: Params): P
 const isNamed = (place: SheetPlace, title: string, sheetId: number): boolean =>
   place.title === null ? place.gid === null || place.gid === sheetId : place.title === title
 
-/** Returns the name of a sheet in A1 notation. */
+/** In A1 notation. */
 const quotedName = ({ title }: Pick<NamedSheet, 'title'>): string => `'${title.replaceAll("'", "''")}'`
 
-/** The part of a spreadsheet that a call reads or writes. */
 interface SheetPlace {
-  /** The name of the sheet. Is null for the sheet that `gid` names. If `gid` is also null, the first sheet is meant. */
+  /** Null for the sheet of `gid`, or else the first one. */
   readonly title: string | null
-  /** The id of the sheet that a link names. Is null if the link names no sheet. */
+  /** From a link; null if it names none. */
   readonly gid: number | null
-  /** Cells in A1 notation. Is null for all cells. */
+  /** In A1 notation; null for all. */
   readonly cells: string | null
 }
 
 const cellsForm = /^(?:[A-Za-z]{1,3}\d{0,7}|\d{1,7})(?::(?:[A-Za-z]{1,3}\d{0,7}|\d{1,7}))?$/
 
-/**
- * Finds out which sheet and cells the call means. The sheet is in `range` or in the link, and the cells are in `range`.
- * `titles` are the names of all sheets. Throws ToolError `invalid_params`.
- */
+/** The sheet is in `range` or in the link, the cells in `range`. `titles` are all sheets. Throws `invalid_params`. */
 function sheetPlaceAt(link: string, range: string | undefined, titles: readonly string[]): SheetPlace {
   const gid = /[#?&]gid=(\d{1,10})(?:&|$)/.exec(googleFileId(link) === null ? '' : link.trim())?.[1]
   const linked = { title: null, gid: gid === undefined ? null : Number(gid) }
@@ -102,7 +97,7 @@ function sheetPlaceAt(link: string, range: string | undefined, titles: readonly 
   return { title, gid: null, cells: cells ?? null }
 }
 
-/** Returns the number of the first column of `cells`. Column `A` has the number 0. */
+/** `A` has the number 0. */
 function firstColumnOf(cells: string | null): number {
   const letters = /^[A-Za-z]+/.exec(cells ?? '')?.[0]?.toUpperCase() ?? 'A'
   let column = 0
@@ -113,7 +108,6 @@ function firstColumnOf(cells: string | null): number {
 const cell = z.union([z.string(), z.number(), z.boolean(), z.null()])
 const values = z.object({ range: z.string(), values: z.array(z.array(cell)).default([]) })
 
-/** Reads the values of cells. `cells` is in A1 notation, and is null for all cells of the sheet. */
 async function valuesOf(
   google: Google,
   sheet: NamedSheet,
@@ -156,36 +150,29 @@ export const readRows: ToolBody<'sheets_read'> = async (call, context) => {
 }
 
 /*
- * One request sends the rows and the mark of their call to Google. Google carries out the whole request or nothing. The
- * mark is a developer metadata entry of the spreadsheet. We choose the id of the mark, and Google refuses an id that is
- * taken. So the same request does not add the rows twice, and the mark proves that the rows were added.
- *
- * A spreadsheet has room for 30,000 characters of metadata, which is about 1,500 marks. So each call removes marks that
- * nobody looks for any more.
+ * One request, which Google carries out whole or not at all, has the rows and the mark of their call: developer
+ * metadata of the spreadsheet. We choose its id, and Google refuses one that is taken, so the rows are not added twice,
+ * and the mark proves that they were. A spreadsheet has room for 30,000 characters of metadata, about 1,500 marks, so
+ * each call removes marks that nobody looks for any more.
  */
 
 interface Mark {
   readonly id: number
-  /** 12 characters that name the call, followed by the minute in which the mark was made. */
+  /** 12 characters that name the call, and the minute in which the mark was made. */
   readonly value: string
 }
 
-/** The key of each mark's metadata entry. The key is short, because each mark uses up room for the key. */
+/** Short, because each mark uses up room for it. */
 const metadataKey = 'cs'
 const nameLength = 12
 const keptMinutes = 25
-/**
- * Until this many seconds after the call, a missing mark proves that the rows were not added. Later, another call may
- * have removed the mark. The time is shorter than `keptMinutes`, because the clocks of workers may differ.
- */
+/** Until then, a missing mark proves that no rows were added. Shorter than `keptMinutes`: clocks of workers differ. */
 const safeSeconds = 15 * 60
-/** One call removes at most this many marks. */
 const mostRemoved = 200
 
 const nameOf = (call: Marked): string => digestOf(call).slice(0, nameLength)
 const minute = (): number => Math.floor(Date.now() / 60_000)
 
-/** Selects the marks of all calls. */
 const readMarks: sheets_v4.Schema$DeveloperMetadataLookup = { metadataKey }
 
 const markOfRows = (call: Marked): sheets_v4.Schema$DeveloperMetadata => ({
@@ -199,10 +186,10 @@ const markOfRows = (call: Marked): sheets_v4.Schema$DeveloperMetadata => ({
 const madeBy = (call: Marked, marks: readonly Mark[]): boolean =>
   marks.some(({ value }) => value.startsWith(nameOf(call)))
 
-/** Returns true as long as no other call can have removed this call's mark. */
+/** No other call can have removed the mark yet. */
 const isSafeToLook = ({ sentSecondsAgo }: Look): boolean => sentSecondsAgo < safeSeconds
 
-/** Returns the ids of marks that are so old that no attempt looks for them. */
+/** So old that no attempt looks for them. */
 const marksToRemove = (marks: readonly Mark[]): readonly number[] =>
   marks
     .filter(({ value }) => {
@@ -214,9 +201,7 @@ const marksToRemove = (marks: readonly Mark[]): readonly number[] =>
 
 const marksFound = z.object({
   matchedDeveloperMetadata: listOf(
-    z.object({
-      developerMetadata: z.object({ metadataId: z.int(), metadataValue: z.string().default('') }),
-    }),
+    z.object({ developerMetadata: z.object({ metadataId: z.int(), metadataValue: z.string().default('') }) }),
     10_000,
   ).default([]),
 })
@@ -280,8 +265,7 @@ export const appendRows: ToolBody<'sheets_append'> = async (call, context) => {
     )
   } catch (error) {
     if (!(error instanceof ToolError) || error.code !== 'google_refused') throw error
-    // Google also refuses the request if the mark exists already. Then Google has carried out the request of an earlier
-    // attempt late, and the rows are there.
+    // Google also refuses a mark that exists. Then it has carried out an earlier attempt late, and the rows are there.
     if (!(await isMade(call, google, spreadsheetId))) throw error
   }
   return { output: outputOf(sheet, rows) }

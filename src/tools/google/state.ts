@@ -16,11 +16,7 @@ import { plannedEvent } from './calendar.ts'
 import { fileIdAt, googleOf, type Google } from './client.ts'
 import { firstRowOf, sheetOf } from './sheets.ts'
 
-/*
- * Reads who can read a file or folder. The description of a file in a shared drive does not name the file's readers. So
- * the readers are taken from Google's list of permissions. The list also contains people who can read the file because
- * they can read a folder above it.
- */
+/* For a file in a shared drive, only the list of permissions names its readers, also those of its folders. */
 
 const { files, permissions } = drive('v3')
 
@@ -37,13 +33,10 @@ const listed = z.object({
   permissions: listOf(permission),
 })
 
-/** At most this many pages of 100 permissions are read. */
+/** A page has 100 permissions. */
 const mostPages = 10
 
-/**
- * Returns all permissions. Returns null if there are more than 1,000. Throws ToolError. The code of this error is
- * `google_forbidden` if the account may not see the permissions.
- */
+/** Null for more than 1,000. Throws `google_forbidden` if the account may not see the permissions. */
 async function permissionsOf(google: Google, fileId: string): Promise<readonly Permission[] | null> {
   const all: Permission[] = []
   let pageToken: string | undefined
@@ -79,10 +72,7 @@ async function readersOf(google: Google, fileId: string): Promise<readonly Reade
   return all.filter((each) => !isAccount(each, google.account)).map(readerOf)
 }
 
-/**
- * Returns whether the permission belongs to the account that writes. This account may read everything that it writes,
- * so this account is not counted among the readers.
- */
+/** The account that writes may read all that it writes, and is not counted. */
 const isAccount = ({ type, emailAddress }: Permission, account: string | null): boolean =>
   type === 'user' && account !== null && emailAddress?.toLowerCase() === account.toLowerCase()
 
@@ -92,20 +82,14 @@ function readerOf({ type, emailAddress, domain }: Permission): Reader {
   return isNamed ? { kind: 'address', address: emailAddress } : { kind: 'anybody' }
 }
 
-/**
- * Returns who can read the folder of the new document. Without `folder`, the document is in the account's own Drive.
- * Only this account can read a document there, so the list is empty.
- */
+/** Without `folder`, the document is in the account's own Drive, where nobody else can read it. */
 export const audienceOfFolder: AudienceReaderOf<'docs_create'> = async (call, context) => {
   const { folder } = call.params
   if (folder === undefined) return []
   return readersOf(await googleOf(call, context, 'docs_create'), fileIdAt('folder', folder))
 }
 
-/**
- * Returns who can read the spreadsheet. Asks with the OAuth scope of `drive_search`, because the scope of
- * `sheets_append` does not show who can read a file.
- */
+/** With the scope of `drive_search`, because that of `sheets_append` does not show who can read a file. */
 export const audienceOfSpreadsheet: AudienceReaderOf<'sheets_append'> = async (call, context) => {
   try {
     const google = await googleOf(call, context, 'drive_search')
@@ -117,40 +101,28 @@ export const audienceOfSpreadsheet: AudienceReaderOf<'sheets_append'> = async (c
   }
 }
 
-/** Returns true if the error says that the connection lacks a right which the request needs. */
+/** The connection lacks a right which the request needs. */
 const lacksRight = (error: unknown): boolean =>
   error instanceof ToolError && (error.code === connectionLacksScope || error.code === 'google_missing_scope')
 
-/*
- * The state that approvers see besides the parameters of a call. The account is part of this state, because the same id
- * may name another thing in another account.
- */
+/* The state beside the parameters. An id may name another thing in another account, so the account is in it. */
 
 const accountShown = (account: string | null) => ({
   'Google account': account ?? 'Google does not say whose it is',
 })
 
-/** Reads when the event would start, and which account would create the event. */
 export const readEvent: StateReaderOf<'calendar_create_event'> = async (call, context) => {
   const google = await googleOf(call, context, 'calendar_create_event')
   const { revision, local, timeZone } = await plannedEvent(google, call.params)
   return { revision, fields: { starts: `${local} (${timeZone})`, ...accountShown(google.account) } }
 }
 
-const aFolder = z.object({
-  id: z.string(),
-  name: z.string().default(''),
-  driveId: z.string().optional(),
-})
+const aFolder = z.object({ id: z.string(), name: z.string().default(''), driveId: z.string().optional() })
 
-/** Approvers see the names of at most this many people, and the number of the others. */
+/** Approvers see so many names, and the number of the others. */
 const mostNamed = 10
 
-/**
- * The people, groups and domains that can read a file or folder. Is null if there are more than 1,000 of them. `hidden`
- * means that the account may not see who can read the file or folder. `no right` means that the connection lacks the
- * right to ask.
- */
+/** Null for more than 1,000. `hidden`: the account may not see it. `no right`: the connection may not ask. */
 type Sharing = readonly Permission[] | null | 'hidden' | 'no right'
 
 async function sharingOf(google: Google, fileId: string): Promise<Sharing> {
@@ -178,7 +150,6 @@ function sharedWith(permissions: Sharing): string {
   return [...open, ...domains, ...people.slice(0, mostNamed), ...more].join(', ') || 'nobody'
 }
 
-/** Reads the folder of the new document, and who could read the document there. */
 export const readFolder: StateReaderOf<'docs_create'> = async (call, context): Promise<State> => {
   const google = await googleOf(call, context, 'docs_create')
   const account = accountShown(google.account)
@@ -201,10 +172,7 @@ export const readFolder: StateReaderOf<'docs_create'> = async (call, context): P
   }
 }
 
-/**
- * Returns the part of the revision that stands for everybody who can read the file or folder. Approvers see only some
- * of these people, but the revision covers all of them.
- */
+/** Approvers see only some of the readers, but the revision covers all. */
 const everybodyIn = (sharing: Sharing): Json =>
   typeof sharing === 'string' || sharing === null
     ? sharing
@@ -213,10 +181,6 @@ const everybodyIn = (sharing: Sharing): Json =>
 const isTurnedOff = (error: unknown): boolean =>
   error instanceof ToolError && error.code === 'google_api_disabled'
 
-/**
- * Returns who can read the spreadsheet. Asks with the OAuth scope of `drive_search`, because the scope of
- * `sheets_append` does not show who can read a file.
- */
 async function sharingOfSpreadsheet(
   call: Parameters<typeof readSheet>[0],
   context: ReadContext,
@@ -230,7 +194,6 @@ async function sharingOfSpreadsheet(
   }
 }
 
-/** Reads the sheet to which rows are added. Also reads the sheet's first row, and who can read the spreadsheet. */
 export const readSheet: StateReaderOf<'sheets_append'> = async (call, context) => {
   const google = await googleOf(call, context, 'sheets_append')
   const sheet = await sheetOf(google, call.params)

@@ -4,7 +4,7 @@ import { byName, defineTool, readsInternal } from '../kit/tool.ts'
 
 const common = { connection: 'google', timeoutSeconds: 60 } as const
 const reads = { ...common, ...readsInternal } as const
-/** Other people can read a shared document, so a call that writes into a document counts as a public write. */
+/** Other people can read a shared document, so writing into one is a public write. */
 const writes = {
   ...common,
   sideEffect: 'write',
@@ -69,7 +69,7 @@ export const calendar = byName(
       meeting_url: z.string().nullable(),
     }),
     categories: ['external_comm'],
-    // The risk is high, because the event invites people, and an invitation is a message to a person.
+    // An invitation is a message to a person.
     risk: 'high',
     constraints: {
       allowed_domains: { attendees: 'recipients', calendar: 'calendar' },
@@ -78,8 +78,7 @@ export const calendar = byName(
     },
     precondition: { of: 'the start of the event or the Google account', check: 'call' },
     repeat: 'findable',
-    // The request begins at most 10 s after the point of no return, and takes at most 30 s with its answer. So 60 s are
-    // enough.
+    // The request begins at most 10 s after the point of no return, and takes at most 30 s with its answer.
     findableAfterSeconds: 60,
   }),
 )
@@ -91,12 +90,7 @@ export const tools = byName(
     description: 'Reads the text of a Google document.',
     params: z.strictObject({ document: file('document') }),
     places: { document: 'google_file' },
-    output: z.strictObject({
-      document_id: z.string(),
-      title: z.string(),
-      text: z.string(),
-      url: z.string(),
-    }),
+    output: z.strictObject({ document_id: z.string(), title: z.string(), text: z.string(), url: z.string() }),
   }),
 
   defineTool({
@@ -110,7 +104,7 @@ export const tools = byName(
       folder: file('folder').optional(),
     }),
     places: { folder: 'google_file' },
-    // `root` is Google's name for the top folder of an account's own Drive. A document without a folder is made there.
+    // Google's name for the top folder of an account's own Drive.
     defaults: { folder: 'root' },
     freeTexts: ['title', 'content'],
     output: z.strictObject({ document_id: z.string(), url: z.string() }),
@@ -120,7 +114,7 @@ export const tools = byName(
       read_only: {},
     },
     precondition: { of: 'the folder, who can read it, or the Google account', check: 'before' },
-    // Drive must index a new file before a search can find the file. So this time is longer than for other tools.
+    // Drive must index a new file before a search finds it.
     findableAfterSeconds: 300,
   }),
 
@@ -164,8 +158,7 @@ export const tools = byName(
       of: 'the name of the spreadsheet or sheet, its first row, who can read it, or the Google account',
       check: 'before',
     },
-    // Google works on a request for at most 180 s. The request may arrive up to 40 s after the point of no return. So 240
-    // s are enough.
+    // Google works on a request for at most 180 s, which may arrive up to 40 s after the point of no return.
     findableAfterSeconds: 240,
     crashLeaves: 'a search that begins 15 minutes after the request proves nothing: then a person decides',
   }),

@@ -5,10 +5,7 @@ import { ToolError, type Calling, type ReadContext } from '../kit/executor.ts'
 import type { Service } from '../kit/exchange.ts'
 import { restOf, type Rest } from '../kit/rest.ts'
 
-/**
- * The names of fields that an error message may show. They are the fields that each Jira site has, and the ids of
- * fields that a site adds (`customfield_…`).
- */
+/** Error messages may show them: the fields of each Jira site, and the ids of those that a site adds. */
 const fieldName =
   /^(?:project|issuetype|summary|description|labels|priority|reporter|assignee|components|versions|fixVersions|environment|duedate|parent|security|customfield_\d{1,10})$/
 const blamed = z.object({ errors: z.record(z.string(), z.unknown()) })
@@ -37,25 +34,18 @@ const errors: Service = {
   },
 }
 
-/** Requests to Jira with the connection of one call. */
+/** With the connection of one call. */
 export interface Jira extends Rest {
-  /**
-   * Returns the key of the issue that a parameter names. Throws ToolError `jira_other_site` for a link to another site.
-   * Throws `invalid_params` for any other text that names no issue.
-   */
+  /** Throws `jira_other_site` for a link elsewhere, `invalid_params` for what names no issue. */
   issueAt(text: string): string
-  /** Returns the key of the project that a parameter names. Throws the same errors as `issueAt`. */
+  /** Throws the same errors. */
   projectAt(text: string): string
-  /** Throws ToolError `jira_moved` if Jira answers with another issue or project than `asked`. */
+  /** Throws `jira_moved` for another issue or project than `asked`. */
   requireSame(what: 'issue' | 'project', asked: string, got: string): void
-  /** Returns the address of the web page of an issue. */
   pageOf(key: string): string
 }
 
-/**
- * Makes `Jira` for one call. The client library `jira.js` is not used, because it loads 1,566 modules for any request.
- * Only tests use types and schemas of `jira.js`, to check the stand-in for Jira.
- */
+/** The library `jira.js` loads 1,566 modules for any request. Only tests use it, to check the stand-in for Jira. */
 export async function jiraOf(call: Calling, context: ReadContext, tool: ToolName): Promise<Jira> {
   const connection = await context.tools.connection(call, tool, 'jira')
   const { base } = connection

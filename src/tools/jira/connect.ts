@@ -11,7 +11,7 @@ const credential = z.strictObject({
   token: secret.describe('An API token of this account.'),
 })
 
-/** Base64 of UTF-8. `Buffer` does not exist in the bundle of the workflows, which loads the catalogue too. */
+/** `Buffer` does not exist in the bundle of the workflows, which loads the catalogue too. */
 const base64 = (text: string): string => btoa(String.fromCharCode(...new TextEncoder().encode(text)))
 
 const addresses = (_: unknown, { trackerBaseUrl }: IntegrationSettings): readonly string[] =>

@@ -7,30 +7,18 @@ import { beforeSending, markOf } from '../kit/marker.ts'
 import { jiraOf, type Jira } from './client.ts'
 import { tools } from './tools.ts'
 
-/* The fields that are read in Jira's answers. Other fields are ignored. */
-
-/** Each key must match a pattern, because keys go into links and back into requests. */
+/** Keys go into links and back into requests. */
 const key = z.string().regex(/^[A-Z][A-Z\d_]{0,254}-\d{1,10}$/)
 const id = z.string().regex(/^\d{1,19}$/)
-
 const madeIssue = z.object({ key })
 const madeComment = z.object({ id })
-
 const listedFields = { summary: z.string(), status: z.object({ name: z.string() }) }
 
-/** The property that holds the mark of a call. The issue or comment that the call has made carries this property. */
+/** Holds the mark of a call, on the issue or comment that it has made. */
 const markProperty = 'countersign.call'
 const mark = z.object({ id: z.string() })
-
-const anIssue = z.object({
-  key,
-  fields: z.object({ ...listedFields, description: z.string().nullish() }),
-})
-const aProject = z.object({
-  id,
-  key: z.string().regex(/^[A-Z][A-Z\d_]{0,254}$/),
-  name: z.string(),
-})
+const anIssue = z.object({ key, fields: z.object({ ...listedFields, description: z.string().nullish() }) })
+const aProject = z.object({ id, key: z.string().regex(/^[A-Z][A-Z\d_]{0,254}$/), name: z.string() })
 const foundIssues = z.object({
   issues: listOf(z.object({ key, fields: z.object(listedFields) })),
   nextPageToken: z.string().max(10_000).nullish(),
@@ -39,21 +27,17 @@ const markedIssues = z.object({
   issues: listOf(
     z.object({
       key,
-      // A property with other contents was not made by Countersign, so it is ignored.
+      // With other contents it is not from Countersign.
       properties: z.object({ [markProperty]: mark.optional().catch(undefined) }).nullish(),
     }),
   ),
   nextPageToken: z.string().max(10_000).nullish(),
 })
 
-/** Jira answers an upload with the list of the files that it has stored. */
 const madeFiles = z.array(z.unknown()).length(1)
 
-/** The list of comments in which a finder looks for the mark of a call. The newest comments come first. */
-const listedComments = z.object({
-  comments: listOf(z.object({ id, created: z.string() })),
-  total: z.int(),
-})
+/** The newest comments come first. */
+const listedComments = z.object({ comments: listOf(z.object({ id, created: z.string() })), total: z.int() })
 const markedComments = z.object({
   values: listOf(
     z.object({
@@ -68,14 +52,12 @@ const markedComments = z.object({
 })
 const commentMark = z.object({ key: z.literal(markProperty), value: mark })
 
-/** An issue with its files. Jira allows fewer than 10,000 files for one issue. */
+/** Jira allows fewer than 10,000 files for one issue. */
 const withFiles = z.object({
-  fields: z.object({
-    attachment: listOf(z.object({ filename: z.string(), created: z.string() }), 10_000),
-  }),
+  fields: z.object({ attachment: listOf(z.object({ filename: z.string(), created: z.string() }), 10_000) }),
 })
 
-/** A text in the Atlassian Document Format. Nothing in it is read as markup, so it mentions and notifies nobody. */
+/** In the Atlassian Document Format, nothing is read as markup, so it mentions and notifies nobody. */
 interface JiraDocument {
   readonly type: 'doc'
   readonly version: 1
@@ -83,7 +65,7 @@ interface JiraDocument {
 }
 type Inline = { readonly type: 'text'; readonly text: string } | { readonly type: 'hardBreak' }
 
-/** Makes a document from a text. Empty lines in the text separate paragraphs. */
+/** Empty lines separate paragraphs. */
 function documentOf(text: string): JiraDocument {
   const paragraphs = text.replaceAll(/\r\n?/g, '\n').split(/\n{2,}/)
   return {
@@ -93,15 +75,13 @@ function documentOf(text: string): JiraDocument {
   }
 }
 
-/** Makes the parts of one line. An empty line gets no text part, because Jira refuses empty texts. */
+/** Jira refuses empty texts. */
 const lineOf = (text: string, index: number): Inline[] => [
   ...(index === 0 ? [] : [{ type: 'hardBreak' } as const]),
   ...(text === '' ? [] : [{ type: 'text', text } as const]),
 ]
 
-/**
- * A search and a finder read at most this many pages. Jira may give fewer entries on a page than were asked for.
- */
+/** Jira may give fewer entries on a page than were asked for. */
 const mostPages = 10
 
 const search: ToolBody<'jira_search'> = async (call, context) => {
@@ -139,10 +119,7 @@ function ofQuery(error: unknown): unknown {
   return new ToolError('jira_refused', message, { cause: error })
 }
 
-/**
- * Reads an issue by its present key. Jira also finds an issue by a former key. For such a key, this function throws
- * ToolError `jira_moved`. Version 2 of the API gives texts in Jira's wiki markup.
- */
+/** Throws `jira_moved` for a former key, which Jira finds too. Version 2 of the API gives wiki markup. */
 async function issueCalled(
   jira: Jira,
   text: string,
@@ -158,10 +135,7 @@ async function issueCalled(
   return issue
 }
 
-/**
- * Reads a project by its present key. Jira also finds a project by a former key. For such a key, this function throws
- * ToolError `jira_moved`.
- */
+/** Jira also finds a project by a former key: then throws `jira_moved`. */
 async function projectCalled(jira: Jira, text: string): Promise<z.output<typeof aProject>> {
   const asked = jira.projectAt(text)
   const project = await jira.read(aProject, { method: 'GET', path: `/rest/api/3/project/${asked}` })
@@ -174,27 +148,16 @@ const getIssue: ToolBody<'jira_get_issue'> = async (call, context) => {
   const { key, fields } = await issueCalled(jira, call.params.issue, 'summary,status,description')
   const { summary, status, description } = fields
   return {
-    output: {
-      key,
-      summary,
-      status: status.name,
-      url: jira.pageOf(key),
-      description: description ?? null,
-    },
+    output: { key, summary, status: status.name, url: jira.pageOf(key), description: description ?? null },
   }
 }
 
-/*
- * Jira takes no idempotency key. So an issue or comment carries the mark of its call in a property, which people do not
- * see.
- */
+/* Jira takes no idempotency key, so a call leaves its mark in a property, which people do not see. */
 
 const createIssue: ToolBody<'jira_create_issue'> = async (call, context) => {
   const { summary, description, type = tools.jira_create_issue.defaults.type, labels } = call.params
   const jira = await jiraOf(call, context, 'jira_create_issue')
-  // The rules have judged the project key in the call. This key may be a former key of a project that has another key
-  // now. `projectCalled` refuses a former key. Otherwise Jira would create an issue in a project that the rules did not
-  // judge.
+  // Rules have judged this key. Under a former one, which is refused, the issue would be in another project.
   const { id } = await projectCalled(jira, call.params.project)
   const fields = {
     project: { id },
@@ -212,11 +175,7 @@ const createIssue: ToolBody<'jira_create_issue'> = async (call, context) => {
   return { output: { key, url: jira.pageOf(key) } }
 }
 
-/**
- * Looks for the mark among the project's new issues. A new issue appears in Jira's search only after seconds or
- * minutes. So the call may have made an issue that is not found yet. Then the result is `unclear`, and the call is
- * looked for again. Finally, a person decides.
- */
+/** The search finds a new issue only after minutes, so the result is `unclear`, and in the end a person decides. */
 const findIssue: FinderOf<'jira_create_issue'> = async (call, context, look) => {
   const jira = await jiraOf(call, context, 'jira_create_issue')
   const minutes = Math.ceil((Date.now() - beforeSending(look).getTime()) / 60_000)
@@ -249,8 +208,7 @@ const urlOf = (jira: Jira, key: string, id: string): string => `${jira.pageOf(ke
 const comment: ToolBody<'jira_comment'> = async (call, context) => {
   const attached = attachedOf(call.params)
   const jira = await jiraOf(call, context, 'jira_comment')
-  // Rules decided about the key in the call. `issueCalled` refuses a former key, because Jira would add the comment to
-  // another issue.
+  // Rules decided about the key. Under a former key, Jira would add the comment to another issue.
   const { key } = await issueCalled(jira, call.params.issue)
   const body = documentOf(call.params.text)
   await context.pointOfNoReturn()
@@ -292,17 +250,13 @@ const findComment: FinderOf<'jira_comment'> = async (call, context, look) => {
     const found = await markedAmong(recent.map(({ id }) => id))
     if (found !== undefined) return { kind: 'done', output: { id: found, url: urlOf(jira, key, found) } }
     seen += comments.length
-    // Jira may give fewer comments than were asked for, so a short page need not be the last page. The newest comments
-    // come first. So after a comment that is older than the call, no comment of the call can follow.
+    // A short page need not be the last. After a comment older than the call, none of the call can follow.
     if (seen >= total || recent.length < comments.length) return withoutComment(attached, since, filesOf)
     if (comments.length === 0) break
   }
   return { kind: 'unclear' }
 
-  /**
-   * Returns the id of the comment that has the mark of the call. Reads the properties of these comments, because the
-   * list of an issue's comments does not show properties.
-   */
+  /** The list of comments does not show properties. */
   async function markedAmong(ids: readonly string[]): Promise<string | undefined> {
     if (ids.length === 0) return undefined
     const { values } = await jira.read(markedComments, {
@@ -325,10 +279,7 @@ const findComment: FinderOf<'jira_comment'> = async (call, context, look) => {
   }
 }
 
-/**
- * Reads the key, the summary and the status of an issue, for the approvers of a comment. Only these values change the
- * revision. Jira's `updated` does not change the revision, because `updated` changes with every comment.
- */
+/** For the approvers of a comment. Jira's `updated` changes with every comment, so it is not part of the revision. */
 const readIssueState: StateReaderOf<'jira_comment'> = async (call, context) => {
   const jira = await jiraOf(call, context, 'jira_comment')
   const { key, fields } = await issueCalled(jira, call.params.issue)
@@ -339,7 +290,6 @@ const readIssueState: StateReaderOf<'jira_comment'> = async (call, context) => {
   }
 }
 
-/** Reads the id, the key and the name of the project, for the approvers of a new issue. */
 const readProjectState: StateReaderOf<'jira_create_issue'> = async (call, context) => {
   const jira = await jiraOf(call, context, 'jira_create_issue')
   const { id, key, name } = await projectCalled(jira, call.params.project)

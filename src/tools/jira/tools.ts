@@ -5,19 +5,13 @@ import { attachment, byName, defineTool, findable, readsInternal } from '../kit/
 const common = { connection: 'jira', timeoutSeconds: 60 } as const
 const reads = { ...common, ...readsInternal } as const
 const writes = { ...common, outputLabels: [], categories: [], risk: 'medium', repeat: 'findable' } as const
-
 const issue = z
   .string()
   .min(1)
   .max(1000)
   .describe('Key such as `OPS-12`, or a link to the issue on the connected site.')
 const text = z.string().max(32_767)
-const found = z.strictObject({
-  key: z.string(),
-  summary: z.string(),
-  status: z.string(),
-  url: z.string(),
-})
+const found = z.strictObject({ key: z.string(), summary: z.string(), status: z.string(), url: z.string() })
 
 export const tools = byName(
   defineTool({
@@ -44,8 +38,7 @@ export const tools = byName(
 
   defineTool({
     ...writes,
-    // This tool has no `findableAfterSeconds`, because Jira's search finds a new issue only after a delay. An issue that
-    // is not found may still exist, so after 15 minutes a person decides.
+    // No `findableAfterSeconds`: Jira's search finds a new issue after a delay, so after 15 minutes a person decides.
     name: 'jira_create_issue',
     description: 'Creates an issue in Jira.',
     precondition: { of: 'the name or key of the project', check: 'before' },
@@ -85,9 +78,6 @@ export const tools = byName(
     places: { issue: 'jira_issue' },
     freeTexts: ['text', 'attachment_name', 'attachment_content'],
     output: z.strictObject({ id: z.string(), url: z.string() }),
-    constraints: {
-      max_message_length: { text: 'message', attachment_content: 'message' },
-      read_only: {},
-    },
+    constraints: { max_message_length: { text: 'message', attachment_content: 'message' }, read_only: {} },
   }),
 )

@@ -36,7 +36,7 @@ export const llm = defineIntegration<Credential>({
   title: 'the language model',
   credential: provider,
   addresses: (given) => [given.base_url ?? bases[given.provider]],
-  // Ollama has no vendor's address: even the default is a machine of the operator.
+  // Even the default is a machine of the operator.
   ownAddresses: ({ provider: name }) => (name === 'ollama' ? [] : [bases[name]]),
   headers(given) {
     const key = given.api_key

@@ -18,10 +18,7 @@ const tooLong = [
   'the text is longer than the model takes: shorten `prompt` or `system`',
 ] as const
 
-/**
- * The error table of `llm_generate`. It covers Anthropic, Ollama, OpenAI, and other servers that speak OpenAI's
- * protocol.
- */
+/** For Anthropic, Ollama, OpenAI, and other servers that speak OpenAI's protocol. */
 const llmErrors: Service = {
   prefix: 'llm',
   title: 'the service of the language model',
@@ -47,7 +44,7 @@ const llmErrors: Service = {
   ],
 }
 
-/** A service may add up to this many tokens of its own to a prompt, for example for roles and rules. */
+/** A service may add its own to a prompt, for roles and rules. */
 const addedTokens = 2_000
 
 interface Asked {
@@ -56,27 +53,24 @@ interface Asked {
 }
 
 interface Usage {
-  /** Is null if the service does not count the tokens. */
+  /** Null if the service does not count the tokens. */
   readonly input_tokens: number | null
   readonly output_tokens: number | null
 }
 
-/**
- * Returns the highest possible cost of one request, in currency units. A token has at least one byte. So a text has at
- * most as many tokens as bytes.
- */
+/** In currency units. A text has at most as many tokens as bytes. */
 function mostCost(price: TokenPrice, { prompt, system = '' }: Asked, maxTokens: number): number {
   const bytes = Buffer.byteLength(prompt) + Buffer.byteLength(system)
   return inUnits(price, bytes + addedTokens, maxTokens)
 }
 
-/** Returns the cost of an answer, but at most `most`. If the service has not counted the tokens, returns `most`. */
+/** At most `most`, which it is if the service has not counted the tokens. */
 function costOf(price: TokenPrice, { input_tokens, output_tokens }: Usage, most: number): number {
   if (input_tokens === null || output_tokens === null) return most
   return Math.min(inUnits(price, input_tokens, output_tokens), most)
 }
 
-/** Rounds the cost up to a millionth of a unit, because the database stores six decimal places. */
+/** The database stores six decimal places. */
 const inUnits = ({ input, output }: TokenPrice, inputTokens: number, outputTokens: number): number =>
   Math.ceil(input * inputTokens + output * outputTokens) / 1_000_000
 
@@ -91,15 +85,15 @@ interface Asking {
 
 interface Generated {
   readonly text: string
-  /** The name that the service gives the model. */
+  /** As the service names it. */
   readonly model: string
   readonly usage: Usage
 }
 
-/** Turns off the library's warnings. The warnings would list unsupported features of a model on the standard error. */
+/** They would list unsupported features of a model on the standard error. */
 ;(globalThis as { AI_SDK_LOG_WARNINGS?: unknown }).AI_SDK_LOG_WARNINGS = false
 
-/** Sends one request. The library repeats nothing, records nothing, and reads no environment variable. */
+/** The library repeats nothing, records nothing, and reads no environment variable. */
 async function generate(
   connection: Pick<ServiceConnection<'llm'>, 'credential' | 'base' | 'headers'>,
   { model, prompt, system, maxTokens, fetch, signal }: Asking,
@@ -140,37 +134,24 @@ function modelOf(
   })(model)
 }
 
-/**
- * Renames the field `max_tokens` to `max_completion_tokens`. For its newer models, OpenAI's own service refuses the old
- * name.
- */
+/** For its newer models, OpenAI's own service refuses the old name. */
 export const withNewName = ({
   max_tokens: max,
   ...body
-}: Record<string, unknown>): Record<string, unknown> => ({
-  ...body,
-  max_completion_tokens: max,
-})
+}: Record<string, unknown>): Record<string, unknown> => ({ ...body, max_completion_tokens: max })
 
-/**
- * Returns null if the service does not count the tokens. In this case the library gives 0, although every text has at
- * least one token.
- */
+/** Null if the service does not count: the library then gives 0, although every text has a token. */
 const tokens = (count: number | undefined): number | null =>
   count !== undefined && Number.isSafeInteger(count) && count > 0 ? count : null
 
-/**
- * The longest time of a request, in milliseconds. The time limit of the step ends a request earlier (call-control.ts):
- * `timeout_seconds` of the step, or the tool's own limit.
- */
+/** The step's limit ends a request earlier (call-control.ts): `timeout_seconds`, or the tool's own. */
 const exchangeMilliseconds = mostTimeoutSeconds * 1_000
-/** The largest answer, in bytes. The longest text of a model has a few MB. */
+/** The longest text of a model has a few MB. */
 export const mostBytes = 8 * 1024 * 1024
 
 /**
- * Asks the model once. Reserves the highest possible cost before a byte leaves. After a readable answer, the tokens
- * that the service counted decide the cost. Without such an answer, the call keeps the reserved cost, unless the
- * service has certainly done no work.
+ * Reserves the highest possible cost before a byte leaves. The tokens of a readable answer then decide. Without one,
+ * the reserved cost stays, unless the service has certainly done no work.
  */
 const generateWithModel: ToolBody<'llm_generate'> = async (call, context) => {
   const { prompt, system, max_tokens: maxTokens = tools.llm_generate.defaults.max_tokens } = call.params

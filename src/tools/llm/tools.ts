@@ -1,11 +1,10 @@
 import { z } from 'zod'
 import { byName, defineTool } from '../kit/tool.ts'
 
-/** Is null if the service does not count tokens. */
 const tokens = z.int().nullable()
 
 export const tools = byName(
-  /** The output carries the labels of the tool's inputs, like the output of every tool. This tool adds no labels. */
+  /** Adds no labels to those of its inputs. */
   defineTool({
     name: 'llm_generate',
     description: 'Asks a language model. Its cost counts for the organization’s month.',
@@ -22,7 +21,7 @@ export const tools = byName(
         .optional()
         .describe('Maximum length of the answer in tokens; default 4096.'),
     }),
-    // This default bounds the cost of a call that does not set `max_tokens`.
+    // Bounds the cost of a call that does not set `max_tokens`.
     defaults: { max_tokens: 4_096 },
     freeTexts: ['prompt', 'system'],
     output: z.strictObject({

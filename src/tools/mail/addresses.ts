@@ -1,7 +1,7 @@
 import { domainToASCII } from 'node:url'
 import { maxMailRecipients } from './tools.ts'
 import { addressItems } from '../../policy/me.ts'
-import { normalized } from '../../policy/readers/unicode.ts'
+import { normalized } from '../../policy/readers/text-variants.ts'
 import { ToolError } from '../kit/executor.ts'
 
 export interface Mailbox {
@@ -9,27 +9,23 @@ export interface Mailbox {
   readonly address: string
 }
 
-/** `to`, `cc` or `bcc` as the tool's schema accepts it. */
 type RecipientsParam = string | readonly string[] | undefined
 
 /*
- * Rules decide on recipients by the same text that this file reads. So a text is refused if two programs could
- * understand it differently. Such texts contain groups, comments, routes, quoted local parts, or local parts that start
- * like a path. A display name is refused if it shows another address, a link or an encoded word (RFC 2047).
+ * Rules decide by the same text, so one that two programs could understand differently is refused: groups, comments,
+ * routes, quoted local parts, local parts that start like a path, and a display name with another address, a link or an
+ * encoded word (RFC 2047).
  */
 const atom = String.raw`[\p{L}\p{N}!#$%&'*+/=?^_\x60{|}~-]+`
 const addressForm = new RegExp(String.raw`^(${atom}(?:\.${atom})*)@([\p{L}\p{M}\p{N}.-]+)$`, 'u')
 const asciiDomain = /^(?:[a-z0-9-]+\.)*[a-z][a-z0-9-]*$/
 const quotedName = /^"(?:[^"\\]|\\["\\])*"$/u
 const plainName = /^[^"<>()[\],;:\\]*$/u
-// C0, DEL and C1 characters, except the tab. CR, LF and NUL end a header line. A header line never needs the others.
+// C0, DEL and C1, except the tab. CR, LF and NUL end a header line, which never needs the others.
 // oxlint-disable-next-line no-control-regex
 const breaksHeader = /[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]/u
 
-/**
- * Refuses header injection in text that becomes part of a header.
- * @throws ToolError `mail_header_invalid`. The message names the field and does not repeat its value.
- */
+/** Against header injection. Throws `mail_header_invalid` with the field, not its value. */
 export function refuseHeaderBreaks(field: string, text: string): void {
   if (!breaksHeader.test(text)) return
   throw new ToolError(
@@ -38,13 +34,10 @@ export function refuseHeaderBreaks(field: string, text: string): void {
   )
 }
 
-/**
- * An encoded word (RFC 2047). Mail programs decode such a word. So readers would see another text than rules and
- * approvers have seen.
- */
+/** Mail programs decode it (RFC 2047), so readers would see another text than rules and approvers. */
 const encodedWord = /=\?[^?\s]*\?[bq]\?/i
 
-/** @throws ToolError `mail_header_invalid` */
+/** Throws `mail_header_invalid`. */
 export function refuseEncodedWords(field: string, text: string): void {
   if (!encodedWord.test(text)) return
   throw new ToolError(
@@ -53,18 +46,14 @@ export function refuseEncodedWords(field: string, text: string): void {
   )
 }
 
-/**
- * Returns the mailboxes of one field, each address once. `me` was replaced before the call was decided. Domains are
- * returned in ASCII (IDNA) and lower case.
- * @throws ToolError `mail_header_invalid`, `mail_address_invalid`
- */
+/** Each address once, in ASCII (IDNA) and lower case. Throws `mail_header_invalid`, `mail_address_invalid`. */
 export function parseRecipients(field: string, value: RecipientsParam): Mailbox[] {
   const texts = value === undefined ? [] : typeof value === 'string' ? [value] : value
   const found = new Map<string, Mailbox>()
   for (const text of texts) {
     refuseHeaderBreaks(field, text)
     for (const { start, end } of addressItems(text)) {
-      // Example of an empty item: the end of a text after a trailing comma.
+      // For example after a trailing comma.
       if (start === end) continue
       const mailbox = parseMailbox(field, text.slice(start, end))
       if (!found.has(mailbox.address)) found.set(mailbox.address, mailbox)
@@ -73,11 +62,7 @@ export function parseRecipients(field: string, value: RecipientsParam): Mailbox[
   return [...found.values()]
 }
 
-/**
- * Returns all recipient addresses of the mail, each address once. `fields` begins with the mailboxes of `to`.
- * @throws ToolError `mail_address_invalid` if `to` is empty, and `mail_too_many_recipients` if there are too many
- *   addresses
- */
+/** `fields` begin with `to`. Throws `mail_address_invalid` if it is empty, `mail_too_many_recipients`. */
 export function envelopeRecipients(...fields: readonly (readonly Mailbox[])[]): string[] {
   const addresses = [...new Set(fields.flat().map((mailbox) => mailbox.address))]
   if (fields[0]?.length === 0) throw invalid('to')
@@ -90,11 +75,7 @@ export function envelopeRecipients(...fields: readonly (readonly Mailbox[])[]): 
   return addresses
 }
 
-/**
- * Reads one mailbox: `a@x.com`, `Name <a@x.com>` or `"Name" <a@x.com>`.
- *
- * @throws ToolError `mail_address_invalid`
- */
+/** `a@x.com`, `Name <a@x.com>` or `"Name" <a@x.com>`. Throws `mail_address_invalid`. */
 export function parseMailbox(field: string, text: string): Mailbox {
   const item = text.trim()
   const bracket = item.endsWith('>') ? item.lastIndexOf('<') : -1
@@ -103,7 +84,7 @@ export function parseMailbox(field: string, text: string): Mailbox {
   const parts = written.length <= 320 ? addressForm.exec(written) : null
   const domain = parts === null ? '' : domainToASCII(parts[2]!).toLowerCase()
   const quoted = quotedName.test(shown)
-  // `asciiDomain` accepts no IPv4 address, because the last label of such an address starts with a digit.
+  // The last label of an IPv4 address starts with a digit.
   if (written.startsWith('/') || !asciiDomain.test(domain) || !(quoted || plainName.test(shown)))
     throw invalid(field)
   const address = `${parts![1]}@${domain}`
@@ -118,10 +99,7 @@ export function parseMailbox(field: string, text: string): Mailbox {
   return { name, address }
 }
 
-/**
- * Returns whether a display name contains another address, a link or an encoded word, even in look-alike characters
- * (`ceo＠acme.com`). Mail programs show the name in place of the address, so such a name would deceive readers.
- */
+/** Mail programs show the name alone: another address, a link or an encoded word in it would deceive readers. */
 function deceives(name: string, address: string): boolean {
   const seen = normalized(name, 'NFKC')
   if (/\/\/|=\?/.test(seen)) return true

@@ -27,8 +27,7 @@ export const mail = defineIntegration<z.output<typeof credential>>({
   async check({ from }, ask) {
     const answer = await ask({ method: 'GET', path: '/domains' })
     const said = textIn(answer.json, 'name')
-    // A key that may only send mails cannot list domains. Resend gives the answer `restricted_api_key` only for a key
-    // that it knows.
+    // Such a key, which Resend knows, may only send, and not list domains.
     if (answer.status === 401 && said === 'restricted_api_key') return { kind: 'account', account: from }
     if (keyIsWrong(answer.status, answer.json))
       return { kind: 'refused', why: `it answered ${answer.status}: the key is wrong or was deleted` }
@@ -50,10 +49,7 @@ export const mail = defineIntegration<z.output<typeof credential>>({
   },
 })
 
-/**
- * Returns whether Resend refuses the key itself, and not only this request. Resend documents the statuses 401 and 403
- * for a wrong key, but has also answered 400.
- */
+/** Resend refuses the key itself. It documents 401 and 403 for this, but has also answered 400. */
 export function keyIsWrong(status: number, json: unknown): boolean {
   const said = textIn(json, 'name')
   if (said === 'invalid_api_key' || said === 'missing_api_key') return true

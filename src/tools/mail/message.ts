@@ -10,10 +10,7 @@ import {
   type Mailbox,
 } from './addresses.ts'
 
-/**
- * A message that is ready to be sent. `raw` has the bytes of the message (RFC 5322). The lines of the message end with
- * CRLF.
- */
+/** `raw` is RFC 5322, with lines that end with CRLF. */
 export interface Mail {
   readonly messageId: string
   readonly from: string
@@ -21,19 +18,15 @@ export interface Mail {
   readonly raw: Buffer
 }
 
-/** The recipients of a mail, read from its parameters. */
 export interface Addressed {
   readonly to: readonly Mailbox[]
   readonly cc: readonly Mailbox[]
   readonly bcc: readonly Mailbox[]
-  /** All recipients, each address once. */
+  /** Each address once. */
   readonly recipients: readonly string[]
 }
 
-/**
- * Checks a mail's subject, and reads its recipients.
- * @throws ToolError `mail_header_invalid`, `mail_address_invalid`, `mail_too_many_recipients`
- */
+/** Throws `mail_header_invalid`, `mail_address_invalid`, `mail_too_many_recipients`. */
 export function addressed(params: ToolParams<'mail_send'>): Addressed {
   refuseHeaderBreaks('subject', params.subject)
   refuseEncodedWords('subject', params.subject)
@@ -44,10 +37,8 @@ export function addressed(params: ToolParams<'mail_send'>): Addressed {
 }
 
 /**
- * Builds the message of one call. The same call always gets the same Message-ID. If a person retries an unknown
- * outcome, the mail may arrive twice. A mail program that compares Message-IDs then shows the mail only once.
- * @throws ToolError `mail_header_invalid`, `mail_address_invalid`, `mail_too_many_recipients`, and
- *   `mail_not_configured` if MAIL_FROM cannot be read
+ * The same call always gets the same Message-ID: if a person retries an unknown outcome, a mail program that compares
+ * them shows the mail once. Throws the errors of `addressed`, and `mail_not_configured` if MAIL_FROM cannot be read.
  */
 export async function composeMail(
   call: Pick<ToolCall<ToolParams<'mail_send'>>, 'params' | 'idempotencyKey'>,
@@ -73,12 +64,12 @@ export async function composeMail(
   return { messageId, from: from.address, recipients, raw: await composer.compile().build() }
 }
 
-/** Returns `<…@countersign>` with a hash of the call's idempotency key, since the key contains internal ids. */
+/** A hash, since the idempotency key contains internal ids. */
 export function messageIdOf(idempotencyKey: string): string {
   return `<${createHash('sha256').update(idempotencyKey).digest('hex').slice(0, 40)}@countersign>`
 }
 
-/** Reads the sender. Throws ToolError `mail_not_configured` if the sender cannot be read. */
+/** Throws `mail_not_configured`. */
 export function parseSender(mailFrom: string): Mailbox {
   try {
     refuseHeaderBreaks('MAIL_FROM', mailFrom)

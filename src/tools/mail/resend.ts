@@ -8,19 +8,14 @@ import { ToolError, type ServiceConnection, type ToolCall, type ToolParams } fro
 import { parseMailbox, type Mailbox } from './addresses.ts'
 import { addressed } from './message.ts'
 
-/*
- * Sends a mail through Resend. Resend's API knows the `Idempotency-Key` of a request for 24 hours. Resend answers a
- * second request with the same key, but does not send the mail again.
- */
+/* Resend knows an `Idempotency-Key` for 24 hours: a second request is answered, but not sent again. */
 
 type Output = { readonly message_id: string; readonly accepted: string[] }
 
 /**
- * Resend's answer to one request:
- * - `refused`: this request sent nothing. If `isOfContent` is true, the content is the reason. In this case, an earlier
- *   request with the same content was refused too.
+ * - `refused`: this request sent nothing. With `isOfContent`, an earlier one with the same content was refused too.
  * - `unclear`: no answer says whether the mail was sent, or Resend is still working on a request with this key.
- * - `taken`: Resend has already taken a request with this key and other content.
+ * - `taken`: Resend has a request with this key and other content.
  */
 export type ResendAnswer =
   | { readonly kind: 'sent'; readonly output: Output }
@@ -28,21 +23,16 @@ export type ResendAnswer =
   | { readonly kind: 'unclear' }
   | { readonly kind: 'taken' }
 
-/** The largest answer in bytes. Resend's answers have less than 1 KiB. */
+/** Resend's answers have less than 1 KiB. */
 const mostBytes = 64 * 1024
-/** Resend takes at most this many recipients for a mail. */
 const mostRecipients = 50
 
 export interface Prepared {
-  /** Sends the mail. A cancellation of the run does not stop the request. */
+  /** A cancellation of the run does not stop the request. */
   send(): Promise<ResendAnswer>
 }
 
-/**
- * Prepares the request of a call. All requests of the same call through the same connection have the same bytes and the
- * same key.
- * @throws ToolError `mail_header_invalid`, `mail_address_invalid`, `mail_too_many_recipients`
- */
+/** All requests of a call through one connection have the same bytes and key. Throws the errors of `addressed`. */
 export function prepareForResend(
   { params, idempotencyKey }: Pick<ToolCall<ToolParams<'mail_send'>>, 'params' | 'idempotencyKey'>,
   connection: ServiceConnection<'mail'>,
@@ -66,10 +56,7 @@ export function prepareForResend(
   return { send: () => exchange(connection, body, key, recipients) }
 }
 
-/**
- * A display name is sent only if it matches this expression. No program that parses addresses can find another address
- * in such a name.
- */
+/** Other display names are not sent: no program can find another address in such a name. */
 const plainName = /^[\p{L}\p{N}][\p{L}\p{M}\p{N} '._-]*$/u
 
 const written = ({ name, address }: Mailbox): string =>
@@ -105,12 +92,9 @@ async function exchange(
 }
 
 const named = z.object({ name: z.string() })
-
 const failures = new Failures({ prefix: 'mail', title: 'Resend' })
 
-/**
- * Makes the answer for a refusal. The error's message does not quote Resend, because Resend's texts repeat addresses.
- */
+/** Does not quote Resend, whose texts repeat addresses. */
 function refusal(
   connection: ServiceConnection<'mail'>,
   { status, headers }: Response,
@@ -128,7 +112,7 @@ function refusal(
   return { ...refused(failures.refused(said, cause)), isOfContent: contentStatuses.has(status) }
 }
 
-/** With these statuses, the reason of a refusal is always the request's content. */
+/** The reason is always the request's content. */
 const contentStatuses: ReadonlySet<number> = new Set([400, 413, 422])
 
 const refusals: Readonly<Record<number, Said>> = {

@@ -15,15 +15,9 @@ import { deliver } from './smtp.ts'
 import type { tools } from './tools.ts'
 
 /**
- * Sends one mail and returns `{message_id, accepted}`. `accepted` has every recipient, because a mail goes to all its
- * recipients or to none. The mail goes through the connection of the requester or the organization. Without a
- * connection, the mail goes over SMTP. SMTP has no idempotency key. So over SMTP, the final dot of DATA leaves only
- * after `pointOfNoReturn` has resolved.
- * @throws ToolError `mail_not_configured`, `mail_header_invalid`, `mail_address_invalid`, `mail_too_many_recipients`,
- *   `mail_recipients_refused`, `mail_refused`, `mail_too_large`, `mail_login_failed`, `mail_tls_failed`,
- *   `mail_timeout`, `mail_unreachable`, or an error of resend.ts. After each of these errors, the mail was certainly
- *   not sent.
- * @throws OutcomeUnknown if the mail may have been sent
+ * A mail goes to all its recipients or to none. SMTP, without a connection, has no idempotency key: its final dot
+ * leaves only after `pointOfNoReturn` has resolved. After a ToolError (`mail_…`, also of smtp.ts and resend.ts) the
+ * mail was certainly not sent; after OutcomeUnknown it may have been.
  */
 const sendMail: ToolBody<'mail_send'> = async (call, context) => {
   const connection = await context.tools.connectionIfAny(call, 'mail_send', 'mail')
@@ -45,9 +39,8 @@ async function overSmtp(call: ToolCall<ToolParams<'mail_send'>>, context: ToolCo
 }
 
 /**
- * Sends a mail again after the answer to the first request was lost. Both requests have the same key, so Resend sends
- * the mail at most once. Both requests also have the same content. So if Resend refuses the content, Resend has refused
- * the first request too. Every other refusal says nothing about the first request.
+ * Both requests have the same key, so the mail is sent at most once, and the same content, so a refusal of the content
+ * also refused the first. Any other refusal says nothing about it.
  */
 const sendMailAgain: FinderOf<'mail_send'> = async (call, context) => {
   const connection = await context.tools.connection(call, 'mail_send', 'mail')

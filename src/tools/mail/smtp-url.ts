@@ -8,11 +8,9 @@ export interface SmtpServer {
 }
 
 /**
- * Reads `SMTP_URL`: `smtp://user:password@host:port` (STARTTLS if offered) or `smtps://…` (TLS from the start). The
- * query of the URL may have the options `requireTLS`, `ignoreTLS`, `tls.rejectUnauthorized` (each is `true` or
- * `false`), `tls.servername`, and `name` (the client's name in its greeting). A password is sent to another machine
- * only over TLS.
- * @throws ToolError `mail_not_configured`. The message never repeats the URL, because the URL may contain a password.
+ * `smtp://user:password@host:port` (STARTTLS if offered) or `smtps://…`, with the options `requireTLS`, `ignoreTLS`,
+ * `tls.rejectUnauthorized` (`true` or `false`), `tls.servername`, and `name` (in the greeting). A password goes to
+ * another machine only over TLS. Throws `mail_not_configured` without the URL, which may have a password.
  */
 export function parseSmtpUrl(smtpUrl: string | null): SmtpServer {
   if (smtpUrl === null) throw notConfigured('no mail server is configured; set SMTP_URL to smtp://host:port')

@@ -4,43 +4,37 @@ import { OutcomeUnknown, ToolError } from '../kit/executor.ts'
 import type { Mail } from './message.ts'
 import type { SmtpServer } from './smtp-url.ts'
 
-/** Time limits in milliseconds. Each of them is shorter than the tool's own time limit. */
+/** In milliseconds, each shorter than the tool's own limit. */
 export interface SmtpTimeouts {
-  /** Longest time of each of these steps: the name lookup, the connection, and the server's greeting. */
+  /** Each of name lookup, connection and greeting. */
   readonly connect: number
-  /** Longest silence of the server before the final dot. */
+  /** Silence before the final dot. */
   readonly idle: number
-  /** Longest wait for the answer to the final dot. */
+  /** After the final dot. */
   readonly answer: number
 }
 export const defaultTimeouts: SmtpTimeouts = { connect: 20_000, idle: 60_000, answer: 60_000 }
 
 export interface SmtpHooks {
   readonly signal: AbortSignal
-  /** Is awaited before the final dot is sent. Everything before the final dot has been sent already. */
+  /** Awaited before the final dot, after everything else has left. */
   pointOfNoReturn(): Promise<void>
 }
 
 /*
- * The phases of one delivery. A delivery settles once.
- *
+ * A delivery settles once.
  * - `before`: nothing can have been delivered, because the server discards a message without its end. An error closes
- *   the connection. After an error, the message stream never ends, so no dot can follow.
+ *   the connection, and the message stream never ends, so no dot can follow.
  * - `marking`: `pointOfNoReturn` is committing.
- * - `after`: begins immediately before the stream ends, in the same turn of the event loop. From now on, only the
- *   server's answer tells the outcome. If the answer is lost or late, the result is OutcomeUnknown. Cancelling has no
- *   effect any more.
- *
- * In SMTP, the final dot ends a message. nodemailer writes the dot only when the message stream ends, so this code
- * delays the end of the stream.
+ * - `after`: from immediately before the stream ends, in the same turn of the event loop. Only the server's answer
+ *   tells the outcome; lost or late, it is OutcomeUnknown. Cancelling has no effect.
+ * nodemailer writes the final dot, which ends a message, only when the stream ends, so this code delays its end.
  */
 
 /**
- * Sends one message over its own connection, to all recipients or none.
- * @returns the recipients that the server accepted
- * @throws ToolError if the message was certainly not accepted. The error is retryable if a later try may succeed.
- * @throws OutcomeUnknown if the dot may have left and no answer came
- * @throws the unchanged error of `pointOfNoReturn`, or the signal's reason. In both cases no dot has left.
+ * To all recipients or none, over an own connection. Throws ToolError if the message was certainly not accepted
+ * (retryable if a later try may succeed), OutcomeUnknown if the dot may have left and no answer came, and, before the
+ * dot, the error of `pointOfNoReturn` or the signal's reason.
  */
 export async function deliver(
   server: SmtpServer,
@@ -55,14 +49,14 @@ export async function deliver(
     greetingTimeout: timeouts.connect,
     dnsTimeout: timeouts.connect,
     socketTimeout: timeouts.idle,
-    // The socket is closed at once. So the bytes in its buffers are dropped, and do not leave later.
+    // Closed at once, so that bytes in its buffers are dropped, and do not leave later.
     socketCloseTimeout: 0,
-    // Logs are off because the dialogue contains addresses and the message.
+    // The dialogue contains addresses and the message.
     logger: false,
     debug: false,
     transactionLog: false,
   })
-  // An `error` event without a listener would end the process.
+  // Without a listener it would end the process.
   connection.on('error', () => {})
   try {
     await open(connection, server, hooks.signal)
@@ -74,7 +68,6 @@ export async function deliver(
   }
 }
 
-/** Connects, greets, and logs in if the URL has a user. */
 async function open(connection: SMTPConnection, server: SmtpServer, signal: AbortSignal): Promise<void> {
   await step(connection, signal, (done) => connection.connect(done))
   const { login } = server
@@ -85,10 +78,7 @@ async function open(connection: SMTPConnection, server: SmtpServer, signal: Abor
   await step(connection, signal, (done) => connection.login({ ...login }, done))
 }
 
-/**
- * Makes one exchange with the server before the message is sent. Ends when `done` is called, the connection breaks or
- * the signal is aborted.
- */
+/** One exchange before the message, until `done`, a broken connection or the signal. */
 async function step(
   connection: SMTPConnection,
   signal: AbortSignal,
@@ -104,26 +94,18 @@ async function step(
   }
 }
 
-/**
- * Sends the message of one delivery. All bytes of the message are sent before the point of no return, and the final dot
- * is sent after it.
- */
+/** All bytes of the message leave before the point of no return, the final dot after it. */
 class Transmission {
   readonly #connection: SMTPConnection
   readonly #recipients: number
   readonly #hooks: SmtpHooks
   readonly #answerMilliseconds: number
-  /**
-   * nodemailer writes into this object which recipients the server has accepted or refused. nodemailer does this before
-   * it reads the message.
-   */
+  /** nodemailer writes whom the server has accepted or refused, before it reads the message. */
   readonly #envelope: SMTPEnvelope & { accepted?: string[]; rejectedErrors?: SmtpFailure[] }
   readonly #message: Readable
   readonly #settled = Promise.withResolvers<string[]>()
   #phase: 'before' | 'marking' | 'after' | 'settled' = 'before'
-  /**
-   * The error that broke the delivery while the point of no return was being saved. Is null if there was no such error.
-   */
+  /** What broke the delivery while the point of no return was being saved. */
   #brokenWhileMarking: { readonly error: unknown } | null = null
   #answerTimer: NodeJS.Timeout | undefined
 
@@ -137,7 +119,6 @@ class Transmission {
     this.#message = new Readable({ read: () => this.#give(whole.shift()) })
   }
 
-  /** Sends the message, and returns the recipients that the server accepted. */
   async run(): Promise<string[]> {
     const cancelled = (reason: unknown): void => {
       if (this.#phase === 'before') this.#fail(reason)
@@ -157,22 +138,18 @@ class Transmission {
     }
   }
 
-  /**
-   * Gives nodemailer the whole message. If `whole` is undefined, nodemailer has already got the whole message, and
-   * waits for the end of the stream.
-   */
+  /** `whole` is undefined when nodemailer has got it, and waits for the end of the stream. */
   #give(whole: Buffer | undefined): void {
     if (whole === undefined) {
       if (this.#phase === 'before') void this.#finish()
       return
     }
     const { accepted = [], rejectedErrors = [] } = this.#envelope
-    // The message is sent only if the server has accepted every recipient.
+    // Only if the server has accepted every recipient.
     if (accepted.length === this.#recipients) this.#message.push(whole)
     else this.#fail(recipientsRefused(rejectedErrors, this.#recipients))
   }
 
-  /** Saves the point of no return, and then ends the message. */
   async #finish(): Promise<void> {
     this.#phase = 'marking'
     let stop: { readonly error: unknown } | null = null
@@ -198,8 +175,7 @@ class Transmission {
   #fail(error: unknown): void {
     if (this.#phase === 'settled') return
     this.#connection.close()
-    // The commit that stores the point of no return is in progress and may still succeed. So the error is reported
-    // after this commit has ended.
+    // The commit may still succeed, so the error is reported after it.
     if (this.#phase === 'marking') {
       this.#brokenWhileMarking ??= { error }
       return
@@ -209,15 +185,14 @@ class Transmission {
   }
 }
 
-/** Reports a broken connection and an aborted signal. Returns a function that ends the watch. */
+/** Returns a function that ends the watch. */
 function watch(
   connection: SMTPConnection,
   signal: AbortSignal,
   lost: (cause: unknown) => void,
   cancelled: (reason: unknown) => void,
 ): () => void {
-  // A closed connection is reported one microtask later. nodemailer may close the connection before it gives its
-  // reason. With this delay, the reason is reported first.
+  // nodemailer may close the connection before it gives its reason, which must be reported first.
   const ended = () => queueMicrotask(() => lost(new Error('closed')))
   const aborted = () => cancelled(signal.reason)
   connection.on('error', lost)
@@ -234,24 +209,19 @@ function watch(
 const unknown = () =>
   new OutcomeUnknown('the mail server did not confirm the message; check its log before sending it again')
 
-/** Fields that nodemailer adds to an error: the failure, the command, and the server's answer. */
+/** As nodemailer adds them to an error. */
 interface SmtpFailure {
   readonly code?: string
   readonly originalCode?: string
   readonly command?: string
   readonly responseCode?: number
-  /** The address that the server refused. */
   readonly recipient?: string
   readonly rejectedErrors?: readonly SmtpFailure[]
 }
 
 const certificate = /CERT|SELF_SIGNED|UNABLE_TO|ALTNAME|^ERR_(?:TLS|SSL)|^ETLS$/
 
-/**
- * Converts an error that came before the final dot of the message. Nothing was delivered, so temporary errors are
- * retryable. The message and the cause contain the server's code, but not the server's text, because this text often
- * repeats addresses.
- */
+/** Nothing was delivered. The server's text often repeats addresses, so only its code is kept. */
 function failureBeforeDot(error: unknown, recipients = 0): ToolError {
   const failure = error as SmtpFailure
   const { code = '', originalCode = '', responseCode } = failure
@@ -287,10 +257,7 @@ function failureBeforeDot(error: unknown, recipients = 0): ToolError {
   return passing('mail_unreachable', 'the connection to the mail server failed; nothing was sent')
 }
 
-/**
- * Makes the error of a mail for which the server refused some recipients. Such a mail is sent to no recipient. The
- * error is retryable if every refusal is temporary.
- */
+/** Such a mail is sent to nobody. Retryable if every refusal is temporary. */
 function recipientsRefused(refusals: readonly SmtpFailure[], recipients: number): ToolError {
   const codes = [...new Set(refusals.map((refusal) => refusal.responseCode ?? 0))].sort((a, b) => a - b)
   return new ToolError(
@@ -309,14 +276,11 @@ function recipientsRefused(refusals: readonly SmtpFailure[], recipients: number)
   )
 }
 
-/**
- * Returns an error if the server's answer to the final dot certainly refuses the message. Otherwise returns undefined.
- */
+/** If the answer to the final dot certainly refuses the message. */
 function definiteRefusal(error: unknown): ToolError | undefined {
   const failure = error as SmtpFailure
   const { code, responseCode = 0 } = failure
-  // EMESSAGE marks a complete answer to the message. If the connection broke during the answer, the received part
-  // proves nothing.
+  // EMESSAGE marks a complete answer. Part of one proves nothing.
   if (code !== 'EMESSAGE' || responseCode < 400 || responseCode > 599) return undefined
   return refused('mail_refused', 'did not take the message; nothing was sent', failure)
 }
@@ -335,7 +299,7 @@ function isTransient(responseCode: number): boolean {
   return responseCode >= 400 && responseCode < 500
 }
 
-/** Makes an error that contains only codes, for the operator's log. */
+/** Only codes, for the operator's log. */
 function bare({ code, originalCode, command, responseCode }: SmtpFailure): Error {
   const words = [code, originalCode, command?.split(' ')[0], responseCode].filter(
     (word) => word !== undefined,

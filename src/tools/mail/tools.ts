@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { byName, defineTool } from '../kit/tool.ts'
 
-/** Maximum recipients of one mail: `to`, `cc` and `bcc` together. */
+/** `to`, `cc` and `bcc` together. */
 export const maxMailRecipients = 100
 
 const recipients = z.union([
@@ -10,11 +10,7 @@ const recipients = z.union([
 ])
 
 export const tools = byName(
-  /**
-   * Sends one mail through the connection of the requester or of the organization. Without a connection, the mail goes
-   * over `SMTP_URL`. SMTP does not recognise a repeated message, so a call over SMTP is `unsafe`. Its point of no return
-   * is the final dot of DATA.
-   */
+  /** SMTP does not recognise a repeated message: `unsafe`. Its point of no return is the final dot of DATA. */
   defineTool({
     name: 'mail_send',
     description: 'Sends an email. `me` as a recipient means the person who runs the workflow.',
@@ -24,7 +20,7 @@ export const tools = byName(
       to: recipients.describe(
         '`me`, an address, `Name <address>`, several separated by comma or semicolon, or a list.',
       ),
-      // 998 is the longest line in RFC 5322, section 2.1.1.
+      // The longest line in RFC 5322, section 2.1.1.
       subject: z.string().max(998),
       text: z.string().max(1_000_000).describe('The message as plain text.'),
       html: z.string().max(2_000_000).optional().describe('The same message as HTML.'),
@@ -38,7 +34,6 @@ export const tools = byName(
       accepted: z.array(z.string()).describe('The address of every recipient.'),
     }),
     categories: ['external_comm'],
-    // Sending messages to people counts as high risk.
     risk: 'high',
     constraints: {
       allowed_domains: { to: 'recipients', cc: 'recipients', bcc: 'recipients' },
@@ -52,7 +47,7 @@ export const tools = byName(
       fields: { to, cc, bcc, subject, text, html },
     }),
     connection: 'installation',
-    // Resend remembers an idempotency key for 24 hours, so 23 hours are safe.
+    // Resend remembers an idempotency key for 24 hours.
     ownService: { integration: 'mail', knowsKeySeconds: 23 * 3_600 },
     timeoutSeconds: 180,
   }),

@@ -1,10 +1,7 @@
 import type { Bodies, StateReaderOf, ToolBody } from '../kit/executor.ts'
 import type { tools } from './tools.ts'
 
-/**
- * Returns `{key, value}` with the labels that are stored with the value. If the key has no stored value, `value` is
- * null and has no labels. This is no error, so a workflow can test with `when` whether an earlier run stored a value.
- */
+/** A key without a value is no error, so a workflow can test with `when` whether an earlier run stored one. */
 const getMemory: ToolBody<'memory_get'> = async (call, context) => {
   const { key } = call.params
   const found = await context.tools.memory.get(call.organizationId, key)
@@ -12,10 +9,7 @@ const getMemory: ToolBody<'memory_get'> = async (call, context) => {
   return { output: { key, value: found.value }, labels: found.labels }
 }
 
-/**
- * The body itself writes nothing. The caller stores the value in the transaction that also commits the outcome. The
- * value gets the input labels that the call had when it was decided.
- */
+/** The transaction of the outcome stores it, with the input labels from when the call was decided. */
 const setMemory: ToolBody<'memory_set'> = async (call, { tools }) => {
   const { organizationId, requester, labels, revision } = call
   const { key, value } = call.params
@@ -25,7 +19,6 @@ const setMemory: ToolBody<'memory_set'> = async (call, { tools }) => {
   return { output: { key }, stores }
 }
 
-/** Reads the state that approvers see: the present value, the new value and the labels of the key. */
 const readMemoryState: StateReaderOf<'memory_set'> = async (call, context) => {
   const { key, value } = call.params
   const { text, isBroken, labels, revision } = await context.tools.memory.state(call.organizationId, key)
@@ -38,14 +31,11 @@ const readMemoryState: StateReaderOf<'memory_set'> = async (call, context) => {
   return { revision, fields, ...note, ...(isBroken ? {} : { diff }) }
 }
 
-/** A text of several lines stays as it is. Every other value is shown as JSON. */
+/** Lines stay; every other value is shown as JSON. */
 const readable = (value: unknown): string =>
   typeof value === 'string' && value.includes('\n') ? value : JSON.stringify(value, null, 2)
 
-/**
- * If the JSON of the present or the new value has more characters than this, approvers see each of the two values as
- * JSON in one line.
- */
+/** Characters of JSON; longer values are shown in one line. */
 const mostInLines = 50_000
 
 export const run = {

@@ -2,10 +2,9 @@ import { z } from 'zod'
 import { quoted } from '../kit/preview.ts'
 import { anyJson, byName, defineTool } from '../kit/tool.ts'
 
-/** Longest JSON text of a memory value, in characters. */
+/** Characters of JSON. */
 export const maxMemoryValueLength = 1_000_000
 
-/** Key of a memory value: 1 to 256 characters, no control characters. */
 export const memoryKey = z
   .string()
   .min(1)
@@ -13,10 +12,7 @@ export const memoryKey = z
   .regex(/^\P{Cc}*$/u, 'must not contain control characters')
 
 export const tools = byName(
-  /**
-   * Reads a value stored by `memory_set` or `PUT /memory/{key}`. The output carries the labels that are stored with the
-   * value. The tool itself adds no label.
-   */
+  /** The output carries the labels that are stored with the value; the tool adds none. */
   defineTool({
     name: 'memory_get',
     description: 'Reads a value from the organization’s memory; null if the key has none.',
@@ -36,10 +32,7 @@ export const tools = byName(
     timeoutSeconds: 10,
   }),
 
-  /**
-   * Stores a value under a key. If an admin or owner started the run, the call's labels replace the key's labels.
-   * Otherwise, the call's labels are added to the key's labels.
-   */
+  /** If an admin or owner started the run, the call's labels replace the key's; otherwise they are added. */
   defineTool({
     name: 'memory_set',
     description: 'Stores a value in the organization’s memory, together with its labels.',
@@ -47,7 +40,7 @@ export const tools = byName(
     outputLabels: [],
     params: z.strictObject({
       key: memoryKey.describe('Name of the value.'),
-      // `z.json()` is not used, because it takes ten times as long. The parameters have already been checked to be JSON.
+      // `z.json()` takes ten times as long, and the parameters are known to be JSON.
       value: z
         .unknown()
         .refine((value) => value !== undefined, { error: 'is missing', abort: true })
@@ -61,7 +54,7 @@ export const tools = byName(
     risk: 'low',
     constraints: { read_only: {} },
     repeat: 'transactional',
-    // The old value is not kept, so a person must restore it.
+    // The old value is not kept.
     reversible: 'by hand',
     precondition: { of: 'the value in the memory', check: 'transaction' },
     preview: ({ key, value }) => ({ title: `Store a value under ${quoted(key)}`, fields: { key, value } }),

@@ -35,7 +35,7 @@ export const search = defineIntegration<Credential>({
   },
   async check(given, ask) {
     const account = (): string => given.provider
-    // Brave counts every request as a search. So no harmless call exists, and the key is not checked.
+    // Brave counts every request as a search, so the key is not checked.
     if (given.provider === 'brave') return { kind: 'account', account: account() }
     if (given.provider === 'tavily')
       return ifItHasTheCall(await ask({ method: 'GET', path: '/usage' }), account)

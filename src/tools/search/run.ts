@@ -10,7 +10,7 @@ const noCredit = [
   'the account has no searches left: raise its plan at the search service, or connect another account',
 ] as const
 
-/** The error table of `web_search`: SearXNG, Brave and Tavily. */
+/** SearXNG, Brave and Tavily. */
 const searchErrors: Service = {
   prefix: 'search',
   title: 'the search service',
@@ -34,10 +34,10 @@ const searchErrors: Service = {
   byWords: [{ status: 422, words: /SUBSCRIPTION_TOKEN_INVALID/, means: 'expired' }],
 }
 
-/** One request for results. `path` is below the base address of the service's API. */
+/** `path` is below the base address. */
 interface SearchRequest {
   readonly path: string
-  /** The body is sent as JSON with POST. A request without a body is a GET. */
+  /** Sent as JSON with POST; without it, a GET. */
   readonly body?: object
 }
 
@@ -47,13 +47,9 @@ interface FoundPage {
   readonly snippet: string
 }
 
-/**
- * Describes the requests to one search service, and the fields that are read in its answers. Other fields are ignored.
- */
 interface SearchProvider {
-  /** The maximum number of results of one request. Is null if the service decides this number. */
+  /** Results of one request; null if the service decides. */
   readonly most: number | null
-  /** Whether the service gives more pages than the first one. */
   readonly hasPages: boolean
   /** `page` counts from 0. */
   request(query: string, page: number, count: number): SearchRequest
@@ -108,16 +104,11 @@ const providers: { readonly [Name in CredentialOf<'search'>['provider']]: Search
   },
 }
 
-/** The longest time of one search request in milliseconds. Three of these requests fit into the tool's time limit. */
+/** Three of these fit into the tool's time limit. */
 const exchangeMilliseconds = 30_000
-/** The largest answer, in bytes. */
 export const mostBytes = 4 * 1024 * 1024
 
-/**
- * Asks for pages of results until there are enough, but for at most `mostSearches` pages. If a page after the first
- * page fails with a retryable error, the results of the earlier pages are returned. The call is not repeated for the
- * failed page, because services allow few searches in a second and count each of them.
- */
+/** A later page that fails is left out: services allow few searches in a second and count each. */
 const searchWeb: ToolBody<'web_search'> = async (call, context) => {
   const { query, limit = tools.web_search.defaults.limit } = call.params
   const connection = await context.tools.connection(call, 'web_search', 'search')
@@ -162,17 +153,14 @@ async function search(
 
 const longest = { title: 500, url: 2_048, snippet: 4_000 }
 
-/**
- * Adds a result if it is a link to a page (`http` or `https`). Cuts the texts, because anybody on the web may have
- * written them.
- */
+/** Only links to pages. Anybody on the web may have written the texts. */
 function addBounded(found: Map<string, FoundPage>, { title, url, snippet }: FoundPage): void {
   const isPage = url.length <= longest.url && URL.canParse(url) && /^https?:$/.test(new URL(url).protocol)
   if (!isPage || found.has(url)) return
   found.set(url, { title: cut(title, longest.title), url, snippet: cut(snippet, longest.snippet) })
 }
 
-/** Cuts a text to one line of at most `most` characters. Removes control characters and halves of surrogate pairs. */
+/** One line, without control characters and halves of surrogate pairs. */
 const cut = (text: string, most: number): string =>
   text
     .replace(/[\p{Cc}\s]+/gu, ' ')

@@ -1,12 +1,12 @@
 import { z } from 'zod'
 import { byName, defineTool } from '../kit/tool.ts'
 
-/** Maximum number of requests that one call sends to the search service. Each request returns one page of results. */
+/** Requests of one call, each for one page of results. */
 export const mostSearches = 3
 export const mostResults = 50
 
 export const tools = byName(
-  /** Anybody can write the pages that a web search finds, so the results of this tool are `untrusted`. */
+  /** Anybody can write the pages that a search finds. */
   defineTool({
     name: 'web_search',
     description: 'Searches the web; at most three pages of results.',

@@ -41,12 +41,9 @@ export const slack = defineIntegration<z.output<typeof credential>>({
   },
 })
 
-const transient: ReadonlySet<string> = new Set([
-  'ratelimited',
-  'internal_error',
-  'fatal_error',
-  'service_unavailable',
-])
+const transient: ReadonlySet<string> = new Set(
+  'ratelimited internal_error fatal_error service_unavailable'.split(' '),
+)
 
 function refusal(error: string | null) {
   if (error === null || transient.has(error)) return { kind: 'unclear', status: 200, isBusy: true } as const

@@ -25,18 +25,15 @@ import { beforeSending, hasMark, markOf } from '../kit/marker.ts'
 import { slackOf, SlackRefusal, type Slack } from './client.ts'
 import { tools } from './tools.ts'
 
-/* The fields that are read in Slack's answers. Other fields are ignored. */
-
 const nextPage = z
   .object({ next_cursor: z.string().nullish() })
   .nullish()
   .transform((metadata) => metadata?.next_cursor ?? '')
 
 export const aConversation = z.object({ channel: z.object({ id: z.string() }) })
-
 export const madeMessage = z.object({ channel: z.string(), ts: z.string() })
 
-/** The `id` in the metadata of our messages. Is null for metadata of other apps, which has other fields. */
+/** Null for metadata of other apps, which has other fields. */
 const metadata = z
   .object({ event_payload: z.object({ id: z.string() }) })
   .transform(({ event_payload }) => event_payload.id)
@@ -66,19 +63,17 @@ const channel = z.object({
 type Channel = z.output<typeof channel>
 export const channels = z.object({ channels: z.array(channel), response_metadata: nextPage })
 export const madeChannel = z.object({ channel: z.object({ id: z.string(), name: z.string() }) })
-
 export const ownAccount = z.object({ user_id: z.string() })
 export const done = z.object({ ok: z.literal(true) })
 
-/** The destination of a message. */
 type Place =
   | { readonly kind: 'id'; readonly id: string }
-  /** `name` is without `#`. */
+  /** Without `#`. */
   | { readonly kind: 'name'; readonly name: string }
   | { readonly kind: 'person'; readonly id: string }
   | { readonly kind: 'requester' }
 
-/** Reads `channel` by the same rules as tool policies. Throws ToolError `invalid_params`. */
+/** By the same rules as tool policies. Throws `invalid_params`. */
 export function placeAt(text: string): Place {
   const place = channelOf(text)
   if (place === null)
@@ -90,7 +85,7 @@ export function placeAt(text: string): Place {
   return /^[UW]/.test(place) ? { kind: 'person', id: place } : { kind: 'id', id: place }
 }
 
-/** Returns the name of the channel to create, without `#`. Throws ToolError `invalid_params`. */
+/** Without `#`. Throws `invalid_params`. */
 function newNameOf(text: string): string {
   const name = channelOf(text)
   if (name?.startsWith('#') === true) return name.slice(1)
@@ -99,10 +94,10 @@ function newNameOf(text: string): string {
   )
 }
 
-/** Returns the revision of the account that a call reaches. An approval is valid only for this revision. */
+/** An approval is valid only for this account. */
 const revisionOf = (account: LinkedAccount | null): string => account?.id ?? 'none'
 
-/** Returns the linked account, or null if none is linked. Throws StateChanged if the approvers saw another account. */
+/** Null if none is linked. Throws StateChanged if the approvers saw another. */
 async function approvedAccount(
   call: Pick<ToolCall<unknown>, 'organizationId' | 'requester' | 'revision'>,
   context: Pick<ToolContext, 'tools'>,
@@ -112,9 +107,7 @@ async function approvedAccount(
   return account
 }
 
-/**
- * Returns the approved account. Throws StateChanged, and ToolError `slack_account_not_linked` if no account is linked.
- */
+/** Throws StateChanged, and `slack_account_not_linked`. */
 async function accountOf(
   call: Parameters<typeof approvedAccount>[0],
   context: ToolContext,
@@ -128,17 +121,14 @@ async function accountOf(
   )
 }
 
-/** If the account was linked more than this many seconds before the point of no return, the call used this account. */
+/** An account that was linked longer before the point of no return was used by the call. */
 const readSeconds = 60
 
-/**
- * Returns whether the account may have been linked after the earlier attempt asked for the linked account. If so, the
- * earlier attempt may have used another account.
- */
+/** The earlier attempt may have used another account. */
 const isNewerThan = (account: LinkedAccount, { sentSecondsAgo }: Look): boolean =>
   account.linkedSecondsAgo < sentSecondsAgo + readSeconds
 
-/** Returns the id of the direct conversation with a person. Opening the conversation again gives the same id. */
+/** Opening the conversation again gives the same id. */
 export async function conversationWith(slack: Slack, userId: string): Promise<string> {
   const { channel } = await slack.read(aConversation, (client) =>
     client.conversations.open({ users: userId }),
@@ -146,14 +136,10 @@ export async function conversationWith(slack: Slack, userId: string): Promise<st
   return channel.id
 }
 
-/** At most this many pages are read to find a channel by its name. */
 const mostChannelPages = 20
 const channelsOfPage = 1_000
 
-/**
- * Returns the channels that have this name now or had it before. So a channel that was renamed meanwhile is found too.
- * Returns null if the workspace has too many channels to read.
- */
+/** Also by a former name, for one that was renamed meanwhile. Null if there are too many to read. */
 async function channelsCalled(slack: Slack, name: string): Promise<readonly Channel[] | null> {
   const found: Channel[] = []
   let cursor = ''
@@ -172,10 +158,7 @@ async function channelsCalled(slack: Slack, name: string): Promise<readonly Chan
   return null
 }
 
-/*
- * Slack takes no idempotency key. So each message carries the mark of its call in its metadata, which people do not
- * see. A call whose answer was lost is looked for in its channel by this mark.
- */
+/* Slack takes no idempotency key, so a message carries the mark of its call in metadata, which people do not see. */
 
 const sendMessage: ToolBody<'slack_send_message'> = async (call, context) => {
   const { channel, text, thread_ts } = call.params
@@ -186,7 +169,7 @@ const sendMessage: ToolBody<'slack_send_message'> = async (call, context) => {
     channel: await addressOf(),
     text: call.labels.includes('untrusted') ? withoutMentions(text) : text,
     metadata: { event_type: 'countersign_call', event_payload: { id: markOf(call) } },
-    // Otherwise Slack would fetch the links of the text, and other hosts would learn what these links contain.
+    // Slack would fetch the links of the text, and other hosts would learn what they contain.
     unfurl_links: false,
     unfurl_media: false,
     ...(thread_ts === undefined ? {} : { thread_ts }),
@@ -195,7 +178,7 @@ const sendMessage: ToolBody<'slack_send_message'> = async (call, context) => {
   const made = await slack.write(madeMessage, (client) => client.chat.postMessage(given))
   return { output: { channel: made.channel, ts: made.ts } }
 
-  /** Slack itself finds a channel by its name, so no list of all channels is needed. */
+  /** Slack itself finds a channel by its name. */
   async function addressOf(): Promise<string> {
     if (place.kind === 'name') return `#${place.name}`
     if (place.kind === 'id') return place.id
@@ -203,22 +186,16 @@ const sendMessage: ToolBody<'slack_send_message'> = async (call, context) => {
   }
 }
 
-/**
- * Texts of strangers must not notify people. In Slack's texts `<!channel>`, `<!here>` and `<@U…>` notify people. With
- * `&lt;` Slack shows them as plain text.
- */
+/** Texts of strangers must not notify people, as `<!channel>`, `<!here>` and `<@U…>` do. */
 const withoutMentions = (text: string): string => text.replaceAll(/<(?=[!@])/g, '&lt;')
 
-/**
- * A finder searches at most this many channels. Several channels can match one name, because earlier names of a channel
- * count too.
- */
+/** Earlier names of a channel count too, so several can match. */
 const mostPlaces = 5
 
 const findMessage: FinderOf<'slack_send_message'> = async (call, context, look) => {
   const place = placeAt(call.params.channel)
   const account = place.kind === 'requester' ? await accountOf(call, context, '`@me`') : null
-  // If the present account may have been linked after the call was sent, the message may have gone to another account.
+  // The message may have gone to another account.
   if (account !== null && isNewerThan(account, look)) return { kind: 'unclear' }
   const slack = await slackOf(call, context, 'slack_send_message')
   const ids = await conversations()
@@ -239,7 +216,7 @@ const findMessage: FinderOf<'slack_send_message'> = async (call, context, look) 
   }
 }
 
-/** A finder reads at most this many pages of 100 messages. */
+/** A page has 100 messages. */
 const mostPages = 10
 
 interface Sought {
@@ -248,7 +225,7 @@ interface Sought {
   readonly look: Look
 }
 
-/** Looks for the marked message in a conversation, or in one thread of it. The output is the `ts` of the message. */
+/** In a conversation, or in one thread of it. The output is the `ts` of the message. */
 export async function findIn(
   slack: Slack,
   channel: string,
@@ -272,8 +249,7 @@ export async function findIn(
     )
     const found = listed.messages.find((message) => message.metadata === mark)
     if (found !== undefined) return { kind: 'done', output: found.ts }
-    // `thread` may be the `ts` of a reply. In this case Slack lists only the reply, so a missing mark proves nothing.
-    // The list of a whole thread begins with the thread's first message.
+    // For a reply, Slack lists only the reply, which proves nothing. A thread begins with its first message.
     isThread ||= listed.messages.some((each) => each.ts === thread && (each.thread_ts ?? each.ts) === thread)
     cursor = listed.response_metadata
     if (cursor === '') return { kind: isThread ? 'absent' : 'unclear' }
@@ -281,11 +257,7 @@ export async function findIn(
   return { kind: 'unclear' }
 }
 
-/*
- * A channel is made in three requests. The channel is created, its description gets the mark of the call, and the
- * person who runs the workflow is invited. The last two requests can be repeated. So a call that was interrupted
- * between the requests is completed when it is looked for.
- */
+/* Creates the channel, then marks it and invites the requester, which looking for an interrupted call repeats. */
 
 const { defaults } = tools.slack_create_channel
 
@@ -295,8 +267,7 @@ type Made = { readonly channel: string; readonly name: string; readonly invited:
 const createChannel: ToolBody<'slack_create_channel'> = async (call, context) => {
   const name = newNameOf(call.params.name)
   const { is_private = defaults.is_private } = call.params
-  // People can enter a private channel only if they are invited. So a private channel needs the account of the person
-  // to invite.
+  // People enter a private channel only if they are invited.
   const account = is_private
     ? await accountOf(call, context, 'a private channel')
     : await approvedAccount(call, context)
@@ -306,15 +277,12 @@ const createChannel: ToolBody<'slack_create_channel'> = async (call, context) =>
   try {
     return { output: await completed(slack, call, made.channel, account) }
   } catch {
-    // The channel exists. The next attempt finds and completes it, or a person is asked.
+    // The next attempt finds and completes the channel, or a person is asked.
     throw new OutcomeUnknown('the channel was created, but not everything after it is certain')
   }
 }
 
-/**
- * Writes the mark of the call into the channel's description, and invites the person. Ignores a final refusal by Slack,
- * because the channel exists. Throws ToolError for any other failure, because a later try can succeed.
- */
+/** A final refusal is ignored, because the channel exists. Any other failure throws: a later try can succeed. */
 async function completed(
   slack: Slack,
   call: Call,
@@ -331,16 +299,10 @@ async function completed(
   return { channel: id, name, invited }
 }
 
-/**
- * Slack answers an invitation with these codes if the person is in the channel already. The reason is that somebody
- * else has invited the person, or that the connected token belongs to the person.
- */
+/** Somebody else has invited the person, or the connected token is the person's. */
 const alreadyThere: ReadonlySet<string> = new Set(['already_in_channel', 'cant_invite_self'])
 
-/**
- * Returns true if Slack has accepted the request, or if the person is in the channel already. Returns false if Slack
- * would refuse the request again. The new channel exists in all cases, so the call does not fail.
- */
+/** False if Slack would refuse again. The channel exists all the same, so the call does not fail. */
 async function accepted(request: Promise<unknown>): Promise<boolean> {
   try {
     await request
@@ -351,18 +313,15 @@ async function accepted(request: Promise<unknown>): Promise<boolean> {
   }
 }
 
-/** Slack's clock and ours differ by at most this many seconds. This limit is used only for channels without a mark. */
+/** Between Slack's clock and ours. Only for channels without a mark. */
 const smallSkew = 60
-/** The request that makes the channel ends at most this many seconds after the point of no return. */
+/** After the point of no return, for the request that makes the channel. */
 const mostSeconds = (mostWaitMilliseconds + mostRequestMilliseconds) / 1_000
 
 /**
- * Finds the channel by its name, and completes it. Names are unique in a workspace. So if no channel has this name, the
- * call was not carried out.
- *
- * The call may have made its channel without a mark. People make channels without a mark too. So a channel without a
- * mark counts as the call's own only under two conditions. The connected account made the channel at the time of the
- * call, and the channel is private or public as the call asks.
+ * Names are unique in a workspace, so without a channel of this name the call was not carried out.
+ * A channel without a mark may be a person's. It counts as the call's only if the connected account made it at the time
+ * of the call, as private or public as the call asks.
  */
 const findChannel: FinderOf<'slack_create_channel'> = async (call, context, look) => {
   const sentAt = Date.now() / 1_000 - look.sentSecondsAgo
@@ -381,26 +340,23 @@ const findChannel: FinderOf<'slack_create_channel'> = async (call, context, look
   const found =
     listed.find(({ purpose }) => purpose.includes(markOf(call))) ?? listed.find((each) => isUnmarked(each))
   if (found === undefined) {
-    // A channel belongs to somebody else if another call has made and marked it. A channel also belongs to somebody
-    // else if it is more than an hour older than this call, because clocks differ by at most an hour (marker.ts). If
-    // every channel of this name belongs to somebody else, the name was taken, and Slack has refused this call.
+    // Another call has marked it, or it is more than an hour older (marker.ts). If all of this name are others', the
+    // name was taken, and Slack has refused the call.
     const isOthers = ({ created, purpose, creator }: Channel): boolean =>
       created < since || (creator === self && hasMark(purpose))
     return { kind: listed.every(isOthers) ? 'absent' : 'unclear' }
   }
   const account = await context.tools.slackAccount(call)
-  // If the account may have been linked after the call was sent, this account is not invited. Perhaps no approver has
-  // seen the account.
+  // Perhaps no approver has seen an account that may have been linked after the call was sent.
   const invited = account !== null && isNewerThan(account, look) ? null : account
   return { kind: 'done', output: await completed(slack, call, found, invited) }
 }
 
-/* The names that approvers see beside ids. Only ids decide where a message goes, so a call never depends on a name. */
+/* Names that approvers see beside ids. Only ids decide where a message goes. */
 
-/** If Slack does not give a name within this many milliseconds, the name is left out. */
+/** Slower names are left out. */
 const mostMilliseconds = 3_000
 const longestName = 80
-
 const aChannel = z
   .object({ channel: z.object({ name: z.string().min(1) }) })
   .transform(({ channel }) => `#${channel.name}`)
@@ -414,16 +370,12 @@ const aPerson = z
   })
   .transform(({ user }) => user.profile?.display_name || user.real_name || user.name)
 
-/** Reads Slack's names of channels and people by their ids. */
 interface Names {
   channel(id: string): Promise<string>
   person(id: string): Promise<string>
 }
 
-/**
- * Returns functions that read names. A name is shown with its id, such as `#name (C012…)` for a channel. If Slack does
- * not give the name in time, only the id is shown.
- */
+/** With the id, such as `#name (C012…)`; only the id if Slack does not give the name in time. */
 function namesOf(call: Calling, context: ReadContext, tool: ToolName): Names {
   const named = async (id: string, read: (slack: Slack) => Promise<string>): Promise<string> => {
     const limit = AbortSignal.any([context.signal, AbortSignal.timeout(mostMilliseconds)])
@@ -441,7 +393,7 @@ function namesOf(call: Calling, context: ReadContext, tool: ToolName): Names {
   }
 }
 
-/** Cuts a name to one short line, because people choose their names freely. */
+/** People choose their names freely. */
 const shown = (name: string): string =>
   name
     .replaceAll(/[\p{C}\s]+/gu, ' ')
@@ -456,10 +408,7 @@ const accountState = async (account: LinkedAccount | null, names: Names): Promis
   },
 })
 
-/**
- * Reads what approvers see about the recipient. For a message to `@me`, they see the linked account of the requester.
- * For the id of a channel or person, they see the name that belongs to this id.
- */
+/** The linked account for `@me`; the name of a channel's or person's id. */
 const readRecipient: StateReaderOf<'slack_send_message'> = async (call, context) => {
   const place = placeAt(call.params.channel)
   const names = namesOf(call, context, 'slack_send_message')
@@ -471,7 +420,6 @@ const readRecipient: StateReaderOf<'slack_send_message'> = async (call, context)
   return { revision }
 }
 
-/** Reads the account that is invited to a new channel. Approvers see this account. */
 const readInvited: StateReaderOf<'slack_create_channel'> = async (call, context) =>
   accountState(await context.tools.slackAccount(call), namesOf(call, context, 'slack_create_channel'))
 

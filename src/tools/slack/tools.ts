@@ -6,8 +6,7 @@ const common = {
   outputLabels: [],
   ...findable,
   timeoutSeconds: 60,
-  // A person can link another account at any time. An approval for the first account must not be valid for the second
-  // one.
+  // A person can link another account at any time, for which the approval must not be valid.
   precondition: { of: 'the Slack account of the person who runs the workflow', check: 'call' },
 } as const
 
@@ -70,7 +69,7 @@ export const tools = byName(
       name: z.string(),
       invited: z.boolean().describe('Whether the person who runs the workflow is in the channel.'),
     }),
-    // The call counts as a permission change, because it invites the person who runs the workflow to the new channel.
+    // It invites the requester to the new channel.
     categories: ['permission_changes'],
     risk: 'medium',
     constraints: { allowed_channels: { name: 'channel' }, read_only: {} },

@@ -22,7 +22,7 @@ export const trello = defineIntegration<z.output<typeof credential>>({
   credential,
   addresses: ({ base_url }) => [base_url ?? ownAddress],
   ownAddresses: () => [ownAddress],
-  // The credential goes into a header and not into the query, because proxies write addresses to their logs.
+  // Proxies write queries to their logs.
   headers: ({ key, token }) => ({
     authorization: `OAuth oauth_consumer_key="${key}", oauth_token="${token}"`,
     accept: 'application/json',

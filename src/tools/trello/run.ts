@@ -26,8 +26,7 @@ const forbidden = [
 const errors: Service = {
   prefix: 'trello',
   title: 'Trello',
-  // Trello answers 401 for a refused credential (`invalid …` or `expired …`). Trello also answers 401 if the account
-  // may not do the action. The words below belong to the second case.
+  // 401 is a refused credential (`invalid …`, `expired …`), but with these words a missing right.
   byWords: [{ status: 401, words: /^\s*"?unauthorized\b.*\bpermission\b/i, means: forbidden }],
   refusals: {
     400: [
@@ -43,44 +42,34 @@ const errors: Service = {
   },
 }
 
-/**
- * Makes `Rest` for one call to Trello. The client library `trello.js` is not used, because it puts texts and the token
- * into the addresses of requests. Only tests use the library, to check their stand-in for Trello.
- */
+/** The library `trello.js` puts texts and the token into addresses. Only tests use it, for their stand-in. */
 async function trelloOf(call: Calling, context: ReadContext, tool: ToolName): Promise<Rest> {
   return restOf(await context.tools.connection(call, tool, 'trello'), context.signal, errors)
 }
 
-/* Trello stores only texts that people see. So the mark of a call is the last line of a text. */
+/* Trello stores only texts that people see, so the mark of a call is the last line of one. */
 
-// The expression allows at most two line breaks before a mark, because `withMark` writes two. With `\n*`, searching a
-// text of nothing but line breaks would take seconds.
+// `withMark` writes two line breaks. With `\n*`, searching nothing but line breaks would take seconds.
 const anyMark = /\n{0,2}countersign:call:[\da-f]{32}(?=\s*$)/
 
 const withoutMark = (text: string): string => text.replace(anyMark, '')
 
-/**
- * Returns the text with the call's own mark. Removes another mark at the end, because a copied text may carry the mark
- * of another call.
- */
+/** A copied text may carry the mark of another call, which is removed. */
 function withMark(text: string, call: Marked): string {
   const bare = withoutMark(text)
   return bare === '' ? markOf(call) : `${bare}\n\n${markOf(call)}`
 }
 
-/* The fields that are read in Trello's answers. Other fields are ignored. */
-
 const id = z.string().regex(/^[\da-f]{24}$/)
 const url = z.string().max(2048)
 const text = z.string()
 
-/** Trello allows 5,000 open cards and 500 open lists on a board. */
+/** On one board. (Lists: 500.) */
 const mostCards = 5_000
-/** A finder gets at most this many entries in one answer. */
+/** In one answer. */
 const mostLooked = 1_000
 
 const cardFields = { id, name: text, desc: text.transform(withoutMark), url }
-
 const lists = listOf(z.object({ id, name: text }), mostCards)
 const cards = listOf(z.object({ ...cardFields, idList: id }), mostCards)
 const aCard = z.object({
@@ -92,11 +81,10 @@ const aCard = z.object({
 const aBoard = z.object({ id, name: text, url })
 const madeCard = z.object({ id, url })
 const made = z.object({ id })
-
 const markedCard = z.object({ id, url, desc: text })
 type MarkedCard = z.output<typeof markedCard>
 const markedCards = listOf(markedCard, mostLooked)
-/** If an action is about a whole list, `card` is missing. */
+/** Missing if an action is about a whole list. */
 const boardActions = listOf(
   z.object({ type: text, data: z.object({ card: z.object({ id }).nullish() }) }),
   mostLooked,
@@ -109,25 +97,20 @@ function required(found: string | null, name: string): string {
   throw invalidParams(`\`${name}\` must be an id, or a link of \`trello.com\` to it`)
 }
 
-/**
- * Returns the id of the board that a text names. Rules read the text in the same way. Throws ToolError
- * `invalid_params`.
- */
+/** As rules read it. Throws `invalid_params`. */
 export const boardIdOf = (text: string): string => required(ids.boardIdOf(text), 'board')
 
-/**
- * Returns the id of the card that a text names. Rules read the text in the same way. Throws ToolError `invalid_params`.
- */
+/** As rules read it. Throws `invalid_params`. */
 export const cardIdOf = (text: string): string => required(ids.cardIdOf(text), 'card')
 
-/** Returns the names of the open lists of a board. The keys of the map are the ids of the lists. */
+/** The open lists' names by id. */
 async function listsOf(trello: Rest, board: string): Promise<ReadonlyMap<string, string>> {
   const path = `/1/boards/${boardIdOf(board)}/lists`
   const all = await trello.read(lists, { method: 'GET', path, query: { filter: 'open', fields: 'name' } })
   return new Map(all.map(({ id, name }) => [id, name]))
 }
 
-/** Returns the id of the list with this id or name. Throws ToolError `trello_list_not_found` or `invalid_params`. */
+/** By id or name. Throws `trello_list_not_found` or `invalid_params`. */
 function listIn(all: ReadonlyMap<string, string>, list: string): string {
   if (all.has(list)) return list
   const [id, ...more] = [...all].filter(([, name]) => name === list).map(([each]) => each)
@@ -158,10 +141,7 @@ const listCards: ToolBody<'trello_list_cards'> = async (call, context) => {
   return { output: { cards: shown } }
 }
 
-/**
- * Reads a card. Throws ToolError `trello_other_card` if Trello answers with another card, because rules have decided
- * only about `card`.
- */
+/** Throws `trello_other_card`: rules have decided only about `card`. */
 async function cardAt(trello: Rest, card: string) {
   const asked = cardIdOf(card)
   const found = await trello.read(aCard, {
@@ -182,15 +162,12 @@ const getCard: ToolBody<'trello_get_card'> = async (call, context) => {
   return { output: { id, name, description: desc, list: list.name, url } }
 }
 
-/**
- * Reads the state of the card for the approvers of a comment. The revision covers only the name, the list and the board
- * of the card. Example: a new description does not change the revision.
- */
+/** For the approvers of a comment. A new description does not change the revision. */
 const readCardState: StateReaderOf<'trello_comment'> = async (call, context) => {
   const trello = await trelloOf(call, context, 'trello_comment')
   const { id, name, list, board, url } = await cardAt(trello, call.params.card)
   return {
-    // The board is part of the revision, because other people can read the cards of another board.
+    // Other people can read the cards of another board.
     revision: hashOf({ id, name, list: list.name, board: board.id, boardName: board.name }),
     fields: {
       'name of the card': name,
@@ -201,10 +178,7 @@ const readCardState: StateReaderOf<'trello_comment'> = async (call, context) => 
   }
 }
 
-/**
- * Reads the board and the list that approvers of a new card see. The revision has the list's id, because another list
- * may later get the same name.
- */
+/** The revision has the list's id, because another list may later get the same name. */
 const readListState: StateReaderOf<'trello_create_card'> = async (call, context) => {
   const trello = await trelloOf(call, context, 'trello_create_card')
   const board = await trello.read(aBoard, {
@@ -221,10 +195,7 @@ const readListState: StateReaderOf<'trello_create_card'> = async (call, context)
   }
 }
 
-/*
- * Trello takes no idempotency key, and stores no hidden data with a card or comment. So the text of a card or comment
- * ends with the mark of its call.
- */
+/* Trello takes no idempotency key, and stores no hidden data, so a text ends with the mark of its call. */
 
 const createCard: ToolBody<'trello_create_card'> = async (call, context) => {
   const { board, list, name, description = '' } = call.params
@@ -282,20 +253,13 @@ const findComment: FinderOf<'trello_comment'> = async (call, context, look) => {
   )
 }
 
-/** A look reads at most this many cards one by one, because Trello allows 100 requests in 10 s. */
+/** One by one. Trello allows 100 requests in 10 s. */
 const mostRead = 50
 
-/**
- * The actions that show which cards were on the board. A list of the present cards is not enough, because an automation
- * may move a new card to another board at once.
- */
+/** They show which cards were on the board. An automation may move a new card to another board at once. */
 const filter = 'createCard,deleteCard,moveCardFromBoard,moveListFromBoard'
 
-/**
- * Looks for the mark in all new cards of the board. These include archived cards and cards of all lists, because
- * somebody may have moved or archived the card. If no card has the mark, looks for it in the cards that have left the
- * board.
- */
+/** Also in archived cards, in all lists, and in cards that have left the board: somebody may have moved it. */
 const findCard: FinderOf<'trello_create_card'> = async (call, context, look) => {
   const trello = await trelloOf(call, context, 'trello_create_card')
   const path = `/1/boards/${boardIdOf(call.params.board)}`
@@ -322,11 +286,7 @@ const isOf = (call: Marked, { desc }: MarkedCard): boolean => desc.includes(mark
 
 const doneBy = ({ id, url }: MarkedCard) => ({ kind: 'done', output: { id, url } }) as const
 
-/**
- * Returns the ids of at most `mostRead` cards that have left the board. These cards were created on the board or moved
- * to another board since `query.since`, and are not in `listed`. Cards that were deleted on the board are left out. If
- * `isAll` is false, there may be more such cards.
- */
+/** Made on the board or moved away since `query.since`, not `listed`, not deleted. `isAll`: there are no more. */
 async function leftBoard(
   trello: Rest,
   path: string,
@@ -343,15 +303,12 @@ async function leftBoard(
   const deleted = new Set(idsOf('deleteCard'))
   const left = new Set([...idsOf('createCard'), ...idsOf('moveCardFromBoard')])
   const cards = [...left].filter((id) => !listed.has(id) && !deleted.has(id))
-  // If a whole list was moved to another board, Trello's record of the move does not name the cards of the list.
+  // The move of a whole list does not name its cards.
   const isAll = actions.length < mostLooked && !actions.some(({ type }) => type === 'moveListFromBoard')
   return { cards: cards.slice(0, mostRead), isAll: isAll && cards.length <= mostRead }
 }
 
-/**
- * Reads a card. Returns null if Trello does not show the card. The reason is that the card was moved to another board
- * and deleted there, or that the account may not see the board that the card is on now.
- */
+/** Null if Trello does not show it: deleted on another board, or on one that the account may not see. */
 async function cardIfShown(trello: Rest, id: string): Promise<MarkedCard | null> {
   try {
     return await trello.read(markedCard, {

@@ -4,19 +4,10 @@ import { attachment, byName, defineTool, findable, readsInternal } from '../kit/
 
 const common = { connection: 'trello', timeoutSeconds: 60 } as const
 const reads = { ...common, ...readsInternal } as const
-const writes = {
-  ...common,
-  outputLabels: [],
-  categories: [],
-  risk: 'medium',
-  ...findable,
-} as const
+const writes = { ...common, outputLabels: [], categories: [], risk: 'medium', ...findable } as const
 
 const place = (what: string) => z.string().min(1).max(1000).describe(`Id of the ${what}, or a link to it.`)
-/**
- * Trello accepts 16,384 characters. The limit leaves 100 characters for a marker. With this marker a call is found
- * again.
- */
+/** Trello accepts 16,384. The rest is for a marker, by which a call is found again. */
 const text = z.string().max(16_284)
 const card = z.strictObject({
   id: z.string(),
@@ -82,9 +73,6 @@ export const tools = byName(
     places: { card: 'trello_card' },
     freeTexts: ['text', 'attachment_name', 'attachment_content'],
     output: z.strictObject({ id: z.string(), url: z.string() }),
-    constraints: {
-      max_message_length: { text: 'message', attachment_content: 'message' },
-      read_only: {},
-    },
+    constraints: { max_message_length: { text: 'message', attachment_content: 'message' }, read_only: {} },
   }),
 )
