@@ -15,15 +15,15 @@ import { deepestJson, longestKey } from '../src/contract/json.ts'
 import { mostWaiting, shared } from '../src/governance/limits/request-shares.ts'
 import { mostFileBytes } from '../src/governance/files/run-files.ts'
 import { keptHours } from '../src/governance/idempotency.ts'
-import { mostResolvedBytes } from '../src/governance/runs/effects/resolve.ts'
-import { mostStoredBytes } from '../src/governance/runs/effects/storage-limit.ts'
+import { mostResolvedBytes } from '../src/calls/runs/resolve.ts'
+import { mostStoredBytes } from '../src/calls/runs/storage-limit.ts'
 import { mostFailedItems, mostSealedBytes } from '../src/governance/runs/read/calls.ts'
 import { shownOutputBytes } from '../src/governance/runs/read/read.ts'
 import {
   mostReferences as mostRunReferences,
   mostReferredBytes,
 } from '../src/governance/runs/start/given-inputs.ts'
-import { mostParamText } from '../src/governance/runs/values/loading.ts'
+import { mostParamText } from '../src/calls/runs/loading.ts'
 import { mostResolvedText } from '../src/policy/text-budget.ts'
 import { maxDocumentSize } from '../src/shared/documents/document.ts'
 import { mostSheetCells, mostSheetRows, mostUnpacked } from '../src/shared/documents/office.ts'

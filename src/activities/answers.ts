@@ -1,7 +1,7 @@
 import type { Context as ActivityContext } from '@temporalio/activity'
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common'
 import { failureTypes, type HeldDetails, type StepDone } from '../contract/messages.ts'
-import type { StepVerdict, Unseen } from '../governance/runs/effects/effect.ts'
+import type { StepVerdict, Unseen } from '../calls/runs/effect.ts'
 
 /**
  * A call without storage room is tried again after a delay. The first delay is `firstSeconds`. Each further delay is

@@ -1,7 +1,7 @@
 import { ApplicationFailure } from '@temporalio/common'
 import { failureTypes, type StepDone } from '../contract/messages.ts'
 import type { EffectState } from '../contract/status.ts'
-import type { OutcomeOp } from '../governance/runs/effects/outcome.ts'
+import type { OutcomeOp } from '../calls/runs/outcome.ts'
 import type { Outdated } from '../governance/tools/memory.ts'
 import { errorPlace, outputPlace } from '../governance/sealing/places.ts'
 import { sealText } from '../governance/sealing/sealer.ts'

@@ -1,4 +1,4 @@
-import { noteBody } from '../governance/runs/effects/outcome.ts'
+import { noteBody } from '../calls/runs/outcome.ts'
 import type { Attempt } from './call-attempt.ts'
 
 /**

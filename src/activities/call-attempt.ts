@@ -1,5 +1,5 @@
 import type { Context as ActivityContext } from '@temporalio/activity'
-import type { StepVerdict, Unseen } from '../governance/runs/effects/effect.ts'
+import type { StepVerdict, Unseen } from '../calls/runs/effect.ts'
 import type { DecidedAhead } from './decided-ahead.ts'
 import type { CallInHand } from './seen-state.ts'
 

@@ -2,15 +2,10 @@ import { stepError } from '../contract/tool-faults.ts'
 import { parseParams } from '../contract/tool-params.ts'
 import type { EffectState } from '../contract/status.ts'
 import { storeOfCall, type Outdated } from '../governance/tools/memory.ts'
-import { decideAgain } from '../governance/runs/effects/decide-again.ts'
-import type { StepOp } from '../governance/runs/effects/step-op.ts'
-import { callOf } from '../governance/runs/effects/decide-call.ts'
-import {
-  markSent,
-  recordOutcomes,
-  recordWithWrite,
-  type OutcomeOp,
-} from '../governance/runs/effects/outcome.ts'
+import { decideAgain } from '../calls/runs/decide-again.ts'
+import type { StepOp } from '../calls/runs/step-op.ts'
+import { callOf } from '../calls/runs/decide-call.ts'
+import { markSent, recordOutcomes, recordWithWrite, type OutcomeOp } from '../calls/runs/outcome.ts'
 import { mailHostOf } from '../governance/tools/connections.ts'
 import { unionLabels, type JsonObject } from '../policy/types.ts'
 import { presentMoment, type Moment } from '../shared/moment.ts'

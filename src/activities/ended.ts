@@ -1,5 +1,5 @@
 import { stepError } from '../contract/tool-faults.ts'
-import type { OutcomeOp } from '../governance/runs/effects/outcome.ts'
+import type { OutcomeOp } from '../calls/runs/outcome.ts'
 import type { JsonObject } from '../policy/types.ts'
 import { isTooLarge, mostHeapBytes, mostValues } from '../shared/json-size.ts'
 import type { ToolResult } from '../tools/kit/executor.ts'

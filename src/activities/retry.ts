@@ -1,6 +1,6 @@
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common'
 import { failureTypes } from '../contract/messages.ts'
-import type { CallSpec } from '../governance/runs/values/call-spec.ts'
+import type { CallSpec } from '../calls/runs/call-spec.ts'
 import { longestRetryAfter } from '../shared/outgoing/retry-after.ts'
 
 /** The settings for a step that has no `retry`. */

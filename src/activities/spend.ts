@@ -1,8 +1,8 @@
 import type { ToolDeclaration } from '../tools/kit/tool.ts'
 import type { Context } from '../governance/context.ts'
 import { quotaExceeded } from '../governance/limits/run-quota.ts'
-import { reserveCost } from '../governance/runs/effects/reserve-cost.ts'
-import type { CallSpec } from '../governance/runs/values/call-spec.ts'
+import { reserveCost } from '../calls/runs/reserve-cost.ts'
+import type { CallSpec } from '../calls/runs/call-spec.ts'
 import { ToolError } from '../tools/kit/executor.ts'
 
 interface Spending {

@@ -11,15 +11,15 @@ import {
   stepOf,
   useEngine,
 } from '../governance/runs/engine-fixture.ts'
-import { call, done, read, set } from '../governance/runs/values/labelled-calls.ts'
+import { call, done, read, set } from '../calls/runs/labelled-calls.ts'
 import { type DecidedCall, isDecidedCall } from '../../src/activities/decided-call.ts'
-import { prepareCall } from '../../src/activities/prepare.ts'
+import { prepareCall } from '../../src/calls/runs/prepare.ts'
 import type { ToolDeclaration } from '../../src/tools/kit/tool.ts'
 import type { Context } from '../../src/governance/context.ts'
 import { freeze, unfreeze } from '../../src/governance/rules/freeze.ts'
-import { expandStep } from '../../src/governance/runs/effects/items.ts'
+import { expandStep } from '../../src/calls/runs/items.ts'
 import { cancelRun } from '../../src/governance/runs/end/cancel.ts'
-import { readCallSpec } from '../../src/governance/runs/values/call-spec.ts'
+import { readCallSpec } from '../../src/calls/runs/call-spec.ts'
 import { hashOf } from '../../src/shared/canonical-json.ts'
 
 let engine: Engine

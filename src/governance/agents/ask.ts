@@ -12,10 +12,10 @@ import { noteRefusal } from '../limits/rate-refusal.ts'
 import type { Taken } from '../limits/rates.ts'
 import { hasRole } from '../access/scopes.ts'
 import { agentInputPlace } from '../sealing/places.ts'
-import { authorizeCalls } from './authorize.ts'
-import { readCall, type Surroundings } from './classify.ts'
-import { callHash, hashOfCall } from './same-call.ts'
-import { unrecorded, type AgentDecision } from './unrecorded.ts'
+import { authorizeCalls } from '../../calls/agents/authorize.ts'
+import { readCall, type Surroundings } from '../../calls/agents/classify.ts'
+import { callHash, hashOfCall } from '../../calls/agents/same-call.ts'
+import { unrecorded, type AgentDecision } from '../../calls/agents/unrecorded.ts'
 
 /** A validated question, which an agent asks before it calls a tool. */
 export interface AgentRequest extends Surroundings {

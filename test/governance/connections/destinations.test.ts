@@ -29,7 +29,7 @@ import { createOutgoing } from '../../../src/shared/outgoing/outgoing.ts'
 import { emulatorToken, startEmulator, type Emulator } from '../../support/emulators.ts'
 import { expireConnection } from '../../../src/governance/connections/expire.ts'
 import { createToolPolicy, deleteToolPolicy } from '../../../src/governance/rules/tool-policies.ts'
-import { decideSteps } from '../../../src/governance/runs/effects/effect.ts'
+import { decideSteps } from '../../../src/calls/runs/effect.ts'
 
 /* Where a connection sends its calls, and who may decide that it is not the service itself. */
 

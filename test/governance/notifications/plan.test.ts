@@ -16,7 +16,7 @@ import {
 } from '../runs/engine-fixture.ts'
 import { connectSlack, link } from './people.ts'
 import { expireDue } from '../../../src/governance/approvals/expire.ts'
-import { resolveStep } from '../../../src/governance/runs/effects/resolve.ts'
+import { resolveStep } from '../../../src/calls/runs/resolve.ts'
 import { finishRun } from '../../../src/governance/runs/end/finish.ts'
 import { removeOldData } from '../../../src/governance/upkeep/retention.ts'
 import { listNotifications } from '../../../src/governance/notifications/list.ts'

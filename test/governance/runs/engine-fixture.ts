@@ -17,21 +17,16 @@ import { createRule, deleteRule } from '../../../src/governance/rules/rules.ts'
 import { cancelRun } from '../../../src/governance/runs/end/cancel.ts'
 import { finishRun } from '../../../src/governance/runs/end/finish.ts'
 import { acceptRun } from '../../../src/governance/runs/start/accept.ts'
-import type { Basis, StepOp } from '../../../src/governance/runs/effects/step-op.ts'
-import { decideSteps, type StepVerdict } from '../../../src/governance/runs/effects/effect.ts'
-import {
-  markSent,
-  recordOutcomes,
-  type MayAct,
-  type OutcomeOp,
-} from '../../../src/governance/runs/effects/outcome.ts'
-import { resolveStep, type ResolveRequest } from '../../../src/governance/runs/effects/resolve.ts'
+import type { Basis, StepOp } from '../../../src/calls/runs/step-op.ts'
+import { decideSteps, type StepVerdict } from '../../../src/calls/runs/effect.ts'
+import { markSent, recordOutcomes, type MayAct, type OutcomeOp } from '../../../src/calls/runs/outcome.ts'
+import { resolveStep, type ResolveRequest } from '../../../src/calls/runs/resolve.ts'
 import { openOutput } from '../../../src/governance/runs/values/outputs.ts'
 import { changeGovernance } from '../../../src/governance/rules/settings.ts'
 import { createWorkflow, insertWorkflow } from '../../../src/governance/workflows/workflows.ts'
 import { ruleInput } from '../../../src/governance/rules/rule-kinds.ts'
 import type { Json, JsonObject } from '../../../src/policy/types.ts'
-import { expandStep } from '../../../src/governance/runs/effects/items.ts'
+import { expandStep } from '../../../src/calls/runs/items.ts'
 import { readRun } from './whole-run.ts'
 import { testContext, testKey, withPeople, type TestContext } from '../support.ts'
 

@@ -21,7 +21,7 @@ import {
   type StepOp,
 } from './engine-fixture.ts'
 import { endCancelled, FailedRuns } from '../../../src/governance/runs/end/end-cancelled.ts'
-import { decideSteps } from '../../../src/governance/runs/effects/effect.ts'
+import { decideSteps } from '../../../src/calls/runs/effect.ts'
 import { addOrganization } from '../../api/fixtures.ts'
 import { asAdmin } from '../../support/postgres.ts'
 import { listRuns } from '../../../src/governance/runs/read/read.ts'

@@ -6,7 +6,7 @@ import { installationTools, setConnection, toolStanding } from '../../../src/gov
 import { createWorkflow } from '../../../src/governance/workflows/workflows.ts'
 import { workflowDefinition } from '../../../src/contract/definition.ts'
 import { holdRule, opOf, useEngine, type Engine, type StepOp, outcomeOf } from '../runs/engine-fixture.ts'
-import { decideSteps } from '../../../src/governance/runs/effects/effect.ts'
+import { decideSteps } from '../../../src/calls/runs/effect.ts'
 import { connectedOf } from '../../../src/governance/audit/connected.ts'
 import { auditOf } from '../support.ts'
 import type { Context } from '../../../src/governance/context.ts'
@@ -15,7 +15,7 @@ import { deleteMemory, readMemory, setMemory, storeOfCall } from '../../../src/g
 import { addOrganization } from '../../api/fixtures.ts'
 import { run } from '../../../src/tools/memory/run.ts'
 import { changeQuota } from '../../../src/governance/limits/quota.ts'
-import { recordWithWrite } from '../../../src/governance/runs/effects/outcome.ts'
+import { recordWithWrite } from '../../../src/calls/runs/outcome.ts'
 import { toolCall, toolContext } from '../../tools/call.ts'
 
 let engine: Engine

@@ -9,8 +9,8 @@ import { SharedValues } from '../../../../src/governance/runs/values/shared-valu
 import { opOf, outcomeOf, toolOf, useEngine, type Engine } from '../engine-fixture.ts'
 import { readRunSnapshot } from '../../../../src/governance/runs/values/run-snapshot.ts'
 import { outputPlace } from '../../../../src/governance/sealing/places.ts'
-import { itemsOf } from '../../../../src/governance/runs/effects/items.ts'
-import type { CallSpec } from '../../../../src/governance/runs/values/call-spec.ts'
+import { itemsOf } from '../../../../src/calls/runs/items.ts'
+import type { CallSpec } from '../../../../src/calls/runs/call-spec.ts'
 import { scope } from '../../../policy/template-scope.ts'
 
 let engine: Engine

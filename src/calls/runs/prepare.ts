@@ -1,0 +1,264 @@
+import { withFilesAsText } from '../../contract/files-as-text.ts'
+import { parseParams } from '../../contract/tool-params.ts'
+import type { ToolDeclaration } from '../../tools/kit/tool.ts'
+import type { Context } from '../../governance/context.ts'
+import type { StepError } from '../../db/schema/runs.ts'
+import { hashOf } from '../../shared/canonical-json.ts'
+import type { StepOp } from './step-op.ts'
+import type { CallSpec } from './call-spec.ts'
+import { itemsOf } from './items.ts'
+import { load, mostParamText, type Loaded } from './loading.ts'
+import { ResourceExhausted } from '../../governance/runs/values/outputs.ts'
+import {
+  effectiveParams,
+  openParams,
+  readSealed,
+  sealParams,
+  shownItem,
+  type SealedParams,
+} from '../../governance/runs/values/sealed-params.ts'
+import { references, resolve, type Resolved, type Scope } from '../../policy/templates.ts'
+import { mostLabels, tooManyLabels, unionLabels, type Json, type JsonObject } from '../../policy/types.ts'
+import { isWanted } from '../../policy/when.ts'
+
+/** A call that is ready to be decided. The permit is for the memory that the call may use until the call ends. */
+export type Prepared = Loaded<StepOp>
+
+/**
+ * Prepares a call for its decision. Evaluates `when`, resolves the templates once, and seals the parameters. The
+ * approval and all later attempts use the same sealed bytes. A call that cannot run gets a `problem`. If the call is
+ * over or frozen (`stopped`), no values are read. The caller must release `permit`.
+ */
+export async function prepareCall(
+  context: Context,
+  spec: CallSpec,
+  tool: ToolDeclaration,
+  signal: AbortSignal,
+): Promise<Prepared> {
+  const { sealedBytes, stopped } = spec
+  if (stopped !== null) return free({ ...(await unread(context, spec, tool)), isUnread: true })
+  if (spec.labels.length > mostLabels)
+    return free({ ...(await unread(context, spec, tool)), problem: tooMany })
+  const make = async (scope: Scope): Promise<StepOp> =>
+    sealedBytes === null ? resolved(context, spec, tool, scope) : opened(context, spec, tool)
+  try {
+    const what = { ...spec, templates: templatesOf(spec) }
+    return await load(context, what, signal, make, (op) => copiesInUse * op.sealed.length)
+  } catch (error) {
+    if (!(error instanceof ResourceExhausted)) throw error
+    const problem = { code: 'resource_exhausted', message: error.message }
+    return free({ ...(await unread(context, spec, tool)), problem })
+  }
+}
+
+const tooMany: StepError = {
+  code: 'resource_exhausted',
+  message: tooManyLabels('the inputs of the call carry'),
+}
+
+/**
+ * Prepares the next call from values that this process already has. These are the run's inputs and the previous step's
+ * output. `output` is the JSON text of this output. Returns null if another value is needed, if the call is too large,
+ * or if the call cannot run. Then the call's own activity prepares the call.
+ */
+export async function prepareNext(
+  context: Context,
+  spec: CallSpec,
+  tool: ToolDeclaration,
+  output: string,
+): Promise<StepOp | null> {
+  const { run, sources, labels } = spec
+  if (run.inputs === null || labels.length > mostLabels) return null
+  const named = references(templatesOf(spec)).length * (output.length + run.inputOctets)
+  if (named > mostNextCharacters) return null
+  const value = sources.length === 0 ? null : (JSON.parse(output) as Json)
+  const step = (id: string): Json | undefined => (sources.includes(id) ? value : undefined)
+  const scope = { inputs: run.inputs, labelledInputs: run.inputLabels, ...run.builtins, step }
+  const op = await resolved(context, spec, tool, scope)
+  return op.problem === null && op.sealed.length <= mostNextCharacters ? op : null
+}
+
+/**
+ * `prepareNext` prepares only small calls. All values that the templates name have together at most this many
+ * characters. The sealed parameters have at most this many bytes.
+ */
+const mostNextCharacters = 32 * 1024
+
+/**
+ * While a call is made, memory holds this many copies of its parameters. These are the opened parameters, the sealed
+ * parameters, and the parameters as the tool gets them.
+ */
+const copiesInUse = 3
+
+const free = (value: StepOp): Prepared => ({
+  value,
+  permit: { release: () => {} },
+})
+
+const templatesOf = ({ step }: CallSpec): Json => {
+  const { params, for_each, when } = step
+  return [params, for_each ?? null, when?.value ?? null, when?.compare ?? null] as Json
+}
+
+async function opened(
+  context: Pick<Context, 'config' | 'db' | 'sealer'>,
+  spec: CallSpec,
+  tool: ToolDeclaration,
+): Promise<StepOp> {
+  const sealed = await readSealed(context.db, spec.key)
+  const stored = await openParams(context.sealer, spec.key, sealed)
+  return operation(context, spec, tool, { stored, sealed })
+}
+
+async function resolved(
+  context: Pick<Context, 'config' | 'sealer'>,
+  spec: CallSpec,
+  tool: ToolDeclaration,
+  named: Scope,
+): Promise<StepOp> {
+  let wanted = true
+  let problem: StepError | null = null
+  let stored = noParams
+  let item: Pick<SealedParams, 'item'> = {}
+  try {
+    const scope = scopeOf(spec, named)
+    if (scope.item !== undefined) item = { item: shownItem(scope.item) }
+    wanted = spec.step.when === undefined || isWanted(spec.step.when, scope)
+    if (wanted) stored = resolveParams(spec, scope)
+  } catch (error) {
+    const code = error instanceof ResourceExhausted ? 'resource_exhausted' : 'template_unresolved'
+    problem = { code, message: (error as Error).message }
+  }
+  let parsed: JsonObject | undefined
+  if (wanted && problem === null) {
+    const checked = checkParams(tool, effectiveParams(tool, stored.params, spec.run.requesterEmail))
+    if (checked.ok) parsed = checked.params
+    else problem = { code: 'invalid_params', message: checked.message }
+  }
+  // If a call cannot run, its parameters are not stored. Otherwise somebody could fill the disk with such calls.
+  if (problem !== null) stored = noParams
+  const sealed = await sealParams(context.sealer, spec.key, {
+    ...stored,
+    ...item,
+  })
+  return operation(context, spec, tool, {
+    stored,
+    sealed,
+    wanted,
+    problem,
+    parsed,
+  })
+}
+
+interface Made extends Partial<Pick<StepOp, 'wanted' | 'problem' | 'parsed'>> {
+  readonly stored: SealedParams
+  readonly sealed: Buffer
+}
+
+function operation(
+  context: Pick<Context, 'config'>,
+  spec: CallSpec,
+  tool: ToolDeclaration,
+  { stored, sealed, wanted = true, problem = null, parsed }: Made,
+): StepOp {
+  return {
+    key: spec.key,
+    tool,
+    wanted,
+    problem,
+    params: effectiveParams(tool, stored.params, spec.run.requesterEmail),
+    parsed,
+    paramsHash: hashOf({ tool: tool.name, params: stored.params }),
+    paramLabels: new Map(stored.paramLabels),
+    sealed,
+    labels: spec.labels,
+    labelSources: spec.labelSources,
+    installation: context.config.tools,
+    mustBeConfirmed: context.config.people.mustBeConfirmed,
+    approvalSeconds: context.config.runApprovalSeconds,
+  }
+}
+
+const noParams: SealedParams = { params: {}, paramLabels: [] }
+
+/** Returns a call that could not be prepared. Its outcome will be `failed`. */
+export async function brokenCall(
+  context: Pick<Context, 'config' | 'sealer'>,
+  spec: CallSpec,
+  tool: ToolDeclaration,
+): Promise<StepOp> {
+  const problem = {
+    code: 'not_prepared',
+    message: 'the parameters could not be prepared or opened',
+  }
+  return { ...(await unread(context, spec, tool)), problem }
+}
+
+async function unread(
+  context: Pick<Context, 'config' | 'sealer'>,
+  spec: CallSpec,
+  tool: ToolDeclaration,
+): Promise<StepOp> {
+  const sealed = await sealParams(context.sealer, spec.key, noParams)
+  return operation(context, spec, tool, { stored: noParams, sealed })
+}
+
+/**
+ * Adds the values of `{{item}}` and `{{index}}` if the call is for one item. The item has the same sources as the list.
+ */
+function scopeOf(spec: CallSpec, named: Scope): Scope {
+  if (spec.key.itemIndex < 0) return named
+  const items = itemsOf(spec, named)
+  if (spec.key.itemIndex >= items.length) throw new RangeError(`item ${spec.key.itemIndex} does not exist`)
+  const { sources } = resolve(spec.step.for_each as Json, named)
+  return {
+    ...named,
+    item: items[spec.key.itemIndex],
+    index: spec.key.itemIndex,
+    itemSources: [...new Set([...sources.values()].flat())],
+  }
+}
+
+/**
+ * The parameters of a call together may have at most this many labels. If a value has several sources, the labels of
+ * each source are counted. The rules read these labels while the organization's lock is held.
+ */
+const mostParamLabels = 100_000
+
+function labelsOfParams(spec: CallSpec, sources: Resolved['sources']): SealedParams['paramLabels'] {
+  let left = mostParamLabels
+  return [...sources].map(([path, ids]) => {
+    const labels = ids.map((id) => spec.labelsOf(id))
+    for (const each of labels) left -= each.length
+    if (left < 0)
+      throw new ResourceExhausted(
+        `the parameters carry more than ${mostParamLabels} labels together: use fewer templates`,
+      )
+    return [path, unionLabels(...labels)]
+  })
+}
+
+function resolveParams(spec: CallSpec, scope: Scope): SealedParams {
+  const params = spec.tool === undefined ? spec.step.params : withFilesAsText(spec.tool, spec.step.params)
+  const { value, sources } = resolve(params, scope, mostParamText)
+  return {
+    params: value as JsonObject,
+    paramLabels: labelsOfParams(spec, sources),
+  }
+}
+
+function checkParams(
+  tool: ToolDeclaration,
+  params: JsonObject,
+): { readonly ok: true; readonly params: JsonObject } | { readonly ok: false; readonly message: string } {
+  try {
+    const parsed = parseParams(tool, params)
+    if (parsed.ok) return parsed
+    return {
+      ok: false,
+      message: parsed.issues.map((issue) => issue.message).join('; '),
+    }
+  } catch {
+    return { ok: false, message: 'the parameters are too large to be checked' }
+  }
+}
