@@ -8,17 +8,18 @@ import { DomainError } from '../governance/errors.ts'
 import { decideSteps } from '../calls/runs/effect.ts'
 import { countUnexpected } from '../governance/runs/end/unexpected.ts'
 import { readRunSnapshot, UnknownRun } from '../governance/runs/values/run-snapshot.ts'
-import { NotReady, readCallSpec, type CallSpec } from '../calls/runs/call-spec.ts'
+import { NotReady, readDefinedCall, type DefinedCall, type ResolvedCall } from '../calls/runs/call.ts'
 import type { ToolDeclaration } from '../tools/kit/tool.ts'
 import type { EffectKey } from '../contract/effect-key.ts'
 import { answer } from './answers.ts'
 import { runAttempt } from './attempt.ts'
 import { createCallPlaces, type CallPlace, type CallPlaces } from './call-places.ts'
 import { createDecidedAhead, type DecidedAhead } from './decided-ahead.ts'
-import type { DecidedCall } from './decided-call.ts'
+import type { IssuedCall } from './tool-activities.ts'
 import { engineActivityNames } from './engine.ts'
 import { isOutage } from './patience.ts'
-import { brokenCall, prepareCall, type Prepared } from '../calls/runs/prepare.ts'
+import { brokenCall, prepareCall } from '../calls/runs/prepare.ts'
+import type { Loaded } from '../calls/runs/loading.ts'
 import { askSeeing } from './seen-state.ts'
 
 /** Milliseconds until Temporal retries a call after a database outage. Outages do not use up a step's attempts. */
@@ -99,21 +100,21 @@ async function governed(
     const key = keyOf(activity, input.args[0])
     const { organizationId } = await readRunSnapshot(context, key.runId)
     place = await places.enter(organizationId, activity.cancellationSignal, activity.info.isLocal)
-    const body = (call: DecidedCall) => next({ ...input, args: [call] })
+    const body = (issued: IssuedCall) => next({ ...input, args: [issued] })
     const decided = await ahead.take(context, key)
-    if (decided?.tool.name === activity.info.activityType) {
+    if (decided?.call.tool.name === activity.info.activityType) {
       place.bodyBegins()
       return await runAttempt({ context, activity, ahead, ...decided }, body)
     }
-    const { spec, tool } = await admit(context, activity, key)
-    const { value: op, permit } = await prepared(context, spec, tool, activity.cancellationSignal)
+    const { defined, tool } = await admit(context, activity, key)
+    const { value: call, permit } = await prepared(context, defined, tool, activity.cancellationSignal)
     try {
-      const verdict = await askSeeing({ context, spec, tool, op }, activity.cancellationSignal, (asked) =>
-        context.combiner.join(spec.run.organizationId, decideSteps, asked),
+      const decision = await askSeeing(context, call, activity.cancellationSignal, (asked) =>
+        context.combiner.join(organizationId, decideSteps, asked),
       )
-      if (!verdict.go) return answer(verdict, activity)
+      if (!decision.go) return answer(decision, activity)
       place.bodyBegins()
-      return await runAttempt({ context, activity, ahead, spec, tool, op, verdict }, body)
+      return await runAttempt({ context, activity, ahead, call, decision }, body)
     } finally {
       permit.release()
     }
@@ -131,15 +132,15 @@ async function governed(
  */
 async function prepared(
   context: Context,
-  spec: CallSpec,
+  defined: DefinedCall,
   tool: ToolDeclaration,
   signal: AbortSignal,
-): Promise<Prepared> {
+): Promise<Loaded<ResolvedCall>> {
   try {
-    return await prepareCall(context, spec, tool, signal)
+    return await prepareCall(context, defined, tool, signal)
   } catch (error) {
     if (isOutage(error) || signal.aborted) throw error
-    const { runId, stepId } = spec.key
+    const { runId, stepId } = defined.key
     context.log.error(
       {
         err: error,
@@ -148,7 +149,7 @@ async function prepared(
       },
       'a call could not be prepared',
     )
-    return { value: await brokenCall(context, spec, tool), permit: { release: () => {} } }
+    return { value: await brokenCall(context, defined, tool), permit: { release: () => {} } }
   }
 }
 
@@ -171,14 +172,15 @@ async function admit(
   context: Pick<Context, 'db' | 'runCaches' | 'sealer'>,
   activity: ActivityContext,
   key: EffectKey,
-): Promise<{ spec: CallSpec; tool: ToolDeclaration }> {
+): Promise<{ defined: DefinedCall; tool: ToolDeclaration }> {
   const { stepId, itemIndex: index } = key
-  const spec = await readCallSpec(context, key)
-  if (spec.step.tool !== activity.info.activityType || spec.tool === undefined)
+  const defined = await readDefinedCall(context, key)
+  if (defined.step.tool !== activity.info.activityType || defined.tool === undefined)
     throw refused(`step \`${stepId}\` does not call \`${activity.info.activityType}\``)
-  if ((spec.step.for_each !== undefined) !== index >= 0) throw refused(`step \`${stepId}\` has no such item`)
-  if (index >= 0 && index >= (spec.itemCount ?? 0)) throw refused(`step \`${stepId}\` has no such item`)
-  return { spec, tool: spec.tool }
+  if ((defined.step.for_each !== undefined) !== index >= 0)
+    throw refused(`step \`${stepId}\` has no such item`)
+  if (index >= 0 && index >= (defined.itemCount ?? 0)) throw refused(`step \`${stepId}\` has no such item`)
+  return { defined, tool: defined.tool }
 }
 
 const refused = (message: string): ApplicationFailure =>

@@ -23,7 +23,7 @@ export type LimitName = (typeof limitNames)[number]
 /**
  * How a limit reads a parameter: as recipients, as the text of a message, as the scope of a search, and so on.
  * `audience`: the parameter names the document or folder that the call writes to. Only the service knows who can read
- * it, so the service is asked right before the call is sent (activities/audience.ts).
+ * it, so the service is asked right before the call is sent (activities/seen-state.ts).
  */
 export type Reading =
   'recipients' | 'calendar' | 'audience' | 'message' | 'repository' | 'search' | 'path' | 'channel'

@@ -7,7 +7,7 @@ import { addressNotConfirmed } from '../../governance/access/address-proof.ts'
 import { hasRole } from '../../governance/access/scopes.ts'
 import { refusalOfRole } from '../../governance/access/role-refusal.ts'
 import { classifyIn, pathAboveRoot } from './classify.ts'
-import { useHeldCall, withdrawHeld } from './held-call.ts'
+import { useHeldCall } from './held-call.ts'
 import { loadAgentLedger, type AgentLedger, type PriorDecision, type SessionRecord } from './ledger.ts'
 import type { AuthorizeOp, Judged, Question } from './question.ts'
 import { storageOver } from '../../governance/limits/storage.ts'
@@ -91,7 +91,7 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
     byRules.verdict === 'deny' ? [] : unionLabels(outputLabels, addedLabels(tx.policy.compiled, call))
   const isTooMany = labels.length > mostLabels || hasNoRoomFor(brings)
   const decided = byRules.verdict !== 'deny' && isTooMany ? tooMany : byRules
-  const judged = explained(judge(question, decided), words)
+  const judged = explained(useHeldCall(question, decided), words)
   const answer = recordDecision(question, judged)
   // The session gets the labels when the call is allowed, not when it finishes. Calls run at the same time, so no other
   // call may be decided without these labels.
@@ -174,13 +174,6 @@ function blockedBy({ tx, ledger, op, sideEffect }: Question): Decided | null {
   const role = ledger.roles.get(op.key.userId) ?? 'viewer'
   const blocked = tx.policy.toolAccess.refusal({ tool: op.call.tool, role, sideEffect, params: null })
   return blocked === null ? null : refused(blocked.reason, blocked.explanation)
-}
-
-function judge(question: Question, decided: Decided): Judged {
-  if (decided.verdict === 'require_approval') return useHeldCall(question, decided)
-  // No rule requires an approval of the call now, so nobody has to decide its approval any more.
-  if (decided.verdict === 'allow') withdrawHeld(question)
-  return { ...decided, approvalId: null, expiresAt: null }
 }
 
 /**

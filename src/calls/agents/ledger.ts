@@ -156,7 +156,7 @@ export class AgentLedger {
 }
 
 /** An earlier answer can be returned again for this many minutes. */
-export const replayMinutes = 10
+const replayMinutes = 10
 /** At most this many earlier decisions are read for one call. These are the newest ones. */
 const mostPriors = 32
 

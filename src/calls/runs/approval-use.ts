@@ -1,40 +1,33 @@
 import { serviceOf } from '../../tools/kit/tool.ts'
 import type { HeldDetails } from '../../contract/messages.ts'
+import { effectId } from '../../contract/effect-key.ts'
 import type { Decided } from '../../policy/decide.ts'
 import { quote } from '../../policy/words.ts'
 import { assessRisk } from '../../policy/risk.ts'
 import { unionLabels } from '../../policy/types.ts'
-import {
-  heldAgain,
-  pendingApproval,
-  requirementNow,
-  stateAtUse,
-  type HeldAgain,
-} from '../../governance/approvals/held.ts'
+import type { HeldAgain } from '../../governance/approvals/held.ts'
 import {
   announceRequest,
   expireApproval,
   markUsed,
-  supersedeApproval,
   withdrawApproval,
 } from '../../governance/approvals/moves.ts'
-import type { ApprovalState } from '../../governance/approvals/state.ts'
 import { rejectionBy } from '../../governance/approvals/votes.ts'
 import type { ApprovalRecord, NewApproval } from '../../governance/approvals/records.ts'
-import { effectId } from '../../contract/effect-key.ts'
-import type { DecidingCall, LockedCall, LockedRun } from './run-call.ts'
-import type { StepOp } from './step-op.ts'
-import { callOf, whereTo } from './decide-call.ts'
-import { recordDecision, runActor, stepEvent, updateRunStatus } from './ledger-moves.ts'
 import { liveConnection } from '../../governance/audit/connected.ts'
-import { countStoredBytes } from './storage-limit.ts'
-import { takeSlot } from './slot-moves.ts'
 import { waitsForSlot } from '../../governance/limits/slots.ts'
 import type { Exceeded } from '../../governance/limits/run-quota.ts'
 import { approvalsOver } from '../../governance/limits/storage.ts'
+import { addApproval, heldAgain, standingNow, stepOf, tableOfRun } from '../approval-table.ts'
+import { callOf, whereTo, type ResolvedCall } from './call.ts'
+import type { LockedCall, LockedRun } from './ledger.ts'
+import { recordDecision, runActor, stepEvent, updateRunStatus } from './ledger-moves.ts'
+import { takeSlot } from './slot-moves.ts'
+import { countStoredBytes } from './storage-limit.ts'
 
-export type ApprovalUse =
-  | { readonly kind: 'used' }
+type ApprovalUse =
+  /** The call may run, with its approval if a rule requires one. */
+  | { readonly kind: 'passes' }
   | ({ readonly kind: 'waits' } & HeldDetails)
   /** The call would be held, but too many approvals are pending. */
   | { readonly kind: 'no_room'; readonly over: Exceeded }
@@ -47,85 +40,46 @@ export type ApprovalUse =
       readonly code?: string
     }
 
-type Ended = Extract<ApprovalUse, { kind: 'ended' }>
-
 /**
- * Decides whether a call for which a rule requires an approval may run now. If the call has no approval yet, the call
- * is held. An approval covers one call with all its technical retries. The call can use its approval if all these
- * conditions are true:
- *
- * - No other call has used the approval.
- * - The votes satisfy the strictest rule that matches now.
- * - The parameters are the approved parameters, and the approvers have seen all labels.
- * - The state that the approvers saw has not changed.
- *
- * Otherwise the call is held again. But if the approval is still pending and covers the parameters and labels, the call
- * waits. A rejected, withdrawn or expired approval ends the call. Expiry is compared with the database's clock.
+ * Decides by the table of approvals whether a call that the rules do not deny may run now. It waits if its run gets no
+ * slot.
  */
-export function useApproval(call: DecidingCall, decided: Decided): ApprovalUse {
-  const { op } = call
+export function useApproval(call: LockedCall, op: ResolvedCall, decided: Decided): ApprovalUse {
   const approval = approvalOf(call)
-  if (approval === undefined) return holdCall(call, decided, null)
-  const holdAgain = (because: string, hasChanged = false): ApprovalUse =>
-    holdCall(call, decided, { former: approval, because, hasChanged })
+  if (approval === undefined && decided.verdict === 'require_approval')
+    return holdCall(call, op, decided, null)
+  if (approval === undefined) return takeSlot(call) ? passes : waitForSlot(call, null)
   const user = effectId(op.key)
-  const state = stateAtUse(call, decided, approval, user)
-  if (state === 'used') return holdAgain(heldAgain.used)
-  const ended = endedBy(call, approval, state)
-  if (ended !== null) return ended
-  if (approval.params_hash !== op.paramsHash) return holdAgain(heldAgain.params)
-  const shown = new Set(approval.labels)
-  if (op.labels.some((label) => !shown.has(label))) return holdAgain(heldAgain.labels)
-  if (approval.status === 'pending')
+  const step = stepOf(tableOfRun, standingNow(call, decided, approval, user, op), decided)
+  if (step.does === 'end') {
+    const { outcome } = step
+    if (step.notes) expireApproval(call, approval, { actor: runActor(call.run), runId: call.run.id })
+    const reason = outcome === 'rejected' ? rejectionBy(approval.votes, 'it') : step.reason
+    return { kind: 'ended', outcome, reason }
+  }
+  if (step.does === 'hold') return holdCall(call, op, decided, null)
+  if (step.does === 'hold_again') {
+    const hasChanged = step.because === 'state'
+    const because = hasChanged ? `${op.changed} ${heldAgain.state}` : heldAgain[step.because]
+    return holdCall(call, op, decided, { former: approval, because, hasChanged })
+  }
+  if (step.does === 'wait')
     return { kind: 'waits', waitsFor: 'approval', approvalId: approval.id, expiresAt: approval.expires_at }
-  if (state !== 'usable') return holdAgain(heldAgain.votes)
-  if (op.changed !== undefined) return holdAgain(`${op.changed} has changed since it was approved`, true)
   // Take the slot before the approval is used, because all conditions above may change while the run waits for a slot.
-  if (!takeSlot(call)) return waitForSlot(call, approval.expires_at)
-  if (approval.used_by === null) markUsed(call, approval, user)
-  return { kind: 'used' }
+  if (!takeSlot(call)) return waitForSlot(call, step.does === 'use' ? approval.expires_at : null)
+  if (step.does === 'go') withdrawPending(call)
+  else if (approval.used_by === null) markUsed(call, approval, user)
+  return passes
 }
+
+const passes: ApprovalUse = { kind: 'passes' }
 
 /** The approval that the call waits for, or the approval that let the call through. */
 const approvalOf = ({ ledger, effect }: LockedCall): ApprovalRecord | undefined =>
   effect.approval_id === null ? undefined : ledger.approvals.get(effect.approval_id)
 
-function endedBy(call: LockedCall, approval: ApprovalRecord, state: ApprovalState): Ended | null {
-  if (state === 'rejected')
-    return { kind: 'ended', outcome: 'rejected', reason: rejectionBy(approval.votes, 'it') }
-  if (state === 'withdrawn')
-    return { kind: 'ended', outcome: 'cancelled', reason: 'its approval was withdrawn' }
-  if (state !== 'expired') return null
-  // An approval can expire after it was given, because it must be used before its time is over. This is also true if no
-  // process was running when the approval expired.
-  const reason =
-    approval.status === 'approved' ? 'its approval expired before it was used' : 'nobody approved it in time'
-  if (approval.status === 'pending')
-    expireApproval(call, approval, { actor: runActor(call.run), runId: call.run.id })
-  return { kind: 'ended', outcome: 'expired', reason }
-}
-
-/**
- * Lets a call pass if no rule requires an approval now. Withdraws the call's pending approval and returns null if the
- * call may run. The call waits if its run gets no slot. The call ends if its approval was rejected, withdrawn or not
- * given in time.
- */
-export function releaseHold(
-  call: LockedCall,
-  decided: Decided,
-): Extract<ApprovalUse, { kind: 'waits' | 'ended' }> | null {
-  const approval = approvalOf(call)
-  if (approval !== undefined && approval.status !== 'approved') {
-    const ended = endedBy(call, approval, stateAtUse(call, decided, approval, null))
-    if (ended !== null) return ended
-  }
-  if (!takeSlot(call)) return waitForSlot(call, null)
-  withdrawPending(call)
-  return null
-}
-
 /** Holds an allowed call until its run has a slot. Then the call is decided again (slot-moves.ts). */
-function waitForSlot(call: LockedCall, expiresAt: string | null): ApprovalUse & { kind: 'waits' } {
+function waitForSlot(call: LockedCall, expiresAt: string | null): ApprovalUse {
   const { tx, ledger, run, effect } = call
   if (effect.state !== 'held' && effect.state !== 'unknown_outcome') run.waiting += 1
   if (effect.state !== 'unknown_outcome') effect.state = 'held'
@@ -155,7 +109,7 @@ export function withdrawPending(call: LockedCall): void {
  * Returns whether a worker must still read the data that the approvers see. This data is the state that the call would
  * change, and the call's connection. It must be read before a person is asked for an approval.
  */
-export function isUnseen({ tx, run }: LockedRun, { tool, seen, wanted, problem }: StepOp): boolean {
+export function isUnseen({ tx, run }: LockedRun, { tool, seen, wanted, problem }: ResolvedCall): boolean {
   if (seen !== undefined || !wanted || problem !== null) return false
   if (tool.precondition !== undefined) return true
   const service = serviceOf(tool)
@@ -165,7 +119,7 @@ export function isUnseen({ tx, run }: LockedRun, { tool, seen, wanted, problem }
 /** The state that the approvers saw may change at most this many times. At the next change, the call fails. */
 export const mostChanges = 5
 
-function changedTooOften({ changed }: StepOp): Extract<ApprovalUse, { kind: 'ended' }> {
+function changedTooOften({ changed }: ResolvedCall): ApprovalUse {
   const reason = `${changed ?? 'what it changes'} changed ${mostChanges + 1} times after the call was approved: find out who changes it, then run the workflow again`
   return { kind: 'ended', outcome: 'failed', reason, code: 'changed_too_often' }
 }
@@ -174,8 +128,13 @@ function changedTooOften({ changed }: StepOp): Extract<ApprovalUse, { kind: 'end
  * Holds the call with a new approval. If an earlier approval no longer covers the call, the new approval replaces the
  * earlier one.
  */
-function holdCall(call: DecidingCall, decided: Decided, again: HeldAgain | null): ApprovalUse {
-  const { tx, ledger, run, effect, op } = call
+function holdCall(
+  call: LockedCall,
+  op: ResolvedCall,
+  decided: Decided,
+  again: HeldAgain | null,
+): ApprovalUse {
+  const { tx, ledger, run, effect } = call
   if (again?.hasChanged === true && again.former.state_changes >= mostChanges) return changedTooOften(op)
   if (isUnseen(call, op)) return { kind: 'unseen' }
   const isMore = again?.former.status !== 'pending'
@@ -183,9 +142,9 @@ function holdCall(call: DecidingCall, decided: Decided, again: HeldAgain | null)
   const over = isMore ? approvalsOver(tx) : null
   if (over !== null) return { kind: 'no_room', over }
   tx.expects({ bytes, approvals: isMore ? 1 : 0 })
-  const record = pendingApproval(
-    tx,
-    {
+  const { sideEffect, destination = null } = callOf(op, whereTo(call, op))
+  const approval = addApproval(call, decided, again, {
+    record: {
       kind: 'step',
       run_id: run.id,
       workflow_id: run.workflow_id,
@@ -196,38 +155,34 @@ function holdCall(call: DecidingCall, decided: Decided, again: HeldAgain | null)
       authors: run.authors,
       params_hash: op.paramsHash,
       labels: op.labels,
-      rule_name: decided.ruleName,
       decision_id: null,
     },
-    requirementNow(tx, decided),
-    decided.expiresAfterSeconds ?? op.approvalSeconds,
-    { id: op.seen?.approvalId, again },
-  )
-  const { id } = record
-  const { sideEffect, destination = null } = callOf(op, whereTo(call, op))
-  const approval: NewApproval = {
-    record,
-    sealed: op.sealed,
+    id: op.seen?.approvalId,
+    seconds: op.approvalSeconds,
+    sealed: () => op.sealed,
     state: op.seen?.sealed ?? null,
     tool: effect.tool,
     side_effect: sideEffect,
     destination,
-    rule_id: decided.ruleId,
     risk: assessRisk([{ sideEffect, risk: op.tool.risk, labels: op.labels }]),
-  }
-  ledger.addApproval(approval)
+  })
+  const { record } = approval
   countStoredBytes(call, bytes)
-  if (again !== null) supersedeApproval(call, again.former, id)
   if (effect.state !== 'held' && effect.state !== 'unknown_outcome') run.waiting += 1
   effect.state = 'held'
   effect.wants_slot = false
-  effect.approval_id = id
+  effect.approval_id = record.id
   const why = again === null ? '' : ` It is held again: ${again.because}.`
-  effect.decision_id = recordDecision(call, { ...decided, explanation: `${decided.explanation}${why}` }, id)
+  effect.decision_id = recordDecision(
+    call,
+    op,
+    { ...decided, explanation: `${decided.explanation}${why}` },
+    record.id,
+  )
   record.decision_id = effect.decision_id
   ledger.touchEffect(effect)
   showHeld(call, approval)
-  return { kind: 'waits', waitsFor: 'approval', approvalId: id, expiresAt: record.expires_at }
+  return { kind: 'waits', waitsFor: 'approval', approvalId: record.id, expiresAt: record.expires_at }
 }
 
 function showHeld(call: LockedCall, approval: NewApproval): void {

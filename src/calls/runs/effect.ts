@@ -2,30 +2,37 @@ import type { HeldDetails } from '../../contract/messages.ts'
 import { stepError } from '../../contract/tool-faults.ts'
 import { isOutcome, mostAttempts, runEnded, type Outcome } from '../../contract/status.ts'
 import type { Repeat, ToolDeclaration } from '../../tools/kit/tool.ts'
-import type { Audience } from '../../policy/audience.ts'
-import { addedLabels, type Decided } from '../../policy/decide.ts'
+import { addedLabels, type Decided, refused } from '../../policy/decide.ts'
 import type { Label } from '../../policy/types.ts'
 import type { ChainTx } from '../../governance/audit/chain-tx.ts'
-import type { CallDestination } from '../../governance/audit/connected.ts'
 import { toolNotAvailable } from '../../contract/tool-services.ts'
 import { toolStanding } from '../../governance/tools/connections.ts'
 import { DomainError } from '../../governance/errors.ts'
-import { addEffect } from './add-effect.ts'
-import { isUnseen, releaseHold, useApproval, withdrawPending } from './approval-use.ts'
-import { callOf, decideCall, whereTo } from './decide-call.ts'
-import { effectId } from '../../contract/effect-key.ts'
+import { isUnseen, useApproval, withdrawPending } from './approval-use.ts'
+import { callOf, whereTo, type Decision, type ResolvedCall } from './call.ts'
+import { effectId, type EffectKey } from '../../contract/effect-key.ts'
 import { ledgerKind } from './ledger-store.ts'
-import type { EffectRecord, Ledger } from './ledger.ts'
-import type { DecidingCall, LockedCall } from './run-call.ts'
+import type { EffectRecord, Ledger, LockedCall, LockedRun } from './ledger.ts'
 import {
   callFitsRun,
   organizationLimitReached,
   runTooLarge,
   waitForOrganizationLimit,
-  type OverStorageLimit,
+  sourceBytes,
+  countStoredBytes,
 } from './storage-limit.ts'
-import type { Basis, StepOp } from './step-op.ts'
-import { noteOutcome, recordDecision, settle, startRun, stepEvent, updateRunStatus } from './ledger-moves.ts'
+import {
+  noteOutcome,
+  recordDecision,
+  settle,
+  startRun,
+  stepEvent,
+  updateRunStatus,
+  countBody,
+} from './ledger-moves.ts'
+import { judgeCall } from '../../policy/judge-call.ts'
+import { addressNotConfirmed } from '../../governance/access/address-proof.ts'
+import { refusalOfRole } from '../../governance/access/role-refusal.ts'
 
 /*
  * An effect is the row of one call of a run. There is one row for each (run, step, item). Its states:
@@ -62,56 +69,10 @@ import { noteOutcome, recordDecision, settle, startRun, stepEvent, updateRunStat
  * people see: how often the tool's body began (docs/decisions/0274).
  */
 
-export type StepVerdict =
-  /** Run the tool's body as this attempt. */
-  | {
-      readonly go: true
-      readonly attempt: number
-      /** Failures of the tool so far. */
-      readonly failures: number
-      readonly basis: Basis
-      /**
-       * Seconds since the time when an earlier attempt may have acted. The tool then looks for the effect of that
-       * attempt, or repeats the call with the same key. If the value is null, the tool makes the call without looking.
-       */
-      readonly sentSecondsAgo: number | null
-      /**
-       * The id and the address of the connection that the earlier attempt used. Is null if they are unknown, or if
-       * nothing was sent.
-       */
-      readonly sentWith: string | null
-      /** The id of the approval that lets the call through. Is null if no rule requires an approval. */
-      readonly approvalId: string | null
-      /** Where the call goes. It is decided again before it goes anywhere else. */
-      readonly to: CallDestination | null
-      /** The labels that the organization's rules add to the output. */
-      readonly addedLabels: readonly Label[]
-      /**
-       * Who may read the document or folder to which the call writes. The tool asks the service who really can read it.
-       */
-      readonly audience: Audience
-    }
-  /** The call has its outcome; nothing runs. */
-  | { readonly go: false; readonly state: Outcome; readonly reason: string }
-  | ({ readonly go: false; readonly state: 'held' } & HeldDetails)
-  | { readonly go: false; readonly state: 'unknown_outcome' }
-  /**
-   * There is no decision, because the organization is at its limit of storage or of pending approvals. The caller asks
-   * again later.
-   */
-  | OverStorageLimit
-  | Unseen
-
-/** The call must be held. The caller first reads the data for its approvers (`StepOp.seen`), then asks again. */
-export interface Unseen {
-  readonly go: false
-  readonly state: 'unseen'
-}
-
 /** Decides calls of runs; commit point `effect.decide`. */
 export const decideSteps = ledgerKind('effect.decide', decideStep)
 
-export function decideStep(tx: ChainTx, ledger: Ledger, asked: StepOp): StepVerdict {
+function decideStep(tx: ChainTx, ledger: Ledger, asked: ResolvedCall): Decision {
   const run = ledger.runs.get(asked.key.runId)
   if (run === undefined) return { go: false, state: 'cancelled', reason: 'the run does not exist' }
   const locked = { tx, ledger, run }
@@ -137,16 +98,17 @@ export function decideStep(tx: ChainTx, ledger: Ledger, asked: StepOp): StepVerd
   // If the run has no storage left, label sources are not stored. This is true for every outcome of the call.
   const op = fits ? asked : { ...asked, labelSources: [] }
   const effect = known ?? addEffect(locked, op, fits)
-  const call = { ...locked, effect, op }
+  const call = { ...locked, effect }
   // The earlier attempt may have acted. Store the time of that attempt. If the call is held again now, this time still
   // shows that the call may have acted.
   if (effect.state === 'intent' && op.tool.repeat === 'keyed') effect.sent_at ??= effect.intent_at
-  if (run.cancel_requested_at !== null) return finish(call, 'cancelled', 'the run was cancelled')
-  if (op.isUnread === true && tx.policy.frozen === null)
+  if (run.cancel_requested_at !== null) return finish(call, op, 'cancelled', 'the run was cancelled')
+  if (op.stopped !== null && tx.policy.frozen === null)
     throw new DomainError('unavailable', 'the organization is no longer frozen')
-  if (op.isUnread === true) return judge(call)
-  if (!op.wanted) return finish(call, 'skipped', 'its `when` does not hold')
-  if (effect.attempt >= mostAttempts) return finish(call, 'failed', `gave up after ${mostAttempts} attempts`)
+  if (op.stopped !== null) return judge(call, op)
+  if (!op.wanted) return finish(call, op, 'skipped', 'its `when` does not hold')
+  if (effect.attempt >= mostAttempts)
+    return finish(call, op, 'failed', `gave up after ${mostAttempts} attempts`)
   const { unavailable, code } = toolStanding(
     op.installation,
     tx.policy.connections,
@@ -155,43 +117,36 @@ export function decideStep(tx: ChainTx, ledger: Ledger, asked: StepOp): StepVerd
   )
   // A frozen organization denies every call, even one whose tool is not available.
   if (unavailable !== null && tx.policy.frozen === null)
-    return finish(call, 'failed', unavailable, code ?? toolNotAvailable)
-  if (op.problem !== null) return finish(call, 'failed', op.problem.message, op.problem.code)
-  if (!fits) return finish(call, 'failed', runTooLarge.message, runTooLarge.code)
+    return finish(call, op, 'failed', unavailable, code ?? toolNotAvailable)
+  if (op.problem !== null) return finish(call, op, 'failed', op.problem.message, op.problem.code)
+  if (!fits) return finish(call, op, 'failed', runTooLarge.message, runTooLarge.code)
   if (effect.params_hash !== op.paramsHash)
     throw new Error(`the parameters of \`${effectId(op.key)}\` differ from the stored ones`)
-  return judge(call)
+  return judge(call, op)
 }
 
 /** Judges the call by the rules. Runs on every attempt, under the lock, so each saved rule takes effect at once. */
-function judge(call: DecidingCall): StepVerdict {
-  const { effect, op } = call
+function judge(call: LockedCall, op: ResolvedCall): Decision {
+  const { effect } = call
   const decided = decideCall(call, op)
   effect.labels = op.labels
   effect.label_sources = op.labelSources
   if (decided.verdict === 'deny') {
     if (mayHaveHappened(effect, op.tool)) return becomeUnknown(call)
-    effect.decision_id = recordDecision(call, decided, null)
-    return finish(call, 'denied', decided.explanation, 'denied', decided.ruleId)
+    effect.decision_id = recordDecision(call, op, decided, null)
+    return finish(call, op, 'denied', decided.explanation, 'denied', decided.ruleId)
   }
-  if (decided.verdict === 'require_approval') {
-    const use = useApproval(call, decided)
-    if (use.kind === 'waits') return held(use)
-    if (use.kind === 'no_room') return waitForOrganizationLimit(call, use.over)
-    if (use.kind === 'unseen') return { go: false, state: 'unseen' }
-    if (use.kind === 'ended') return finish(call, use.outcome, use.reason, use.code)
-    const explanation = `${decided.explanation} Its approval \`${effect.approval_id}\` lets this one call through.`
-    return begin(call, { ...decided, explanation }, effect.approval_id)
-  }
-  // No rule requires an approval now. But if the call's approval was rejected, withdrawn or not given in time, the call
-  // still ends.
-  const stopped = releaseHold(call, decided)
-  if (stopped?.kind === 'waits') return held(stopped)
-  if (stopped !== null) return finish(call, stopped.outcome, stopped.reason)
-  return begin(call, decided)
+  const use = useApproval(call, op, decided)
+  if (use.kind === 'waits') return held(use)
+  if (use.kind === 'no_room') return waitForOrganizationLimit(call, use.over)
+  if (use.kind === 'unseen') return { go: false, state: 'unseen' }
+  if (use.kind === 'ended') return finish(call, op, use.outcome, use.reason, use.code)
+  if (decided.verdict !== 'require_approval') return begin(call, op, decided)
+  const explanation = `${decided.explanation} Its approval \`${effect.approval_id}\` lets this one call through.`
+  return begin(call, op, { ...decided, explanation }, effect.approval_id)
 }
 
-const held = ({ waitsFor, approvalId, expiresAt }: HeldDetails): StepVerdict => ({
+const held = ({ waitsFor, approvalId, expiresAt }: HeldDetails): Decision => ({
   go: false,
   state: 'held',
   waitsFor,
@@ -200,8 +155,13 @@ const held = ({ waitsFor, approvalId, expiresAt }: HeldDetails): StepVerdict => 
 })
 
 /** Moves the call to `intent`. The decision and the use of the approval commit in the same transaction. */
-function begin(call: DecidingCall, decided: Decided, approvalId: string | null = null): StepVerdict {
-  const { tx, ledger, run, effect, op } = call
+function begin(
+  call: LockedCall,
+  op: ResolvedCall,
+  decided: Decided,
+  approvalId: string | null = null,
+): Decision {
+  const { tx, ledger, run, effect } = call
   const wasWaiting = effect.state === 'held' || effect.state === 'unknown_outcome'
   // A call with an unknown outcome is decided only after a person has chosen `retry`.
   if (effect.state === 'unknown_outcome') noteOutcome(effect, 'unknown_outcome')
@@ -218,7 +178,7 @@ function begin(call: DecidingCall, decided: Decided, approvalId: string | null =
   // First the run goes on, then the call is decided: so the events come in this order for every end of a wait.
   if (wasWaiting) run.waiting -= 1
   updateRunStatus(call)
-  effect.decision_id = recordDecision(call, decided, effect.approval_id)
+  effect.decision_id = recordDecision(call, op, decided, effect.approval_id)
   ledger.touchEffect(effect)
   const step = ledger.step(effect.run_id, effect.step_id)
   if (step !== undefined) {
@@ -252,7 +212,7 @@ function begin(call: DecidingCall, decided: Decided, approvalId: string | null =
   }
 }
 
-function becomeUnknown(call: LockedCall): StepVerdict {
+function becomeUnknown(call: LockedCall): Decision {
   withdrawPending(call)
   settle(call, { state: 'unknown_outcome' })
   return { go: false, state: 'unknown_outcome' }
@@ -269,13 +229,14 @@ function mayHaveHappened(effect: EffectRecord, tool: ToolDeclaration): boolean {
 const mayAct: ReadonlySet<Repeat> = new Set(['unsafe', 'findable', 'keyed'])
 
 function finish(
-  call: DecidingCall,
+  call: LockedCall,
+  op: ResolvedCall,
   outcome: Exclude<Outcome, 'completed'>,
   reason: string,
   code: string = outcome,
   ruleId: string | null = null,
-): StepVerdict {
-  const { effect, op } = call
+): Decision {
+  const { effect } = call
   if (mayHaveHappened(effect, op.tool)) return becomeUnknown(call)
   withdrawPending(call)
   effect.labels = op.labels
@@ -287,4 +248,139 @@ function finish(
     ruleId,
   })
   return { go: false, state: outcome, reason }
+}
+
+/**
+ * Decides a call again just before it acts (commit point `effect.decide`). This is needed if one of these has changed
+ * since the earlier decision: the rules, the requester's role, or the thing that the call would change. An approval
+ * that the call has used can let the call through again. Returns null if another attempt has taken over. If the process
+ * crashes after the call was allowed, the call's row is in `intent`, and the next attempt decides the call again.
+ * `attempt` is the number of the attempt that was allowed.
+ */
+export const decideAgain = ledgerKind(
+  'effect.decide',
+  (
+    tx,
+    ledger,
+    {
+      key,
+      call,
+      attempt,
+    }: { readonly key: EffectKey; readonly call: ResolvedCall; readonly attempt: number },
+  ): Decision | null => {
+    const effect = ledger.effects.get(effectId(key))
+    if (effect === undefined || effect.attempt !== attempt) return null
+    if (effect.state === 'intent') countBody(effect)
+    if (call.changed !== undefined && (effect.state === 'intent' || effect.state === 'sent')) {
+      // `changed` means: the tool saw that its target had changed, and did nothing. So the call is not `sent` any more.
+      effect.state = 'retry'
+      effect.sent_at = effect.sent_with = null
+      ledger.touchEffect(effect)
+    } else if (effect.state !== 'intent') return null
+    const verdict = decideStep(tx, ledger, call)
+    // The same body goes on with the new decision, unless it has given up.
+    if (verdict.go) effect.body_counted = call.changed === undefined
+    return verdict
+  },
+)
+
+/**
+ * Decides a call in the transaction that saves the outcome of the previous call (commit point `effect.decide`). If the
+ * process crashes after the call was allowed, the call's row is in `intent`, and the call's activity decides it again. `after` is
+ * the previous call, and `expectedLabels` are the labels that its output was expected to get.
+ *
+ * In these cases, the function returns null and writes nothing. The call is then decided when its activity runs.
+ *
+ * - The previous call is not completed, or the labels of its output are not the expected labels.
+ * - The call has a row already.
+ * - The run is not `running`, or its cancellation was requested.
+ * - The organization is frozen.
+ */
+export const decideNext = ledgerKind(
+  'effect.decide',
+  (
+    tx,
+    ledger,
+    {
+      key,
+      after,
+      expectedLabels,
+      call,
+    }: {
+      readonly key: EffectKey
+      readonly after: EffectKey
+      readonly expectedLabels: readonly Label[]
+      readonly call: ResolvedCall
+    },
+  ): Decision | null => {
+    const run = ledger.runs.get(key.runId)
+    if (run?.status !== 'running' || run.cancel_requested_at !== null || tx.policy.frozen !== null)
+      return null
+    const before = ledger.effects.get(effectId(after))
+    if (before?.state !== 'completed' || ledger.effects.has(effectId(key))) return null
+    const { output_labels: labels } = before
+    const isExpected =
+      labels.length === expectedLabels.length &&
+      labels.every((label, index) => label === expectedLabels[index])
+    return isExpected ? decideStep(tx, ledger, call) : null
+  },
+)
+
+/** Decides the call by the roles of the requester and of the step's authors, and by the rules. Writes nothing. */
+function decideCall(locked: LockedRun, op: ResolvedCall): Decided {
+  const { tx, ledger, run } = locked
+  const role = ledger.roles.get(run.requested_by)
+  if (role === undefined)
+    return refused('requester has left', 'the person who started this run is no longer a member')
+  const refusal = refusalOfRole('workflows', role)
+  if (refusal !== null) return refusal
+  if (op.mustBeConfirmed && !ledger.confirmed.has(run.requested_by))
+    return refused(
+      addressNotConfirmed,
+      'The person who started this run has not confirmed their mail address.',
+    )
+  return judgeCall(
+    tx.policy,
+    callOf(op, whereTo(locked, op)),
+    role,
+    ledger.step(run.id, op.key.stepId)?.author_roles,
+  )
+}
+
+/**
+ * Adds the row of a call that is not yet decided. If `fits` is false, the run has no storage left for the call's
+ * parameters, so they are not stored.
+ */
+function addEffect(locked: LockedRun, op: ResolvedCall, fits: boolean): EffectRecord {
+  const { tx, ledger } = locked
+  if (fits) countStoredBytes(locked, op.sealed.length + sourceBytes(op.labelSources))
+  if (fits) tx.expects({ bytes: op.sealed.length })
+  return ledger.addEffect({
+    run_id: op.key.runId,
+    step_id: op.key.stepId,
+    item_index: op.key.itemIndex,
+    tool: op.tool.name,
+    // This state is overwritten before the transaction ends, because every path from here sets a state.
+    state: 'retry',
+    attempt: 0,
+    bodies: 0,
+    body_counted: false,
+    failures: 0,
+    resolved_outcome: null,
+    params_hash: op.paramsHash,
+    labels: op.labels,
+    label_sources: op.labelSources,
+    decision_id: null,
+    approval_id: null,
+    output_labels: [],
+    error: null,
+    past_outcomes: [],
+    intent_at: null,
+    sent_at: null,
+    sent_with: null,
+    finished_at: null,
+    duration_ms: null,
+    wants_slot: false,
+    sealed: fits ? op.sealed : null,
+  })
 }

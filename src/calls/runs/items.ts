@@ -11,7 +11,7 @@ import { stepError } from '../../contract/tool-faults.ts'
 import type { StepError } from '../../db/schema/runs.ts'
 import type { ChainTx } from '../../governance/audit/chain-tx.ts'
 import { DomainError } from '../../governance/errors.ts'
-import { readCallSpec, type CallSpec } from './call-spec.ts'
+import { readDefinedCall, type DefinedCall } from './call.ts'
 import { loadLedger, writeLedger } from './ledger-store.ts'
 import { load } from './loading.ts'
 import { ResourceExhausted } from '../../governance/runs/values/outputs.ts'
@@ -23,7 +23,7 @@ const inWords = (count: number): string => count.toLocaleString('en-US')
  * Resolves the list of a `for_each` step. Throws TemplateError if a template cannot be resolved, and TypeError if the
  * value is not a list or has too many items.
  */
-export function itemsOf(spec: CallSpec, scope: Scope): readonly Json[] {
+export function itemsOf(spec: DefinedCall, scope: Scope): readonly Json[] {
   const { value } = resolve(spec.step.for_each as Json, scope)
   if (value === null) return []
   if (!Array.isArray(value))
@@ -51,7 +51,7 @@ export async function expandStep(
   const known = await readStep(context, runId, stepId)
   if (known.item_count !== null) return { count: known.item_count }
   const key = { runId, stepId, itemIndex: -1 }
-  const spec = await readCallSpec(context, key)
+  const spec = await readDefinedCall(context, key)
   const counted = spec.stopped === null ? await countItems(context, spec, signal) : { count: 0, error: null }
   return context.combiner.run(spec.run.organizationId, 'step.expand', async (tx): Promise<ExpandResult> => {
     const ledger = await loadLedger(tx, [key])
@@ -65,7 +65,7 @@ export async function expandStep(
     if (run.status === 'awaiting_approval')
       throw new DomainError('conflict', 'the run waits for its own approval')
     const { frozen } = tx.policy
-    // `readCallSpec` found a freeze, so the items were not counted. The freeze has ended since then, so the caller must
+    // `readDefinedCall` found a freeze, so the items were not counted. The freeze has ended since then, so the caller must
     // ask again.
     if (spec.stopped !== null && frozen === null) throw new DomainError('unavailable', 'asked too early')
     const bad = frozen === null ? 'failed' : 'denied'
@@ -85,7 +85,7 @@ export async function expandStep(
  */
 async function saveExpansion(
   tx: ChainTx,
-  spec: CallSpec,
+  spec: DefinedCall,
   stepId: string,
   { count, error, bad }: Counted & { readonly bad: 'failed' | 'denied' },
 ): Promise<void> {
@@ -131,7 +131,7 @@ interface Counted {
 
 async function countItems(
   context: Pick<Context, 'db' | 'runCaches' | 'sealer'>,
-  spec: CallSpec,
+  spec: DefinedCall,
   signal: AbortSignal,
 ): Promise<Counted> {
   const what = { ...spec, templates: spec.step.for_each as Json, sealedBytes: null }

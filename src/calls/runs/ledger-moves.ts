@@ -1,14 +1,13 @@
 import { callId } from '../../contract/effect-key.ts'
 import { newId } from '../../contract/ids.ts'
 import { isBadOutcome, runEnded, type Outcome } from '../../contract/status.ts'
-import type { PastOutcome, StepError } from '../../db/schema/runs.ts'
+import type { PastOutcome } from '../../db/schema/runs.ts'
 import type { Decided } from '../../policy/decide.ts'
 import type { Actor } from '../../governance/audit/entry.ts'
 import type { ChainTx } from '../../governance/audit/chain-tx.ts'
 import type { SealedText } from '../../governance/sealing/format.ts'
-import type { EffectRecord, RunState } from './ledger.ts'
-import type { DecidingCall, LockedCall, LockedRun } from './run-call.ts'
-import { callOf, whereTo } from './decide-call.ts'
+import type { EffectRecord, RunState, LockedCall, LockedRun } from './ledger.ts'
+import { callOf, whereTo, type NewError, type ResolvedCall } from './call.ts'
 import { sourceBytes, countStoredBytes } from './storage-limit.ts'
 
 /** If a worker continues a run, the actor in the audit log is the run itself. */
@@ -31,8 +30,13 @@ export function stepEvent(
 }
 
 /** Writes the decision, its audit entry and its event. Returns the decision's id. */
-export function recordDecision(call: DecidingCall, decided: Decided, approvalId: string | null): string {
-  const { tx, ledger, run, effect, op } = call
+export function recordDecision(
+  call: LockedCall,
+  op: ResolvedCall,
+  decided: Decided,
+  approvalId: string | null,
+): string {
+  const { tx, ledger, run, effect } = call
   const id = newId('decision')
   const { sideEffect, destination = null } = callOf(op, whereTo(call, op))
   // If this attempt did not read the parameters, the row has the hash from an earlier attempt.
@@ -93,9 +97,6 @@ export function recordDecision(call: DecidingCall, decided: Decided, approvalId:
   })
   return id
 }
-
-/** An error that `stepError` has created. */
-export type NewError = StepError & { readonly retryable: boolean }
 
 export interface Settlement {
   readonly state: Outcome | 'retry' | 'unknown_outcome'

@@ -3,6 +3,7 @@ import type { LabelSource, PastOutcome, Risk, StepError } from '../../db/schema/
 import type { Role, Verdict } from '../../policy/types.ts'
 import type { Slot } from '../../governance/limits/slots.ts'
 import type { ApprovalRecord, NewApproval, NewDecision } from '../../governance/approvals/records.ts'
+import type { ChainTx } from '../../governance/audit/chain-tx.ts'
 
 export const stepKey = (runId: string, stepId: string): string => `${runId}/${stepId}`
 
@@ -148,4 +149,19 @@ export class Ledger {
   touchEffect(record: EffectRecord): void {
     if (!this.newEffects.includes(record)) this.dirtyEffects.add(record)
   }
+}
+
+/**
+ * A run that may be changed, because the transaction `tx` holds the organization's lock. `run` is the run's row.
+ * `ledger` contains the rows that all operations of the transaction share.
+ */
+export interface LockedRun {
+  readonly tx: ChainTx
+  readonly ledger: Ledger
+  readonly run: RunState
+}
+
+/** One call of a run, while the organization's lock is held. `effect` is the call's row. */
+export interface LockedCall extends LockedRun {
+  readonly effect: EffectRecord
 }

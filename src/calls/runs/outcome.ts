@@ -6,56 +6,20 @@ import type { StepError } from '../../db/schema/runs.ts'
 import { getTool } from '../../tools/index.ts'
 import { isOutcome, type EffectState } from '../../contract/status.ts'
 import { stepError } from '../../contract/tool-faults.ts'
-import { addedLabels, type Call } from '../../policy/decide.ts'
+import { addedLabels } from '../../policy/decide.ts'
 import { unionLabels, type Label } from '../../policy/types.ts'
 import type { ChainTx } from '../../governance/audit/chain-tx.ts'
 import { atCommitPoint } from '../../governance/audit/commit-points.ts'
 import { effectId, type EffectKey } from '../../contract/effect-key.ts'
 import { ledgerKind, loadLedger, writeLedger } from './ledger-store.ts'
-import type { EffectRecord, Ledger } from './ledger.ts'
-import type { LockedCall } from './run-call.ts'
+import type { EffectRecord, Ledger, LockedCall } from './ledger.ts'
 import type { OutcomeTx, Outdated } from '../../governance/tools/memory.ts'
 import { exceededEntry, quotaExceeded, type Exceeded } from '../../governance/limits/run-quota.ts'
-import type { SealedText } from '../../governance/sealing/format.ts'
-import type { Basis } from './step-op.ts'
+import type { Basis, CallOutcome, NewError } from './call.ts'
 import { storageOver } from '../../governance/limits/storage.ts'
-import { countBody, runActor, settle, type NewError } from './ledger-moves.ts'
+import { countBody, runActor, settle } from './ledger-moves.ts'
 import { fitsRun, runTooLarge } from './storage-limit.ts'
-
-/**
- * The result of the tool's body in one attempt. `cost`, in currency units, is the real cost minus the cost that the
- * attempt has reserved. It is added to the run's cost, which counts towards the limit `monthly_spend`.
- */
-export interface OutcomeOp {
-  readonly key: EffectKey
-  readonly attempt: number
-  readonly result:
-    | {
-        readonly state: 'completed'
-        /** JSON text. */
-        readonly output: SealedText
-        /** The labels that the tool declares for every output, and labels of this one output. */
-        readonly labels: readonly Label[]
-        /** The call as label rules see it. These rules can add labels to the output. */
-        readonly call: Call
-        readonly cost?: number | undefined
-      }
-    /**
-     * `retry` means that the failure is temporary and the call is made again. The caller chooses between `retry` and
-     * `failed` by the step's retry options.
-     */
-    | {
-        readonly state: 'failed' | 'retry'
-        readonly error: NewError
-        /** JSON text of values that belong to the error. */
-        readonly errorDetail?: SealedText | undefined
-        readonly cost?: number | undefined
-      }
-    | { readonly state: 'cancelled' | 'unknown_outcome' }
-  readonly durationMs: number
-  /** True if the tool's body did not begin, for example because the attempt only looked for an earlier effect. */
-  readonly bodiless?: boolean
-}
+import { reserveCostOfAttempt } from '../../db/queries/runs/reserve-cost.ts'
 
 /** Records outcomes; commit point `effect.outcome`. Returns the call's state afterwards. */
 export const recordOutcomes = ledgerKind('effect.outcome', applyOutcome)
@@ -71,7 +35,7 @@ export const recordOutcomes = ledgerKind('effect.outcome', applyOutcome)
 export function recordWithWrite(
   context: Pick<Context, 'combiner'>,
   organizationId: string,
-  op: OutcomeOp,
+  op: CallOutcome,
   basis: Basis,
   write: (transaction: OutcomeTx) => Promise<Exceeded | StepError | Outdated | null>,
 ): Promise<EffectState | 'changed' | Outdated> {
@@ -111,14 +75,14 @@ function isSame(tx: ChainTx, ledger: Ledger, { runId }: EffectKey, basis: Basis)
   return frozen === null && version === basis.policyVersion && role === basis.role
 }
 
-function refusedBy(over: Exceeded | StepError): OutcomeOp['result'] {
+function refusedBy(over: Exceeded | StepError): CallOutcome['result'] {
   return { state: 'failed', error: stepError('limit' in over ? quotaExceeded(over) : over) }
 }
 
-const isCurrent = (effect: EffectRecord, op: OutcomeOp): boolean =>
+const isCurrent = (effect: EffectRecord, op: CallOutcome): boolean =>
   effect.attempt === op.attempt && (effect.state === 'intent' || effect.state === 'sent')
 
-function applyOutcome(tx: ChainTx, ledger: Ledger, op: OutcomeOp): EffectState {
+function applyOutcome(tx: ChainTx, ledger: Ledger, op: CallOutcome): EffectState {
   const run = ledger.runs.get(op.key.runId)
   const effect = ledger.effects.get(effectId(op.key))
   if (run === undefined || effect === undefined)
@@ -155,7 +119,7 @@ function applyOutcome(tx: ChainTx, ledger: Ledger, op: OutcomeOp): EffectState {
  * dropped and the call fails. If the organization has no storage left, the read is tried again later. The output of any
  * other call is stored at any size, because the call has happened.
  */
-function kept({ tx, ledger, run, effect }: LockedCall, result: OutcomeOp['result']): OutcomeOp['result'] {
+function kept({ tx, ledger, run, effect }: LockedCall, result: CallOutcome['result']): CallOutcome['result'] {
   if (result.state !== 'completed') return result
   const { bytes } = result.output
   const { tool } = result.call
@@ -184,7 +148,7 @@ const tooLarge = (tool: string, bytes: number, most: number): NewError => ({
 
 function outputLabelsOf(
   { tx, effect }: LockedCall,
-  result: Extract<OutcomeOp['result'], { state: 'completed' }>,
+  result: Extract<CallOutcome['result'], { state: 'completed' }>,
 ): Label[] {
   return unionLabels(effect.labels, result.labels, addedLabels(tx.policy.compiled, result.call))
 }
@@ -260,4 +224,44 @@ export async function markSent(
     ]),
   )
   return rows[0]?.answer ?? 'superseded'
+}
+
+/**
+ * Reserves `most`, the highest cost of an attempt in currency units, before anything is spent (commit point
+ * `effect.spend`). Holds the organization's lock, so that two calls cannot reserve the same money. Reserves nothing in
+ * two cases:
+ *
+ * - The attempt may not act any more. The function then returns `superseded`.
+ * - The spend of the month in which the run was accepted would exceed `monthly_spend`. The function then writes an
+ *   audit entry and returns the limit.
+ */
+export function reserveCost(
+  context: Pick<Context, 'combiner'>,
+  organizationId: string,
+  {
+    key,
+    attempt,
+    tool,
+    most,
+  }: Pick<CallOutcome, 'key' | 'attempt'> & { readonly tool: string; readonly most: number },
+): Promise<'reserved' | 'superseded' | Exceeded> {
+  return context.combiner.run(organizationId, 'effect.spend', async (tx) => {
+    const limit = tx.policy.limits.monthly_spend
+    const [row] = await tx.send(
+      reserveCostOfAttempt({
+        organizationId,
+        runId: key.runId,
+        stepId: key.stepId,
+        itemIndex: key.itemIndex,
+        attempt,
+        most,
+        limit,
+      }),
+    )
+    if (row?.reserved === true) return 'reserved'
+    if (row?.may_act !== true) return 'superseded'
+    const over: Exceeded = { limit: 'monthly_spend', value: limit, retryAfter: 1 }
+    tx.append(exceededEntry(over, tool, runActor({ id: key.runId }), { runId: key.runId }))
+    return over
+  })
 }

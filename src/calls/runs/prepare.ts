@@ -4,8 +4,7 @@ import type { ToolDeclaration } from '../../tools/kit/tool.ts'
 import type { Context } from '../../governance/context.ts'
 import type { StepError } from '../../db/schema/runs.ts'
 import { hashOf } from '../../shared/canonical-json.ts'
-import type { StepOp } from './step-op.ts'
-import type { CallSpec } from './call-spec.ts'
+import type { ResolvedCall, DefinedCall } from './call.ts'
 import { itemsOf } from './items.ts'
 import { load, mostParamText, type Loaded } from './loading.ts'
 import { ResourceExhausted } from '../../governance/runs/values/outputs.ts'
@@ -21,25 +20,23 @@ import { references, resolve, type Resolved, type Scope } from '../../policy/tem
 import { mostLabels, tooManyLabels, unionLabels, type Json, type JsonObject } from '../../policy/types.ts'
 import { isWanted } from '../../policy/when.ts'
 
-/** A call that is ready to be decided. The permit is for the memory that the call may use until the call ends. */
-export type Prepared = Loaded<StepOp>
-
 /**
  * Prepares a call for its decision. Evaluates `when`, resolves the templates once, and seals the parameters. The
  * approval and all later attempts use the same sealed bytes. A call that cannot run gets a `problem`. If the call is
- * over or frozen (`stopped`), no values are read. The caller must release `permit`.
+ * over or frozen (`stopped`), no values are read. The caller must release `permit`: the memory that the call may use until
+ * it ends.
  */
 export async function prepareCall(
   context: Context,
-  spec: CallSpec,
+  spec: DefinedCall,
   tool: ToolDeclaration,
   signal: AbortSignal,
-): Promise<Prepared> {
+): Promise<Loaded<ResolvedCall>> {
   const { sealedBytes, stopped } = spec
-  if (stopped !== null) return free({ ...(await unread(context, spec, tool)), isUnread: true })
+  if (stopped !== null) return free(await unread(context, spec, tool))
   if (spec.labels.length > mostLabels)
     return free({ ...(await unread(context, spec, tool)), problem: tooMany })
-  const make = async (scope: Scope): Promise<StepOp> =>
+  const make = async (scope: Scope): Promise<ResolvedCall> =>
     sealedBytes === null ? resolved(context, spec, tool, scope) : opened(context, spec, tool)
   try {
     const what = { ...spec, templates: templatesOf(spec) }
@@ -63,10 +60,10 @@ const tooMany: StepError = {
  */
 export async function prepareNext(
   context: Context,
-  spec: CallSpec,
+  spec: DefinedCall,
   tool: ToolDeclaration,
   output: string,
-): Promise<StepOp | null> {
+): Promise<ResolvedCall | null> {
   const { run, sources, labels } = spec
   if (run.inputs === null || labels.length > mostLabels) return null
   const named = references(templatesOf(spec)).length * (output.length + run.inputOctets)
@@ -90,21 +87,21 @@ const mostNextCharacters = 32 * 1024
  */
 const copiesInUse = 3
 
-const free = (value: StepOp): Prepared => ({
+const free = (value: ResolvedCall): Loaded<ResolvedCall> => ({
   value,
   permit: { release: () => {} },
 })
 
-const templatesOf = ({ step }: CallSpec): Json => {
+const templatesOf = ({ step }: DefinedCall): Json => {
   const { params, for_each, when } = step
   return [params, for_each ?? null, when?.value ?? null, when?.compare ?? null] as Json
 }
 
 async function opened(
   context: Pick<Context, 'config' | 'db' | 'sealer'>,
-  spec: CallSpec,
+  spec: DefinedCall,
   tool: ToolDeclaration,
-): Promise<StepOp> {
+): Promise<ResolvedCall> {
   const sealed = await readSealed(context.db, spec.key)
   const stored = await openParams(context.sealer, spec.key, sealed)
   return operation(context, spec, tool, { stored, sealed })
@@ -112,10 +109,10 @@ async function opened(
 
 async function resolved(
   context: Pick<Context, 'config' | 'sealer'>,
-  spec: CallSpec,
+  spec: DefinedCall,
   tool: ToolDeclaration,
   named: Scope,
-): Promise<StepOp> {
+): Promise<ResolvedCall> {
   let wanted = true
   let problem: StepError | null = null
   let stored = noParams
@@ -150,19 +147,19 @@ async function resolved(
   })
 }
 
-interface Made extends Partial<Pick<StepOp, 'wanted' | 'problem' | 'parsed'>> {
+interface Made extends Partial<Pick<ResolvedCall, 'wanted' | 'problem' | 'parsed'>> {
   readonly stored: SealedParams
   readonly sealed: Buffer
 }
 
 function operation(
   context: Pick<Context, 'config'>,
-  spec: CallSpec,
+  spec: DefinedCall,
   tool: ToolDeclaration,
   { stored, sealed, wanted = true, problem = null, parsed }: Made,
-): StepOp {
+): ResolvedCall {
   return {
-    key: spec.key,
+    ...spec,
     tool,
     wanted,
     problem,
@@ -171,8 +168,6 @@ function operation(
     paramsHash: hashOf({ tool: tool.name, params: stored.params }),
     paramLabels: new Map(stored.paramLabels),
     sealed,
-    labels: spec.labels,
-    labelSources: spec.labelSources,
     installation: context.config.tools,
     mustBeConfirmed: context.config.people.mustBeConfirmed,
     approvalSeconds: context.config.runApprovalSeconds,
@@ -184,9 +179,9 @@ const noParams: SealedParams = { params: {}, paramLabels: [] }
 /** Returns a call that could not be prepared. Its outcome will be `failed`. */
 export async function brokenCall(
   context: Pick<Context, 'config' | 'sealer'>,
-  spec: CallSpec,
+  spec: DefinedCall,
   tool: ToolDeclaration,
-): Promise<StepOp> {
+): Promise<ResolvedCall> {
   const problem = {
     code: 'not_prepared',
     message: 'the parameters could not be prepared or opened',
@@ -196,9 +191,9 @@ export async function brokenCall(
 
 async function unread(
   context: Pick<Context, 'config' | 'sealer'>,
-  spec: CallSpec,
+  spec: DefinedCall,
   tool: ToolDeclaration,
-): Promise<StepOp> {
+): Promise<ResolvedCall> {
   const sealed = await sealParams(context.sealer, spec.key, noParams)
   return operation(context, spec, tool, { stored: noParams, sealed })
 }
@@ -206,7 +201,7 @@ async function unread(
 /**
  * Adds the values of `{{item}}` and `{{index}}` if the call is for one item. The item has the same sources as the list.
  */
-function scopeOf(spec: CallSpec, named: Scope): Scope {
+function scopeOf(spec: DefinedCall, named: Scope): Scope {
   if (spec.key.itemIndex < 0) return named
   const items = itemsOf(spec, named)
   if (spec.key.itemIndex >= items.length) throw new RangeError(`item ${spec.key.itemIndex} does not exist`)
@@ -225,7 +220,7 @@ function scopeOf(spec: CallSpec, named: Scope): Scope {
  */
 const mostParamLabels = 100_000
 
-function labelsOfParams(spec: CallSpec, sources: Resolved['sources']): SealedParams['paramLabels'] {
+function labelsOfParams(spec: DefinedCall, sources: Resolved['sources']): SealedParams['paramLabels'] {
   let left = mostParamLabels
   return [...sources].map(([path, ids]) => {
     const labels = ids.map((id) => spec.labelsOf(id))
@@ -238,7 +233,7 @@ function labelsOfParams(spec: CallSpec, sources: Resolved['sources']): SealedPar
   })
 }
 
-function resolveParams(spec: CallSpec, scope: Scope): SealedParams {
+function resolveParams(spec: DefinedCall, scope: Scope): SealedParams {
   const params = spec.tool === undefined ? spec.step.params : withFilesAsText(spec.tool, spec.step.params)
   const { value, sources } = resolve(params, scope, mostParamText)
   return {

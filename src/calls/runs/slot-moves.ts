@@ -1,8 +1,7 @@
 import type { EffectState } from '../../contract/status.ts'
 import type { ChainTx } from '../../governance/audit/chain-tx.ts'
 import { grantSlots } from '../../governance/limits/slots.ts'
-import type { EffectRecord, Ledger, RunState } from './ledger.ts'
-import type { LockedRun } from './run-call.ts'
+import type { EffectRecord, Ledger, RunState, LockedRun } from './ledger.ts'
 
 /*
  * How calls of runs take and release slots (limits/slots.ts; docs/decisions/0037). A run keeps its slot while a call is

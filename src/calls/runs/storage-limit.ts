@@ -2,9 +2,8 @@ import type { ChainTx } from '../../governance/audit/chain-tx.ts'
 import type { LabelSource, StepError } from '../../db/schema/runs.ts'
 import type { Exceeded } from '../../governance/limits/run-quota.ts'
 import { approvalsOver, storageOver } from '../../governance/limits/storage.ts'
-import type { StepOp } from './step-op.ts'
-import type { EffectRecord, RunState } from './ledger.ts'
-import type { LockedRun } from './run-call.ts'
+import type { Refused, ResolvedCall } from './call.ts'
+import type { EffectRecord, RunState, LockedRun } from './ledger.ts'
 
 /**
  * One run stores at most this many bytes of sealed parameters, outputs and label sources. This is enough for 10,000
@@ -39,7 +38,7 @@ export function fitsRun(run: RunState, bytes: number): boolean {
  * Returns whether the run has storage for the call. A new call stores its row and a decision. A retried call stores
  * only a decision.
  */
-export function callFitsRun(run: RunState, known: EffectRecord | undefined, op: StepOp): boolean {
+export function callFitsRun(run: RunState, known: EffectRecord | undefined, op: ResolvedCall): boolean {
   const sources = sourceBytes(op.labelSources)
   if (known === undefined) return fitsRun(run, op.sealed.length + 2 * sources)
   return known.state !== 'retry' || fitsRun(run, sources)
@@ -56,7 +55,7 @@ export function callFitsRun(run: RunState, known: EffectRecord | undefined, op: 
 export function organizationLimitReached(
   tx: ChainTx,
   known: EffectRecord | undefined,
-  op: StepOp,
+  op: ResolvedCall,
   wouldBeHeld: () => boolean,
 ): Exceeded | null {
   if (known?.state === 'intent' || known?.state === 'sent') return null
@@ -68,21 +67,10 @@ export function organizationLimitReached(
 }
 
 /**
- * The answer for a call that must wait, because the organization is at its limit of storage or of pending approvals.
- */
-export interface OverStorageLimit {
-  readonly go: false
-  readonly state: 'no_room'
-}
-
-/**
  * Stores in the run's row why the run waits. The call is decided many times while it waits, perhaps for days. So the
  * wait does not count as an attempt and writes no audit entry.
  */
-export function waitForOrganizationLimit(
-  { ledger, run }: LockedRun,
-  { limit, value }: Exceeded,
-): OverStorageLimit {
+export function waitForOrganizationLimit({ ledger, run }: LockedRun, { limit, value }: Exceeded): Refused {
   const what = limit === 'storage_mb' ? `${value} MiB` : `${value} approvals that wait for a person`
   const reason = `the run waits: the organization is at its limit of ${what} (\`${limit}\`)`
   if (run.status_reason !== reason) {

@@ -9,13 +9,13 @@ import {
   outcomeOf,
   useEngine,
   type Engine,
-  type StepOp,
+  type ResolvedCall,
   toolOf,
 } from '../../governance/runs/engine-fixture.ts'
 import { create, forgetAll } from '../../governance/rules/policy-calls.ts'
 import { freeze, unfreeze } from '../../../src/governance/rules/freeze.ts'
-import { decideAgain } from '../../../src/calls/runs/decide-again.ts'
-import type { Basis } from '../../../src/calls/runs/step-op.ts'
+import { decideAgain } from '../../../src/calls/runs/effect.ts'
+import type { Basis } from '../../../src/calls/runs/call.ts'
 import { markSent, recordWithWrite } from '../../../src/calls/runs/outcome.ts'
 
 let engine: Engine
@@ -45,7 +45,7 @@ async function setRole(name: BootstrapName, role: Role | null): Promise<void> {
       .execute()
 }
 
-const approved = async (over: Parameters<typeof opOf>[1] = {}): Promise<StepOp> => {
+const approved = async (over: Parameters<typeof opOf>[1] = {}): Promise<ResolvedCall> => {
   const op = opOf(await engine.run(), over)
   await engine.vote(await engine.hold(op), 'admin')
   return op
@@ -100,7 +100,7 @@ const blockForMembers = () => {
   const override = { tool_name: 'mail_send', role: 'member', allowed: false }
   return createRoleOverride(engine.context, engine.caller('owner'), override, null)
 }
-const lastDecision = (op: StepOp) =>
+const lastDecision = (op: ResolvedCall) =>
   engine.context.db
     .selectFrom('decisions')
     .select(['reason', 'verdict'])
@@ -109,7 +109,7 @@ const lastDecision = (op: StepOp) =>
     .executeTakeFirst()
 
 /** Each change between the vote and the use of the approval, with the resulting state of the call. */
-const changes: readonly (readonly [string, string, (op: StepOp) => Promise<StepOp | void>])[] = [
+const changes: readonly (readonly [string, string, (op: ResolvedCall) => Promise<ResolvedCall | void>])[] = [
   ['nothing', 'go', async () => {}],
   ['a label that was shown is gone', 'go', async (op) => ({ ...op, labels: ['internal'] })],
   ['a label more than was shown', 'held', async (op) => ({ ...op, labels: ['internal', 'pii', 'secret'] })],
@@ -206,7 +206,7 @@ describe('a run whose calls are held', () => {
     const runId = await engine.run({
       steps: ['a', 'b', 'c'].map((id) => ({ id, tool: 'memory_get', params: { key: 'k' } })),
     })
-    const at = (stepId: string): StepOp => {
+    const at = (stepId: string): ResolvedCall => {
       const op = opOf(runId)
       return { ...op, key: { ...op.key, stepId } }
     }
@@ -298,19 +298,20 @@ describe('between the decision on a call and its act', () => {
   const goOn = () => unfreeze(engine.context, owner(), 'over', performance.now(), null)
   afterEach(goOn)
 
-  const again = (op: StepOp, attempt = 1) =>
-    engine.context.combiner.join(engine.organizationId, decideAgain, { key: op.key, step: op, attempt })
+  const again = (op: ResolvedCall, attempt = 1) =>
+    engine.context.combiner.join(engine.organizationId, decideAgain, { key: op.key, call: op, attempt })
 
   /** A call that is allowed and about to act, with the basis of its decision. */
-  async function ready(over: Parameters<typeof opOf>[1] = {}): Promise<[StepOp, Basis]> {
+  async function ready(over: Parameters<typeof opOf>[1] = {}): Promise<[ResolvedCall, Basis]> {
     const op = opOf(await engine.run(), over)
     await engine.go(op)
     return [op, await engine.basisOf(op)]
   }
 
-  const mark = (op: StepOp, attempt: number, basis: Basis) => markSent(engine.context, op.key, attempt, basis)
+  const mark = (op: ResolvedCall, attempt: number, basis: Basis) =>
+    markSent(engine.context, op.key, attempt, basis)
   let writes: number[]
-  async function write(op: StepOp, attempt: number, basis: Basis): Promise<string> {
+  async function write(op: ResolvedCall, attempt: number, basis: Basis): Promise<string> {
     const outcome = outcomeOf(op, attempt, 'completed')
     const commit = async () => (writes.push(attempt), null)
     const state = await recordWithWrite(engine.context, engine.organizationId, outcome, basis, commit)

@@ -8,7 +8,7 @@ import {
   useEngine,
   toolOf,
   type Engine,
-  type StepOp,
+  type ResolvedCall,
   outputOf,
 } from '../../governance/runs/engine-fixture.ts'
 import { connect, revokeConnection } from '../../../src/governance/connections/connections.ts'
@@ -28,10 +28,10 @@ let engine: Engine
 useEngine((started) => (engine = started))
 
 const vote = (id: unknown, decision?: 'reject') => engine.vote(id as string, 'admin', decision)
-const underHold = async (op: StepOp) => (await engine.rules(holdRule()), engine.hold(op))
-const record = (result: string) => (op: StepOp) => engine.record(outcomeOf(op, 1, result))
-const chooseRetry = (op: StepOp) => engine.resolve(op.key.runId, 'retry')
-const marks = (attempt: number, sentWith?: string) => async (op: StepOp) =>
+const underHold = async (op: ResolvedCall) => (await engine.rules(holdRule()), engine.hold(op))
+const record = (result: string) => (op: ResolvedCall) => engine.record(outcomeOf(op, 1, result))
+const chooseRetry = (op: ResolvedCall) => engine.resolve(op.key.runId, 'retry')
+const marks = (attempt: number, sentWith?: string) => async (op: ResolvedCall) =>
   expect(await engine.mark(op, attempt, sentWith)).toBe('yes')
 const withdraw = (id: string) =>
   engine.context.db.updateTable('approvals').set({ status: 'cancelled' }).where('id', '=', id).execute()
@@ -41,7 +41,7 @@ const withdraw = (id: string) =>
  * gets the result of what happened before, such as the id of an approval.
  */
 const states: Readonly<
-  Record<string, readonly [string | null, (op: StepOp, before: string) => Promise<unknown>]>
+  Record<string, readonly [string | null, (op: ResolvedCall, before: string) => Promise<unknown>]>
 > = {
   'no row': [null, async () => {}],
   'held, pending': [null, underHold],
@@ -74,7 +74,7 @@ const states: Readonly<
   expired: ['held, late', (op) => engine.decide(op)],
   skipped: [null, (op) => engine.decide({ ...op, wanted: false })],
 }
-async function reach(state: string, op: StepOp): Promise<string> {
+async function reach(state: string, op: ResolvedCall): Promise<string> {
   const [before, act] = states[state] ?? [null, async () => {}]
   return (await act(op, before === null ? '' : await reach(before, op))) as string
 }
@@ -164,12 +164,12 @@ describe('deciding a call again, by its state and the present rules', () => {
     })
 })
 
-const fresh = async (repeat: Repeat): Promise<StepOp> => {
+const fresh = async (repeat: Repeat): Promise<ResolvedCall> => {
   const op = opOf(await engine.run(), { tool: toolOf(repeat) })
   await engine.go(op)
   return op
 }
-const send = async (op: StepOp, account: string | null, attempt = 1) =>
+const send = async (op: ResolvedCall, account: string | null, attempt = 1) =>
   markSent(engine.context, op.key, attempt, await engine.basisOf(op), account)
 
 describe.each(['findable', 'unsafe'] as const)(
@@ -329,13 +329,13 @@ describe('the stored bytes of one run', () => {
   })
 })
 
-const unknown = async (): Promise<StepOp> => engine.lose(opOf(await engine.run(), { labels: ['pii'] }))
-const loseAgain = async (op: StepOp): Promise<void> => {
+const unknown = async (): Promise<ResolvedCall> => engine.lose(opOf(await engine.run(), { labels: ['pii'] }))
+const loseAgain = async (op: ResolvedCall): Promise<void> => {
   await engine.mark(op, await engine.go(op))
   await engine.record(outcomeOf(op, 2, 'unknown_outcome'))
 }
 const resolve = (
-  op: StepOp,
+  op: ResolvedCall,
   outcome: ResolveRequest['outcome'],
   by: BootstrapName = 'admin',
   over: Partial<ResolveRequest> = {},
@@ -410,7 +410,7 @@ describe('a person resolves an unknown outcome', () => {
   test('items: a named item of another attempt refuses all, and `all` leaves it out', async () => {
     const [runId, ops] = await engine.items(3)
     for (const op of ops) await engine.lose(op)
-    const [op, again] = ops as [StepOp, StepOp]
+    const [op, again] = ops as [ResolvedCall, ResolvedCall]
     await resolve(op, 'retry', 'admin', { items: 1 })
     await loseAgain(again)
     const left = async () => (await stepSeen(runId))?.unresolved_items
@@ -436,10 +436,10 @@ describe('a person resolves an unknown outcome', () => {
       [0, 'unknown_outcome'],
       [1, 'completed'],
     ] as const)
-      await engine.record(outcomeOf(ops[item] as StepOp, 1, how))
+      await engine.record(outcomeOf(ops[item] as ResolvedCall, 1, how))
     const shown = () => stepSeen(runId)
     expect(await shown()).toMatchObject({ status: 'unknown_outcome', unresolved_items: [0, 2] })
-    const op = ops[0] as StepOp
+    const op = ops[0] as ResolvedCall
     for (const items of [null, 1, 9999, [0, 1], []]) {
       await expect(resolve(op, 'done', 'admin', { items })).rejects.toMatchObject({
         code: 'bad_transition',
@@ -466,7 +466,7 @@ describe('a person resolves an unknown outcome', () => {
 
 describe('refused, and nothing changes:', () => {
   const waiting = async () => opOf(await engine.run())
-  const after = async (make: () => Promise<StepOp>, act: (op: StepOp) => Promise<unknown>) => {
+  const after = async (make: () => Promise<ResolvedCall>, act: (op: ResolvedCall) => Promise<unknown>) => {
     const op = await make()
     await act(op)
     return op
@@ -474,7 +474,7 @@ describe('refused, and nothing changes:', () => {
   const underWay = () => after(waiting, (op) => engine.go(op))
   const resolved = () => after(unknown, (op) => resolve(op, 'retry'))
   const ended = () => after(unknown, ({ key }) => engine.finish(key.runId, 'cancelled'))
-  test.each<[string, string, () => Promise<StepOp>, BootstrapName, object]>([
+  test.each<[string, string, () => Promise<ResolvedCall>, BootstrapName, object]>([
     ['a member', 'insufficient_role', unknown, 'member', {}],
     ['a viewer', 'insufficient_role', unknown, 'viewer', {}],
     ['an unknown run', 'not_found', unknown, 'admin', { runId: 'run_none' }],
@@ -502,7 +502,7 @@ describe('several callers in two processes choose at the same time', () => {
   const deciders: readonly BootstrapName[] = ['admin', 'approver', 'owner']
 
   const unknown = async () => engine.lose(opOf(await engine.run()))
-  const resolve = (op: StepOp, n: number, over: Partial<ResolveRequest> = {}) =>
+  const resolve = (op: ResolvedCall, n: number, over: Partial<ResolveRequest> = {}) =>
     resolveStep(processes[n % 2] as Context, {
       caller: engine.caller(deciders[n % 3] as BootstrapName),
       runId: op.key.runId,
@@ -585,14 +585,16 @@ describe('several callers in two processes choose at the same time', () => {
       'all',
     ]
     const { codes } = await race(
-      sets.map((items, n) => resolve(ops[0] as StepOp, n, { items, outcome: n % 2 === 0 ? 'done' : 'fail' })),
+      sets.map((items, n) =>
+        resolve(ops[0] as ResolvedCall, n, { items, outcome: n % 2 === 0 ? 'done' : 'fail' }),
+      ),
     )
     expect([...codes].filter((code) => code !== 'bad_transition')).toEqual([])
     const before = await settlements(runId)
     const run = await engine.runOf(runId)
     expect(before).toHaveLength(run.nodes_executed + run.nodes_failed)
     // If any items are still unknown, resolve all remaining items of the step.
-    if (run.status === 'paused') await resolve(ops[0] as StepOp, 0, { items: 'all', outcome: 'fail' })
+    if (run.status === 'paused') await resolve(ops[0] as ResolvedCall, 0, { items: 'all', outcome: 'fail' })
     expect(await settlements(runId)).toHaveLength(8)
     expect(await engine.runOf(runId)).toMatchObject({ status: 'running' })
   })

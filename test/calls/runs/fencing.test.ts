@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import { finishWithLastCall } from '../../../src/governance/runs/end/finish.ts'
-import { decideAgain } from '../../../src/calls/runs/decide-again.ts'
+import { decideAgain, decideNext } from '../../../src/calls/runs/effect.ts'
 import {
   markSent,
   noteBody,
@@ -15,29 +15,29 @@ import {
   useEngine,
   toolOf,
   type Engine,
-  type StepOp,
+  type ResolvedCall,
   denyRule,
   holdRule,
 } from '../../governance/runs/engine-fixture.ts'
 import type { Repeat } from '../../../src/tools/kit/tool.ts'
-import type { Basis } from '../../../src/calls/runs/step-op.ts'
+import type { Basis } from '../../../src/calls/runs/call.ts'
 import { waitsForLock } from '../../governance/support.ts'
-import { decideNext } from '../../../src/calls/runs/decide-next.ts'
 import { readRunSnapshot } from '../../../src/governance/runs/values/run-snapshot.ts'
 
 let engine: Engine
 useEngine((started) => (engine = started))
 
-const fresh = async (over: Parameters<typeof opOf>[1] = {}): Promise<StepOp> => opOf(await engine.run(), over)
-const stateOf = async (op: StepOp) => (await engine.effectOf(op))?.state
+const fresh = async (over: Parameters<typeof opOf>[1] = {}): Promise<ResolvedCall> =>
+  opOf(await engine.run(), over)
+const stateOf = async (op: ResolvedCall) => (await engine.effectOf(op))?.state
 /** A call in progress, of a tool that may be repeated. */
-const begin = async (repeat: Repeat): Promise<StepOp> => {
+const begin = async (repeat: Repeat): Promise<ResolvedCall> => {
   const op = await fresh({ tool: toolOf(repeat) })
   await engine.go(op)
   return op
 }
 /** Records the outcome of a tool that writes to our database. The outcome and the write are saved together. */
-const write = async (op: StepOp, attempt: number, commit: () => Promise<null>) =>
+const write = async (op: ResolvedCall, attempt: number, commit: () => Promise<null>) =>
   recordWithWrite(
     engine.context,
     engine.organizationId,
@@ -87,7 +87,7 @@ describe('a superseded attempt', () => {
 })
 
 describe('a late outcome', () => {
-  const lost = async (): Promise<StepOp> => {
+  const lost = async (): Promise<ResolvedCall> => {
     const op = await begin('unsafe')
     await engine.mark(op, 1)
     await engine.decide(op)
@@ -133,9 +133,9 @@ describe('a late outcome', () => {
 describe('the point of no return and concurrent changes', () => {
   const sent = { state: 'sent', sent_at: new Date() }
   const unknown = { go: false, state: 'unknown_outcome' }
-  const mark = (op: StepOp, basis: Basis) => markSent(engine.context, op.key, 1, basis)
-  const decide = (op: StepOp) => engine.decide(op)
-  const end = (op: StepOp) => engine.finish(op.key.runId, 'cancelled')
+  const mark = (op: ResolvedCall, basis: Basis) => markSent(engine.context, op.key, 1, basis)
+  const decide = (op: ResolvedCall) => engine.decide(op)
+  const end = (op: ResolvedCall) => engine.finish(op.key.runId, 'cancelled')
 
   test('a new attempt: only one of both succeeds, in any order', async () => {
     const other = engine.another()
@@ -151,7 +151,7 @@ describe('the point of no return and concurrent changes', () => {
     }
   })
 
-  test.each<[string, object, (op: StepOp, basis: Basis) => Promise<unknown>, unknown]>([
+  test.each<[string, object, (op: ResolvedCall, basis: Basis) => Promise<unknown>, unknown]>([
     ['a new attempt holds the row: a mark waits, and is refused', { attempt: 2 }, mark, 'superseded'],
     ['a mark holds the row: a new attempt waits, and finds an unknown outcome', sent, decide, unknown],
     ['a mark holds the row: the end of the run waits, and keeps its state', sent, end, 'cancelled'],
@@ -200,7 +200,7 @@ describe('the rows of a run', () => {
   })
 
   test('the number of attempts says how often the body began, not how often the call was decided', async () => {
-    const shown = async (op: StepOp) => {
+    const shown = async (op: ResolvedCall) => {
       const run = await engine.readRun(op.key.runId)
       const { data } = await readCalls(engine.context, viewer(), op.key, { limit: 1, cursor: null })
       return [run?.steps[0]?.attempts, data[0]?.attempts]
@@ -219,7 +219,7 @@ describe('the rows of a run', () => {
     for (const _ of [1, 2]) await noteBody(engine.context, died.key, 1)
     await engine.go(died)
     expect(await shown(died)).toEqual([2, 2])
-    const again = { key: died.key, step: died, attempt: 2 }
+    const again = { key: died.key, call: died, attempt: 2 }
     await engine.context.combiner.join(engine.organizationId, decideAgain, again)
     await noteBody(engine.context, died.key, 3)
     await engine.record(outcomeOf(died, 3, 'completed'))
@@ -277,8 +277,8 @@ const step = { tool: 'memory_get', params: { key: 'k' } }
 const twoSteps = { steps: [{ id: 's', ...step }, { id: 't', ...step, depends_on: ['s'] }] } // prettier-ignore
 interface Pair {
   readonly runId: string
-  readonly first: StepOp
-  readonly second: StepOp
+  readonly first: ResolvedCall
+  readonly second: ResolvedCall
 }
 
 /** A run whose first call is allowed. Returns this call and the call that follows it. */
@@ -299,7 +299,7 @@ async function follow({ first, second }: Pair, how = 'completed', expectedLabels
     key: second.key,
     after: first.key,
     expectedLabels,
-    step: second,
+    call: second,
   })
   return { state: await outcome, verdict: await next }
 }

@@ -1,10 +1,8 @@
 import { prepareCall } from '../../../src/calls/runs/prepare.ts'
 import type { ToolDeclaration } from '../../../src/tools/kit/tool.ts'
-import { readCallSpec } from '../../../src/calls/runs/call-spec.ts'
-import type { StepVerdict } from '../../../src/calls/runs/effect.ts'
-import { callOf } from '../../../src/calls/runs/decide-call.ts'
+import { readDefinedCall, callOf, type Decision } from '../../../src/calls/runs/call.ts'
 import type { Json } from '../../../src/policy/types.ts'
-import { outputOf, type Engine, type StepOp } from '../../governance/runs/engine-fixture.ts'
+import { outputOf, type Engine, type ResolvedCall } from '../../governance/runs/engine-fixture.ts'
 
 /* Calls of steps that read and write labelled values. */
 
@@ -14,8 +12,8 @@ export async function call(
   runId: string,
   stepId: string,
   item = -1,
-): Promise<{ op: StepOp; verdict: StepVerdict }> {
-  const frame = await readCallSpec(engine.context, { runId, stepId, itemIndex: item })
+): Promise<{ op: ResolvedCall; verdict: Decision }> {
+  const frame = await readDefinedCall(engine.context, { runId, stepId, itemIndex: item })
   const tool = frame.tool as ToolDeclaration
   const { value: op } = await prepareCall(engine.context, frame, tool, new AbortController().signal)
   return { op, verdict: await engine.decide(op) }
@@ -28,7 +26,7 @@ export async function done(
   stepId: string,
   output: object | null = {},
   item = -1,
-): Promise<StepOp> {
+): Promise<ResolvedCall> {
   const { op, verdict } = await call(engine, runId, stepId, item)
   if (!verdict.go) return op
   const labels = [...op.tool.outputLabels]

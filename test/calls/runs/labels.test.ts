@@ -9,7 +9,7 @@ import { useEngine, type Engine, oneStep, opOf, outcomeOf } from '../../governan
 import { call, done, read, set } from './labelled-calls.ts'
 import { prepareCall } from '../../../src/calls/runs/prepare.ts'
 import type { ToolDeclaration } from '../../../src/tools/kit/tool.ts'
-import { readCallSpec } from '../../../src/calls/runs/call-spec.ts'
+import { readDefinedCall } from '../../../src/calls/runs/call.ts'
 import { run } from '../../../src/tools/memory/run.ts'
 import {
   deleteMemory,
@@ -266,7 +266,7 @@ describe('parameters', () => {
     const values = Array.from({ length: count }, () => '{{a.output.text}}')
     const runId = await engine.run({ steps: [read('a', 'a'), set('b', values)] })
     await end(runId, 'a', { text: 'x' })
-    const spec = await readCallSpec(engine.context, { runId, stepId: 'b', itemIndex: -1 })
+    const spec = await readDefinedCall(engine.context, { runId, stepId: 'b', itemIndex: -1 })
     const labels = Array.from({ length: 1_000 }, (_, index) => `label-${index}`)
     const { value: op } = await prepareCall(
       engine.context,

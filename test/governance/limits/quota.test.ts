@@ -30,7 +30,7 @@ import {
   outputOf,
   startEngine,
   type Engine,
-  type StepOp,
+  type ResolvedCall,
 } from '../runs/engine-fixture.ts'
 
 let server: TestServer
@@ -131,11 +131,11 @@ const nothing = { bytes: 0, pending: 0 }
 const drift = () => readDrift(engine.context.db, engine.organizationId)
 const stored = async () => (await readUsage(engine.context.db, engine.organizationId)).storage_mb
 
-const calls: StepOp[] = []
-const latest = (): StepOp | undefined => calls.at(-1)
+const calls: ResolvedCall[] = []
+const latest = (): ResolvedCall | undefined => calls.at(-1)
 
 /** Completes the call with this output, and ends its run. Returns false if the call may not go. */
-async function complete(op: StepOp, text: string): Promise<boolean> {
+async function complete(op: ResolvedCall, text: string): Promise<boolean> {
   const verdict = await engine.decide(op)
   if (!verdict.go) return false
   const call = {

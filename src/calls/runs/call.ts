@@ -2,11 +2,11 @@ import type { ToolDeclaration } from '../../tools/kit/tool.ts'
 import { getTool } from '../../tools/index.ts'
 import { stepReferences } from '../../contract/definition-graph.ts'
 import type { WorkflowDefinition, WorkflowStep } from '../../contract/definition.ts'
-import { isOutcome, type EffectState, type StepStatus } from '../../contract/status.ts'
+import { isOutcome, type EffectState, type Outcome, type StepStatus } from '../../contract/status.ts'
 import { readCallState } from '../../db/queries/runs/read-call-state.ts'
 import type { Db } from '../../db/schema/index.ts'
-import type { LabelSource } from '../../db/schema/runs.ts'
-import { cutLabels, unionLabels, type Label } from '../../policy/types.ts'
+import type { LabelSource, StepError } from '../../db/schema/runs.ts'
+import { cutLabels, unionLabels, type Label, type JsonObject, type Role } from '../../policy/types.ts'
 import { notFound } from '../../governance/errors.ts'
 import {
   readVersion,
@@ -18,10 +18,23 @@ import {
   type RunSnapshot,
   type SnapshotReader,
 } from '../../governance/runs/values/run-snapshot.ts'
+import type { Audience } from '../../policy/audience.ts'
+import type { HeldDetails } from '../../contract/messages.ts'
+import type { SealedText } from '../../governance/sealing/format.ts'
 import type { EffectKey } from '../../contract/effect-key.ts'
+import { toolDestination, type Installation } from '../../governance/tools/connections.ts'
+import type { ChainTx } from '../../governance/audit/chain-tx.ts'
+import type { CallDestination } from '../../governance/audit/connected.ts'
+import type { Call } from '../../policy/decide.ts'
+import { sideEffectOf } from '../../policy/tool-facts.ts'
 
-/** A call whose values are not loaded yet. The call's templates name these values, and loading.ts loads them. */
-export interface CallSpec {
+/*
+ * The stages of one call of a run. What the definition says (`DefinedCall`); with its values (`ResolvedCall`); decided
+ * (`DecidedCall`); what has happened in one attempt (`CallOutcome`). The row of the call is `EffectRecord` (ledger.ts).
+ */
+
+/** What the run's version says of a call. The call's templates name values, and loading.ts loads them. */
+export interface DefinedCall {
   readonly key: EffectKey
   readonly run: RunSnapshot
   readonly definition: WorkflowDefinition
@@ -57,6 +70,148 @@ export interface CallSpec {
 }
 
 /**
+ * The sealed state that the approvers of a call see: what the call would change, and the call's connection. The state
+ * is sealed for the approval `approvalId`.
+ */
+export interface Seen {
+  readonly approvalId: string
+  readonly sealed: Buffer
+}
+
+/** A call with its values, prepared for its decision. If `stopped` is set, no value was read: the call can only end. */
+export interface ResolvedCall extends DefinedCall {
+  readonly tool: ToolDeclaration
+  /** Is false if the step's `when` is not true. The call is then `skipped` without a decision. */
+  readonly wanted: boolean
+  /**
+   * The reason why the call cannot be made, for example a wrong template or parameter. The outcome is then `failed`.
+   */
+  readonly problem: StepError | null
+  /**
+   * The resolved parameters, for the rules and the tool. `me` is replaced by the requester's address; defaults are not
+   * filled in.
+   */
+  readonly params: JsonObject
+  /** The parameters in `params` after their check, with defaults filled in. Is absent if they were not checked yet. */
+  readonly parsed?: JsonObject | undefined
+  /** Hash of the sealed parameters, in which defaults and `me` are not filled in. */
+  readonly paramsHash: string
+  readonly paramLabels: ReadonlyMap<string, readonly Label[]>
+  readonly sealed: Buffer
+  /** The installation's folder and mail server, for tools that need them. */
+  readonly installation: Installation
+  /** The state that approvers see. Is absent if this state was not read. */
+  readonly seen?: Seen | undefined
+  /**
+   * Words for the part of the shown state that has changed since the call was approved. Is absent if nothing has
+   * changed.
+   */
+  readonly changed?: string
+  /** Whether the call is denied if the person who started the run has not confirmed their mail address. */
+  readonly mustBeConfirmed: boolean
+  /** Seconds until an approval expires if its rule sets no other time; 0 means that the approval never expires. */
+  readonly approvalSeconds: number
+}
+
+/** What a decision rests on. As long as this does not change, a new decision gives the same answer. */
+export interface Basis {
+  readonly policyVersion: number
+  /** The requester's role. */
+  readonly role: Role
+}
+
+/** The tool's body may run as this attempt. */
+export interface Allowed {
+  readonly go: true
+  readonly attempt: number
+  /** Failures of the tool so far. */
+  readonly failures: number
+  readonly basis: Basis
+  /**
+   * Seconds since the time when an earlier attempt may have acted. The tool then looks for the effect of that attempt,
+   * or repeats the call with the same key. If the value is null, the tool makes the call without looking.
+   */
+  readonly sentSecondsAgo: number | null
+  /**
+   * The id and the address of the connection that the earlier attempt used. Is null if they are unknown, or if nothing
+   * was sent.
+   */
+  readonly sentWith: string | null
+  /** The id of the approval that lets the call through. Is null if no rule requires an approval. */
+  readonly approvalId: string | null
+  /** Where the call goes. It is decided again before it goes anywhere else. */
+  readonly to: CallDestination | null
+  /** The labels that the organization's rules add to the output. */
+  readonly addedLabels: readonly Label[]
+  /** Who may read the document or folder to which the call writes. The tool asks the service who really can read it. */
+  readonly audience: Audience
+}
+
+/** The body does not run now. */
+export type Refused =
+  /** The call has its outcome. */
+  | { readonly go: false; readonly state: Outcome; readonly reason: string }
+  | ({ readonly go: false; readonly state: 'held' } & HeldDetails)
+  | { readonly go: false; readonly state: 'unknown_outcome' }
+  /**
+   * There is no decision, because the organization is at its limit of storage or of pending approvals. The caller asks
+   * again later.
+   */
+  | { readonly go: false; readonly state: 'no_room' }
+
+/** The call must be held. The caller first reads the data for its approvers (`ResolvedCall.seen`), then asks again. */
+export interface Unseen {
+  readonly go: false
+  readonly state: 'unseen'
+}
+
+export type Decision = Allowed | Refused | Unseen
+
+/** A call with the decision that allows it. */
+export interface DecidedCall {
+  readonly call: ResolvedCall
+  readonly decision: Allowed
+}
+
+/** An error that `stepError` has created. */
+export type NewError = StepError & { readonly retryable: boolean }
+
+/**
+ * The result of the tool's body in one attempt. `cost`, in currency units, is the real cost minus the cost that the
+ * attempt has reserved. It is added to the run's cost, which counts towards the limit `monthly_spend`.
+ */
+export interface CallOutcome {
+  readonly key: EffectKey
+  readonly attempt: number
+  readonly result:
+    | {
+        readonly state: 'completed'
+        /** JSON text. */
+        readonly output: SealedText
+        /** The labels that the tool declares for every output, and labels of this one output. */
+        readonly labels: readonly Label[]
+        /** The call as label rules see it. These rules can add labels to the output. */
+        readonly call: Call
+        readonly cost?: number | undefined
+      }
+    /**
+     * `retry` means that the failure is temporary and the call is made again. The caller chooses between `retry` and
+     * `failed` by the step's retry options.
+     */
+    | {
+        readonly state: 'failed' | 'retry'
+        readonly error: NewError
+        /** JSON text of values that belong to the error. */
+        readonly errorDetail?: SealedText | undefined
+        readonly cost?: number | undefined
+      }
+    | { readonly state: 'cancelled' | 'unknown_outcome' }
+  readonly durationMs: number
+  /** True if the tool's body did not begin, for example because the attempt only looked for an earlier effect. */
+  readonly bodiless?: boolean
+}
+
+/**
  * Thrown if a step that the call depends on has not ended, or has ended in a way that stops the run (`stopsTheRun`).
  * Countersign's Temporal workflow never asks for such a call, but a forged workflow may.
  */
@@ -68,21 +223,21 @@ export class NotReady extends Error {
  * Reads everything about a call except the values. Throws UnknownRun for an unknown run, and `not_found` for an unknown
  * step. Throws NotReady if a dependency does not let the call run.
  */
-export async function readCallSpec(
+export async function readDefinedCall(
   context: SnapshotReader & VersionReader,
   key: EffectKey,
-): Promise<CallSpec> {
+): Promise<DefinedCall> {
   const run = await readRunSnapshot(context, key.runId)
   const version = await readVersion(context, run.workflowId, run.workflowVersion)
   return specOf(run, version, key, await readNow(context.db, key, version.dependsOn.get(key.stepId) ?? []))
 }
 
 /** Returns the call that begins when `spec` has completed with these labels. Returns null if no call follows. */
-export async function followingSpec(
+export async function followingCall(
   context: VersionReader,
-  spec: CallSpec,
+  spec: DefinedCall,
   labels: Label[],
-): Promise<CallSpec | null> {
+): Promise<DefinedCall | null> {
   const { follower: stepId, run } = spec
   if (stepId === null) return null
   const version = await readVersion(context, run.workflowId, run.workflowVersion)
@@ -100,7 +255,7 @@ const notYetDecided: Omit<Now, 'dependencies'> = {
   item_count: null,
 }
 
-function specOf(run: RunSnapshot, version: FrozenVersion, key: EffectKey, now: Now): CallSpec {
+function specOf(run: RunSnapshot, version: FrozenVersion, key: EffectKey, now: Now): DefinedCall {
   const { definition } = version
   const step = definition.steps.find((each) => each.id === key.stepId)
   if (step === undefined) throw notFound('step', key.stepId)
@@ -212,4 +367,24 @@ function referenced(step: WorkflowStep): string[] {
     reference.kind === 'step' ? [reference.stepId] : [],
   )
   return [...new Set(ids)]
+}
+
+/** Returns where the call goes now, with the requester's connection. */
+export const whereTo = (
+  { tx, run }: { readonly tx: ChainTx; readonly run: { readonly requested_by: string } },
+  op: ResolvedCall,
+): CallDestination | null =>
+  toolDestination(op.installation, tx.policy.connections, op.tool, run.requested_by)
+
+/** Returns the call as the rules see it. */
+export function callOf(op: ResolvedCall, to: CallDestination | null): Call {
+  return {
+    source: 'workflows',
+    tool: op.tool.name,
+    sideEffect: sideEffectOf(op.tool, op.params, to, op.paramLabels.size > 0),
+    params: op.params,
+    destination: to?.destination ?? null,
+    labels: op.labels,
+    paramLabels: op.paramLabels,
+  }
 }
