@@ -100,7 +100,14 @@ module.exports = {
       ['^src/(policy|contract|shared)/'],
       'what a tool does is given its services: it knows no database, no transaction and no worker',
     ),
-    only('contract-below', '^src/contract/', ['^src/policy/', declarations], 'shapes, not behaviour'),
+    only(
+      'steps-declare',
+      '^src/steps/',
+      ['^src/(policy|contract)/', declarations],
+      'a kind of step is declared from values alone',
+    ),
+    packages('steps-packages', '^src/steps/', inModules('zod'), 'kinds act on nothing'),
+    only('contract-below', '^src/contract/', ['^src/(policy|steps)/', declarations], 'shapes, not behaviour'),
     packages('contract-packages', '^src/contract/', inModules('zod', 'ulid'), 'workflows load it: no Node'),
     {
       name: 'db-takes-types',
@@ -113,7 +120,7 @@ module.exports = {
     only(
       'workflows-are-deterministic',
       '^src/workflows/',
-      ['^src/(policy|contract)/', declarations, '^src/activities/'],
+      ['^src/(policy|contract|steps)/', declarations, '^src/activities/'],
       'workflow code is replayed: it may only see pure modules',
     ),
     {
@@ -132,14 +139,14 @@ module.exports = {
     only(
       'governance-below',
       '^src/governance/',
-      ['^src/(policy|shell|contract|db|shared|calls)/', declarations],
+      ['^src/(policy|shell|contract|steps|db|shared|calls)/', declarations],
       'transactions and domain errors; who calls them, and over what, is not its business',
     ),
     ...governanceRules,
     only(
       'calls-below',
       '^src/calls/',
-      ['^src/(policy|shell|contract|db|shared|governance)/', declarations],
+      ['^src/(policy|shell|contract|steps|db|shared|governance)/', declarations],
       'a call is decided and kept here; who asks, and what its tool does, is not its business',
     ),
     {
@@ -183,13 +190,13 @@ module.exports = {
     only(
       'activities-on-top',
       '^src/activities/',
-      ['^src/(policy|shell|tools|contract|db|governance|calls|shared)/'],
+      ['^src/(policy|shell|tools|steps|contract|db|governance|calls|shared)/'],
       'activities and the API are neighbours that never meet',
     ),
     only(
       'console-is-a-caller',
       '^src/console/',
-      ['^src/(policy|contract|governance)/'],
+      ['^src/(policy|contract|steps|governance)/'],
       'pages read and change things through the routes of the API, which they are given',
     ),
     {

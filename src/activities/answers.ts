@@ -34,9 +34,10 @@ export function answer(refused: Refused, { info }: ActivityContext): StepDone {
   if (refused.state === 'held') {
     const { waitsFor, approvalId, expiresAt } = refused
     const details: HeldDetails = { waitsFor, approvalId, expiresAt }
+    const what = { approval: 'approval', slot: 'a slot', time: 'a time' }[waitsFor]
     throw benign(
-      `waits for ${waitsFor === 'slot' ? 'a slot' : 'approval'}`,
-      failureTypes.approvalRequired,
+      `waits for ${what}`,
+      waitsFor === 'time' ? failureTypes.waiting : failureTypes.approvalRequired,
       details,
     )
   }

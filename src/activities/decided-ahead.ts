@@ -2,11 +2,11 @@ import type { Context as ActivityContext } from '@temporalio/activity'
 import type { Repeat } from '../tools/kit/tool.ts'
 import { effectId, type EffectKey } from '../contract/effect-key.ts'
 import type { Context } from '../governance/context.ts'
-import { isQuickStep } from '../governance/delivery/skeleton.ts'
 import { decideNext } from '../calls/runs/effect.ts'
 import { stillHolds } from '../calls/runs/outcome.ts'
 import { followingCall, type CallOutcome, type DecidedCall } from '../calls/runs/call.ts'
 import { finishWithLastCall } from '../governance/runs/end/finish.ts'
+import { kindOf } from '../steps/index.ts'
 import { unionLabels } from '../policy/types.ts'
 import { prepareNext } from '../calls/runs/prepare.ts'
 
@@ -100,7 +100,7 @@ async function prepared(
   const next = await followingCall(context, made, expectedLabels)
   if (next?.tool === undefined || next.step.for_each !== undefined) return null
   const { tool } = next
-  if (!mayBeDecidedAhead.has(tool.repeat) || !isQuickStep(next.step)) return null
+  if (!mayBeDecidedAhead.has(tool.repeat) || !kindOf(next.step).skeleton(next.step).isQuick) return null
   const call = await prepareNext(context, next, tool, output)
   if (call === null) return null
   const asked = { key: next.key, after: made.key, expectedLabels, call }

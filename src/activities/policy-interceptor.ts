@@ -9,6 +9,9 @@ import { decideSteps } from '../calls/runs/effect.ts'
 import { countUnexpected } from '../governance/runs/end/unexpected.ts'
 import { readRunSnapshot, UnknownRun } from '../governance/runs/values/run-snapshot.ts'
 import { NotReady, readDefinedCall, type DefinedCall, type ResolvedCall } from '../calls/runs/call.ts'
+import { decidePauses } from '../calls/runs/pause.ts'
+import { kindOf } from '../steps/index.ts'
+import type { StepRun } from '../steps/kind.ts'
 import type { ToolDeclaration } from '../tools/kit/tool.ts'
 import type { EffectKey } from '../contract/effect-key.ts'
 import { answer } from './answers.ts'
@@ -18,7 +21,7 @@ import { createDecidedAhead, type DecidedAhead } from './decided-ahead.ts'
 import type { IssuedCall } from './tool-activities.ts'
 import { engineActivityNames } from './engine.ts'
 import { isOutage } from './patience.ts'
-import { brokenCall, prepareCall } from '../calls/runs/prepare.ts'
+import { brokenCall, prepareCall, preparePause } from '../calls/runs/prepare.ts'
 import type { Loaded } from '../calls/runs/loading.ts'
 import { askSeeing } from './seen-state.ts'
 
@@ -106,7 +109,11 @@ async function governed(
       place.bodyBegins()
       return await runAttempt({ context, activity, ahead, ...decided }, body)
     }
-    const { defined, tool } = await admit(context, activity, key)
+    const defined = await admit(context, activity, key)
+    const { run } = kindOf(defined.step)
+    if (run.as === 'pause') return await pause(context, activity, defined, run)
+    const { tool } = defined
+    if (tool === undefined) throw noSuchCall(activity, key)
     const { value: call, permit } = await prepared(context, defined, tool, activity.cancellationSignal)
     try {
       const decision = await askSeeing(context, call, activity.cancellationSignal, (asked) =>
@@ -165,22 +172,36 @@ function keyOf(activity: ActivityContext, argument: unknown): EffectKey {
 }
 
 /**
- * Reads the call from the workflow version that the run uses. Throws if this version has no such step or item, or if
- * the step calls another tool. Throws if a dependency of the step has not ended.
+ * Reads the step from the workflow version that the run uses. Throws if this version has no such step or item, or if
+ * another activity runs the step. Throws if a dependency of the step has not ended.
  */
 async function admit(
   context: Pick<Context, 'db' | 'runCaches' | 'sealer'>,
   activity: ActivityContext,
   key: EffectKey,
-): Promise<{ defined: DefinedCall; tool: ToolDeclaration }> {
+): Promise<DefinedCall> {
   const { stepId, itemIndex: index } = key
   const defined = await readDefinedCall(context, key)
-  if (defined.step.tool !== activity.info.activityType || defined.tool === undefined)
-    throw refused(`step \`${stepId}\` does not call \`${activity.info.activityType}\``)
+  if (kindOf(defined.step).skeleton(defined.step).activity !== activity.info.activityType)
+    throw noSuchCall(activity, key)
   if ((defined.step.for_each !== undefined) !== index >= 0)
     throw refused(`step \`${stepId}\` has no such item`)
   if (index >= 0 && index >= (defined.itemCount ?? 0)) throw refused(`step \`${stepId}\` has no such item`)
-  return { defined, tool: defined.tool }
+  return defined
+}
+
+const noSuchCall = ({ info }: ActivityContext, { stepId }: EffectKey): ApplicationFailure =>
+  refused(`step \`${stepId}\` does not call \`${info.activityType}\``)
+
+/** Begins or ends the wait of a step. No call is made. */
+async function pause(
+  context: Context,
+  activity: ActivityContext,
+  defined: DefinedCall,
+  { until }: Extract<StepRun, { as: 'pause' }>,
+): Promise<StepDone> {
+  const op = await preparePause(context, defined, until, activity.cancellationSignal)
+  return answer(await context.combiner.join(defined.run.organizationId, decidePauses, op), activity)
 }
 
 const refused = (message: string): ApplicationFailure =>

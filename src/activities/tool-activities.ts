@@ -2,6 +2,7 @@ import type { Look, ToolCall, ToolContext, Found, SomeBodies, ToolResult } from 
 import { ApplicationFailure } from '@temporalio/activity'
 import { catalog } from '../tools/index.ts'
 import { failureTypes } from '../contract/messages.ts'
+import { ownActivities } from '../steps/index.ts'
 import { bodiesOf } from '../tools/bodies.ts'
 
 const issued = new WeakSet<object>()
@@ -33,17 +34,22 @@ export function isIssuedCall(value: unknown): value is IssuedCall {
 
 type Body = (decided: unknown) => Promise<ToolResult | Found>
 
+const notDecided = (): ApplicationFailure =>
+  ApplicationFailure.nonRetryable('the call was not decided by a rule', failureTypes.refused)
+
 /**
  * Creates one activity for each tool of the catalogue. The activity has the tool's name, and runs only for a decided
- * call.
+ * call. Also creates the activities of steps that call no tool: the policy interceptor runs these steps itself, so
+ * they have no body.
  */
 export function createToolActivities(): Record<string, Body> {
-  return Object.fromEntries(
-    Object.keys(catalog).map((name): [string, Body] => [
+  const ofKinds = ownActivities.map((name): [string, Body] => [name, () => Promise.reject(notDecided())])
+  return Object.fromEntries([
+    ...ofKinds,
+    ...Object.keys(catalog).map((name): [string, Body] => [
       name,
       async (decided) => {
-        if (!isIssuedCall(decided))
-          throw ApplicationFailure.nonRetryable('the call was not decided by a rule', failureTypes.refused)
+        if (!isIssuedCall(decided)) throw notDecided()
         const { context, look } = decided
         const call = decided.call as ToolCall<never>
         const { body, find } = (await bodiesOf(name)) as SomeBodies
@@ -52,5 +58,5 @@ export function createToolActivities(): Record<string, Body> {
         throw ApplicationFailure.nonRetryable(`\`${name}\` cannot look for a call`, failureTypes.refused)
       },
     ]),
-  )
+  ])
 }

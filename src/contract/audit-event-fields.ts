@@ -27,7 +27,14 @@ export const callFields = {
   error_code: text,
 } as const
 
-export const itemsFields = { step_id: text, items: number, too_many_labels: flag } as const
+/** `items` is only for a whole `for_each` step, and `item_index` and `error_code` only for a step that waits. */
+export const stepFields = {
+  step_id: text,
+  item_index: number,
+  error_code: text,
+  items: number,
+  too_many_labels: flag,
+} as const
 
 const approvalFields = { approval_id: text, step_id: text, item_index: number, session_id: text } as const
 

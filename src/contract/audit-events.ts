@@ -64,33 +64,37 @@ export const auditEvents = {
     metadata: { step_id: text, limit: number },
   },
   'step.expanded': { when: 'A `for_each` step knows its items.', metadata: { step_id: text, items: number } },
+  'step.waiting': {
+    when: 'A step, or an item of it, begins to wait for a time.',
+    metadata: { step_id: text, item_index: number, until: text },
+  },
   'step.completed': {
-    when: 'All items of a `for_each` step have ended, each completed.',
-    metadata: fields.itemsFields,
+    when: 'All items of a `for_each` step have ended, each completed; or the time of a step that waits has come.',
+    metadata: fields.stepFields,
   },
   'step.failed': {
-    when: 'All items of a `for_each` step have ended, and one failed.',
-    metadata: fields.itemsFields,
+    when: 'All items of a `for_each` step have ended, and one failed; or a step that waits failed.',
+    metadata: fields.stepFields,
   },
   'step.denied': {
-    when: 'All items of a `for_each` step have ended, and one was denied.',
-    metadata: fields.itemsFields,
+    when: 'All items of a `for_each` step have ended, and one was denied; or a freeze ended a step that waits.',
+    metadata: fields.stepFields,
   },
   'step.rejected': {
     when: 'All items of a `for_each` step have ended, and a person rejected one.',
-    metadata: fields.itemsFields,
+    metadata: fields.stepFields,
   },
   'step.expired': {
     when: 'All items of a `for_each` step have ended, and the approval of one expired.',
-    metadata: fields.itemsFields,
+    metadata: fields.stepFields,
   },
   'step.cancelled': {
-    when: 'All items of a `for_each` step have ended, and one was cancelled.',
-    metadata: fields.itemsFields,
+    when: 'All items of a `for_each` step have ended, and one was cancelled; or a step that waits ends because its run was cancelled.',
+    metadata: fields.stepFields,
   },
   'step.skipped': {
-    when: 'A `for_each` step is skipped.',
-    metadata: fields.itemsFields,
+    when: 'A `for_each` step, or a step that waits, is skipped.',
+    metadata: fields.stepFields,
   },
   'tool_call.decided': {
     when: 'The rules decide a call of a run. The status is the verdict.',

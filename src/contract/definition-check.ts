@@ -2,14 +2,12 @@ import type { ToolCatalog } from '../tools/kit/tool.ts'
 import { inWhen } from '../policy/operators/index.ts'
 import { hasMoreReferences, isTemplate, references, reservedWords } from '../policy/template-syntax.ts'
 import { filesInput } from '../policy/uploaded-files.ts'
-import { facts } from '../tools/facts.ts'
-import { nearestNames } from '../policy/tool-names.ts'
+import { kindOf, valuesOf } from '../steps/index.ts'
 import type { Json } from '../policy/types.ts'
 import { mostItems, mostSteps, type WorkflowDefinition, type WorkflowStep } from './definition.ts'
 import { dependencies, findCycle, stepReferences } from './definition-graph.ts'
 import { hasInputType } from './definition-inputs.ts'
 import { type Issue, isForbiddenName, jsonIssues, typeOfJson } from './json.ts'
-import { checkParams } from './definition-params.ts'
 import { pathIssues } from './definition-paths.ts'
 import { typeOf, words, writtenForm } from './forms.ts'
 import { type Known, formOf, itemForm, knownOf, referenceForm } from './reference-forms.ts'
@@ -127,18 +125,12 @@ function checkStep(
   known: Known,
   { add, isFull }: { readonly add: Add; readonly isFull: () => boolean },
 ): void {
-  const tool = catalog.get(step.tool)
   const found = stepReferences(step)
-  const item = itemForm(
-    step,
-    known,
-    found.some(({ reference }) => reference.kind === 'item'),
-  )
-  if (tool === undefined) add('tool', unknownTool(step.tool, catalog))
-  else {
-    const issues = checkParams(tool, step.params, (reference) => formOf(reference, known, item))
-    for (const issue of issues) add(`params.${issue.path}`, issue.message)
-  }
+  const usesItem = found.some(({ reference }) => reference.kind === 'item')
+  const item = itemForm(step, known, usesItem)
+  const kind = kindOf(step)
+  for (const issue of kind.check(step, { catalog, formOf: (reference) => formOf(reference, known, item) }))
+    add(issue.path, issue.message)
   for (const id of step.depends_on ?? []) {
     if (id === step.id) add('depends_on', 'a step cannot wait for itself')
     else if (!known.steps.has(id)) add('depends_on', `there is no step \`${id}\``)
@@ -152,8 +144,8 @@ function checkStep(
     const form = referenceForm(reference, known, place === 'for_each' ? null : item)
     if (typeof form === 'string') add(place, inParam(place, form))
   }
-  for (const place of ['params', 'for_each'] as const)
-    checkNames(step[place] ?? null, (message) => add(place, message))
+  checkNames(valuesOf(step), (message) => add(kind.values, message))
+  checkNames(step.for_each ?? null, (message) => add('for_each', message))
   checkNames([step.when?.value ?? null, step.when?.compare ?? null], (message) => add('when', message))
   checkForEach(step, known, add)
   checkWhen(step, add)
@@ -162,13 +154,6 @@ function checkStep(
 /** If `place` is in a parameter, puts the name of the parameter in front of the message. */
 const inParam = (place: string, message: string): string =>
   place.startsWith('params.') ? `parameter \`${place.slice('params.'.length)}\`: ${message}` : message
-
-function unknownTool(name: string, catalog: ToolCatalog): string {
-  const names = facts.tools.map((tool) => tool.name)
-  const near = nearestNames(name, names).filter((each) => catalog.get(each) !== undefined)
-  const hint = near.length === 0 ? '' : `did you mean ${near.map((each) => `\`${each}\``).join(' or ')}; `
-  return `there is no tool \`${name}\`: ${hint}\`GET /tools\` lists the tools`
-}
 
 /**
  * Returns the first field name that contains a template, or null if there is none. A template in a name would not be

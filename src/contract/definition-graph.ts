@@ -1,11 +1,14 @@
 import { type Reference, references } from '../policy/template-syntax.ts'
+import { kindOf, valuesOf } from '../steps/index.ts'
 import type { WorkflowDefinition, WorkflowStep } from './definition.ts'
 
 /** Returns every reference of a step, with its dotted path in the step, such as `params.to`. */
 export function stepReferences(step: WorkflowStep): { place: string; reference: Reference }[] {
   const at = (place: string, list: Reference[]) => list.map((reference) => ({ place, reference }))
   return [
-    ...Object.entries(step.params).flatMap(([name, value]) => at(`params.${name}`, references(value))),
+    ...Object.entries(valuesOf(step)).flatMap(([name, value]) =>
+      at(`${kindOf(step).values}.${name}`, references(value)),
+    ),
     ...(step.when === undefined
       ? []
       : [

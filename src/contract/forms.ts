@@ -9,7 +9,6 @@ import {
   placeOfItem,
 } from '../policy/template-syntax.ts'
 import type { Json } from '../policy/types.ts'
-import type { InputType } from './definition.ts'
 
 /** The part of JSON Schema that says which values are possible at one position. `true` means any value. */
 export type Form = true | FormObject
@@ -29,7 +28,10 @@ export const textForm: Form = { type: 'string' }
 export const numberForm: Form = { type: 'number' }
 /** The form of a list in which all elements have the form `items`. */
 export const listForm = (items: Form): Form => ({ type: 'array', items })
-export const inputForm = (type: InputType): Form => ({ type })
+/** The types that a workflow can declare for its inputs. */
+export const inputTypes = ['string', 'number', 'boolean', 'array', 'object'] as const
+
+export const inputForm = (type: JsonType): Form => ({ type })
 export const outputForm = (tool: ToolDeclaration): Form =>
   z.toJSONSchema(tool.output, { unrepresentable: 'any' }) as Form
 
@@ -108,7 +110,7 @@ function belowOne(form: OneType, segment: Segment): Form | null {
 /** Returns the form of the elements of a list, or null if the value is no list. */
 export const elementOf = (form: Form): Form | null => findBelow(form, '0')
 
-export type JsonType = 'string' | 'number' | 'boolean' | 'array' | 'object'
+export type JsonType = (typeof inputTypes)[number]
 
 /**
  * Returns the type of a value with this form. The type does not say whether the value can also be null. Returns null if

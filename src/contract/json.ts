@@ -1,3 +1,4 @@
+import { z } from 'zod'
 import { shownPath, type FieldIssue } from '../policy/issues.ts'
 import type { Json, JsonObject } from '../policy/types.ts'
 
@@ -125,3 +126,23 @@ export function typeOfJson(value: Json): string {
   if (value === null) return 'null'
   return Array.isArray(value) ? 'array' : typeof value
 }
+
+/**
+ * Accepts any JSON and does not change it. zod's own object schemas would silently drop a `__proto__` key instead of
+ * refusing the key.
+ */
+const json = z.unknown().superRefine((value, context) => {
+  if (value === undefined) context.addIssue({ code: 'custom', message: 'is missing' })
+  else
+    for (const { message, path } of jsonIssues(value))
+      context.addIssue({ code: 'custom', message, path: path === '' ? [] : [path] })
+})
+
+export const jsonObject = json
+  .superRefine((value, context) => {
+    if (!isObject(value)) context.addIssue({ code: 'custom', message: 'must be an object' })
+  })
+  .transform((value) => value as JsonObject)
+  .meta({ type: 'object', additionalProperties: {} })
+
+export const jsonValue = json.transform((value) => value as Json)

@@ -55,15 +55,17 @@ export interface CarriedItems {
  * The reason why a call waits:
  * - `approval`: the call waits for an approval, until `expiresAt` (ISO 8601; null if the approval never expires);
  * - `slot`: the call waits for a concurrency slot of its run, at most until the call's approval expires (`expiresAt`);
+ * - `time`: the step waits until `expiresAt` (a step `wait`);
  * - `resolution`: the outcome of the call is unknown, and the call waits until a person resolves the outcome.
  */
 export type WaitReason =
-  | { readonly kind: 'approval' | 'slot'; readonly expiresAt: string | null }
+  | { readonly kind: HeldFor; readonly expiresAt: string | null }
   | { readonly kind: 'resolution'; readonly expiresAt: null }
 
 export interface SkeletonStep {
   readonly id: string
-  readonly tool: string
+  /** The name of the activity that runs the step: its tool, or its kind if it calls none. */
+  readonly activity: string
   readonly dependsOn: readonly string[]
   readonly forEach: boolean
   readonly continueOnError: boolean
@@ -80,19 +82,19 @@ export interface SkeletonStep {
    */
   readonly itemsAtOnce?: number
   /**
-   * The `summary` from the definition, cut to 256 bytes. Only operators read it. Is absent if the step has no summary.
+   * What the step does, cut to 256 bytes: its `summary` in the definition, or words of its kind. Only operators read it.
    */
-  readonly summary?: string
+  readonly summary: string
 }
 
-/** Argument of every tool activity. */
+/** Argument of every activity that runs a step. */
 export interface StepRef {
   readonly runId: string
   readonly stepId: string
   readonly itemIndex: number | null
 }
 
-/** The result of a tool activity, if the run may continue. */
+/** The result of a step's activity, if the run may continue. */
 export interface StepDone {
   readonly outcome: Extract<Outcome, 'completed' | 'skipped'>
 }
@@ -104,6 +106,8 @@ export const failureTypes = {
    * again.
    */
   approvalRequired: 'ApprovalRequired',
+  /** The step waits for a time. The details are those of `approvalRequired`. */
+  waiting: 'Waiting',
   /**
    * Nobody can know whether the call took effect. The workflow waits until a person has resolved the outcome, and then
    * schedules the call again.
@@ -122,8 +126,8 @@ export const failureTypes = {
   refused: 'Refused',
 } as const
 
-/** The reason why a call or a run is held. */
-export type HeldFor = 'approval' | 'slot'
+/** The reason why a call, a wait or a run is held. */
+export type HeldFor = 'approval' | 'slot' | 'time'
 
 /**
  * Details of the failure of a quick call (a local activity). The workflow schedules the call again as an ordinary
@@ -136,9 +140,9 @@ export interface AgainDetails {
 
 export interface HeldDetails {
   readonly waitsFor: HeldFor
-  /** Is null if the call needs no approval and waits only for a slot of its run. */
+  /** Is null if the call waits only for a slot of its run, or for a time. */
   readonly approvalId: string | null
-  /** The time when the approval expires, in ISO 8601. Is null if nothing expires. */
+  /** The time when the approval expires, or the time for which a step waits, in ISO 8601. Is null if there is none. */
   readonly expiresAt: string | null
 }
 
@@ -171,7 +175,7 @@ export const wakeKey = (stepId: string, itemIndex: number | null): string => `${
 
 export type EnterResult =
   | { readonly state: 'go' }
-  | { readonly state: 'wait'; readonly waitsFor: HeldFor; readonly expiresAt: string | null }
+  | { readonly state: 'wait'; readonly waitsFor: 'approval' | 'slot'; readonly expiresAt: string | null }
   | { readonly state: 'ended' }
 
 export type ExpandResult = { readonly count: number } | { readonly ended: BadOutcome }
@@ -207,7 +211,7 @@ export const searchAttributes = {
   version: 'CountersignVersion',
   state: 'CountersignState',
   /**
-   * What the run waits for, as a list of words. The words are `slot`, `approval` and `resolution`. The list also has
+   * What the run waits for, as a list of words. The words are `slot`, `approval`, `resolution` and `time`. The list also has
    * each word with its step, such as `approval of send`.
    */
   waitingOn: 'CountersignWaitingOn',

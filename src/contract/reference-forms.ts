@@ -1,3 +1,4 @@
+import { kindOf } from '../steps/index.ts'
 import type { ToolCatalog } from '../tools/kit/tool.ts'
 import { type Reference, parseText, placeOfItem } from '../policy/template-syntax.ts'
 import { filesInput } from '../policy/uploaded-files.ts'
@@ -10,7 +11,6 @@ import {
   inputForm,
   listForm,
   numberForm,
-  outputForm,
   textForm,
   writtenForm,
 } from './forms.ts'
@@ -34,18 +34,15 @@ export interface Known {
  * output of the step can be any value.
  */
 export function knownOf(definition: WorkflowDefinition, catalog: ToolCatalog): Known {
+  // Steps with the same tool have the same form, which takes long to make.
   const forms = new Map<string, Form>()
-  const formOfTool = (name: string): Form => {
-    const tool = catalog.get(name)
-    const form = forms.get(name) ?? (tool === undefined ? true : outputForm(tool))
-    forms.set(name, form)
-    return form
-  }
-  const steps = definition.steps.map(({ id, tool, for_each }) => {
-    const one = formOfTool(tool)
-    const name = `the output of step \`${id}\``
-    if (for_each === undefined) return [id, { output: one, name }] as const
-    return [id, { output: listForm(one), name: `${name}, which has \`for_each\`,` }] as const
+  const steps = definition.steps.map((step) => {
+    const key = `${kindOf(step).name} ${step.tool ?? ''}`
+    const one = forms.get(key) ?? kindOf(step).output(step, catalog)
+    forms.set(key, one)
+    const name = `the output of step \`${step.id}\``
+    if (step.for_each === undefined) return [step.id, { output: one, name }] as const
+    return [step.id, { output: listForm(one), name: `${name}, which has \`for_each\`,` }] as const
   })
   return { inputs: definition.inputs ?? {}, steps: new Map(steps), below: new WeakMap() }
 }

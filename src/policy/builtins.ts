@@ -15,21 +15,27 @@ export interface Builtins {
  * @param timeZone an IANA name such as `Europe/Berlin`
  */
 export function builtins(startedAt: Date, timeZone: string): Builtins {
+  const wall = wallTime(startedAt, timeZone)
+  return {
+    today: dateOf(wall),
+    yesterday: dateOf(wall - 86_400_000),
+    now: `${new Date(wall).toISOString().slice(0, -1)}${offsetOf(wall - startedAt.getTime())}`,
+  }
+}
+
+/**
+ * Returns the local time, read as if it were UTC, in milliseconds. Its difference from `at` is the zone's offset. Throws
+ * RangeError for a time zone that does not exist.
+ */
+export function wallTime(at: Date, timeZone: string): number {
   const parts = new Map(
     formatOf(timeZone)
-      .formatToParts(startedAt)
+      .formatToParts(at)
       .map((part) => [part.type, part.value]),
   )
   const field = (name: Intl.DateTimeFormatPartTypes) => Number(parts.get(name))
-  const [year, month, day] = [field('year'), field('month') - 1, field('day')]
-  const millisecond = startedAt.getUTCMilliseconds()
-  // The local time, read as if it were UTC. Its difference from `startedAt` is the zone's offset.
-  const wall = Date.UTC(year, month, day, field('hour'), field('minute'), field('second'), millisecond)
-  return {
-    today: dateOf(Date.UTC(year, month, day)),
-    yesterday: dateOf(Date.UTC(year, month, day - 1)),
-    now: `${new Date(wall).toISOString().slice(0, -1)}${offsetOf(wall - startedAt.getTime())}`,
-  }
+  const date = [field('year'), field('month') - 1, field('day')] as const
+  return Date.UTC(...date, field('hour'), field('minute'), field('second'), at.getUTCMilliseconds())
 }
 
 /** Formats are cached, since creating one takes longer than everything else here. There are about 400 zones. */

@@ -63,6 +63,10 @@ export function casesOf(planned: Planned): Case[] {
   })
 }
 
+/** Returns whether a step with these cases runs. */
+export const runsOf = (cases: readonly Case[]): Tri =>
+  cases.length === 0 ? no : cases.some(({ occurs }) => occurs === yes) ? yes : maybe
+
 interface Item {
   readonly occurs: typeof maybe | typeof yes
   readonly item?: Partial

@@ -16,6 +16,12 @@ export interface PlannedCall {
   readonly subject: Subject
 }
 
+/** Whether a step runs, and the calls that it then makes. A step without a tool makes none. */
+export interface Running {
+  readonly runs: Tri
+  readonly calls: readonly PlannedCall[]
+}
+
 /**
  * Prepares the calls of a step for evaluation. The calls of one step differ only in their parameters. All of them have
  * the same labels, so they share the results of label conditions.
@@ -26,6 +32,7 @@ export function callsOf(
   cases: readonly Case[],
 ): PlannedCall[] {
   const byLabels: Subject['byLabels'] = new Map()
+  if (step.tool === null) return []
   const reading = facts.reading(step.tool, 'workflows')
   return cases.map(({ occurs, params }) => ({
     occurs,

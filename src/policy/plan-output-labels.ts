@@ -1,31 +1,26 @@
 import type { CompiledPolicy } from './compile.ts'
 import type { LabelSets } from './label-sets.ts'
 import type { Planned } from './plan-cases.ts'
-import { type PlannedCall, isDefinite, outcomeOf } from './plan-outcome.ts'
-import { type Tri, maybe, no, yes } from './tri.ts'
+import { type Running, isDefinite, outcomeOf } from './plan-outcome.ts'
+import { type Tri, no, yes } from './tri.ts'
 import type { Label } from './types.ts'
 
 /**
  * Returns the labels of a step's output, and records their bounds in `atStart`. No label is definite if the step may be
  * skipped, may run for no item, or may fail with `on_error: continue`.
  */
-export function outputLabels(
-  policy: CompiledPolicy,
-  planned: Planned,
-  calls: readonly PlannedCall[],
-): LabelSets {
+export function outputLabels(policy: CompiledPolicy, planned: Planned, { runs, calls }: Running): LabelSets {
   const { step, labels, budget, atStart } = planned
-  if (calls.length === 0) {
+  if (runs === no) {
     const passedOn = { definite: new Set<Label>(), possible: labels.possible, isOpen: labels.isOpen }
     atStart.add(planned, passedOn, [])
     return passedOn
   }
-  const runs = calls.some((call) => call.occurs === yes) ? yes : maybe
   const made: { labels: readonly Label[]; occurs: Tri }[] = [{ labels: step.outputLabels, occurs: runs }]
   const definite = new Set([...labels.definite, ...step.outputLabels])
   const possible = new Set([...labels.possible, ...step.outputLabels])
   let isOpen = labels.isOpen || step.bringsOwnLabels === true
-  for (const rule of policy.labelRulesFor(step.tool)) {
+  for (const rule of step.tool === null ? [] : policy.labelRulesFor(step.tool)) {
     const outcome = outcomeOf(rule, calls)
     if (outcome.matches === no) continue
     if (!budget.affords(rule.addLabels.length)) {

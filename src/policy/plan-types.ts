@@ -4,8 +4,9 @@ import type { When } from './when.ts'
 
 export interface PlanStep {
   readonly id: string
-  readonly tool: string
-  readonly sideEffect: SideEffect
+  /** The tool that the step calls. Null: the step makes no call, and `sideEffect` is null too. */
+  readonly tool: string | null
+  readonly sideEffect: SideEffect | null
   /**
    * The host to which the call goes; null if it stays here. Is undefined while it is not known, because the requester
    * has no connection.

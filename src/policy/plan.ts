@@ -2,16 +2,23 @@ import { Budget, planBudget } from './budget.ts'
 import type { CompiledPolicy, CompiledRule } from './compile.ts'
 import { effectOf } from './decide.ts'
 import { knownLabels } from './label-sets.ts'
-import { type Planned, casesOf, labelledInputsOf, sourcesOf } from './plan-cases.ts'
+import { type Planned, casesOf, labelledInputsOf, runsOf, sourcesOf } from './plan-cases.ts'
 import { originsOf, unite } from './plan-labels.ts'
-import { type Outcome, type PlannedCall, callsOf, isDefinite, outcomeOf } from './plan-outcome.ts'
+import {
+  type Outcome,
+  type PlannedCall,
+  type Running,
+  callsOf,
+  isDefinite,
+  outcomeOf,
+} from './plan-outcome.ts'
 import { outputLabels } from './plan-output-labels.ts'
 import { AtStart, type StartLabels } from './plan-start-labels.ts'
 import { isUnknownInput, type Plan, type PlanStep } from './plan-types.ts'
 import { inputSource } from './templates.ts'
 import { TextBudget } from './text-budget.ts'
 import type { Blocked, CallOfTool, Refusal } from './tool-access.ts'
-import { type Tri, maybe, no, yes } from './tri.ts'
+import { type Tri, no, yes } from './tri.ts'
 import { type Label, type Verdict, stricter } from './types.ts'
 
 export type Certainty = 'definite' | 'possible'
@@ -121,9 +128,10 @@ export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses
     }
     const cases = casesOf(planned)
     if (cases.length === 0) skipped.add(step.id)
+    const runs = runsOf(cases)
     const calls = callsOf(policy.facts, planned, cases)
-    analyses.set(step.id, analyzeStep(policy, planned, calls, refuses))
-    outputs.set(step.id, outputLabels(policy, planned, calls))
+    analyses.set(step.id, analyzeStep(policy, planned, { runs, calls }, refuses))
+    outputs.set(step.id, outputLabels(policy, planned, { runs, calls }))
   }
   const steps = plan.steps.flatMap((step) => analyses.get(step.id) ?? [])
   const certain = steps.find((step) => step.definiteVerdict === 'deny')
@@ -179,7 +187,7 @@ interface Bounds {
 function analyzeStep(
   policy: CompiledPolicy,
   planned: Planned,
-  calls: readonly PlannedCall[],
+  { runs, calls }: Running,
   refuses: Refuses,
 ): StepAnalysis {
   const { step, labels } = planned
@@ -188,8 +196,7 @@ function analyzeStep(
     bounds.possible = 'deny'
     if (isCertain) bounds.definite = 'deny'
   }
-  const runsForCertain = calls.some((call) => call.occurs === yes)
-  if (policy.frozen !== null && calls.length > 0) deny(runsForCertain)
+  if (policy.frozen !== null && runs !== no) deny(runs === yes)
   const { blocked, open } =
     policy.frozen === null ? refusalsOf(step, calls, refuses) : { blocked: null, open: [] }
   if (blocked !== null) deny(blocked.certainty === 'definite')
@@ -199,7 +206,7 @@ function analyzeStep(
     tool: step.tool,
     sideEffect: step.sideEffect,
     destination: step.destination,
-    runs: calls.length === 0 ? no : runsForCertain ? yes : maybe,
+    runs,
     verdict: bounds.possible,
     certainty: bounds.definite === bounds.possible ? 'definite' : 'possible',
     definiteVerdict: bounds.definite,
@@ -222,6 +229,7 @@ function refusalsOf(
 ): { blocked: StepAnalysis['blocked']; open: readonly PlannedCall[] } {
   let blocked: StepAnalysis['blocked'] = null
   const open = calls.filter(({ occurs, given, subject }) => {
+    if (tool === null || sideEffect === null) return true
     const refusal = refuses({ stepId, tool, sideEffect, params: given }, subject.budget)
     if (refusal === null) return true
     const { reason, explanation, isCertain } = refusal
@@ -242,7 +250,7 @@ function matchingRules(
 ): PlannedRule[] {
   const rules: PlannedRule[] = []
   if (calls.length === 0) return rules
-  for (const rule of policy.rulesFor(step.tool, step.sideEffect, 'workflows')) {
+  for (const rule of rulesOf(policy, step)) {
     if (rule.isShadow) continue
     const outcome = outcomeOf(rule, calls)
     // If the analysis runs out of budget, the call in the run may run out of budget too. Such a call is denied.
@@ -255,6 +263,13 @@ function matchingRules(
   }
   return rules
 }
+
+/** Returns the rules that can be about the step's calls. */
+export const rulesOf = (
+  policy: CompiledPolicy,
+  { tool, sideEffect }: Pick<PlanStep, 'tool' | 'sideEffect'>,
+): readonly CompiledRule[] =>
+  tool === null || sideEffect === null ? [] : policy.rulesFor(tool, sideEffect, 'workflows')
 
 export function plannedRule(rule: CompiledRule, outcome: Outcome): PlannedRule {
   const certainty = isDefinite(outcome) ? 'definite' : 'possible'

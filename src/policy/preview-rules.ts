@@ -1,6 +1,6 @@
 import type { Budget } from './budget.ts'
 import type { CompiledPolicy } from './compile.ts'
-import { type PlannedRule, type StepAnalysis, plannedRule } from './plan.ts'
+import { type PlannedRule, type StepAnalysis, plannedRule, rulesOf } from './plan.ts'
 import { casesOf } from './plan-cases.ts'
 import { callsOf, outcomeOf } from './plan-outcome.ts'
 import type { TextBudget } from './text-budget.ts'
@@ -28,7 +28,7 @@ export interface ShowingBudget {
 export function shownRules(policy: CompiledPolicy, step: StepAnalysis, within: ShowingBudget): ShownRule[] {
   const found = new Map(step.rules.map((rule) => [rule.ruleId, rule]))
   const isStopped = policy.frozen !== null || step.blocked !== null
-  const all = policy.rulesFor(step.tool, step.sideEffect, 'workflows')
+  const all = rulesOf(policy, step)
   const isOther = (id: string, isShadow: boolean): boolean => isShadow || (isStopped && !found.has(id))
   const planned = { ...step.planned, ...within }
   const calls = all.some(({ id, isShadow }) => isOther(id, isShadow))

@@ -181,6 +181,7 @@ function run(
         if (!isOn) continue
       }
       ran = true
+      if (step.tool === null || step.sideEffect === null) continue
       const { value: resolved, sources } = resolve(step.params, each)
       const paramLabels = new Map(
         [...sources].map(([path, ids]) => [path, unionLabels(...ids.map((id) => carried.get(id) ?? []))]),

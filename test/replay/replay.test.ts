@@ -34,11 +34,13 @@ describe('recorded histories', () => {
     expect(results.size).toBe(recorded.length)
   })
 
-  test('replay with a bundle that also loads every declaration of tools and of their services', async () => {
+  test('replay with a bundle that also loads every declaration of tools, of their services and of kinds of steps', async () => {
     const from = 'import type { RunInput }'
-    const imports = `import { getTool, integrationNames } from '../../tools/index.ts'\n`
+    const imports =
+      `import { getTool, integrationNames } from '../../tools/index.ts'\n` +
+      `import { kindFields } from '../../steps/index.ts'\n`
     const start = '  const interpret ='
-    const check = `  if (getTool('memory_get') === undefined || integrationNames.length === 0) throw new Error('nothing is declared')\n`
+    const check = `  if (getTool('memory_get') === undefined || integrationNames.length === 0 || kindFields.wait === undefined) throw new Error('nothing is declared')\n`
     const bundle = await changedBundle('index.ts', [[from, imports + from], [start, check + start]])
     expect([...(await replay(bundle))].filter(([, error]) => error !== undefined)).toEqual([])
   })

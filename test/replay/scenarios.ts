@@ -21,7 +21,7 @@ export const reasons: Readonly<Record<string, string>> = {
   quick:
     'Quick calls: as local activities, side by side, held, and the ordinary activity after a failure, a pause or a timeout.',
   waits:
-    'The other reasons to wait: a person who resolves an unknown outcome, a slot that becomes free, and a timer that fires and ends the run as expired.',
+    'The other reasons to wait: a person who resolves an unknown outcome, a slot that becomes free, a time that a step waits for, and a timer that fires and ends the run as expired.',
   fails: 'An item that fails: it withdraws held calls and stops the calls of all branches, and its step still ends.',
   cancelled: 'A cancellation during a held call, the items of a step and a quick call, which is waited for.',
   refused: 'A run that waits for its own approval and is rejected: it asks again, and finishes without any step.',
@@ -98,7 +98,8 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
     const about = (value: string) => ({ name: value, params: [{ param: 'subject', operator: 'equals', value }] })
     await stack.rules(holdRule(about('held')), holdRule({ ...about('late'), expires_after_seconds: 1 }))
     stack.sink.behaviour = { kind: 'drop', taken: true }
-    const steps = [mail('lost'), mail('held', { depends_on: ['lost'] }), mail('late', { depends_on: ['held'] })]
+    const pause = { id: 'pause', wait: { seconds: 1 } }
+    const steps = [pause, mail('lost', { depends_on: ['pause'] }), mail('held', { depends_on: ['lost'] }), mail('late', { depends_on: ['held'] })]
     const runId = await stack.run({ steps: [...steps, read('never', 'x', { depends_on: ['late'] })] })
     await until('unknown', async () => (await stepOf(stack.context, runId, 'lost')).status === 'unknown_outcome')
     stack.sink.behaviour = { kind: 'accept' }

@@ -36,7 +36,8 @@ describe('somebody with access to Temporal, but not to our database, tries to ge
 
   const skeleton = (id: string, over: Partial<SkeletonStep> = {}): SkeletonStep => ({
     id,
-    tool: 'file_read',
+    activity: 'file_read',
+    summary: '',
     dependsOn: [],
     forEach: false,
     continueOnError: false,
@@ -102,7 +103,7 @@ describe('somebody with access to Temporal, but not to our database, tries to ge
 
     test.each([
       ['an unknown step', [skeleton('zz')]],
-      ['another tool', [skeleton('a', { tool: 'mail_send' })]],
+      ['another tool', [skeleton('a', { activity: 'mail_send' })]],
       ['missing dependencies', [skeleton('b')]],
       ['an item of a step without items', [skeleton('a', { forEach: true })]],
       ['an item before the step is expanded', [skeleton('each')]],
@@ -130,7 +131,7 @@ describe('somebody with access to Temporal, but not to our database, tries to ge
     test('executes nothing: the row decides, and the call stays held by the same approval', async () => {
       await stack.rules(holdRule())
       const runId = await orphan(mail('forged'))
-      const ended = forge(runId, { steps: [skeleton('forged', { tool: 'mail_send' })] })
+      const ended = forge(runId, { steps: [skeleton('forged', { activity: 'mail_send' })] })
       await until('held', async () => (await stack.runOf(runId)).status === 'paused')
       const handle = stack.client.workflow.getHandle(runId)
       const asked = async () => {

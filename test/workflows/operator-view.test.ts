@@ -70,7 +70,7 @@ describe('what a run waits for', () => {
 })
 
 describe('the calls of a run', () => {
-  const step = { id: 'send', tool: 'mail_send', dependsOn: [], forEach: false, continueOnError: false, timeoutSeconds: 10 } // prettier-ignore
+  const step = { id: 'send', activity: 'mail_send', summary: '', dependsOn: [], forEach: false, continueOnError: false, timeoutSeconds: 10 } // prettier-ignore
   beforeAll(() => {
     jest.useFakeTimers({ now: Date.parse('2026-01-02T03:04:05Z'), doNotFake: ['setImmediate', 'nextTick'] })
   })

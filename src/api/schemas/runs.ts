@@ -151,7 +151,8 @@ export const stepCall = z
 
 const step = z.strictObject({
   id: z.string(),
-  tool: z.string(),
+  kind: z.string().describe('`tool`, or another kind of step, such as `wait`'),
+  tool: z.string().nullable().describe('null: the step calls no tool'),
   summary: z.string().nullable().describe('the `summary` of the step in its definition'),
   status: z.enum(stepStatuses),
   depends_on: z
@@ -166,6 +167,9 @@ const step = z.strictObject({
   unresolved_items: z
     .array(z.int())
     .describe('Items of a `for_each` step whose outcome is unknown; `resolve` takes one as `item_index`.'),
+  waits_until: time
+    .nullable()
+    .describe('the time for which the step waits, or the first of these times of its items'),
   verdict: verdict.nullable(),
   attempts: bodies,
   labels,

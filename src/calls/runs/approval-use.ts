@@ -20,7 +20,7 @@ import type { Exceeded } from '../../governance/limits/run-quota.ts'
 import { approvalsOver } from '../../governance/limits/storage.ts'
 import { addApproval, heldAgain, standingNow, stepOf, tableOfRun } from '../approval-table.ts'
 import { callOf, whereTo, type ResolvedCall } from './call.ts'
-import type { LockedCall, LockedRun } from './ledger.ts'
+import { toolOf, type LockedCall, type LockedRun } from './ledger.ts'
 import { recordDecision, runActor, stepEvent, updateRunStatus } from './ledger-moves.ts'
 import { takeSlot } from './slot-moves.ts'
 import { countStoredBytes } from './storage-limit.ts'
@@ -88,7 +88,7 @@ function waitForSlot(call: LockedCall, expiresAt: string | null): ApprovalUse {
   if (!effect.wants_slot)
     tx.append({
       eventType: 'run.waits_for_slot',
-      action: effect.tool,
+      action: toolOf(effect),
       status: 'pending',
       actor: runActor(run),
       workflowId: run.workflow_id,
@@ -161,7 +161,7 @@ function holdCall(
     seconds: op.approvalSeconds,
     sealed: () => op.sealed,
     state: op.seen?.sealed ?? null,
-    tool: effect.tool,
+    tool: toolOf(effect),
     side_effect: sideEffect,
     destination,
     risk: assessRisk([{ sideEffect, risk: op.tool.risk, labels: op.labels }]),

@@ -39,6 +39,7 @@ export interface DefinedCall {
   readonly run: RunSnapshot
   readonly definition: WorkflowDefinition
   readonly step: WorkflowStep
+  /** Undefined if the step calls no tool, or a tool that is no longer in the catalogue. */
   readonly tool: ToolDeclaration | undefined
   /** The steps whose outputs the call's templates name. */
   readonly sources: readonly string[]
@@ -269,7 +270,7 @@ function specOf(run: RunSnapshot, version: FrozenVersion, key: EffectKey, now: N
     run,
     definition,
     step,
-    tool: getTool(step.tool),
+    tool: step.tool === undefined ? undefined : getTool(step.tool),
     sources,
     labels: cutLabels(unionLabels(...labels.values())),
     labelSources: sourcesOf(labels),

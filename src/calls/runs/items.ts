@@ -4,6 +4,7 @@ import { words } from '../../contract/forms.ts'
 import { typeOfJson } from '../../contract/json.ts'
 import { runEnded } from '../../contract/status.ts'
 import type { ExpandResult } from '../../contract/messages.ts'
+import { kindOf } from '../../steps/index.ts'
 import { resolve, type Scope } from '../../policy/templates.ts'
 import { mostLabels, tooManyLabels, type Json } from '../../policy/types.ts'
 import { explainFrozen } from '../../policy/decide.ts'
@@ -110,12 +111,12 @@ async function saveExpansion(
   tx.event(runId, event, {
     step_id: stepId,
     item_index: null,
-    tool: spec.step.tool,
+    tool: spec.step.tool ?? null,
     ...(error ? { error } : {}),
   })
   tx.append({
     eventType: 'step.expanded',
-    action: spec.step.tool,
+    action: spec.step.tool ?? kindOf(spec.step).name,
     status: error === null ? 'running' : bad,
     actor: runActor({ id: runId }),
     workflowId: spec.run.workflowId,
@@ -161,7 +162,7 @@ async function countItems(
 export async function readStep(context: Pick<Context, 'db'>, runId: string, stepId: string) {
   return context.db
     .selectFrom('run_steps')
-    .select(['item_count', 'status', 'finished_at', 'tool'])
+    .select(['item_count', 'status', 'finished_at', 'kind', 'tool'])
     .where('run_id', '=', runId)
     .where('step_id', '=', stepId)
     .executeTakeFirstOrThrow()

@@ -6,7 +6,7 @@ import type { Decided } from '../../policy/decide.ts'
 import type { Actor } from '../../governance/audit/entry.ts'
 import type { ChainTx } from '../../governance/audit/chain-tx.ts'
 import type { SealedText } from '../../governance/sealing/format.ts'
-import type { EffectRecord, RunState, LockedCall, LockedRun } from './ledger.ts'
+import { toolOf, type EffectRecord, type RunState, type LockedCall, type LockedRun } from './ledger.ts'
 import { callOf, whereTo, type NewError, type ResolvedCall } from './call.ts'
 import { sourceBytes, countStoredBytes } from './storage-limit.ts'
 
@@ -51,7 +51,7 @@ export function recordDecision(
     step_id: effect.step_id,
     item_index: itemOf(effect),
     attempt: effect.attempt,
-    tool: effect.tool,
+    tool: toolOf(effect),
     side_effect: sideEffect,
     destination,
     verdict: decided.verdict,
@@ -72,7 +72,7 @@ export function recordDecision(
   })
   tx.append({
     eventType: 'tool_call.decided',
-    action: effect.tool,
+    action: toolOf(effect),
     status: decided.verdict,
     actor: runActor(run),
     workflowId: run.workflow_id,
@@ -141,6 +141,7 @@ export function settle(call: LockedCall, how: Settlement): void {
   updateRunStatus(call, reason)
   if (how.state !== 'retry' && how.state !== 'unknown_outcome')
     stepEvent(tx, effect, `step.${how.state}`, how.error ? { error: how.error } : {})
+  if (effect.tool === null) return appendEndOfWait(call, how)
   tx.append({
     eventType: `tool_call.${how.state}`,
     action: effect.tool,
@@ -167,6 +168,20 @@ export function settle(call: LockedCall, how: Settlement): void {
       item_index: itemOf(effect),
       tool: effect.tool,
     })
+}
+
+/** A wait makes no call, so its end is an event of its step. */
+function appendEndOfWait({ tx, ledger, run, effect }: LockedCall, { state, error }: Settlement): void {
+  if (state === 'retry' || state === 'unknown_outcome') throw new Error(`a wait cannot become \`${state}\``)
+  tx.append({
+    eventType: `step.${state}`,
+    action: ledger.step(effect.run_id, effect.step_id)?.kind ?? '',
+    status: state,
+    actor: runActor(run),
+    workflowId: run.workflow_id,
+    runId: run.id,
+    metadata: { step_id: effect.step_id, item_index: itemOf(effect), error_code: error?.code ?? null },
+  })
 }
 
 function saveOnEffect(call: LockedCall, how: Settlement, ended: boolean): void {

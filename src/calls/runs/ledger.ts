@@ -42,7 +42,8 @@ export interface EffectRecord {
   readonly run_id: string
   readonly step_id: string
   readonly item_index: number
-  readonly tool: string
+  /** Null: the step calls no tool, and this is the row of its wait (pause.ts). */
+  readonly tool: string | null
   state: EffectState
   attempt: number
   /** How often the tool's body began. */
@@ -70,6 +71,8 @@ export interface EffectRecord {
   duration_ms: number | null
   /** Whether the held call may run as soon as its run has a slot. */
   wants_slot: boolean
+  /** The time at which a step that waits goes on. Is null if the row is not the one of a wait that has begun. */
+  until: string | null
   /** The sealed output. Set only if this transaction stores an output; `loadLedger` never reads it. */
   output?: Buffer | undefined
   /**
@@ -81,9 +84,17 @@ export interface EffectRecord {
   sealed?: Buffer | null | undefined
 }
 
+/** Returns the tool of a call. Throws for the row of a wait, which must never get to code about calls. */
+export function toolOf({ tool }: Pick<EffectRecord, 'tool'>): string {
+  if (tool === null) throw new Error('a step that waits has no tool')
+  return tool
+}
+
 export interface StepRecord {
   readonly run_id: string
   readonly step_id: string
+  /** The name of the step's kind (src/steps). */
+  readonly kind: string
   readonly item_count: number | null
   readonly author_roles: readonly Role[]
   status: StepStatus

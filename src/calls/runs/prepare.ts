@@ -19,6 +19,9 @@ import {
 import { references, resolve, type Resolved, type Scope } from '../../policy/templates.ts'
 import { mostLabels, tooManyLabels, unionLabels, type Json, type JsonObject } from '../../policy/types.ts'
 import { isWanted } from '../../policy/when.ts'
+import type { StepRun } from '../../steps/kind.ts'
+import { valuesOf } from '../../steps/index.ts'
+import type { PauseOp } from './pause.ts'
 
 /**
  * Prepares a call for its decision. Evaluates `when`, resolves the templates once, and seals the parameters. The
@@ -93,8 +96,8 @@ const free = (value: ResolvedCall): Loaded<ResolvedCall> => ({
 })
 
 const templatesOf = ({ step }: DefinedCall): Json => {
-  const { params, for_each, when } = step
-  return [params, for_each ?? null, when?.value ?? null, when?.compare ?? null] as Json
+  const { for_each, when } = step
+  return [valuesOf(step), for_each ?? null, when?.value ?? null, when?.compare ?? null] as Json
 }
 
 async function opened(
@@ -176,6 +179,48 @@ function operation(
 
 const noParams: SealedParams = { params: {}, paramLabels: [] }
 
+/**
+ * Prepares a step that waits for a time. Its values are small and are not stored, so no memory stays in use. After an
+ * error that would repeat, the step fails.
+ */
+export async function preparePause(
+  context: Context,
+  spec: DefinedCall,
+  until: Extract<StepRun, { as: 'pause' }>['until'],
+  signal: AbortSignal,
+): Promise<PauseOp> {
+  const { key, labels, run } = spec
+  const empty = { key, labels, wanted: true, isUnread: spec.stopped !== null, problem: null, until: never }
+  if (spec.stopped !== null) return empty
+  if (labels.length > mostLabels) return { ...empty, problem: tooMany }
+  const failed = (code: string, error: unknown): PauseOp => ({
+    ...empty,
+    problem: { code, message: (error as Error).message },
+  })
+  const make = (named: Scope): PauseOp => {
+    try {
+      const scope = scopeOf(spec, named)
+      if (spec.step.when !== undefined && !isWanted(spec.step.when, scope)) return { ...empty, wanted: false }
+      const values = resolve(valuesOf(spec.step), scope).value as JsonObject
+      return { ...empty, until: (now) => until(values, now, run.timeZone) }
+    } catch (error) {
+      return failed('template_unresolved', error)
+    }
+  }
+  try {
+    const { value, permit } = await load(context, { ...spec, templates: templatesOf(spec) }, signal, make)
+    permit.release()
+    return value
+  } catch (error) {
+    if (error instanceof ResourceExhausted) return failed('resource_exhausted', error)
+    throw error
+  }
+}
+
+const never = (): Date => {
+  throw new TypeError('the time of the wait was not read')
+}
+
 /** Returns a call that could not be prepared. Its outcome will be `failed`. */
 export async function brokenCall(
   context: Pick<Context, 'config' | 'sealer'>,
@@ -234,7 +279,8 @@ function labelsOfParams(spec: DefinedCall, sources: Resolved['sources']): Sealed
 }
 
 function resolveParams(spec: DefinedCall, scope: Scope): SealedParams {
-  const params = spec.tool === undefined ? spec.step.params : withFilesAsText(spec.tool, spec.step.params)
+  const written = valuesOf(spec.step)
+  const params = spec.tool === undefined ? written : withFilesAsText(spec.tool, written)
   const { value, sources } = resolve(params, scope, mostParamText)
   return {
     params: value as JsonObject,

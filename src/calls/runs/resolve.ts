@@ -17,7 +17,7 @@ import { outputPlace } from '../../governance/sealing/places.ts'
 import { sealText } from '../../governance/sealing/sealer.ts'
 import { callId, effectId, type EffectKey } from '../../contract/effect-key.ts'
 import { loadLedger, writeLedger } from './ledger-store.ts'
-import type { EffectRecord, Ledger, LockedCall } from './ledger.ts'
+import { toolOf, type EffectRecord, type Ledger, type LockedCall } from './ledger.ts'
 import { settle, type Settlement } from './ledger-moves.ts'
 import { effectiveParams, openParams } from '../../governance/runs/values/sealed-params.ts'
 import { runAs } from '../../governance/access/recheck.ts'
@@ -130,7 +130,7 @@ function refuseOtherAttempt(ledger: Ledger, keys: readonly EffectKey[], attempt:
 function noteChoice({ tx, run, effect }: LockedCall, outcome: ResolveRequest['outcome'], actor: Actor): void {
   tx.append({
     eventType: 'tool_call.resolved',
-    action: effect.tool,
+    action: toolOf(effect),
     status: outcome,
     actor,
     workflowId: run.workflow_id,
@@ -217,7 +217,7 @@ function settlementOf(
  * labels from label rules are added.
  */
 function outputLabels(tx: ChainTx, effect: EffectRecord, call: Call | null): Label[] {
-  const tool = getTool(effect.tool)
+  const tool = getTool(toolOf(effect))
   if (tool === undefined) return effect.labels
   const added = call === null ? [] : addedLabels(tx.policy.compiled, { ...call, labels: effect.labels })
   return unionLabels(effect.labels, tool.outputLabels, added)
@@ -245,7 +245,7 @@ async function readCalls(
     .execute()
   const calls = new Map<number, Call>()
   for (const { item_index, params_sealed: sealed, requester_email, ...row } of rows) {
-    const tool = getTool(row.tool)
+    const tool = getTool(toolOf(row))
     if (tool === undefined || sealed === null) continue
     const key = { runId, stepId, itemIndex: item_index }
     const { params, paramLabels } = await openParams(context.sealer, key, sealed)

@@ -6,15 +6,17 @@ import { wordOf } from './state.ts'
  * for a `for_each` step whose items are not counted yet.
  */
 export function itemWords({
+  kind,
   items,
-}: Pick<StepView, 'items'>): { readonly short: string; readonly whole: string } | null {
+}: Pick<StepView, 'kind' | 'items'>): { readonly short: string; readonly whole: string } | null {
   if (items === null) return null
   const { total, states } = items
   const number = (count: number): string => count.toLocaleString('en')
   const counts = Object.entries(states).filter(([, count]) => count > 0)
   const begun = counts.reduce((sum, [, count]) => sum + count, 0)
   const parts = counts.map(([state, count]) => {
-    const word = state === 'held' && count !== 1 ? 'wait for approval' : wordOf(state).toLowerCase()
+    const shown = state === 'held' && kind !== 'tool' ? 'waiting' : state
+    const word = shown === 'held' && count !== 1 ? 'wait for approval' : wordOf(shown).toLowerCase()
     return `${number(count)} ${word}`
   })
   if (begun < total) parts.push(`${number(total - begun)} not started`)

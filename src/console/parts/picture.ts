@@ -3,7 +3,8 @@ import type { StepView } from '../../governance/runs/read/read.ts'
 import { box, layoutOf, type Layout, type Layouts } from '../graph.ts'
 import type { Rail } from '../rail.ts'
 import { itemWords } from './items.ts'
-import { RunState, toneOf } from './state.ts'
+import { shownWhat } from '../../steps/index.ts'
+import { RunState, stateOf, toneOf } from './state.ts'
 import { Words } from './words.ts'
 
 /**
@@ -124,12 +125,12 @@ const Arrow = ({ id }: { readonly id: string }): ComponentChild =>
 
 function Box({ step, address }: { readonly step: StepView; readonly address: string }): ComponentChild {
   const items = itemWords(step)
-  return h('a', { class: `box ${toneOf(step.status)}`, href: address, tabindex: -1 }, [
+  return h('a', { class: `box ${toneOf(stateOf(step))}`, href: address, tabindex: -1 }, [
     h('span', { class: 'box-name' }, h(Words, { text: step.id, most: 60 })),
     h('span', { class: 'box-tool' }, [
-      h(Words, { text: step.tool, most: 60 }),
+      h(Words, { text: shownWhat(step), most: 60 }),
       items === null ? null : ` · ${items.short}`,
     ]),
-    h(RunState, { status: step.status }),
+    h(RunState, { status: stateOf(step) }),
   ])
 }

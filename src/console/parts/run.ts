@@ -63,7 +63,9 @@ export function Run({ run, role, part, receipt, sentences, visit, refused }: Run
                 }),
               ]),
             ]),
-        run.steps.length === 0 ? null : h(Steps, { run, part, path, version: states.join('/') }),
+        run.steps.length === 0
+          ? null
+          : h(Steps, { run, part, path, version: states.join('/'), now: visit.now }),
         h(Result, { run }),
         h(Receipts, {
           receipt,

@@ -1,4 +1,5 @@
 import { h, type ComponentChild } from 'preact'
+import type { StepView } from '../../governance/runs/read/read.ts'
 import { effectWord } from '../../policy/explain.ts'
 import { capital, Words } from './words.ts'
 
@@ -80,6 +81,7 @@ const runStates: Readonly<Record<string, readonly [Tone, string]>> = {
   cancelled: ['off', 'Cancelled'],
   pending: ['off', 'Not started'],
   held: ['hold', 'Waits for approval'],
+  waiting: ['wait', 'Waits'],
   skipped: ['off', 'Skipped'],
   unknown_outcome: ['warn', 'Outcome unknown'],
   intent: ['go', 'Starting'],
@@ -92,6 +94,10 @@ const runStates: Readonly<Record<string, readonly [Tone, string]>> = {
 export const wordOf = (status: string): string => runStates[status]?.[1] ?? status
 
 export const toneOf = (status: string): Tone => runStates[status]?.[0] ?? 'off'
+
+/** Returns the state of a step as pages show it: only a step with a tool is held for an approval. */
+export const stateOf = ({ kind, status }: Pick<StepView, 'kind' | 'status'>): string =>
+  kind !== 'tool' && status === 'held' ? 'waiting' : status
 
 /** Shows the state of a run, or of one of its steps or calls. */
 export function RunState({ status }: { readonly status: string }): ComponentChild {

@@ -11,8 +11,9 @@ import { Labels } from './labels.ts'
 import { Live } from './live.ts'
 import { chosenOf, Pager } from './pager.ts'
 import type { RunShown } from '../run-fields.ts'
-import { RunState } from './state.ts'
-import { After } from './steps.ts'
+import { shownWhat } from '../../steps/index.ts'
+import { RunState, stateOf } from './state.ts'
+import { After, GoesOn } from './steps.ts'
 import { duration, Time } from './time.ts'
 import { Value, Values } from './values.ts'
 import { Message, Words } from './words.ts'
@@ -51,14 +52,15 @@ export function Step({ run, step, place, calls, output, role, visit }: StepProps
               ' / ',
               h('a', { href: path }, h(Words, { text: run.workflow_name ?? 'Run', most: 80 })),
             ]),
-            h('p', { class: 'badges', role: 'status' }, h(RunState, { status: step.status })),
+            h('p', { class: 'badges', role: 'status' }, h(RunState, { status: stateOf(step) })),
             h('h1', null, h(Words, { text: step.id, most: 100 })),
             step.summary === null ? null : h('p', null, h(Words, { text: step.summary, most: 500 })),
             items === null ? null : h('p', null, items.whole),
             h('div', { class: 'meta' }, [
               h('span', null, `Step ${place} of ${run.steps.length}`),
-              h('code', null, h(Words, { text: step.tool, most: 100 })),
+              h('code', null, h(Words, { text: shownWhat(step), most: 100 })),
               h(After, { step }),
+              h(GoesOn, { step, now: visit.now }),
               step.duration_ms === null ? null : h('span', null, `took ${duration(step.duration_ms)}`),
               step.labels.length === 0 ? null : h(Labels, { labels: step.labels }),
             ]),

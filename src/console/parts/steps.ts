@@ -1,11 +1,12 @@
 import { h, type ComponentChild } from 'preact'
 import type { StepView } from '../../governance/runs/read/read.ts'
+import { shownWhat } from '../../steps/index.ts'
 import { itemWords } from './items.ts'
 import { Labels } from './labels.ts'
 import { Live } from './live.ts'
 import type { RunShown } from '../run-fields.ts'
-import { RunState } from './state.ts'
-import { duration } from './time.ts'
+import { RunState, stateOf } from './state.ts'
+import { duration, Time } from './time.ts'
 import { Message, Words } from './words.ts'
 
 /** Maximum number of steps on one page. */
@@ -19,6 +20,7 @@ export function Steps({
   part,
   path,
   version,
+  now,
 }: {
   readonly run: Pick<RunShown, 'steps'>
   /** The index of the shown part of a long list. The first part has the index 0. */
@@ -26,6 +28,7 @@ export function Steps({
   /** The path of the run's page. */
   readonly path: string
   readonly version: string
+  readonly now: Date
 }): ComponentChild {
   const from = part * stepsPerPage
   const shown = run.steps.slice(from, from + stepsPerPage)
@@ -39,25 +42,40 @@ export function Steps({
       h(
         'ol',
         { class: 'rows', start: from + 1 },
-        shown.map((step) => h(Step, { step, address: `${path}/steps/${step.id}` })),
+        shown.map((step) => h(Step, { step, address: `${path}/steps/${step.id}`, now })),
       ),
       h(Parts, { count: run.steps.length, part, path }),
     ]),
   ])
 }
 
-function Step({ step, address }: { readonly step: StepView; readonly address: string }): ComponentChild {
+/** Says when a step that waits for a time goes on. */
+export function GoesOn({ step, now }: { readonly step: StepView; readonly now: Date }): ComponentChild {
+  if (step.waits_until === null) return null
+  return h('span', null, ['goes on ', h(Time, { at: step.waits_until, now, exact: true })])
+}
+
+function Step({
+  step,
+  address,
+  now,
+}: {
+  readonly step: StepView
+  readonly address: string
+  readonly now: Date
+}): ComponentChild {
   const items = itemWords(step)
   return h('li', { class: 'row' }, [
     h('p', { class: 'split' }, [
       h('a', { class: 'item-link', href: address }, h(Words, { text: step.id, most: 100 })),
-      h(RunState, { status: step.status }),
+      h(RunState, { status: stateOf(step) }),
     ]),
     step.summary === null ? null : h('p', { class: 'small' }, h(Words, { text: step.summary, most: 200 })),
     items === null ? null : h('p', { class: 'small' }, items.whole),
     h('div', { class: 'meta' }, [
-      h('code', null, h(Words, { text: step.tool, most: 100 })),
+      h('code', null, h(Words, { text: shownWhat(step), most: 100 })),
       h(After, { step }),
+      h(GoesOn, { step, now }),
       step.duration_ms === null || step.status === 'skipped'
         ? null
         : h('span', null, `took ${duration(step.duration_ms)}`),

@@ -2,6 +2,7 @@ import { h, type ComponentChild } from 'preact'
 import type { JsonObject } from '../../policy/types.ts'
 import { Inputs } from './inputs.ts'
 import type { RunSummary } from './outcome.ts'
+import { shownWhat } from '../../steps/index.ts'
 import { After } from './steps.ts'
 import { lengthOf, Values } from './values.ts'
 import { mostShown, Words } from './words.ts'
@@ -97,7 +98,7 @@ const StepRows = ({ steps, start, calls }: StepRowsProps): ComponentChild =>
         h('p', null, [
           h('strong', null, h(Words, { text: step.id, most: 100 })),
           ' ',
-          h('code', null, h(Words, { text: step.tool, most: 100 })),
+          h('code', null, h(Words, { text: shownWhat(step), most: 100 })),
         ]),
         step.summary === null ? null : h('p', null, h(Words, { text: step.summary, most: 500 })),
         h('div', { class: 'meta' }, h(After, { step })),

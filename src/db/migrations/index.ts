@@ -46,6 +46,7 @@ import { changedPasswords } from './0069-changed-passwords.ts'
 import { backtests } from './0070-backtests.ts'
 import { bodies } from './0079-bodies.ts'
 import { versionsOfValues } from './0080-versions-of-values.ts'
+import { stepKinds } from './0081-step-kinds.ts'
 import { authors } from './0076-authors.ts'
 import { checkpointFolders } from './0071-checkpoint-folders.ts'
 import { foldersOfCalls } from './0074-folders-of-calls.ts'
@@ -116,4 +117,5 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0078-strangers', sql: strangers },
   { name: '0079-bodies', sql: bodies },
   { name: '0080-versions-of-values', sql: versionsOfValues },
+  { name: '0081-step-kinds', sql: stepKinds },
 ]

@@ -109,7 +109,10 @@ export interface RunStepsTable {
   run_id: string
   step_id: string
   position: number
-  tool: string
+  /** The name of the step's kind (src/steps). */
+  kind: Generated<string>
+  /** Null: the step calls no tool. */
+  tool: string | null
   /** The step's `summary` in the definition. */
   summary: Generated<string | null>
   status: Generated<StepStatus>
@@ -132,7 +135,8 @@ export interface EffectsTable {
   /** Is -1 for a step without `for_each`. */
   item_index: number
   organization_id: string
-  tool: string
+  /** Null: the step calls no tool, and this is the row of its wait. */
+  tool: string | null
   state: EffectState
   /**
    * Number of the newest attempt. Only this attempt may still send the call. Temporal's own attempts have other
@@ -183,6 +187,8 @@ export interface EffectsTable {
   duration_ms: number | null
   /** Whether the call is waiting for a slot of its run. */
   wants_slot: Generated<boolean>
+  /** The time at which a step that waits goes on. Is null if it waits for no time. */
+  until: Generated<Date | null>
 }
 
 export interface MatchedRule {

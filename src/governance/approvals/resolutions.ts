@@ -152,7 +152,7 @@ async function resolutionView(
   viewer: Viewer,
   row: Row,
 ): Promise<ApprovalView> {
-  const tool = getTool(row.tool)
+  const tool = getTool(row.tool ?? '')
   const sideEffect = row.side_effect ?? tool?.sideEffect ?? 'write'
   const key = { runId: row.run_id, stepId: row.step_id, itemIndex: row.item_index }
   const params =

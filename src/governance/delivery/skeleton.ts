@@ -1,18 +1,9 @@
-import { getTool } from '../../tools/index.ts'
-import { serviceOf } from '../../tools/kit/tool.ts'
-import type { WorkflowStep } from '../../contract/definition.ts'
 import type { SkeletonStep } from '../../contract/messages.ts'
+import { kindOf } from '../../steps/index.ts'
 import type { FrozenVersion } from '../runs/values/version-cache.ts'
 
-const defaultTimeoutSeconds = 60
 /**
- * A call is quick only if its time limit is at most this many seconds. Calls that are not quick are ordinary
- * activities.
- */
-const mostQuickSeconds = 10
-
-/**
- * If the calls of a step are short (`isShort`), a run works on at most this many items of the step at the same time. A
+ * If the calls of a step are short (`SkeletonPart.isShort`), a run works on at most this many items of the step at the same time. A
  * short call takes milliseconds, so a larger number would save no time. But it would have a cost, because each call
  * that waits takes an activity in Temporal. A worker that also serves other organizations runs only two such calls of
  * one organization at once (call-places.ts).
@@ -29,45 +20,24 @@ const shortItemsAtOnce = 10
 const mostSummaryBytes = 256
 
 /**
- * Returns what the Temporal workflow gets of a version: ids, summaries, tools, dependencies and time limits, but never
+ * Returns what the Temporal workflow gets of a version: ids, summaries, activities, dependencies and time limits, but never
  * a parameter.
  */
 export function skeletonOf(version: FrozenVersion): SkeletonStep[] {
   return version.definition.steps.map((step) => {
+    const { activity, timeoutSeconds, isQuick, isShort, title } = kindOf(step).skeleton(step)
     return {
       id: step.id,
-      tool: step.tool,
+      activity,
       dependsOn: version.dependsOn.get(step.id) ?? [],
       forEach: step.for_each !== undefined,
       continueOnError: step.on_error === 'continue',
-      timeoutSeconds: secondsOf(step),
-      ...(isQuickStep(step) ? { quick: true as const } : {}),
-      ...(step.for_each !== undefined && isShort(step) ? { itemsAtOnce: shortItemsAtOnce } : {}),
-      ...(step.summary ? { summary: cutToBytes(step.summary, mostSummaryBytes) } : {}),
+      timeoutSeconds,
+      ...(isQuick ? { quick: true as const } : {}),
+      ...(step.for_each !== undefined && isShort ? { itemsAtOnce: shortItemsAtOnce } : {}),
+      summary: cutToBytes(step.summary || title, mostSummaryBytes),
     }
   })
-}
-
-const secondsOf = (step: WorkflowStep): number =>
-  step.timeout_seconds ?? getTool(step.tool)?.timeoutSeconds ?? defaultTimeoutSeconds
-
-/**
- * Returns whether the step's call may run as a local activity. A local activity runs again if its worker dies, so the
- * tool must allow repetition. A workflow task waits for the end of the call, so the call must be short.
- */
-export function isQuickStep(step: WorkflowStep): boolean {
-  const repeat = getTool(step.tool)?.repeat
-  const mayRepeat = repeat === 'free' || repeat === 'transactional' || repeat === 'keyed'
-  return mayRepeat && secondsOf(step) <= mostQuickSeconds
-}
-
-/**
- * Returns whether the step's call usually takes milliseconds. For this, the call must be quick, or its tool must use no
- * connection to a service.
- */
-function isShort(step: WorkflowStep): boolean {
-  const tool = getTool(step.tool)
-  return isQuickStep(step) || (tool !== undefined && serviceOf(tool) === null)
 }
 
 /** Cuts a text to at most this many bytes in UTF-8. A text that was cut ends with `…`. */

@@ -208,7 +208,7 @@ function warningsOf(
   { steps }: WorkflowDefinition,
 ): { warnings?: readonly ErrorDetail[] } {
   const warnings = steps.flatMap((step, index) => {
-    const tool = getTool(step.tool)
+    const tool = step.tool === undefined ? undefined : getTool(step.tool)
     const why =
       tool === undefined ? null : toolStanding(config.tools, policy.connections, tool, userId).unavailable
     return why === null

@@ -59,6 +59,9 @@ export interface OwnService {
   readonly knowsKeySeconds: number
 }
 
+/** The largest time limit of one attempt, in seconds. */
+export const mostTimeoutSeconds = 86_400
+
 /** Any JSON value in an output. */
 export const anyJson = z.json() as z.ZodType<Json>
 

@@ -1,12 +1,12 @@
 import { createAnthropic } from '@ai-sdk/anthropic'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { generateText, type LanguageModel } from 'ai'
-import { mostTimeoutSeconds } from '../../contract/definition.ts'
 import type { TokenPrice } from '../../shared/model-prices.ts'
 import type { Fetch } from '../../shared/outgoing/outgoing.ts'
 import type { Service } from '../kit/exchange.ts'
 import { ToolError, type Bodies, type ServiceConnection, type ToolBody } from '../kit/executor.ts'
 import { watch } from '../kit/read-errors.ts'
+import { mostTimeoutSeconds } from '../kit/tool.ts'
 import { tools } from './tools.ts'
 
 const noCredit = [

@@ -34,10 +34,8 @@ interface CallHistory {
 }
 
 /** Returns the text beside the call in Temporal's UI. */
-function summaryOf({ summary, tool, id }: SkeletonStep, itemIndex: number | null): string {
-  const item = itemIndex === null ? '' : `, item ${itemIndex}`
-  return `${summary ?? `${tool} for step ${id}`}${item}`
-}
+const summaryOf = ({ summary }: SkeletonStep, itemIndex: number | null): string =>
+  itemIndex === null ? summary : `${summary}, item ${itemIndex}`
 
 type ToolActivity = ActivityFunction<[StepRef], StepDone>
 type Tools = Record<string, ToolActivity>
@@ -87,7 +85,7 @@ function quickCall(step: SkeletonStep, itemIndex: number | null): ToolActivity {
     summary: summaryOf(step, itemIndex),
     retry: { maximumAttempts: 1 },
   })
-  return tools[step.tool] as ToolActivity
+  return tools[step.activity] as ToolActivity
 }
 
 function ordinaryCall(run: RunInput, step: SkeletonStep, itemIndex: number | null): ToolActivity {
@@ -104,7 +102,7 @@ function ordinaryCall(run: RunInput, step: SkeletonStep, itemIndex: number | nul
       maximumAttempts: 100_000,
     },
   })
-  return tools[step.tool] as ToolActivity
+  return tools[step.activity] as ToolActivity
 }
 
 /** The call has no answer yet. Its worker stopped, the call took too long, or the call must be tried again later. */
@@ -128,7 +126,7 @@ async function resultOf(call: () => Promise<StepDone>): Promise<CallResult | Aga
 function readFailure(failure: unknown): CallResult | Again {
   if (!(failure instanceof ApplicationFailure)) return { kind: 'again', afterMilliseconds: 0 }
   const { type, details } = failure
-  if (type === failureTypes.approvalRequired) {
+  if (type === failureTypes.approvalRequired || type === failureTypes.waiting) {
     const held = details?.[0] as HeldDetails | undefined
     return { kind: held?.waitsFor ?? 'approval', expiresAt: held?.expiresAt ?? null }
   }

@@ -17,6 +17,7 @@ const things: Readonly<Record<WaitReason['kind'], string>> = {
   approval: 'approval',
   resolution: 'resolution',
   slot: 'slot',
+  time: 'time',
 }
 
 interface Thing {
@@ -76,9 +77,9 @@ export class Tries {
   #earlier = 0
 
   /** `since` is the start of the try, in milliseconds since 1970. */
-  add({ id, tool }: SkeletonStep, itemIndex: number | null, result: CallResult, since: number): void {
+  add({ id, activity }: SkeletonStep, itemIndex: number | null, result: CallResult, since: number): void {
     const name = itemIndex === null ? id : `${id}, item ${itemIndex}`
-    this.#lines.push(`- ${name}: ${tool} ${wordsOfResult(result, since)}`)
+    this.#lines.push(`- ${name}: ${activity} ${wordsOfResult(result, since)}`)
     if (this.#lines.length <= mostListed) return
     this.#lines.shift()
     this.#earlier += 1

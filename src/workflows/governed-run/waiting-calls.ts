@@ -117,7 +117,9 @@ export class WaitingCalls {
     const timer = { at, scope: new CancellationScope({ cancellable: true, parent: this.#run }) }
     this.#timer = timer
     const rings = timer.scope.run(() =>
-      sleep(Math.max(least, at - Date.now()), { summary: `${nameOf(key, call)}: until it expires` }),
+      sleep(Math.max(least, at - Date.now()), {
+        summary: `${nameOf(key, call)}: ${call.kind === 'time' ? 'until it comes' : 'until it expires'}`,
+      }),
     )
     rings.then(
       () => {

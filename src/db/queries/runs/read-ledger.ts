@@ -51,12 +51,12 @@ export const readRunLedger = <Run, Effect, Step, Approval>(
     ), e as (
       select run_id, step_id, item_index, tool, state, attempt, failures, resolved_outcome, params_hash, labels,
              label_sources, decision_id, approval_id, output_labels, error, past_outcomes, intent_at, sent_at, sent_with,
-             finished_at, duration_ms, wants_slot, bodies, body_counted
+             finished_at, duration_ms, wants_slot, bodies, body_counted, until
       from effects join k using (run_id, step_id, item_index)
       -- \`effect.sent\` commits outside the chain lock: the row lock orders it against a new attempt.
       for update of effects
     ), s as (
-      select run_id, step_id, item_count, author_roles, status, verdict, attempts, labels, error, started_at, finished_at
+      select run_id, step_id, kind, item_count, author_roles, status, verdict, attempts, labels, error, started_at, finished_at
       from run_steps where (run_id, step_id) in (select run_id, step_id from k)
     ), a as (
       select ${approvalColumns}

@@ -18,7 +18,7 @@ export const updateMovedEffects = ({
       resolved_outcome = r.resolved_outcome, labels = r.labels, label_sources = r.label_sources,
       decision_id = r.decision_id, approval_id = r.approval_id, output_labels = r.output_labels, error = r.error,
       past_outcomes = r.past_outcomes, intent_at = r.intent_at, sent_at = r.sent_at, sent_with = r.sent_with, finished_at = r.finished_at, duration_ms = r.duration_ms,
-      wants_slot = r.wants_slot, bodies = r.bodies, body_counted = r.body_counted, output_sealed = coalesce(o.output, e.output_sealed),
+      wants_slot = r.wants_slot, bodies = r.bodies, body_counted = r.body_counted, until = r.until, output_sealed = coalesce(o.output, e.output_sealed),
       error_detail_sealed = case when r.sets_detail then o.detail else e.error_detail_sealed end
     from json_to_recordset(${rows}::json) as r(${effectColumns})
     join unnest(${outputs}::bytea[], ${details}::bytea[])

@@ -1,3 +1,4 @@
+import { shownWhat } from '../../../steps/index.ts'
 import { sql } from 'kysely'
 import type { Context } from '../../context.ts'
 import {
@@ -139,7 +140,7 @@ async function finish(context: Finishing, runId: string, stepId: string): Promis
       tx.event(runId, `step.${status}`, { step_id: stepId, tool: step.tool, items })
       tx.append({
         eventType: `step.${status}`,
-        action: step.tool,
+        action: shownWhat(step),
         status,
         actor: runActor({ id: runId }),
         workflowId: run.workflow_id,

@@ -79,10 +79,15 @@ export interface WaitingView {
 
 export interface StepView {
   readonly id: string
-  readonly tool: string
+  /** The name of the step's kind (src/steps). */
+  readonly kind: string
+  /** Null: the step calls no tool. */
+  readonly tool: string | null
   /** The step's `summary` in the definition. */
   readonly summary: string | null
   readonly status: StepStatus
+  /** The time for which the step waits, or the first of these times of its items. */
+  readonly waits_until: string | null
   /** The steps that this step waits for: the steps in `depends_on`, and the steps whose values this step uses. */
   readonly depends_on: readonly string[]
   /**

@@ -191,6 +191,7 @@ async function* viewsOf(
     const own = waitsOf.get(step.step_id) ?? []
     yield {
       id: step.step_id,
+      kind: step.kind,
       tool: step.tool,
       summary: step.summary,
       status: waitingStatus(step, own),
@@ -199,6 +200,7 @@ async function* viewsOf(
       unresolved_items: own
         .filter(({ item_index, state }) => item_index >= 0 && state === 'unknown_outcome')
         .map((each) => each.item_index),
+      waits_until: waitsUntil(own),
       verdict: step.verdict,
       attempts: step.attempts,
       labels: step.labels,
@@ -221,7 +223,7 @@ type WaitingCall = Awaited<ReturnType<typeof readWaiting>>[number]
 function readWaiting({ db }: Pick<Context, 'db'>, runId: string, stepIds: readonly string[]) {
   return db
     .selectFrom('effects')
-    .select(['step_id', 'item_index', 'state'])
+    .select(['step_id', 'item_index', 'state', 'until'])
     .where('run_id', '=', runId)
     .where('step_id', 'in', stepIds)
     .where('state', 'in', ['held', 'unknown_outcome'])
@@ -237,6 +239,12 @@ function readApprovalIds(db: Db, runId: string, stepIds: readonly string[]) {
     .where('step_id', 'in', stepIds)
     .orderBy('id')
     .execute()
+}
+
+/** Returns the first time at which one of the waiting items, or the step itself, goes on. */
+function waitsUntil(own: readonly WaitingCall[]): string | null {
+  const times = own.flatMap(({ until }) => (until === null ? [] : [until.getTime()]))
+  return times.length === 0 ? null : new Date(Math.min(...times)).toISOString()
 }
 
 /**

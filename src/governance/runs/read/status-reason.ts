@@ -103,7 +103,7 @@ function reasonOf(run: Run, facts: Facts): string {
   const own = facts.waiting.filter(({ run_id }) => run_id === run.id)
   const whole = own.find(({ step_id }) => step_id === null)
   if (whole !== undefined) return reasonOfWhole(run, whole, facts)
-  const open = own.filter(({ kind }) => kind === 'approval' || kind === 'resolution')
+  const open = own.filter(({ kind }) => kind === 'approval' || kind === 'resolution' || kind === 'time')
   if (open.length === 0) {
     const decided = own.find(({ kind }) => kind === 'decided')
     return decided === undefined || own.some(({ kind }) => kind === 'slot')
@@ -138,6 +138,8 @@ function whatOf({ step_id, count, first }: Waiting): string {
 function sentenceOf(waiting: Waiting, facts: Facts): string {
   const what = whatOf(waiting)
   const isOne = waiting.count === 1
+  if (waiting.kind === 'time')
+    return `${what} ${isOne ? 'waits' : 'wait'} until ${waiting.until?.toISOString() ?? ''}`
   if (waiting.kind === 'resolution')
     return `${what} may or may not have taken effect: an approver must resolve ${isOne ? 'it' : 'them'}`
   const who = waiting.approver === 'owner' ? 'an owner' : 'an admin or owner'

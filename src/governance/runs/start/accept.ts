@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { kindOf } from '../../../steps/index.ts'
 import { newId } from '../../../contract/ids.ts'
 import { interpreterVersion } from '../../../contract/messages.ts'
 import type { Context } from '../../context.ts'
@@ -214,7 +215,8 @@ function insertRun(tx: ChainTx, request: Prepared, gate: RunGate, slot: 'queued'
     run_id: request.runId,
     step_id: step.id,
     position,
-    tool: step.tool,
+    kind: kindOf(step).name,
+    tool: step.tool ?? null,
     summary: step.summary || null,
     author_roles: [...(request.frozen.rolesOf.get(step.id) ?? [])],
   }))

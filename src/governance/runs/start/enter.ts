@@ -1,6 +1,6 @@
 import { sql, type Selectable } from 'kysely'
 import type { Context } from '../../context.ts'
-import type { EnterResult, HeldFor } from '../../../contract/messages.ts'
+import type { EnterResult } from '../../../contract/messages.ts'
 import { runEnded } from '../../../contract/status.ts'
 import type { RunsTable } from '../../../db/schema/runs.ts'
 import { expireNow } from '../../approvals/expire.ts'
@@ -69,7 +69,7 @@ async function enterByApproval(
   }
   if (state === 'expired') return endExpired(tx, run, approval)
   const expiresAt = isoTime(approval.expires_at)
-  const waits = (waitsFor: HeldFor): EnterResult => ({ state: 'wait', waitsFor, expiresAt })
+  const waits = (waitsFor: 'approval' | 'slot'): EnterResult => ({ state: 'wait', waitsFor, expiresAt })
   if (state !== 'usable') {
     // The approval is not usable. Perhaps people had already approved, but their votes are no longer enough. The reason
     // is that rules or settings are stricter now, or that a voter's role has changed. Such an approval becomes pending

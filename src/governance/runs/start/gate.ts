@@ -66,10 +66,9 @@ export function gateOf(
   const flagged = gateReasons(settings, {
     categories: definition.categories ?? [],
     // A tool that is no longer in the catalogue counts as a tool of every category.
-    tools: definition.steps.map(({ tool }) => ({
-      name: tool,
-      categories: getTool(tool)?.categories ?? everyCategory,
-    })),
+    tools: definition.steps.flatMap(({ tool: name }) =>
+      name === undefined ? [] : [{ name, categories: getTool(name)?.categories ?? everyCategory }],
+    ),
   })
   if (!isRisky && flagged.length === 0) return { risk, terms, waits: null }
   // A low risk has no reasons of its own, so the reason is the setting.
@@ -90,11 +89,12 @@ export function gateOf(
 function riskOf(definition: WorkflowDefinition, analysis: PlanAnalysis, bound: 'most' | 'least'): Risk {
   return assessRisk(
     // The analysis has the steps in the order of the definition, so both lists have the same indexes.
-    definition.steps.map((step, index) => {
-      const tool = getTool(step.tool)
+    definition.steps.flatMap(({ tool: name }, index) => {
+      if (name === undefined) return []
+      const tool = getTool(name)
       const analyzed = analysis.steps[index]
       return {
-        name: step.tool,
+        name,
         sideEffect: analyzed?.sideEffect ?? 'egress',
         risk: tool?.risk ?? 'high',
         labels: analyzed === undefined ? [] : countedLabels(analyzed, bound),

@@ -13,8 +13,10 @@ import type { ToolStanding } from '../../tools/connections.ts'
 
 export interface PreviewedStep extends Pick<StepAnalysis, 'verdict' | 'certainty'> {
   readonly step_id: string
-  readonly tool: string
-  readonly side_effect: SideEffect
+  readonly kind: string
+  /** Null: the step calls no tool. */
+  readonly tool: string | null
+  readonly side_effect: SideEffect | null
   /** The host to which the call goes with the connection of now; null if it stays here, or without a connection. */
   readonly destination: string | null
   readonly runs: 'certainly' | 'possibly' | 'never'
@@ -66,7 +68,12 @@ export interface Viewed {
   /** The roles of each step's authors. The key is the step's id. */
   readonly authorRoles: ReadonlyMap<string, readonly Role[]>
   readonly standingOf: (tool: string) => ToolStanding
+  /** Returns the name of a step's kind. */
+  readonly kindOf: (stepId: string) => string
 }
+
+/** What a step without a tool has in place of the standing of its tool. */
+const usable: ToolStanding = { connected: true, unavailable: null }
 
 /**
  * Returns the steps of an analysis as a preview shows them. If there are many steps, each step has fewer rules and
@@ -80,12 +87,13 @@ export function viewSteps(steps: readonly StepAnalysis[], viewed: Viewed): Previ
   const { compiled, toolAccess } = viewed.policy
   const rolesOf = (stepId: string): Role[] => [viewed.role, ...(viewed.authorRoles.get(stepId) ?? [])]
   return steps.map((step) => {
-    const { connected, unavailable } = viewed.standingOf(step.tool)
+    const { connected, unavailable } = step.tool === null ? usable : viewed.standingOf(step.tool)
     const all = shownRules(compiled, step, others)
     const rules = decidingFirst(all, most.rules)
     const because = explainMatches(step, rules, explaining)
     return {
       step_id: step.stepId,
+      kind: viewed.kindOf(step.stepId),
       tool: step.tool,
       side_effect: step.sideEffect,
       destination: step.destination ?? null,
@@ -105,7 +113,10 @@ export function viewSteps(steps: readonly StepAnalysis[], viewed: Viewed): Previ
       rules_left_out: all.length - rules.length,
       role_policy: policyOf(step),
       frozen: compiled.frozen === null || step.runs === no ? null : explainFrozen(compiled.frozen),
-      checked_during_call: step.runs === no ? [] : laterLimits(step.tool, toolAccess, rolesOf(step.stepId)),
+      checked_during_call:
+        step.runs === no || step.tool === null
+          ? []
+          : laterLimits(step.tool, toolAccess, rolesOf(step.stepId)),
       connected,
       available: unavailable === null,
       unavailable_because: unavailable,

@@ -1,4 +1,5 @@
 import type { WorkflowDefinition } from '../../../contract/definition.ts'
+import { kindOf } from '../../../steps/index.ts'
 import { getTool } from '../../../tools/index.ts'
 import type { Certainty } from '../../../policy/plan.ts'
 import type { GovernanceSettings } from '../../../policy/settings.ts'
@@ -104,10 +105,17 @@ export async function previewRun(
     if (tool !== undefined) return toolStanding(context.config.tools, policy.connections, tool, caller.userId)
     return { connected: false, unavailable: `there is no tool \`${name}\` any more` }
   }
+  const kinds = new Map(definition.steps.map((step) => [step.id, kindOf(step).name]))
   const unknown = Object.keys(definition.inputs ?? {}).filter((name) => !Object.hasOwn(known, name))
   return {
     verdict: planned.analysis.verdict,
-    steps: viewSteps(planned.analysis.steps, { policy, role: caller.role, authorRoles: rolesOf, standingOf }),
+    steps: viewSteps(planned.analysis.steps, {
+      policy,
+      role: caller.role,
+      authorRoles: rolesOf,
+      standingOf,
+      kindOf: (id) => kinds.get(id) ?? '',
+    }),
     run_approval: approvalView(policy.settings, definition, planned),
     ...(await executability(context, caller, planned)),
     unknown_inputs: areInputsComplete ? [] : unknown,

@@ -1,4 +1,5 @@
 import { sql, type Selectable } from 'kysely'
+import { kindOf, shownWhat, valuesOf } from '../../../steps/index.ts'
 import type { WorkflowDefinition, WorkflowStep } from '../../../contract/definition.ts'
 import type { Db } from '../../../db/schema/index.ts'
 import type { Author, WorkflowVersionsTable } from '../../../db/schema/workflows.ts'
@@ -66,16 +67,19 @@ const placesOf = ({ steps, inputs = {} }: WorkflowDefinition): string[][] => [
 ]
 
 /**
- * Returns texts that show whether a step takes over something of another step: each parameter with its tool, the list
+ * Returns texts that show whether a step takes over something of another step: each value with its tool or kind, the list
  * and the condition with the step's id, and every longer text in them.
  */
-function tracesOf({ id, tool, params, for_each: list, when }: WorkflowStep): string[] {
-  const own = Object.entries(params).map(([name, value]) => [tool, name, value])
+function tracesOf(step: WorkflowStep): string[] {
+  const { id, for_each: list, when } = step
+  const values = valuesOf(step)
+  const what = shownWhat({ tool: step.tool ?? null, kind: kindOf(step).name })
+  const own = Object.entries(values).map(([name, value]) => [what, name, value])
   const around = [list, when].flatMap((value, kind) => (value === undefined ? [] : [[id, kind, value]]))
   return [
-    ...(own.length === 0 ? [[tool]] : own).map(canonicalJson),
+    ...(own.length === 0 ? [[what]] : own).map(canonicalJson),
     ...around.map(canonicalJson),
-    ...[params, list, when?.value, when?.compare].flatMap(textsIn),
+    ...[values, list, when?.value, when?.compare].flatMap(textsIn),
   ]
 }
 

@@ -24,6 +24,8 @@ export interface RunSnapshot {
   readonly inputOctets: number
   readonly inputLabels: ReadonlyMap<string, readonly LabelSource[]>
   /** `today`, `yesterday` and `now` in the run's time zone, at the time when the run was accepted. */
+  /** An IANA name. */
+  readonly timeZone: string
   readonly builtins: Builtins
 }
 
@@ -111,6 +113,7 @@ export async function readRunSnapshot(
     inputs: row.octets <= mostKeptInputs ? await openInputs({ sealer }, row) : null,
     inputOctets: row.octets,
     inputLabels: new Map(Object.entries(row.input_labels)),
+    timeZone: row.time_zone,
     builtins: builtins(row.created_at, row.time_zone),
   }
   snapshots.set(runId, run, counted(heapBytes(run)))
