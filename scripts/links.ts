@@ -16,9 +16,8 @@ const readable = new Set(['.md', '.ts', '.py', '.mjs', '.sh', '.sql', '.json', '
 const sourcePath = /`((?:adapters|bench|samples|scripts|src|test)\/[\w./-]+)`/g
 /** Matches citations of documents that are not in the repository. */
 const absent = /\b(?:contract|design|specification)(?: sections?\b|, ["“])/gi
-/** A comment that begins without a subject. Migrations are exempt, because the checksums of their texts are stored. */
+/** A comment that begins without a subject. */
 const withoutSubject = /(?:\/\*\*?|\/\/|--|#)[ \t]+(?:\*[ \t]+)?(Of|That) [a-z]/g
-const migrations = 'src/db/migrations/'
 /** How many citations of absent documents each folder may still have. The list is empty and must stay empty. */
 const stillAllowed: Readonly<Record<string, number>> = {}
 
@@ -92,9 +91,8 @@ export function findProblems(root: string, allowed = stillAllowed): string[] {
         const problem = targetProblem(target, join(root, 'README.md'))
         if (problem !== null) say(index, problem)
       }
-      if (!name.startsWith(migrations))
-        for (const { 1: word = '', index } of text.matchAll(withoutSubject))
-          say(index, `a comment begins with \`${word}\`: name what it is about`)
+      for (const { 1: word = '', index } of text.matchAll(withoutSubject))
+        say(index, `a comment begins with \`${word}\`: name what it is about`)
     }
     for (const { 0: words, 1: number = '', index } of text.matchAll(/\bdecisions?[ /](\d{1,4})\b/gi))
       if (!hasRecord(number)) say(index, `\`${words}\` is no record of docs/decisions`)

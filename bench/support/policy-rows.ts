@@ -41,14 +41,14 @@ export async function fillApprovals(client: pg.Client, approvals: number): Promi
     [organizationId],
   )
   await client.query(
-    `insert into workflow_versions (workflow_id, version, definition, digest, deployed_by)
-     select 'wf_' || n, 1, '{"steps":[{"id":"a","tool":"mail_send"}],"categories":["financial"]}', '', 'usr_0'
+    `insert into workflow_versions (workflow_id, version, definition, digest, deployed_by, authors, step_authors)
+     select 'wf_' || n, 1, '{"steps":[{"id":"a","tool":"mail_send"}],"categories":["financial"]}', '', 'usr_0', '[]', '[]'
      from generate_series(0, 299) as n`,
   )
   await client.query(
     `insert into runs (id, organization_id, workflow_id, workflow_version, interpreter_version, status, status_reason,
-       requested_by, requester_email, inputs, input_hash, time_zone, risk, created_at, finished_at)
-     select 'run_' || n, $2, 'wf_' || n % 300, 1, 1, 'completed', '', 'usr_0', '', '{}', '', 'UTC', '{}', ${at}, now()
+       requested_by, requester_email, input_hash, time_zone, risk, created_at, finished_at)
+     select 'run_' || n, $2, 'wf_' || n % 300, 1, 1, 'completed', '', 'usr_0', '', '', 'UTC', '{}', ${at}, now()
      from generate_series(1, $1::int) as n`,
     [approvals, organizationId],
   )

@@ -5,13 +5,17 @@ import { requester, runToEnd, saveWorkflow, type Session } from './session.ts'
 const name = 'Ines Verhoeven'
 const email = 'ines@larkspur.example'
 
-/** A new colleague gets a channel, an invitation to the first day, and a card for each task. */
+/**
+ * A new colleague gets a channel, an invitation to the first day, and a card for each task. The run then waits for a
+ * time, and tells the channel.
+ */
 export async function onboarding(session: Session): Promise<void> {
   const { stack, tell, services } = session
-  tell.step('Onboarding: a channel, an invitation and a card for each task')
+  tell.step('Onboarding: a channel, an invitation and a card for each task, and a message at its time')
   const workflow = await saveWorkflow(session, 'onboarding')
   const channel = 'welcome-ines'
-  const inputs = { name, email, channel, board: board.link, list: board.list, tasks }
+  const sayAt = new Date(Date.now() + 3_000).toISOString()
+  const inputs = { name, email, channel, board: board.link, list: board.list, tasks, say_at: sayAt }
   const { run } = await runToEnd(session, workflow, { inputs })
 
   const events = [...(services.google.calendars.get('primary')?.events.values() ?? [])]
@@ -26,6 +30,10 @@ export async function onboarding(session: Session): Promise<void> {
   const made = cards.map((card) => card.name).toSorted()
   mustHold(made.join() === [...tasks].toSorted().join(), 'the board has one card for each task')
   tell.line(`cards: ${made.join(', ')}`)
+
+  const morning = run.steps.find(({ id }) => id === 'morning')
+  mustHold(Date.parse(morning?.finished_at ?? '') >= Date.parse(sayAt), `the run waited until ${sayAt}`)
+  tell.line(`the run waited until ${sayAt}`)
 
   const { start } = run.outputs['first_day'] as { start: string }
   const messages = await services.messages(`#${channel}`)

@@ -35,7 +35,7 @@ export interface Run {
     readonly approval_id: string | null
     readonly step_id: string | null
   }[]
-  readonly steps: readonly { id: string; status: string; attempts: number }[]
+  readonly steps: readonly { id: string; status: string; attempts: number; finished_at: string | null }[]
   readonly outputs: Readonly<Record<string, unknown>>
   readonly result: unknown
 }

@@ -230,9 +230,8 @@ export class Approved {
   ): Promise<Approved> {
     if (approvalId === null || !coversMore(tool)) return new Approved()
     const state = await approvedState(context, approvalId)
-    // The saved state may say nothing about the connection, for example if an older version saved the approval. A tool
-    // with `ownService` can work without a connection, so its call must then go without one (null). For every other
-    // tool, any connection is allowed (undefined).
+    // The saved state may say nothing about the connection. A tool with `ownService` can work without a connection, so
+    // its call must then go without one (null). For every other tool, any connection is allowed (undefined).
     const unsaid = tool.ownService === undefined ? undefined : null
     return new Approved(state?.revision, state?.connection === undefined ? unsaid : state.connection)
   }

@@ -4,16 +4,15 @@ import type { SessionSecrets } from '../shared/session-secrets.ts'
 
 /**
  * Returns the secrets in the format of the sign-in library. The library signs and encrypts with the first of `secrets`.
- * An encrypted value names the version of its secret, so the library can still decrypt values of earlier secrets. Older
- * releases of this service stored values without a version. The library decrypts these values with `secret`.
+ * An encrypted value names the version of its secret, so the library can still decrypt values of earlier secrets.
+ * Without `secret`, the library would look for one in the environment.
  */
 export function sessionKeys({
   sessionSecret,
   oldSessionSecrets,
-  firstSessionSecret,
 }: SessionSecrets): Required<Pick<BetterAuthOptions, 'secret' | 'secrets'>> {
   const secrets = [sessionSecret, ...oldSessionSecrets].map((value) => ({ version: versionOf(value), value }))
-  return { secret: firstSessionSecret, secrets }
+  return { secret: sessionSecret, secrets }
 }
 
 /**

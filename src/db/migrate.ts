@@ -19,9 +19,9 @@ export interface MigrateOptions {
  * Migrates the database to this version, and sets the rights of the application's role. Several processes may call this
  * function at the same time: one process migrates, and the others wait. Each migration runs in its own transaction. The
  * same transaction inserts the name and the checksum of the migration into `schema_migrations`. In two cases, throws
- * and runs no migration:
+ * and changes nothing:
  *
- * - A migration with the same name ran with another text.
+ * - A development version made the database: a migration ran with another text, or the baseline did not run.
  * - The database has a migration that this version does not know.
  */
 export async function migrate(options: MigrateOptions): Promise<{ applied: string[] }> {
@@ -34,14 +34,7 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
          (name text primary key, checksum text not null, applied_at timestamptz not null default now())`,
     )
     const done = await appliedBefore(client)
-    requireSameTexts(done)
-    const unknown = [...done.keys()].filter(
-      (name) => !migrations.some((migration) => migration.name === name),
-    )
-    if (unknown.length > 0)
-      throw new Error(
-        `the database was migrated by a newer version (\`${unknown.join('`, `')}\`): update this one`,
-      )
+    requireKnown(done)
     const applied: string[] = []
     const began = performance.now()
     for (const migration of migrations) {
@@ -59,38 +52,38 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
     }
     await grantTo(client, options.appRole ?? 'countersign_app')
     const seconds = ((performance.now() - began) / 1_000).toFixed(1)
-    if (applied.length > 0) options.log?.(`${applied.length} migrations applied (${seconds} s)`)
+    const count = applied.length === 1 ? '1 migration' : `${applied.length} migrations`
+    if (applied.length > 0) options.log?.(`${count} applied (${seconds} s)`)
     return { applied }
   } finally {
     await client.end()
   }
 }
 
-/**
- * Returns a map from the name of each applied migration to its checksum. The checksum is null if the migration ran
- * before checksums existed.
- */
-async function appliedBefore(client: pg.Client): Promise<ReadonlyMap<string, string | null>> {
-  // The row is read as JSON, because in the oldest databases the table has no column `checksum`.
-  const { rows } = await client.query<{ name: string; checksum: string | null }>(
-    "select name, to_jsonb(m)->>'checksum' as checksum from schema_migrations as m order by name",
-  )
+/** Returns a map from the name of each applied migration to its checksum. */
+async function appliedBefore(client: pg.Client): Promise<ReadonlyMap<string, string>> {
+  const { rows } = await client.query<{ name: string; checksum: string }>('select * from schema_migrations')
   return new Map(rows.map(({ name, checksum }) => [name, checksum]))
 }
 
 /**
- * Throws if the text of a migration has changed since the migration ran. The database still has the tables of the old
- * text, so a later statement would fail on a missing table or column.
+ * Throws if other migrations than those of this version made the tables. Without this check, a later statement would
+ * fail on a missing table or column.
  */
-function requireSameTexts(done: ReadonlyMap<string, string | null>): void {
-  for (const { name, sql } of migrations) {
-    const checksum = done.get(name)
-    if (checksum === undefined || checksum === checksumOf(sql)) continue
+function requireKnown(done: ReadonlyMap<string, string>): void {
+  if (done.size === 0) return
+  const edited = migrations.some(({ name, sql }) => done.has(name) && done.get(name) !== checksumOf(sql))
+  if (edited || !done.has(migrations[0].name))
     throw new Error(
-      `the database was made by an earlier pre-release of Countersign whose tables differ (migration \`${name}\`): ` +
-        'start with a new data folder or database',
+      'a development version of Countersign made this database, and its tables differ: ' +
+        'begin with a new data folder or an empty database',
     )
-  }
+  const known = new Set(migrations.map(({ name }) => name))
+  const unknown = [...done.keys()].filter((name) => !known.has(name))
+  if (unknown.length > 0)
+    throw new Error(
+      `the database was migrated by a newer version (\`${unknown.join('`, `')}\`): update this one`,
+    )
 }
 
 /** Returns the SHA-256 of the SQL in hex. */

@@ -30,8 +30,8 @@ export const nameField = (max: number) =>
 export const isOneLine = (text: string): boolean => !unseen.test(text)
 
 /**
- * Returns the text in one line. A space replaces the characters that `nameField` refuses. Names that were saved before
- * this check may have such characters.
+ * Returns the text in one line. A space replaces the characters that `nameField` refuses. Texts from
+ * elsewhere may have such characters.
  */
 export function inOneLine(text: string): string {
   return isOneLine(text) ? text : text.replaceAll(new RegExp(`${unseen.source}+`, 'gu'), ' ')

@@ -39,9 +39,7 @@ if (options === null) {
 await runOperatorProgram(async (context, say) => {
   const rotation = await rotateKey(context, { ...options, say })
   if (rotation.unreadable.length > 0) {
-    say(
-      `error: ${rotation.unreadable.length} values are not sealed or have no key that opens them, and no key was retired`,
-    )
+    say(`error: ${rotation.unreadable.length} values have no key that opens them, and no key was retired`)
     process.exitCode = 1
   } else if (options.installationKey && rotation.wrapped === 0 && rotation.sealed === 0)
     say('nothing to do: the data keys are wrapped with this DATA_ENCRYPTION_KEY already')

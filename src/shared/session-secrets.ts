@@ -8,8 +8,6 @@ export interface SessionSecrets {
   readonly sessionSecret: string
   /** Earlier values of `sessionSecret`, newest first. They only decrypt the secrets of second factors. */
   readonly oldSessionSecrets: readonly string[]
-  /** One of the secrets above. It decrypts the second factors that older versions of the service have stored. */
-  readonly firstSessionSecret: string
 }
 
 /**
@@ -29,11 +27,7 @@ export function sessionSecrets(
   const sessionSecret = current ?? derived[0]
   const all = new Set([...old, ...derived])
   all.delete(sessionSecret)
-  return {
-    sessionSecret,
-    oldSessionSecrets: [...all],
-    firstSessionSecret: old.at(-1) ?? current ?? derived.at(-1) ?? sessionSecret,
-  }
+  return { sessionSecret, oldSessionSecrets: [...all] }
 }
 
 function derivedSecret(key: Buffer): string {

@@ -81,8 +81,31 @@ export interface StepKind<Fields extends z.ZodRawShape = z.ZodRawShape> {
   output(step: StepOf<Fields>, catalog: ToolCatalog): Form
   plan(step: StepOf<Fields>, scope: PlanScope): PlannedPart
   skeleton(step: StepOf<Fields>): SkeletonPart
+  /** Words for what the step waits for, as its definition says. Null: a preview shows its call. */
+  waits(step: StepOf<Fields>): string | null
   readonly run: StepRun
 }
 
 /** A kind takes only steps that have its field, so its functions may be called with any step of `kindOf`. */
 export const defineKind = <Fields extends z.ZodRawShape>(kind: StepKind<Fields>): StepKind<Fields> => kind
+
+/** The output of a step that has none is null. No path leads into it. */
+export const noOutput: Form = { type: 'object', properties: {}, additionalProperties: false }
+
+/** The part of a plan for a step that calls no tool. `values` are its values with templates. */
+export const noCall = (values: object): PlannedPart => ({
+  tool: null,
+  sideEffect: null,
+  destination: null,
+  outputLabels: [],
+  params: values as JsonObject,
+})
+
+/** The skeleton of a step that only waits. */
+export const pausing = (activity: string, id: string): SkeletonPart => ({
+  activity,
+  timeoutSeconds: 10,
+  isQuick: true,
+  isShort: true,
+  title: `the ${activity} of ${id}`,
+})

@@ -83,6 +83,7 @@ export const tool = defineKind({
       title: `${name} for step ${id}`,
     }
   },
+  waits: () => null,
   run: { as: 'call' },
 })
 

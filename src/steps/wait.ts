@@ -1,11 +1,11 @@
 import { z } from 'zod'
-import { type Form, typeOf, wholeReference, words } from '../contract/forms.ts'
+import { typeOf, wholeReference, words } from '../contract/forms.ts'
 import type { Issue } from '../contract/json.ts'
 import { wallTime } from '../policy/builtins.ts'
 import { isTemplate } from '../policy/template-syntax.ts'
 import { textField } from '../policy/text.ts'
 import type { Json, JsonObject } from '../policy/types.ts'
-import { defineKind } from './kind.ts'
+import { defineKind, noCall, noOutput, pausing } from './kind.ts'
 
 /** A wait takes at most this many seconds: a year, also one with 366 days. */
 const mostSeconds = 366 * 86_400
@@ -61,22 +61,11 @@ export const wait = defineKind({
       seconds === undefined ? (readTime(until ?? '', 'UTC') === null ? noTime : null) : lengthProblem(seconds)
     return problem === null ? [] : issue(seconds === undefined ? '.until' : '.seconds', problem)
   },
-  // The output is null, so no path leads into it.
-  output: (): Form => ({ type: 'object', properties: {}, additionalProperties: false }),
-  plan: ({ wait: given = {} }) => ({
-    tool: null,
-    sideEffect: null,
-    destination: null,
-    outputLabels: [],
-    params: given as JsonObject,
-  }),
-  skeleton: ({ id }) => ({
-    activity: 'wait',
-    timeoutSeconds: 10,
-    isQuick: true,
-    isShort: true,
-    title: `the wait of ${id}`,
-  }),
+  output: () => noOutput,
+  plan: ({ wait: given = {} }) => noCall(given),
+  skeleton: ({ id }) => pausing('wait', id),
+  waits: ({ wait: { seconds, until = '' } = {} }) =>
+    seconds === undefined ? `until ${until}` : `${seconds} seconds`,
   run: { as: 'pause', until: endOfWait },
 })
 
@@ -112,7 +101,7 @@ const timeForm = /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.\d{1,
  * Reads a time. A time without an offset is one of the time zone. If the clocks skip this time, the time is as much
  * later as they are set forward. If they show it twice, it is the first of the two. Returns null for other text.
  */
-function readTime(text: string, timeZone: string): Date | null {
+export function readTime(text: string, timeZone: string): Date | null {
   const [, ...parts] = timeForm.exec(text) ?? []
   const offset = parts.pop()
   const [year = NaN, month = 1, day = 1, hour = 0, minute = 0, second = 0] = parts.map((part) =>

@@ -75,7 +75,7 @@ export async function confirmedPerson(server: TestServer): Promise<SignedIn> {
   return person
 }
 
-/** A browser with a session of this person that an older version of the service has stored. */
+/** A browser with a session of this person that counts as opened without a second factor. */
 export async function oldSession(server: TestServer, userId: string) {
   const cookie = await sessionCookie(server.context, userId, undefined, 'unrecorded')
   return {

@@ -1,16 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { sql } from 'kysely'
 import pg, { Client } from 'pg'
-import { addOrganization } from '../api/fixtures.ts'
-import { appendEntries, createOrganization, query, verify } from '../governance/audit/chain-fixture.ts'
-import { testContext, withPeople } from '../governance/support.ts'
 import { advisoryLocks } from '../../src/db/advisory-locks.ts'
 import { createDatabase, createPool } from '../../src/db/connect.ts'
 import { migrate } from '../../src/db/migrate.ts'
-import { cheaperAppends } from '../../src/db/migrations/0017-cheaper-appends.ts'
-import { installationConnections } from '../../src/db/migrations/0018-installation-connections.ts'
+import { migrations } from '../../src/db/migrations/index.ts'
 import { createPipeline, type Pipeline } from '../../src/db/pipelined.ts'
-import { createOrganization as makeOrganization } from '../../src/governance/people/organizations.ts'
 import { createTestDatabase, type TestDatabase } from '../support/stack.ts'
 
 /** The database of all tests that leave its tables as they are. */
@@ -19,9 +14,6 @@ beforeAll(async () => {
   shared = await createTestDatabase()
 })
 afterAll(() => shared.drop())
-
-const rowsOf = (url: string, sql: string): Promise<unknown[]> =>
-  query(url, async (client) => (await client.query(sql)).rows)
 
 describe('migrations', () => {
   let database: TestDatabase
@@ -36,33 +28,39 @@ describe('migrations', () => {
     await database.drop()
   })
 
-  const differs = (name: string): string =>
-    `the database was made by an earlier pre-release of Countersign whose tables differ (migration \`${name}\`): ` +
-    'start with a new data folder or database'
+  const ofDevelopment =
+    'a development version of Countersign made this database, and its tables differ: ' +
+    'begin with a new data folder or an empty database'
 
   test('a database of this version has a checksum of every migration, and migrating again does nothing', async () => {
-    const { rows } = await client.query('select checksum from schema_migrations')
-    expect(rows.length).toBeGreaterThan(10)
+    const { rows } = await client.query('select name, checksum from schema_migrations order by name')
+    expect(rows.map(({ name }) => name)).toEqual(migrations.map(({ name }) => name))
     for (const { checksum } of rows) expect(checksum).toMatch(/^[0-9a-f]{64}$/)
     expect(await migrate({ url: database.ownerUrl })).toEqual({ applied: [] })
+  })
+
+  test('run in the order of their numbers', () => {
+    const names = migrations.map(({ name }) => name)
+    expect(names).toEqual([...names].sort())
+    for (const name of names) expect(name).toMatch(/^\d{4}-[a-z-]+$/)
+  })
+
+  test('processes that start together migrate once', async () => {
+    await client.query('drop schema public cascade; create schema public')
+    const done = await Promise.all(Array.from({ length: 4 }, () => migrate({ url: database.ownerUrl })))
+    expect(done.flatMap(({ applied }) => applied)).toEqual(migrations.map(({ name }) => name))
   })
 
   test.each([
     {
       what: 'a migration ran with another text',
-      sql: "update schema_migrations set checksum = repeat('0', 64) where name = '0014-proven-people'; drop table auth_used_codes",
-      says: differs('0014-proven-people'),
+      sql: "update schema_migrations set checksum = repeat('0', 64) where name = '0001-baseline'; drop table auth_used_codes",
+      says: ofDevelopment,
     },
     {
-      what: 'there were no checksums yet',
-      sql: 'alter table schema_migrations drop column checksum; drop table auth_used_codes',
-      says: differs('0001-identity'),
-    },
-    {
-      what: 'there were no checksums yet, and a migration that is now part of another',
-      sql: `alter table schema_migrations drop column checksum;
-          insert into schema_migrations (name) values ('0006-merged')`,
-      says: differs('0001-identity'),
+      what: 'other migrations ran before there was a baseline',
+      sql: "update schema_migrations set name = '0001-identity'; drop table auth_used_codes",
+      says: ofDevelopment,
     },
     {
       what: 'a newer version was here',
@@ -77,13 +75,12 @@ describe('migrations', () => {
   })
 
   test('the log has one line about all of them', async () => {
-    const { length } = (await client.query('select from schema_migrations')).rows
     await client.query('drop schema public cascade; create schema public')
     const lines: string[] = []
     const { applied } = await migrate({ url: database.ownerUrl, log: (line) => lines.push(line) })
-    expect(applied).toHaveLength(length)
+    expect(applied).toHaveLength(migrations.length)
     expect(lines).toEqual([
-      expect.stringMatching(new RegExp(`^${length} migrations applied \\(\\d+\\.\\d s\\)$`)),
+      expect.stringMatching(new RegExp(`^${migrations.length} migrations? applied \\(\\d+\\.\\d s\\)$`)),
     ])
     await migrate({ url: database.ownerUrl, log: (line) => lines.push(line) })
     expect(lines).toHaveLength(1)
@@ -92,65 +89,8 @@ describe('migrations', () => {
   test('an error names the migration in which it happened', async () => {
     await client.query('drop schema public cascade; create schema public; create table organizations ()')
     await expect(migrate({ url: database.ownerUrl })).rejects.toThrow(
-      'migration `0001-identity` failed: relation "organizations"',
+      'migration `0001-baseline` failed: relation "organizations"',
     )
-  })
-})
-
-describe('an earlier chain', () => {
-  /** Restores the tables of the earlier version. */
-  const asBefore = `
-alter table audit_events
-  drop constraint audit_events_hash_check,
-  add constraint audit_events_hash_check check (hash ~ '^[0-9a-f]{64}$'),
-  alter column organization_id set expression as (canonical::jsonb ->> 'organization_id'),
-  alter column seq set expression as ((canonical::jsonb ->> 'seq')::bigint);
-alter table decisions add constraint decisions_organization_id_fkey
-  foreign key (organization_id) references organizations;
-`
-  const stored = () => rowsOf(shared.adminUrl, 'select * from audit_events order by seq')
-
-  test('stays valid and can be continued', async () => {
-    await createOrganization(shared.adminUrl)
-    await query(shared.ownerUrl, (client) => client.query(asBefore))
-    await appendEntries(shared.appUrl, 5)
-    const before = await stored()
-    await query(shared.ownerUrl, (client) => client.query(cheaperAppends))
-    expect(await stored()).toEqual(before)
-    await appendEntries(shared.appUrl, 5)
-    expect(await verify(shared.appUrl)).toMatchObject({ valid: true, entries: 10 })
-  })
-})
-
-describe('connections of the installation', () => {
-  /** Restores the tables of the earlier version. */
-  const asBefore = `
-drop table installation_connections;
-drop index invitations_open;
-alter table organizations drop column created_by;
-`
-
-  test('existing organizations of an operator get connections, and no others', async () => {
-    const running = await testContext()
-    const { context, adminUrl } = running
-    const { identities, caller } = await withPeople(context)
-    const mine = await makeOrganization(context, caller('member'), 'Mine')
-    await addOrganization(context)
-    const connections = () =>
-      rowsOf(adminUrl, 'select organization_id, tool from installation_connections order by tool')
-    const before = await connections()
-    await query(adminUrl, async (client) => {
-      await client.query(asBefore)
-      await client.query(installationConnections)
-    })
-    expect(await connections()).toEqual(before)
-    expect(before).toEqual(
-      ['file_read', 'mail_send'].map((tool) => ({ organization_id: identities.organization_id, tool })),
-    )
-    expect(
-      await rowsOf(adminUrl, 'select id, created_by from organizations where created_by is not null'),
-    ).toEqual([{ id: mine.id, created_by: identities.users.member.user_id }])
-    await running.close()
   })
 })
 

@@ -11,13 +11,17 @@ import {
   type BootstrapName,
 } from '../../src/governance/people/bootstrap.ts'
 import type { Caller } from '../../src/governance/access/identity.ts'
+import { dataKeyOf } from '../../src/governance/sealing/format.ts'
+import { wrapped } from '../../src/governance/sealing/keyring.ts'
 import { scopesOfRole } from '../../src/governance/access/scopes.ts'
 import { createTestDatabase } from '../support/stack.ts'
 import { asAdmin } from '../support/postgres.ts'
 import { until } from '../stack/until.ts'
 
-/** Seals hand-made test data as the service would. */
+/** The installation's key. */
 export const testKey = randomBytes(32)
+/** The first data key of each test's database. Seals hand-made test data as the service would. */
+export const testDataKey = dataKeyOf(randomBytes(32))
 
 export function testConfig(databaseUrl: string, overrides: NodeJS.ProcessEnv = {}): Config {
   return readConfig({
@@ -48,8 +52,13 @@ export async function testContext(overrides: NodeJS.ProcessEnv = {}): Promise<Te
     contexts.push(context)
     return context
   }
+  const context = another()
+  await context.db
+    .insertInto('data_keys')
+    .values({ ...wrapped(context.config.encryptionKeys[0], testDataKey), generation: 1 })
+    .execute()
   return {
-    context: another(),
+    context,
     another,
     adminUrl: database.adminUrl,
     async close() {

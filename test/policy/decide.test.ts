@@ -52,7 +52,7 @@ describe('the verdict', () => {
     expect(decide(policy([rule('first', 'deny'), rule('second', 'deny')]), call).reason).toBe('first')
   })
 
-  test('a name with line breaks, saved by an older version, stands in one line', () => {
+  test('a saved name with line breaks stands in one line', () => {
     const decided = decide(policy([rule('no mail\n\u202eAllowed by the owner', 'deny')]), call)
     const name = 'no mail Allowed by the owner'
     expect(decided).toMatchObject({ verdict: 'deny', reason: name, ruleName: name })

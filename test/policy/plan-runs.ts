@@ -53,11 +53,12 @@ const stepBody = fc.record({
   }),
   onError: fc.option(fc.constant('continue' as const), { nil: undefined, freq: 4 }),
   bringsOwnLabels: fc.boolean(),
+  callsNothing: fc.nat(4).map((each) => each === 0),
 })
 
 /** Steps s0..s2; each may refer only to earlier ones, and to an item only inside for_each. */
 export const plan = fc.tuple(stepBody, stepBody, stepBody).map((bodies) =>
-  bodies.map((body, index): PlanStep => {
+  bodies.map(({ callsNothing, ...body }, index): PlanStep => {
     const fits = (each: Json | undefined, hasItem: boolean) =>
       references(each ?? null).every((reference) => {
         if (reference.kind === 'item') return hasItem
@@ -72,8 +73,10 @@ export const plan = fc.tuple(stepBody, stepBody, stepBody).map((bodies) =>
     const dependsOn = [...new Set(used.flatMap((each) => (each.kind === 'step' ? [each.stepId] : [])))]
     return {
       ...body,
+      ...(callsNothing
+        ? { tool: null, sideEffect: null, outputLabels: [], bringsOwnLabels: false }
+        : { sideEffect: 'egress' as const }),
       id: `s${index}`,
-      sideEffect: 'egress',
       params: kept,
       people,
       forEach,

@@ -123,7 +123,7 @@ describe('findings', () => {
     ['weaker terms', { a: { ...hold, ...mail, approver: 'owner', approvals_needed: 2, expires_after_seconds: 30 }, b: { ...hold, ...mail, expires_after_seconds: 60 } }, [['duplicate', 'b', 'a']]],
   ])('%s', (_, rules, findings) => expect(found(rules)).toEqual(findings)) // prettier-ignore
 
-  test('a rule that contradicts itself, as older versions saved it, matches nothing', () => {
+  test('a saved rule that contradicts itself matches nothing', () => {
     const params = [{ param: 'to', operator: 'exists', value: false }, { param: 'to', operator: 'contains', value: 'x' }] // prettier-ignore
     const old = { id: 'old', name: 'old', verdict: 'deny', status: 'active', tools: ['mail_send'], params } as StoredRule // prettier-ignore
     const message = expect.stringMatching(/^Rule `old` matches no call: /)

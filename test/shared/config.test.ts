@@ -41,17 +41,16 @@ describe('readConfig', () => {
 
   test('earlier session secrets are those in the variable, and those derived from encryption keys', () => {
     const own = readConfig(least).sessionSecret
-    expect(readConfig(least)).toMatchObject({ oldSessionSecrets: [], firstSessionSecret: own })
+    expect(readConfig(least)).toMatchObject({ oldSessionSecrets: [] })
     const [current, second] = ['c'.repeat(32), 'b'.repeat(32)]
     const set = { ...least, SESSION_SECRET_KEY: current }
-    expect(readConfig(set)).toMatchObject({ sessionSecret: current, oldSessionSecrets: [own], firstSessionSecret: current }) // prettier-ignore
+    expect(readConfig(set)).toMatchObject({ sessionSecret: current, oldSessionSecrets: [own] })
     expect(readConfig({ ...set, SESSION_SECRET_KEY_OLD: ` ${second}, a,` })).toMatchObject({
       sessionSecret: current,
       oldSessionSecrets: [second, 'a', own],
-      firstSessionSecret: 'a',
     })
     const newKey = { DATA_ENCRYPTION_KEY: Buffer.alloc(32, 9).toString('base64'), DATA_ENCRYPTION_KEY_OLD: least.DATA_ENCRYPTION_KEY } // prettier-ignore
-    expect(readConfig({ ...least, ...newKey })).toMatchObject({ oldSessionSecrets: [own], firstSessionSecret: own }) // prettier-ignore
+    expect(readConfig({ ...least, ...newKey })).toMatchObject({ oldSessionSecrets: [own] })
   })
 
   test('an unknown backend of secrets, or one without its region, prevents the start', () => {

@@ -10,7 +10,8 @@ import type { JsonObject } from '../../src/policy/types.ts'
 import { startMeasured, type MeasuredProgram } from '../api/bodies/measured-program.ts'
 import { worstJson } from '../api/bodies/worst-json.ts'
 import { createOrganization } from '../../src/governance/people/organizations.ts'
-import { memoryPlace, outputPlace } from '../../src/governance/sealing/places.ts'
+import { outputPlace } from '../../src/governance/sealing/places.ts'
+import { sealMemory } from '../../src/governance/tools/memory.ts'
 import type { Caller } from '../../src/governance/access/identity.ts'
 import { byDepth } from '../support/depth.ts'
 import { deadlyText } from '../support/deadly-text.ts'
@@ -245,12 +246,12 @@ describe('runs that try to end every worker', () => {
 
   async function remember(key: string, text: string): Promise<void> {
     const { organizationId: organization_id, context } = stack
-    const value_sealed = await context.sealer.seal(memoryPlace(organization_id, key, null), text)
+    const sealed = await sealMemory(context.sealer, organization_id, key, text)
     const { userId: updated_by } = stack.caller('member')
     await context.db.deleteFrom('memory').where('organization_id', '=', organization_id).execute()
     await context.db
       .insertInto('memory')
-      .values({ organization_id, key, value_sealed, labels: [], updated_by })
+      .values({ organization_id, key, ...sealed, labels: [], updated_by })
       .execute()
   }
 

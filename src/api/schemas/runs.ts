@@ -29,7 +29,7 @@ const stepError = z.strictObject({
     .enum(faults)
     .optional()
     .describe(
-      'Whose fault the error is, so who can change something. Absent from some errors of older versions.',
+      'Whose fault the error is, so who can change something. Absent if the error code is not known.',
     ),
   retryable: z.boolean().optional().describe('Whether the same call could succeed later.'),
   detail: z

@@ -4,7 +4,6 @@
  * may not update run events, but may delete them, because retention removes them with the other data of a run.
  */
 const appendOnly = [
-  'installation',
   'audit_events',
   'audit_counts',
   'decisions',

@@ -1,121 +1,13 @@
-import { agentReports } from './0016-agent-reports.ts'
-import { agents } from './0013-agents.ts'
-import { cheaperAppends } from './0017-cheaper-appends.ts'
-import { audit } from './0002-audit.ts'
-import { installationConnections } from './0018-installation-connections.ts'
-import { auditByPerson } from './0025-audit-by-person.ts'
-import { identity } from './0001-identity.ts'
-import { loadsAndQueues } from './0019-loads-and-queues.ts'
-import { people } from './0009-people.ts'
-import { plumbing } from './0005-plumbing.ts'
-import { policy } from './0003-policy.ts'
-import { registry } from './0008-registry.ts'
-import { provenPeople } from './0014-proven-people.ts'
-import { quotas } from './0010-quotas.ts'
-import { passwordGuesses } from './0011-password-guesses.ts'
-import { retention } from './0012-retention.ts'
-import { runs } from './0004-runs.ts'
-import { lastingLabels } from './0020-lasting-labels.ts'
-import { secondFactor } from './0021-second-factor.ts'
-import { storage } from './0022-storage.ts'
-import { sealing } from './0023-sealing.ts'
-import { countedLabels } from './0026-counted-labels.ts'
-import { deletedKeys } from './0027-deleted-keys.ts'
-import { requestIds } from './0029-request-ids.ts'
-import { whatWaits } from './0030-what-waits.ts'
-import { errorDetails } from './0031-error-details.ts'
-import { roleOverrides } from './0032-role-overrides.ts'
-import { connections } from './0035-connections.ts'
-import { secretRemovals } from './0036-secret-removals.ts'
-import { reports } from './0037-reports.ts'
-import { auditCounts } from './0038-audit-counts.ts'
-import { countedWords } from './0040-counted-words.ts'
-import { files } from './0042-files.ts'
-import { authorizations } from './0043-authorizations.ts'
-import { approvedState } from './0044-approved-state.ts'
-import { slackAccounts } from './0045-slack-accounts.ts'
-import { notifications } from './0049-notifications.ts'
-import { requestedChanges } from './0047-requested-changes.ts'
-import { webhooks } from './0051-webhooks.ts'
-import { mailPreferences } from './0052-mail-preferences.ts'
-import { keyedCalls } from './0059-keyed-calls.ts'
-import { lackingRights } from './0062-lacking-rights.ts'
-import { listsOfMessages } from './0063-lists-of-messages.ts'
-import { slackClaims } from './0068-slack-claims.ts'
-import { changedPasswords } from './0069-changed-passwords.ts'
-import { backtests } from './0070-backtests.ts'
-import { bodies } from './0079-bodies.ts'
-import { versionsOfValues } from './0080-versions-of-values.ts'
-import { stepKinds } from './0081-step-kinds.ts'
-import { authors } from './0076-authors.ts'
-import { checkpointFolders } from './0071-checkpoint-folders.ts'
-import { foldersOfCalls } from './0074-folders-of-calls.ts'
-import { strangers } from './0078-strangers.ts'
-import { destinations } from './0072-destinations.ts'
-import { whereCallsGo } from './0073-where-calls-go.ts'
-import { entryCodes } from './0077-entry-codes.ts'
-import { unknownTools } from './0075-unknown-tools.ts'
+import { baseline } from './0001-baseline/index.ts'
 
 /**
- * All migrations, in the order in which they run. A migration is never undone, and a released migration is never
- * edited.
+ * All migrations, in the order in which they run. A migration is never undone. After the first release, a change of the
+ * schema is a new migration with the next number, in a file of its own, and a released migration is never edited. Until
+ * then, change the baseline.
  */
-export const migrations: readonly { readonly name: string; readonly sql: string }[] = [
-  { name: '0001-identity', sql: identity },
-  { name: '0002-audit', sql: audit },
-  { name: '0003-policy', sql: policy },
-  { name: '0004-runs', sql: runs },
-  { name: '0005-plumbing', sql: plumbing },
-  { name: '0008-registry', sql: registry },
-  { name: '0009-people', sql: people },
-  { name: '0010-quotas', sql: quotas },
-  { name: '0011-password-guesses', sql: passwordGuesses },
-  { name: '0012-retention', sql: retention },
-  { name: '0013-agents', sql: agents },
-  { name: '0014-proven-people', sql: provenPeople },
-  { name: '0016-agent-reports', sql: agentReports },
-  { name: '0017-cheaper-appends', sql: cheaperAppends },
-  { name: '0018-installation-connections', sql: installationConnections },
-  { name: '0019-loads-and-queues', sql: loadsAndQueues },
-  { name: '0020-lasting-labels', sql: lastingLabels },
-  { name: '0021-second-factor', sql: secondFactor },
-  { name: '0022-storage', sql: storage },
-  { name: '0023-sealing', sql: sealing },
-  { name: '0025-audit-by-person', sql: auditByPerson },
-  { name: '0026-counted-labels', sql: countedLabels },
-  { name: '0027-deleted-keys', sql: deletedKeys },
-  { name: '0029-request-ids', sql: requestIds },
-  { name: '0030-what-waits', sql: whatWaits },
-  { name: '0031-error-details', sql: errorDetails },
-  { name: '0032-role-overrides', sql: roleOverrides },
-  { name: '0035-connections', sql: connections },
-  { name: '0036-secret-removals', sql: secretRemovals },
-  { name: '0037-reports', sql: reports },
-  { name: '0038-audit-counts', sql: auditCounts },
-  { name: '0040-counted-words', sql: countedWords },
-  { name: '0042-files', sql: files },
-  { name: '0043-authorizations', sql: authorizations },
-  { name: '0044-approved-state', sql: approvedState },
-  { name: '0045-slack-accounts', sql: slackAccounts },
-  { name: '0047-requested-changes', sql: requestedChanges },
-  { name: '0049-notifications', sql: notifications },
-  { name: '0051-webhooks', sql: webhooks },
-  { name: '0052-mail-preferences', sql: mailPreferences },
-  { name: '0059-keyed-calls', sql: keyedCalls },
-  { name: '0062-lacking-rights', sql: lackingRights },
-  { name: '0063-lists-of-messages', sql: listsOfMessages },
-  { name: '0068-slack-claims', sql: slackClaims },
-  { name: '0069-changed-passwords', sql: changedPasswords },
-  { name: '0070-backtests', sql: backtests },
-  { name: '0071-checkpoint-folders', sql: checkpointFolders },
-  { name: '0072-destinations', sql: destinations },
-  { name: '0073-where-calls-go', sql: whereCallsGo },
-  { name: '0074-folders-of-calls', sql: foldersOfCalls },
-  { name: '0075-unknown-tools', sql: unknownTools },
-  { name: '0076-authors', sql: authors },
-  { name: '0077-entry-codes', sql: entryCodes },
-  { name: '0078-strangers', sql: strangers },
-  { name: '0079-bodies', sql: bodies },
-  { name: '0080-versions-of-values', sql: versionsOfValues },
-  { name: '0081-step-kinds', sql: stepKinds },
-]
+export const migrations: readonly [Migration, ...Migration[]] = [{ name: '0001-baseline', sql: baseline }]
+
+export interface Migration {
+  readonly name: string
+  readonly sql: string
+}

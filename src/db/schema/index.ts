@@ -31,7 +31,6 @@ import type {
   DataKeysTable,
   DefaultTaskQueueTable,
   IdempotencyKeysTable,
-  InstallationTable,
   MemoryTable,
   MemoryUsageTable,
   OutboxTable,
@@ -86,7 +85,6 @@ export interface Database {
   memory: MemoryTable
   memory_usage: MemoryUsageTable
   request_windows: RequestWindowsTable
-  installation: InstallationTable
   data_keys: DataKeysTable
   agent_sessions: AgentSessionsTable
   agent_observations: AgentObservationsTable

@@ -82,23 +82,12 @@ export interface DefaultTaskQueueTable {
   queue: string
 }
 
-/**
- * `key_probe` is a known text, sealed with the installation's key. Only a database from a version without data keys has
- * this row.
- */
-export interface InstallationTable {
-  singleton: Generated<boolean>
-  key_probe: Buffer
-}
-
 export interface MemoryTable {
   organization_id: string
   key: string
-  /** The value as JSON text, if an older version wrote it. Is null once the value is sealed. */
-  value: string | null
   /** The value as sealed JSON text. */
   value_sealed: Buffer | null
-  /** Changes each time a value is written; null if the value was sealed before values had versions. */
+  /** Changes each time a value is written; null if there has been no value. */
   value_version: Generated<string | null>
   labels: Generated<string[]>
   updated_at: Generated<Date>

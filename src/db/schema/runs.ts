@@ -19,7 +19,7 @@ export interface Risk {
 export interface StepError {
   code: string
   message: string
-  /** Errors of older versions have neither `fault` nor `retryable`. */
+  /** Is absent if the code is of no known fault. */
   fault?: Fault
   /** Whether the same call could succeed later. */
   retryable?: boolean
@@ -56,18 +56,14 @@ export interface RunsTable {
   /** The requester's mail address when the run was accepted. */
   requester_email: string
   api_key_id: string | null
-  /** The id of the HTTP request that started the run; null for runs accepted by an older version. */
+  /** The id of the HTTP request that started the run; null if no request started it. */
   request_id: string | null
   idempotency_key: string | null
-  /** The inputs as JSON text, if an older version wrote them. Is null once the inputs are sealed or removed. */
-  inputs: string | null
   /** The inputs as sealed JSON text. Is null once the inputs are removed. */
   inputs_sealed: Buffer | null
   input_labels: DefaultJson<InputLabels>
   input_hash: string
   time_zone: string
-  /** The resolved `result` of the definition as JSON text, if an older version wrote it. */
-  result: string | null
   /** The resolved `result` as sealed JSON text. */
   result_sealed: Buffer | null
   risk: Json<Risk>
@@ -163,8 +159,6 @@ export interface EffectsTable {
   label_sources: DefaultJson<LabelSource[]>
   decision_id: string | null
   approval_id: string | null
-  /** The output as JSON text, if an older version wrote it. */
-  output: string | null
   /** The output as sealed JSON text. */
   output_sealed: Buffer | null
   output_labels: Generated<string[]>
@@ -233,8 +227,8 @@ export interface DecisionsTable {
   requested_by: string | null
   /** The hash of a shell's arguments without its folder; null if `params_hash` covers no folder. */
   input_hash?: string | null
-  /** Bytes of the decision that count towards `storage_mb`; null for decisions of an older version. */
-  bytes: number | null
+  /** Bytes of the decision that count towards `storage_mb`. */
+  bytes: number
 }
 
 export interface ApprovalsTable {

@@ -7,8 +7,8 @@ export interface WebhooksTable {
   organization_id: string
   /** JSON of a `WebhookTarget`. */
   target_sealed: Buffer
-  /** Changes each time the target is written; null if it was sealed before values had versions. */
-  target_version: Generated<string | null>
+  /** Changes each time the target is written. */
+  target_version: string
   /** The host of the webhook's address, for the log. */
   host: string
   events: string[]

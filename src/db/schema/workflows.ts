@@ -41,8 +41,7 @@ export interface WorkflowVersionsTable {
   /** The people whose text the version contains, with their roles when they saved it. */
   authors: ColumnType<readonly Author[], string, never>
   /**
-   * For each step, and then for the defaults of inputs, the places of their authors in `authors`. Is empty for a version of an
-   * older release: then all authors wrote all of it.
+   * For each step, and then for the defaults of inputs, the places of their authors in `authors`.
    */
   step_authors: ColumnType<readonly (readonly number[])[], string, never>
 }

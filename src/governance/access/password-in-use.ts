@@ -39,7 +39,7 @@ export async function passwordsBehind(
 /**
  * Checks that the stored password is still `hash`. If not, ends the new sign-in session `token` and all sign-ins of
  * this person that wait for a second factor, and returns true. If a change of the password is in progress, waits for
- * its end. A later change ends the session itself (migration 0069).
+ * its end. A later change ends the session itself (the trigger `auth_accounts_password_changed`).
  */
 export async function endIfPasswordChanged(
   db: Db,

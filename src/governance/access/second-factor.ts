@@ -6,8 +6,8 @@ import { DomainError } from '../errors.ts'
 import type { Sender } from './identity.ts'
 
 /**
- * The way in which the person signed in to the session. `unrecorded` means that an older version opened the session and
- * did not record the way.
+ * The way in which the person signed in to the session. `unrecorded` means that the service does not know the way. Such
+ * a session counts as opened without a second factor.
  */
 export type OpenedWith = 'unrecorded' | 'password' | 'password+totp' | 'password+backup_code'
 

@@ -10,7 +10,7 @@ import type { Sealer } from '../sealing/sealer.ts'
 export interface ApprovedState {
   /**
    * The id of the connection that the call would use; null if there was none. Is absent if the tool needs no
-   * connection, or if an older version of Countersign stored the approval.
+   * connection.
    */
   readonly connection?: string | null
   /**

@@ -27,7 +27,7 @@ export interface HeadRow extends ChainPosition {
   readonly pending_approvals: number
 }
 
-/** Bytes that an audit entry takes in addition to its text: hash, other columns and indexes (migration 0022). */
+/** Bytes that an audit entry takes in addition to its text: hash, other columns and indexes (`recount_storage`). */
 const entryBytes = 192
 
 /**
@@ -116,7 +116,7 @@ export class ChainTx implements ChainReader {
     return this.#before.pending + this.#expectedApprovals
   }
 
-  /** Adds the bytes of decisions and agents' sessions. No trigger counts these rows (migration 0022). */
+  /** Adds the bytes of decisions and agents' sessions. No trigger counts these rows (`recount_storage`). */
   stores(bytes: number): void {
     this.#stored += bytes
   }

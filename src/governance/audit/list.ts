@@ -31,7 +31,7 @@ export async function listAudit(
     const { eventType, userId } = filters
     const isWhole = eventType === undefined && userId === undefined
     const ofPerson = userId === undefined ? sql`` : sql`and user_id = ${userId}`
-    // For one person, PostgreSQL must use the index by person (db/migrations/0025-audit-by-person.ts). With the index
+    // For one person, PostgreSQL must use the index by person (`audit_events_person`). With the index
     // by type, it would read the text of every entry of the type. The index by person contains the expression
     // `event_type || ''`, and the index by type does not.
     const type = userId === undefined ? sql`event_type` : sql`event_type || ''`

@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import type { Log } from '../../shared/log.ts'
 
-/** The triggers that refuse every edit of the audit log (db/migrations/0002-audit.ts). */
+/** The triggers that refuse every edit of the audit log (db/migrations/0001-baseline/audit.ts). */
 const needed = ['audit_events_no_edit', 'audit_events_no_truncate'] as const
 
 /**
@@ -27,7 +27,7 @@ export async function checkAuditTriggers(db: Db, log: Log): Promise<string[]> {
           ? `the audit log is not fully protected: run \`alter table audit_events enable always trigger ${name}\` ` +
               'as the owner of the table, then verify the chain'
           : `the audit log is not protected, because its trigger \`${name}\` is missing: restore it from ` +
-              'src/db/migrations/0002-audit.ts, then verify the chain',
+              'src/db/migrations/0001-baseline/audit.ts, then verify the chain',
       )
     return weak
   } catch (error) {

@@ -108,7 +108,7 @@ async function accessOf(
 /**
  * Returns the row of the requester's own connection. If there is none, returns the row of the organization's
  * connection. Revoked connections do not count. So the requester and the organization each have at most one row here
- * (unique index in migration 0035).
+ * (the unique index `connections_live`).
  */
 export function liveRow(
   db: Db,

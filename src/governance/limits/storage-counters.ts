@@ -76,8 +76,7 @@ export async function recount(db: Db, log: Log): Promise<void> {
 /**
  * Recounts the organization with the oldest count, if this count is more than a day old. Returns false if there is no
  * such organization. Does not overwrite the counters, because this would lose concurrent changes. Writes the difference
- * to `storage_moves` instead. Logs a difference as an error. The cause is a bug, or a process of an older version that
- * still wrote data after an upgrade.
+ * to `storage_moves` instead. Logs a difference as an error, because the cause is a bug.
  */
 async function recountOne(db: Db, log: Log): Promise<boolean> {
   const { rows } = await sql<{ organization_id: string }>`

@@ -10,8 +10,8 @@ type Outcome = { readonly body: AnyBody } | { readonly error: unknown }
 
 /**
  * Returns a function that applies the patch to a rule's body and checks the result. The function throws
- * `validation_error` if the result is not a valid rule. Exception: a rule that an older version has saved may be invalid
- * now. The name, description and status of such a rule can still be changed, so that it can be switched off.
+ * `validation_error` if the result is not a valid rule. Exception: a saved rule may be invalid, because its check has
+ * become stricter. The name, description and status of such a rule can still be changed, so that it can be switched off.
  *
  * The check of a rule with 50,000 values takes 200 ms. So the function keeps the last result, and checks again only if
  * it gets another body.

@@ -12,7 +12,6 @@ import {
   statePlace,
   verifierPlace,
   webhookPlace,
-  type Version,
 } from './places.ts'
 
 export interface SealedColumn {
@@ -22,8 +21,6 @@ export interface SealedColumn {
   readonly column: string
   /** The type of the column: `bytes` for `bytea`, `base64` for text. */
   readonly stored: 'bytes' | 'base64'
-  /** The column for the same values without encryption. A value there is refused (`openKept`). */
-  readonly plain?: string
   /** The columns that `place` reads in addition to the columns in `key`. */
   readonly also?: readonly string[]
   place(row: Row): string
@@ -56,8 +53,6 @@ const idempotencyUse = (row: Row) => ({
   route: String(row['route']),
   key: String(row['key']),
 })
-const versionOf = (row: Row, column: string): Version =>
-  typeof row[column] === 'string' ? row[column] : null
 
 /**
  * This list contains every column with sealed values. `npm run rotate-key` reseals these values, and a test compares
@@ -69,7 +64,6 @@ export const sealedColumns: readonly SealedColumn[] = [
     key: textKey('id'),
     column: 'inputs_sealed',
     stored: 'bytes',
-    plain: 'inputs',
     place: (row) => inputsPlace(String(row['id'])),
   },
   {
@@ -77,7 +71,6 @@ export const sealedColumns: readonly SealedColumn[] = [
     key: textKey('id'),
     column: 'result_sealed',
     stored: 'bytes',
-    plain: 'result',
     place: (row) => resultPlace(String(row['id'])),
   },
   {
@@ -92,7 +85,6 @@ export const sealedColumns: readonly SealedColumn[] = [
     key: effectColumns,
     column: 'output_sealed',
     stored: 'bytes',
-    plain: 'output',
     place: (row) => outputPlace(effectKey(row)),
   },
   {
@@ -123,10 +115,9 @@ export const sealedColumns: readonly SealedColumn[] = [
     key: textKey('organization_id', 'key'),
     column: 'value_sealed',
     stored: 'bytes',
-    plain: 'value',
     also: ['value_version'],
     place: (row) =>
-      memoryPlace(String(row['organization_id']), String(row['key']), versionOf(row, 'value_version')),
+      memoryPlace(String(row['organization_id']), String(row['key']), String(row['value_version'])),
   },
   {
     table: 'connections',
@@ -139,7 +130,7 @@ export const sealedColumns: readonly SealedColumn[] = [
         String(row['organization_id']),
         String(row['id']),
         'credential',
-        versionOf(row, 'secret_version'),
+        String(row['secret_version']),
       ),
   },
   ...(['text', 'rows'] as const).map((part): SealedColumn => ({
@@ -164,7 +155,7 @@ export const sealedColumns: readonly SealedColumn[] = [
     stored: 'bytes',
     also: ['organization_id', 'target_version'],
     place: (row) =>
-      webhookPlace(String(row['organization_id']), String(row['id']), versionOf(row, 'target_version')),
+      webhookPlace(String(row['organization_id']), String(row['id']), String(row['target_version'])),
   },
   {
     table: 'idempotency_keys',

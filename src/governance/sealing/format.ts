@@ -10,13 +10,13 @@ import { freeBytes } from '../../shared/free-bytes.ts'
 import { nextTurn } from '../../shared/time-slices.ts'
 
 /*
- * Sealed bytes have one of two formats (AES-256-GCM; sizes in bytes). The first byte is the version of the format. The
+ * Sealed bytes have one of two formats (AES-256-GCM; sizes in bytes). The first byte is the number of the format. The
  * body is as long as the plain bytes.
  *
- * 1 | iv 12 | tag 16 | body            sealed with the installation's key: data keys, and values of older versions
- * 2 | key id 8 | iv 12 | tag 16 | body sealed with the data key of this id
+ * 1 | iv 12 | tag 16 | body            a data key, sealed with the installation's key
+ * 2 | key id 8 | iv 12 | tag 16 | body a value, sealed with the data key of this id
  *
- * The place (row and column of the bytes) is authenticated. In version 2, the first byte and the key id are
+ * The place (row and column of the bytes) is authenticated. In format 2, the first byte and the key id are
  * authenticated too.
  */
 
@@ -27,7 +27,7 @@ const ivBytes = 12
 const tagBytes = 16
 
 /**
- * The number of bytes before the body in version 2 of the format. `value_bytes` in the database relies on this number.
+ * The number of bytes before the body of a value. `value_bytes` in the database relies on this number.
  */
 export const sealedOverhead = 1 + idBytes + ivBytes + tagBytes
 
@@ -68,7 +68,7 @@ export function dataKeyOf(key: Buffer): DataKey {
   }
 }
 
-/** Returns the first bytes of each value that this key seals: the version of the format and the key id. */
+/** Returns the first bytes of each value that this key seals: the number of the format and the key id. */
 export const headerOf = ({ id }: Pick<DataKey, 'id'>): Buffer =>
   Buffer.concat([Buffer.from([byDataKey]), Buffer.from(id, 'hex')])
 
@@ -109,19 +109,18 @@ async function inSlices(cipher: CipherGCM | DecipherGCM, from: Uint8Array, to: B
   }
 }
 
-/**
- * Returns the id of the data key that sealed the bytes. Returns null if the installation's key sealed them. Throws
- * UnsealError.
- */
-export function keyIdOf(sealed: Buffer): string | null {
-  const [version] = sealed
-  if (version === byInstallation) return null
-  if (version !== byDataKey) throw new UnsealError(`sealed data of version \`${version}\` cannot be opened`)
+/** Returns the id of the data key that sealed the bytes. Throws UnsealError. */
+export function keyIdOf(sealed: Buffer): string {
+  requireFormat(byDataKey, sealed)
   if (sealed.length < sealedOverhead) throw new UnsealError('sealed data was cut')
   return sealed.toString('hex', 1, 1 + idBytes)
 }
 
-/** Opens sealed bytes in version 2 of the format with this data key. Throws UnsealError. */
+function requireFormat(format: number, [found]: Buffer): void {
+  if (found !== format) throw new UnsealError(`sealed data of format \`${found}\` cannot be opened here`)
+}
+
+/** Opens a value with this data key. Throws UnsealError. */
 export function openWith(key: DataKey, place: string, sealed: Buffer): string {
   const header = headerOfKey(key, sealed)
   return decrypt(key.key, header.length, aad(header, place), sealed).toString('utf8')
@@ -146,9 +145,9 @@ export function wrap(installationKey: Buffer, place: string, plain: Buffer): Buf
   return encrypt(installationKey, Buffer.from([byInstallation]), Buffer.from(place), plain)
 }
 
-/** Opens sealed bytes in version 1 of the format. Throws UnsealError. */
+/** Opens bytes that `wrap` has sealed. Throws UnsealError. */
 export function unwrap(installationKey: Uint8Array, place: string, sealed: Buffer): Buffer {
-  if (keyIdOf(sealed) !== null) throw new UnsealError('sealed data names a data key')
+  requireFormat(byInstallation, sealed)
   return decrypt(installationKey, 1, Buffer.from(place), sealed)
 }
 

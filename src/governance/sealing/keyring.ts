@@ -63,16 +63,9 @@ export interface Keyring {
   current(): Promise<DataKey>
   /** Returns the key with this id. Throws UnsealError. */
   find(id: string): Promise<DataKey>
-  /** Opens bytes that were sealed with one of the installation keys. Throws UnsealError. */
-  unwrap(place: string, sealed: Buffer): Buffer
 }
 
 const placeOf = (id: string): string => `data-key/${id}`
-/**
- * The place (places.ts) of `key_probe`. Only a database of an older version, which had no data keys, contains
- * `key_probe`.
- */
-const probePlace = 'installation'
 
 /** Returns the row of `data_keys` that stores a data key, wrapped with this installation key. */
 export function wrapped(installationKey: Buffer, { id, key }: DataKey): { id: string; wrapped: Buffer } {
@@ -128,7 +121,7 @@ export function createKeyring({
 
   const readNewest = async (): Promise<DataKey> => {
     const startedAt = clock()
-    const row = (await newestRow(db)) ?? (await makeFirst(db, installationKeys))
+    const row = (await newestRow(db)) ?? (await makeFirst(db, installationKeys[0]))
     try {
       newest = opened(row)
     } catch (error) {
@@ -159,7 +152,6 @@ export function createKeyring({
       if (held !== undefined) return held
       return opened(await rowOf(db, id))
     },
-    unwrap: (place, sealed) => unwrapAny(installationKeys, place, sealed),
   }
 }
 
@@ -186,9 +178,8 @@ function newestRow(db: Db) {
  * Makes the first data key. If two processes do this at the same time, only one key is stored, because the database
  * stores at most one key for each generation.
  */
-async function makeFirst(db: Db, installationKeys: readonly [Buffer, ...Buffer[]]) {
-  await checkProbe(db, installationKeys)
-  await makeKey(db, installationKeys[0], 1)
+async function makeFirst(db: Db, installationKey: Buffer) {
+  await makeKey(db, installationKey, 1)
   const row = await newestRow(db)
   if (row === undefined) throw new Error('data_keys holds no key')
   return row
@@ -201,18 +192,4 @@ export async function makeKey(db: Db, installationKey: Buffer, generation: numbe
     .values({ ...wrapped(installationKey, dataKeyOf(randomBytes(32))), generation })
     .onConflict((conflict) => conflict.column('generation').doNothing())
     .execute()
-}
-
-/**
- * Checks the installation keys with `key_probe`: a known text that the installation's key has sealed. Only a database
- * of an older version contains `key_probe`. Throws WrongKey.
- */
-async function checkProbe(db: Db, keys: readonly Buffer[]): Promise<void> {
-  const row = await db.selectFrom('installation').select('key_probe').executeTakeFirst()
-  if (row === undefined) return
-  try {
-    unwrapAny(keys, probePlace, row.key_probe)
-  } catch {
-    throw new WrongKey()
-  }
 }

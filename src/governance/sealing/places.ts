@@ -12,10 +12,6 @@ import { effectId, type EffectKey } from '../../contract/effect-key.ts'
 
 /** Returns the version for one value of a column that is written again. */
 export const newVersion = (): string => randomUUID()
-/** The version in a row. Is null if the value was sealed before values had versions. Then the place has no version. */
-export type Version = string | null
-const written = (parts: readonly string[], version: Version): string =>
-  JSON.stringify(version === null ? parts : [...parts, version])
 
 /**
  * The place of a call's resolved parameters. The call's row and the row of the call's approval both store these
@@ -31,8 +27,8 @@ export const outputPlace = (key: EffectKey): string => `${effectId(key)}/output`
 export const errorPlace = (key: EffectKey): string => `${effectId(key)}/error`
 export const inputsPlace = (runId: string): string => `${runId}/inputs`
 export const resultPlace = (runId: string): string => `${runId}/result`
-export const memoryPlace = (organizationId: string, key: string, version: Version): string =>
-  written(['memory', organizationId, key], version)
+export const memoryPlace = (organizationId: string, key: string, version: string): string =>
+  JSON.stringify(['memory', organizationId, key, version])
 
 /** A secret field of a connection. */
 export type ConnectionField = 'credential'
@@ -40,12 +36,12 @@ export const connectionPlace = (
   organizationId: string,
   connectionId: string,
   field: ConnectionField,
-  version: Version,
-): string => written(['connection', organizationId, connectionId, field], version)
+  version: string,
+): string => JSON.stringify(['connection', organizationId, connectionId, field, version])
 
 /** The place of a webhook's sealed address and secrets. */
-export const webhookPlace = (organizationId: string, webhookId: string, version: Version): string =>
-  written(['webhook', organizationId, webhookId], version)
+export const webhookPlace = (organizationId: string, webhookId: string, version: string): string =>
+  JSON.stringify(['webhook', organizationId, webhookId, version])
 
 /** The place of the sealed text or rows that were read from an uploaded file. */
 export const filePlace = (organizationId: string, fileId: string, part: 'text' | 'rows'): string =>

@@ -2,7 +2,7 @@ import { sql, type RawBuilder } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import type { Row, SealedColumn } from './columns.ts'
 import { fingerprintBytes, headerOf, sealWith, UnsealError, type DataKey } from './format.ts'
-import { openKept, type Sealer } from './sealer.ts'
+import type { Sealer } from './sealer.ts'
 
 /** One statement lists at most this many rows. */
 const pageRows = 1_000
@@ -23,15 +23,14 @@ export interface Resealed {
    * pass reads these values again.
    */
   readonly left: number
-  /** The rows with values that no known key opens, or that are not sealed, e.g. `runs.inputs_sealed of <run id>`. */
+  /** The rows with values that no known key opens, e.g. `runs.inputs_sealed of <run id>`. */
   readonly unreadable: readonly string[]
 }
 
 /**
- * Seals the values of one column again with `key`, if they are sealed with another key. A value that is not sealed counts
- * as unreadable. Skips locked
- * rows instead of waiting for them. Replaces a value only if nobody has changed the value since it was read. So no
- * concurrent change is lost.
+ * Seals the values of one column again with `key`, if they are sealed with another key. Skips locked rows instead of
+ * waiting for them. Replaces a value only if nobody has changed the value since it was read. So no concurrent change is
+ * lost.
  */
 export async function resealColumn(
   db: Db,
@@ -68,8 +67,7 @@ interface Listed extends Row {
 }
 
 interface Value extends Row {
-  readonly sealed: Buffer | null
-  readonly plain: string | null
+  readonly sealed: Buffer
 }
 
 interface Change {
@@ -102,9 +100,8 @@ async function sealAgain(
 ): Promise<Change | null> {
   const place = column.place(row)
   try {
-    const text = (await openKept(sealer, place, row)) ?? ''
-    const was = row.sealed?.subarray(0, fingerprintBytes) ?? Buffer.alloc(0)
-    return { row, was, becomes: sealWith(key, place, text) }
+    const text = await sealer.open(place, row.sealed)
+    return { row, was: row.sealed.subarray(0, fingerprintBytes), becomes: sealWith(key, place, text) }
   } catch (error) {
     if (error instanceof UnsealError) return null
     throw error
@@ -122,7 +119,6 @@ function statementsOf(db: Db, column: SealedColumn, key: DataKey) {
   const ref = (name: string): RawBuilder<unknown> => sql.ref(`t.${name}`)
   const table = sql.table(column.table)
   const sealed = ref(column.column)
-  const plain = column.plain === undefined ? sql`null::text` : ref(column.plain)
   const keyNames = column.key.map(({ name }) => name)
   const listed = (names: readonly string[]) => sql.join(names.map(ref))
   const isBase64 = column.stored === 'base64'
@@ -146,17 +142,17 @@ function statementsOf(db: Db, column: SealedColumn, key: DataKey) {
           ? sql`true`
           : sql`(${listed(keyNames)}) > (${sql.join(keyNames.map((name) => after[name]))})`
       const { rows } = await sql<Listed>`
-        select ${listed(keyNames)}, coalesce(octet_length(${sealed}), octet_length(${plain}), 0) as bytes,
-               coalesce(${head(header.length)} <> ${header}, false) or ${plain} is not null as is_stale
+        select ${listed(keyNames)}, coalesce(octet_length(${sealed}), 0) as bytes,
+               coalesce(${head(header.length)} <> ${header}, false) as is_stale
         from ${table} as t where ${rest} order by ${listed(keyNames)} limit ${sql.lit(pageRows)}`.execute(db)
       return rows
     },
     async read(group: readonly Row[]): Promise<Value[]> {
       const value = isBase64 ? sql`decode(${sealed}, 'base64')` : sealed
       const { rows } = await sql<Value>`
-        select ${listed([...keyNames, ...(column.also ?? [])])}, ${value} as sealed, ${plain} as plain
+        select ${listed([...keyNames, ...(column.also ?? [])])}, ${value} as sealed
         from ${table} as t join unnest(${keysOf(group)}) as w(${sql.raw(keyNames.join(', '))}) on ${sameKey}
-        where num_nonnulls(${sealed}, ${plain}) > 0`.execute(db)
+        where ${sealed} is not null`.execute(db)
       return rows
     },
     /** Returns the number of changed rows. */

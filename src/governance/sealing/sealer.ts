@@ -1,5 +1,4 @@
 import {
-  UnsealError,
   keyIdOf,
   openInSlices,
   openWith,
@@ -47,10 +46,8 @@ export function sealerOf(keyring: Keyring): Sealer {
       return sealInSlices(key, place, typeof plain === 'string' ? Buffer.from(plain) : plain)
     },
     async open(place, sealed) {
-      const id = keyIdOf(sealed)
-      if (id === null) return keyring.unwrap(place, sealed).toString('utf8')
       const open = sealed.length <= sliceBytes ? openWith : openInSlices
-      return open(await keyring.find(id), place, sealed)
+      return open(await keyring.find(keyIdOf(sealed)), place, sealed)
     },
     check: async () => void (await keyring.current()),
   }
@@ -64,17 +61,7 @@ export async function sealText(sealer: Sealer, place: string, plain: string): Pr
   return { sealed: await sealer.seal(place, plain), bytes: Buffer.byteLength(plain) }
 }
 
-/**
- * A value in a row. Both fields are null if there is no value. The service never writes `plain`, so a value there comes
- * from somebody who can write to the database.
- */
-export interface Kept {
-  readonly sealed: Buffer | null
-  readonly plain: string | null
-}
-
-/** Returns the text of an optional value, or null if there is no value. Throws UnsealError, also for a plain value. */
-export async function openKept(sealer: Sealer, place: string, kept: Kept): Promise<string | null> {
-  if (kept.plain !== null) throw new UnsealError('a value is not sealed, so the service has not written it')
-  return kept.sealed === null ? null : sealer.open(place, kept.sealed)
+/** Returns the text of an optional value, or null if there is no value. Throws UnsealError. */
+export async function openKept(sealer: Sealer, place: string, sealed: Buffer | null): Promise<string | null> {
+  return sealed === null ? null : sealer.open(place, sealed)
 }

@@ -11,10 +11,7 @@ export interface SecretOwner {
 export interface KeptSecret {
   readonly backend: SecretsBackendName
   readonly credential_sealed: Buffer | null
-  /**
-   * The version of the secret. In a backend outside the database, null means the newest version. In the database, null
-   * means that the secret was sealed before values had versions.
-   */
+  /** The version of the secret. Null means the newest version, and is only for a backend outside the database. */
   readonly secret_version: string | null
 }
 

@@ -1,6 +1,6 @@
 import type { Config } from '../../shared/config.ts'
 import { createAwsSecrets } from './aws-secrets.ts'
-import { connectionPlace, newVersion, type Version } from './places.ts'
+import { connectionPlace, newVersion } from './places.ts'
 import type { Sealer } from './sealer.ts'
 import { SecretGone, type SecretOwner, type Secrets } from './secrets-backend.ts'
 
@@ -20,7 +20,7 @@ export function createSecrets(config: Config['secrets'], sealer: Pick<Sealer, 's
   }
 }
 
-const placeOf = ({ organizationId, connectionId }: SecretOwner, version: Version): string =>
+const placeOf = ({ organizationId, connectionId }: SecretOwner, version: string): string =>
   connectionPlace(organizationId, connectionId, 'credential', version)
 
 /** Stores credentials in the connection's row, sealed with a data key. */
@@ -37,7 +37,8 @@ function createDatabaseSecrets(sealer: Pick<Sealer, 'seal' | 'open'>): Secrets {
     async read(owner, kept) {
       if (kept.backend !== 'db')
         throw new SecretGone('the credential is in AWS Secrets Manager, which this process does not use')
-      if (kept.credential_sealed === null) throw new SecretGone('the row holds no credential')
+      if (kept.credential_sealed === null || kept.secret_version === null)
+        throw new SecretGone('the row holds no credential')
       return sealer.open(placeOf(owner, kept.secret_version), kept.credential_sealed)
     },
     remove: async () => {},

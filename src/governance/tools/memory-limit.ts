@@ -48,7 +48,7 @@ async function growthOf(
 ): Promise<{ used: number; more: number }> {
   const { rows } = await sql<{ used: number; before: number }>`
     select coalesce((select bytes from memory_usage where organization_id = ${organizationId}), 0) as used,
-           coalesce((select memory_bytes(key, value_sealed, value, labels) from memory
+           coalesce((select memory_bytes(key, value_sealed, labels) from memory
                      where organization_id = ${organizationId} and key = ${key}), 0) as before`.execute(trx)
   const { used, before } = rows[0] as { used: number; before: number }
   const size = (each: string): number => Buffer.byteLength(each)

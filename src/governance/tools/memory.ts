@@ -21,8 +21,8 @@ import { actorOf, type Caller } from '../access/identity.ts'
 import { memoryGrowth, memoryOver } from './memory-limit.ts'
 import { growAs } from '../limits/storage.ts'
 import { hasRole } from '../access/scopes.ts'
-import { memoryPlace, newVersion, type Version } from '../sealing/places.ts'
-import { openKept, type Kept, type Sealer } from '../sealing/sealer.ts'
+import { memoryPlace, newVersion } from '../sealing/places.ts'
+import { openKept, type Sealer } from '../sealing/sealer.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 
 /** A value in the organization's memory, with the labels of its key. */
@@ -59,15 +59,16 @@ export const memoryRevision = (row: { readonly revision: number } | undefined): 
   row === undefined ? 'absent' : String(row.revision)
 
 /** The columns of `memory` that `openMemory` reads. */
-export const keptColumns = ['value as plain', 'value_sealed as sealed', 'value_version as version'] as const
+export const keptColumns = ['value_sealed as sealed', 'value_version as version'] as const
 
 /** Returns the JSON text of the value in a row of `memory`. Throws UnsealError. */
 export const openMemory = (
   sealer: Sealer,
   organizationId: string,
   key: string,
-  kept: Kept & { readonly version: Version },
-): Promise<string | null> => openKept(sealer, memoryPlace(organizationId, key, kept.version), kept)
+  kept: { readonly sealed: Buffer | null; readonly version: string | null },
+): Promise<string | null> =>
+  openKept(sealer, memoryPlace(organizationId, key, String(kept.version)), kept.sealed)
 
 /** Seals the JSON text of a value for the row of its key. */
 export async function sealMemory(
@@ -129,7 +130,6 @@ async function putRow(
   at: RawBuilder<Date>,
 ): Promise<void> {
   const row = {
-    value: null,
     ...sealed,
     labels: [...labels],
     updated_at: at,
@@ -256,7 +256,6 @@ const forgetValue = (tx: ChainTx, caller: Caller, key: string) =>
   tx.trx
     .updateTable('memory')
     .set({
-      value: null,
       value_sealed: null,
       deleted_at: tx.now,
       updated_at: tx.now,

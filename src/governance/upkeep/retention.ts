@@ -85,7 +85,7 @@ function removeBatch(db: Db, days: number): Promise<number> {
     const { rows } = await removeValuesOfOldRuns(days, batch).execute(trx)
     const ids = rows.map((row) => row.id)
     if (ids.length === 0) return 0
-    await sql`update effects set params_sealed = null, output = null, output_sealed = null, error_detail_sealed = null where run_id = any(${ids})`.execute(
+    await sql`update effects set params_sealed = null, output_sealed = null, error_detail_sealed = null where run_id = any(${ids})`.execute(
       trx,
     )
     await sql`update approvals set params_sealed = null, state_sealed = null where run_id = any(${ids})`.execute(

@@ -28,7 +28,7 @@ interface Row {
   readonly organization_id: string
   readonly id: string
   readonly target_sealed: Buffer
-  readonly target_version: string | null
+  readonly target_version: string
 }
 
 /** Seals the address and secrets of a webhook. Returns the columns in which the webhook's row stores them. */

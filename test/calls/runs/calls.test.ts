@@ -252,8 +252,7 @@ describe('the stored bytes of one run', () => {
     })
     expect((await engine.runOf(runId)).stored_bytes).toBe(2 * op.sealed.length + 4)
     const { rows } = await engine.context.pool.query(
-      // The values are counted as if sealed by older versions. The newer format has 29 bytes more.
-      `select (select sum(length(params_sealed) + octet_length(output_sealed) - 29) from effects where run_id = $1) +
+      `select (select sum(length(params_sealed) + value_bytes(output_sealed)) from effects where run_id = $1) +
               (select sum(length(params_sealed)) from approvals where run_id = $1) as bytes`,
       [runId],
     )
@@ -316,7 +315,7 @@ describe('the stored bytes of one run', () => {
     const attempt = await engine.go(op)
     await leave(3)
     expect(await engine.record(outcomeOf(op, attempt, 'completed'))).toBe('failed')
-    expect(await engine.effectOf(op)).toMatchObject({ ...failure, output: null })
+    expect(await engine.effectOf(op)).toMatchObject({ ...failure, output_sealed: null })
   })
 
   test('the output of an act is stored in any case', async () => {

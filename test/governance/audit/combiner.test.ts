@@ -252,13 +252,14 @@ describe('in one transaction', () => {
         [organizationId, userId],
       )
       await client.query(
-        `insert into workflow_versions (workflow_id, version, definition, digest, deployed_by) values ('wf_1', 1, '{}', '', $1)`,
+        `insert into workflow_versions (workflow_id, version, definition, digest, deployed_by, authors, step_authors)
+         values ('wf_1', 1, '{}', '', $1, '[]', '[]')`,
         [userId],
       )
       await client.query(
         `insert into runs (id, organization_id, workflow_id, workflow_version, interpreter_version, status,
-           status_reason, requested_by, requester_email, inputs, input_hash, time_zone, risk)
-         select id, $1, 'wf_1', 1, 1, 'running', '', $2, 'a@b.test', '{}', '', 'UTC', '{}'
+           status_reason, requested_by, requester_email, input_hash, time_zone, risk)
+         select id, $1, 'wf_1', 1, 1, 'running', '', $2, 'a@b.test', '', 'UTC', '{}'
          from unnest('{run_1,run_2}'::text[]) as id`,
         [organizationId, userId],
       )

@@ -46,12 +46,18 @@ async function write(client: Client, rows: Rows): Promise<string> {
       await insert(client, 'workflows', { ...workflow, current_version: 1, created_by: 'usr_0' })
       const definition = { steps: tools.map((tool) => ({ id: tool, tool, note: '\u0000' })), categories }
       const version = { workflow_id: workflow.id, version: 1, definition: JSON.stringify(definition) }
-      await insert(client, 'workflow_versions', { ...version, digest: '', deployed_by: 'usr_0' })
+      await insert(client, 'workflow_versions', {
+        ...version,
+        digest: '',
+        deployed_by: 'usr_0',
+        authors: '[]',
+        step_authors: '[]',
+      })
     }
     for (const { n, workflow, at } of rows.runs) {
       const versions = { workflow_id: id('wf', workflow), workflow_version: 1, interpreter_version: 1 }
       const state = { status: 'running', status_reason: '', requested_by: 'usr_0', requester_email: '' }
-      const data = { inputs: '{}', input_hash: '', time_zone: 'UTC', risk: '{}', created_at: at }
+      const data = { input_hash: '', time_zone: 'UTC', risk: '{}', created_at: at }
       await insert(client, 'runs', { id: id('run', n), organization_id, ...versions, ...state, ...data })
       await client.query(
         `insert into run_steps (run_id, step_id, position, tool) select $1, tool || n, n, tool

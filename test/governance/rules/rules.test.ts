@@ -194,7 +194,7 @@ describe('labels that label rules add', () => {
     await expect(replaced).rejects.toMatchObject(tooMany)
     await replaceRule(context, 'label_rule', admin, first.id, rule(1_000))
     expect(await patchLabels(idle.id, { status: 'active' })).toMatchObject({ status: 'active' })
-    // As saved by an earlier version.
+    // Another rule than the service would save.
     await context.pool.query(
       `update label_rules set body = jsonb_set(body, '{add_labels}', (body->'add_labels') - 0 - 0 || '["more", "and-more"]') where id = $1`,
       [first.id],

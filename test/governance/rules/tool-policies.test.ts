@@ -157,7 +157,7 @@ describe('a limit of a tool policy', () => {
     expect(await recordLong(op, attempt, 2_000)).toBe('failed')
     const effect = await engine.effectOf(op)
     const error = { code: 'response_too_large', fault: 'policy', retryable: false }
-    expect(effect).toMatchObject({ output: null, output_sealed: null, error })
+    expect(effect).toMatchObject({ output_sealed: null, error })
     expect(effect?.error?.message).toContain('takes 2 KiB, and a tool policy allows 1')
     expect((await engine.runOf(runId)).stored_bytes).toBeLessThan(1_000)
   })

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach } from '@jest/globals'
 import type { Context } from '../../../src/governance/context.ts'
 import type { Repeat, ToolDeclaration } from '../../../src/tools/kit/tool.ts'
 import { getTool } from '../../../src/tools/index.ts'
-import { wrap, type SealedText } from '../../../src/governance/sealing/format.ts'
+import { sealWith, type SealedText } from '../../../src/governance/sealing/format.ts'
 import { outputPlace, paramsPlace } from '../../../src/governance/sealing/places.ts'
 import { newId } from '../../../src/contract/ids.ts'
 import type { FinishInput } from '../../../src/contract/messages.ts'
@@ -28,7 +28,7 @@ import { ruleInput } from '../../../src/governance/rules/rule-kinds.ts'
 import type { Json, JsonObject } from '../../../src/policy/types.ts'
 import { expandStep } from '../../../src/calls/runs/items.ts'
 import { readRun } from './whole-run.ts'
-import { testContext, testKey, withPeople, type TestContext } from '../support.ts'
+import { testContext, testDataKey, withPeople, type TestContext } from '../support.ts'
 
 /** A definition in which no value passes between steps: one step `s`, for a tool of any `repeat`. */
 export const oneStep = { steps: [{ id: 's', tool: 'memory_get', params: { key: 'k' } }] }
@@ -202,7 +202,7 @@ export function opOf(runId: string, over: Partial<ResolvedCall> & { item?: numbe
     params,
     paramsHash: hashOf({ tool: tool.name, params }),
     paramLabels: new Map(),
-    sealed: wrap(testKey, paramsPlace(key), Buffer.from(canonicalJson({ params, paramLabels: [] }))),
+    sealed: sealWith(testDataKey, paramsPlace(key), canonicalJson({ params, paramLabels: [] })),
     labels: [],
     labelSources: [],
     installation: { installationTools: 'all', smtpUrl: 'smtp://127.0.0.1:1' },
@@ -212,10 +212,10 @@ export function opOf(runId: string, over: Partial<ResolvedCall> & { item?: numbe
   }
 }
 
-/** An output in the form in which an attempt records it, sealed with the installation’s key. */
+/** An output in the form in which an attempt records it. */
 export function outputOf(key: ResolvedCall['key'], value: Json): SealedText {
-  const text = Buffer.from(JSON.stringify(value))
-  return { sealed: wrap(testKey, outputPlace(key), text), bytes: text.length }
+  const text = JSON.stringify(value)
+  return { sealed: sealWith(testDataKey, outputPlace(key), text), bytes: Buffer.byteLength(text) }
 }
 
 export function outcomeOf(
@@ -248,7 +248,7 @@ export const denyRule = mailRule('deny', 'deny')
 /** The opened output that is stored in the call’s row. */
 export async function keptOutput(context: Context, op: ResolvedCall): Promise<Json> {
   const row = await effectOf(context, op)
-  return openOutput(context, op.key, { sealed: row?.output_sealed ?? null, plain: row?.output ?? null })
+  return openOutput(context, op.key, row?.output_sealed ?? null)
 }
 
 export async function effectOf(context: Context, op: Pick<ResolvedCall, 'key'>) {

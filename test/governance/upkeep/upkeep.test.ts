@@ -94,7 +94,7 @@ describe('data of a run that ended long ago', () => {
     // 0 days keep everything.
     expect(await removeOld(0)).toBe(0)
     expect(await removeOld()).toBe(1)
-    const removed = { params_sealed: null, output: null, output_sealed: null, params_hash: op.paramsHash }
+    const removed = { params_sealed: null, output_sealed: null, params_hash: op.paramsHash }
     expect(await effectOf(engine.context, op)).toMatchObject(removed)
     expect(await approvalsOf(engine.context, runId)).toMatchObject([
       { params_sealed: null, status: 'approved' },

@@ -5,7 +5,7 @@ export const removeValuesOfOldRuns = (
   days: number,
   batch: number,
 ): RawBuilder<{ readonly id: string }> => sql`
-  update runs set inputs = null, inputs_sealed = null, result = null, result_sealed = null, stored_bytes = 0, idempotency_key = null,
+  update runs set inputs_sealed = null, result_sealed = null, stored_bytes = 0, idempotency_key = null,
     data_removed_at = clock_timestamp()
   where id in (select id from runs
                where data_removed_at is null and finished_at < clock_timestamp() - ${days}::float8 * interval '1 day'

@@ -5,7 +5,7 @@ export interface DueDelivery {
   readonly event_id: string
   readonly message: string
   readonly target_sealed: Buffer
-  readonly target_version: string | null
+  readonly target_version: string
 }
 
 /**

@@ -3,7 +3,7 @@ import type { Db } from '../../../db/schema/index.ts'
 import type { Context } from '../../context.ts'
 import { entriesInParts, JsonParts, listInParts } from '../../../shared/json-parts.ts'
 import { outputPlace } from '../../sealing/places.ts'
-import { openKept, type Kept } from '../../sealing/sealer.ts'
+import { openKept } from '../../sealing/sealer.ts'
 import { requireStep, shownOutputBytes } from './read.ts'
 import type { Step } from './step-pages.ts'
 
@@ -69,7 +69,7 @@ async function* outputsOf(
 ): AsyncGenerator<ItemParts> {
   for (let after = -2; ;) {
     const { rows: sizes } = await sql<{ item_index: number; bytes: number }>`
-      select item_index, value_bytes(output_sealed, output) as bytes from effects
+      select item_index, value_bytes(output_sealed) as bytes from effects
       where run_id = ${runId} and step_id = ${stepId} and item_index > ${after}
       order by item_index limit ${mostRows}`.execute(context.db)
     let bytes = 0
@@ -78,7 +78,7 @@ async function* outputsOf(
     if (last === undefined) return
     const rows = await context.db
       .selectFrom('effects')
-      .select(['item_index', 'output as plain', 'output_sealed as sealed'])
+      .select(['item_index', 'output_sealed as sealed'])
       .where('run_id', '=', runId)
       .where('step_id', '=', stepId)
       .where('item_index', '>', after)
@@ -87,7 +87,7 @@ async function* outputsOf(
       .execute()
     for (const row of rows) {
       const key = { runId, stepId, itemIndex: row.item_index }
-      yield { item: row.item_index, value: textAs(await openText(context, key, row)) }
+      yield { item: row.item_index, value: textAs(await openText(context, key, row.sealed)) }
     }
     after = last.item_index
   }
@@ -96,8 +96,8 @@ async function* outputsOf(
 const openText = (
   { sealer }: Pick<Context, 'sealer'>,
   key: Parameters<typeof outputPlace>[0],
-  kept: Kept,
-): Promise<string | null> => openKept(sealer, outputPlace(key), kept)
+  sealed: Buffer | null,
+): Promise<string | null> => openKept(sealer, outputPlace(key), sealed)
 
 /**
  * Returns the outputs of the ended steps in `pages`, as the API's answer about a run contains them. For a large output,
@@ -151,7 +151,7 @@ interface Shown {
 
 async function readSizes(db: Db, runId: string, steps: readonly Step[]): Promise<ReadonlyMap<string, Size>> {
   const { rows } = await sql<Size & { readonly step_id: string }>`
-    select step_id, sum(value_bytes(output_sealed, output))::bigint as bytes
+    select step_id, sum(value_bytes(output_sealed))::bigint as bytes
     from effects
     where run_id = ${runId} and step_id = any(${steps.map((step) => step.step_id)}) and finished_at is not null
     group by step_id`.execute(db)
@@ -183,7 +183,7 @@ async function readTexts(
   if (ids.length === 0) return texts
   const rows = await context.db
     .selectFrom('effects')
-    .select(['step_id', 'item_index', 'output as plain', 'output_sealed as sealed'])
+    .select(['step_id', 'item_index', 'output_sealed as sealed'])
     .where('run_id', '=', runId)
     .where('step_id', 'in', ids)
     .where('finished_at', 'is not', null)
@@ -191,7 +191,11 @@ async function readTexts(
     .orderBy('item_index')
     .execute()
   for (const row of rows) {
-    const text = await openText(context, { runId, stepId: row.step_id, itemIndex: row.item_index }, row)
+    const text = await openText(
+      context,
+      { runId, stepId: row.step_id, itemIndex: row.item_index },
+      row.sealed,
+    )
     const known = texts.get(row.step_id) ?? new Map<number, string | null>()
     texts.set(row.step_id, known.set(row.item_index, text))
   }

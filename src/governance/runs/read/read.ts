@@ -239,14 +239,14 @@ export async function readStepOutput(
   const step = await requireStep(context.db, organizationId, runId, stepId)
   const rows = await context.db
     .selectFrom('effects')
-    .select(['item_index', 'output as plain', 'output_sealed as sealed'])
+    .select(['item_index', 'output_sealed'])
     .where('run_id', '=', runId)
     .where('step_id', '=', stepId)
     .orderBy('item_index')
     .execute()
   const values: Json[] = []
   for (const row of rows)
-    values.push(await openOutput(context, { runId, stepId, itemIndex: row.item_index }, row))
+    values.push(await openOutput(context, { runId, stepId, itemIndex: row.item_index }, row.output_sealed))
   return step.item_count === null ? (values[0] ?? null) : values
 }
 

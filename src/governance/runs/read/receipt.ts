@@ -98,8 +98,6 @@ export async function readReceipt(
 /** One read returns at most `mostRows` decisions with at most `mostBytes` bytes, and always at least one decision. */
 const mostRows = 200
 const mostBytes = 1024 ** 2
-/** An older version stored decisions without a size. This many bytes are assumed for such a decision. */
-const guessedBytes = 64 * 1024
 
 async function* decisionsBetween(
   db: Db,
@@ -132,9 +130,7 @@ async function batchEnd(db: Db, runId: string, after: number, to: number): Promi
     .limit(mostRows)
     .execute()
   let bytes = 0
-  const fitting = rows.filter(
-    (row, index) => (bytes += row.bytes ?? guessedBytes) <= mostBytes || index === 0,
-  )
+  const fitting = rows.filter((row, index) => (bytes += row.bytes) <= mostBytes || index === 0)
   return fitting.at(-1)?.seq ?? to
 }
 

@@ -126,8 +126,7 @@ function readBeginning(
 }
 
 async function openResult({ sealer }: Pick<Context, 'sealer'>, run: Selectable<RunsTable>): Promise<Json> {
-  const kept = { sealed: run.result_sealed, plain: run.result }
-  return JSON.parse((await openKept(sealer, resultPlace(run.id), kept)) ?? 'null') as Json
+  return JSON.parse((await openKept(sealer, resultPlace(run.id), run.result_sealed)) ?? 'null') as Json
 }
 
 /**

@@ -227,7 +227,7 @@ async function outputOf(
       's.labels',
       'r.id',
       'r.requested_by',
-      sql<string | null>`(select sum(value_bytes(e.output_sealed, e.output)) from effects e
+      sql<string | null>`(select sum(value_bytes(e.output_sealed)) from effects e
                           where e.run_id = s.run_id and e.step_id = s.step_id)`.as('bytes'),
     ])
     .where('r.id', '=', runId)

@@ -17,6 +17,8 @@ export interface PreviewedStep extends Pick<StepAnalysis, 'verdict' | 'certainty
   /** Null: the step calls no tool. */
   readonly tool: string | null
   readonly side_effect: SideEffect | null
+  /** What a step that calls no tool waits for, in the words of its definition. Null: it waits for nothing. */
+  readonly waits: string | null
   /** The host to which the call goes with the connection of now; null if it stays here, or without a connection. */
   readonly destination: string | null
   readonly runs: 'certainly' | 'possibly' | 'never'
@@ -68,8 +70,7 @@ export interface Viewed {
   /** The roles of each step's authors. The key is the step's id. */
   readonly authorRoles: ReadonlyMap<string, readonly Role[]>
   readonly standingOf: (tool: string) => ToolStanding
-  /** Returns the name of a step's kind. */
-  readonly kindOf: (stepId: string) => string
+  readonly kindOf: (stepId: string) => Pick<PreviewedStep, 'kind' | 'waits'>
 }
 
 /** What a step without a tool has in place of the standing of its tool. */
@@ -93,7 +94,7 @@ export function viewSteps(steps: readonly StepAnalysis[], viewed: Viewed): Previ
     const because = explainMatches(step, rules, explaining)
     return {
       step_id: step.stepId,
-      kind: viewed.kindOf(step.stepId),
+      ...viewed.kindOf(step.stepId),
       tool: step.tool,
       side_effect: step.sideEffect,
       destination: step.destination ?? null,

@@ -105,7 +105,12 @@ export async function previewRun(
     if (tool !== undefined) return toolStanding(context.config.tools, policy.connections, tool, caller.userId)
     return { connected: false, unavailable: `there is no tool \`${name}\` any more` }
   }
-  const kinds = new Map(definition.steps.map((step) => [step.id, kindOf(step).name]))
+  const kinds = new Map(
+    definition.steps.map((step) => {
+      const kind = kindOf(step)
+      return [step.id, { kind: kind.name, waits: kind.waits(step) }]
+    }),
+  )
   const unknown = Object.keys(definition.inputs ?? {}).filter((name) => !Object.hasOwn(known, name))
   return {
     verdict: planned.analysis.verdict,
@@ -114,7 +119,7 @@ export async function previewRun(
       role: caller.role,
       authorRoles: rolesOf,
       standingOf,
-      kindOf: (id) => kinds.get(id) ?? '',
+      kindOf: (id) => kinds.get(id) ?? { kind: '', waits: null },
     }),
     run_approval: approvalView(policy.settings, definition, planned),
     ...(await executability(context, caller, planned)),

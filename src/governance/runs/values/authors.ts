@@ -48,7 +48,7 @@ function formerAuthors(origin: Origin | null): ReadonlyMap<string, ReadonlySet<s
   if (origin === null) return found
   const { definition, authors, step_authors } = origin
   for (const [at, traces] of placesOf(definition).entries()) {
-    const ids = [...(step_authors[at] ?? authors.keys())].flatMap((each) => authors[each]?.user_id ?? [])
+    const ids = (step_authors[at] ?? []).flatMap((each) => authors[each]?.user_id ?? [])
     for (const trace of traces) {
       const people = found.get(trace) ?? new Set()
       found.set(trace, people)

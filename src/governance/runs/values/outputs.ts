@@ -4,7 +4,7 @@ import type { Json, JsonObject } from '../../../policy/types.ts'
 import { isTooLarge, JsonSize, mostHeapBytes, mostValues } from '../../../shared/json-size.ts'
 import { counted, heapBytes } from '../../../shared/byte-cache.ts'
 import { outputPlace } from '../../sealing/places.ts'
-import { openKept, type Kept, type Sealer } from '../../sealing/sealer.ts'
+import { openKept, type Sealer } from '../../sealing/sealer.ts'
 import { openInputsText } from './run-snapshot.ts'
 import type { EffectKey } from '../../../contract/effect-key.ts'
 import type { RunCaches } from './run-caches.ts'
@@ -45,7 +45,7 @@ export async function sizesOf(
   const unknown = stepIds.filter((stepId) => outputSizes.get(`${runId}/${stepId}`) === undefined)
   if (unknown.length > 0) {
     const { rows } = await sql<{ step_id: string; octets: number }>`
-      select step_id, coalesce(sum(coalesce(octet_length(output_sealed), octet_length(output))), 0)::float8 as octets
+      select step_id, coalesce(sum(octet_length(output_sealed)), 0)::float8 as octets
       from effects
       where run_id = ${runId} and step_id = any(${unknown}::text[]) group by step_id`.execute(db)
     const found = new Map(rows.map((row) => [row.step_id, row.octets]))
@@ -89,7 +89,8 @@ export async function readOutputs(
 /** Thrown if a step has not ended, so that it has no output yet. */
 class NotEnded extends Error {}
 
-interface OutputRow extends Kept {
+interface OutputRow {
+  readonly sealed: Buffer | null
   readonly item_count: number | null
   readonly item_index: number | null
 }
@@ -100,7 +101,7 @@ async function readOutput(
   stepId: string,
 ): Promise<{ value: Json; bytes: number }> {
   const { rows } = await sql<OutputRow>`
-    select s.item_count, e.item_index, e.output as plain, e.output_sealed as sealed from run_steps s
+    select s.item_count, e.item_index, e.output_sealed as sealed from run_steps s
     left join effects e on e.run_id = s.run_id and e.step_id = s.step_id
     where s.run_id = ${runId} and s.step_id = ${stepId} and s.finished_at is not null
     order by e.item_index`.execute(db)
@@ -111,7 +112,7 @@ async function readOutput(
   // Open one text at a time. Otherwise all texts would be in memory at once, together with their values.
   for (const row of rows) {
     if (row.item_index === null) continue
-    const text = await openKept(sealer, outputPlace({ runId, stepId, itemIndex: row.item_index }), row)
+    const text = await openKept(sealer, outputPlace({ runId, stepId, itemIndex: row.item_index }), row.sealed)
     if (text !== null && !size.add(text)) throw tooLarge(nameOf(stepId))
     values.push(text === null ? null : (JSON.parse(text) as Json))
   }
@@ -123,9 +124,9 @@ async function readOutput(
 export async function openOutput(
   { sealer }: Pick<OutputReader, 'sealer'>,
   key: EffectKey,
-  kept: Kept,
+  sealed: Buffer | null,
 ): Promise<Json> {
-  const text = await openKept(sealer, outputPlace(key), kept)
+  const text = await openKept(sealer, outputPlace(key), sealed)
   return text === null ? null : (JSON.parse(text) as Json)
 }
 
@@ -134,7 +135,7 @@ export async function readInputs(reader: OutputReader, runId: string): Promise<J
   return reader.runCaches.inputs.get(runId, async () => {
     const row = await reader.db
       .selectFrom('runs')
-      .select(['id', 'inputs', 'inputs_sealed'])
+      .select(['id', 'inputs_sealed'])
       .where('id', '=', runId)
       .executeTakeFirstOrThrow()
     const text = await openInputsText(reader, row)

@@ -51,7 +51,6 @@ export interface SnapshotReader {
 
 interface KeptInputs {
   readonly id: string
-  readonly inputs: string | null
   readonly inputs_sealed: Buffer | null
 }
 
@@ -62,8 +61,7 @@ export async function openInputsText(
   { sealer }: Pick<SnapshotReader, 'sealer'>,
   run: KeptInputs,
 ): Promise<string> {
-  const kept = { sealed: run.inputs_sealed, plain: run.inputs }
-  return (await openKept(sealer, inputsPlace(run.id), kept)) ?? '{}'
+  return (await openKept(sealer, inputsPlace(run.id), run.inputs_sealed)) ?? '{}'
 }
 
 /** Returns a run's inputs, or `{}` after the run's data was removed (RETENTION_DAYS). Throws UnsealError. */
@@ -81,7 +79,7 @@ export async function readRunSnapshot(
 ): Promise<RunSnapshot> {
   const cached = snapshots.get(runId)
   if (cached !== undefined) return cached
-  const octets = sql<number>`coalesce(octet_length(inputs_sealed), octet_length(inputs), 0)`
+  const octets = sql<number>`coalesce(octet_length(inputs_sealed), 0)`
   const row = await db
     .selectFrom('runs')
     .select([
@@ -96,7 +94,6 @@ export async function readRunSnapshot(
       'time_zone',
       'created_at',
       octets.as('octets'),
-      sql<string | null>`case when ${octets} <= ${mostKeptInputs} then inputs end`.as('inputs'),
       sql<Buffer | null>`case when ${octets} <= ${mostKeptInputs} then inputs_sealed end`.as('inputs_sealed'),
     ])
     .where('id', '=', runId)

@@ -64,8 +64,8 @@ export function rolesOfSteps(
   const roles = authors.map(({ role }) => role)
   return new Map(
     steps.map(({ id }, at) => {
-      const own = step_authors[at]?.flatMap((place) => roles[place] ?? [])
-      return [id, [...new Set(own ?? roles)]]
+      const own = (step_authors[at] ?? []).flatMap((place) => roles[place] ?? [])
+      return [id, [...new Set(own)]]
     }),
   )
 }

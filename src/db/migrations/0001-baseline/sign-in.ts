@@ -1,20 +1,8 @@
 /**
- * Tables for people who sign in. Most of them are tables of the sign-in library, and src/api/auth-options.ts maps their
- * column names. `invitations` has the invitations. `account_events` has the account events that are not in the audit
- * log yet.
+ * Tables of the sign-in library (src/api/auth-options.ts maps the names of their columns), and the account events that
+ * are not in the audit log yet.
  */
-export const people = `
-alter table users
-  add column email_verified boolean not null default false,
-  add column image text,
-  add column two_factor_enabled boolean not null default false,
-  add column updated_at timestamptz not null default now();
--- Whoever is there by now was put there by an operator, who knew the address.
-update users set email_verified = true;
-
--- At most one per person, whatever a crash in the middle of a sign-up left behind.
-alter table organizations add column personal_of text unique references users;
-
+export const signIn = `
 create table auth_accounts (
   id text primary key,
   account_id text not null,
@@ -32,9 +20,6 @@ create table auth_accounts (
   unique (provider_id, account_id)
 );
 create index auth_accounts_user on auth_accounts (user_id);
-insert into auth_accounts (id, account_id, provider_id, user_id, password)
-select id, id, 'credential', id, password_hash from users where password_hash is not null;
-alter table users drop column password_hash;
 
 create table auth_sessions (
   id text primary key,
@@ -43,6 +28,8 @@ create table auth_sessions (
   expires_at timestamptz not null,
   ip_address text,
   user_agent text,
+  opened_with text not null default 'unrecorded'
+    check (opened_with in ('unrecorded', 'password', 'password+totp', 'password+backup_code')),
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()
 );
@@ -58,7 +45,7 @@ create table auth_verifications (
 );
 create index auth_verifications_identifier on auth_verifications (identifier);
 
--- Secret and backup codes are encrypted by the library under SESSION_SECRET_KEY.
+-- The library encrypts the secret and the backup codes with SESSION_SECRET_KEY.
 create table auth_two_factors (
   id text primary key,
   user_id text not null unique references users,
@@ -69,6 +56,15 @@ create table auth_two_factors (
   locked_until timestamptz
 );
 
+-- An authenticator's code can be used once (src/governance/people/used-codes.ts).
+create table auth_used_codes (
+  user_id text not null references users,
+  code_hash text not null,
+  at timestamptz not null,
+  primary key (user_id, code_hash)
+);
+create index auth_used_codes_by_time on auth_used_codes (at);
+
 create table auth_rate_limits (
   id text primary key,
   key text not null unique,
@@ -76,35 +72,30 @@ create table auth_rate_limits (
   last_request bigint not null
 );
 
-create table invitations (
-  id text primary key,
-  organization_id text not null references organizations,
-  email text not null,
-  role text not null check (role in ('viewer', 'member', 'admin', 'owner')),
-  token_hash text not null unique,
-  invited_by text not null references users,
-  created_at timestamptz not null default now(),
-  expires_at timestamptz not null,
-  accepted_at timestamptz,
-  accepted_by text references users,
-  revoked_at timestamptz
+-- Each wrong password raises level by 1, and level falls with time. The key is a hash, because strangers choose the
+-- text that is hashed.
+create table password_guesses (
+  key text primary key,
+  level double precision not null,
+  at timestamptz not null
 );
-create index invitations_listing on invitations (organization_id, id desc);
+create index password_guesses_by_time on password_guesses (at);
 
--- Written by triggers in the very statement that changed the account, and taken out by the transaction that appends it
--- to the organization's chain: the library knows nothing of chains, and a crash between the two loses nothing.
+-- A trigger inserts a row in the statement that changes the account. The transaction that appends the event to the
+-- organization's chain deletes the row. The library knows nothing of chains, and a crash between the two loses nothing.
 create table account_events (
   id bigint generated always as identity primary key,
   organization_id text not null references organizations,
   user_id text not null references users,
   type text not null,
   session_id text,
+  api_key_id text,
   ip_address text,
   at timestamptz not null default clock_timestamp()
 );
 
--- What changes how far a person can be trusted concerns all their organizations; that they came and went concerns
--- their own: the personal one, else the first they joined.
+-- A change of how far a person can be trusted concerns all their organizations (everywhere). A session concerns only
+-- one: the personal organization, or else the first that they joined.
 create function note_account_event(person text, kind text, session text, ip text, everywhere boolean)
 returns void language sql as $$
   insert into account_events (organization_id, user_id, type, session_id, ip_address)
@@ -162,4 +153,43 @@ begin
 end $$;
 create trigger auth_two_factors_changed after update on auth_two_factors
   for each row when (old.verified and new.backup_codes <> old.backup_codes) execute function note_backup_codes();
+
+-- The statement that enrols a second factor ends every session. The library then opens one for the person who enrolled.
+-- The code was right by then, so the factor is proven too. Otherwise a crash right after this would leave a factor that
+-- cannot be used. A factor that is given up proves nothing any more: sessions that it opened count as opened with the
+-- password.
+create function second_factor_changed() returns trigger language plpgsql as $$
+begin
+  if new.two_factor_enabled then
+    delete from auth_sessions where user_id = new.id;
+    update auth_two_factors set verified = true where user_id = new.id;
+  else
+    update auth_sessions set opened_with = 'password'
+    where user_id = new.id and opened_with in ('password+totp', 'password+backup_code');
+  end if;
+  return null;
+end $$;
+create trigger users_second_factor_changed after update on users for each row
+  when (new.two_factor_enabled <> old.two_factor_enabled) execute function second_factor_changed();
+
+-- Another session that was enrolling at the same moment must not replace the key that is proven.
+create function keep_proven_factor() returns trigger language plpgsql as $$
+begin
+  raise exception 'a proven second factor is not replaced: it is given up first';
+end $$;
+create trigger auth_two_factors_proven before update on auth_two_factors for each row
+  when (old.verified and (not new.verified or new.secret <> old.secret)) execute function keep_proven_factor();
+
+-- The library deletes the sessions before it changes the password. So this trigger deletes them again, while the row of
+-- the password is locked. A sign-in reads that row with a lock after it has inserted its session
+-- (src/governance/access/password-in-use.ts). If it reads before the change, this deletion sees its session. If it reads
+-- after the change, it sees the new password and ends its session itself.
+create function password_changed() returns trigger language plpgsql as $$
+begin
+  delete from auth_sessions where user_id = new.user_id;
+  delete from auth_verifications where value = new.user_id;
+  return null;
+end $$;
+create trigger auth_accounts_password_changed after update on auth_accounts for each row
+  when (new.password is distinct from old.password) execute function password_changed();
 `

@@ -1,10 +1,6 @@
-/**
- * Messages to people and programs. A message says that something waits for a decision, or that it no longer waits.
- *
- * The transaction that makes a change inserts a row into `notices`. This row exists until the rows of `notifications`
- * reflect the change. `notification_lanes` says which process sends an organization's messages.
- */
-export const notifications = `
+/** Messages to people and programs: something waits for a decision, or no longer waits. */
+export const messages = `
+-- The transaction that makes a change inserts a row. The row stays until the rows of notifications reflect the change.
 create table notices (
   id bigint primary key generated always as identity,
   organization_id text not null references organizations,
@@ -20,7 +16,7 @@ create table notifications (
   organization_id text not null references organizations,
   channel text not null check (channel in ('slack', 'mail', 'webhook')),
   event text not null,
-  kind text not null check (kind in ('approval', 'call', 'run')),
+  kind text not null check (kind in ('approval', 'call', 'run', 'claim')),
   subject text not null,
   -- Tells several unknown outcomes of one call apart: the attempt whose outcome is unknown. Otherwise 0.
   round integer not null default 0,
@@ -57,7 +53,11 @@ create index notifications_of_group on notifications (organization_id, group_key
   where group_key is not null and id = message_id;
 create index notifications_listing on notifications (organization_id, id desc);
 create index notifications_by_age on notifications (created_at);
+create index notifications_mail on notifications (next_attempt_at)
+  where channel = 'mail' and state = 'pending' and id = message_id;
+create index notifications_mailed on notifications (organization_id, sent_at) where channel = 'mail';
 
+-- Which process sends an organization's messages.
 create table notification_lanes (
   organization_id text not null references organizations,
   channel text not null,
@@ -67,5 +67,15 @@ create table notification_lanes (
   -- The service asked to wait until then.
   paused_until timestamptz,
   primary key (organization_id, channel)
+);
+
+-- A member without a row has the default settings.
+create table mail_preferences (
+  organization_id text not null references organizations,
+  user_id text not null references users,
+  mail boolean not null,
+  -- A mail leaves if nobody has decided after so many seconds.
+  delay_seconds integer not null check (delay_seconds between 0 and 86400),
+  primary key (organization_id, user_id)
 );
 `

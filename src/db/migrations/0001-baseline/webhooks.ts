@@ -1,29 +1,6 @@
-import { recountFunction } from './0022-storage.ts'
-import { countedWithStates } from './0044-approved-state.ts'
-import { countRows, type CountedTable } from './count-rows.ts'
-
-const webhookRows: readonly CountedTable[] = [
-  {
-    name: 'webhooks',
-    bytes: `1024 + octet_length(t.target_sealed) + octet_length(t.host) + octet_length(array_to_string(t.events, ' '))
-    + coalesce(octet_length(t.disabled_reason), 0)`,
-  },
-  {
-    name: 'webhook_events',
-    bytes: `512 + octet_length(t.data::text) + octet_length(array_to_string(t.webhook_ids, ' '))
-    + coalesce(octet_length(t.message), 0)`,
-  },
-  // This fixed number of bytes covers the text of an error, so that a delivery attempt changes no counter.
-  { name: 'webhook_deliveries', bytes: '1024' },
-]
-
-/** From this version on, triggers count the stored bytes of these tables. */
-export const countedWithWebhooks: readonly CountedTable[] = [...countedWithStates, ...webhookRows]
-
 /**
  * Webhooks of organizations. The transaction that makes an event inserts one row into `webhook_events`. Later, a worker
- * writes the message of the event. The worker also inserts one row into `webhook_deliveries` for each webhook that gets
- * the event.
+ * writes the message of the event, and inserts a row into `webhook_deliveries` for each webhook that gets the event.
  */
 export const webhooks = `
 create table webhooks (
@@ -31,6 +8,7 @@ create table webhooks (
   organization_id text not null references organizations,
   -- JSON: the address, the secret, and for a time the secret before it.
   target_sealed bytea not null,
+  target_version text not null,
   host text not null,
   events text[] not null,
   active boolean not null default true,
@@ -64,16 +42,18 @@ create table webhook_events (
   message text check (octet_length(message) <= 16384)
 );
 create index webhook_events_new on webhook_events (id) where message is null;
+-- The list of messages finds a delivery by its approval or run.
+create index webhook_events_of_subjects on webhook_events ((coalesce(data->>'approval_id', data->>'run_id')));
 
 create table webhook_deliveries (
   id text primary key,
   organization_id text not null,
-  -- Without a foreign key: deleting a webhook leaves its deliveries to housekeeping.
+  -- Without a foreign key: if a webhook is deleted, housekeeping deletes its deliveries later.
   webhook_id text not null,
   event_id text not null references webhook_events,
   state text not null check (state in ('waiting', 'delivered', 'failed')),
   attempts integer not null default 0,
-  -- null: it has ended.
+  -- Null: it has ended.
   next_attempt_at timestamptz,
   -- After this time it is not tried again.
   give_up_at timestamptz not null,
@@ -89,9 +69,7 @@ create table webhook_deliveries (
 );
 create index webhook_deliveries_waiting on webhook_deliveries (webhook_id, next_attempt_at) where state = 'waiting';
 create index webhook_deliveries_by_webhook on webhook_deliveries (webhook_id, id);
+create index webhook_deliveries_listing on webhook_deliveries (organization_id, id desc);
 create index webhook_deliveries_over on webhook_deliveries (give_up_at) where state = 'waiting';
 create index webhook_deliveries_ended on webhook_deliveries (ended_at) where ended_at is not null;
-
-${webhookRows.map(countRows).join('\n')}
-create or replace ${recountFunction(countedWithWebhooks, 'coalesce(sum(2048 + label_bytes), 0)')}
 `
