@@ -1,7 +1,7 @@
 import type { Context as ActivityContext } from '@temporalio/activity'
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common'
 import type { ActivityExecuteInput, ActivityInboundCallsInterceptor, Next } from '@temporalio/worker'
-import { failureTypes, type AgainDetails, type StepDone, type StepRef } from '../contract/messages.ts'
+import { failureTypes, type AgainDetails, type StepDone } from '../contract/messages.ts'
 import type { Context } from '../governance/context.ts'
 import { TransactionTooLong } from '../governance/audit/commit-failures.ts'
 import { DomainError } from '../governance/errors.ts'
@@ -162,7 +162,7 @@ async function prepared(
 
 /** Reads which call the activity makes. Throws if the activity belongs to another workflow than the run. */
 function keyOf(activity: ActivityContext, argument: unknown): EffectKey {
-  const { runId, stepId, itemIndex } = (argument ?? {}) as Partial<StepRef>
+  const { runId, stepId, itemIndex } = (argument ?? {}) as Partial<EffectKey>
   if (typeof runId !== 'string' || typeof stepId !== 'string') throw refused('the call names no run and step')
   if (activity.info.workflowExecution?.workflowId !== runId)
     throw refused('the call belongs to another workflow')

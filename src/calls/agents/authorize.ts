@@ -9,10 +9,16 @@ import { refusalOfRole } from '../../governance/access/role-refusal.ts'
 import { classifyIn, pathAboveRoot } from './classify.ts'
 import { useHeldCall } from './held-call.ts'
 import { loadAgentLedger, type AgentLedger, type PriorDecision, type SessionRecord } from './ledger.ts'
-import type { AuthorizeOp, Judged, Question } from './question.ts'
+import {
+  type AskedCall,
+  type DecidedCall,
+  type LockedCall,
+  denyOverStorageLimit,
+  unrecorded,
+  type AgentDecision,
+} from './call.ts'
 import { storageOver } from '../../governance/limits/storage.ts'
 import { addLabels, noteTool, openSession, resume, wouldExceedLabels } from './sessions.ts'
-import { denyOverStorageLimit, unrecorded, type AgentDecision } from './unrecorded.ts'
 import { priorOf, sharedCall, mayRepeat } from './same-call.ts'
 
 /** The reason of the denial if the asking key or sign-in session has ended, or has lost its scope. */
@@ -22,7 +28,7 @@ export const keyEnded = 'key ended'
  * Decides agents' calls in order, under the chain lock (commit point `agent.decide`). If a call adds labels to a
  * session, the next calls of this session in the batch carry these labels.
  */
-export const authorizeCalls: BatchKind<AuthorizeOp, AgentLedger, AgentDecision> = {
+export const authorizeCalls: BatchKind<AskedCall, AgentLedger, AgentDecision> = {
   point: 'agent.decide',
   load: (reader, ops) =>
     loadAgentLedger(
@@ -34,7 +40,7 @@ export const authorizeCalls: BatchKind<AuthorizeOp, AgentLedger, AgentDecision> 
   write: (tx, ledger) => ledger.write(tx),
 }
 
-function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): AgentDecision {
+function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AskedCall): AgentDecision {
   const full = storageOver(tx)
   if (full !== null) return denyOverStorageLimit(tx, full, op)
   const shared = sharedCall(ledger, op)
@@ -75,7 +81,7 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
   // both sessions.
   const labels = asking === session ? held : unionLabels(held, asking.labels)
   const { sideEffect, outputLabels, words } = classifyIn(op.call, labels, tx.policy.settings)
-  const question: Question = {
+  const locked: LockedCall = {
     tx,
     ledger,
     op,
@@ -86,13 +92,13 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
     decisionId: newId('decision'),
   }
   const call = callOf(op, sideEffect, labels)
-  const byRules = refusal ?? blockedBy(question) ?? decide(tx.policy.compiled, call)
+  const byRules = refusal ?? blockedBy(locked) ?? decide(tx.policy.compiled, call)
   const brings =
     byRules.verdict === 'deny' ? [] : unionLabels(outputLabels, addedLabels(tx.policy.compiled, call))
   const isTooMany = labels.length > mostLabels || hasNoRoomFor(brings)
   const decided = byRules.verdict !== 'deny' && isTooMany ? tooMany : byRules
-  const judged = explained(useHeldCall(question, decided), words)
-  const answer = recordDecision(question, judged)
+  const judged = explained(useHeldCall(locked, decided), words)
+  const answer = recordDecision(locked, judged)
   // The session gets the labels when the call is allowed, not when it finishes. Calls run at the same time, so no other
   // call may be decided without these labels.
   if (judged.verdict === 'allow') carry(brings)
@@ -100,7 +106,7 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
 }
 
 /** The call as the rules see it. */
-const callOf = ({ call }: AuthorizeOp, sideEffect: SideEffect, labels: readonly Label[]): Call => ({
+const callOf = ({ call }: AskedCall, sideEffect: SideEffect, labels: readonly Label[]): Call => ({
   source: 'agents',
   tool: call.tool,
   sideEffect,
@@ -117,7 +123,7 @@ const tooMany = refused(
  * Denies a question in a new session of a person who is not a member. The denial is not stored. Otherwise a person who
  * has left could open any number of sessions in the organization.
  */
-function denyStranger(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): AgentDecision {
+function denyStranger(tx: ChainTx, ledger: AgentLedger, op: AskedCall): AgentDecision {
   const { reason, explanation } = refusalOf(tx, ledger, [], op) ?? notMember
   return unrecorded(reason, explanation)
 }
@@ -132,7 +138,7 @@ function refusalOf(
   tx: ChainTx,
   ledger: AgentLedger,
   sessions: readonly SessionRecord[],
-  op: AuthorizeOp,
+  op: AskedCall,
 ): Decided | null {
   if (!ledger.valid.has(op.key.by))
     return refused(
@@ -164,7 +170,7 @@ function refusalOf(
   return refusalOfRole('agents', role)
 }
 
-function blockedBy({ tx, ledger, op, sideEffect }: Question): Decided | null {
+function blockedBy({ tx, ledger, op, sideEffect }: LockedCall): Decided | null {
   if (op.call.annotations.definitionChanged === true)
     return refused(
       'tool changed',
@@ -180,14 +186,14 @@ function blockedBy({ tx, ledger, op, sideEffect }: Question): Decided | null {
  * Adds `words` to the explanation of a denial or hold. `words` says why the command counts as egress. For other calls,
  * `words` is empty.
  */
-function explained(judged: Judged, words: string): Judged {
+function explained(judged: DecidedCall, words: string): DecidedCall {
   return judged.verdict === 'allow' ? judged : { ...judged, explanation: `${judged.explanation}${words}` }
 }
 
 /** Writes the decision and its audit entry. Also counts the decision in the session. */
-function recordDecision(question: Question, judged: Judged): AgentDecision {
-  const { tx, ledger, op, session, sideEffect, decisionId: id } = question
-  const labels = [...question.labels]
+function recordDecision(locked: LockedCall, judged: DecidedCall): AgentDecision {
+  const { tx, ledger, op, session, sideEffect, decisionId: id } = locked
+  const labels = [...locked.labels]
   session.decision_seq += 1
   noteTool(tx, session, op.call.tool)
   session[{ allow: 'allowed', require_approval: 'held', deny: 'denied' }[judged.verdict] as Counter] += 1
@@ -232,7 +238,7 @@ function recordDecision(question: Question, judged: Judged): AgentDecision {
       decided_at: tx.now.toISOString(),
       observed: false,
     })
-  appendDecided(question, judged, id)
+  appendDecided(locked, judged, id)
   return {
     decision: judged.verdict,
     reason: judged.reason,
@@ -248,7 +254,11 @@ function recordDecision(question: Question, judged: Judged): AgentDecision {
   }
 }
 
-function appendDecided({ tx, op, session, sideEffect, labels }: Question, judged: Judged, id: string): void {
+function appendDecided(
+  { tx, op, session, sideEffect, labels }: LockedCall,
+  judged: DecidedCall,
+  id: string,
+): void {
   tx.append({
     eventType: 'agent_call.decided',
     action: op.call.tool,

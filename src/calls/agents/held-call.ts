@@ -13,38 +13,37 @@ import { isoTime, type ApprovalRecord } from '../../governance/approvals/records
 import type { Exceeded } from '../../governance/limits/run-quota.ts'
 import { approvalsOver, storageOver } from '../../governance/limits/storage.ts'
 import { addApproval, heldAgain, standingNow, stepOf, tableOfAgent } from '../approval-table.ts'
-import type { Judged, Question } from './question.ts'
-import { limitExplanation } from './unrecorded.ts'
+import { type DecidedCall, type LockedCall, limitExplanation } from './call.ts'
 
 /**
  * Decides by the table of approvals whether a call may pass now; a call that the rules deny stays denied. Calls with the same person,
  * session, tool and whole input share an approval. An approval that has let this same call through before lets it
  * through again, under the same conditions.
  */
-export function useHeldCall(question: Question, decided: Decided): Judged {
-  const { ledger, op, session, labels } = question
+export function useHeldCall(locked: LockedCall, decided: Decided): DecidedCall {
+  const { ledger, op, session, labels } = locked
   if (decided.verdict === 'deny') return asDecided(decided)
   if (decided.verdict === 'require_approval') {
-    const through = earlierApproval(question)
+    const through = earlierApproval(locked)
     const compared = { paramsHash: through?.params_hash ?? null, labels }
-    if (through !== null && standingNow(question, decided, through, through.used_by, compared) === 'usable')
+    if (through !== null && standingNow(locked, decided, through, through.used_by, compared) === 'usable')
       return letThrough(decided, through)
   }
   const { paramsHash } = op.key
   const approval = ledger.approvalOf(session, paramsHash)
   if (approval === undefined)
-    return decided.verdict === 'require_approval' ? holdCall(question, decided, null) : asDecided(decided)
+    return decided.verdict === 'require_approval' ? holdCall(locked, decided, null) : asDecided(decided)
   const step = stepOf(
     tableOfAgent,
-    standingNow(question, decided, approval, null, { paramsHash, labels }),
+    standingNow(locked, decided, approval, null, { paramsHash, labels }),
     decided,
   )
-  if ('notes' in step) expireApproval(question, approval, { actor: approvalsActor, runId: session.run_id })
-  if (step.does === 'go' && approval.status === 'pending') withdrawApproval(question, approval)
+  if ('notes' in step) expireApproval(locked, approval, { actor: approvalsActor, runId: session.run_id })
+  if (step.does === 'go' && approval.status === 'pending') withdrawApproval(locked, approval)
   if (step.does === 'go') return asDecided(decided)
-  if (step.does === 'hold') return holdCall(question, decided, null)
+  if (step.does === 'hold') return holdCall(locked, decided, null)
   if (step.does === 'hold_again')
-    return holdCall(question, decided, {
+    return holdCall(locked, decided, {
       former: approval,
       because: heldAgain[step.because],
       hasChanged: false,
@@ -59,24 +58,24 @@ export function useHeldCall(question: Question, decided: Decided): Judged {
       approvalId: approval.id,
       expiresAt: null,
     }
-  markUsed(question, approval, useOf(question))
+  markUsed(locked, approval, useOf(locked))
   return letThrough(decided, approval)
 }
 
 /** The decision of the rules stands. */
-const asDecided = (decided: Decided): Judged => ({ ...decided, approvalId: null, expiresAt: null })
+const asDecided = (decided: Decided): DecidedCall => ({ ...decided, approvalId: null, expiresAt: null })
 
 /**
  * Returns the approval that has already let this same call through; null if there is none. First example: the client
  * lost the answer and asks again. Second example: the agent's hook asked first, and now the gateway asks about the same
  * call.
  */
-function earlierApproval({ ledger, earlier }: Question): ApprovalRecord | null {
+function earlierApproval({ ledger, earlier }: LockedCall): ApprovalRecord | null {
   if (earlier?.verdict !== 'allow' || earlier.approval_id === null) return null
   return ledger.approvals.get(earlier.approval_id) ?? null
 }
 
-function letThrough(decided: Decided, approval: ApprovalRecord): Judged {
+function letThrough(decided: Decided, approval: ApprovalRecord): DecidedCall {
   return {
     ...decided,
     verdict: 'allow',
@@ -86,16 +85,16 @@ function letThrough(decided: Decided, approval: ApprovalRecord): Judged {
   }
 }
 
-const useOf = ({ session, op }: Question): string =>
+const useOf = ({ session, op }: LockedCall): string =>
   `${session.id}/${op.key.toolUseId ?? `call ${session.decision_seq + 1}`}`
 
-function holdCall(question: Question, decided: Decided, again: HeldAgain | null): Judged {
-  const { tx, op, session, sideEffect, labels } = question
+function holdCall(locked: LockedCall, decided: Decided, again: HeldAgain | null): DecidedCall {
+  const { tx, op, session, sideEffect, labels } = locked
   const isMore = again?.former.status !== 'pending'
   const over = storageOver(tx, op.weight) ?? (isMore ? approvalsOver(tx) : null)
   if (over !== null) return { ...decided, ...noRoom(over) }
   tx.expects({ bytes: op.weight, approvals: isMore ? 1 : 0 })
-  const approval = addApproval(question, decided, again, {
+  const approval = addApproval(locked, decided, again, {
     record: {
       kind: 'agent_call',
       run_id: null,
@@ -107,7 +106,7 @@ function holdCall(question: Question, decided: Decided, again: HeldAgain | null)
       authors: [],
       params_hash: op.key.paramsHash,
       labels: [...labels],
-      decision_id: question.decisionId,
+      decision_id: locked.decisionId,
     },
     seconds: op.approvalSeconds,
     sealed: op.seal,

@@ -2,7 +2,7 @@ import { canonicalJson, sha256 } from '../../shared/canonical-json.ts'
 import type { ChainTx } from '../../governance/audit/chain-tx.ts'
 import { classifyIn } from './classify.ts'
 import type { AgentLedger, PriorDecision, SessionRecord } from './ledger.ts'
-import type { AuthorizeOp } from './question.ts'
+import type { AskedCall } from './call.ts'
 
 /*
  * Decides whether two questions are about one call. A client gives each call an id (`tool_use_id`). Two questions with
@@ -28,7 +28,7 @@ export function hashOfCall(tool: string, canonicalParams: string): string {
  * - An allowed call is decided again if its side effect is now another one, or if its adapter reports that the tool's
  *   definition has changed.
  */
-export function mayRepeat(tx: ChainTx, prior: PriorDecision, { call }: AuthorizeOp): boolean {
+export function mayRepeat(tx: ChainTx, prior: PriorDecision, { call }: AskedCall): boolean {
   if (prior.verdict === 'require_approval' || prior.policy_version !== tx.policy.version) return false
   if (prior.verdict === 'deny') return true
   const { sideEffect } = classifyIn(call, prior.labels, tx.policy.settings)
@@ -38,7 +38,7 @@ export function mayRepeat(tx: ChainTx, prior: PriorDecision, { call }: Authorize
 /**
  * Returns the newest decision on this call in this session. Returns null if there is none, or if the call has finished.
  */
-export function priorOf(ledger: AgentLedger, session: SessionRecord, op: AuthorizeOp): PriorDecision | null {
+export function priorOf(ledger: AgentLedger, session: SessionRecord, op: AskedCall): PriorDecision | null {
   if (op.key.toolUseId === null) return null
   const prior = ledger
     .priors(op.key.userId, op.key.toolUseId)
@@ -66,7 +66,7 @@ export interface SharedCall {
  * Such a call is decided in the hook's session, even if this session has ended or was revoked. If an approval allowed
  * the call in the hook's session, the gateway needs no new approval.
  */
-export function sharedCall(ledger: AgentLedger, op: AuthorizeOp): SharedCall | null {
+export function sharedCall(ledger: AgentLedger, op: AskedCall): SharedCall | null {
   if (op.key.toolUseId === null) return null
   const hashAs = hasherOf(op.params)
   for (const prior of ledger.priors(op.key.userId, op.key.toolUseId)) {

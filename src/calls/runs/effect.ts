@@ -87,14 +87,17 @@ function decideStep(tx: ChainTx, ledger: Ledger, asked: ResolvedCall): Decision 
     return becomeUnknown({ ...locked, effect: known })
   if (run.status === 'awaiting_approval')
     throw new DomainError('conflict', 'the run waits for its own approval')
-  const wouldBeHeld = (): boolean => decideCall(locked, asked).verdict === 'require_approval'
+  const wouldBeHeld = (): boolean =>
+    asked.wanted && asked.problem === null && decideCall(locked, asked).verdict === 'require_approval'
   const over =
-    run.cancel_requested_at === null ? organizationLimitReached(tx, known, asked, wouldBeHeld) : null
+    run.cancel_requested_at === null
+      ? organizationLimitReached(tx, known, asked.sealed.length, wouldBeHeld)
+      : null
   if (over !== null) return waitForOrganizationLimit(locked, over)
   // Write nothing before the data for the approvers was read.
   if (known === undefined && isUnseen(locked, asked) && wouldBeHeld()) return { go: false, state: 'unseen' }
   startRun(locked)
-  const fits = callFitsRun(run, known, asked)
+  const fits = callFitsRun(run, known, asked.sealed.length, sourceBytes(asked.labelSources))
   // If the run has no storage left, label sources are not stored. This is true for every outcome of the call.
   const op = fits ? asked : { ...asked, labelSources: [] }
   const effect = known ?? addEffect(locked, op, fits)

@@ -20,7 +20,7 @@ import type { Ledger, LockedCall } from './ledger.ts'
  */
 
 /** A step that waits, prepared for its decision. */
-export interface PauseOp {
+export interface ResolvedPause {
   readonly key: EffectKey
   /** Is false if the step's `when` is not true. */
   readonly wanted: boolean
@@ -37,7 +37,7 @@ type PauseVerdict = Extract<Refused, { state: Outcome | 'held' }>
 /** Begins or ends waits; commit point `effect.decide`. */
 export const decidePauses = ledgerKind('effect.decide', decidePause)
 
-function decidePause(tx: ChainTx, ledger: Ledger, op: PauseOp): PauseVerdict {
+function decidePause(tx: ChainTx, ledger: Ledger, op: ResolvedPause): PauseVerdict {
   const run = ledger.runs.get(op.key.runId)
   const known = ledger.effects.get(effectId(op.key))
   if (known !== undefined && isOutcome(known.state))

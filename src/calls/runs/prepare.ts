@@ -21,7 +21,7 @@ import { mostLabels, tooManyLabels, unionLabels, type Json, type JsonObject } fr
 import { isWanted } from '../../policy/when.ts'
 import type { StepRun } from '../../steps/kind.ts'
 import { valuesOf } from '../../steps/index.ts'
-import type { PauseOp } from './pause.ts'
+import type { ResolvedPause } from './pause.ts'
 
 /**
  * Prepares a call for its decision. Evaluates `when`, resolves the templates once, and seals the parameters. The
@@ -188,16 +188,16 @@ export async function preparePause(
   spec: DefinedCall,
   until: Extract<StepRun, { as: 'pause' }>['until'],
   signal: AbortSignal,
-): Promise<PauseOp> {
+): Promise<ResolvedPause> {
   const { key, labels, run } = spec
   const empty = { key, labels, wanted: true, isUnread: spec.stopped !== null, problem: null, until: never }
   if (spec.stopped !== null) return empty
   if (labels.length > mostLabels) return { ...empty, problem: tooMany }
-  const failed = (code: string, error: unknown): PauseOp => ({
+  const failed = (code: string, error: unknown): ResolvedPause => ({
     ...empty,
     problem: { code, message: (error as Error).message },
   })
-  const make = (named: Scope): PauseOp => {
+  const make = (named: Scope): ResolvedPause => {
     try {
       const scope = scopeOf(spec, named)
       if (spec.step.when !== undefined && !isWanted(spec.step.when, scope)) return { ...empty, wanted: false }

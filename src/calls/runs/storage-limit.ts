@@ -2,7 +2,7 @@ import type { ChainTx } from '../../governance/audit/chain-tx.ts'
 import type { LabelSource, StepError } from '../../db/schema/runs.ts'
 import type { Exceeded } from '../../governance/limits/run-quota.ts'
 import { approvalsOver, storageOver } from '../../governance/limits/storage.ts'
-import type { Refused, ResolvedCall } from './call.ts'
+import type { Refused } from './call.ts'
 import type { EffectRecord, RunState, LockedRun } from './ledger.ts'
 
 /**
@@ -36,11 +36,15 @@ export function fitsRun(run: RunState, bytes: number): boolean {
 
 /**
  * Returns whether the run has storage for the call. A new call stores its row and a decision. A retried call stores
- * only a decision.
+ * only a decision. `params` and `sources` are the bytes of the sealed parameters and of the label sources.
  */
-export function callFitsRun(run: RunState, known: EffectRecord | undefined, op: ResolvedCall): boolean {
-  const sources = sourceBytes(op.labelSources)
-  if (known === undefined) return fitsRun(run, op.sealed.length + 2 * sources)
+export function callFitsRun(
+  run: RunState,
+  known: EffectRecord | undefined,
+  params: number,
+  sources: number,
+): boolean {
+  if (known === undefined) return fitsRun(run, params + 2 * sources)
   return known.state !== 'retry' || fitsRun(run, sources)
 }
 
@@ -51,17 +55,19 @@ export function callFitsRun(run: RunState, known: EffectRecord | undefined, op: 
  * - `storage_mb` stops a call if the organization would store more than this limit. The parameters of a new call count.
  *   If an output did not fit at an earlier attempt, this output counts too.
  * - `pending_approvals` stops only a new call that would be held.
+ *
+ * `bytes` is the size of the sealed parameters.
  */
 export function organizationLimitReached(
   tx: ChainTx,
   known: EffectRecord | undefined,
-  op: ResolvedCall,
+  bytes: number,
   wouldBeHeld: () => boolean,
 ): Exceeded | null {
   if (known?.state === 'intent' || known?.state === 'sent') return null
   if (known !== undefined) return storageOver(tx, known.error?.bytes)
-  const over = storageOver(tx, op.sealed.length)
-  if (over !== null || !op.wanted || op.problem !== null) return over
+  const over = storageOver(tx, bytes)
+  if (over !== null) return over
   const full = approvalsOver(tx)
   return full !== null && wouldBeHeld() ? full : null
 }

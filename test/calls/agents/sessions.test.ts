@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test, afterAll } from '@jest/globals'
 import fc from 'fast-check'
 import { Kysely, PostgresDialect, type CompiledQuery } from 'kysely'
-import { authorize } from '../../../src/governance/agents/ask.ts'
+import { authorize } from '../../../src/calls/agents/ask.ts'
 import { observe } from '../../../src/governance/agents/observe.ts'
 import type { SessionRecord } from '../../../src/calls/agents/ledger.ts'
 import { addLabels } from '../../../src/calls/agents/sessions.ts'
