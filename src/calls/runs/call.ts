@@ -230,21 +230,26 @@ export async function readDefinedCall(
 ): Promise<DefinedCall> {
   const run = await readRunSnapshot(context, key.runId)
   const version = await readVersion(context, run.workflowId, run.workflowVersion)
-  return specOf(run, version, key, await readNow(context.db, key, version.dependsOn.get(key.stepId) ?? []))
+  return definedCall(
+    run,
+    version,
+    key,
+    await readNow(context.db, key, version.dependsOn.get(key.stepId) ?? []),
+  )
 }
 
-/** Returns the call that begins when `spec` has completed with these labels. Returns null if no call follows. */
+/** Returns the call that begins when `defined` has completed with these labels. Returns null if no call follows. */
 export async function followingCall(
   context: VersionReader,
-  spec: DefinedCall,
+  defined: DefinedCall,
   labels: Label[],
 ): Promise<DefinedCall | null> {
-  const { follower: stepId, run } = spec
+  const { follower: stepId, run } = defined
   if (stepId === null) return null
   const version = await readVersion(context, run.workflowId, run.workflowVersion)
-  const dependency = { step_id: spec.key.stepId, labels, status: 'completed' as const, ended: true }
+  const dependency = { step_id: defined.key.stepId, labels, status: 'completed' as const, ended: true }
   const key = { runId: run.id, stepId, itemIndex: -1 }
-  return specOf(run, version, key, { ...notYetDecided, dependencies: [dependency] })
+  return definedCall(run, version, key, { ...notYetDecided, dependencies: [dependency] })
 }
 
 const notYetDecided: Omit<Now, 'dependencies'> = {
@@ -256,7 +261,7 @@ const notYetDecided: Omit<Now, 'dependencies'> = {
   item_count: null,
 }
 
-function specOf(run: RunSnapshot, version: FrozenVersion, key: EffectKey, now: Now): DefinedCall {
+function definedCall(run: RunSnapshot, version: FrozenVersion, key: EffectKey, now: Now): DefinedCall {
   const { definition } = version
   const step = definition.steps.find((each) => each.id === key.stepId)
   if (step === undefined) throw notFound('step', key.stepId)

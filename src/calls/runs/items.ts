@@ -24,8 +24,8 @@ const inWords = (count: number): string => count.toLocaleString('en-US')
  * Resolves the list of a `for_each` step. Throws TemplateError if a template cannot be resolved, and TypeError if the
  * value is not a list or has too many items.
  */
-export function itemsOf(spec: DefinedCall, scope: Scope): readonly Json[] {
-  const { value } = resolve(spec.step.for_each as Json, scope)
+export function itemsOf(defined: DefinedCall, scope: Scope): readonly Json[] {
+  const { value } = resolve(defined.step.for_each as Json, scope)
   if (value === null) return []
   if (!Array.isArray(value))
     throw new TypeError(
@@ -52,32 +52,37 @@ export async function expandStep(
   const known = await readStep(context, runId, stepId)
   if (known.item_count !== null) return { count: known.item_count }
   const key = { runId, stepId, itemIndex: -1 }
-  const spec = await readDefinedCall(context, key)
-  const counted = spec.stopped === null ? await countItems(context, spec, signal) : { count: 0, error: null }
-  return context.combiner.run(spec.run.organizationId, 'step.expand', async (tx): Promise<ExpandResult> => {
-    const ledger = await loadLedger(tx, [key])
-    const run = ledger.runs.get(runId)
-    const step = await readStep({ db: tx.trx }, runId, stepId)
-    if (step.item_count !== null) return { count: step.item_count }
-    if (step.finished_at !== null && (step.status === 'failed' || step.status === 'denied'))
-      return { ended: step.status }
-    if (run === undefined || runEnded(run.status) || run.cancel_requested_at !== null)
-      return { ended: 'cancelled' }
-    if (run.status === 'awaiting_approval')
-      throw new DomainError('conflict', 'the run waits for its own approval')
-    const { frozen } = tx.policy
-    // `readDefinedCall` found a freeze, so the items were not counted. The freeze has ended since then, so the caller must
-    // ask again.
-    if (spec.stopped !== null && frozen === null) throw new DomainError('unavailable', 'asked too early')
-    const bad = frozen === null ? 'failed' : 'denied'
-    const error = frozen === null ? counted.error : stepError({ code: bad, message: explainFrozen(frozen) })
-    const { count } = counted
-    if (error !== null) run.nodes_failed += 1
-    updateRunStatus({ tx, ledger, run })
-    writeLedger(tx, ledger)
-    await saveExpansion(tx, spec, stepId, { count, error, bad })
-    return error === null ? { count } : { ended: bad }
-  })
+  const defined = await readDefinedCall(context, key)
+  const counted =
+    defined.stopped === null ? await countItems(context, defined, signal) : { count: 0, error: null }
+  return context.combiner.run(
+    defined.run.organizationId,
+    'step.expand',
+    async (tx): Promise<ExpandResult> => {
+      const ledger = await loadLedger(tx, [key])
+      const run = ledger.runs.get(runId)
+      const step = await readStep({ db: tx.trx }, runId, stepId)
+      if (step.item_count !== null) return { count: step.item_count }
+      if (step.finished_at !== null && (step.status === 'failed' || step.status === 'denied'))
+        return { ended: step.status }
+      if (run === undefined || runEnded(run.status) || run.cancel_requested_at !== null)
+        return { ended: 'cancelled' }
+      if (run.status === 'awaiting_approval')
+        throw new DomainError('conflict', 'the run waits for its own approval')
+      const { frozen } = tx.policy
+      // `readDefinedCall` found a freeze, so the items were not counted. The freeze has ended since then, so the caller must
+      // ask again.
+      if (defined.stopped !== null && frozen === null) throw new DomainError('unavailable', 'asked too early')
+      const bad = frozen === null ? 'failed' : 'denied'
+      const error = frozen === null ? counted.error : stepError({ code: bad, message: explainFrozen(frozen) })
+      const { count } = counted
+      if (error !== null) run.nodes_failed += 1
+      updateRunStatus({ tx, ledger, run })
+      writeLedger(tx, ledger)
+      await saveExpansion(tx, defined, stepId, { count, error, bad })
+      return error === null ? { count } : { ended: bad }
+    },
+  )
 }
 
 /**
@@ -86,11 +91,11 @@ export async function expandStep(
  */
 async function saveExpansion(
   tx: ChainTx,
-  spec: DefinedCall,
+  defined: DefinedCall,
   stepId: string,
   { count, error, bad }: Counted & { readonly bad: 'failed' | 'denied' },
 ): Promise<void> {
-  const runId = spec.run.id
+  const runId = defined.run.id
   await tx.trx
     .updateTable('run_steps')
     .set(
@@ -100,7 +105,7 @@ async function saveExpansion(
             started_at: tx.now,
             finished_at: tx.now,
             status: bad,
-            labels: spec.labels,
+            labels: defined.labels,
             error: JSON.stringify(error),
           },
     )
@@ -111,15 +116,15 @@ async function saveExpansion(
   tx.event(runId, event, {
     step_id: stepId,
     item_index: null,
-    tool: spec.step.tool ?? null,
+    tool: defined.step.tool ?? null,
     ...(error ? { error } : {}),
   })
   tx.append({
     eventType: 'step.expanded',
-    action: spec.step.tool ?? kindOf(spec.step).name,
+    action: defined.step.tool ?? kindOf(defined.step).name,
     status: error === null ? 'running' : bad,
     actor: runActor({ id: runId }),
-    workflowId: spec.run.workflowId,
+    workflowId: defined.run.workflowId,
     runId,
     metadata: { step_id: stepId, items: count },
   })
@@ -132,22 +137,22 @@ interface Counted {
 
 async function countItems(
   context: Pick<Context, 'db' | 'runCaches' | 'sealer'>,
-  spec: DefinedCall,
+  defined: DefinedCall,
   signal: AbortSignal,
 ): Promise<Counted> {
-  const what = { ...spec, templates: spec.step.for_each as Json, sealedBytes: null }
+  const what = { ...defined, templates: defined.step.for_each as Json, sealedBytes: null }
   const none = (code: string, problem: unknown): Counted => ({
     count: 0,
     error: stepError({ code, message: (problem as Error).message }),
   })
   const count = (scope: Scope): Counted => {
     try {
-      return { count: itemsOf(spec, scope).length, error: null }
+      return { count: itemsOf(defined, scope).length, error: null }
     } catch (problem) {
       return none('template_unresolved', problem)
     }
   }
-  if (spec.labels.length > mostLabels)
+  if (defined.labels.length > mostLabels)
     return none('resource_exhausted', new Error(tooManyLabels('the inputs of the step carry')))
   try {
     const { value, permit } = await load(context, what, signal, count)

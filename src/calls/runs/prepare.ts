@@ -31,23 +31,23 @@ import type { ResolvedPause } from './pause.ts'
  */
 export async function prepareCall(
   context: Context,
-  spec: DefinedCall,
+  defined: DefinedCall,
   tool: ToolDeclaration,
   signal: AbortSignal,
 ): Promise<Loaded<ResolvedCall>> {
-  const { sealedBytes, stopped } = spec
-  if (stopped !== null) return free(await unread(context, spec, tool))
-  if (spec.labels.length > mostLabels)
-    return free({ ...(await unread(context, spec, tool)), problem: tooMany })
+  const { sealedBytes, stopped } = defined
+  if (stopped !== null) return free(await unread(context, defined, tool))
+  if (defined.labels.length > mostLabels)
+    return free({ ...(await unread(context, defined, tool)), problem: tooMany })
   const make = async (scope: Scope): Promise<ResolvedCall> =>
-    sealedBytes === null ? resolved(context, spec, tool, scope) : opened(context, spec, tool)
+    sealedBytes === null ? resolved(context, defined, tool, scope) : opened(context, defined, tool)
   try {
-    const what = { ...spec, templates: templatesOf(spec) }
+    const what = { ...defined, templates: templatesOf(defined) }
     return await load(context, what, signal, make, (op) => copiesInUse * op.sealed.length)
   } catch (error) {
     if (!(error instanceof ResourceExhausted)) throw error
     const problem = { code: 'resource_exhausted', message: error.message }
-    return free({ ...(await unread(context, spec, tool)), problem })
+    return free({ ...(await unread(context, defined, tool)), problem })
   }
 }
 
@@ -63,18 +63,18 @@ const tooMany: StepError = {
  */
 export async function prepareNext(
   context: Context,
-  spec: DefinedCall,
+  defined: DefinedCall,
   tool: ToolDeclaration,
   output: string,
 ): Promise<ResolvedCall | null> {
-  const { run, sources, labels } = spec
+  const { run, sources, labels } = defined
   if (run.inputs === null || labels.length > mostLabels) return null
-  const named = references(templatesOf(spec)).length * (output.length + run.inputOctets)
+  const named = references(templatesOf(defined)).length * (output.length + run.inputOctets)
   if (named > mostNextCharacters) return null
   const value = sources.length === 0 ? null : (JSON.parse(output) as Json)
   const step = (id: string): Json | undefined => (sources.includes(id) ? value : undefined)
   const scope = { inputs: run.inputs, labelledInputs: run.inputLabels, ...run.builtins, step }
-  const op = await resolved(context, spec, tool, scope)
+  const op = await resolved(context, defined, tool, scope)
   return op.problem === null && op.sealed.length <= mostNextCharacters ? op : null
 }
 
@@ -102,17 +102,17 @@ const templatesOf = ({ step }: DefinedCall): Json => {
 
 async function opened(
   context: Pick<Context, 'config' | 'db' | 'sealer'>,
-  spec: DefinedCall,
+  defined: DefinedCall,
   tool: ToolDeclaration,
 ): Promise<ResolvedCall> {
-  const sealed = await readSealed(context.db, spec.key)
-  const stored = await openParams(context.sealer, spec.key, sealed)
-  return operation(context, spec, tool, { stored, sealed })
+  const sealed = await readSealed(context.db, defined.key)
+  const stored = await openParams(context.sealer, defined.key, sealed)
+  return withValues(context, defined, tool, { stored, sealed })
 }
 
 async function resolved(
   context: Pick<Context, 'config' | 'sealer'>,
-  spec: DefinedCall,
+  defined: DefinedCall,
   tool: ToolDeclaration,
   named: Scope,
 ): Promise<ResolvedCall> {
@@ -121,27 +121,27 @@ async function resolved(
   let stored = noParams
   let item: Pick<SealedParams, 'item'> = {}
   try {
-    const scope = scopeOf(spec, named)
+    const scope = scopeOf(defined, named)
     if (scope.item !== undefined) item = { item: shownItem(scope.item) }
-    wanted = spec.step.when === undefined || isWanted(spec.step.when, scope)
-    if (wanted) stored = resolveParams(spec, scope)
+    wanted = defined.step.when === undefined || isWanted(defined.step.when, scope)
+    if (wanted) stored = resolveParams(defined, scope)
   } catch (error) {
     const code = error instanceof ResourceExhausted ? 'resource_exhausted' : 'template_unresolved'
     problem = { code, message: (error as Error).message }
   }
   let parsed: JsonObject | undefined
   if (wanted && problem === null) {
-    const checked = checkParams(tool, effectiveParams(tool, stored.params, spec.run.requesterEmail))
+    const checked = checkParams(tool, effectiveParams(tool, stored.params, defined.run.requesterEmail))
     if (checked.ok) parsed = checked.params
     else problem = { code: 'invalid_params', message: checked.message }
   }
   // If a call cannot run, its parameters are not stored. Otherwise somebody could fill the disk with such calls.
   if (problem !== null) stored = noParams
-  const sealed = await sealParams(context.sealer, spec.key, {
+  const sealed = await sealParams(context.sealer, defined.key, {
     ...stored,
     ...item,
   })
-  return operation(context, spec, tool, {
+  return withValues(context, defined, tool, {
     stored,
     sealed,
     wanted,
@@ -155,18 +155,18 @@ interface Made extends Partial<Pick<ResolvedCall, 'wanted' | 'problem' | 'parsed
   readonly sealed: Buffer
 }
 
-function operation(
+function withValues(
   context: Pick<Context, 'config'>,
-  spec: DefinedCall,
+  defined: DefinedCall,
   tool: ToolDeclaration,
   { stored, sealed, wanted = true, problem = null, parsed }: Made,
 ): ResolvedCall {
   return {
-    ...spec,
+    ...defined,
     tool,
     wanted,
     problem,
-    params: effectiveParams(tool, stored.params, spec.run.requesterEmail),
+    params: effectiveParams(tool, stored.params, defined.run.requesterEmail),
     parsed,
     paramsHash: hashOf({ tool: tool.name, params: stored.params }),
     paramLabels: new Map(stored.paramLabels),
@@ -185,13 +185,13 @@ const noParams: SealedParams = { params: {}, paramLabels: [] }
  */
 export async function preparePause(
   context: Context,
-  spec: DefinedCall,
+  defined: DefinedCall,
   until: Extract<StepRun, { as: 'pause' }>['until'],
   signal: AbortSignal,
 ): Promise<ResolvedPause> {
-  const { key, labels, run } = spec
-  const empty = { key, labels, wanted: true, isUnread: spec.stopped !== null, problem: null, until: never }
-  if (spec.stopped !== null) return empty
+  const { key, labels, run } = defined
+  const empty = { key, labels, wanted: true, isUnread: defined.stopped !== null, problem: null, until: never }
+  if (defined.stopped !== null) return empty
   if (labels.length > mostLabels) return { ...empty, problem: tooMany }
   const failed = (code: string, error: unknown): ResolvedPause => ({
     ...empty,
@@ -199,16 +199,22 @@ export async function preparePause(
   })
   const make = (named: Scope): ResolvedPause => {
     try {
-      const scope = scopeOf(spec, named)
-      if (spec.step.when !== undefined && !isWanted(spec.step.when, scope)) return { ...empty, wanted: false }
-      const values = resolve(valuesOf(spec.step), scope).value as JsonObject
+      const scope = scopeOf(defined, named)
+      if (defined.step.when !== undefined && !isWanted(defined.step.when, scope))
+        return { ...empty, wanted: false }
+      const values = resolve(valuesOf(defined.step), scope).value as JsonObject
       return { ...empty, until: (now) => until(values, now, run.timeZone) }
     } catch (error) {
       return failed('template_unresolved', error)
     }
   }
   try {
-    const { value, permit } = await load(context, { ...spec, templates: templatesOf(spec) }, signal, make)
+    const { value, permit } = await load(
+      context,
+      { ...defined, templates: templatesOf(defined) },
+      signal,
+      make,
+    )
     permit.release()
     return value
   } catch (error) {
@@ -224,37 +230,38 @@ const never = (): Date => {
 /** Returns a call that could not be prepared. Its outcome will be `failed`. */
 export async function brokenCall(
   context: Pick<Context, 'config' | 'sealer'>,
-  spec: DefinedCall,
+  defined: DefinedCall,
   tool: ToolDeclaration,
 ): Promise<ResolvedCall> {
   const problem = {
     code: 'not_prepared',
     message: 'the parameters could not be prepared or opened',
   }
-  return { ...(await unread(context, spec, tool)), problem }
+  return { ...(await unread(context, defined, tool)), problem }
 }
 
 async function unread(
   context: Pick<Context, 'config' | 'sealer'>,
-  spec: DefinedCall,
+  defined: DefinedCall,
   tool: ToolDeclaration,
 ): Promise<ResolvedCall> {
-  const sealed = await sealParams(context.sealer, spec.key, noParams)
-  return operation(context, spec, tool, { stored: noParams, sealed })
+  const sealed = await sealParams(context.sealer, defined.key, noParams)
+  return withValues(context, defined, tool, { stored: noParams, sealed })
 }
 
 /**
  * Adds the values of `{{item}}` and `{{index}}` if the call is for one item. The item has the same sources as the list.
  */
-function scopeOf(spec: DefinedCall, named: Scope): Scope {
-  if (spec.key.itemIndex < 0) return named
-  const items = itemsOf(spec, named)
-  if (spec.key.itemIndex >= items.length) throw new RangeError(`item ${spec.key.itemIndex} does not exist`)
-  const { sources } = resolve(spec.step.for_each as Json, named)
+function scopeOf(defined: DefinedCall, named: Scope): Scope {
+  if (defined.key.itemIndex < 0) return named
+  const items = itemsOf(defined, named)
+  if (defined.key.itemIndex >= items.length)
+    throw new RangeError(`item ${defined.key.itemIndex} does not exist`)
+  const { sources } = resolve(defined.step.for_each as Json, named)
   return {
     ...named,
-    item: items[spec.key.itemIndex],
-    index: spec.key.itemIndex,
+    item: items[defined.key.itemIndex],
+    index: defined.key.itemIndex,
     itemSources: [...new Set([...sources.values()].flat())],
   }
 }
@@ -265,10 +272,10 @@ function scopeOf(spec: DefinedCall, named: Scope): Scope {
  */
 const mostParamLabels = 100_000
 
-function labelsOfParams(spec: DefinedCall, sources: Resolved['sources']): SealedParams['paramLabels'] {
+function labelsOfParams(defined: DefinedCall, sources: Resolved['sources']): SealedParams['paramLabels'] {
   let left = mostParamLabels
   return [...sources].map(([path, ids]) => {
-    const labels = ids.map((id) => spec.labelsOf(id))
+    const labels = ids.map((id) => defined.labelsOf(id))
     for (const each of labels) left -= each.length
     if (left < 0)
       throw new ResourceExhausted(
@@ -278,13 +285,13 @@ function labelsOfParams(spec: DefinedCall, sources: Resolved['sources']): Sealed
   })
 }
 
-function resolveParams(spec: DefinedCall, scope: Scope): SealedParams {
-  const written = valuesOf(spec.step)
-  const params = spec.tool === undefined ? written : withFilesAsText(spec.tool, written)
+function resolveParams(defined: DefinedCall, scope: Scope): SealedParams {
+  const written = valuesOf(defined.step)
+  const params = defined.tool === undefined ? written : withFilesAsText(defined.tool, written)
   const { value, sources } = resolve(params, scope, mostParamText)
   return {
     params: value as JsonObject,
-    paramLabels: labelsOfParams(spec, sources),
+    paramLabels: labelsOfParams(defined, sources),
   }
 }
 
