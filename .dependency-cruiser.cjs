@@ -48,19 +48,22 @@ const governanceFolders = {
   files: ['sealing', 'audit', 'access', 'limits', 'runs/values'],
   approvals: ['sealing', 'audit', 'access', 'runs/values'],
   notifications: ['audit', 'approvals'],
-  'runs/effects': ['sealing', 'audit', 'access', 'limits', 'tools', 'approvals', 'runs/values'],
-  'runs/end': ['sealing', 'audit', 'access', 'limits', 'approvals', 'runs/values', 'runs/effects'],
+  'runs/end': ['sealing', 'audit', 'access', 'limits', 'approvals', 'runs/values'],
   'runs/read': ['sealing', 'approvals', 'runs/values'],
   'runs/start': ['sealing', 'audit', 'access', 'limits', 'tools', 'approvals', 'files', 'runs'],
   agents: ['sealing', 'audit', 'access', 'limits', 'approvals', 'runs/read'],
   workflows: ['audit', 'access', 'limits', 'tools', 'runs/values'],
-  rules: ['audit', 'access', 'limits', 'agents'],
-  backtests: ['sealing', 'audit', 'access', 'limits', 'runs/values', 'approvals', 'agents', 'rules'],
+  rules: ['audit', 'access', 'limits'],
+  backtests: ['sealing', 'audit', 'access', 'limits', 'runs/values', 'approvals', 'rules'],
   people: ['audit', 'access', 'limits', 'tools', 'agents', 'connections', 'notifications'],
   delivery: ['audit', 'runs/values', 'runs/end'],
   upkeep: ['runs/values'],
   reports: ['audit'],
 }
+
+/** The folders of src/governance that src/calls stands on, and those that stand on it. */
+const belowCalls = '(sealing|audit|access|limits|tools|approvals|runs/values)'
+const aboveCalls = '(runs/(start|end|read)|agents|rules|backtests)'
 
 const governanceRules = Object.entries(governanceFolders).map(([folder, allowed]) => ({
   name: `governance-${folder.replace('/', '-')}`,
@@ -137,10 +140,30 @@ module.exports = {
     only(
       'governance-below',
       '^src/governance/',
-      ['^src/(policy|shell|contract|steps|db|shared)/', declarations],
+      ['^src/(policy|shell|contract|steps|db|shared|calls)/', declarations],
       'transactions and domain errors; who calls them, and over what, is not its business',
     ),
     ...governanceRules,
+    only(
+      'calls-below',
+      '^src/calls/',
+      ['^src/(policy|shell|contract|steps|db|shared|governance)/', declarations],
+      'a call is decided and kept here; who asks, and what its tool does, is not its business',
+    ),
+    {
+      name: 'calls-between',
+      comment: 'a call stands on the lower folders of src/governance alone',
+      severity: 'error',
+      from: { path: '^src/calls/' },
+      to: { path: '^src/governance/.+/', pathNot: [`^src/governance/${belowCalls}/`] },
+    },
+    {
+      name: 'governance-below-calls',
+      comment: 'only what starts, ends, shows or tries calls knows how a call is decided',
+      severity: 'error',
+      from: { path: '^src/governance/', pathNot: [`^src/governance/${aboveCalls}/`] },
+      to: { path: '^src/calls/' },
+    },
     {
       name: 'governance-context',
       comment: 'the context is made of the lowest folders alone',
@@ -168,7 +191,7 @@ module.exports = {
     only(
       'activities-on-top',
       '^src/activities/',
-      ['^src/(policy|shell|tools|steps|contract|db|governance|shared)/'],
+      ['^src/(policy|shell|tools|steps|contract|db|governance|calls|shared)/'],
       'activities and the API are neighbours that never meet',
     ),
     only(
@@ -193,7 +216,7 @@ module.exports = {
     only(
       'api-on-top',
       '^src/api/',
-      ['^src/(policy|shell|contract|db|governance|shared|console)/', declarations],
+      ['^src/(policy|shell|contract|db|governance|calls|shared|console)/', declarations],
       'activities and the API are neighbours that never meet',
     ),
     only(

@@ -1,5 +1,5 @@
 import { mostConnections } from '../src/governance/connections/save-connection.ts'
-import { approvalSeconds } from '../src/governance/agents/ask.ts'
+import { approvalSeconds } from '../src/calls/agents/ask.ts'
 import { mostCodes, mostCodesToAccount } from '../src/governance/notifications/claims.ts'
 import { mostGuesses, secondsForOneMore } from '../src/governance/people/guesses.ts'
 import { mailsAnHour } from '../src/governance/people/invitations.ts'

@@ -6,7 +6,7 @@ import { maxMailRecipients } from '../src/tools/mail/tools.ts'
 import { maxMemoryValueLength } from '../src/tools/memory/tools.ts'
 import { mostOfPreview } from '../src/tools/kit/preview.ts'
 import { mostSearches } from '../src/tools/search/tools.ts'
-import { mostChanges } from '../src/governance/runs/effects/approval-use.ts'
+import { mostChanges } from '../src/calls/runs/approval-use.ts'
 import { type Rows, bytes, count, seconds, toolNumberAt } from './limits-numbers.ts'
 
 /* The limits of the tools. */

@@ -13,7 +13,7 @@ import {
   Worker,
   type ActivityInterceptors,
 } from '@temporalio/worker'
-import { isDecidedCall } from '../../src/activities/decided-call.ts'
+import { isIssuedCall } from '../../src/activities/tool-activities.ts'
 import { createEngineActivities } from '../../src/activities/engine.ts'
 import { createPolicyInterceptor } from '../../src/activities/policy-interceptor.ts'
 import { readConfig } from '../../src/shared/config.ts'
@@ -131,7 +131,7 @@ async function createWorkers(
       activities: {
         ...createEngineActivities(context),
         memory_get: async (call: unknown) => {
-          if (!isDecidedCall(call)) return false
+          if (!isIssuedCall(call)) return false
           const { runId } = call.call
           noted(runId, 'body begins')
           const result = await run()

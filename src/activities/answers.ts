@@ -1,7 +1,8 @@
 import type { Context as ActivityContext } from '@temporalio/activity'
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common'
 import { failureTypes, type HeldDetails, type StepDone } from '../contract/messages.ts'
-import type { StepVerdict, Unseen } from '../governance/runs/effects/effect.ts'
+import type { DecidedCall, Refused } from '../calls/runs/call.ts'
+import { longestRetryAfter } from '../shared/outgoing/retry-after.ts'
 
 /**
  * A call without storage room is tried again after a delay. The first delay is `firstSeconds`. Each further delay is
@@ -27,14 +28,11 @@ function waitsForRoom(attempt: number): ApplicationFailure {
  * Tells the workflow the state of a call that does not run now. Returns the outcome of a completed or skipped call.
  * Throws an ApplicationFailure for every other state.
  */
-export function answer(
-  verdict: Exclude<Extract<StepVerdict, { go: false }>, Unseen>,
-  { info }: ActivityContext,
-): StepDone {
-  if (verdict.state === 'no_room') throw waitsForRoom(info.attempt)
-  if (verdict.state === 'completed' || verdict.state === 'skipped') return { outcome: verdict.state }
-  if (verdict.state === 'held') {
-    const { waitsFor, approvalId, expiresAt } = verdict
+export function answer(refused: Refused, { info }: ActivityContext): StepDone {
+  if (refused.state === 'no_room') throw waitsForRoom(info.attempt)
+  if (refused.state === 'completed' || refused.state === 'skipped') return { outcome: refused.state }
+  if (refused.state === 'held') {
+    const { waitsFor, approvalId, expiresAt } = refused
     const details: HeldDetails = { waitsFor, approvalId, expiresAt }
     const what = { approval: 'approval', slot: 'a slot', time: 'a time' }[waitsFor]
     throw benign(
@@ -43,9 +41,9 @@ export function answer(
       details,
     )
   }
-  if (verdict.state === 'unknown_outcome')
+  if (refused.state === 'unknown_outcome')
     throw benign('waits for a person to resolve it', failureTypes.unknownOutcome, {})
-  throw benign(verdict.state, failureTypes.ended, { outcome: verdict.state })
+  throw benign(refused.state, failureTypes.ended, { outcome: refused.state })
 }
 
 function benign(message: string, type: string, details: object): ApplicationFailure {
@@ -54,6 +52,32 @@ function benign(message: string, type: string, details: object): ApplicationFail
     type,
     nonRetryable: true,
     details: [details],
+    category: ApplicationFailureCategory.BENIGN,
+  })
+}
+
+/** The settings for a step that has no `retry`. */
+export const defaultRetry = { attempts: 3, backoff_seconds: 1 }
+
+export const retryOf = ({ call }: DecidedCall) => call.step.retry ?? defaultRetry
+
+/**
+ * Returns a failure that asks the workflow to make the call again after a pause. The pause is the step's
+ * `backoff_seconds` and doubles with each failure. If the service asks for a longer pause, that pause is used.
+ */
+export function retryLater(
+  decided: DecidedCall,
+  retryAfterSeconds: number | null = null,
+): ApplicationFailure {
+  const wanted = Math.max(
+    retryOf(decided).backoff_seconds * 2 ** decided.decision.failures,
+    retryAfterSeconds ?? 0,
+  )
+  const seconds = Math.min(wanted, longestRetryAfter)
+  return ApplicationFailure.create({
+    message: 'the tool failed and will be tried again',
+    type: failureTypes.unavailable,
+    nextRetryDelay: Math.max(seconds * 1_000, 1),
     category: ApplicationFailureCategory.BENIGN,
   })
 }

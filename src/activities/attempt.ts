@@ -1,25 +1,65 @@
 import { ApplicationFailure } from '@temporalio/common'
 import { failureTypes, type StepDone } from '../contract/messages.ts'
 import type { EffectState } from '../contract/status.ts'
-import type { OutcomeOp } from '../governance/runs/effects/outcome.ts'
-import type { Outdated } from '../governance/tools/memory.ts'
+import { markSent, recordOutcomes, recordWithWrite, reserveCost, noteBody } from '../calls/runs/outcome.ts'
+import { type Outdated, storeOfCall } from '../governance/tools/memory.ts'
 import { errorPlace, outputPlace } from '../governance/sealing/places.ts'
 import { sealText } from '../governance/sealing/sealer.ts'
-import { answer } from './answers.ts'
-import { changedBy } from './approved.ts'
-import type { Attempt } from './call-attempt.ts'
-import { Control } from './call-control.ts'
-import type { Ended } from './ended.ts'
-import { throughOutages } from './patience.ts'
-import { retryLater } from './retry.ts'
-import { followUpOf, type FollowUp } from './decided-ahead.ts'
-import type { DecidedCall } from './decided-call.ts'
-import type { ToolResult } from '../tools/kit/executor.ts'
+import { answer, retryLater, retryOf } from './answers.ts'
+import {
+  changedBy,
+  Approved,
+  coversMore,
+  requireAudience,
+  askSeeing,
+  requireRevision,
+  seenNow,
+  toolCallOf,
+} from './seen-state.ts'
+import { type Attempt, followUpOf, type FollowUp } from './decided-ahead.ts'
+import { throughOutages, isOutage, raceWithLimit, isCancelled, isShutdown } from './patience.ts'
+import { type IssuedCall, issueCall } from './tool-activities.ts'
+import {
+  type ToolResult,
+  OtherAccount,
+  OutcomeUnknown,
+  StateChanged,
+  ToolError,
+  type Found,
+  type Look,
+} from '../tools/kit/executor.ts'
+import { stepError } from '../contract/tool-faults.ts'
+import { parseParams } from '../contract/tool-params.ts'
+import { decideAgain } from '../calls/runs/effect.ts'
+import {
+  callOf,
+  type Allowed,
+  type CallOutcome,
+  type Refused,
+  type ResolvedCall,
+} from '../calls/runs/call.ts'
+import { mailHostOf } from '../governance/tools/connections.ts'
+import { unionLabels, type JsonObject } from '../policy/types.ts'
+import { presentMoment, type Moment } from '../shared/moment.ts'
+import { ActingAccount, disconnected } from './acting-account.ts'
+import { Leaving } from './leaving.ts'
+import {
+  lookOnce,
+  notMade,
+  patienceWith,
+  readFound,
+  readLookError,
+  tookTooLong,
+  type Looked,
+} from './look.ts'
+import { createToolServices } from './tool-services.ts'
+import { quotaExceeded } from '../governance/limits/run-quota.ts'
+import { isTooLarge, mostHeapBytes, mostValues } from '../shared/json-size.ts'
 
 /** Runs the body of a decided call and records its outcome. */
 export async function runAttempt(
   attempt: Attempt,
-  body: (call: DecidedCall) => Promise<unknown>,
+  body: (call: IssuedCall) => Promise<unknown>,
 ): Promise<StepDone> {
   const startedAt = Date.now()
   const control = new Control(attempt)
@@ -30,8 +70,8 @@ export async function runAttempt(
   if ('changed' in ended) return heldAgain(attempt, control, ended.changed)
   const result = await sealed(attempt, ended.result)
   const follow = 'output' in ended.result ? await followUpOf(attempt, result, ended.result.output) : null
-  const outcome = (): OutcomeOp => ({
-    key: attempt.op.key,
+  const outcome = (): CallOutcome => ({
+    key: attempt.call.key,
     attempt: control.attempt,
     result,
     durationMs: Date.now() - startedAt,
@@ -44,7 +84,7 @@ export async function runAttempt(
       if (refused === null) continue
       return refused === 'superseded' ? conclude(attempt, 'intent') : answer(refused, attempt.activity)
     }
-    if (state === 'outdated') return heldAgain(attempt, control, changedBy(attempt.tool))
+    if (state === 'outdated') return heldAgain(attempt, control, changedBy(attempt.call.tool))
     if (state === 'retry') throw retryLater(attempt, ended.retryAfterSeconds)
     if (state === 'completed' && ended.result.state === 'completed') return { outcome: 'completed' }
     return conclude(attempt, state)
@@ -79,7 +119,7 @@ function conclude({ activity }: Attempt, state: EffectState): StepDone {
  */
 function save(
   control: Control,
-  op: OutcomeOp,
+  op: CallOutcome,
   stores: ToolResult['stores'],
   follow: FollowUp | null,
 ): Promise<EffectState | 'changed' | Outdated> {
@@ -93,17 +133,451 @@ function save(
  * Seals the values of a result. Values are sealed before the outcome is saved, so that no lock is held while they are
  * sealed.
  */
-async function sealed({ context, op }: Attempt, result: Ended['result']): Promise<OutcomeOp['result']> {
+async function sealed(
+  { context, call: { key } }: Attempt,
+  result: Ended['result'],
+): Promise<CallOutcome['result']> {
   if ('error' in result) {
     const { detail, ...failed } = result
     if (detail === undefined) return failed
-    const seal = () => sealText(context.sealer, errorPlace(op.key), JSON.stringify(detail))
+    const seal = () => sealText(context.sealer, errorPlace(key), JSON.stringify(detail))
     return { ...failed, errorDetail: await throughOutages(seal) }
   }
   if (result.state !== 'completed') return result
   const { output } = result
   return {
     ...result,
-    output: await throughOutages(() => sealText(context.sealer, outputPlace(op.key), output)),
+    output: await throughOutages(() => sealText(context.sealer, outputPlace(key), output)),
   }
+}
+
+/** Controls the body of one attempt: its time limit, its cancellation and its point of no return. */
+class Control {
+  readonly #attempt: Attempt
+  readonly #spend: Spend
+  #decision: Allowed
+  #isSent = false
+  #sentAt = 0
+  readonly #leaving = new Leaving()
+  /** Whether the service knows the call by a key, so that the call can be sent again. */
+  #isKeyed = false
+  #isSuperseded = false
+  #refused: Refused | null = null
+  #approved = new Approved()
+  readonly #account: ActingAccount
+  readonly body: BodyCount
+
+  constructor(attempt: Attempt) {
+    this.#attempt = attempt
+    this.#spend = new Spend(attempt)
+    this.body = new BodyCount(attempt)
+    this.#decision = attempt.decision
+    this.#account = new ActingAccount(attempt.decision.sentWith)
+  }
+
+  /** The number of the present attempt. Each new decision increases this number. */
+  get attempt(): number {
+    return this.#decision.attempt
+  }
+
+  async run(body: (call: IssuedCall) => Promise<unknown>): Promise<Ended | Stopped> {
+    const { activity, call, context } = this.#attempt
+    const { tool } = call
+    const parsed =
+      call.parsed === undefined ? parseParams(tool, call.params) : { ok: true as const, params: call.parsed }
+    if (!parsed.ok) return failed('invalid_params', parsed.issues.map((issue) => issue.message).join('; '))
+    const { sentSecondsAgo, sentWith, approvalId } = this.#decision
+    const look = sentSecondsAgo === null ? null : { sentSecondsAgo }
+    this.#isKeyed = look !== null && sentWith !== null && tool.repeat !== 'findable'
+    this.#approved = await Approved.read(context, tool, look === null ? approvalId : null)
+    const seconds = call.step.timeout_seconds ?? tool.timeoutSeconds
+    const limit = AbortSignal.timeout(seconds * 1_000)
+    const signal = AbortSignal.any([limit, activity.cancellationSignal])
+    const make = (until: AbortSignal, found: Look | null) => body(this.#issued(parsed.params, until, found))
+    if (look !== null) return this.#look(() => make(signal, look), limit, look.sentSecondsAgo)
+    const ended = await this.body.during(async () => {
+      try {
+        const made = await raceWithLimit(make(signal, null), limit, () => this.#isSent)
+        return this.#completed(made as ToolResult)
+      } catch (error) {
+        return this.#ended(error, limit, seconds)
+      }
+    })
+    return ended === 'lost' ? this.#lost(make) : ended
+  }
+
+  #issued(params: JsonObject, signal: AbortSignal, look: Look | null): IssuedCall {
+    const { context } = this.#attempt
+    const actAs = (account: string | null): void => {
+      this.#approved.requireConnection(account)
+      if (look === null) this.#requireDestination(account)
+      if (account !== null) this.#account.take(account, look !== null)
+    }
+    const services = {
+      signal,
+      pointOfNoReturn: (isKeyed?: boolean) => this.#pointOfNoReturn(isKeyed === true),
+      reserve: (most: number) => this.#spend.reserve(this.attempt, most),
+      tools: createToolServices(context, actAs, () => this.#leaving.requireFresh()),
+    }
+    return issueCall(toolCallOf(this.#attempt.call, params, this.#approved.revision), services, look)
+  }
+
+  /**
+   * Throws StateChanged if the call would now go to another host than the one that was decided. `account` is the name of
+   * the connection; null for the mail server of the installation.
+   */
+  #requireDestination(account: string | null): void {
+    const { context } = this.#attempt
+    const { smtpUrl } = context.config.tools
+    const address = account?.split(' ')[1]
+    const own = smtpUrl === null ? null : mailHostOf(smtpUrl)
+    const host = address === undefined ? own : new URL(address).host
+    if (host !== (this.#decision.to?.destination ?? null))
+      throw new StateChanged('the host to which the call goes')
+  }
+
+  /**
+   * Runs an attempt for a call that an earlier attempt may have made. `find` looks for the call, or sends the call
+   * again with its key. `ago` is the number of seconds since the earlier attempt's point of no return.
+   */
+  async #look(find: () => Promise<unknown>, limit: AbortSignal, ago: number): Promise<Ended | Stopped> {
+    const { activity, call } = this.#attempt
+    const { tool } = call
+    const patience = patienceWith(tool, this.#isKeyed)
+    // The service may have forgotten the key by now. Then a second request would make the call a second time.
+    if (this.#isKeyed && ago > patience.most) return unknownOutcome
+    let looked: Looked
+    try {
+      looked = readFound((await raceWithLimit(find(), limit, () => false)) as Found, patience, ago)
+    } catch (error) {
+      if (this.#refused !== null) return { refused: this.#refused }
+      if (isShutdown(activity)) throw error
+      if (isOutage(error)) throw error
+      looked = readLookError(limit.aborted ? tookTooLong(tool) : error, patience, ago)
+    }
+    this.logState(`the call was looked for: ${looked.kind}`)
+    // A call that was found has happened, so its output must be accepted. While `#isSent` is true, `#completed` accepts
+    // even an output that is too large.
+    this.#isSent = true
+    if (looked.kind === 'done') return this.#completed({ output: looked.output })
+    if (looked.kind === 'absent') return this.#toolError(notMade())
+    if (looked.kind === 'unknown' || isCancelled(activity)) return unknownOutcome
+    throw retryLater(this.#attempt, looked.seconds)
+  }
+
+  /**
+   * Ends an attempt that has sent its request and got no answer. The next attempt looks for a `findable` call, or sends
+   * the call again if the service knows the call by a key. For all other calls, the outcome is unknown.
+   */
+  async #lost(find: (signal: AbortSignal, look: Look) => Promise<unknown>): Promise<Ended> {
+    const { activity, call } = this.#attempt
+    const { tool } = call
+    if (tool.repeat !== 'findable' && !this.#isKeyed) return unknownOutcome
+    if (!isCancelled(activity) || isShutdown(activity)) throw retryLater(this.#attempt)
+    // The run is cancelled. If the service has not carried out the lost request, a second request would carry out the
+    // call now. So no second request is sent.
+    if (this.#isKeyed) return unknownOutcome
+    const found = await lookOnce(find, this.#sentAt)
+    this.logState('the cancelled call was looked for')
+    return found === null ? unknownOutcome : this.#completed(found)
+  }
+
+  async #pointOfNoReturn(isKeyed: boolean): Promise<void> {
+    const { activity, context, call } = this.#attempt
+    const signal = activity.cancellationSignal
+    await requireRevision(context, call, signal, this.#approved.revision)
+    let asked: Moment
+    for (;;) {
+      await requireAudience(context, call, signal, this.#decision.audience)
+      asked = presentMoment()
+      const answered = await markSent(
+        context,
+        call.key,
+        this.attempt,
+        this.#decision.basis,
+        this.#account.name,
+      )
+      if (answered === 'yes') break
+      if (answered === 'disconnected') throw disconnected()
+      const refused = answered === 'superseded' ? answered : await this.decideAgain()
+      if (refused === null) continue
+      if (refused === 'superseded') this.#isSuperseded = true
+      else this.#refused = refused
+      const message = 'the call was taken over, cancelled or refused before it was sent'
+      throw new ToolError('superseded', message, { retryable: true })
+    }
+    this.#isSent = true
+    this.#isKeyed = isKeyed
+    this.#sentAt = performance.now()
+    this.#leaving.begin(asked, call.tool.repeat === 'findable' || isKeyed)
+    this.logState('the call is sent')
+  }
+
+  /** Logs a state that has no audit entry. */
+  logState(message: string): void {
+    const { context } = this.#attempt
+    context.log.debug({ ...logFields(this.#attempt.call), attempt: this.attempt }, message)
+  }
+
+  /**
+   * Decides the call again with the present rules and roles. Returns null if the call may act, and `superseded` if this
+   * attempt may not. A loop over this function ends, because each decision uses up one attempt of the call.
+   */
+  async decideAgain(): Promise<Refused | 'superseded' | null> {
+    return this.#decided(this.#attempt.call)
+  }
+
+  /**
+   * Decides the call again, because something that its approvers saw has changed. New approvers see the present state.
+   * Returns null if no rule requires an approval any more.
+   */
+  async holdAgain(changed: string): Promise<Refused | 'superseded' | null> {
+    const { activity, call, context } = this.#attempt
+    const seen = await seenNow(context, call, activity.cancellationSignal)
+    return this.#decided({ ...call, seen, changed })
+  }
+
+  async #decided(call: ResolvedCall): Promise<Refused | 'superseded' | null> {
+    const { activity, context } = this.#attempt
+    const decision = await askSeeing(context, call, activity.cancellationSignal, (asked) =>
+      context.combiner.join(call.run.organizationId, decideAgain, {
+        key: call.key,
+        call: asked,
+        attempt: this.attempt,
+      }),
+    )
+    if (decision === null) return 'superseded'
+    if (!decision.go) return decision
+    // The call is now allowed by another approval than before. The people who gave this approval may have seen a state
+    // that this attempt has not read. So a new attempt must make the call.
+    const isOther = decision.approvalId !== null && decision.approvalId !== this.#decision.approvalId
+    if (isOther && coversMore(call.tool)) return 'superseded'
+    // The attempt may already hold the connection to the former host. So a new attempt must make the call.
+    if (decision.to?.destination !== this.#decision.to?.destination) return 'superseded'
+    this.#decision = decision
+    return null
+  }
+
+  /**
+   * Saves an outcome, together with the write of a transactional tool. If the call must be decided again first, saves
+   * nothing and returns `changed`.
+   */
+  save(outcome: CallOutcome, stores: ToolResult['stores']): Promise<EffectState | 'changed' | Outdated> {
+    const { context, call } = this.#attempt
+    if (stores === undefined) return context.combiner.join(call.run.organizationId, recordOutcomes, outcome)
+    return recordWithWrite(context, call.run.organizationId, outcome, this.#decision.basis, (tx) =>
+      storeOfCall(tx, stores),
+    )
+  }
+
+  #completed(result: ToolResult): Ended {
+    const { call } = this.#attempt
+    const output = JSON.stringify(result.output ?? null)
+    const refusal = this.#isSent ? null : refusalOfSize(output)
+    if (refusal !== null) return refusal
+    const labels = unionLabels(call.tool.outputLabels, result.labels ?? [])
+    const cost = this.#spend.correction(result.cost)
+    const completed = {
+      state: 'completed',
+      output,
+      labels,
+      call: callOf(call, this.#decision.to),
+      cost,
+    } as const
+    return { result: completed, stores: result.stores }
+  }
+
+  /**
+   * Converts a thrown error to an outcome. Returns `lost` if bytes have left and the outcome is unknown, for example
+   * after a timeout or a cancellation.
+   */
+  #ended(error: unknown, limit: AbortSignal, seconds: number): Ended | Stopped | 'lost' {
+    const { activity, context, call } = this.#attempt
+    const { tool } = call
+    if (this.#refused !== null) return { refused: this.#refused }
+    if (error instanceof StateChanged) return { changed: error.what ?? changedBy(tool) }
+    if (error instanceof OutcomeUnknown) return 'lost'
+    // This attempt has sent nothing, but an earlier attempt may have acted with another account.
+    if (error instanceof OtherAccount && !this.#isSent) return unknownOutcome
+    // A tool throws ToolError only if it knows that nothing was done. It can know this even after its point of no
+    // return, for example if a server has refused the request.
+    if (error instanceof ToolError && this.#isSent) return this.#toolError(error)
+    if (this.#isSent) return 'lost'
+    if (this.#isSuperseded || this.#spend.isSuperseded || isCancelled(activity)) {
+      if (isShutdown(activity)) throw error
+      return { result: { state: tool.repeat === 'keyed' ? 'unknown_outcome' : 'cancelled' } }
+    }
+    if (error instanceof ToolError) return this.#toolError(error)
+    // A `keyed` tool has no point of no return, so it is unknown whether the call was carried out. The next attempt
+    // makes the call again with the same key.
+    if (limit.aborted && tool.repeat === 'keyed') throw retryLater(this.#attempt)
+    if (limit.aborted)
+      return this.#toolError(
+        new ToolError('timeout', `\`${tool.name}\` took longer than ${seconds} s`, {
+          retryable: true,
+          cost: this.#spend.reserved,
+        }),
+      )
+    if (isOutage(error)) throw error
+    context.log.error({ err: error, ...logFields(this.#attempt.call) }, 'a tool crashed')
+    if (tool.repeat === 'keyed') return unknownOutcome
+    return failed('tool_crashed', `\`${tool.name}\` failed unexpectedly`)
+  }
+
+  #toolError(error: ToolError): Ended {
+    const { attempts } = retryOf(this.#attempt)
+    const again = error.retryable && this.#attempt.decision.failures + 1 < attempts
+    return {
+      result: {
+        state: again ? 'retry' : 'failed',
+        error: stepError(error, error.retryable),
+        detail: error.detail,
+        cost: this.#spend.correction(error.cost),
+      },
+      retryAfterSeconds: error.retryAfterSeconds,
+    }
+  }
+}
+
+/** Returns the fields of a log line about a call. */
+const logFields = ({ run, key, tool }: ResolvedCall) => ({
+  organization_id: run.organizationId,
+  request_id: run.requestId ?? undefined,
+  run_id: run.id,
+  step_id: key.stepId,
+  ...(key.itemIndex < 0 ? {} : { item_index: key.itemIndex }),
+  tool: tool.name,
+})
+
+/** Reserves the cost of one attempt in the organization's spend of the month, before the attempt spends money. */
+class Spend {
+  readonly #of: Attempt
+  #reserved = 0
+  #isSuperseded = false
+
+  constructor(of: Attempt) {
+    this.#of = of
+  }
+
+  /** See `ToolContext.reserve`. `attempt` is a fence: only the newest attempt may spend. */
+  async reserve(attempt: number, most: number): Promise<void> {
+    if (most === 0) return
+    const { context, call } = this.#of
+    const ask = { key: call.key, attempt, tool: call.tool.name, most }
+    const answer = await reserveCost(context, call.run.organizationId, ask)
+    if (answer === 'reserved') {
+      this.#reserved += most
+      return
+    }
+    this.#isSuperseded = answer === 'superseded'
+    if (answer === 'superseded')
+      throw new ToolError('superseded', 'the call was taken over or cancelled before it spent anything', {
+        retryable: true,
+      })
+    const { code, message } = quotaExceeded(answer)
+    throw new ToolError(code, message)
+  }
+
+  get reserved(): number {
+    return this.#reserved
+  }
+
+  get isSuperseded(): boolean {
+    return this.#isSuperseded
+  }
+
+  /**
+   * Returns the amount to add to the reserved cost, so that the month counts the real `cost`. The amount is negative if
+   * the call cost less than was reserved.
+   */
+  correction(cost = 0): number {
+    return cost - this.#reserved
+  }
+}
+
+/**
+ * A body that takes longer than this many milliseconds is counted before it ends. If its worker dies earlier, nobody
+ * learns of the body, but the call costs one statement less.
+ */
+const longBody = 250
+
+/** Tells the database that a body has begun, if no other statement of the attempt tells it soon. */
+class BodyCount {
+  readonly #of: Attempt
+  #hasBegun = false
+
+  constructor(attempt: Attempt) {
+    this.#of = attempt
+  }
+
+  /** Whether the body has begun. It has not if the attempt only looked for the effect of an earlier one. */
+  get hasBegun(): boolean {
+    return this.#hasBegun
+  }
+
+  /**
+   * Runs the body. Reads that are no quick calls go to other services, so they are counted at once. If the body throws,
+   * the attempt saves no outcome, so the body is counted then.
+   */
+  async during<Ended>(body: () => Promise<Ended>): Promise<Ended> {
+    const { activity, call } = this.#of
+    this.#hasBegun = true
+    const isSlow = call.tool.repeat === 'free' && !activity.info.isLocal
+    const timer = setTimeout(() => this.#count(), isSlow ? 0 : longBody)
+    try {
+      return await body()
+    } catch (error) {
+      this.#count()
+      throw error
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  /** Does not wait for the database, and ignores its errors: the call must not depend on its number. */
+  #count(): void {
+    const { context, call, decision } = this.#of
+    noteBody(context, call.key, decision.attempt).catch(() => {})
+  }
+}
+
+type Completed = Extract<CallOutcome['result'], { state: 'completed' }>
+type Failed = Extract<CallOutcome['result'], { state: 'failed' | 'retry' }>
+
+/**
+ * The end of an attempt that has not acted. `refused` is the new decision, if the call was decided again and refused.
+ * `changed` names a thing that has changed since the approvers of the call saw it.
+ */
+type Stopped = { readonly refused: Refused } | { readonly changed: string }
+
+/** The end of one body. It has the body's result. For a `transactional` tool, it also has the write. */
+interface Ended {
+  /** The values in the result are not sealed yet, so `output` is JSON text. */
+  readonly result:
+    | Extract<CallOutcome['result'], { state: 'cancelled' | 'unknown_outcome' }>
+    | (Omit<Failed, 'errorDetail'> & { readonly detail?: JsonObject | undefined })
+    | (Omit<Completed, 'output'> & { readonly output: string })
+  readonly stores?: ToolResult['stores']
+  /**
+   * Seconds that the service asks to wait before the next attempt. This number is used only if the failed call is tried
+   * again.
+   */
+  readonly retryAfterSeconds?: number | null
+}
+
+const failed = (code: string, message: string): Ended => ({
+  result: { state: 'failed', error: stepError({ code, message }) },
+})
+
+const unknownOutcome: Ended = { result: { state: 'unknown_outcome' } }
+
+/** The maximum number of characters of an output's JSON text. The text goes to PostgreSQL, and never to Temporal. */
+export const maxOutputLength = 32 * 1024 * 1024
+const tooLarge = `the output has more than ${mostValues} values, or takes more than ${mostHeapBytes / 1024 / 1024} MiB in memory`
+
+/** Returns the refusal for an output's JSON text. Returns null if the text is small enough to be stored. */
+export function refusalOfSize(output: string): Ended | null {
+  if (output.length > maxOutputLength)
+    return failed('output_too_large', `the output is larger than ${maxOutputLength / 1024 / 1024} MiB`)
+  return isTooLarge(output) ? failed('output_too_large', tooLarge) : null
 }

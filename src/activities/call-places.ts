@@ -1,5 +1,6 @@
 import { createThreadLoad, createUse, type ThreadLoad } from '../governance/limits/thread-use.ts'
-import { comesAgain, untilReturn, untilTurn } from './comes-again.ts'
+import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common'
+import { failureTypes } from '../contract/messages.ts'
 
 /*
  * This module shares a worker's activity slots and its JavaScript thread between organizations (docs/decisions/0081).
@@ -293,3 +294,34 @@ class Places implements CallPlaces {
     }, longestFull)
   }
 }
+
+/* A call that finds no place in its worker leaves the worker, and comes again later. */
+
+/**
+ * A call that gave its slot back comes again after a random time. This time is between `returnsAfter` and twice
+ * `returnsAfter`, in milliseconds.
+ */
+const returnsAfter = 2_500
+/** A quick call without a place comes again after at most this many milliseconds, as an ordinary activity. */
+const longestTurn = 2_000
+
+/** Returns the failure that makes a call come again after this many milliseconds. */
+const comesAgain = (milliseconds: number): ApplicationFailure =>
+  ApplicationFailure.create({
+    message: 'waits behind other calls of its organization',
+    type: failureTypes.unavailable,
+    nextRetryDelay: milliseconds,
+    category: ApplicationFailureCategory.BENIGN,
+  })
+
+/** Returns the milliseconds until a call that gave its slot back comes again. */
+const untilReturn = (): number => Math.round(returnsAfter * (1 + Math.random()))
+
+/**
+ * Returns the milliseconds until a quick call without a place comes again. The result is half of the time that all
+ * `waiting` calls probably need to get a place, but at most `longestTurn`. Until then, Temporal has only a timer for
+ * the call. A timer costs less than an activity that waits in a worker, above all if the run is cancelled. `placeTime`
+ * is the number of milliseconds for which a call occupies one of the `places`.
+ */
+const untilTurn = (waiting: number, placeTime: number, places: number): number =>
+  Math.min(Math.round((waiting * placeTime) / places / 2), longestTurn)

@@ -1,17 +1,14 @@
 import type { Context as ActivityContext } from '@temporalio/activity'
-import type { Repeat, ToolDeclaration } from '../tools/kit/tool.ts'
+import type { Repeat } from '../tools/kit/tool.ts'
 import { effectId, type EffectKey } from '../contract/effect-key.ts'
 import type { Context } from '../governance/context.ts'
-import { decideNext } from '../governance/runs/effects/decide-next.ts'
-import type { StepVerdict } from '../governance/runs/effects/effect.ts'
-import { stillHolds, type OutcomeOp } from '../governance/runs/effects/outcome.ts'
-import type { StepOp } from '../governance/runs/effects/step-op.ts'
+import { decideNext } from '../calls/runs/effect.ts'
+import { stillHolds } from '../calls/runs/outcome.ts'
+import { followingCall, type CallOutcome, type DecidedCall } from '../calls/runs/call.ts'
 import { finishWithLastCall } from '../governance/runs/end/finish.ts'
-import { followingSpec, type CallSpec } from '../governance/runs/values/call-spec.ts'
 import { kindOf } from '../steps/index.ts'
 import { unionLabels } from '../policy/types.ts'
-import { prepareNext } from './prepare.ts'
-import type { CallInHand } from './seen-state.ts'
+import { prepareNext } from '../calls/runs/prepare.ts'
 
 /*
  * The transaction that saves the outcome of a call also decides the next call, or ends the run. The next call's
@@ -19,22 +16,14 @@ import type { CallInHand } from './seen-state.ts'
  * goes to another worker, or this worker dies, the call is decided again from its row, as after every crash.
  */
 
-/** A call that was decided before its activity has arrived. */
-export interface DecidedCallAhead {
-  readonly spec: CallSpec
-  readonly tool: ToolDeclaration
-  readonly op: StepOp
-  readonly verdict: Extract<StepVerdict, { go: true }>
-}
-
 /** The next calls that one worker has decided before their activities arrived. */
 export interface DecidedAhead {
   /**
    * Returns the kept call with this key. Returns null if there is none, or if its decision is no longer valid. Each
    * call is returned at most once.
    */
-  take(context: Context, key: EffectKey): Promise<DecidedCallAhead | null>
-  keep(call: DecidedCallAhead): void
+  take(context: Context, key: EffectKey): Promise<DecidedCall | null>
+  keep(call: DecidedCall): void
 }
 
 /** At most this many calls are kept. A worker never has so many quick calls in progress. */
@@ -46,19 +35,19 @@ const mostKept = 200
 const keptMilliseconds = 10_000
 
 export function createDecidedAhead(clock: () => number = () => performance.now()): DecidedAhead {
-  const kept = new Map<string, DecidedCallAhead & { readonly at: number }>()
+  const kept = new Map<string, DecidedCall & { readonly at: number }>()
   return {
     async take(context, key) {
       const id = effectId(key)
       const call = kept.get(id)
       if (call === undefined) return null
       kept.delete(id)
-      const { attempt, basis } = call.verdict
+      const { attempt, basis } = call.decision
       return (await stillHolds(context, key, attempt, basis)) ? call : null
     },
     keep(call) {
       const at = clock()
-      kept.set(effectId(call.op.key), { ...call, at })
+      kept.set(effectId(call.call.key), { ...call, at })
       for (const [id, each] of kept) {
         if (kept.size <= mostKept && each.at > at - keptMilliseconds) break
         kept.delete(id)
@@ -73,10 +62,10 @@ export function createDecidedAhead(clock: () => number = () => performance.now()
  */
 const mayBeDecidedAhead: ReadonlySet<Repeat> = new Set(['free', 'transactional'])
 
-/** A call whose body has run. The transaction that saves the call's outcome may also decide the next call. */
-interface Leading extends CallInHand {
+/** One attempt at a call. The transaction that saves its outcome may also decide the next call, which `ahead` keeps. */
+export interface Attempt extends DecidedCall {
+  readonly context: Context
   readonly activity: ActivityContext
-  readonly verdict: DecidedCallAhead['verdict']
   readonly ahead: DecidedAhead
 }
 
@@ -91,34 +80,34 @@ export type FollowUp = () => Promise<void>
  * preparation fails. The outcome is saved even then.
  */
 export const followUpOf = (
-  call: Leading,
-  result: OutcomeOp['result'],
+  attempt: Attempt,
+  result: CallOutcome['result'],
   output: string,
-): Promise<FollowUp | null> => prepared(call, result, output).catch(() => null)
+): Promise<FollowUp | null> => prepared(attempt, result, output).catch(() => null)
 
 async function prepared(
-  call: Leading,
-  result: OutcomeOp['result'],
+  attempt: Attempt,
+  result: CallOutcome['result'],
   output: string,
 ): Promise<FollowUp | null> {
-  const { activity, context, spec, op: made, verdict: lead, ahead } = call
+  const { activity, context, call: made, decision, ahead } = attempt
   if (!activity.info.isLocal || result.state !== 'completed' || activity.cancellationSignal.aborted)
     return null
-  if (spec.key.itemIndex >= 0) return null
-  if (spec.isLast && spec.definition.result === undefined)
-    return () => quietly(finishWithLastCall(context, spec.run))
-  const expectedLabels = unionLabels(made.labels, result.labels, lead.addedLabels)
-  const next = await followingSpec(context, spec, expectedLabels)
+  if (made.key.itemIndex >= 0) return null
+  if (made.isLast && made.definition.result === undefined)
+    return () => quietly(finishWithLastCall(context, made.run))
+  const expectedLabels = unionLabels(made.labels, result.labels, decision.addedLabels)
+  const next = await followingCall(context, made, expectedLabels)
   if (next?.tool === undefined || next.step.for_each !== undefined) return null
   const { tool } = next
   if (!mayBeDecidedAhead.has(tool.repeat) || !kindOf(next.step).skeleton(next.step).isQuick) return null
-  const op = await prepareNext(context, next, tool, output)
-  if (op === null) return null
-  const asked = { key: next.key, after: spec.key, expectedLabels, step: op }
+  const call = await prepareNext(context, next, tool, output)
+  if (call === null) return null
+  const asked = { key: next.key, after: made.key, expectedLabels, call }
   return () =>
     quietly(
-      context.combiner.join(spec.run.organizationId, decideNext, asked).then((verdict) => {
-        if (verdict?.go === true) ahead.keep({ spec: next, tool, op, verdict })
+      context.combiner.join(made.run.organizationId, decideNext, asked).then((decided) => {
+        if (decided?.go === true) ahead.keep({ call, decision: decided })
       }),
     )
 }

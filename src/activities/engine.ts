@@ -4,7 +4,7 @@ import type { EnterResult, ExpandResult, FinalStatus, FinishInput } from '../con
 import { enterRun } from '../governance/runs/start/enter.ts'
 import { finishRun } from '../governance/runs/end/finish.ts'
 import { finishItems } from '../governance/runs/end/finish-items.ts'
-import { expandStep } from '../governance/runs/effects/items.ts'
+import { expandStep } from '../calls/runs/items.ts'
 
 /**
  * The workflow interpreter's own activities, which are not tool calls. They run as local activities. They can be

@@ -1,5 +1,6 @@
 import { isConnectionError } from '../db/errors.ts'
 import { DomainError } from '../governance/errors.ts'
+import type { Context as ActivityContext } from '@temporalio/activity'
 
 /**
  * Returns whether the error means that the database cannot be reached, or that the same work can succeed later
@@ -37,4 +38,14 @@ export async function throughOutages<T>(work: () => Promise<T>): Promise<T> {
       await new Promise((resolve) => setTimeout(resolve, 250))
     }
   }
+}
+
+/** Returns whether the run was cancelled or the worker stops. */
+export const isCancelled = (activity: ActivityContext): boolean => activity.cancellationSignal.aborted
+
+/** Returns whether the worker stops. Such a stop cancels no call, because another worker continues the calls. */
+export function isShutdown(activity: ActivityContext): boolean {
+  if (!isCancelled(activity)) return false
+  const { reason } = activity.cancellationSignal as { reason?: unknown }
+  return !(reason instanceof Error) || reason.message !== 'CANCELLED'
 }

@@ -1,15 +1,15 @@
 import type { Context as ActivityContext } from '@temporalio/activity'
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common'
 import type { ActivityExecuteInput, ActivityInboundCallsInterceptor, Next } from '@temporalio/worker'
-import { failureTypes, type AgainDetails, type StepDone, type StepRef } from '../contract/messages.ts'
+import { failureTypes, type AgainDetails, type StepDone } from '../contract/messages.ts'
 import type { Context } from '../governance/context.ts'
 import { TransactionTooLong } from '../governance/audit/commit-failures.ts'
 import { DomainError } from '../governance/errors.ts'
-import { decideSteps } from '../governance/runs/effects/effect.ts'
+import { decideSteps } from '../calls/runs/effect.ts'
 import { countUnexpected } from '../governance/runs/end/unexpected.ts'
 import { readRunSnapshot, UnknownRun } from '../governance/runs/values/run-snapshot.ts'
-import { NotReady, readCallSpec, type CallSpec } from '../governance/runs/values/call-spec.ts'
-import { decidePauses } from '../governance/runs/effects/pause.ts'
+import { NotReady, readDefinedCall, type DefinedCall, type ResolvedCall } from '../calls/runs/call.ts'
+import { decidePauses } from '../calls/runs/pause.ts'
 import { kindOf } from '../steps/index.ts'
 import type { StepRun } from '../steps/kind.ts'
 import type { ToolDeclaration } from '../tools/kit/tool.ts'
@@ -18,10 +18,11 @@ import { answer } from './answers.ts'
 import { runAttempt } from './attempt.ts'
 import { createCallPlaces, type CallPlace, type CallPlaces } from './call-places.ts'
 import { createDecidedAhead, type DecidedAhead } from './decided-ahead.ts'
-import type { DecidedCall } from './decided-call.ts'
+import type { IssuedCall } from './tool-activities.ts'
 import { engineActivityNames } from './engine.ts'
 import { isOutage } from './patience.ts'
-import { brokenCall, prepareCall, preparePause, type Prepared } from './prepare.ts'
+import { brokenCall, prepareCall, preparePause } from '../calls/runs/prepare.ts'
+import type { Loaded } from '../calls/runs/loading.ts'
 import { askSeeing } from './seen-state.ts'
 
 /** Milliseconds until Temporal retries a call after a database outage. Outages do not use up a step's attempts. */
@@ -102,25 +103,25 @@ async function governed(
     const key = keyOf(activity, input.args[0])
     const { organizationId } = await readRunSnapshot(context, key.runId)
     place = await places.enter(organizationId, activity.cancellationSignal, activity.info.isLocal)
-    const body = (call: DecidedCall) => next({ ...input, args: [call] })
+    const body = (issued: IssuedCall) => next({ ...input, args: [issued] })
     const decided = await ahead.take(context, key)
-    if (decided?.tool.name === activity.info.activityType) {
+    if (decided?.call.tool.name === activity.info.activityType) {
       place.bodyBegins()
       return await runAttempt({ context, activity, ahead, ...decided }, body)
     }
-    const spec = await admit(context, activity, key)
-    const { run } = kindOf(spec.step)
-    if (run.as === 'pause') return await pause(context, activity, spec, run)
-    const { tool } = spec
+    const defined = await admit(context, activity, key)
+    const { run } = kindOf(defined.step)
+    if (run.as === 'pause') return await pause(context, activity, defined, run)
+    const { tool } = defined
     if (tool === undefined) throw noSuchCall(activity, key)
-    const { value: op, permit } = await prepared(context, spec, tool, activity.cancellationSignal)
+    const { value: call, permit } = await prepared(context, defined, tool, activity.cancellationSignal)
     try {
-      const verdict = await askSeeing({ context, spec, tool, op }, activity.cancellationSignal, (asked) =>
-        context.combiner.join(spec.run.organizationId, decideSteps, asked),
+      const decision = await askSeeing(context, call, activity.cancellationSignal, (asked) =>
+        context.combiner.join(organizationId, decideSteps, asked),
       )
-      if (!verdict.go) return answer(verdict, activity)
+      if (!decision.go) return answer(decision, activity)
       place.bodyBegins()
-      return await runAttempt({ context, activity, ahead, spec, tool, op, verdict }, body)
+      return await runAttempt({ context, activity, ahead, call, decision }, body)
     } finally {
       permit.release()
     }
@@ -138,15 +139,15 @@ async function governed(
  */
 async function prepared(
   context: Context,
-  spec: CallSpec,
+  defined: DefinedCall,
   tool: ToolDeclaration,
   signal: AbortSignal,
-): Promise<Prepared> {
+): Promise<Loaded<ResolvedCall>> {
   try {
-    return await prepareCall(context, spec, tool, signal)
+    return await prepareCall(context, defined, tool, signal)
   } catch (error) {
     if (isOutage(error) || signal.aborted) throw error
-    const { runId, stepId } = spec.key
+    const { runId, stepId } = defined.key
     context.log.error(
       {
         err: error,
@@ -155,13 +156,13 @@ async function prepared(
       },
       'a call could not be prepared',
     )
-    return { value: await brokenCall(context, spec, tool), permit: { release: () => {} } }
+    return { value: await brokenCall(context, defined, tool), permit: { release: () => {} } }
   }
 }
 
 /** Reads which call the activity makes. Throws if the activity belongs to another workflow than the run. */
 function keyOf(activity: ActivityContext, argument: unknown): EffectKey {
-  const { runId, stepId, itemIndex } = (argument ?? {}) as Partial<StepRef>
+  const { runId, stepId, itemIndex } = (argument ?? {}) as Partial<EffectKey>
   if (typeof runId !== 'string' || typeof stepId !== 'string') throw refused('the call names no run and step')
   if (activity.info.workflowExecution?.workflowId !== runId)
     throw refused('the call belongs to another workflow')
@@ -178,14 +179,15 @@ async function admit(
   context: Pick<Context, 'db' | 'runCaches' | 'sealer'>,
   activity: ActivityContext,
   key: EffectKey,
-): Promise<CallSpec> {
+): Promise<DefinedCall> {
   const { stepId, itemIndex: index } = key
-  const spec = await readCallSpec(context, key)
-  if (kindOf(spec.step).skeleton(spec.step).activity !== activity.info.activityType)
+  const defined = await readDefinedCall(context, key)
+  if (kindOf(defined.step).skeleton(defined.step).activity !== activity.info.activityType)
     throw noSuchCall(activity, key)
-  if ((spec.step.for_each !== undefined) !== index >= 0) throw refused(`step \`${stepId}\` has no such item`)
-  if (index >= 0 && index >= (spec.itemCount ?? 0)) throw refused(`step \`${stepId}\` has no such item`)
-  return spec
+  if ((defined.step.for_each !== undefined) !== index >= 0)
+    throw refused(`step \`${stepId}\` has no such item`)
+  if (index >= 0 && index >= (defined.itemCount ?? 0)) throw refused(`step \`${stepId}\` has no such item`)
+  return defined
 }
 
 const noSuchCall = ({ info }: ActivityContext, { stepId }: EffectKey): ApplicationFailure =>
@@ -195,11 +197,11 @@ const noSuchCall = ({ info }: ActivityContext, { stepId }: EffectKey): Applicati
 async function pause(
   context: Context,
   activity: ActivityContext,
-  spec: CallSpec,
+  defined: DefinedCall,
   { until }: Extract<StepRun, { as: 'pause' }>,
 ): Promise<StepDone> {
-  const op = await preparePause(context, spec, until, activity.cancellationSignal)
-  return answer(await context.combiner.join(spec.run.organizationId, decidePauses, op), activity)
+  const op = await preparePause(context, defined, until, activity.cancellationSignal)
+  return answer(await context.combiner.join(defined.run.organizationId, decidePauses, op), activity)
 }
 
 const refused = (message: string): ApplicationFailure =>

@@ -1,15 +1,13 @@
+import type { Allowed, Refused, ResolvedCall, Seen, Unseen } from '../calls/runs/call.ts'
 import { integrationNamed } from '../tools/index.ts'
 import { serviceOf, type ToolDeclaration } from '../tools/kit/tool.ts'
 import { diffOf, fieldsOf, type PreviewField } from '../tools/kit/preview.ts'
 import { effectId } from '../contract/effect-key.ts'
 import { newId } from '../contract/ids.ts'
 import { parseParams } from '../contract/tool-params.ts'
-import { sealState, type ApprovedState } from '../governance/approvals/approved-state.ts'
+import { sealState, type ApprovedState, approvedState } from '../governance/approvals/approved-state.ts'
 import { liveRow } from '../governance/connections/credential.ts'
 import type { Context } from '../governance/context.ts'
-import type { Unseen } from '../governance/runs/effects/effect.ts'
-import type { Seen, StepOp } from '../governance/runs/effects/step-op.ts'
-import type { CallSpec } from '../governance/runs/values/call-spec.ts'
 import type { JsonObject } from '../policy/types.ts'
 import { isOutage, raceWithLimit } from './patience.ts'
 import {
@@ -22,6 +20,8 @@ import {
 } from '../tools/kit/executor.ts'
 import { bodiesOf } from '../tools/bodies.ts'
 import { createToolServices } from './tool-services.ts'
+import { isWithinAudience, type Audience } from '../policy/audience.ts'
+import { list, quote } from '../policy/words.ts'
 
 /*
  * If a call must wait for an approval, Countersign first reads the thing that the call changes. It also reads the
@@ -30,31 +30,24 @@ import { createToolServices } from './tool-services.ts'
  * again.
  */
 
-/** A call of a run, with the values that a worker has for the call. */
-export interface CallInHand {
-  readonly context: Context
-  readonly spec: CallSpec
-  readonly tool: ToolDeclaration
-  readonly op: StepOp
-}
-
 /** `readWith` waits for its read at most this many milliseconds. */
 const readMilliseconds = 10_000
 
+/** Returns the call as its tool sees it. */
 export function toolCallOf(
-  { spec, op }: CallInHand,
+  { key, run, labels }: ResolvedCall,
   params: JsonObject,
   revision: string | null,
 ): ToolCall<unknown> {
   return {
     params,
-    organizationId: spec.run.organizationId,
-    runId: spec.run.id,
-    stepId: spec.key.stepId,
-    itemIndex: spec.key.itemIndex < 0 ? null : spec.key.itemIndex,
-    requester: { userId: spec.run.requestedBy },
-    idempotencyKey: effectId(spec.key),
-    labels: op.labels,
+    organizationId: run.organizationId,
+    runId: run.id,
+    stepId: key.stepId,
+    itemIndex: key.itemIndex < 0 ? null : key.itemIndex,
+    requester: { userId: run.requestedBy },
+    idempotencyKey: effectId(key),
+    labels,
     revision,
   }
 }
@@ -62,43 +55,45 @@ export function toolCallOf(
 /**
  * Reads the thing that a call changes, with the credential of the call. Throws ToolError if the thing cannot be read.
  */
-export async function readPresent(hand: CallInHand, signal: AbortSignal): Promise<State> {
-  const read = (await bodiesOf(hand.tool.name))?.state
-  if (read === undefined) throw new Error(`no reader for the precondition of \`${hand.tool.name}\``)
-  return readWith(hand, signal, read)
+async function readPresent(context: Context, call: ResolvedCall, signal: AbortSignal): Promise<State> {
+  const read = (await bodiesOf(call.tool.name))?.state
+  if (read === undefined) throw new Error(`no reader for the precondition of \`${call.tool.name}\``)
+  return readWith(context, call, signal, read)
 }
 
 /** Throws StateChanged if the thing that the call changes is no longer as the approvers saw it. */
 export async function requireRevision(
-  hand: CallInHand,
+  context: Context,
+  call: ResolvedCall,
   signal: AbortSignal,
   approved: string | null,
 ): Promise<void> {
   // If `check` is `before`, the revision is compared here. For every other value, the tool itself compares the
   // revision.
-  if (approved === null || hand.tool.precondition?.check !== 'before') return
-  const { revision } = await readPresent(hand, signal)
+  if (approved === null || call.tool.precondition?.check !== 'before') return
+  const { revision } = await readPresent(context, call, signal)
   if (revision !== approved) throw new StateChanged()
 }
 
 /** Reads something from the service of a call, with the credential of the call and within 10 seconds. */
-export async function readWith<T>(
-  hand: CallInHand,
+async function readWith<T>(
+  context: Context,
+  call: ResolvedCall,
   signal: AbortSignal,
-  read: (call: ToolCall<never>, context: Pick<ToolContext, 'signal' | 'tools'>) => Promise<T>,
+  read: (asked: ToolCall<never>, services: Pick<ToolContext, 'signal' | 'tools'>) => Promise<T>,
 ): Promise<T> {
-  const parsed = hand.op.parsed ?? parsedParams(hand)
+  const parsed = call.parsed ?? parsedParams(call)
   const limit = AbortSignal.timeout(readMilliseconds)
-  const tools = createToolServices(hand.context)
-  const reading = read(toolCallOf(hand, parsed, null) as ToolCall<never>, {
+  const tools = createToolServices(context)
+  const reading = read(toolCallOf(call, parsed, null) as ToolCall<never>, {
     signal: AbortSignal.any([signal, limit]),
     tools,
   })
   return raceWithLimit(reading, limit, () => false)
 }
 
-function parsedParams({ tool, op }: CallInHand): JsonObject {
-  const parsed = parseParams(tool, op.params)
+function parsedParams({ tool, params }: ResolvedCall): JsonObject {
+  const parsed = parseParams(tool, params)
   if (parsed.ok) return parsed.params
   throw invalidParams("the parameters do not match the tool's schema")
 }
@@ -107,31 +102,32 @@ function parsedParams({ tool, op }: CallInHand): JsonObject {
  * Asks for a decision. If a person must decide, reads the state that this person sees besides the parameters, and asks
  * again.
  */
-export async function askSeeing<Verdict extends { readonly go: boolean } | null>(
-  hand: CallInHand,
+export async function askSeeing<Answer extends Allowed | Refused | null>(
+  context: Context,
+  call: ResolvedCall,
   signal: AbortSignal,
-  ask: (op: StepOp) => Promise<Verdict | Unseen>,
-): Promise<Verdict> {
-  const verdict = await ask(hand.op)
-  if (!isUnseen(verdict)) return verdict
-  const again = await ask({ ...hand.op, seen: await seenNow(hand, signal) })
+  ask: (asked: ResolvedCall) => Promise<Answer | Unseen>,
+): Promise<Answer> {
+  const decision = await ask(call)
+  if (!isUnseen(decision)) return decision
+  const again = await ask({ ...call, seen: await seenNow(context, call, signal) })
   if (isUnseen(again)) throw new Error('the call was held without what its approvers see')
   return again
 }
 
-const isUnseen = (verdict: object | null): verdict is Unseen =>
-  verdict !== null && 'state' in verdict && verdict.state === 'unseen'
+const isUnseen = (decision: Allowed | Refused | Unseen | null): decision is Unseen =>
+  decision !== null && !decision.go && decision.state === 'unseen'
 
 /**
  * Reads the thing that the call changes and the connection that it uses, and seals this state for the next approval. If
  * the state cannot be read, the preview says so.
  */
-export async function seenNow(hand: CallInHand, signal: AbortSignal): Promise<Seen> {
+export async function seenNow(context: Context, call: ResolvedCall, signal: AbortSignal): Promise<Seen> {
   const approvalId = newId('approval')
-  const { fields, host, ...used } = await readUsed(hand)
-  const state = await readChanged(hand, host, signal)
+  const { fields, host, ...used } = await readUsed(context, call)
+  const state = await readChanged(context, call, host, signal)
   const all = { ...used, ...state, fields: [...fields, ...state.fields] }
-  return { approvalId, sealed: await sealState(hand.context.sealer, approvalId, all) }
+  return { approvalId, sealed: await sealState(context.sealer, approvalId, all) }
 }
 
 /**
@@ -139,14 +135,13 @@ export async function seenNow(hand: CallInHand, signal: AbortSignal): Promise<Se
  * call changes. Another connection may replace this connection in between. Then the approval does not cover the new
  * connection.
  */
-async function readUsed({
-  context,
-  spec,
-  tool,
-}: CallInHand): Promise<Pick<ApprovedState, 'connection' | 'fields'> & { readonly host: string | null }> {
+async function readUsed(
+  context: Context,
+  { run, tool }: ResolvedCall,
+): Promise<Pick<ApprovedState, 'connection' | 'fields'> & { readonly host: string | null }> {
   const integration = serviceOf(tool)
   if (integration === null) return { fields: [], host: null }
-  const { organizationId, requestedBy: requesterId } = spec.run
+  const { organizationId, requestedBy: requesterId } = run
   const row = await liveRow(context.db, { organizationId, requesterId, integration })
   if (row === undefined) return { connection: null, fields: [], host: null }
   const whose = row.owner_id === null ? 'the organization' : 'the person who runs the workflow'
@@ -167,13 +162,15 @@ const saidBy = (host: string | null, fields: readonly PreviewField[]): readonly 
   host === null ? fields : fields.map((field) => ({ ...field, said_by: host }))
 
 async function readChanged(
-  hand: CallInHand,
+  context: Context,
+  call: ResolvedCall,
   host: string | null,
   signal: AbortSignal,
 ): Promise<ApprovedState> {
-  if (hand.tool.precondition === undefined) return { revision: null, fields: [] }
+  const { key, run, tool } = call
+  if (tool.precondition === undefined) return { revision: null, fields: [] }
   try {
-    const { revision, fields = {}, diff, note } = await readPresent(hand, signal)
+    const { revision, fields = {}, diff, note } = await readPresent(context, call, signal)
     return {
       revision,
       fields: saidBy(host, fieldsOf(fields)),
@@ -183,13 +180,97 @@ async function readChanged(
   } catch (error) {
     if (signal.aborted || isOutage(error)) throw error
     const why = error instanceof ToolError ? ` (\`${error.code}\`)` : ''
-    const { context, spec, tool } = hand
     context.log.warn(
-      { err: error, tool: tool.name, run_id: spec.run.id, step_id: spec.key.stepId },
+      { err: error, tool: tool.name, run_id: run.id, step_id: key.stepId },
       'what a held call changes could not be read',
     )
     const covered = serviceOf(tool) === null ? 'the parameters' : 'the parameters and the connection'
     const note = `It could not be read what the call changes${why}. The approval covers ${covered} alone.`
     return { revision: null, fields: [], note }
   }
+}
+
+/**
+ * An approval always covers the parameters of a call. Returns whether an approval can also cover the state of the thing
+ * that the call changes, or the connection that the call uses.
+ */
+export const coversMore = (tool: ToolDeclaration): boolean =>
+  tool.precondition !== undefined || serviceOf(tool) !== null
+
+/** Returns words for the thing that a call changes, as a part of a sentence. Example: `the value in the memory`. */
+export const changedBy = ({ precondition }: Pick<ToolDeclaration, 'precondition'>): string =>
+  precondition?.of ?? 'what it changes'
+
+/**
+ * The state that the approvers of a call saw, in addition to the parameters. The call acts only if this state has not
+ * changed.
+ */
+export class Approved {
+  /** The thing that the call changes must have this revision. If null, any revision is allowed. */
+  readonly revision: string | null
+  /**
+   * The id of the connection that the call must use. If null, the call must go without a connection. If undefined, any
+   * connection is allowed.
+   */
+  readonly #connection: string | null | undefined
+
+  constructor(revision: string | null = null, connection?: string | null) {
+    this.revision = revision
+    this.#connection = connection
+  }
+
+  /**
+   * Reads the state that the approvers of a call saw. `approvalId` is null if the call needed no approval, or if an
+   * earlier attempt may have made the call.
+   */
+  static async read(
+    context: Pick<Context, 'db' | 'sealer'>,
+    tool: ToolDeclaration,
+    approvalId: string | null,
+  ): Promise<Approved> {
+    if (approvalId === null || !coversMore(tool)) return new Approved()
+    const state = await approvedState(context, approvalId)
+    // The saved state may say nothing about the connection. A tool with `ownService` can work without a connection, so
+    // its call must then go without one (null). For every other tool, any connection is allowed (undefined).
+    const unsaid = tool.ownService === undefined ? undefined : null
+    return new Approved(state?.revision, state?.connection === undefined ? unsaid : state.connection)
+  }
+
+  /**
+   * Throws StateChanged if the approvers saw another connection. `name` begins with the id of the connection that the
+   * call is about to use. `name` is null if the call goes without a connection.
+   */
+  requireConnection(name: string | null): void {
+    const id = name?.split(' ', 1)[0] ?? null
+    if (this.#connection === undefined || id === this.#connection) return
+    throw new StateChanged('the connection that the call uses')
+  }
+}
+
+/*
+ * Some limits of tool policies depend on who can read the thing that a call writes to, such as a folder or a
+ * spreadsheet. Only the service knows these readers. So Countersign asks the service right before a call is sent.
+ * Countersign does not notice a later change of the readers.
+ */
+
+/**
+ * Checks who can read the folder or file that the call writes to. Throws ToolError if a tool policy does not allow one
+ * of these readers.
+ */
+export async function requireAudience(
+  context: Context,
+  call: ResolvedCall,
+  signal: AbortSignal,
+  audience: Audience,
+): Promise<void> {
+  if (audience.length === 0) return
+  const { name } = call.tool
+  const read = (await bodiesOf(name))?.audience
+  if (read === undefined) throw new Error(`no reader of the audience for tool \`${name}\``)
+  if (isWithinAudience(audience, await readWith(context, call, signal, read))) return
+  const only = audience.map((domains) => `only people at ${list(domains.map(quote), 'and')}`).join(' and ')
+  const message =
+    `a tool policy lets \`${name}\` write to a place if ${only} can read it (\`allowed_domains\`), and other people ` +
+    'can read this one: write to another place, or end that sharing'
+  throw new ToolError('readers_outside_policy', message)
 }

@@ -1,10 +1,36 @@
+import type { Look, ToolCall, ToolContext, Found, SomeBodies, ToolResult } from '../tools/kit/executor.ts'
 import { ApplicationFailure } from '@temporalio/activity'
 import { catalog } from '../tools/index.ts'
 import { failureTypes } from '../contract/messages.ts'
-import { isDecidedCall } from './decided-call.ts'
-import type { Found, SomeBodies, ToolCall, ToolResult } from '../tools/kit/executor.ts'
 import { ownActivities } from '../steps/index.ts'
 import { bodiesOf } from '../tools/bodies.ts'
+
+const issued = new WeakSet<object>()
+
+/** The argument of a tool's body. It proves that the policy interceptor has decided this call. */
+export interface IssuedCall {
+  readonly call: ToolCall<unknown>
+  readonly context: ToolContext
+  /**
+   * Is null if the body must make the call. Otherwise an earlier attempt may have made the call. Then the tool's finder
+   * looks for the call, or sends the call again with its key.
+   */
+  readonly look: Look | null
+}
+
+export function issueCall(call: ToolCall<unknown>, context: ToolContext, look: Look | null): IssuedCall {
+  const decided = Object.freeze({ call, context, look })
+  issued.add(decided)
+  return decided
+}
+
+/**
+ * Returns whether `issueCall` has created the value. Tools run only with such a value, so a worker without the
+ * policy interceptor can run no tool.
+ */
+export function isIssuedCall(value: unknown): value is IssuedCall {
+  return typeof value === 'object' && value !== null && issued.has(value)
+}
 
 type Body = (decided: unknown) => Promise<ToolResult | Found>
 
@@ -23,7 +49,7 @@ export function createToolActivities(): Record<string, Body> {
     ...Object.keys(catalog).map((name): [string, Body] => [
       name,
       async (decided) => {
-        if (!isDecidedCall(decided)) throw notDecided()
+        if (!isIssuedCall(decided)) throw notDecided()
         const { context, look } = decided
         const call = decided.call as ToolCall<never>
         const { body, find } = (await bodiesOf(name)) as SomeBodies

@@ -1,7 +1,7 @@
 import type { Request, Response } from 'express'
 import type { z } from 'zod'
 import type { Context } from '../governance/context.ts'
-import type { Asker } from '../governance/agents/ask.ts'
+import type { Asker } from '../calls/agents/ask.ts'
 import type { Entry } from '../governance/limits/request-shares.ts'
 import type { Once } from '../governance/idempotency.ts'
 import type { Taken } from '../governance/limits/rates.ts'

@@ -1,7 +1,7 @@
 import type { Db } from '../db/schema/index.ts'
 import type { Context } from '../governance/context.ts'
 import { runEnded } from '../contract/status.ts'
-import type { Asker } from '../governance/agents/ask.ts'
+import type { Asker } from '../calls/agents/ask.ts'
 import { readAgentApproval } from '../governance/agents/waiting.ts'
 
 /**

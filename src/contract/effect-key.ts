@@ -1,4 +1,7 @@
-/** Identifies one call of a run. For a step without `for_each`, `itemIndex` is -1. */
+/**
+ * Identifies one call of a run. For a step without `for_each`, `itemIndex` is -1. It is the argument of every activity
+ * that runs a step.
+ */
 export interface EffectKey {
   readonly runId: string
   readonly stepId: string

@@ -87,13 +87,6 @@ export interface SkeletonStep {
   readonly summary: string
 }
 
-/** Argument of every activity that runs a step. */
-export interface StepRef {
-  readonly runId: string
-  readonly stepId: string
-  readonly itemIndex: number | null
-}
-
 /** The result of a step's activity, if the run may continue. */
 export interface StepDone {
   readonly outcome: Extract<Outcome, 'completed' | 'skipped'>

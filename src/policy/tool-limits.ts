@@ -20,7 +20,7 @@ export const limitNames = [
 ] as const
 export type LimitName = (typeof limitNames)[number]
 
-/** `audience`: only the service knows who can read it, and is asked right before the call (activities/audience.ts). */
+/** `audience`: only the service knows who can read it, and is asked right before the call (activities/seen-state.ts). */
 export type Reading =
   'recipients' | 'calendar' | 'audience' | 'message' | 'repository' | 'search' | 'path' | 'channel'
 

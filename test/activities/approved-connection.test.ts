@@ -8,11 +8,9 @@ import {
   opOf,
   useEngine,
 } from '../governance/runs/engine-fixture.ts'
-import type { DecidedCall } from '../../src/activities/decided-call.ts'
-import { createToolActivities } from '../../src/activities/tool-activities.ts'
-import { StateChanged, ToolError } from '../../src/tools/kit/executor.ts'
+import { type IssuedCall, createToolActivities } from '../../src/activities/tool-activities.ts'
+import { StateChanged, ToolError, type SomeBodies } from '../../src/tools/kit/executor.ts'
 import { run as mailTools } from '../../src/tools/mail/run.ts'
-import type { SomeBodies } from '../../src/tools/kit/executor.ts'
 import { getTool, type ToolName } from '../../src/tools/index.ts'
 import type { Precondition } from '../../src/tools/kit/tool.ts'
 import { connect as connectService, revokeConnection } from '../../src/governance/connections/connections.ts'
@@ -373,7 +371,7 @@ describe('approved states of services', () => {
     accepts: (given: string | null) => boolean = () => true,
   ): Promise<unknown> {
     const body = async (decided: unknown) => {
-      const { call, context } = decided as DecidedCall
+      const { call, context } = decided as IssuedCall
       await context.pointOfNoReturn()
       if (!accepts(call.revision)) throw new StateChanged()
       sent += 1

@@ -11,15 +11,15 @@ import {
   stepOf,
   useEngine,
 } from '../governance/runs/engine-fixture.ts'
-import { call, done, read, set } from '../governance/runs/values/labelled-calls.ts'
-import { type DecidedCall, isDecidedCall } from '../../src/activities/decided-call.ts'
-import { prepareCall } from '../../src/activities/prepare.ts'
+import { call, done, read, set } from '../calls/runs/labelled-calls.ts'
+import { type IssuedCall, isIssuedCall } from '../../src/activities/tool-activities.ts'
+import { prepareCall } from '../../src/calls/runs/prepare.ts'
 import type { ToolDeclaration } from '../../src/tools/kit/tool.ts'
 import type { Context } from '../../src/governance/context.ts'
 import { freeze, unfreeze } from '../../src/governance/rules/freeze.ts'
-import { expandStep } from '../../src/governance/runs/effects/items.ts'
+import { expandStep } from '../../src/calls/runs/items.ts'
 import { cancelRun } from '../../src/governance/runs/end/cancel.ts'
-import { readCallSpec } from '../../src/governance/runs/values/call-spec.ts'
+import { readDefinedCall } from '../../src/calls/runs/call.ts'
 import { hashOf } from '../../src/shared/canonical-json.ts'
 
 let engine: Engine
@@ -59,7 +59,7 @@ describe('a call that its run’s own workflow schedules', () => {
     const { answer, bodies } = await execute({ args: step('s') })
     expect(answer).toEqual({ outcome: 'completed' })
     expect(bodies).toHaveLength(1)
-    expect(isDecidedCall(bodies[0])).toBe(true)
+    expect(isIssuedCall(bodies[0])).toBe(true)
     const again = await execute({ args: step('s') })
     expect(again).toEqual({ answer: { outcome: 'completed' }, bodies: [] })
     expect((await execute({ args: step('later') })).answer).toEqual({ outcome: 'completed' })
@@ -203,7 +203,7 @@ describe('nothing is read for a call that can only end', () => {
   }
   /** Makes the call ready and decides it, with nothing that could be read. */
   async function decide(runId: string): Promise<unknown> {
-    const spec = await readCallSpec(engine.context, { runId, stepId: 't', itemIndex: -1 })
+    const spec = await readDefinedCall(engine.context, { runId, stepId: 't', itemIndex: -1 })
     const context = { ...unread(), db: untouchable('db') }
     const { value } = await prepareCall(context, spec, spec.tool as ToolDeclaration, AbortSignal.abort())
     return engine.decide(value)
@@ -253,7 +253,7 @@ describe('an attempt that may not act any more sends nothing, and its end is no 
     const { answer } = await attempted(engine, runId, 'mail_send', {
       body: async (decided) => {
         await before()
-        await (decided as DecidedCall).context.pointOfNoReturn()
+        await (decided as IssuedCall).context.pointOfNoReturn()
         sent += 1
         return { output: { message_id: 'm', accepted: [] } }
       },
@@ -299,7 +299,7 @@ describe('a mail to `me`', () => {
     outside({ params: [{ param: 'to', operator: 'domain_not_in', value: ['countersign.test'] }], ...over })
   const send = (runId: string) =>
     attempted(engine, runId, 'mail_send', { body: async () => ({ output: {} }) })
-  const paramsOf = (bodies: unknown[]) => bodies.map((body) => (body as DecidedCall).call.params)
+  const paramsOf = (bodies: unknown[]) => bodies.map((body) => (body as IssuedCall).call.params)
 
   test('is judged by the requester’s address, and goes to it', async () => {
     await engine.rules(inside())

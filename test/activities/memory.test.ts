@@ -18,7 +18,7 @@ import { run } from '../../src/tools/memory/run.ts'
 import { planLimits } from '../../src/contract/plan-limits.ts'
 import { createDatabase, createPool } from '../../src/db/connect.ts'
 import type { Db } from '../../src/db/schema/index.ts'
-import { mostChanges } from '../../src/governance/runs/effects/approval-use.ts'
+import { mostChanges } from '../../src/calls/runs/approval-use.ts'
 import {
   deleteMemory,
   readMemory,

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globa
 import type { ApplicationFailure } from '@temporalio/common'
 import { ActingAccount } from '../../src/activities/acting-account.ts'
 import { type CallPlace, callSlots, createCallPlaces } from '../../src/activities/call-places.ts'
-import { maxOutputLength, refusalOfSize } from '../../src/activities/ended.ts'
+import { maxOutputLength, refusalOfSize } from '../../src/activities/attempt.ts'
 import { Leaving } from '../../src/activities/leaving.ts'
 import { type Looked, patienceWith, readFound, readLookError } from '../../src/activities/look.ts'
 import { type Found, OtherAccount, ToolError } from '../../src/tools/kit/executor.ts'

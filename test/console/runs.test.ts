@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Page } from 'playwright-core'
-import { decideSteps } from '../../src/governance/runs/effects/effect.ts'
+import { decideSteps } from '../../src/calls/runs/effect.ts'
 import { plain, startPages, type PagesHome } from '../api/console/pages-home.ts'
 import { addOrganization } from '../api/fixtures.ts'
 import type { TestServer } from '../api/server.ts'

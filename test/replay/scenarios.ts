@@ -2,7 +2,7 @@ import type { FakeReads, Stack } from '../workflows/worker-fixture.ts'
 import { chain, mail, numbered, onPath, quick, read } from '../workflows/worker-fixture.ts'
 import { changeQuota } from '../../src/governance/limits/quota.ts'
 import { cancelRun } from '../../src/governance/runs/end/cancel.ts'
-import { resolveStep } from '../../src/governance/runs/effects/resolve.ts'
+import { resolveStep } from '../../src/calls/runs/resolve.ts'
 import { approvalsOf, holdRule, runOf, stepOf } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
 

@@ -1,6 +1,5 @@
 import { expect } from '@jest/globals'
-import { issueDecidedCall } from '../../src/activities/decided-call.ts'
-import { createToolActivities } from '../../src/activities/tool-activities.ts'
+import { issueCall, createToolActivities } from '../../src/activities/tool-activities.ts'
 import {
   ToolError,
   type Look,
@@ -67,7 +66,7 @@ export const runBody = (
   call: ToolCall<object>,
   context: ToolContext,
   look: Look | null = null,
-): Promise<unknown> => bodies[name]!(issueDecidedCall(call, context, look))
+): Promise<unknown> => bodies[name]!(issueCall(call, context, look))
 
 /** Calls a tool's body; the output has the form that the tool declares. */
 export async function outputOf(name: ToolName, params: object, context: ToolContext): Promise<Json> {

@@ -7,7 +7,7 @@ import { type Service, useService } from './service.ts'
 import { denyRule, type Engine, useEngine } from '../governance/runs/engine-fixture.ts'
 import { OutcomeUnknown } from '../../src/tools/kit/executor.ts'
 import { connect, revokeConnection } from '../../src/governance/connections/connections.ts'
-import { resolveStep } from '../../src/governance/runs/effects/resolve.ts'
+import { resolveStep } from '../../src/calls/runs/resolve.ts'
 import type { Fault } from '../support/fault-proxy.ts'
 import { type Scripted, startScriptedServer } from '../support/scripted-server.ts'
 

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { endSession } from '../../governance/agents/end.ts'
-import type { Asker } from '../../governance/agents/ask.ts'
+import type { Asker } from '../../calls/agents/ask.ts'
 import { observe } from '../../governance/agents/observe.ts'
 import { readAgentApproval, withdrawOwn } from '../../governance/agents/waiting.ts'
 import { actOnce } from '../../governance/idempotency.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { AgentDecision } from '../../governance/agents/unrecorded.ts'
+import type { AgentDecision } from '../../calls/agents/call.ts'
 import type { ApprovalStatus } from '../../contract/status.ts'
 import { DomainError } from '../../governance/errors.ts'
 import { readAgentApproval, withdrawOwn } from '../../governance/agents/waiting.ts'

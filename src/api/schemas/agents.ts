@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { mostUnknownTools } from '../../governance/agents/sessions.ts'
+import { mostUnknownTools } from '../../calls/agents/sessions.ts'
 import { sessionStatuses } from '../../db/schema/agents.ts'
 import { folderIssue, isFolder } from '../../policy/readers/folders.ts'
 import { isOneLine, textField } from '../../policy/text.ts'

@@ -2,7 +2,7 @@ import type { Context } from '../context.ts'
 import { notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
-import { callerIn, type Asker } from './ask.ts'
+import { callerIn, type Asker } from '../../calls/agents/ask.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 import { withdrawAll } from './withdraw.ts'
 

@@ -12,11 +12,11 @@ import { actorOf, senderOf } from '../access/identity.ts'
 import { quotaExceeded } from '../limits/run-quota.ts'
 import { storageOver } from '../limits/storage.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
-import { callerIn, organizationOf, type Asker } from './ask.ts'
-import { classifyIn, readCall } from './classify.ts'
-import { loadAgentLedger } from './ledger.ts'
-import { callHash } from './same-call.ts'
-import { addLabels, noteTool, openSession } from './sessions.ts'
+import { callerIn, organizationOf, type Asker } from '../../calls/agents/ask.ts'
+import { classifyIn, readCall } from '../../calls/agents/classify.ts'
+import { loadAgentLedger } from '../../calls/agents/ledger.ts'
+import { callHash } from '../../calls/agents/same-call.ts'
+import { addLabels, noteTool, openSession } from '../../calls/agents/sessions.ts'
 
 /** A finished call, as the agent's client reports it. The call's output never leaves the caller's machine. */
 export interface Finished {

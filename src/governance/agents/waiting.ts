@@ -13,7 +13,7 @@ import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf } from '../access/identity.ts'
 import { requireRole, runAs } from '../access/recheck.ts'
-import { callerIn, type Asker } from './ask.ts'
+import { callerIn, type Asker } from '../../calls/agents/ask.ts'
 
 /** An approval, as the waiting agent sees it. */
 export interface AgentApproval {

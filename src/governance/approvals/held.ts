@@ -1,12 +1,10 @@
 import { newId } from '../../contract/ids.ts'
 import type { Decided } from '../../policy/decide.ts'
-import type { Role } from '../../policy/types.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
-import { withRoles, type ApprovalRecord } from './records.ts'
+import type { ApprovalRecord } from './records.ts'
 import type { Requirement } from './requirement.ts'
-import { approvalState, type ApprovalState } from './state.ts'
 
-/* Functions for calls that need an approval. Calls of runs and calls of agents use these functions. */
+/* What every new approval gets: of whole runs, and of calls of runs and agents. */
 
 /** Returns the role of the approvers and the number of votes that the rules and settings require at this moment. */
 export function requirementNow(tx: ChainTx, decided: Decided): Requirement {
@@ -17,32 +15,6 @@ export function requirementNow(tx: ChainTx, decided: Decided): Requirement {
     allowSelfApproval: allow_self_approval,
   }
 }
-
-/**
- * Returns the state of an approval at the moment when a call or run wants to use it. `user` identifies this call or run
- * in the format of `used_by`. The votes must satisfy the rules of this moment. An approval that was requested from
- * owners still needs the votes of owners, even if the rules now require only admins.
- */
-export function stateAtUse(
-  { tx, ledger }: { readonly tx: ChainTx; readonly ledger: { readonly roles: ReadonlyMap<string, Role> } },
-  decided: Decided,
-  approval: ApprovalRecord,
-  user: string | null,
-): ApprovalState {
-  const required = requirementNow(tx, decided)
-  const approver = approval.approver === 'owner' ? 'owner' : required.approver
-  const votes = withRoles(approval, ledger.roles)
-  return approvalState(approval, votes, { ...required, approver }, tx.now, user)
-}
-
-/** The reasons why a call is held again, as texts for people. */
-export const heldAgain = {
-  used: 'another call has used its approval',
-  params: 'its parameters are not those that were approved',
-  labels: 'it carries a label that its approvers were not shown',
-  votes: 'its votes are not enough under the present rules, settings and roles',
-  late: 'its approval has expired',
-} as const
 
 /** The former approval of a call, and the reason why the call is held again. */
 export interface HeldAgain {

@@ -15,7 +15,7 @@ import type { ApprovalRecord, NewApproval } from './records.ts'
 
 /**
  * A transaction, and the set that collects its changed approvals. The objects that describe a call under the lock, such
- * as `Question` of an agent's call, can be passed as an `ApprovalWriter`.
+ * as `LockedCall`, can be passed as an `ApprovalWriter`.
  */
 export interface ApprovalWriter {
   readonly tx: ChainTx

@@ -2,7 +2,7 @@ import type { AgentEffects } from '../../policy/example-calls.ts'
 import { agentTool } from '../../policy/agent-tools.ts'
 import type { GovernanceSettings } from '../../policy/settings.ts'
 import type { Json, SideEffect } from '../../policy/types.ts'
-import { classifyIn, readCall, type ReadCall } from '../agents/classify.ts'
+import { classifyIn, readCall, type ReadCall } from '../../calls/agents/classify.ts'
 
 /** Reading a command takes long, so the results for this many calls are kept. */
 const mostKept = 1_000

@@ -5,7 +5,13 @@ import type { RuleBody } from '../../policy/rule.ts'
 import { judgeCall } from '../../policy/judge-call.ts'
 import { isAgentsTool } from '../../policy/tool-names.ts'
 import type { CallSource, JsonObject, Label, Role, SideEffect } from '../../policy/types.ts'
-import { classifyIn, pathAboveRoot, readCall, type Classified, type ReadCall } from '../agents/classify.ts'
+import {
+  classifyIn,
+  pathAboveRoot,
+  readCall,
+  type Classified,
+  type ReadCall,
+} from '../../calls/agents/classify.ts'
 import type { Caller } from '../access/identity.ts'
 import { refusalOfRole } from '../access/role-refusal.ts'
 import { hasRole } from '../access/scopes.ts'

@@ -17,9 +17,9 @@ import {
   type RunInput,
   type SkeletonStep,
   type StepDone,
-  type StepRef,
   type WaitReason,
 } from '../../contract/messages.ts'
+import type { EffectKey } from '../../contract/effect-key.ts'
 import { uncancelled } from './uncancelled.ts'
 
 export type CallResult =
@@ -37,7 +37,7 @@ interface CallHistory {
 const summaryOf = ({ summary }: SkeletonStep, itemIndex: number | null): string =>
   itemIndex === null ? summary : `${summary}, item ${itemIndex}`
 
-type ToolActivity = ActivityFunction<[StepRef], StepDone>
+type ToolActivity = ActivityFunction<[EffectKey], StepDone>
 type Tools = Record<string, ToolActivity>
 
 /**
@@ -64,16 +64,16 @@ export async function callTool(
   itemIndex: number | null,
   history: CallHistory,
 ): Promise<CallResult> {
-  const ref: StepRef = { runId: run.runId, stepId: step.id, itemIndex }
+  const key: EffectKey = { runId: run.runId, stepId: step.id, itemIndex: itemIndex ?? -1 }
   if (step.quick) {
     const quick = quickCall(step, itemIndex)
-    const result = await uncancelled(() => resultOf(() => history.local(() => quick(ref))))
+    const result = await uncancelled(() => resultOf(() => history.local(() => quick(key))))
     if (result.kind !== 'again') return result
     if (result.afterMilliseconds > 0)
       await sleep(result.afterMilliseconds, { summary: `until the next try of ${step.id}` })
   }
   history.records()
-  const result = await resultOf(() => ordinaryCall(run, step, itemIndex)(ref))
+  const result = await resultOf(() => ordinaryCall(run, step, itemIndex)(key))
   // Temporal has given up the ordinary activity and has no outcome. So the call ends as failed. The details are in the
   // rows of the call.
   return result.kind === 'again' ? { kind: 'ended', outcome: 'failed' } : result

@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto'
 import { request as httpRequest } from 'node:http'
 import { describe, expect, test } from '@jest/globals'
 import { readUsage } from '../../../src/governance/limits/storage-counters.ts'
-import { readCallSpec } from '../../../src/governance/runs/values/call-spec.ts'
-import { load } from '../../../src/governance/runs/values/loading.ts'
+import { readDefinedCall } from '../../../src/calls/runs/call.ts'
+import { load } from '../../../src/calls/runs/loading.ts'
 import { resolve } from '../../../src/policy/templates.ts'
 import { auditOf } from '../../governance/support.ts'
 import { docxOf, pdfOf, xlsxOf } from '../../support/documents.ts'
@@ -246,7 +246,7 @@ test('a run copies the files that it names, with their labels, and goes on witho
       { label: 'pii', from: ['input.uploaded_files', notes] },
     ],
   })
-  const specOf = (stepId: string) => readCallSpec(server.context, { runId, stepId, itemIndex: -1 })
+  const specOf = (stepId: string) => readDefinedCall(server.context, { runId, stepId, itemIndex: -1 })
   const spec = await specOf('keep')
   expect(spec.labels).toEqual(['finance', 'internal', 'pii'])
   expect((await specOf('other')).labels).toEqual([])

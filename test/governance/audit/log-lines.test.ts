@@ -5,8 +5,8 @@ import { logEntries } from '../../../src/governance/audit/log-lines.ts'
 import type { EntryDraft } from '../../../src/governance/audit/entry.ts'
 import { expireDue } from '../../../src/governance/approvals/expire.ts'
 import { changeQuota } from '../../../src/governance/limits/quota.ts'
-import { expandStep } from '../../../src/governance/runs/effects/items.ts'
-import { resolveStep, type ResolveRequest } from '../../../src/governance/runs/effects/resolve.ts'
+import { expandStep } from '../../../src/calls/runs/items.ts'
+import { resolveStep, type ResolveRequest } from '../../../src/calls/runs/resolve.ts'
 import { finishRun } from '../../../src/governance/runs/end/finish.ts'
 import { enterRun } from '../../../src/governance/runs/start/enter.ts'
 import {
@@ -22,7 +22,7 @@ import {
   outcomeOf,
   useEngine,
   type Engine,
-  type StepOp,
+  type ResolvedCall,
 } from '../runs/engine-fixture.ts'
 
 /** The lines that the log file would contain for these entries. */
@@ -173,7 +173,7 @@ const byRule = { error_code: 'run_denied', step_id: 's', rule_id: expect.stringM
 const mail = { id: 's', tool: 'mail_send', params: { to: 'a@b.test', subject: 'x', text: 'y' } }
 
 describe('a person resolves an unknown outcome', () => {
-  const lose = async (op: StepOp): Promise<void> => {
+  const lose = async (op: ResolvedCall): Promise<void> => {
     await go(engine, op)
     await mark(engine.context, op, 1)
     await engine.record(outcomeOf(op, 1, 'unknown_outcome'))

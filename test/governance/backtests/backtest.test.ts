@@ -1,6 +1,6 @@
 import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { authenticate } from '../../../src/governance/access/identity.ts'
-import { authorize } from '../../../src/governance/agents/ask.ts'
+import { authorize } from '../../../src/calls/agents/ask.ts'
 import { backtestRules, type BacktestRequest } from '../../../src/governance/backtests/backtest.ts'
 import { ruleInput } from '../../../src/governance/rules/rule-kinds.ts'
 import { asAdmin } from '../../support/postgres.ts'

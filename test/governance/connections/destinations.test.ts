@@ -22,14 +22,14 @@ import {
   opOf,
   useEngine,
   type Engine,
-  type StepOp,
+  type ResolvedCall,
 } from '../runs/engine-fixture.ts'
 import { checkCredential, readCredential } from '../../../src/governance/connections/credential-check.ts'
 import { createOutgoing } from '../../../src/shared/outgoing/outgoing.ts'
 import { emulatorToken, startEmulator, type Emulator } from '../../support/emulators.ts'
 import { expireConnection } from '../../../src/governance/connections/expire.ts'
 import { createToolPolicy, deleteToolPolicy } from '../../../src/governance/rules/tool-policies.ts'
-import { decideSteps } from '../../../src/governance/runs/effects/effect.ts'
+import { decideSteps } from '../../../src/calls/runs/effect.ts'
 
 /* Where a connection sends its calls, and who may decide that it is not the service itself. */
 
@@ -361,7 +361,7 @@ describe('a refusal', () => {
 
 /** A tool that needs a connection for the web search. */
 const tool: ToolDeclaration = { ...(getTool('mail_send') as ToolDeclaration), connection: 'search' }
-const opOfSearch = (runId: string): StepOp => opOf(runId, { tool })
+const opOfSearch = (runId: string): ResolvedCall => opOf(runId, { tool })
 /** The runs are started by `member`. */
 const connectSearch = (who: 'member' | 'admin', scope: Scope) =>
   connectAs(who, 'web_search', { provider: 'brave', api_key: 'k' }, scope)
@@ -406,7 +406,7 @@ describe('a call whose service is not connected', () => {
   test('fails in every process from the revocation on', async () => {
     const connection = await connectSearch('member', 'personal')
     const other = engine.another()
-    const decide = (op: StepOp) => other.combiner.join(engine.organizationId, decideSteps, op)
+    const decide = (op: ResolvedCall) => other.combiner.join(engine.organizationId, decideSteps, op)
     expect(await decide(opOfSearch(await engine.run()))).toMatchObject({ go: true })
     await revokeConnection(engine.context, engine.caller('member'), connection.id)
     expect(await decide(opOfSearch(await engine.run()))).toMatchObject({ go: false, state: 'failed' })

@@ -5,7 +5,7 @@ import { setPlan } from '../../../src/governance/limits/quota.ts'
 import { auditOf } from '../support.ts'
 import { startTestServer, type TestServer } from '../../api/server.ts'
 import { countedTables } from '../../../src/db/migrations/0001-baseline/storage.ts'
-import { authorize } from '../../../src/governance/agents/ask.ts'
+import { authorize } from '../../../src/calls/agents/ask.ts'
 import { createRoleOverride, deleteRoleOverride } from '../../../src/governance/rules/role-overrides.ts'
 import { createRule } from '../../../src/governance/rules/rules.ts'
 import { labelRuleInput } from '../../../src/governance/rules/rule-kinds.ts'
@@ -28,7 +28,7 @@ import {
   outputOf,
   startEngine,
   type Engine,
-  type StepOp,
+  type ResolvedCall,
 } from '../runs/engine-fixture.ts'
 
 let server: TestServer
@@ -129,11 +129,11 @@ const nothing = { bytes: 0, pending: 0 }
 const drift = () => readDrift(engine.context.db, engine.organizationId)
 const stored = async () => (await readUsage(engine.context.db, engine.organizationId)).storage_mb
 
-const calls: StepOp[] = []
-const latest = (): StepOp | undefined => calls.at(-1)
+const calls: ResolvedCall[] = []
+const latest = (): ResolvedCall | undefined => calls.at(-1)
 
 /** Completes the call with this output, and ends its run. Returns false if the call may not go. */
-async function complete(op: StepOp, text: string): Promise<boolean> {
+async function complete(op: ResolvedCall, text: string): Promise<boolean> {
   const verdict = await engine.decide(op)
   if (!verdict.go) return false
   const call = {

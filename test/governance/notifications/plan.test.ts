@@ -12,11 +12,11 @@ import {
   outcomeOf,
   startEngine,
   type Engine,
-  type StepOp,
+  type ResolvedCall,
 } from '../runs/engine-fixture.ts'
 import { connectSlack, link } from './people.ts'
 import { expireDue } from '../../../src/governance/approvals/expire.ts'
-import { resolveStep } from '../../../src/governance/runs/effects/resolve.ts'
+import { resolveStep } from '../../../src/calls/runs/resolve.ts'
 import { finishRun } from '../../../src/governance/runs/end/finish.ts'
 import { removeOldData } from '../../../src/governance/upkeep/retention.ts'
 import { listNotifications } from '../../../src/governance/notifications/list.ts'
@@ -69,7 +69,7 @@ async function runWithItems(item_count: number): Promise<string> {
   return runId
 }
 /** Loses the answer of a new attempt of the call. */
-async function lose(op: StepOp): Promise<void> {
+async function lose(op: ResolvedCall): Promise<void> {
   const attempt = await go(engine, op)
   await mark(engine.context, op, attempt)
   await engine.record(outcomeOf(op, attempt, 'unknown_outcome'))

@@ -21,7 +21,7 @@ import {
   outputOf,
   useEngine,
   type Engine,
-  type StepOp,
+  type ResolvedCall,
 } from '../runs/engine-fixture.ts'
 import { create, save, forget, forgetAll } from './policy-calls.ts'
 import { policySnapshot } from '../../../src/governance/audit/policy-snapshot.ts'
@@ -66,7 +66,7 @@ const every = Object.values(catalog).flatMap((tool: ToolDeclaration) =>
 )
 
 /** The outcome of a call whose output has this many characters. */
-const recordLong = (op: StepOp, attempt: number, length: number) => {
+const recordLong = (op: ResolvedCall, attempt: number, length: number) => {
   const done = outcomeOf(op, attempt, 'completed')
   const result = { ...done.result, output: outputOf(op.key, 'x'.repeat(length)) } as typeof done.result
   return engine.record({ ...done, result })

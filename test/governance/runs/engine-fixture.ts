@@ -17,21 +17,16 @@ import { createRule, deleteRule } from '../../../src/governance/rules/rules.ts'
 import { cancelRun } from '../../../src/governance/runs/end/cancel.ts'
 import { finishRun } from '../../../src/governance/runs/end/finish.ts'
 import { acceptRun } from '../../../src/governance/runs/start/accept.ts'
-import type { Basis, StepOp } from '../../../src/governance/runs/effects/step-op.ts'
-import { decideSteps, type StepVerdict } from '../../../src/governance/runs/effects/effect.ts'
-import {
-  markSent,
-  recordOutcomes,
-  type MayAct,
-  type OutcomeOp,
-} from '../../../src/governance/runs/effects/outcome.ts'
-import { resolveStep, type ResolveRequest } from '../../../src/governance/runs/effects/resolve.ts'
+import type { Basis, CallOutcome, Decision, DefinedCall, ResolvedCall } from '../../../src/calls/runs/call.ts'
+import { decideSteps } from '../../../src/calls/runs/effect.ts'
+import { markSent, recordOutcomes, type MayAct } from '../../../src/calls/runs/outcome.ts'
+import { resolveStep, type ResolveRequest } from '../../../src/calls/runs/resolve.ts'
 import { openOutput } from '../../../src/governance/runs/values/outputs.ts'
 import { changeGovernance } from '../../../src/governance/rules/settings.ts'
 import { createWorkflow, insertWorkflow } from '../../../src/governance/workflows/workflows.ts'
 import { ruleInput } from '../../../src/governance/rules/rule-kinds.ts'
 import type { Json, JsonObject } from '../../../src/policy/types.ts'
-import { expandStep } from '../../../src/governance/runs/effects/items.ts'
+import { expandStep } from '../../../src/calls/runs/items.ts'
 import { readRun } from './whole-run.ts'
 import { testContext, testDataKey, withPeople, type TestContext } from '../support.ts'
 
@@ -47,11 +42,11 @@ export interface Engine extends TestContext {
   /** Saves a workflow as this person, with all checks, and accepts a run of it. */
   runAs(caller: Caller, definition: object, over?: { name?: string; inputs?: JsonObject }): Promise<string>
   /** Starts a run with one step of this many items. Returns the run’s id and the calls of the items. */
-  items(count: number): Promise<[string, StepOp[]]>
+  items(count: number): Promise<[string, ResolvedCall[]]>
   /** Reads a run in the API’s form. */
   readRun(runId: string): ReturnType<typeof readRun>
-  decide(op: StepOp): Promise<StepVerdict>
-  record(op: OutcomeOp): ReturnType<typeof recordNow>
+  decide(op: ResolvedCall): Promise<Decision>
+  record(op: CallOutcome): ReturnType<typeof recordNow>
   vote(
     approvalId: string,
     name: BootstrapName,
@@ -68,17 +63,17 @@ export interface Engine extends TestContext {
   /** Does `work` while the organization is frozen. */
   frozen<T>(work: () => Promise<T>, reason?: string): Promise<T>
   /** Decides a call that must be allowed. Returns the number of its attempt. */
-  go(op: StepOp): Promise<number>
+  go(op: ResolvedCall): Promise<number>
   /** Decides a call that must be held. Returns the id of its approval. */
-  hold(op: StepOp): Promise<string>
+  hold(op: ResolvedCall): Promise<string>
   /** Marks the call as sent, with the basis of its last decision. */
-  mark(op: StepOp, attempt: number, sentWith?: string): Promise<MayAct>
+  mark(op: ResolvedCall, attempt: number, sentWith?: string): Promise<MayAct>
   /** Makes a call whose outcome nobody knows. */
-  lose(op: StepOp): Promise<StepOp>
+  lose(op: ResolvedCall): Promise<ResolvedCall>
   makeLate(approvalId: string): Promise<unknown>
-  basisOf(op: StepOp): Promise<Basis>
-  keptOutput(op: StepOp): Promise<Json>
-  effectOf(op: Pick<StepOp, 'key'>): ReturnType<typeof effectOf>
+  basisOf(op: ResolvedCall): Promise<Basis>
+  keptOutput(op: ResolvedCall): Promise<Json>
+  effectOf(op: Pick<ResolvedCall, 'key'>): ReturnType<typeof effectOf>
   runOf(runId: string): ReturnType<typeof runOf>
   stepOf(runId: string, stepId?: string): ReturnType<typeof stepOf>
   approvalsOf(runId: string): ReturnType<typeof approvalsOf>
@@ -87,7 +82,7 @@ export interface Engine extends TestContext {
   wakesOf(runId: string): Promise<unknown[]>
 }
 
-const recordNow = (context: Context, organizationId: string, op: OutcomeOp) =>
+const recordNow = (context: Context, organizationId: string, op: CallOutcome) =>
   context.combiner.join(organizationId, recordOutcomes, op)
 
 export async function startEngine(overrides: NodeJS.ProcessEnv = {}): Promise<Engine> {
@@ -192,13 +187,15 @@ export const toolOf = (repeat: Repeat): ToolDeclaration => ({
 })
 
 /** One call, prepared as the interceptor prepares it. */
-export function opOf(runId: string, over: Partial<StepOp> & { item?: number } = {}): StepOp {
+export function opOf(runId: string, over: Partial<ResolvedCall> & { item?: number } = {}): ResolvedCall {
   const { item, ...rest } = over
   const params = over.params ?? { to: 'a@b.test' }
   const tool = over.tool ?? toolOf('unsafe')
   const key = { runId, stepId: 's', itemIndex: item ?? -1 }
   return {
+    ...({ run: { id: runId } } as DefinedCall),
     key,
+    stopped: null,
     tool,
     wanted: true,
     problem: null,
@@ -216,22 +213,26 @@ export function opOf(runId: string, over: Partial<StepOp> & { item?: number } = 
 }
 
 /** An output in the form in which an attempt records it. */
-export function outputOf(key: StepOp['key'], value: Json): SealedText {
+export function outputOf(key: ResolvedCall['key'], value: Json): SealedText {
   const text = JSON.stringify(value)
   return { sealed: sealWith(testDataKey, outputPlace(key), text), bytes: Buffer.byteLength(text) }
 }
 
-export function outcomeOf(op: StepOp, attempt: number, result: OutcomeOp['result'] | string): OutcomeOp {
+export function outcomeOf(
+  op: ResolvedCall,
+  attempt: number,
+  result: CallOutcome['result'] | string,
+): CallOutcome {
   const error = { code: 'e', message: 'm', retryable: false }
   const call = { source: 'workflows', tool: op.tool.name, sideEffect: op.tool.sideEffect, params: op.params, labels: op.labels } as const // prettier-ignore
-  const named: Record<string, OutcomeOp['result']> = {
+  const named: Record<string, CallOutcome['result']> = {
     completed: { state: 'completed', output: outputOf(op.key, { ok: true }), labels: [], call },
     failed: { state: 'failed', error },
     retry: { state: 'retry', error },
     cancelled: { state: 'cancelled' },
     unknown_outcome: { state: 'unknown_outcome' },
   }
-  const full = typeof result === 'string' ? (named[result] as OutcomeOp['result']) : result
+  const full = typeof result === 'string' ? (named[result] as CallOutcome['result']) : result
   return { key: op.key, attempt, result: full, durationMs: 5 }
 }
 
@@ -245,12 +246,12 @@ export const holdRule = mailRule('hold', 'require_approval')
 export const denyRule = mailRule('deny', 'deny')
 
 /** The opened output that is stored in the call’s row. */
-export async function keptOutput(context: Context, op: StepOp): Promise<Json> {
+export async function keptOutput(context: Context, op: ResolvedCall): Promise<Json> {
   const row = await effectOf(context, op)
   return openOutput(context, op.key, row?.output_sealed ?? null)
 }
 
-export async function effectOf(context: Context, op: Pick<StepOp, 'key'>) {
+export async function effectOf(context: Context, op: Pick<ResolvedCall, 'key'>) {
   return context.db
     .selectFrom('effects')
     .selectAll()
@@ -288,7 +289,7 @@ export async function eventsOf(context: Context, runId: string): Promise<string[
 }
 
 /** Decides a call that must be held. Returns the id of its approval. */
-export async function hold(engine: Engine, op: StepOp): Promise<string> {
+export async function hold(engine: Engine, op: ResolvedCall): Promise<string> {
   const verdict = await engine.decide(op)
   if (!verdict.go && verdict.state === 'unseen')
     return hold(engine, { ...op, seen: await nothingSeen(engine) })
@@ -304,14 +305,14 @@ async function nothingSeen({ context }: Engine) {
 }
 
 /** Decides a call that must be allowed. Returns the number of its attempt. */
-export async function go(engine: Engine, op: StepOp): Promise<number> {
+export async function go(engine: Engine, op: ResolvedCall): Promise<number> {
   const verdict = await engine.decide(op)
   if (!verdict.go) throw new Error(`did not go: ${JSON.stringify(verdict)}`)
   return verdict.attempt
 }
 
 /** The basis of the call’s last decision. */
-async function basisOf(context: Context, op: StepOp): Promise<Basis> {
+async function basisOf(context: Context, op: ResolvedCall): Promise<Basis> {
   const row = await context.db
     .selectFrom('effects as e')
     .innerJoin('decisions as d', 'd.id', 'e.decision_id')
@@ -329,7 +330,7 @@ async function basisOf(context: Context, op: StepOp): Promise<Basis> {
 /** Marks the call as sent, with the basis of its last decision. */
 export const mark = async (
   context: Context,
-  op: StepOp,
+  op: ResolvedCall,
   attempt: number,
   sentWith: string | null = null,
 ): Promise<MayAct> => markSent(context, op.key, attempt, await basisOf(context, op), sentWith)
@@ -342,4 +343,4 @@ export const makeLate = (context: Context, approvalId: string) =>
     .where('id', '=', approvalId)
     .execute()
 
-export type { StepOp }
+export type { ResolvedCall }

@@ -18,10 +18,10 @@ import {
   type Engine,
   oneStep,
   toolOf,
-  type StepOp,
+  type ResolvedCall,
 } from './engine-fixture.ts'
 import { endCancelled, FailedRuns } from '../../../src/governance/runs/end/end-cancelled.ts'
-import { decideSteps } from '../../../src/governance/runs/effects/effect.ts'
+import { decideSteps } from '../../../src/calls/runs/effect.ts'
 import { addOrganization } from '../../api/fixtures.ts'
 import { asAdmin } from '../../support/postgres.ts'
 import { listRuns } from '../../../src/governance/runs/read/read.ts'
@@ -224,8 +224,8 @@ describe('finishing', () => {
 
 /* Cancelled runs whose workers no longer answer. */
 
-const cancel = (op: StepOp) => engine.cancel(op.key.runId)
-const statusOf = async (op: StepOp) => (await engine.runOf(op.key.runId)).status
+const cancel = (op: ResolvedCall) => engine.cancel(op.key.runId)
+const statusOf = async (op: ResolvedCall) => (await engine.runOf(op.key.runId)).status
 /** Makes every open cancellation one minute older. */
 const later = () =>
   engine.context.pool.query(`update runs set cancel_requested_at = cancel_requested_at - interval '1 minute'
@@ -252,14 +252,14 @@ test('a call in progress gets a moment to end, then the run ends without it', as
   expect(await endCancelled(engine.context)).toBe(0)
 })
 
-async function cancelledWhileSent(item = -1): Promise<StepOp> {
+async function cancelledWhileSent(item = -1): Promise<ResolvedCall> {
   const op = opOf(await engine.run(), { item })
   await engine.go(op)
   await engine.mark(op, 1)
   await cancel(op)
   return op
 }
-const stepStatusOf = async (op: StepOp) => (await engine.stepOf(op.key.runId)).status
+const stepStatusOf = async (op: ResolvedCall) => (await engine.stepOf(op.key.runId)).status
 
 test('a call that may have acted also gets a moment to end; then the run ends, and nothing is sent again', async () => {
   const op = await cancelledWhileSent()
@@ -288,7 +288,7 @@ test('a late outcome of an item changes the item, but not the ended step', async
 const cancelledAt = (time: Date, runIds: readonly string[]) =>
   engine.context.pool.query('update runs set cancel_requested_at = $1 where id = any($2)', [time, runIds])
 
-test.each<[string, number, (op: StepOp) => Promise<unknown>]>([
+test.each<[string, number, (op: ResolvedCall) => Promise<unknown>]>([
   ['has certainly not acted', 2, () => Promise.resolve()],
   ['may have acted', 3, (op) => engine.mark(op, 1)],
 ])('a run with a call that %s ends %d s after its cancellation', async (_, seconds, act) => {
@@ -425,9 +425,9 @@ describe('a run that waits says', () => {
 
   test('all that it waits for at once', async () => {
     const [runId, ops] = await engine.items(2)
-    await engine.lose(ops[0] as StepOp)
+    await engine.lose(ops[0] as ResolvedCall)
     await engine.rules(holdRule({ name: 'h' }))
-    await engine.hold(ops[1] as StepOp)
+    await engine.hold(ops[1] as ResolvedCall)
     expect(await reasonOf(runId)).toBe(
       `item 1 of step \`s\` waits for ${approvers}: 0 of 1 vote given, 1 missing; ` +
         'item 0 of step `s` may or may not have taken effect: an approver must resolve it',
@@ -521,12 +521,12 @@ const outputsOf = async (runId: string) => (await engine.readRun(runId))?.output
 const wholeOutput = async (runId: string): Promise<unknown> =>
   JSON.parse(await (await readOutputParts(engine.context, engine.organizationId, runId, 's')).text())
 
-const held = async (op: StepOp): Promise<string> => {
+const held = async (op: ResolvedCall): Promise<string> => {
   await engine.rules(holdRule())
   return engine.hold(op)
 }
 
-test.each<[string, (op: StepOp) => Promise<unknown>]>([
+test.each<[string, (op: ResolvedCall) => Promise<unknown>]>([
   ['denied', () => engine.rules(denyRule())],
   ['rejected', async (op) => engine.vote(await held(op), 'admin', 'reject')],
   ['expired', async (op) => engine.makeLate(await held(op))],

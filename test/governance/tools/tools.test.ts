@@ -5,8 +5,15 @@ import type { ToolDeclaration } from '../../../src/tools/kit/tool.ts'
 import { installationTools, setConnection, toolStanding } from '../../../src/governance/tools/connections.ts'
 import { createWorkflow } from '../../../src/governance/workflows/workflows.ts'
 import { workflowDefinition } from '../../../src/contract/definition.ts'
-import { holdRule, opOf, useEngine, type Engine, type StepOp, outcomeOf } from '../runs/engine-fixture.ts'
-import { decideSteps } from '../../../src/governance/runs/effects/effect.ts'
+import {
+  holdRule,
+  opOf,
+  useEngine,
+  type Engine,
+  type ResolvedCall,
+  outcomeOf,
+} from '../runs/engine-fixture.ts'
+import { decideSteps } from '../../../src/calls/runs/effect.ts'
 import { connectedOf } from '../../../src/governance/audit/connected.ts'
 import { auditOf } from '../support.ts'
 import type { Context } from '../../../src/governance/context.ts'
@@ -15,7 +22,7 @@ import { deleteMemory, readMemory, setMemory, storeOfCall } from '../../../src/g
 import { addOrganization } from '../../api/fixtures.ts'
 import { run } from '../../../src/tools/memory/run.ts'
 import { changeQuota } from '../../../src/governance/limits/quota.ts'
-import { recordWithWrite } from '../../../src/governance/runs/effects/outcome.ts'
+import { recordWithWrite } from '../../../src/calls/runs/outcome.ts'
 import { toolCall, toolContext } from '../../tools/call.ts'
 
 let engine: Engine
@@ -37,7 +44,7 @@ const missing = { code: 'not_found' }
 const connect = (wanted: boolean) => setConnection(context, organizationId, 'mail_send', wanted)
 
 /** A call prepared by a worker whose installation lists the organizations that may use its tools. */
-const namedOp = (runId: string): StepOp =>
+const namedOp = (runId: string): ResolvedCall =>
   opOf(runId, { installation: { installationTools: 'named', smtpUrl: 'smtp://127.0.0.1:1' } })
 
 const names = Object.keys(catalog)
@@ -94,12 +101,12 @@ describe('a call of a run', () => {
 
   const gone = { go: false, state: 'failed', reason: expect.stringContaining('is not connected') }
   const unknown = { go: false, state: 'unknown_outcome' }
-  const approved = async (op: StepOp) => {
+  const approved = async (op: ResolvedCall) => {
     await engine.rules(holdRule())
     await engine.vote(await engine.hold(op), 'admin')
   }
 
-  test.each<[string, (op: StepOp) => Promise<unknown>, object]>([
+  test.each<[string, (op: ResolvedCall) => Promise<unknown>, object]>([
     ['that was not decided fails', async () => {}, gone],
     ['that was allowed fails, because its first attempt has sent nothing', (op) => engine.go(op), gone],
     ['that was held and approved fails', (op) => approved(op), gone],
@@ -121,7 +128,7 @@ describe('a call of a run', () => {
 
   test('fails in every process as soon as the connection is removed', async () => {
     const other = engine.another()
-    const decide = (op: StepOp) => other.combiner.join(organizationId, decideSteps, op)
+    const decide = (op: ResolvedCall) => other.combiner.join(organizationId, decideSteps, op)
     expect(await decide(namedOp(await engine.run()))).toMatchObject({ go: true })
     const op = namedOp(await engine.run())
     await connect(false)

@@ -21,7 +21,7 @@ import {
   runOf,
   useEngine,
   type Engine,
-  type StepOp,
+  type ResolvedCall,
 } from '../runs/engine-fixture.ts'
 import { newId } from '../../../src/contract/ids.ts'
 import { longestWaits } from '../../../src/db/queries/upkeep/find-longest-waits.ts'
@@ -69,7 +69,7 @@ const inputs = { who: 'a secret name' }
 const definition = { inputs: { who: { type: 'string' } }, ...oneStep }
 
 /** A run whose mail was held, approved and sent. */
-async function endedRun(): Promise<StepOp> {
+async function endedRun(): Promise<ResolvedCall> {
   await engine.rules(holdRule())
   const op = opOf(await engine.run(definition, inputs))
   await engine.vote(await hold(engine, op), 'approver')
@@ -208,7 +208,7 @@ describe('what waits', () => {
     ])
     return { approvalId, runId: op.key.runId }
   }
-  const unknown = async (): Promise<StepOp> => {
+  const unknown = async (): Promise<ResolvedCall> => {
     const op = opOf(await engine.run())
     await go(engine, op)
     await mark(engine.context, op, 1)

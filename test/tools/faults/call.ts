@@ -2,8 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { expect } from '@jest/globals'
 import { CancelledFailure } from '@temporalio/common'
 import { sql } from 'kysely'
-import { issueDecidedCall, type DecidedCall } from '../../../src/activities/decided-call.ts'
-import { createToolActivities } from '../../../src/activities/tool-activities.ts'
+import { issueCall, type IssuedCall, createToolActivities } from '../../../src/activities/tool-activities.ts'
 import { getTool, type ToolName } from '../../../src/tools/index.ts'
 import type { ToolDeclaration } from '../../../src/tools/kit/tool.ts'
 import type { Json, JsonObject } from '../../../src/policy/types.ts'
@@ -18,9 +17,9 @@ export const bodies = createToolActivities()
 export const passing =
   (tool: ToolName, pass: (real: () => Promise<void>) => Promise<void>) =>
   (decided: unknown): Promise<unknown> => {
-    const { call, context, look } = decided as DecidedCall
+    const { call, context, look } = decided as IssuedCall
     const pointOfNoReturn = (isKeyed?: boolean) => pass(() => context.pointOfNoReturn(isKeyed))
-    return bodies[tool]!(issueDecidedCall(call, { ...context, pointOfNoReturn }, look))
+    return bodies[tool]!(issueCall(call, { ...context, pointOfNoReturn }, look))
   }
 
 export interface Calling {

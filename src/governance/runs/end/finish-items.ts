@@ -17,9 +17,9 @@ import { stepError } from '../../../contract/tool-faults.ts'
 import { isConnectionError } from '../../../db/errors.ts'
 import { TransactionTooLong } from '../../audit/commit-failures.ts'
 import { DomainError } from '../../errors.ts'
-import { NotReady, readCallSpec } from '../values/call-spec.ts'
-import { readStep } from '../effects/items.ts'
-import { runActor } from '../effects/ledger-moves.ts'
+import { NotReady, readDefinedCall } from '../../../calls/runs/call.ts'
+import { readStep } from '../../../calls/runs/items.ts'
+import { runActor } from '../../../calls/runs/ledger-moves.ts'
 import { endRun } from './finish.ts'
 import { countUnexpected } from './unexpected.ts'
 
@@ -113,7 +113,7 @@ async function finish(context: Finishing, runId: string, stepId: string): Promis
     .select(['organization_id', 'workflow_id'])
     .where('id', '=', runId)
     .executeTakeFirstOrThrow()
-  const spec = await readCallSpec(context, { runId, stepId, itemIndex: -1 })
+  const spec = await readDefinedCall(context, { runId, stepId, itemIndex: -1 })
   for (let readings = 0; readings < mostReadings; readings += 1) {
     const states = await readStates(context.db, runId, stepId)
     const step = await readStep(context, runId, stepId)

@@ -14,7 +14,7 @@ import { endRun } from '../end/finish.ts'
 import { grantSlots, hasFreeSlot, waitsForSlot } from '../../limits/slots.ts'
 import type { ChainTx } from '../../audit/chain-tx.ts'
 import type { Installation } from '../../tools/connections.ts'
-import { runActor } from '../effects/ledger-moves.ts'
+import { runActor } from '../../../calls/runs/ledger-moves.ts'
 import { planAgain, readAccepted, requiredNow, tighten, type AcceptedRun } from './plan-again.ts'
 import { denialCause, denialMessage } from './refusal.ts'
 

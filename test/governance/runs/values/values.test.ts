@@ -9,8 +9,8 @@ import { SharedValues } from '../../../../src/governance/runs/values/shared-valu
 import { opOf, outcomeOf, toolOf, useEngine, type Engine } from '../engine-fixture.ts'
 import { readRunSnapshot } from '../../../../src/governance/runs/values/run-snapshot.ts'
 import { outputPlace } from '../../../../src/governance/sealing/places.ts'
-import { itemsOf } from '../../../../src/governance/runs/effects/items.ts'
-import type { CallSpec } from '../../../../src/governance/runs/values/call-spec.ts'
+import { itemsOf } from '../../../../src/calls/runs/items.ts'
+import type { DefinedCall } from '../../../../src/calls/runs/call.ts'
 import { scope } from '../../../policy/template-scope.ts'
 
 let engine: Engine
@@ -273,7 +273,7 @@ test('values of a run are read once, and dropped when it has ended', async () =>
 })
 
 const items = (list: Json) =>
-  itemsOf({ step: { for_each: '{{input.list}}' } } as CallSpec, { ...scope, inputs: { list } })
+  itemsOf({ step: { for_each: '{{input.list}}' } } as DefinedCall, { ...scope, inputs: { list } })
 
 test('the items of a `for_each` are those of its list, and there are none without a list', () => {
   expect(items(['a', null, { b: 1 }])).toEqual(['a', null, { b: 1 }])

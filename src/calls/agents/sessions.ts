@@ -1,0 +1,125 @@
+import { newId } from '../../contract/ids.ts'
+import { needsClass } from '../../policy/external-tools.ts'
+import type { Label } from '../../policy/types.ts'
+import { mostLabels, unionLabels } from '../../policy/types.ts'
+import type { ChainTx } from '../../governance/audit/chain-tx.ts'
+import type { AgentLedger, SessionRecord } from './ledger.ts'
+
+/** Identifies an agent session by the person and the client's session id. Also names the agent. */
+export interface SessionKey {
+  readonly userId: string
+  readonly sessionId: string
+  readonly agent: { readonly name: string; readonly kind: string }
+}
+
+/**
+ * Returns the session of a call. If there is none, makes a session in the organization of the transaction. An ended
+ * session becomes live again with its labels, unless `mayAsk` is false. A new session is also live unless `mayAsk` is
+ * false. A revoked session stays revoked.
+ * @param mayAsk whether the person is a member whose role may use agents
+ */
+export function openSession(tx: ChainTx, ledger: AgentLedger, key: SessionKey, mayAsk = true): SessionRecord {
+  const now = tx.now.toISOString()
+  const known = ledger.session(key.userId, key.sessionId)
+  if (known !== undefined) return resume(tx, ledger, known, mayAsk)
+  tx.stores(sessionBytes)
+  return resume(
+    tx,
+    ledger,
+    ledger.addSession({
+      id: newId('session'),
+      user_id: key.userId,
+      session_id: key.sessionId,
+      run_id: newId('run'),
+      agent_name: key.agent.name,
+      agent_kind: key.agent.kind,
+      status: mayAsk ? 'live' : 'ended',
+      labels: [],
+      label_sources: [],
+      unknown_tools: [],
+      label_bytes: 0,
+      decision_seq: 0,
+      allowed: 0,
+      held: 0,
+      denied: 0,
+      started_at: now,
+      last_seen_at: now,
+      ended_at: mayAsk ? null : now,
+    }),
+    mayAsk,
+  )
+}
+
+/** Bytes that a session takes in addition to its labels. */
+const sessionBytes = 2_048
+
+/**
+ * Records that an agent asks about a call in this session. An ended session becomes live again, unless `mayAsk` is
+ * false. A revoked session stays revoked.
+ */
+export function resume(
+  tx: ChainTx,
+  ledger: AgentLedger,
+  session: SessionRecord,
+  mayAsk = true,
+): SessionRecord {
+  session.last_seen_at = tx.now.toISOString()
+  if (session.status === 'ended' && mayAsk) {
+    session.status = 'live'
+    session.ended_at = null
+  }
+  ledger.touch(session)
+  return session
+}
+
+/**
+ * Adds labels to the session, with the tool that brought these labels. Every later call of the session carries the
+ * labels. A session with more than `mostLabels` does not change, because all its calls are denied.
+ */
+export function addLabels(
+  tx: Pick<ChainTx, 'stores'>,
+  session: SessionRecord,
+  labels: readonly Label[],
+  tool: string,
+): void {
+  if (labels.length === 0 || session.labels.length > mostLabels) return
+  const sources = new Map(session.label_sources.map(({ label, from }) => [label, from]))
+  const added = new Set(labels)
+  session.labels = unionLabels(session.labels, labels)
+  session.label_sources = session.labels.map((label) => {
+    const from = sources.get(label) ?? []
+    const isNews = added.has(label) && !from.includes(tool) && from.length < mostSources
+    return { label, from: isNews ? [...from, tool] : from }
+  })
+  recount(tx, session)
+}
+
+/**
+ * Notes that the session has asked for a tool, if the tool needs a class. The console and the API show which of these
+ * tools nobody has classed.
+ */
+export function noteTool(tx: Pick<ChainTx, 'stores'>, session: SessionRecord, tool: string): void {
+  const { unknown_tools: noted } = session
+  if (!needsClass(tool) || noted.length >= mostUnknownTools || noted.includes(tool)) return
+  session.unknown_tools = [...noted, tool]
+  recount(tx, session)
+}
+
+/** A session notes at most this many unknown tools. Each name has at most 200 characters. */
+export const mostUnknownTools = 100
+
+function recount(tx: Pick<ChainTx, 'stores'>, session: SessionRecord): void {
+  const { labels, label_sources: sources, unknown_tools: tools } = session
+  const bytes = Buffer.byteLength(JSON.stringify([labels, sources, ...tools]))
+  tx.stores(bytes - session.label_bytes)
+  session.label_bytes = bytes
+}
+
+/** Whether a session with these labels would have more than `mostLabels` labels if it also got the labels `added`. */
+export function wouldExceedLabels(labels: readonly Label[], added: readonly Label[]): boolean {
+  if (labels.length + added.length <= mostLabels) return false
+  return unionLabels(labels, added).length > mostLabels
+}
+
+/** For each label, at most this many tools are stored as its sources. */
+const mostSources = 20

@@ -1,0 +1,200 @@
+import type { Decided } from '../policy/decide.ts'
+import type { Label, Role } from '../policy/types.ts'
+import type { ChainTx } from '../governance/audit/chain-tx.ts'
+import { pendingApproval, requirementNow, type HeldAgain } from '../governance/approvals/held.ts'
+import { supersedeApproval, type ApprovalWriter } from '../governance/approvals/moves.ts'
+import { withRoles, type ApprovalRecord, type NewApproval } from '../governance/approvals/records.ts'
+import { approvalState, type ApprovalState } from '../governance/approvals/state.ts'
+
+/*
+ * What a call does with its approval. Calls of runs and of agents are decided by one table: a row for each standing of
+ * the approval, and in it one step if a rule requires an approval now, and one if none does. An approval covers one
+ * call with all its technical retries.
+ */
+
+/** How an approval stands to a call that wants to use it. The first of these that is true counts. */
+export type Standing =
+  /** The call has no approval. */
+  | 'none'
+  /** Another call has used the approval. */
+  | 'used'
+  | 'rejected'
+  | 'withdrawn'
+  /** Nobody approved it in time, and this was noted. */
+  | 'expired'
+  /** Nobody approved it in time, and this was not noted yet. */
+  | 'overdue'
+  /** It was given, but its time was over before it was used. */
+  | 'unused'
+  | 'other_params'
+  /** The call carries a label that the approvers were not shown. */
+  | 'new_labels'
+  | 'pending'
+  /** It was given, but its votes do not satisfy the strictest rule that matches now. */
+  | 'few_votes'
+  /** The state that the approvers saw has changed. */
+  | 'new_state'
+  | 'usable'
+
+/** What happens to the call. `notes` means: the approval is marked as expired first. */
+export type Step =
+  /** The call goes on without the approval. If the approval is pending, it is withdrawn. */
+  | { readonly does: 'go' }
+  /** The call uses the approval and goes on. */
+  | { readonly does: 'use' }
+  /** The call waits for the approval. */
+  | { readonly does: 'wait' }
+  /** The call is held with a new approval. */
+  | { readonly does: 'hold' }
+  /** The call is held with a new approval, which replaces this one and says why. */
+  | { readonly does: 'hold_again'; readonly because: keyof typeof heldAgain; readonly notes?: true }
+  /** The call ends. A rejection gets its reason from the vote. */
+  | {
+      readonly does: 'end'
+      readonly outcome: 'rejected' | 'expired' | 'cancelled'
+      readonly reason: string
+      readonly notes?: true
+    }
+
+/** The reasons why a call is held again, as texts for people. `state` comes after the name of what has changed. */
+export const heldAgain = {
+  used: 'another call has used its approval',
+  params: 'its parameters are not those that were approved',
+  labels: 'it carries a label that its approvers were not shown',
+  votes: 'its votes are not enough under the present rules, settings and roles',
+  late: 'its approval has expired',
+  state: 'has changed since it was approved',
+} as const
+
+/** The steps of each standing: if a rule requires an approval now, and if none does. */
+type ApprovalTable = Readonly<Record<Standing, { readonly required: Step; readonly free: Step }>>
+
+const go: Step = { does: 'go' }
+const hold: Step = { does: 'hold' }
+const again = (because: keyof typeof heldAgain): Step => ({ does: 'hold_again', because })
+const both = (step: Step) => ({ required: step, free: step })
+
+/** A call of a run has one outcome, so the end of its approval ends it, also if no rule requires an approval any more. */
+export const tableOfRun: ApprovalTable = {
+  none: { required: hold, free: go },
+  used: { required: again('used'), free: go },
+  rejected: both({ does: 'end', outcome: 'rejected', reason: '' }),
+  withdrawn: both({ does: 'end', outcome: 'cancelled', reason: 'its approval was withdrawn' }),
+  expired: both({ does: 'end', outcome: 'expired', reason: 'nobody approved it in time' }),
+  overdue: both({ does: 'end', outcome: 'expired', reason: 'nobody approved it in time', notes: true }),
+  unused: {
+    required: { does: 'end', outcome: 'expired', reason: 'its approval expired before it was used' },
+    free: go,
+  },
+  other_params: { required: again('params'), free: go },
+  new_labels: { required: again('labels'), free: go },
+  pending: { required: { does: 'wait' }, free: go },
+  few_votes: { required: again('votes'), free: go },
+  new_state: { required: again('state'), free: go },
+  usable: { required: { does: 'use' }, free: go },
+}
+
+/**
+ * An agent can always ask again, so of all ends only a rejection ends its call. A call after a used, withdrawn or
+ * expired approval is a new call. If its own approval is late, the new approval says so.
+ */
+export const tableOfAgent: ApprovalTable = {
+  ...tableOfRun,
+  used: { required: hold, free: go },
+  rejected: { required: tableOfRun.rejected.required, free: go },
+  withdrawn: { required: hold, free: go },
+  expired: { required: hold, free: go },
+  overdue: { required: { does: 'hold_again', because: 'late', notes: true }, free: go },
+  unused: { required: again('late'), free: go },
+}
+
+/** What an approval is compared with: the call as it is now. */
+interface Compared {
+  readonly paramsHash: string | null
+  readonly labels: readonly Label[]
+  /** What has changed since the approvers saw it. Is absent if nothing has. */
+  readonly changed?: string
+}
+
+/** Returns how an approval stands to a call. `state` is the approval's state for this call now. */
+export function standingOf(
+  approval: Pick<ApprovalRecord, 'status' | 'params_hash' | 'labels'>,
+  state: ApprovalState,
+  { paramsHash, labels, changed }: Compared,
+): Standing {
+  if (state === 'used' || state === 'rejected' || state === 'withdrawn') return state
+  if (state === 'expired' && approval.status === 'approved') return 'unused'
+  if (state === 'expired') return approval.status === 'pending' ? 'overdue' : 'expired'
+  if (approval.params_hash !== paramsHash) return 'other_params'
+  const shown = new Set(approval.labels)
+  if (labels.some((label) => !shown.has(label))) return 'new_labels'
+  if (approval.status === 'pending') return 'pending'
+  if (state !== 'usable') return 'few_votes'
+  return changed === undefined ? 'usable' : 'new_state'
+}
+
+interface Deciding {
+  readonly tx: ChainTx
+  readonly ledger: { readonly roles: ReadonlyMap<string, Role> }
+}
+
+/**
+ * Returns how an approval stands to a call at this moment. `user` identifies the call in the format of `used_by`. The
+ * votes must satisfy the rules of this moment. An approval that was requested from owners still needs the votes of
+ * owners, even if the rules now require only admins. Expiry is compared with the database's clock.
+ */
+export function standingNow(
+  { tx, ledger }: Deciding,
+  decided: Decided,
+  approval: ApprovalRecord,
+  user: string | null,
+  compared: Compared,
+): Standing {
+  const required = requirementNow(tx, decided)
+  const approver = approval.approver === 'owner' ? 'owner' : required.approver
+  const votes = withRoles(approval, ledger.roles)
+  return standingOf(
+    approval,
+    approvalState(approval, votes, { ...required, approver }, tx.now, user),
+    compared,
+  )
+}
+
+/** Returns what the call does, by the row of the table. */
+export const stepOf = (table: ApprovalTable, standing: Standing, { verdict }: Decided): Step =>
+  table[standing][verdict === 'require_approval' ? 'required' : 'free']
+
+/**
+ * Adds the pending approval of a held call. If an earlier approval no longer covers the call, the new one replaces it.
+ * The caller announces the approval.
+ */
+export function addApproval(
+  call: ApprovalWriter & { readonly ledger: { addApproval(approval: NewApproval): unknown } },
+  decided: Decided,
+  again: HeldAgain | null,
+  {
+    record: held,
+    id,
+    seconds,
+    sealed,
+    ...shown
+  }: Pick<NewApproval, 'state' | 'tool' | 'side_effect' | 'destination' | 'risk'> & {
+    readonly record: Omit<Parameters<typeof pendingApproval>[1], 'rule_name'>
+    readonly id?: string | undefined
+    /** Seconds until the approval expires, if its rule sets no other time. */
+    readonly seconds: number
+    readonly sealed: (approvalId: string) => Buffer
+  },
+): NewApproval {
+  const record = pendingApproval(
+    call.tx,
+    { ...held, rule_name: decided.ruleName },
+    requirementNow(call.tx, decided),
+    decided.expiresAfterSeconds ?? seconds,
+    { id, again },
+  )
+  const approval: NewApproval = { record, sealed: sealed(record.id), ...shown, rule_id: decided.ruleId }
+  call.ledger.addApproval(approval)
+  if (again !== null) supersedeApproval(call, again.former, record.id)
+  return approval
+}

@@ -1,0 +1,205 @@
+import { serviceOf } from '../../tools/kit/tool.ts'
+import type { HeldDetails } from '../../contract/messages.ts'
+import { effectId } from '../../contract/effect-key.ts'
+import type { Decided } from '../../policy/decide.ts'
+import { quote } from '../../policy/words.ts'
+import { assessRisk } from '../../policy/risk.ts'
+import { unionLabels } from '../../policy/types.ts'
+import type { HeldAgain } from '../../governance/approvals/held.ts'
+import {
+  announceRequest,
+  expireApproval,
+  markUsed,
+  withdrawApproval,
+} from '../../governance/approvals/moves.ts'
+import { rejectionBy } from '../../governance/approvals/votes.ts'
+import type { ApprovalRecord, NewApproval } from '../../governance/approvals/records.ts'
+import { liveConnection } from '../../governance/audit/connected.ts'
+import { waitsForSlot } from '../../governance/limits/slots.ts'
+import type { Exceeded } from '../../governance/limits/run-quota.ts'
+import { approvalsOver } from '../../governance/limits/storage.ts'
+import { addApproval, heldAgain, standingNow, stepOf, tableOfRun } from '../approval-table.ts'
+import { callOf, whereTo, type ResolvedCall } from './call.ts'
+import { toolOf, type LockedCall, type LockedRun } from './ledger.ts'
+import { recordDecision, runActor, stepEvent, updateRunStatus } from './ledger-moves.ts'
+import { takeSlot } from './slot-moves.ts'
+import { countStoredBytes } from './storage-limit.ts'
+
+type ApprovalUse =
+  /** The call may run, with its approval if a rule requires one. */
+  | { readonly kind: 'passes' }
+  | ({ readonly kind: 'waits' } & HeldDetails)
+  /** The call would be held, but too many approvals are pending. */
+  | { readonly kind: 'no_room'; readonly over: Exceeded }
+  /** The call would be held, but the data that its approvers must see was not read yet. Nothing was changed. */
+  | { readonly kind: 'unseen' }
+  | {
+      readonly kind: 'ended'
+      readonly outcome: 'rejected' | 'expired' | 'cancelled' | 'failed'
+      readonly reason: string
+      readonly code?: string
+    }
+
+/**
+ * Decides by the table of approvals whether a call that the rules do not deny may run now. It waits if its run gets no
+ * slot.
+ */
+export function useApproval(call: LockedCall, op: ResolvedCall, decided: Decided): ApprovalUse {
+  const approval = approvalOf(call)
+  if (approval === undefined && decided.verdict === 'require_approval')
+    return holdCall(call, op, decided, null)
+  if (approval === undefined) return takeSlot(call) ? passes : waitForSlot(call, null)
+  const user = effectId(op.key)
+  const step = stepOf(tableOfRun, standingNow(call, decided, approval, user, op), decided)
+  if (step.does === 'end') {
+    const { outcome } = step
+    if (step.notes) expireApproval(call, approval, { actor: runActor(call.run), runId: call.run.id })
+    const reason = outcome === 'rejected' ? rejectionBy(approval.votes, 'it') : step.reason
+    return { kind: 'ended', outcome, reason }
+  }
+  if (step.does === 'hold') return holdCall(call, op, decided, null)
+  if (step.does === 'hold_again') {
+    const hasChanged = step.because === 'state'
+    const because = hasChanged ? `${op.changed} ${heldAgain.state}` : heldAgain[step.because]
+    return holdCall(call, op, decided, { former: approval, because, hasChanged })
+  }
+  if (step.does === 'wait')
+    return { kind: 'waits', waitsFor: 'approval', approvalId: approval.id, expiresAt: approval.expires_at }
+  // Take the slot before the approval is used, because all conditions above may change while the run waits for a slot.
+  if (!takeSlot(call)) return waitForSlot(call, step.does === 'use' ? approval.expires_at : null)
+  if (step.does === 'go') withdrawPending(call)
+  else if (approval.used_by === null) markUsed(call, approval, user)
+  return passes
+}
+
+const passes: ApprovalUse = { kind: 'passes' }
+
+/** The approval that the call waits for, or the approval that let the call through. */
+const approvalOf = ({ ledger, effect }: LockedCall): ApprovalRecord | undefined =>
+  effect.approval_id === null ? undefined : ledger.approvals.get(effect.approval_id)
+
+/** Holds an allowed call until its run has a slot. Then the call is decided again (slot-moves.ts). */
+function waitForSlot(call: LockedCall, expiresAt: string | null): ApprovalUse {
+  const { tx, ledger, run, effect } = call
+  if (effect.state !== 'held' && effect.state !== 'unknown_outcome') run.waiting += 1
+  if (effect.state !== 'unknown_outcome') effect.state = 'held'
+  ledger.touchEffect(effect)
+  updateRunStatus(call, waitsForSlot(tx.policy.limits.concurrent_executions))
+  if (!effect.wants_slot)
+    tx.append({
+      eventType: 'run.waits_for_slot',
+      action: toolOf(effect),
+      status: 'pending',
+      actor: runActor(run),
+      workflowId: run.workflow_id,
+      runId: run.id,
+      metadata: { step_id: effect.step_id, limit: tx.policy.limits.concurrent_executions },
+    })
+  effect.wants_slot = true
+  return { kind: 'waits', waitsFor: 'slot', approvalId: effect.approval_id, expiresAt }
+}
+
+/** Withdraws a call's pending approval, because the call has ended or needs no approval now. */
+export function withdrawPending(call: LockedCall): void {
+  const approval = approvalOf(call)
+  if (approval?.status === 'pending') withdrawApproval(call, approval)
+}
+
+/**
+ * Returns whether a worker must still read the data that the approvers see. This data is the state that the call would
+ * change, and the call's connection. It must be read before a person is asked for an approval.
+ */
+export function isUnseen({ tx, run }: LockedRun, { tool, seen, wanted, problem }: ResolvedCall): boolean {
+  if (seen !== undefined || !wanted || problem !== null) return false
+  if (tool.precondition !== undefined) return true
+  const service = serviceOf(tool)
+  return service !== null && liveConnection(tx.policy.connections, service, run.requested_by) !== null
+}
+
+/** The state that the approvers saw may change at most this many times. At the next change, the call fails. */
+export const mostChanges = 5
+
+function changedTooOften({ changed }: ResolvedCall): ApprovalUse {
+  const reason = `${changed ?? 'what it changes'} changed ${mostChanges + 1} times after the call was approved: find out who changes it, then run the workflow again`
+  return { kind: 'ended', outcome: 'failed', reason, code: 'changed_too_often' }
+}
+
+/**
+ * Holds the call with a new approval. If an earlier approval no longer covers the call, the new approval replaces the
+ * earlier one.
+ */
+function holdCall(
+  call: LockedCall,
+  op: ResolvedCall,
+  decided: Decided,
+  again: HeldAgain | null,
+): ApprovalUse {
+  const { tx, ledger, run, effect } = call
+  if (again?.hasChanged === true && again.former.state_changes >= mostChanges) return changedTooOften(op)
+  if (isUnseen(call, op)) return { kind: 'unseen' }
+  const isMore = again?.former.status !== 'pending'
+  const bytes = op.sealed.length + (op.seen?.sealed.length ?? 0)
+  const over = isMore ? approvalsOver(tx) : null
+  if (over !== null) return { kind: 'no_room', over }
+  tx.expects({ bytes, approvals: isMore ? 1 : 0 })
+  const { sideEffect, destination = null } = callOf(op, whereTo(call, op))
+  const approval = addApproval(call, decided, again, {
+    record: {
+      kind: 'step',
+      run_id: run.id,
+      workflow_id: run.workflow_id,
+      step_id: effect.step_id,
+      item_index: effect.item_index < 0 ? null : effect.item_index,
+      session_id: null,
+      requested_by: run.requested_by,
+      authors: run.authors,
+      params_hash: op.paramsHash,
+      labels: op.labels,
+      decision_id: null,
+    },
+    id: op.seen?.approvalId,
+    seconds: op.approvalSeconds,
+    sealed: () => op.sealed,
+    state: op.seen?.sealed ?? null,
+    tool: toolOf(effect),
+    side_effect: sideEffect,
+    destination,
+    risk: assessRisk([{ sideEffect, risk: op.tool.risk, labels: op.labels }]),
+  })
+  const { record } = approval
+  countStoredBytes(call, bytes)
+  if (effect.state !== 'held' && effect.state !== 'unknown_outcome') run.waiting += 1
+  effect.state = 'held'
+  effect.wants_slot = false
+  effect.approval_id = record.id
+  const why = again === null ? '' : ` It is held again: ${again.because}.`
+  effect.decision_id = recordDecision(
+    call,
+    op,
+    { ...decided, explanation: `${decided.explanation}${why}` },
+    record.id,
+  )
+  record.decision_id = effect.decision_id
+  ledger.touchEffect(effect)
+  showHeld(call, approval)
+  return { kind: 'waits', waitsFor: 'approval', approvalId: record.id, expiresAt: record.expires_at }
+}
+
+function showHeld(call: LockedCall, approval: NewApproval): void {
+  const { tx, ledger, run, effect } = call
+  const { id, rule_name, approver } = approval.record
+  const step = ledger.step(effect.run_id, effect.step_id)
+  if (step !== undefined) {
+    step.status = 'held'
+    step.labels = unionLabels(step.labels, effect.labels)
+    step.verdict = 'require_approval'
+    step.started_at ??= tx.now.toISOString()
+    ledger.dirtySteps.add(step)
+  }
+  stepEvent(tx, effect, 'step.held', { approval_id: id, rule_name })
+  announceRequest(tx, approval, { actor: runActor(run), runId: run.id })
+  const who = approver === 'owner' ? 'an owner' : 'an admin or owner'
+  const why = rule_name === null ? '' : ` (rule ${quote(rule_name)})`
+  const again = approval.record.held_again === null ? '' : `: ${approval.record.held_again}`
+  updateRunStatus(call, `step \`${effect.step_id}\` waits for approval by ${who}${why}${again}`)
+}

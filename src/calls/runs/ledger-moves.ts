@@ -1,0 +1,280 @@
+import { callId } from '../../contract/effect-key.ts'
+import { newId } from '../../contract/ids.ts'
+import { isBadOutcome, runEnded, type Outcome } from '../../contract/status.ts'
+import type { PastOutcome } from '../../db/schema/runs.ts'
+import type { Decided } from '../../policy/decide.ts'
+import type { Actor } from '../../governance/audit/entry.ts'
+import type { ChainTx } from '../../governance/audit/chain-tx.ts'
+import type { SealedText } from '../../governance/sealing/format.ts'
+import { toolOf, type EffectRecord, type RunState, type LockedCall, type LockedRun } from './ledger.ts'
+import { callOf, whereTo, type NewError, type ResolvedCall } from './call.ts'
+import { sourceBytes, countStoredBytes } from './storage-limit.ts'
+
+/** If a worker continues a run, the actor in the audit log is the run itself. */
+export const runActor = (run: Pick<RunState, 'id'>): Actor => ({ type: 'system', id: run.id })
+
+const itemOf = (effect: EffectRecord): number | null => (effect.item_index < 0 ? null : effect.item_index)
+
+export function stepEvent(
+  tx: ChainTx,
+  effect: EffectRecord,
+  type: string,
+  data: Record<string, unknown> = {},
+): void {
+  tx.event(effect.run_id, type, {
+    step_id: effect.step_id,
+    item_index: itemOf(effect),
+    tool: effect.tool,
+    ...data,
+  })
+}
+
+/** Writes the decision, its audit entry and its event. Returns the decision's id. */
+export function recordDecision(
+  call: LockedCall,
+  op: ResolvedCall,
+  decided: Decided,
+  approvalId: string | null,
+): string {
+  const { tx, ledger, run, effect } = call
+  const id = newId('decision')
+  const { sideEffect, destination = null } = callOf(op, whereTo(call, op))
+  // If this attempt did not read the parameters, the row has the hash from an earlier attempt.
+  const paramsHash = effect.params_hash ?? op.paramsHash
+  run.decision_seq += 1
+  countStoredBytes(call, sourceBytes(op.labelSources))
+  ledger.newDecisions.push({
+    id,
+    organization_id: tx.organizationId,
+    run_id: run.id,
+    seq: run.decision_seq,
+    step_id: effect.step_id,
+    item_index: itemOf(effect),
+    attempt: effect.attempt,
+    tool: toolOf(effect),
+    side_effect: sideEffect,
+    destination,
+    verdict: decided.verdict,
+    rule_id: decided.ruleId,
+    rule_name: decided.ruleName,
+    matched_rules: decided.matchedRules,
+    reason: decided.reason,
+    explanation: decided.explanation,
+    labels: op.labels,
+    label_sources: op.labelSources,
+    params_hash: paramsHash,
+    approval_id: approvalId,
+    policy_version: tx.policy.version,
+    decided_at: tx.now,
+    session_id: null,
+    tool_use_id: null,
+    requested_by: run.requested_by,
+  })
+  tx.append({
+    eventType: 'tool_call.decided',
+    action: toolOf(effect),
+    status: decided.verdict,
+    actor: runActor(run),
+    workflowId: run.workflow_id,
+    runId: run.id,
+    metadata: {
+      decision_id: id,
+      step_id: effect.step_id,
+      item_index: itemOf(effect),
+      requested_by: run.requested_by,
+      rule_id: decided.ruleId,
+      rule_name: decided.ruleName,
+      labels: op.labels,
+      params_hash: paramsHash,
+      approval_id: approvalId,
+      destination,
+    },
+  })
+  stepEvent(tx, effect, 'step.decided', {
+    verdict: decided.verdict,
+    rule_name: decided.ruleName,
+    decision_id: id,
+  })
+  return id
+}
+
+export interface Settlement {
+  readonly state: Outcome | 'retry' | 'unknown_outcome'
+  readonly error?: NewError | null
+  /** JSON text of values that belong to the error. */
+  readonly errorDetail?: SealedText | undefined
+  /** JSON text. */
+  readonly output?: SealedText | undefined
+  readonly outputLabels?: string[]
+  readonly durationMs?: number
+  /**
+   * The id of the rule that denies the call. Only the log gets this id, because the audit entry `tool_call.decided`
+   * already contains it.
+   */
+  readonly ruleId?: string | null
+  /** The person who settles the call with `resolve`. If absent, the actor is the run. */
+  readonly actor?: Actor
+}
+
+/**
+ * Moves a call to an outcome, to `retry` or to `unknown_outcome`. Also updates the call's step, and the counters and
+ * status of its run. Writes an event and an audit entry.
+ */
+export function settle(call: LockedCall, how: Settlement): void {
+  const { tx, ledger, run, effect } = call
+  const waited = effect.state === 'held' || effect.state === 'unknown_outcome'
+  const ended = how.state !== 'retry' && how.state !== 'unknown_outcome'
+  if (effect.state === 'unknown_outcome' || how.state === 'unknown_outcome') tx.notice('call', callId(effect))
+  saveOnEffect(call, how, ended)
+  ledger.touchEffect(effect)
+  if (how.state === 'completed') run.nodes_executed += 1
+  if (ended && isBadOutcome(how.state) && how.state !== 'cancelled') run.nodes_failed += 1
+  ledger.dirtyRuns.add(run)
+  moveStep(call, how, ended)
+  run.waiting += (how.state === 'unknown_outcome' ? 1 : 0) - (waited ? 1 : 0)
+  const reason =
+    how.state === 'unknown_outcome'
+      ? `${itemOf(effect) === null ? '' : `item ${effect.item_index} of `}step \`${effect.step_id}\` may or may not have taken effect: an approver must resolve it`
+      : undefined
+  // The event of a call with an unknown outcome comes before `run.paused`, because this call is what pauses the run.
+  if (how.state === 'unknown_outcome') stepEvent(tx, effect, 'step.unknown_outcome')
+  updateRunStatus(call, reason)
+  if (how.state !== 'retry' && how.state !== 'unknown_outcome')
+    stepEvent(tx, effect, `step.${how.state}`, how.error ? { error: how.error } : {})
+  if (effect.tool === null) return appendEndOfWait(call, how)
+  tx.append({
+    eventType: `tool_call.${how.state}`,
+    action: effect.tool,
+    status: how.state,
+    actor: how.actor ?? runActor(run),
+    workflowId: run.workflow_id,
+    runId: run.id,
+    durationMs: how.durationMs ?? null,
+    metadata: {
+      step_id: effect.step_id,
+      item_index: itemOf(effect),
+      attempt: effect.attempt,
+      decision_id: effect.decision_id,
+      params_hash: effect.params_hash,
+      error_code: how.error?.code ?? null,
+    },
+    ...(how.ruleId ? { logged: { rule_id: how.ruleId } } : {}),
+  })
+  if (how.state === 'unknown_outcome')
+    tx.publish('effect.unknown', {
+      run_id: run.id,
+      workflow_id: run.workflow_id,
+      step_id: effect.step_id,
+      item_index: itemOf(effect),
+      tool: effect.tool,
+    })
+}
+
+/** A wait makes no call, so its end is an event of its step. */
+function appendEndOfWait({ tx, ledger, run, effect }: LockedCall, { state, error }: Settlement): void {
+  if (state === 'retry' || state === 'unknown_outcome') throw new Error(`a wait cannot become \`${state}\``)
+  tx.append({
+    eventType: `step.${state}`,
+    action: ledger.step(effect.run_id, effect.step_id)?.kind ?? '',
+    status: state,
+    actor: runActor(run),
+    workflowId: run.workflow_id,
+    runId: run.id,
+    metadata: { step_id: effect.step_id, item_index: itemOf(effect), error_code: error?.code ?? null },
+  })
+}
+
+function saveOnEffect(call: LockedCall, how: Settlement, ended: boolean): void {
+  const { tx, effect } = call
+  effect.state = how.state
+  if (how.state === 'retry') noteOutcome(effect, 'failed')
+  effect.error = how.error ?? null
+  effect.errorDetail = how.errorDetail?.sealed ?? null
+  if (how.errorDetail !== undefined) countStoredBytes(call, how.errorDetail.bytes)
+  effect.resolved_outcome = null
+  effect.wants_slot = false
+  // After its point of no return, a tool reports a temporary failure only if it knows that nothing was done. So the
+  // mark `sent_at` is removed.
+  if (how.state === 'retry') effect.sent_at = effect.sent_with = null
+  if (how.state === 'unknown_outcome') effect.sent_at ??= tx.now.toISOString()
+  if (how.output !== undefined) {
+    effect.output = how.output.sealed
+    countStoredBytes(call, how.output.bytes)
+  }
+  if (how.outputLabels !== undefined) effect.output_labels = how.outputLabels
+  if (ended) effect.finished_at = tx.now.toISOString()
+  if (how.durationMs !== undefined) effect.duration_ms = how.durationMs
+}
+
+/** Counts the body of the present attempt, unless it has been counted already. */
+export function countBody(effect: EffectRecord): void {
+  if (!effect.body_counted) effect.bodies += 1
+  effect.body_counted = true
+}
+
+/** A call's row stores at most this many outcomes of earlier attempts. */
+const mostPastOutcomes = 50
+
+/** Adds the outcome of the current attempt to `past_outcomes`, before another attempt begins. */
+export function noteOutcome(effect: EffectRecord, outcome: PastOutcome['outcome']): void {
+  if (effect.decision_id === null) return
+  const past = [...effect.past_outcomes, { decision_id: effect.decision_id, outcome }]
+  effect.past_outcomes = past.slice(-mostPastOutcomes)
+}
+
+function moveStep({ tx, ledger, effect }: LockedCall, how: Settlement, ended: boolean): void {
+  const step = ledger.step(effect.run_id, effect.step_id)
+  if (step === undefined) return
+  if (how.state === 'retry') {
+    if (effect.item_index >= 0) return
+    // The call is made again. Until its next outcome, the step shows the error of this attempt.
+    step.error = how.error ?? null
+    ledger.dirtySteps.add(step)
+    return
+  }
+  // A decision that no body followed must not count. The items of a step share the highest number.
+  const isWhole = effect.item_index < 0 && ended
+  step.attempts = isWhole ? effect.bodies : Math.max(step.attempts, effect.bodies)
+  ledger.dirtySteps.add(step)
+  // A late outcome of an item changes only the item: the end of the run has already ended the step.
+  if (effect.item_index >= 0 && step.finished_at !== null) return
+  // A `for_each` step ends after all its items (finish-items.ts). Until then, the step's status only shows whether
+  // items wait.
+  if (effect.item_index >= 0 && ended) {
+    if (step.status === 'unknown_outcome' || step.status === 'held') step.status = 'running'
+    return
+  }
+  step.status = how.state as typeof step.status
+  step.error = how.error ?? null
+  if (!ended) return
+  step.started_at ??= tx.now.toISOString()
+  step.finished_at = tx.now.toISOString()
+  step.labels = effect.output_labels
+  if (how.state === 'denied') step.verdict = 'deny'
+}
+
+/** Sets an open run's status: `paused` if one of its calls waits, otherwise `running`. */
+export function updateRunStatus(locked: LockedRun, pausedReason?: string): void {
+  const { tx, ledger, run } = locked
+  if (runEnded(run.status) || run.status === 'awaiting_approval') return
+  startRun(locked)
+  const status = run.waiting > 0 ? 'paused' : 'running'
+  if (run.status !== status) {
+    if (status === 'paused') tx.event(run.id, 'run.paused', { reason: pausedReason ?? 'a step is held' })
+    else if (run.status === 'paused') tx.event(run.id, 'run.resumed')
+    run.status = status
+  }
+  run.status_reason = status === 'running' ? 'the run is in progress' : (pausedReason ?? run.status_reason)
+  ledger.dirtyRuns.add(run)
+}
+
+/**
+ * Sets the time at which a run started, unless this time is set already. A run starts when its first call is decided.
+ * If the items of a `for_each` step are counted earlier, the run starts then.
+ */
+export function startRun({ tx, ledger, run }: LockedRun): void {
+  if (run.started_at !== null) return
+  run.started_at = tx.now.toISOString()
+  ledger.dirtyRuns.add(run)
+  tx.event(run.id, 'run.started')
+}

@@ -1,0 +1,110 @@
+import { sql, type RawBuilder } from 'kysely'
+import type { EffectKey } from '../../contract/effect-key.ts'
+import { updateApprovals } from '../../db/queries/approvals/update-approvals.ts'
+import { numbered } from '../../db/queries/rows.ts'
+import { insertNewEffects } from '../../db/queries/runs/insert-effects.ts'
+import { readRunLedger } from '../../db/queries/runs/read-ledger.ts'
+import { updateMovedEffects } from '../../db/queries/runs/update-effects.ts'
+import { updateRuns } from '../../db/queries/runs/update-runs.ts'
+import { updateSteps } from '../../db/queries/runs/update-steps.ts'
+import type { ChainReader, ChainTx } from '../../governance/audit/chain-tx.ts'
+import type { BatchKind } from '../../governance/audit/combiner.ts'
+import type { CommitPoint } from '../../governance/audit/commit-points.ts'
+import { insertApprovals, insertDecisions, type ApprovalRecord } from '../../governance/approvals/records.ts'
+import { Ledger, stepKey, type EffectRecord, type RunState, type StepRecord } from './ledger.ts'
+import { giveSlotsBack, handOn } from './slot-moves.ts'
+
+const family = {}
+
+/**
+ * Defines a kind of operation on calls of runs. All kinds share one Ledger, so operations of different kinds can share
+ * a batch. If an operation has `after`, the call that `after` names is read too.
+ */
+export function ledgerKind<Op extends { readonly key: EffectKey; readonly after?: EffectKey }, R>(
+  point: CommitPoint,
+  apply: (tx: ChainTx, ledger: Ledger, op: Op) => R,
+): BatchKind<Op, Ledger, R> {
+  return {
+    point,
+    family,
+    load: (reader, ops) =>
+      loadLedger(
+        reader,
+        ops.flatMap(({ key, after }) => (after === undefined ? [key] : [key, after])),
+      ),
+    apply,
+    write: (tx, ledger) => writeLedger(tx, ledger),
+  }
+}
+
+/**
+ * Reads the named calls with their runs, steps and approvals. Also reads the current roles of the requesters and
+ * voters.
+ */
+export async function loadLedger(reader: ChainReader, keys: readonly EffectKey[]): Promise<Ledger> {
+  const rows = await reader.send(
+    readRunLedger<RunState, EffectRecord, StepRecord, ApprovalRecord>(reader.organizationId, keys),
+  )
+  const loaded = rows[0] as (typeof rows)[number]
+  const ledger = new Ledger()
+  if (loaded.slots !== null) ledger.slots = loaded.slots
+  for (const run of loaded.runs ?? []) ledger.runs.set(run.id, run)
+  for (const effect of loaded.effects ?? [])
+    ledger.effects.set(`${effect.run_id}/${effect.step_id}/${effect.item_index}`, effect)
+  for (const step of loaded.steps ?? []) ledger.steps.set(stepKey(step.run_id, step.step_id), step)
+  for (const approval of loaded.approvals ?? []) ledger.approvals.set(approval.id, approval)
+  for (const { user_id, role, confirmed } of loaded.roles ?? []) {
+    ledger.roles.set(user_id, role)
+    if (confirmed) ledger.confirmed.add(user_id)
+  }
+  return ledger
+}
+
+/**
+ * Sends all changes of a batch in one SQL statement. The rows are sent as JSON. Outputs and sealed parameters are
+ * binary, so they are sent as separate SQL parameters. Each row has a number. With this number, the statement finds the
+ * binary values of the row.
+ */
+export function writeLedger(tx: ChainTx, ledger: Ledger): void {
+  const slotsMoved = giveSlotsBack(ledger)
+  const parts: RawBuilder<unknown>[] = []
+  if (ledger.newEffects.length > 0) parts.push(insertEffects(tx, ledger.newEffects))
+  if (ledger.dirtyEffects.size > 0) parts.push(updateEffects([...ledger.dirtyEffects]))
+  if (ledger.newApprovals.length > 0) parts.push(insertApprovals(tx, ledger.newApprovals))
+  if (ledger.dirtyApprovals.size > 0) parts.push(updateApprovals([...ledger.dirtyApprovals]))
+  if (ledger.newDecisions.length > 0) parts.push(insertDecisions(tx, ledger.newDecisions))
+  if (ledger.dirtyRuns.size > 0) parts.push(updateRuns([...ledger.dirtyRuns]))
+  if (ledger.dirtySteps.size > 0) parts.push(updateSteps([...ledger.dirtySteps]))
+  if (parts.length > 0) void tx.send(sql`with ${sql.join(parts)} select 1`)
+  if (slotsMoved) handOn(tx)
+}
+
+function effectRows(effects: readonly EffectRecord[]): string {
+  return numbered(
+    effects.map(({ sealed: _sealed, output: _output, errorDetail, ...effect }) => ({
+      ...effect,
+      sets_detail: errorDetail !== undefined,
+    })),
+  )
+}
+
+const outputsOf = (effects: readonly EffectRecord[]) => effects.map((effect) => effect.output ?? null)
+const detailsOf = (effects: readonly EffectRecord[]) => effects.map((effect) => effect.errorDetail ?? null)
+
+function insertEffects(tx: ChainTx, effects: readonly EffectRecord[]): RawBuilder<unknown> {
+  return insertNewEffects({
+    organizationId: tx.organizationId,
+    rows: effectRows(effects),
+    outputs: outputsOf(effects),
+    sealed: effects.map((effect) => effect.sealed ?? null),
+    details: detailsOf(effects),
+  })
+}
+
+function updateEffects(effects: readonly EffectRecord[]): RawBuilder<unknown> {
+  return updateMovedEffects({
+    rows: effectRows(effects),
+    outputs: outputsOf(effects),
+    details: detailsOf(effects),
+  })
+}

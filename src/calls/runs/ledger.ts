@@ -1,0 +1,178 @@
+import type { EffectState, RunStatus, StepStatus } from '../../contract/status.ts'
+import type { LabelSource, PastOutcome, Risk, StepError } from '../../db/schema/runs.ts'
+import type { Role, Verdict } from '../../policy/types.ts'
+import type { Slot } from '../../governance/limits/slots.ts'
+import type { ApprovalRecord, NewApproval, NewDecision } from '../../governance/approvals/records.ts'
+import type { ChainTx } from '../../governance/audit/chain-tx.ts'
+
+export const stepKey = (runId: string, stepId: string): string => `${runId}/${stepId}`
+
+export interface RunState {
+  readonly id: string
+  readonly workflow_id: string
+  readonly workflow_version: number
+  readonly requested_by: string
+  readonly authors: readonly string[]
+  readonly risk: Risk
+  readonly cancel_requested_at: string | null
+  readonly finished_at: string | null
+  status: RunStatus
+  status_reason: string
+  decision_seq: number
+  /** Bytes stored for the run's calls (storage-limit.ts). */
+  stored_bytes: number
+  nodes_executed: number
+  nodes_failed: number
+  started_at: string | null
+  /** The number of the run's calls that are held or have an unknown outcome. */
+  waiting: number
+  /** The state of the run's slot (limits/slots.ts). Is null if the run needs no slot. */
+  slot: Slot | null
+  /** The costs that the run's calls have reserved or reported, in currency units. */
+  cost: number
+  /**
+   * Numbers of the run's calls that are not in this ledger. `others_under_way` counts calls in progress, and
+   * `others_wanting` counts calls that want a slot (slot-moves.ts).
+   */
+  readonly others_under_way: number
+  readonly others_wanting: number
+}
+
+export interface EffectRecord {
+  readonly run_id: string
+  readonly step_id: string
+  readonly item_index: number
+  /** Null: the step calls no tool, and this is the row of its wait (pause.ts). */
+  readonly tool: string | null
+  state: EffectState
+  attempt: number
+  /** How often the tool's body began. */
+  bodies: number
+  /** Whether `bodies` has the body of the present attempt. */
+  body_counted: boolean
+  failures: number
+  resolved_outcome: 'retry' | null
+  params_hash: string | null
+  labels: string[]
+  label_sources: LabelSource[]
+  decision_id: string | null
+  approval_id: string | null
+  output_labels: string[]
+  error: StepError | null
+  past_outcomes: readonly PastOutcome[]
+  intent_at: string | null
+  sent_at: string | null
+  /**
+   * The id and the address of the connection through which the call was sent. Is null if they are unknown, or if
+   * nothing was sent.
+   */
+  sent_with: string | null
+  finished_at: string | null
+  duration_ms: number | null
+  /** Whether the held call may run as soon as its run has a slot. */
+  wants_slot: boolean
+  /** The time at which a step that waits goes on. Is null if the row is not the one of a wait that has begun. */
+  until: string | null
+  /** The sealed output. Set only if this transaction stores an output; `loadLedger` never reads it. */
+  output?: Buffer | undefined
+  /**
+   * The sealed values of the error. Is null if there are no such values, and absent if this transaction does not set
+   * the error. `loadLedger` never reads them.
+   */
+  errorDetail?: Buffer | null | undefined
+  /** The sealed parameters. Set only if this transaction creates the row. */
+  sealed?: Buffer | null | undefined
+}
+
+/** Returns the tool of a call. Throws for the row of a wait, which must never get to code about calls. */
+export function toolOf({ tool }: Pick<EffectRecord, 'tool'>): string {
+  if (tool === null) throw new Error('a step that waits has no tool')
+  return tool
+}
+
+export interface StepRecord {
+  readonly run_id: string
+  readonly step_id: string
+  /** The name of the step's kind (src/steps). */
+  readonly kind: string
+  readonly item_count: number | null
+  readonly author_roles: readonly Role[]
+  status: StepStatus
+  verdict: Verdict | null
+  attempts: number
+  labels: string[]
+  error: StepError | null
+  started_at: string | null
+  finished_at: string | null
+}
+
+/**
+ * The rows that operations of a batch share. One statement reads these rows under the chain lock, and another writes
+ * them. An operation changes records in place and marks them dirty, so later operations of the batch see its changes.
+ */
+export class Ledger {
+  readonly runs = new Map<string, RunState>()
+  readonly effects = new Map<string, EffectRecord>()
+  readonly steps = new Map<string, StepRecord>()
+  readonly approvals = new Map<string, ApprovalRecord>()
+  readonly roles = new Map<string, Role>()
+  /** Ids of members whose mail address is confirmed. */
+  readonly confirmed = new Set<string>()
+  readonly dirtyRuns = new Set<RunState>()
+  readonly dirtyEffects = new Set<EffectRecord>()
+  readonly dirtySteps = new Set<StepRecord>()
+  readonly dirtyApprovals = new Set<ApprovalRecord>()
+  readonly newEffects: EffectRecord[] = []
+  readonly newApprovals: NewApproval[] = []
+  readonly newDecisions: NewDecision[] = []
+  /**
+   * How many of the organization's runs have a slot (`taken`), and how many wait for one (`waiting`). The numbers are
+   * read only if a run of the ledger has no slot.
+   */
+  slots = { taken: 0, waiting: 0 }
+
+  step(runId: string, stepId: string): StepRecord | undefined {
+    return this.steps.get(stepKey(runId, stepId))
+  }
+
+  /** The roles whose tool policies restrict the call: those of the step's authors, and the requester's if they have one. */
+  rolesFor(
+    { requested_by }: RunState,
+    { run_id, step_id }: Pick<EffectRecord, 'run_id' | 'step_id'>,
+  ): Role[] {
+    return [this.roles.get(requested_by) ?? [], this.step(run_id, step_id)?.author_roles ?? []].flat()
+  }
+
+  /** Adds a call's row. The caller must then set the row's state. */
+  addEffect(record: EffectRecord): EffectRecord {
+    this.newEffects.push(record)
+    this.effects.set(`${record.run_id}/${record.step_id}/${record.item_index}`, record)
+    return record
+  }
+
+  addApproval(approval: NewApproval): ApprovalRecord {
+    this.newApprovals.push(approval)
+    this.approvals.set(approval.record.id, approval.record)
+    return approval.record
+  }
+
+  /** Marks a changed record to be written; new records are written anyway. */
+  touchEffect(record: EffectRecord): void {
+    if (!this.newEffects.includes(record)) this.dirtyEffects.add(record)
+  }
+}
+
+/**
+ * A run that may be changed, because the transaction `tx` holds the organization's lock. `run` is the run's row.
+ * `ledger` contains the rows that all operations of the transaction share.
+ */
+export interface LockedRun {
+  readonly tx: ChainTx
+  readonly ledger: Ledger
+  readonly run: RunState
+}
+
+/** One call of a run, while the organization's lock is held. `effect` is the call's row. */
+export interface LockedCall extends LockedRun {
+  readonly effect: EffectRecord
+}

@@ -1,0 +1,312 @@
+import { withFilesAsText } from '../../contract/files-as-text.ts'
+import { parseParams } from '../../contract/tool-params.ts'
+import type { ToolDeclaration } from '../../tools/kit/tool.ts'
+import type { Context } from '../../governance/context.ts'
+import type { StepError } from '../../db/schema/runs.ts'
+import { hashOf } from '../../shared/canonical-json.ts'
+import type { ResolvedCall, DefinedCall } from './call.ts'
+import { itemsOf } from './items.ts'
+import { load, mostParamText, type Loaded } from './loading.ts'
+import { ResourceExhausted } from '../../governance/runs/values/outputs.ts'
+import {
+  effectiveParams,
+  openParams,
+  readSealed,
+  sealParams,
+  shownItem,
+  type SealedParams,
+} from '../../governance/runs/values/sealed-params.ts'
+import { references, resolve, type Resolved, type Scope } from '../../policy/templates.ts'
+import { mostLabels, tooManyLabels, unionLabels, type Json, type JsonObject } from '../../policy/types.ts'
+import { isWanted } from '../../policy/when.ts'
+import type { StepRun } from '../../steps/kind.ts'
+import { valuesOf } from '../../steps/index.ts'
+import type { ResolvedPause } from './pause.ts'
+
+/**
+ * Prepares a call for its decision. Evaluates `when`, resolves the templates once, and seals the parameters. The
+ * approval and all later attempts use the same sealed bytes. A call that cannot run gets a `problem`. If the call is
+ * over or frozen (`stopped`), no values are read. The caller must release `permit`: the memory that the call may use until
+ * it ends.
+ */
+export async function prepareCall(
+  context: Context,
+  defined: DefinedCall,
+  tool: ToolDeclaration,
+  signal: AbortSignal,
+): Promise<Loaded<ResolvedCall>> {
+  const { sealedBytes, stopped } = defined
+  if (stopped !== null) return free(await unread(context, defined, tool))
+  if (defined.labels.length > mostLabels)
+    return free({ ...(await unread(context, defined, tool)), problem: tooMany })
+  const make = async (scope: Scope): Promise<ResolvedCall> =>
+    sealedBytes === null ? resolved(context, defined, tool, scope) : opened(context, defined, tool)
+  try {
+    const what = { ...defined, templates: templatesOf(defined) }
+    return await load(context, what, signal, make, (op) => copiesInUse * op.sealed.length)
+  } catch (error) {
+    if (!(error instanceof ResourceExhausted)) throw error
+    const problem = { code: 'resource_exhausted', message: error.message }
+    return free({ ...(await unread(context, defined, tool)), problem })
+  }
+}
+
+const tooMany: StepError = {
+  code: 'resource_exhausted',
+  message: tooManyLabels('the inputs of the call carry'),
+}
+
+/**
+ * Prepares the next call from values that this process already has. These are the run's inputs and the previous step's
+ * output. `output` is the JSON text of this output. Returns null if another value is needed, if the call is too large,
+ * or if the call cannot run. Then the call's own activity prepares the call.
+ */
+export async function prepareNext(
+  context: Context,
+  defined: DefinedCall,
+  tool: ToolDeclaration,
+  output: string,
+): Promise<ResolvedCall | null> {
+  const { run, sources, labels } = defined
+  if (run.inputs === null || labels.length > mostLabels) return null
+  const named = references(templatesOf(defined)).length * (output.length + run.inputOctets)
+  if (named > mostNextCharacters) return null
+  const value = sources.length === 0 ? null : (JSON.parse(output) as Json)
+  const step = (id: string): Json | undefined => (sources.includes(id) ? value : undefined)
+  const scope = { inputs: run.inputs, labelledInputs: run.inputLabels, ...run.builtins, step }
+  const op = await resolved(context, defined, tool, scope)
+  return op.problem === null && op.sealed.length <= mostNextCharacters ? op : null
+}
+
+/**
+ * `prepareNext` prepares only small calls. All values that the templates name have together at most this many
+ * characters. The sealed parameters have at most this many bytes.
+ */
+const mostNextCharacters = 32 * 1024
+
+/**
+ * While a call is made, memory holds this many copies of its parameters. These are the opened parameters, the sealed
+ * parameters, and the parameters as the tool gets them.
+ */
+const copiesInUse = 3
+
+const free = (value: ResolvedCall): Loaded<ResolvedCall> => ({
+  value,
+  permit: { release: () => {} },
+})
+
+const templatesOf = ({ step }: DefinedCall): Json => {
+  const { for_each, when } = step
+  return [valuesOf(step), for_each ?? null, when?.value ?? null, when?.compare ?? null] as Json
+}
+
+async function opened(
+  context: Pick<Context, 'config' | 'db' | 'sealer'>,
+  defined: DefinedCall,
+  tool: ToolDeclaration,
+): Promise<ResolvedCall> {
+  const sealed = await readSealed(context.db, defined.key)
+  const stored = await openParams(context.sealer, defined.key, sealed)
+  return withValues(context, defined, tool, { stored, sealed })
+}
+
+async function resolved(
+  context: Pick<Context, 'config' | 'sealer'>,
+  defined: DefinedCall,
+  tool: ToolDeclaration,
+  named: Scope,
+): Promise<ResolvedCall> {
+  let wanted = true
+  let problem: StepError | null = null
+  let stored = noParams
+  let item: Pick<SealedParams, 'item'> = {}
+  try {
+    const scope = scopeOf(defined, named)
+    if (scope.item !== undefined) item = { item: shownItem(scope.item) }
+    wanted = defined.step.when === undefined || isWanted(defined.step.when, scope)
+    if (wanted) stored = resolveParams(defined, scope)
+  } catch (error) {
+    const code = error instanceof ResourceExhausted ? 'resource_exhausted' : 'template_unresolved'
+    problem = { code, message: (error as Error).message }
+  }
+  let parsed: JsonObject | undefined
+  if (wanted && problem === null) {
+    const checked = checkParams(tool, effectiveParams(tool, stored.params, defined.run.requesterEmail))
+    if (checked.ok) parsed = checked.params
+    else problem = { code: 'invalid_params', message: checked.message }
+  }
+  // If a call cannot run, its parameters are not stored. Otherwise somebody could fill the disk with such calls.
+  if (problem !== null) stored = noParams
+  const sealed = await sealParams(context.sealer, defined.key, {
+    ...stored,
+    ...item,
+  })
+  return withValues(context, defined, tool, {
+    stored,
+    sealed,
+    wanted,
+    problem,
+    parsed,
+  })
+}
+
+interface Made extends Partial<Pick<ResolvedCall, 'wanted' | 'problem' | 'parsed'>> {
+  readonly stored: SealedParams
+  readonly sealed: Buffer
+}
+
+function withValues(
+  context: Pick<Context, 'config'>,
+  defined: DefinedCall,
+  tool: ToolDeclaration,
+  { stored, sealed, wanted = true, problem = null, parsed }: Made,
+): ResolvedCall {
+  return {
+    ...defined,
+    tool,
+    wanted,
+    problem,
+    params: effectiveParams(tool, stored.params, defined.run.requesterEmail),
+    parsed,
+    paramsHash: hashOf({ tool: tool.name, params: stored.params }),
+    paramLabels: new Map(stored.paramLabels),
+    sealed,
+    installation: context.config.tools,
+    mustBeConfirmed: context.config.people.mustBeConfirmed,
+    approvalSeconds: context.config.runApprovalSeconds,
+  }
+}
+
+const noParams: SealedParams = { params: {}, paramLabels: [] }
+
+/**
+ * Prepares a step that waits for a time. Its values are small and are not stored, so no memory stays in use. After an
+ * error that would repeat, the step fails.
+ */
+export async function preparePause(
+  context: Context,
+  defined: DefinedCall,
+  until: Extract<StepRun, { as: 'pause' }>['until'],
+  signal: AbortSignal,
+): Promise<ResolvedPause> {
+  const { key, labels, run } = defined
+  const empty = { key, labels, wanted: true, isUnread: defined.stopped !== null, problem: null, until: never }
+  if (defined.stopped !== null) return empty
+  if (labels.length > mostLabels) return { ...empty, problem: tooMany }
+  const failed = (code: string, error: unknown): ResolvedPause => ({
+    ...empty,
+    problem: { code, message: (error as Error).message },
+  })
+  const make = (named: Scope): ResolvedPause => {
+    try {
+      const scope = scopeOf(defined, named)
+      if (defined.step.when !== undefined && !isWanted(defined.step.when, scope))
+        return { ...empty, wanted: false }
+      const values = resolve(valuesOf(defined.step), scope).value as JsonObject
+      return { ...empty, until: (now) => until(values, now, run.timeZone) }
+    } catch (error) {
+      return failed('template_unresolved', error)
+    }
+  }
+  try {
+    const { value, permit } = await load(
+      context,
+      { ...defined, templates: templatesOf(defined) },
+      signal,
+      make,
+    )
+    permit.release()
+    return value
+  } catch (error) {
+    if (error instanceof ResourceExhausted) return failed('resource_exhausted', error)
+    throw error
+  }
+}
+
+const never = (): Date => {
+  throw new TypeError('the time of the wait was not read')
+}
+
+/** Returns a call that could not be prepared. Its outcome will be `failed`. */
+export async function brokenCall(
+  context: Pick<Context, 'config' | 'sealer'>,
+  defined: DefinedCall,
+  tool: ToolDeclaration,
+): Promise<ResolvedCall> {
+  const problem = {
+    code: 'not_prepared',
+    message: 'the parameters could not be prepared or opened',
+  }
+  return { ...(await unread(context, defined, tool)), problem }
+}
+
+async function unread(
+  context: Pick<Context, 'config' | 'sealer'>,
+  defined: DefinedCall,
+  tool: ToolDeclaration,
+): Promise<ResolvedCall> {
+  const sealed = await sealParams(context.sealer, defined.key, noParams)
+  return withValues(context, defined, tool, { stored: noParams, sealed })
+}
+
+/**
+ * Adds the values of `{{item}}` and `{{index}}` if the call is for one item. The item has the same sources as the list.
+ */
+function scopeOf(defined: DefinedCall, named: Scope): Scope {
+  if (defined.key.itemIndex < 0) return named
+  const items = itemsOf(defined, named)
+  if (defined.key.itemIndex >= items.length)
+    throw new RangeError(`item ${defined.key.itemIndex} does not exist`)
+  const { sources } = resolve(defined.step.for_each as Json, named)
+  return {
+    ...named,
+    item: items[defined.key.itemIndex],
+    index: defined.key.itemIndex,
+    itemSources: [...new Set([...sources.values()].flat())],
+  }
+}
+
+/**
+ * The parameters of a call together may have at most this many labels. If a value has several sources, the labels of
+ * each source are counted. The rules read these labels while the organization's lock is held.
+ */
+const mostParamLabels = 100_000
+
+function labelsOfParams(defined: DefinedCall, sources: Resolved['sources']): SealedParams['paramLabels'] {
+  let left = mostParamLabels
+  return [...sources].map(([path, ids]) => {
+    const labels = ids.map((id) => defined.labelsOf(id))
+    for (const each of labels) left -= each.length
+    if (left < 0)
+      throw new ResourceExhausted(
+        `the parameters carry more than ${mostParamLabels} labels together: use fewer templates`,
+      )
+    return [path, unionLabels(...labels)]
+  })
+}
+
+function resolveParams(defined: DefinedCall, scope: Scope): SealedParams {
+  const written = valuesOf(defined.step)
+  const params = defined.tool === undefined ? written : withFilesAsText(defined.tool, written)
+  const { value, sources } = resolve(params, scope, mostParamText)
+  return {
+    params: value as JsonObject,
+    paramLabels: labelsOfParams(defined, sources),
+  }
+}
+
+function checkParams(
+  tool: ToolDeclaration,
+  params: JsonObject,
+): { readonly ok: true; readonly params: JsonObject } | { readonly ok: false; readonly message: string } {
+  try {
+    const parsed = parseParams(tool, params)
+    if (parsed.ok) return parsed
+    return {
+      ok: false,
+      message: parsed.issues.map((issue) => issue.message).join('; '),
+    }
+  } catch {
+    return { ok: false, message: 'the parameters are too large to be checked' }
+  }
+}

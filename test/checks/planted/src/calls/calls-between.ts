@@ -1,0 +1,1 @@
+import '../governance/anything/above.ts'

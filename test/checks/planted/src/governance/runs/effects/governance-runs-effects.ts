@@ -1,1 +1,0 @@
-import '../../anything/above.ts'
