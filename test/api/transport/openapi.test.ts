@@ -136,10 +136,11 @@ describe('generators of clients find', () => {
   })
 })
 
-test('request bodies are declared in src/api/schemas, and no route has one of its own', async () => {
-  const folder = new URL('../../../src/api/schemas/', import.meta.url)
-  const modules = await Promise.all(readdirSync(folder).map((name) => import(new URL(name, folder).href)))
-  const { ruleBodies } = await import('../../../src/api/schemas/rules.ts')
+test('request bodies have a name in src/api/schemas or beside their routes, and none stands inside a route', async () => {
+  const folders = ['schemas', 'routes'].map((name) => new URL(`../../../src/api/${name}/`, import.meta.url))
+  const files = folders.flatMap((folder) => readdirSync(folder).map((name) => new URL(name, folder).href))
+  const modules = await Promise.all(files.map((file) => import(file)))
+  const { ruleBodies } = await import('../../../src/api/routes/rules.ts')
   const declared = new Set([...modules, ...Object.values(ruleBodies)].flatMap(Object.values<unknown>))
   for (const { key, body } of routes.filter((route) => route.body !== undefined))
     expect([key, declared.has(body)]).toEqual([key, true])
