@@ -229,8 +229,10 @@ const sentence = z.string().nullable()
 
 const step = z.strictObject({
   step_id: z.string(),
-  tool: z.string(),
-  side_effect: side,
+  kind: z.string().describe('`tool`, or another kind of step, such as `wait`'),
+  tool: z.string().nullable().describe('null: the step calls no tool'),
+  side_effect: side.nullable(),
+  waits: z.string().nullable().describe('what a step `wait` waits for, in the words of its definition'),
   destination,
   verdict: verdict.describe('the strictest verdict that the step can get'),
   certainty: certainty.describe('`definite`: every run gets this verdict'),
