@@ -25,6 +25,47 @@ const read = { id: 'read', tool: 'file_read', params: { path: 'a' } }
 const held = { type: 'Waiting', details: [expect.objectContaining({ waitsFor: 'time' })] }
 const ended = (outcome: string) => ({ type: 'StepEnded', details: [{ outcome }] })
 
+test('no wait begins while the organization has no storage room', async () => {
+  const runId = await engine.run({
+    steps: [wait('begun', { seconds: 3_600 }), wait('pause', { seconds: 3_600 })],
+  })
+  expect(await ask(runId, 'begun')).toMatchObject(held)
+  const more = (bytes: number) =>
+    engine.context.pool.query('update chain_head set stored_bytes = stored_bytes + $1', [bytes])
+  await more(1e15)
+  expect(await ask(runId, 'pause')).toMatchObject({
+    type: 'Unavailable',
+    message: 'waits for storage room in the organization',
+  })
+  expect(await ask(runId, 'begun')).toMatchObject(held)
+  await more(-1e15)
+  expect(await ask(runId, 'pause')).toMatchObject(held)
+})
+
+test('the labels of waits count towards the bytes that a run may store', async () => {
+  const runId = await engine.run({ steps: [wait('a', { seconds: 1 })] })
+  await engine.context.db
+    .updateTable('runs')
+    .set({ stored_bytes: mostStoredBytes })
+    .where('id', '=', runId)
+    .execute()
+  // Nothing is stored for a wait without labels.
+  expect(await ask(runId, 'a')).toMatchObject(held)
+  const labelled = await engine.run({ steps: [read, wait('a', { seconds: 1 }, { depends_on: ['read'] })] })
+  await ask(labelled, 'read', { type: 'file_read' })
+  expect((await stepOf(engine.context, labelled, 'read')).labels).toEqual(['internal'])
+  await engine.context.db
+    .updateTable('runs')
+    .set({ stored_bytes: mostStoredBytes })
+    .where('id', '=', labelled)
+    .execute()
+  expect(await ask(labelled, 'a')).toMatchObject(ended('failed'))
+  expect(await stepOf(engine.context, labelled, 'a')).toMatchObject({
+    error: { code: 'run_too_large' },
+    labels: ['internal'],
+  })
+})
+
 test('no activity begins a step of another kind, another run or a step that is not ready', async () => {
   const steps = [
     read,
