@@ -25,6 +25,19 @@ const read = { id: 'read', tool: 'file_read', params: { path: 'a' } }
 const held = { type: 'Waiting', details: [expect.objectContaining({ waitsFor: 'time' })] }
 const ended = (outcome: string) => ({ type: 'StepEnded', details: [{ outcome }] })
 
+test('a wait that is asked about during a freeze keeps waiting until its time', async () => {
+  const runId = await engine.run({ steps: [wait('pause', { seconds: 3_600 })] })
+  expect(await ask(runId, 'pause')).toMatchObject(held)
+  await engine.frozen(async () => expect(await ask(runId, 'pause')).toMatchObject(held))
+  expect(await ask(runId, 'pause')).toMatchObject(held)
+  await engine.context.db
+    .updateTable('effects')
+    .set({ until: new Date(0) })
+    .where('run_id', '=', runId)
+    .execute()
+  await engine.frozen(async () => expect(await ask(runId, 'pause')).toMatchObject(ended('denied')))
+})
+
 test('no wait begins while the organization has no storage room', async () => {
   const runId = await engine.run({
     steps: [wait('begun', { seconds: 3_600 }), wait('pause', { seconds: 3_600 })],

@@ -68,6 +68,8 @@ function decidePause(tx: ChainTx, ledger: Ledger, op: ResolvedPause): PauseVerdi
   if (bytes > 0 && fits) countStoredBytes(wait, bytes)
   tx.expects({ bytes })
   if (run.cancel_requested_at !== null) return end(wait, 'cancelled', 'the run was cancelled')
+  // A freeze denies a wait that begins or ends, but a wake-up without a reason does neither.
+  if (effect.until !== null && Date.parse(effect.until) > tx.now.getTime()) return heldUntil(effect.until)
   if (tx.policy.frozen !== null) return end(wait, 'denied', explainFrozen(tx.policy.frozen))
   if (op.isUnread) throw new DomainError('unavailable', 'the organization is no longer frozen')
   if (effect.until === null) {
