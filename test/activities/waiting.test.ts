@@ -38,6 +38,25 @@ test('a wait that is asked about during a freeze keeps waiting until its time', 
   await engine.frozen(async () => expect(await ask(runId, 'pause')).toMatchObject(ended('denied')))
 })
 
+test('a wait whose values cannot be opened fails, and one that has begun goes on', async () => {
+  const until = '{{read.output.text}}'
+  const steps = [read, wait('begun', { until }), wait('later', { until })]
+  const runId = await engine.run({ steps })
+  const text = new Date(Date.now() + 3_600_000).toISOString()
+  await ask(runId, 'read', { type: 'file_read', body: () => Promise.resolve({ output: { text } }) })
+  expect(await ask(runId, 'begun')).toMatchObject(held)
+  // Another process, which has no values in memory.
+  Object.assign(engine.context, { runCaches: createRunCaches() })
+  const effects = engine.context.db.updateTable('effects').where('run_id', '=', runId)
+  await effects
+    .set({ output_sealed: Buffer.from('broken') })
+    .where('step_id', '=', 'read')
+    .execute()
+  expect(await ask(runId, 'later')).toMatchObject(ended('failed'))
+  expect(await stepOf(engine.context, runId, 'later')).toMatchObject({ error: { code: 'not_prepared' } })
+  expect(await ask(runId, 'begun')).toMatchObject(held)
+})
+
 test('no wait begins while the organization has no storage room', async () => {
   const runId = await engine.run({
     steps: [wait('begun', { seconds: 3_600 }), wait('pause', { seconds: 3_600 })],
