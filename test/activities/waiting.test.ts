@@ -98,6 +98,23 @@ test('the labels of waits count towards the bytes that a run may store', async (
   })
 })
 
+describe('the words of a wrong wait', () => {
+  test.each([
+    ['a time that is null', null, '`wait.until` must be a time such as'],
+    ['a long text', `${' '.repeat(1_000_000)}2020-01-01`, '`wait.until` must be a time such as'],
+  ])('%s', async (_name, day, message) => {
+    const definition = {
+      inputs: { day: { type: 'string' } },
+      steps: [wait('pause', { until: '{{input.day}}' })],
+    }
+    const runId = await engine.run(definition, day === null ? {} : { day })
+    expect(await ask(runId, 'pause')).toMatchObject(ended('failed'))
+    expect((await stepOf(engine.context, runId, 'pause')).error).toMatchObject({
+      message: expect.stringContaining(message),
+    })
+  })
+})
+
 test('no activity begins a step of another kind, another run or a step that is not ready', async () => {
   const steps = [
     read,
