@@ -21,7 +21,7 @@ import { createDecidedAhead, type DecidedAhead } from './decided-ahead.ts'
 import type { IssuedCall } from './tool-activities.ts'
 import { engineActivityNames } from './engine.ts'
 import { isOutage } from './patience.ts'
-import { brokenCall, prepareCall, preparePause } from '../calls/runs/prepare.ts'
+import { brokenCall, brokenPause, prepareCall, preparePause } from '../calls/runs/prepare.ts'
 import type { Loaded } from '../calls/runs/loading.ts'
 import { askSeeing } from './seen-state.ts'
 
@@ -146,18 +146,20 @@ async function prepared(
   try {
     return await prepareCall(context, defined, tool, signal)
   } catch (error) {
-    if (isOutage(error) || signal.aborted) throw error
-    const { runId, stepId } = defined.key
-    context.log.error(
-      {
-        err: error,
-        run_id: runId,
-        step_id: stepId,
-      },
-      'a call could not be prepared',
-    )
+    noteBroken(context, defined, signal, error)
     return { value: await brokenCall(context, defined, tool), permit: { release: () => {} } }
   }
+}
+
+/** Logs why a call could not be prepared. Throws the error of an outage or a cancellation. */
+function noteBroken(
+  { log }: Pick<Context, 'log'>,
+  { key }: DefinedCall,
+  signal: AbortSignal,
+  error: unknown,
+) {
+  if (isOutage(error) || signal.aborted) throw error
+  log.error({ err: error, run_id: key.runId, step_id: key.stepId }, 'a call could not be prepared')
 }
 
 /** Reads which call the activity makes. Throws if the activity belongs to another workflow than the run. */
@@ -200,7 +202,11 @@ async function pause(
   defined: DefinedCall,
   { until }: Extract<StepRun, { as: 'pause' }>,
 ): Promise<StepDone> {
-  const op = await preparePause(context, defined, until, activity.cancellationSignal)
+  const signal = activity.cancellationSignal
+  const op = await preparePause(context, defined, until, signal).catch((error: unknown) => {
+    noteBroken(context, defined, signal, error)
+    return brokenPause(defined)
+  })
   return answer(await context.combiner.join(defined.run.organizationId, decidePauses, op), activity)
 }
 

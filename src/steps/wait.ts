@@ -10,6 +10,8 @@ import { defineKind, noCall, noOutput, pausing } from './kind.ts'
 /** A wait takes at most this many seconds: a year, also one with 366 days. */
 const mostSeconds = 366 * 86_400
 const daySeconds = 86_400
+/** A longer text is no time. It is not read, because this happens while the organization's lock is held. */
+const mostText = 100
 
 const fields = {
   wait: z
@@ -77,15 +79,15 @@ function lengthProblem(seconds: number): string | null {
   return seconds > mostSeconds ? `must be at most ${mostSeconds} (a year)` : null
 }
 
-function endOfWait({ seconds = null, until = null }: JsonObject, began: Date, timeZone: string): Date {
-  if (until === null) {
+function endOfWait({ seconds = null, until }: JsonObject, began: Date, timeZone: string): Date {
+  if (until === undefined) {
     if (typeof seconds !== 'number')
       throw new TypeError(`\`wait.seconds\` must be a number, and it is ${kindOf(seconds)}`)
     const problem = lengthProblem(seconds)
     if (problem !== null) throw new TypeError(`\`wait.seconds\` ${problem}`)
     return new Date(began.getTime() + seconds * 1_000)
   }
-  const end = typeof until === 'string' ? readTime(until.trim(), timeZone) : null
+  const end = typeof until === 'string' && until.length <= mostText ? readTime(until.trim(), timeZone) : null
   if (end === null) throw new TypeError(`\`wait.until\` ${noTime}`)
   if (end.getTime() - began.getTime() > mostSeconds * 1_000)
     throw new TypeError('`wait.until` is more than a year away')

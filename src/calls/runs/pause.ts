@@ -7,10 +7,18 @@ import { explainFrozen } from '../../policy/decide.ts'
 import type { Label } from '../../policy/types.ts'
 import type { ChainTx } from '../../governance/audit/chain-tx.ts'
 import { DomainError } from '../../governance/errors.ts'
+import { storageOver } from '../../governance/limits/storage.ts'
 import type { Refused } from './call.ts'
 import { newEffect } from './effect.ts'
 import { runActor, settle, startRun, stepEvent, updateRunStatus } from './ledger-moves.ts'
 import { ledgerKind } from './ledger-store.ts'
+import {
+  countStoredBytes,
+  fitsRun,
+  labelBytes,
+  runTooLarge,
+  waitForOrganizationLimit,
+} from './storage-limit.ts'
 import type { Ledger, LockedCall } from './ledger.ts'
 
 /*
@@ -32,7 +40,7 @@ export interface ResolvedPause {
   readonly until: (now: Date) => Date
 }
 
-type PauseVerdict = Extract<Refused, { state: Outcome | 'held' }>
+type PauseVerdict = Extract<Refused, { state: Outcome | 'held' | 'no_room' }>
 
 /** Begins or ends waits; commit point `effect.decide`. */
 export const decidePauses = ledgerKind('effect.decide', decidePause)
@@ -47,17 +55,27 @@ function decidePause(tx: ChainTx, ledger: Ledger, op: ResolvedPause): PauseVerdi
     return { go: false, state: 'cancelled', reason: 'the run has ended' }
   if (run.status === 'awaiting_approval')
     throw new DomainError('conflict', 'the run waits for its own approval')
+  // The row of a wait stores its labels twice.
+  const bytes = known === undefined ? 2 * labelBytes(op.labels) : 0
+  const over = known === undefined && run.cancel_requested_at === null ? storageOver(tx, bytes) : null
+  if (over !== null) return waitForOrganizationLimit({ tx, ledger, run }, over)
   startRun({ tx, ledger, run })
+  const fits = fitsRun(run, bytes)
   const effect =
     known ??
     ledger.addEffect({ ...newEffect(op.key), tool: null, labels: op.labels, output_labels: op.labels })
   const wait: LockedCall = { tx, ledger, run, effect }
+  if (bytes > 0 && fits) countStoredBytes(wait, bytes)
+  tx.expects({ bytes })
   if (run.cancel_requested_at !== null) return end(wait, 'cancelled', 'the run was cancelled')
+  // A freeze denies a wait that begins or ends, but a wake-up without a reason does neither.
+  if (effect.until !== null && Date.parse(effect.until) > tx.now.getTime()) return heldUntil(effect.until)
   if (tx.policy.frozen !== null) return end(wait, 'denied', explainFrozen(tx.policy.frozen))
   if (op.isUnread) throw new DomainError('unavailable', 'the organization is no longer frozen')
   if (effect.until === null) {
     if (!op.wanted) return end(wait, 'skipped', 'its `when` does not hold')
     if (op.problem !== null) return end(wait, 'failed', op.problem.message, op.problem.code)
+    if (!fits) return end(wait, 'failed', runTooLarge.message, runTooLarge.code)
     try {
       effect.until = op.until(tx.now).toISOString()
     } catch (error) {
@@ -67,8 +85,16 @@ function decidePause(tx: ChainTx, ledger: Ledger, op: ResolvedPause): PauseVerdi
     if (Date.parse(effect.until) > tx.now.getTime()) begin(wait, effect.until)
   }
   if (Date.parse(effect.until) <= tx.now.getTime()) return end(wait, 'completed')
-  return { go: false, state: 'held', waitsFor: 'time', approvalId: null, expiresAt: effect.until }
+  return heldUntil(effect.until)
 }
+
+const heldUntil = (expiresAt: string): PauseVerdict => ({
+  go: false,
+  state: 'held',
+  waitsFor: 'time',
+  approvalId: null,
+  expiresAt,
+})
 
 function begin(wait: LockedCall, until: string): void {
   const { tx, ledger, run, effect } = wait

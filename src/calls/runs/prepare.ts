@@ -180,8 +180,7 @@ function withValues(
 const noParams: SealedParams = { params: {}, paramLabels: [] }
 
 /**
- * Prepares a step that waits for a time. Its values are small and are not stored, so no memory stays in use. After an
- * error that would repeat, the step fails.
+ * Prepares a step that waits for a time. Its values are small and are not stored, so no memory stays in use.
  */
 export async function preparePause(
   context: Context,
@@ -227,17 +226,28 @@ const never = (): Date => {
   throw new TypeError('the time of the wait was not read')
 }
 
+const notPrepared: StepError = {
+  code: 'not_prepared',
+  message: 'the parameters could not be prepared or opened',
+}
+
+/** Returns a wait that could not be prepared. Its outcome will be `failed`, unless it has begun. */
+export const brokenPause = ({ key, labels }: DefinedCall): ResolvedPause => ({
+  key,
+  labels,
+  wanted: true,
+  isUnread: false,
+  problem: notPrepared,
+  until: never,
+})
+
 /** Returns a call that could not be prepared. Its outcome will be `failed`. */
 export async function brokenCall(
   context: Pick<Context, 'config' | 'sealer'>,
   defined: DefinedCall,
   tool: ToolDeclaration,
 ): Promise<ResolvedCall> {
-  const problem = {
-    code: 'not_prepared',
-    message: 'the parameters could not be prepared or opened',
-  }
-  return { ...(await unread(context, defined, tool)), problem }
+  return { ...(await unread(context, defined, tool)), problem: notPrepared }
 }
 
 async function unread(

@@ -1,4 +1,5 @@
 import type { ChainTx } from '../../governance/audit/chain-tx.ts'
+import type { Label } from '../../policy/types.ts'
 import type { LabelSource, StepError } from '../../db/schema/runs.ts'
 import type { Exceeded } from '../../governance/limits/run-quota.ts'
 import { approvalsOver, storageOver } from '../../governance/limits/storage.ts'
@@ -25,6 +26,10 @@ export const runTooLarge: StepError = {
 export function sourceBytes(sources: readonly LabelSource[]): number {
   return sources.length === 0 ? 0 : Buffer.byteLength(JSON.stringify(sources))
 }
+
+/** Returns the size of a list of labels in bytes. */
+export const labelBytes = (labels: readonly Label[]): number =>
+  labels.length === 0 ? 0 : Buffer.byteLength(JSON.stringify(labels))
 
 /**
  * Returns whether the run may store `bytes` more bytes. Call this function under the chain lock, in the transaction
@@ -76,7 +81,10 @@ export function organizationLimitReached(
  * Stores in the run's row why the run waits. The call is decided many times while it waits, perhaps for days. So the
  * wait does not count as an attempt and writes no audit entry.
  */
-export function waitForOrganizationLimit({ ledger, run }: LockedRun, { limit, value }: Exceeded): Refused {
+export function waitForOrganizationLimit(
+  { ledger, run }: LockedRun,
+  { limit, value }: Exceeded,
+): Extract<Refused, { state: 'no_room' }> {
   const what = limit === 'storage_mb' ? `${value} MiB` : `${value} approvals that wait for a person`
   const reason = `the run waits: the organization is at its limit of ${what} (\`${limit}\`)`
   if (run.status_reason !== reason) {
