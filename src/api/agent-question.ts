@@ -4,7 +4,7 @@ import { authorize, denyUnreadable, rateLimited } from '../governance/agents/ask
 import { keyEnded } from '../governance/agents/authorize.ts'
 import { unrecorded, type AgentDecision } from '../governance/agents/unrecorded.ts'
 import { DomainError } from '../governance/errors.ts'
-import { noteRefusal } from '../governance/limits/rate-refusal.ts'
+import { noteRefusal } from '../governance/limits/rates.ts'
 import { createEntry, type Entry } from '../governance/limits/request-shares.ts'
 import { ApiError } from './errors.ts'
 import type { Question } from './route.ts'

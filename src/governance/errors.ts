@@ -45,6 +45,10 @@ export class DomainError extends Error {
   }
 }
 
+/** Returns an error about one part of the request, which `path` names. */
+export const errorAt = (code: DomainErrorCode, path: string, message: string): DomainError =>
+  new DomainError(code, message, [{ path, message }])
+
 /**
  * Returns the error for an unknown id, for example of a run. If the id belongs to another organization, the error is
  * the same. So the caller does not learn that the id exists. The message shows the beginning of a long id.

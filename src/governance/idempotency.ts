@@ -50,6 +50,16 @@ export async function actOnce<Made extends object | void>(
   return once?.acted === true ? (once.made as Made) : act()
 }
 
+/** Marks an act as done in its transaction, and returns what it has made. */
+export async function keepMade<Made extends object>(
+  once: Once | null | undefined,
+  { trx }: { readonly trx: Transaction<Database> },
+  made: Made,
+): Promise<Made> {
+  await once?.markActed(trx, made)
+  return made
+}
+
 /** Either the stored first answer, which is replayed, or the right to act. */
 export type Opening = { readonly replay: StoredAnswer } | { readonly claim: Claim }
 

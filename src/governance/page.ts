@@ -1,7 +1,6 @@
-import { sql, type SelectQueryBuilder } from 'kysely'
-import type { Db } from '../db/schema/index.ts'
+import { sql, type SelectQueryBuilder, type Transaction } from 'kysely'
+import type { Db, Database } from '../db/schema/index.ts'
 import { idPrefixes, type IdKind } from '../contract/ids.ts'
-import { readBounded } from './bounded-read.ts'
 import { DomainError } from './errors.ts'
 
 /** The page of a list that a caller asks for (docs/reference/errors.md, "Lists"). */
@@ -34,33 +33,45 @@ function notOfList(): DomainError {
 }
 
 /**
- * Reads one page of the rows of `query`, sorted by `column` in descending order. `column` contains ids of this kind,
- * which sort by time. `place` returns the id of a row. Throws `validation_error` for a cursor of a list of another kind
- * (docs/decisions/0248).
+ * Reads one page of the rows of `query`, sorted by `column` in descending order. The column has the rows' ids, which
+ * sort by time. Throws `validation_error` for a cursor of a list of another kind (docs/decisions/0248).
  */
-export async function readPage<DB, TB extends keyof DB, Row>(
+export async function readPage<DB, TB extends keyof DB, Row extends { readonly id: string }>(
   db: Db,
   query: SelectQueryBuilder<DB, TB, Row>,
-  { column, kind }: { readonly column: string; readonly kind: IdKind },
+  kind: IdKind,
   page: PageRequest,
-  place: (row: Row) => string,
+  column = 'id',
 ): Promise<Page<Row>> {
   const after = idAfter(kind, page)
   const by = sql.ref<string>(column)
   const rest = after === null ? query : query.where(by, '<', after)
   const whole = rest.orderBy(by, 'desc').limit(page.limit + 1)
   const { rows } = await readBounded(db, (trx) => trx.executeQuery(whole))
-  return pageOf(rows, page.limit, place, (row) => row)
+  return pageOf(
+    rows,
+    page.limit,
+    ({ id }) => id,
+    (row) => row,
+  )
+}
+
+/** Reads one page as `readPage`, and converts its rows for the API. */
+export async function listPage<DB, TB extends keyof DB, Row extends { readonly id: string }, T>(
+  db: Db,
+  query: SelectQueryBuilder<DB, TB, Row>,
+  kind: IdKind,
+  page: PageRequest,
+  view: (row: Row) => T,
+  column?: string,
+): Promise<Page<T>> {
+  const { data, next_cursor } = await readPage(db, query, kind, page, column)
+  return { data: data.map(view), next_cursor }
 }
 
 /** Returns the id after which the page begins; null for the first page. Throws as `readPage` does. */
 export const idAfter = (kind: IdKind, { cursor }: PageRequest): string | null =>
   readCursor(cursor, new RegExp(`^${idPrefixes[kind]}_[0-9A-Z]{26}$`))
-
-/** Converts each row of the page for the API. */
-export function viewPage<Row, T>(page: Page<Row>, view: (row: Row) => T): Page<T> {
-  return { data: page.data.map(view), next_cursor: page.next_cursor }
-}
 
 /** Makes a page from up to `limit + 1` rows. The extra row shows that there is a next page. */
 export function pageOf<Row, T>(
@@ -89,3 +100,35 @@ export function pageOfList<T>(items: readonly T[], page: PageRequest, place: (it
 
 /** The cursor of the page that begins after `text`. */
 export const writeCursor = (text: string): string => Buffer.from(text, 'utf8').toString('base64url')
+
+/** A statement may take at most this many milliseconds. */
+const longest = 10_000
+const queryCancelled = '57014'
+
+/**
+ * Calls `work`, which reads the rows of one answer. All statements of `work` read from one snapshot, with index scans
+ * and without parallel workers. A statement that takes longer than `milliseconds` is cancelled, and `unavailable` is
+ * thrown. So no list occupies a connection for long (docs/decisions/0067).
+ */
+export async function readBounded<T>(
+  db: Db,
+  work: (trx: Transaction<Database>) => Promise<T>,
+  milliseconds = longest,
+): Promise<T> {
+  try {
+    return await db
+      .transaction()
+      .setIsolationLevel('repeatable read')
+      .setAccessMode('read only')
+      .execute(async (trx) => {
+        await sql`
+          select set_config('statement_timeout', ${`${milliseconds}`}, true), set_config('enable_seqscan', 'off', true),
+                 set_config('enable_bitmapscan', 'off', true), set_config('jit', 'off', true),
+                 set_config('max_parallel_workers_per_gather', '0', true)`.execute(trx)
+        return work(trx)
+      })
+  } catch (error) {
+    if ((error as { code?: unknown }).code !== queryCancelled) throw error
+    throw new DomainError('unavailable', 'the list takes too long to read: ask for fewer rows')
+  }
+}

@@ -5,8 +5,8 @@ import {
   createApiKey,
   listApiKeys,
   removeApiKey,
+  type KeyView,
 } from '../../governance/people/api-keys.ts'
-import type { KeyView } from '../../governance/people/key-view.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { created, noContent, ok, route } from '../route.ts'
 import { emptyBody, id, listOf, listQuery, scopeMap, time } from '../schemas/common.ts'

@@ -1,20 +1,22 @@
+import type { Db } from '../../db/schema/index.ts'
+import type { Role, CallSource } from '../../policy/types.ts'
+import { rolesFrom, covers, hasRole, isAgentsOnly, scopesOfRole } from './scopes.ts'
+import {
+  missingFactor,
+  isBackedByFactor,
+  requireFactor,
+  requiresFactor,
+  type MissingFactor,
+} from './second-factor.ts'
 import { sql } from 'kysely'
 import { readCaller } from '../../db/queries/access/read-caller.ts'
 import type { Config } from '../../shared/config.ts'
-import type { Role } from '../../policy/types.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import type { Combiner } from '../audit/combiner.ts'
 import type { CommitPoint } from '../audit/commit-points.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { Caller, Sender } from './identity.ts'
-import {
-  isBackedByFactor,
-  missingFactor,
-  requireFactor,
-  requiresFactor,
-  type MissingFactor,
-} from './second-factor.ts'
-import { covers, hasRole, isAgentsOnly, scopesOfRole } from './scopes.ts'
+import { refused, type Decided } from '../../policy/decide.ts'
 
 /** The parts of the context that an operation of a caller needs. */
 export interface Acting {
@@ -199,3 +201,36 @@ const validity = ({ keyId, sessionId, userId }: Sender) => sql<boolean>`(
 
 const ended = ({ keyId }: Sender): DomainError =>
   new DomainError('unauthenticated', `the ${keyId === null ? 'session' : 'key'} has ended: send a valid one`)
+
+/** Returns the denial that every call for a person with this role gets; null if the role may make calls. */
+export function refusalOfRole(source: CallSource, role: Role): Decided | null {
+  if (hasRole(role, 'member')) return null
+  if (source === 'workflows')
+    return refused('requester may not run tools', `the person who started this run is only a ${role}`)
+  return refused(
+    'role may not ask',
+    `The person this agent acts for has the role \`${role}\`: agents need \`member\`.`,
+  )
+}
+
+/** A request that names no organization is about at most this many organizations of the caller. */
+const mostOrganizations = 1_000
+
+/**
+ * Returns the ids of the organizations in which the person has at least the role `minimum`, sorted. Leaves out an
+ * organization that requires a second factor if the sender lacks it. The caller checks the sender's scopes.
+ */
+export async function organizationsOf(db: Db, sender: Sender, minimum: Role): Promise<string[]> {
+  const rows = await db
+    .selectFrom('memberships as m')
+    .innerJoin('organizations as o', 'o.id', 'm.organization_id')
+    .innerJoin('users as u', 'u.id', 'm.user_id')
+    .select('m.organization_id')
+    .where('m.user_id', '=', sender.userId)
+    .where('m.role', 'in', rolesFrom(minimum))
+    .where(missingFactor(sender), 'is', null)
+    .orderBy('m.organization_id')
+    .limit(mostOrganizations)
+    .execute()
+  return rows.map((row) => row.organization_id)
+}

@@ -144,7 +144,6 @@ function acceptOne({ combiner }: Accepting, organizationId: string, ids: readonl
     tx.append({
       eventType: 'organization.checkpoint_accepted',
       action: 'update',
-      status: 'success',
       actor: { type: 'system', id: 'accept-checkpoints' },
       metadata: { folder_id: ids[0] ?? null },
     })

@@ -1,8 +1,7 @@
 import type { AuditEventType } from '../../contract/audit-events.ts'
 import { newId } from '../../contract/ids.ts'
 import type { EventData, WebhookEvent } from '../../contract/webhook-events.ts'
-import { sql, type RawBuilder, type Transaction } from 'kysely'
-import type { Insertable } from 'kysely'
+import { sql, type RawBuilder, type Transaction, type Insertable } from 'kysely'
 import { insertWebhookEvents } from '../../db/queries/audit/insert-webhook-events.ts'
 import { insertRunEvents } from '../../db/queries/audit/insert-run-events.ts'
 import type { GrantedRun } from '../../db/queries/runs/grant-slots.ts'
@@ -149,7 +148,7 @@ export class ChainTx implements ChainReader {
 
   /** Adds an entry to the chain. Every operation that changes something appends at least one entry. */
   append<const T extends AuditEventType>(draft: AuditDraft<T>): void {
-    const written = draft as EntryDraft
+    const written = { status: 'success', ...draft } as EntryDraft
     const entry = sealEntry(this.organizationId, this.#position, this.#policyVersion, this.now, written)
     this.#position = { seq: entry.seq, hash: entry.hash }
     this.#entries.push({ canonical: entry.canonical, hash: entry.hash, mac: this.#sign(this.#position) })

@@ -19,8 +19,7 @@ import {
 } from './end-problems.ts'
 import { chainStart, type ChainPosition } from './entry.ts'
 import type { EntryMacs } from './entry-macs.ts'
-import { GoneLogs } from './gone-logs.ts'
-import { KeptPlaces } from './kept-places.ts'
+import { GoneLogs, KeptPlaces } from './kept-places.ts'
 import { KnownHeads } from './known-heads.ts'
 
 export interface CheckpointsOptions {
@@ -303,3 +302,36 @@ export class Checkpoints {
     return rows[0] ?? null
   }
 }
+
+export interface SignedAgain {
+  /** The number of chains whose kept checkpoint the present key has signed. */
+  readonly signed: number
+  /** The organizations whose kept checkpoint cannot be signed again, because it does not match the audit log. */
+  readonly unsigned: readonly string[]
+}
+
+/** Signs the kept checkpoints of all chains with the present key. Throws an error of the disk or the database. */
+export async function signAgain({
+  db,
+  checkpoints,
+}: {
+  readonly db: Db
+  readonly checkpoints: Checkpoints
+}): Promise<SignedAgain> {
+  let signed = 0
+  const unsigned: string[] = []
+  for (let after = ''; ;) {
+    const { rows } = await headsAfter(after, chainsInPage).execute(db)
+    const [error] = await checkpoints.keepChains(rows)
+    if (error !== undefined) throw error
+    for (const { organization_id } of rows) {
+      if (isSigned(await checkpoints.kept(organization_id))) signed += 1
+      else unsigned.push(organization_id)
+    }
+    const last = rows.at(-1)
+    if (last === undefined) return { signed, unsigned }
+    after = last.organization_id
+  }
+}
+
+const isSigned = (kept: Kept | null): boolean => kept !== null && 'note' in kept && kept.isCurrent

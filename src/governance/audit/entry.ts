@@ -46,8 +46,13 @@ export interface LoggedFields {
  * One event to record. Metadata contains ids, hashes, counts and names, but never a parameter's value or a secret.
  * `auditEvents` declares the metadata of each event type.
  */
-export interface AuditDraft<T extends AuditEventType = AuditEventType> extends Omit<EntryDraft, 'metadata'> {
+export interface AuditDraft<T extends AuditEventType = AuditEventType> extends Omit<
+  EntryDraft,
+  'metadata' | 'status'
+> {
   readonly eventType: T
+  /** The default is `success`. */
+  readonly status?: string
   readonly metadata?: AuditMetadata<T>
 }
 

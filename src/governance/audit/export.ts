@@ -1,11 +1,10 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import { JsonParts } from '../../shared/json-parts.ts'
-import { readBounded } from '../bounded-read.ts'
+import { readBounded } from '../page.ts'
 import { DomainError } from '../errors.ts'
 import type { ChainEnd } from './end-problems.ts'
-import { lineOf, type LastLine } from './export-lines.ts'
-import type { StoredEntry } from './verify-entry.ts'
+import { lineOf, type LastLine, type StoredEntry } from './verify-entry.ts'
 
 export interface ExportedEntry extends StoredEntry {
   readonly seq: number

@@ -1,16 +1,22 @@
 import { sql, type Transaction } from 'kysely'
 import { facts } from '../../tools/facts.ts'
 import { getTool } from '../../tools/index.ts'
-import type { Database } from '../../db/schema/index.ts'
-import { compileLabelRule, compileRule, joinRules } from '../../policy/compile.ts'
-import type { CompiledLabelRule, CompiledPolicy, CompiledRule } from '../../policy/compile.ts'
+import type { Database, Db } from '../../db/schema/index.ts'
+import {
+  compileLabelRule,
+  compileRule,
+  joinRules,
+  type CompiledLabelRule,
+  type CompiledPolicy,
+  type CompiledRule,
+} from '../../policy/compile.ts'
 import type { LabelRuleBody, RuleBody } from '../../policy/rule.ts'
 import { compileToolAccess, type ToolAccess } from '../../policy/tool-access.ts'
 import { effectiveLimits, type Limits } from '../../contract/plan-limits.ts'
 import { connectedOf, liveRowSql, type Connected, type LiveRow } from './connected.ts'
 import { heapBytes } from '../../shared/byte-cache.ts'
 import { readSettings, type GovernanceSettings } from '../../policy/settings.ts'
-import { activeOf, bytesOf, compileRows, type CompiledRows } from './compiled-rows.ts'
+import { notFound } from '../errors.ts'
 
 /** The rules, settings and limits of one organization at one policy version. */
 export interface LoadedPolicy {
@@ -46,7 +52,7 @@ export interface SubscribedWebhook {
  */
 export type LoadPolicy = (former: LoadedPolicy | null) => Promise<LoadedPolicy>
 
-/** Saved and compiled tool policies together take about this many times the memory of the saved tool policies. */
+/** Saved and compiled rules or tool policies together take about this many times the memory of the saved ones. */
 const compiledFactor = 3
 
 async function readRows(trx: Transaction<Database>, organizationId: string) {
@@ -161,4 +167,60 @@ export async function loadPolicy(
     labelRules,
     bytes,
   }
+}
+
+/** A saved rule. `text` is its body as JSON. */
+export interface SavedRow {
+  readonly id: string
+  readonly text: string
+}
+
+/** A rule in compiled form. `text` is the saved body. `compiled` is null if the rule is not active. */
+interface CompiledRow<Compiled> {
+  readonly text: string
+  readonly compiled: Compiled | null
+  /** Estimated bytes in memory. */
+  readonly bytes: number
+}
+
+/** Maps the id of each rule to its compiled rule. The order is the order of the saved rules. */
+export type CompiledRows<Compiled> = ReadonlyMap<string, CompiledRow<Compiled>>
+
+/**
+ * Compiles saved rules. A rule with the same id and text as in `former` is not compiled again. So a change of one rule
+ * costs little, even if the other rules have many domains, which take long to compile.
+ */
+export function compileRows<Compiled>(
+  rows: readonly SavedRow[],
+  former: CompiledRows<Compiled> | undefined,
+  compile: (id: string, body: object) => Compiled | null,
+): CompiledRows<Compiled> {
+  return new Map(
+    rows.map(({ id, text }) => {
+      const known = former?.get(id)
+      if (known?.text === text) return [id, known]
+      const body = JSON.parse(text) as object
+      return [
+        id,
+        { text, compiled: compile(id, body), bytes: heapBytes(text) + compiledFactor * heapBytes(body) },
+      ]
+    }),
+  )
+}
+
+export const activeOf = <Compiled>(rows: CompiledRows<Compiled>): Compiled[] =>
+  [...rows.values()].flatMap(({ compiled }) => (compiled === null ? [] : [compiled]))
+
+export const bytesOf = (rows: CompiledRows<unknown>): number =>
+  [...rows.values()].reduce((sum, { bytes }) => sum + bytes, 0)
+
+/** Reads an organization's settings. Fills in the defaults. Throws `not_found` if the organization does not exist. */
+export async function readGovernance(db: Db, organizationId: string): Promise<GovernanceSettings> {
+  const row = await db
+    .selectFrom('organizations')
+    .select('settings')
+    .where('id', '=', organizationId)
+    .executeTakeFirst()
+  if (row === undefined) throw notFound('organization', organizationId)
+  return readSettings(row.settings)
 }

@@ -1,9 +1,8 @@
 import { z } from 'zod'
 import { idPattern, openCheckpoint, readCheckpoint, type OpenedCheckpoint } from './checkpoint.ts'
 import { chainStart, type ChainPosition } from './entry.ts'
-import { entryOf, type LastLine } from './export-lines.ts'
+import { entryOf, type LastLine, ChainChecker, type Mismatch, type StoredEntry } from './verify-entry.ts'
 import { readVerifierKey, uncheckedText, WrongNote, type VerifierKey } from './signed-note.ts'
-import { ChainChecker, type Mismatch, type StoredEntry } from './verify-entry.ts'
 
 /**
  * The file is not a complete export of a valid chain, or it does not agree with a given key or checkpoint. The message

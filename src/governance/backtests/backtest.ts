@@ -1,22 +1,27 @@
 import { compileRule, joinRules } from '../../policy/compile.ts'
 import { facts } from '../../tools/facts.ts'
 import type { RuleBody } from '../../policy/rule.ts'
-import type { Verdict } from '../../policy/types.ts'
-import { activeOf } from '../audit/compiled-rows.ts'
-import type { LoadedPolicy } from '../audit/policy-cache.ts'
-import { policySnapshot } from '../audit/policy-snapshot.ts'
+import type { Verdict, JsonObject, Role } from '../../policy/types.ts'
+import { activeOf, type LoadedPolicy } from '../audit/policy-cache.ts'
+import { policySnapshot } from '../audit/combiner.ts'
 import type { Context } from '../context.ts'
-import { listCalls, readSlice, type DecidedCall, type Window } from './decided-calls.ts'
+import { type DecidedCall, decidedCalls } from '../../db/queries/rules/read-decided-calls.ts'
 import { inSlices, type LongRequest } from '../rules/long-work.ts'
-import {
-  openKnown,
-  replay,
-  verdictByRules,
-  type KnownParams,
-  type ReplayPolicy,
-  type Unreplayed,
-} from './replay.ts'
 import { refuseLargeDrafts } from '../rules/size-limit.ts'
+import { newestDecisions, type CallDecision } from '../../db/queries/rules/list-decided-calls.ts'
+import type { Db } from '../../db/schema/index.ts'
+import { readBounded } from '../page.ts'
+import { getTool } from '../../tools/index.ts'
+import { decide, type Call, type CompiledPolicy } from '../../policy/decide.ts'
+import type { ToolAccess } from '../../policy/tool-access.ts'
+import { decideWithoutParams, type CertainVerdict } from '../../policy/unknown-params.ts'
+import { Hole } from '../../policy/values.ts'
+import { readCall } from '../agents/classify.ts'
+import { mayDecide } from '../approvals/requirement.ts'
+import { effectiveParams, openParams } from '../runs/values/sealed-params.ts'
+import { UnsealError } from '../sealing/format.ts'
+import { agentInputPlace } from '../sealing/places.ts'
+import type { Sealer } from '../sealing/sealer.ts'
 
 /** A backtest shows at most this many calls whose verdict would change. */
 export const mostSamples = 20
@@ -154,3 +159,194 @@ const sampleOf = (
   from: { verdict: from, rule_name: call.rule_name },
   to: { verdict: to.verdict, rule_name: to.ruleName, explanation: to.explanation },
 })
+
+/** A backtest examines at most this many of the newest decisions. */
+export const mostDecisions = 5_000
+/** The sealed parameters of the examined calls have at most this many bytes together. */
+export const mostParamBytes = 32 * 1024 ** 2
+/** At most this many decisions are read and replayed together, as one slice. */
+const sliceRows = 50
+/** The sealed parameters of one slice have at most this many bytes. A single call may have more. */
+const sliceBytes = 4 * 1024 ** 2
+
+/** A period. `since` is inclusive and `until` is exclusive; null means no limit. */
+export interface Window {
+  readonly since: Date | null
+  readonly until: Date | null
+}
+
+/** The calls of a window. */
+export interface ListedCalls {
+  readonly slices: readonly (readonly string[])[]
+  /** The limit that leaves out older calls; null if no call is left out. */
+  readonly limit: 'decisions' | 'bytes' | null
+}
+
+/**
+ * Lists the newest calls that were decided in the window. Reads at most `mostDecisions` decisions. The calls have at
+ * most `mostParamBytes` of parameters together.
+ */
+async function listCalls(db: Db, organizationId: string, window: Window): Promise<ListedCalls> {
+  const { rows } = await readBounded(db, (trx) =>
+    newestDecisions(organizationId, window, mostDecisions + 1).execute(trx),
+  )
+  const calls = firstDecisions(rows.slice(0, mostDecisions))
+  const fitting = withinBytes(calls)
+  const cutByBytes = fitting.length < calls.length ? 'bytes' : null
+  return {
+    slices: slicesOf(fitting),
+    limit: cutByBytes ?? (rows.length > mostDecisions ? 'decisions' : null),
+  }
+}
+
+/** Reads the calls of one slice. Leaves out a call whose decision was deleted meanwhile. */
+async function readSlice(
+  db: Db,
+  organizationId: string,
+  ids: readonly string[],
+): Promise<readonly DecidedCall[]> {
+  return (await readBounded(db, (trx) => decidedCalls(organizationId, ids).execute(trx))).rows
+}
+
+/**
+ * Returns the first decision of each call. A call is decided again when it is retried, and after it was approved. The
+ * newest decision comes first, in `decisions` and in the result.
+ */
+function firstDecisions(decisions: readonly CallDecision[]): CallDecision[] {
+  const known = new Set<string>()
+  const first: CallDecision[] = []
+  for (const decision of decisions.toReversed()) {
+    const names = namesOf(decision)
+    if (!names.some((name) => known.has(name))) first.push(decision)
+    for (const name of names) known.add(name)
+  }
+  return first.reverse()
+}
+
+/** Returns the names of the decided call. Two decisions belong to the same call if they have a name in common. */
+function namesOf(decision: CallDecision): string[] {
+  const { run_id, step_id, item_index, session_id, tool_use_id, params_hash, approval_id, supersedes_id } =
+    decision
+  if (session_id === null) return [`${run_id}/${step_id}/${item_index}`]
+  const use = tool_use_id === null ? [] : [`${session_id}/${params_hash}/${tool_use_id}`]
+  return [...use, ...[approval_id, supersedes_id].filter((id) => id !== null)]
+}
+
+function withinBytes(calls: readonly CallDecision[]): readonly CallDecision[] {
+  let bytes = 0
+  const over = calls.findIndex((call) => (bytes += call.bytes) > mostParamBytes)
+  return over < 0 ? calls : calls.slice(0, over)
+}
+
+function slicesOf(calls: readonly CallDecision[]): string[][] {
+  const slices: string[][] = []
+  let bytes = 0
+  for (const call of calls) {
+    const last = slices.at(-1)
+    const fits = last !== undefined && last.length < sliceRows && bytes + call.bytes <= sliceBytes
+    if (fits) last.push(call.id)
+    else slices.push([call.id])
+    bytes = fits ? bytes + call.bytes : call.bytes
+  }
+  return slices
+}
+
+/**
+ * Why a recorded call is not decided again.
+ * - `parameters_not_kept`: the verdict depends on parameters that are not stored. Most calls of agents have no stored
+ *   parameters.
+ * - `parameters_not_shown`: the verdict depends on parameters that the caller may not see.
+ * - `parameters_unreadable`: the stored parameters cannot be decrypted.
+ * - `policy_decided`: something other than the rules decides the call, then or now. Examples: a tool policy, a freeze,
+ *   a limit, or a missing role.
+ * - `tool_unknown`: the catalogue no longer has the tool.
+ */
+export const unreplayed = [
+  'parameters_not_kept',
+  'parameters_not_shown',
+  'parameters_unreadable',
+  'policy_decided',
+  'tool_unknown',
+] as const
+export type Unreplayed = (typeof unreplayed)[number]
+
+/** The organization's present policy with drafts in place of its rules. */
+export interface ReplayPolicy {
+  readonly compiled: CompiledPolicy
+  readonly toolAccess: ToolAccess
+}
+
+type Params = { readonly params: JsonObject } & Pick<Call, 'paramLabels'>
+
+/** The parameters of a call, or the reason why the call is not decided with them. */
+export type KnownParams = Params | Exclude<Unreplayed, 'tool_unknown'>
+
+/**
+ * Returns the verdict that the rules gave when the call was recorded. Returns null if something other than the rules
+ * decided the call.
+ */
+function verdictByRules(call: DecidedCall): Verdict | null {
+  const isByRules =
+    call.rule_id === null ? reasonsWithoutRule.has(call.reason) : call.reason === call.rule_name
+  if (!isByRules) return null
+  // If an agent's call has an approval, a rule required this approval. The recorded verdict may come from the people
+  // who decided the approval.
+  return call.session_id !== null && call.approval_id !== null ? 'require_approval' : call.verdict
+}
+
+const reasonsWithoutRule = new Set(['no rule matched', 'call too large to evaluate'])
+
+/**
+ * Decrypts the stored parameters of a recorded call. Returns a reason if the viewer may not see them, or if rules
+ * cannot use them.
+ */
+async function openKnown(
+  sealer: Sealer,
+  call: DecidedCall,
+  viewer: { readonly role: Role },
+): Promise<KnownParams> {
+  const { run_id: runId, step_id: stepId, run_params, agent_params, approver } = call
+  try {
+    if (call.session_id === null) {
+      const tool = getTool(call.tool)
+      if (run_params === null || runId === null || stepId === null || tool === undefined)
+        return 'parameters_not_kept'
+      if (!mayDecide(viewer.role, approver ?? 'admin')) return 'parameters_not_shown'
+      const key = { runId, stepId, itemIndex: call.item_index ?? -1 }
+      const { params, paramLabels } = await openParams(sealer, key, run_params)
+      return {
+        params: effectiveParams(tool, params, call.requester_email ?? ''),
+        paramLabels: new Map(paramLabels),
+      }
+    }
+    if (agent_params === null || call.approval_id === null) return 'parameters_not_kept'
+    if (!mayDecide(viewer.role, approver ?? 'owner')) return 'parameters_not_shown'
+    const input = await sealer.open(agentInputPlace(call.approval_id), agent_params)
+    const { params } = readCall(call.tool, JSON.parse(input) as JsonObject, {})
+    return params === null ? 'policy_decided' : { params }
+  } catch (error) {
+    if (error instanceof UnsealError) return 'parameters_unreadable'
+    throw error
+  }
+}
+
+/** Decides a recorded call by the drafts. Returns a reason if the drafts cannot decide the call. */
+function replay(policy: ReplayPolicy, call: DecidedCall, known: KnownParams): CertainVerdict | Unreplayed {
+  const { tool, side_effect: sideEffect, destination, labels, session_id } = call
+  const source = session_id === null ? 'workflows' : 'agents'
+  if (source === 'workflows' && getTool(tool) === undefined) return 'tool_unknown'
+  if (known === 'policy_decided') return known
+  const params = typeof known === 'string' ? new Hole(null) : known.params
+  const refusal = policy.toolAccess.refusal({
+    tool,
+    sideEffect,
+    // A person who has left has no role. Most people have the role `member`, so it is the best guess.
+    role: call.role ?? 'member',
+    authorRoles: call.author_roles ?? [],
+    params: source === 'workflows' ? params : null,
+  })
+  if (refusal !== null) return refusal.isCertain || typeof known !== 'string' ? 'policy_decided' : known
+  const asked = { source, tool, sideEffect, destination, labels } as const
+  if (typeof known === 'string') return decideWithoutParams(policy.compiled, asked) ?? known
+  return decide(policy.compiled, { ...asked, ...known })
+}

@@ -1,5 +1,8 @@
 import type { Selectable } from 'kysely'
 import type { ConnectionsTable } from '../../db/schema/connections.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import type { Actor } from '../audit/entry.ts'
+import type { Acting } from '../access/recheck.ts'
 
 export type ConnectionRow = Selectable<ConnectionsTable>
 export type ConnectionScope = 'personal' | 'organization'
@@ -21,7 +24,7 @@ export interface ConnectionView {
   readonly status: ConnectionRow['status']
 }
 
-export const scopeOf = ({ owner_id }: Pick<ConnectionRow, 'owner_id'>): ConnectionScope =>
+const scopeOf = ({ owner_id }: Pick<ConnectionRow, 'owner_id'>): ConnectionScope =>
   owner_id === null ? 'organization' : 'personal'
 
 export const connectionView = (row: ConnectionRow): ConnectionView => ({
@@ -38,3 +41,54 @@ export const connectionView = (row: ConnectionRow): ConnectionView => ({
   last_used_at: row.last_used_at?.toISOString() ?? null,
   status: row.status,
 })
+
+/** Appends an audit entry for an event of a connection. The entry never contains the credential. */
+export function appendConnectionEvent(
+  tx: ChainTx,
+  actor: Actor,
+  verb: 'created' | 'renamed' | 'revoked' | 'expired',
+  row: ConnectionRow,
+  more: { readonly tool?: string; readonly replaced_id?: string | null; readonly name?: string } = {},
+): void {
+  tx.append({
+    eventType: `connection.${verb}`,
+    action: verb,
+    actor,
+    metadata: {
+      connection_id: row.id,
+      integration: row.integration,
+      scope: scopeOf(row),
+      owner_id: row.owner_id,
+      account: row.account,
+      destination: row.destination,
+      own_host: row.own_host,
+      ...more,
+    },
+  })
+}
+
+/**
+ * Marks a connection as expired, because its credential no longer works. Calls with this connection fail with
+ * `connection_expired` until somebody connects again. `generation` is the generation of the credential that failed.
+ * Each refresh of the tokens gives the connection a higher generation. If the connection has another generation now, or
+ * is no longer active, changes nothing. If `generation` is null, the generation is not compared.
+ */
+export async function expireConnection(
+  context: Pick<Acting, 'combiner'>,
+  { id, organization_id }: Pick<ConnectionRow, 'id' | 'organization_id'>,
+  generation: number | null = null,
+): Promise<void> {
+  await context.combiner.run(organization_id, 'org.change', async (tx) => {
+    const row = await tx.trx
+      .updateTable('connections')
+      .set({ status: 'expired' })
+      .where('id', '=', id)
+      .where('status', '=', 'active')
+      .$if(generation !== null, (same) => same.where('generation', '=', generation as number))
+      .returningAll()
+      .executeTakeFirst()
+    if (row === undefined) return
+    tx.policyChanged()
+    appendConnectionEvent(tx, { type: 'system', id: 'worker' }, 'expired', row)
+  })
+}

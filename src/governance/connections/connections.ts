@@ -9,19 +9,25 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 import type { Actor } from '../audit/entry.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
-import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
-import { appendConnectionEvent } from './connection-event.ts'
+import { listPage, type Page, type PageRequest } from '../page.ts'
 import {
+  appendConnectionEvent,
   connectionView,
   type ConnectionRow,
   type ConnectionScope,
   type ConnectionView,
 } from './connection-view.ts'
-import { checkCredential, readCredential, type Checking } from './credential-check.ts'
-import { firstAccess } from './first-access.ts'
+import { checkCredential, readCredential, type Checking, firstAccess } from './credential-check.ts'
 import { saveConnection, type Saving } from './save-connection.ts'
 import { abandonSecrets } from './secret-removals.ts'
-import { tellService, type Telling } from './tell-service.ts'
+import type { Config } from '../../shared/config.ts'
+import type { Outgoing } from '../../shared/outgoing/outgoing.ts'
+import type { SparseLog } from '../../shared/sparse-log.ts'
+import type { Secrets } from '../sealing/secrets-backend.ts'
+import { withClient } from './access-token.ts'
+import { isReachable } from './credential.ts'
+import { readKept } from './kept-credential.ts'
+import { revokeToken } from './token-server.ts'
 
 export interface NewConnection {
   /** The name of a tool. The connection is made to the tool's integration. */
@@ -101,10 +107,7 @@ export async function listConnections(
     .$if(!hasRole(caller.role, 'admin'), (seen) =>
       seen.where((where) => where.or([where('owner_id', 'is', null), where('owner_id', '=', caller.userId)])),
     )
-  return viewPage(
-    await readPage(db, query, { column: 'id', kind: 'connection' }, page, (row) => row.id),
-    connectionView,
-  )
+  return listPage(db, query, 'connection', page, connectionView)
 }
 
 /**
@@ -195,4 +198,52 @@ async function seenRow(tx: ChainTx, caller: Caller, id: string): Promise<Connect
     (row.owner_id === null || row.owner_id === caller.userId || hasRole(caller.role, 'admin'))
   if (!isSeen) throw notFound('connection', id)
   return row
+}
+
+export interface Telling {
+  readonly db: Db
+  readonly config: Pick<Config, 'connections'>
+  readonly outgoing: Outgoing
+  readonly secrets: Secrets
+  readonly sparseLog: SparseLog
+}
+
+/**
+ * Asks the service once to revoke the token of a revoked connection. Asks only if the token came from an authorization
+ * for this connection. `row` is the connection's row before the revocation. Never throws, because the connection is
+ * already revoked in the database.
+ *
+ * When Google revokes a token, Google also revokes all other tokens that the same account has given to this
+ * installation. So nothing is sent while another live connection has the same account.
+ */
+async function tellService(context: Telling, row: ConnectionRow): Promise<void> {
+  try {
+    const declaration = integrationNamed(row.integration)
+    if (declaration?.grant === undefined) return
+    const owner = { organizationId: row.organization_id, connectionId: row.id }
+    const kept = readKept(declaration, await context.secrets.read(owner, row))
+    if (kept === null || !isReachable(context.config, declaration, kept.credential, row)) return
+    const grant = declaration.grant.of(kept.credential, context.config.connections)
+    if (grant.kind !== 'refresh_token' || !grant.isOurs || (await isShared(context.db, row))) return
+    await revokeToken(context.outgoing, withClient(grant))
+  } catch (error) {
+    context.sparseLog.warn(
+      'tell service',
+      { err: error, organization_id: row.organization_id, connection_id: row.id },
+      'a service was not told that a connection is revoked',
+    )
+  }
+}
+
+async function isShared(db: Db, { id, integration, account }: ConnectionRow): Promise<boolean> {
+  const other = await db
+    .selectFrom('connections')
+    .select('id')
+    .where('integration', '=', integration)
+    .where('account', 'is not distinct from', account)
+    .where('status', '<>', 'revoked')
+    .where('id', '<>', id)
+    .limit(1)
+    .executeTakeFirst()
+  return other !== undefined
 }

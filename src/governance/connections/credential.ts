@@ -11,8 +11,12 @@ import {
   type NoAccess,
   type Refreshing,
 } from './access-token.ts'
-import { connectionView, type ConnectionRow, type ConnectionView } from './connection-view.ts'
-import { expireConnection } from './expire.ts'
+import {
+  connectionView,
+  type ConnectionRow,
+  type ConnectionView,
+  expireConnection,
+} from './connection-view.ts'
 import { unnamedOf } from './credential-check.ts'
 import { readKept, type KeptCredential } from './kept-credential.ts'
 

@@ -8,8 +8,8 @@ import { requireThawed } from '../access/frozen.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { requireRole, type Acting } from '../access/recheck.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
-import { DomainError } from '../errors.ts'
-import type { Once } from '../idempotency.ts'
+import { DomainError, errorAt } from '../errors.ts'
+import { keepMade, type Once } from '../idempotency.ts'
 import { growAs } from '../limits/storage.ts'
 import {
   SecretsUnavailable,
@@ -18,10 +18,13 @@ import {
   type Secrets,
 } from '../sealing/secrets-backend.ts'
 import type { FirstAccess } from './access-token.ts'
-import { appendConnectionEvent } from './connection-event.ts'
-import { connectionView, type ConnectionScope, type ConnectionView } from './connection-view.ts'
-import { keptText } from './kept-credential.ts'
-import { lackingTools } from './lacking.ts'
+import {
+  appendConnectionEvent,
+  connectionView,
+  type ConnectionScope,
+  type ConnectionView,
+} from './connection-view.ts'
+import { keptText, lackingTools } from './kept-credential.ts'
 import { abandonSecrets, adoptSecret, keepSecret } from './secret-removals.ts'
 
 /** An organization and its members together have at most this many live connections. */
@@ -96,9 +99,7 @@ export async function saveConnection(
       tx.policyChanged()
       const more = { tool: checked.tool, replaced_id: replaced }
       appendConnectionEvent(tx, actorOf(caller), 'created', row, more)
-      const view = connectionView(row)
-      await once?.markActed(tx.trx, view)
-      return view
+      return keepMade(once, tx, connectionView(row))
     },
   })
 }
@@ -140,6 +141,9 @@ async function requireRoom(tx: ChainTx): Promise<void> {
     .where('status', '<>', 'revoked')
     .executeTakeFirstOrThrow()
   if (live < mostConnections) return
-  const message = `an organization has at most ${mostConnections} connections: revoke some that are not used`
-  throw new DomainError('validation_error', message, [{ path: 'credential', message }])
+  throw errorAt(
+    'validation_error',
+    'credential',
+    `an organization has at most ${mostConnections} connections: revoke some that are not used`,
+  )
 }

@@ -80,7 +80,6 @@ export async function setQueue(
     tx.append({
       eventType: 'organization.queue_changed',
       action: 'update',
-      status: 'success',
       actor: { type: 'system', id: 'set-queue' },
       metadata: { from: before.task_queue, to: queue },
     })

@@ -8,13 +8,14 @@ import { actorOf, type Caller } from '../access/identity.ts'
 import { runAs } from '../access/recheck.ts'
 import type { Context } from '../context.ts'
 import { DomainError, notFound } from '../errors.ts'
-import type { Once } from '../idempotency.ts'
+import { keepMade, type Once } from '../idempotency.ts'
 import { growAs } from '../limits/storage.ts'
-import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
+import { listPage, type Page, type PageRequest } from '../page.ts'
 import { filePlace } from '../sealing/places.ts'
 import type { Sealer } from '../sealing/sealer.ts'
-import { fileView, shownColumns, type FileView } from './file-view.ts'
 import { inTurn } from './uploads.ts'
+import type { Selectable } from 'kysely'
+import type { FilesTable } from '../../db/schema/files.ts'
 
 /** Every uploaded file has this label, because files belong to the organization. */
 const ownLabels: readonly Label[] = ['internal']
@@ -74,13 +75,10 @@ export async function addFile(
       tx.append({
         eventType: 'file.created',
         action: 'create',
-        status: 'success',
         actor: actorOf(caller),
         metadata: { file_id: id, sha256: row.sha256, size: row.size, media_type: row.media_type, labels },
       })
-      const view = fileView(row)
-      await once?.markActed(tx.trx, view)
-      return view
+      return keepMade(once, tx, fileView(row))
     },
   })
   freeBytes(sealed.text_sealed)
@@ -112,7 +110,7 @@ async function seal(sealer: Sealer, organizationId: string, id: string, { text, 
 /** Lists the organization's files, newest first. */
 export async function listFiles(db: Db, organizationId: string, page: PageRequest): Promise<Page<FileView>> {
   const query = db.selectFrom('files').select(shownColumns).where('organization_id', '=', organizationId)
-  return viewPage(await readPage(db, query, { column: 'id', kind: 'file' }, page, (row) => row.id), fileView)
+  return listPage(db, query, 'file', page, fileView)
 }
 
 /** Returns a file as the API shows it. Throws `not_found`. */
@@ -144,9 +142,58 @@ export async function deleteFile(
     tx.append({
       eventType: 'file.deleted',
       action: 'delete',
-      status: 'success',
       actor: actorOf(caller),
       metadata: { file_id: id, sha256: row.sha256, labels: row.labels },
     })
   })
 }
+
+/** An uploaded file as the API shows it, without its contents. */
+export interface FileView {
+  readonly id: string
+  readonly organization_id: string
+  readonly name: string
+  readonly size: number
+  readonly media_type: string
+  readonly sha256: string
+  readonly labels: readonly Label[]
+  /** The number of bytes of the file's text in UTF-8. */
+  readonly text_bytes: number
+  readonly has_rows: boolean
+  readonly created_at: string
+  readonly created_by: string
+  readonly last_used_at: string | null
+}
+
+/** The columns that `fileView` needs. The file's contents are not among them. */
+const shownColumns = [
+  'id',
+  'organization_id',
+  'name',
+  'size',
+  'media_type',
+  'sha256',
+  'labels',
+  'text_bytes',
+  'rows_bytes',
+  'created_at',
+  'created_by',
+  'last_used_at',
+] as const satisfies readonly (keyof FilesTable)[]
+
+type Shown = Pick<Selectable<FilesTable>, (typeof shownColumns)[number]>
+
+const fileView = (row: Shown): FileView => ({
+  id: row.id,
+  organization_id: row.organization_id,
+  name: row.name,
+  size: row.size,
+  media_type: row.media_type,
+  sha256: row.sha256,
+  labels: row.labels,
+  text_bytes: row.text_bytes,
+  has_rows: row.rows_bytes !== null,
+  created_at: row.created_at.toISOString(),
+  created_by: row.created_by,
+  last_used_at: row.last_used_at?.toISOString() ?? null,
+})

@@ -4,7 +4,7 @@ import type { Json } from '../../policy/types.ts'
 import type { Actor } from '../audit/entry.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import type { Combiner } from '../audit/combiner.ts'
-import { DomainError, notFound } from '../errors.ts'
+import { DomainError, notFound, errorAt } from '../errors.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import {
   ceiling,
@@ -112,8 +112,11 @@ function refuseOverCeiling(plan: Plan, overrides: LimitChanges): void {
 }
 
 function operatorOnly(organizationId: string): DomainError {
-  const message = `only the operator sets limits here: \`npm run set-plan -- ${organizationId} PLAN LIMIT=NUMBER\``
-  return new DomainError('insufficient_role', message, [{ path: 'operator', message }])
+  return errorAt(
+    'insufficient_role',
+    'operator',
+    `only the operator sets limits here: \`npm run set-plan -- ${organizationId} PLAN LIMIT=NUMBER\``,
+  )
 }
 
 const isPlan = (name: string): name is Plan => (plans as readonly string[]).includes(name)
@@ -140,7 +143,6 @@ async function save(tx: ChainTx, actor: Actor, before: QuotaView, after: QuotaVi
   tx.append({
     eventType: 'quota.updated',
     action: 'update',
-    status: 'success',
     actor,
     metadata: { changes: changesOf(before, after) },
   })

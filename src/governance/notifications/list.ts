@@ -81,13 +81,7 @@ async function messagesOf(
   if (filters.state !== undefined) query = query.where('m.state', '=', filters.state)
   if (filters.approval_id !== undefined)
     query = query.where('n.subject', '=', filters.approval_id).where('n.kind', '<>', sql.lit('run'))
-  const { data } = await readPage(
-    db,
-    query,
-    { column: 'n.id', kind: 'notification' },
-    withNext(page),
-    (row) => row.id,
-  )
+  const { data } = await readPage(db, query, 'notification', withNext(page), 'n.id')
   return data.map((row) => ({
     id: row.id,
     channel: row.channel,
@@ -126,13 +120,7 @@ async function deliveriesOf(
       ),
     )
   if (approvalId !== undefined) query = query.where(isAbout(approvalId))
-  const { data } = await readPage(
-    db,
-    query,
-    { column: 'd.id', kind: 'delivery' },
-    withNext(page),
-    (row) => row.id,
-  )
+  const { data } = await readPage(db, query, 'delivery', withNext(page), 'd.id')
   return data.map((row) => ({
     id: row.id,
     channel: 'webhook',

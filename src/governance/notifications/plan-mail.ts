@@ -3,7 +3,7 @@ import { usualMailDelay } from '../../contract/mail-delay.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import type { Role } from '../../policy/types.ts'
 import type { Config } from '../../shared/config.ts'
-import type { NewNotification, Planner } from './planner.ts'
+import type { NewNotification, Planner } from './plan.ts'
 import { canDecide, mostRecipients } from './recipients.ts'
 import type { Subject } from './subjects.ts'
 

@@ -1,6 +1,6 @@
 import type { Transaction } from 'kysely'
 import type { Database } from '../../db/schema/index.ts'
-import type { Changed, NewNotification, Organization } from './planner.ts'
+import type { Changed, NewNotification, Organization } from './plan.ts'
 import { canDecide, mostRecipients, readPeople, type Person } from './recipients.ts'
 import type { Subject, SubjectState } from './subjects.ts'
 

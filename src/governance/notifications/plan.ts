@@ -3,13 +3,12 @@ import { newId } from '../../contract/ids.ts'
 import { dropUnsentMails } from '../../db/queries/notifications/drop-unsent-mails.ts'
 import { insertNotifications } from '../../db/queries/notifications/insert-notifications.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
-import type { NoticeKind } from '../../db/schema/notifications.ts'
-import { readSettings } from '../../policy/settings.ts'
+import type { NoticeKind, MessageKind, NotificationChannel } from '../../db/schema/notifications.ts'
+import { readSettings, type GovernanceSettings } from '../../policy/settings.ts'
 import type { SparseLog } from '../../shared/sparse-log.ts'
 import { atCommitPoint } from '../audit/commit-points.ts'
-import type { Changed, NewNotification, Planner } from './planner.ts'
-import { shareMessages } from './share.ts'
 import { readApprovalSubjects, readCallSubjects, type Subject } from './subjects.ts'
+import { newestMessagesOf } from '../../db/queries/notifications/find-newest-messages.ts'
 
 /*
  * Turns notices into messages. A transaction that changes an approval, an unknown outcome or a run inserts a notice.
@@ -169,3 +168,97 @@ async function insertMissing(
 
 const keyOf = (row: Pick<NewNotification, 'subject' | 'round' | 'event' | 'channel' | 'recipient'>): string =>
   JSON.stringify([row.channel, row.event, row.subject, row.round, row.recipient])
+
+/** A row of `notifications` before it is written: one event of one subject, for one recipient. */
+export interface NewNotification {
+  readonly channel: NotificationChannel
+  /** `approval.created`, `approval.decided`, `outcome.unknown`, … */
+  readonly event: string
+  readonly kind: MessageKind
+  readonly subject: string
+  readonly round: number
+  /** The id of the person who gets the message. */
+  readonly recipient: string
+  /** Rows with the same channel, event, recipient and group share a message. Is null if the row has its own message. */
+  readonly groupKey: string | null
+  /** The message is not sent before this many seconds from now. */
+  readonly afterSeconds: number
+}
+
+export interface Organization {
+  readonly id: string
+  readonly settings: GovernanceSettings
+}
+
+/** The changed subjects in their present state, and the ended runs. */
+export interface Changed {
+  readonly subjects: readonly Subject[]
+  /** Ids of runs that have ended. */
+  readonly runs: readonly string[]
+}
+
+/**
+ * Returns the messages of one channel with their recipients. The result may include messages that exist already. The
+ * existing messages do not change.
+ */
+export type Planner = (
+  trx: Transaction<Database>,
+  organization: Organization,
+  changed: Changed,
+) => Promise<readonly NewNotification[]>
+
+type Unplaced = NewNotification & { readonly id: string }
+type Group = Pick<NewNotification, 'channel' | 'event' | 'kind' | 'groupKey'>
+
+/**
+ * Gives each new row a message: a new message, or the newest message of the row's group. If a message asks people to
+ * decide, further items are added while at least one item of the message waits. After that, the next item starts a new
+ * message, so that people notice this item.
+ *
+ * An item also starts a new message if the newest message can no longer be extended:
+ * - The newest message is a mail that is being sent or was sent.
+ * - The newest message is `failed`.
+ * - The newest message went to a Slack account that is no longer linked.
+ */
+async function shareMessages(
+  trx: Transaction<Database>,
+  organizationId: string,
+  rows: readonly Unplaced[],
+): Promise<readonly (Unplaced & { readonly messageId: string })[]> {
+  const messageOf = new Map<string, string>()
+  const open = new Map<string, Map<string, string>>()
+  const older = new Set<string>()
+  for (const row of rows) {
+    if (row.groupKey === null) continue
+    const group = JSON.stringify([row.channel, row.event, row.groupKey])
+    let messages = open.get(group)
+    if (messages === undefined) {
+      messages = await openMessages(trx, organizationId, row)
+      open.set(group, messages)
+      for (const id of messages.values()) older.add(id)
+    }
+    const message = messages.get(row.recipient) ?? row.id
+    messages.set(row.recipient, message)
+    messageOf.set(row.id, message)
+  }
+  const grown = [...new Set(messageOf.values())].filter((id) => older.has(id))
+  if (grown.length > 0)
+    await sql`update notifications set wanted = wanted + 1 where id = any(${grown}::text[])`.execute(trx)
+  return rows.map((row) => ({ ...row, messageId: messageOf.get(row.id) ?? row.id }))
+}
+
+/**
+ * Returns the newest message of the group for each recipient, if this message takes further items. Locks the messages,
+ * so that no other transaction removes them.
+ */
+async function openMessages(
+  trx: Transaction<Database>,
+  organizationId: string,
+  { channel, event, kind, groupKey }: Group,
+): Promise<Map<string, string>> {
+  const { rows } = await newestMessagesOf({ organizationId, channel, event, kind, groupKey }).execute(trx)
+  const isNewest = ({ waits }: { readonly waits: boolean }) => waits || event === 'approval.decided'
+  return new Map(
+    rows.filter((row) => row.is_open && isNewest(row)).map(({ recipient, id }) => [recipient, id]),
+  )
+}

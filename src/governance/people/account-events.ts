@@ -4,8 +4,7 @@ import { readAccountEvents } from '../../db/queries/people/read-account-events.t
 import type { Db } from '../../db/schema/index.ts'
 import { eachOrganization } from '../audit/each-organization.ts'
 import type { Context } from '../context.ts'
-import { forgetGuesses } from './guesses.ts'
-import { forgetUsedCodes } from './used-codes.ts'
+import { forgetGuesses, forgetUsedCodes } from './guesses.ts'
 
 /** One call records at most this many events. Organizations take turns within a call (see `readAccountEvents`). */
 const atOnce = 200
@@ -70,7 +69,6 @@ async function recordIn(
       tx.append({
         eventType: event.type,
         action: event.type.slice(event.type.indexOf('.') + 1),
-        status: 'success',
         actor: { type: 'user', id: event.user_id, ip: event.ip_address },
         metadata: {
           happened_at: event.at.toISOString(),

@@ -2,17 +2,16 @@ import { sql, type Selectable } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import { newId } from '../../contract/ids.ts'
 import type { ApiKeysTable } from '../../db/schema/identity.ts'
-import { DomainError, notFound, type ErrorDetail } from '../errors.ts'
-import type { Once } from '../idempotency.ts'
+import { DomainError, notFound, type ErrorDetail, errorAt } from '../errors.ts'
+import { keepMade, type Once } from '../idempotency.ts'
 import { actorOf, newApiKey, type Caller } from '../access/identity.ts'
-import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
+import { listPage, type Page, type PageRequest } from '../page.ts'
 import { requireProvenCaller } from '../access/address-proof.ts'
 import { requiresFactor } from '../access/second-factor.ts'
-import { covers, hasRole, roleOfScope } from '../access/scopes.ts'
+import { covers, hasRole, roleOfScope, isAgentsOnly } from '../access/scopes.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { growAs } from '../limits/storage.ts'
 import { runAs, type PresentCaller, type Acting } from '../access/recheck.ts'
-import { keyView, type KeyView } from './key-view.ts'
 
 export interface KeyChange {
   readonly name?: string | undefined
@@ -69,9 +68,7 @@ export async function createApiKey(
       }
       await tx.trx.insertInto('api_keys').values(row).execute()
       appendKeyEvent(tx, caller, 'created', row)
-      const made = { ...keyView(row, tx.now, present.factorRequired), secret }
-      await once?.markActed(tx.trx, made)
-      return made
+      return keepMade(once, tx, { ...keyView(row, tx.now, present.factorRequired), secret })
     },
   })
 }
@@ -89,9 +86,7 @@ export async function listApiKeys(db: Db, caller: Caller, page: PageRequest): Pr
     )
     .where('organization_id', '=', caller.organizationId)
     .$if(!hasRole(caller.role, 'owner'), (own) => own.where('user_id', '=', caller.userId))
-  return viewPage(await readPage(db, query, { column: 'id', kind: 'key' }, page, (row) => row.id), (row) =>
-    keyView(row, row.now, row.required),
-  )
+  return listPage(db, query, 'key', page, (row) => keyView(row, row.now, row.required))
 }
 
 /**
@@ -171,15 +166,12 @@ export async function confirmApiKey(
     const present = await now()
     const row = await lockKey(tx, present, id)
     if (row.user_id !== caller.userId) {
-      const message = 'only the key’s person may confirm it'
-      throw new DomainError('insufficient_role', message, [{ path: 'user_id', message }])
+      throw errorAt('insufficient_role', 'user_id', 'only the key’s person may confirm it')
     }
     const next = { ...row, factor_confirmed_at: tx.now }
     await tx.trx.updateTable('api_keys').set({ factor_confirmed_at: tx.now }).where('id', '=', id).execute()
     appendKeyEvent(tx, caller, 'confirmed', next)
-    const view = keyView(next, tx.now, present.factorRequired)
-    await once?.markActed(tx.trx, view)
-    return view
+    return keepMade(once, tx, keyView(next, tx.now, present.factorRequired))
   })
 }
 
@@ -224,8 +216,11 @@ function requireWithin(caller: Caller, scopes: readonly string[]): void {
  */
 function requireNotAfter({ keyExpiresAt }: PresentCaller, expiresAt: Date | null): void {
   if (!lastsLonger(expiresAt, keyExpiresAt)) return
-  const message = `your own key ends at ${keyExpiresAt?.toISOString()}: give an \`expires_at\` that is no later`
-  throw new DomainError('insufficient_role', message, [{ path: 'expires_at', message }])
+  throw errorAt(
+    'insufficient_role',
+    'expires_at',
+    `your own key ends at ${keyExpiresAt?.toISOString()}: give an \`expires_at\` that is no later`,
+  )
 }
 
 /**
@@ -234,8 +229,11 @@ function requireNotAfter({ keyExpiresAt }: PresentCaller, expiresAt: Date | null
  */
 function requireAhead(now: Date, expiresAt: Date | null): void {
   if (expiresAt === null || expiresAt > now) return
-  const message = `\`expires_at\` is in the past: it is now ${now.toISOString()}; give a later time, or null for never`
-  throw new DomainError('validation_error', message, [{ path: 'expires_at', message }])
+  throw errorAt(
+    'validation_error',
+    'expires_at',
+    `\`expires_at\` is in the past: it is now ${now.toISOString()}; give a later time, or null for never`,
+  )
 }
 
 /**
@@ -284,8 +282,46 @@ function appendKeyEvent(
   tx.append({
     eventType: `api_key.${verb}`,
     action: verb,
-    status: 'success',
     actor: actorOf(caller),
     metadata: { key_id: key.id, key_user_id: key.user_id, scopes: key.scopes },
   })
+}
+
+/**
+ * An API key in the API's answers. It never contains the secret, because the database stores only a hash of the secret.
+ */
+export interface KeyView {
+  readonly id: string
+  readonly organization_id: string
+  readonly user_id: string
+  readonly name: string
+  readonly last4: string
+  readonly scopes: readonly string[]
+  readonly active: boolean
+  readonly created_at: string
+  readonly expires_at: string | null
+  readonly revoked_at: string | null
+  readonly last_used_at: string | null
+  /** The time when the key's person confirmed the key with a second factor. Is null if the key is not confirmed. */
+  readonly factor_confirmed_at: string | null
+  /** Whether the organization refuses this key until the key's person confirms it with a second factor. */
+  readonly needs_confirmation: boolean
+}
+
+function keyView(row: Omit<Selectable<ApiKeysTable>, 'hash'>, now: Date, factorRequired: boolean): KeyView {
+  return {
+    id: row.id,
+    organization_id: row.organization_id,
+    user_id: row.user_id,
+    name: row.name,
+    last4: row.last4,
+    scopes: row.scopes,
+    active: row.revoked_at === null && (row.expires_at === null || row.expires_at > now),
+    created_at: row.created_at.toISOString(),
+    expires_at: row.expires_at?.toISOString() ?? null,
+    revoked_at: row.revoked_at?.toISOString() ?? null,
+    last_used_at: row.last_used_at?.toISOString() ?? null,
+    factor_confirmed_at: row.factor_confirmed_at?.toISOString() ?? null,
+    needs_confirmation: factorRequired && row.factor_confirmed_at === null && !isAgentsOnly(row.scopes),
+  }
 }

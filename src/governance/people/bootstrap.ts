@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { sql, type Insertable } from 'kysely'
 import { advisoryLocks } from '../../db/advisory-locks.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Context } from '../context.ts'
@@ -6,9 +6,11 @@ import { newId } from '../../contract/ids.ts'
 import type { Role } from '../../policy/types.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { connectEverything } from '../tools/connections.ts'
-import { hashApiKey, newApiKey } from '../access/key-format.ts'
-import { hashPassword, newPassword, passwordAccount } from './password.ts'
+import { hashApiKey, newApiKey } from '../access/identity.ts'
 import { scopesOfRole } from '../access/scopes.ts'
+import { DomainError } from '../errors.ts'
+import { randomBytes, scrypt } from 'node:crypto'
+import type { AuthAccountsTable } from '../../db/schema/identity.ts'
 
 /** The five people of a new installation; `approver` is a second admin. */
 export const bootstrapRoles = {
@@ -63,7 +65,6 @@ export async function bootstrapIdentities(
     tx.append({
       eventType: 'organization.created',
       action: 'create',
-      status: 'success',
       actor: { type: 'system', id: 'bootstrap' },
       metadata: { plan: 'enterprise', owner_id: owner, ...(await connectEverything(tx)) },
     })
@@ -88,7 +89,7 @@ export async function bootstrapIdentities(
  * there is no organization, makes one with this name. Returns null if the first organization has members. Personal
  * organizations do not count.
  */
-export async function emptyOrganization(db: Db, name = 'Countersign'): Promise<string | null> {
+async function emptyOrganization(db: Db, name = 'Countersign'): Promise<string | null> {
   return db.transaction().execute(async (trx) => {
     await sql`select pg_advisory_xact_lock(${advisoryLocks.bootstrap})`.execute(trx)
     const { rows } = await sql<{ id: string; members: boolean }>`
@@ -144,7 +145,7 @@ async function insertPeople(tx: ChainTx, people: readonly Person[]): Promise<{ o
   return { owner: people.find((person) => person.name === 'owner')?.user_id ?? '' }
 }
 
-export async function addKey(
+async function addKey(
   tx: ChainTx,
   person: { readonly user_id: string },
   name: string,
@@ -171,7 +172,6 @@ export async function addKey(
   tx.append({
     eventType: 'api_key.created',
     action: 'create',
-    status: 'success',
     actor: { type: 'system', id: 'bootstrap' },
     metadata: { key_id: id, key_user_id: person.user_id, scopes: [...scopes] },
   })
@@ -185,4 +185,92 @@ function describe(organizationId: string, people: readonly Person[], agentKey: s
     ]),
   ) as Record<BootstrapName, BootstrapUser>
   return { organization_id: organizationId, users, agent_key: agentKey }
+}
+
+export interface CreatedOwner {
+  readonly organization_id: string
+  readonly user_id: string
+  readonly email: string
+  /** The password and the key are shown only once, because the database stores only their hashes. */
+  readonly password: string
+  readonly api_key: string
+}
+
+/**
+ * Creates the first organization with one owner. The owner gets a key with every scope of the role. This is for
+ * installations without a `bootstrap.json`. Throws `conflict` if an organization has members, because its owners can
+ * invite others.
+ */
+export async function createOwner(
+  context: Pick<Context, 'combiner' | 'db'>,
+  request: { readonly email: string; readonly organizationName: string },
+): Promise<CreatedOwner> {
+  const organizationId = await emptyOrganization(context.db, request.organizationName)
+  const taken = new DomainError(
+    'conflict',
+    'an organization with members already exists: ask one of its owners to invite you',
+  )
+  if (organizationId === null) throw taken
+  const password = newPassword()
+  const passwordHash = await hashPassword(password)
+  const owner = { user_id: newId('user'), email: request.email.toLowerCase(), api_key: newApiKey().secret }
+  return context.combiner.run(organizationId, 'org.change', async (tx) => {
+    const member = await tx.trx
+      .selectFrom('memberships')
+      .select('user_id')
+      .where('organization_id', '=', organizationId)
+      .limit(1)
+      .executeTakeFirst()
+    if (member !== undefined) throw taken
+    await tx.trx
+      .insertInto('users')
+      .values({ id: owner.user_id, email: owner.email, email_verified: true })
+      .execute()
+    await tx.trx.insertInto('auth_accounts').values(passwordAccount(owner.user_id, passwordHash)).execute()
+    await tx.trx
+      .insertInto('memberships')
+      .values({ organization_id: organizationId, user_id: owner.user_id, role: 'owner' })
+      .execute()
+    tx.append({
+      eventType: 'organization.created',
+      action: 'create',
+      actor: { type: 'system', id: 'create-owner' },
+      metadata: { plan: 'enterprise', owner_id: owner.user_id, ...(await connectEverything(tx)) },
+    })
+    await addKey(tx, owner, 'first owner', scopesOfRole('owner'), owner.api_key)
+    return { organization_id: organizationId, password, ...owner }
+  })
+}
+
+const cost = { N: 16_384, r: 16, p: 1 } as const
+const keyLength = 64
+
+/**
+ * Returns `saltHex:keyHex`. The key is made by scrypt (N=16384, r=16, p=1) from the password in NFKC form. The salt for
+ * scrypt is the hex text itself, not the bytes that it encodes, because the sign-in library expects this.
+ */
+export async function hashPassword(password: string): Promise<string> {
+  const salt = randomBytes(16).toString('hex')
+  const key = await new Promise<Buffer>((resolve, reject) => {
+    scrypt(
+      password.normalize('NFKC'),
+      salt,
+      keyLength,
+      { ...cost, maxmem: 256 * cost.N * cost.r },
+      (error, derived) => (error === null ? resolve(derived) : reject(error)),
+    )
+  })
+  return `${salt}:${key.toString('hex')}`
+}
+
+/**
+ * Returns an account row with the values that the sign-in library expects. `password` is the result of `hashPassword`.
+ */
+function passwordAccount(userId: string, password: string): Insertable<AuthAccountsTable> {
+  return { id: userId, account_id: userId, provider_id: 'credential', user_id: userId, password }
+}
+
+/** Returns a new password: 24 characters that encode 144 random bits. */
+export function newPassword(): string {
+  return randomBytes(18).toString('base64url')
 }

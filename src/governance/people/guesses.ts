@@ -1,5 +1,8 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
+import { createHmac } from 'node:crypto'
+import type { Context } from '../context.ts'
+import { sha256 } from '../../shared/canonical-json.ts'
 
 /**
  * This many wrong passwords are allowed within a short time. After that, one more is allowed every `secondsForOneMore`
@@ -37,4 +40,47 @@ export async function returnGuess(db: Db, key: string): Promise<void> {
 export async function forgetGuesses(db: Db): Promise<void> {
   await sql`delete from password_guesses
     where at < clock_timestamp() - make_interval(secs => ${mostGuesses * secondsForOneMore})`.execute(db)
+}
+
+/**
+ * Counts a mail of this kind to an address, and returns whether the mail may be sent. The limit is needed because
+ * strangers can trigger such mails. An address gets ten mails at once, then one every five minutes (see `takeGuess`).
+ * Each kind of mail has its own count, so a stranger who uses up one kind cannot block other kinds of mail.
+ */
+export async function takeAccountMail(
+  { config, db }: Pick<Context, 'config' | 'db'>,
+  address: string,
+  kind: string,
+): Promise<boolean> {
+  const key = createHmac('sha256', config.sessionSecret)
+    .update(JSON.stringify(['account mails', kind, address.toLowerCase()]))
+    .digest('hex')
+  return (await takeGuess(db, key)) === null
+}
+
+/**
+ * Used codes are remembered for this many seconds. A code of an authenticator is accepted for a shorter time: in its
+ * own half minute, in the half minute before, and in the half minute after.
+ */
+const livesSeconds = 180
+
+/**
+ * Uses a code of the person's authenticator. Each code is valid once (RFC 6238 section 5.2). Returns false if the code
+ * was used before. If several requests use a code at the same time, even in different processes, only one request gets
+ * true.
+ */
+export async function takeCode(db: Db, userId: string, code: string): Promise<boolean> {
+  const { rows } = await sql`
+    insert into auth_used_codes as u (user_id, code_hash, at)
+    values (${userId}, ${sha256(`${userId} ${code}`)}, clock_timestamp())
+    on conflict (user_id, code_hash) do update set at = excluded.at
+      where u.at < clock_timestamp() - make_interval(secs => ${livesSeconds})
+    returning 1`.execute(db)
+  return rows.length > 0
+}
+
+/** Deletes used codes that are too old to be accepted. */
+export async function forgetUsedCodes(db: Db): Promise<void> {
+  await sql`delete from auth_used_codes
+    where at < clock_timestamp() - make_interval(secs => ${livesSeconds})`.execute(db)
 }

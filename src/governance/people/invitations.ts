@@ -8,13 +8,14 @@ import type { Role } from '../../policy/types.ts'
 import { sha256 } from '../../shared/canonical-json.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError, notFound } from '../errors.ts'
-import type { Once } from '../idempotency.ts'
+import { keepMade, type Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
-import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
+import { listPage, type Page, type PageRequest } from '../page.ts'
 import { addressNotProven, requireProvenCaller } from '../access/address-proof.ts'
 import { requireRole, requireStillValid, roleUnderLock, runAs, type Acting } from '../access/recheck.ts'
 import { growAs } from '../limits/storage.ts'
-import { requireMayInviteStrangers, sharesNoOrganization, strangersOver } from './strangers.ts'
+import type { Config } from '../../shared/config.ts'
+import type { Exceeded } from '../limits/run-quota.ts'
 
 /**
  * An invitation in the API's answers. It never contains the token, because the database stores only a hash of the
@@ -97,13 +98,11 @@ export async function invite(
       }
       await tx.trx.insertInto('invitations').values(row).execute()
       appendInvitationEvent(tx, caller, 'member.invited', row)
-      const made = {
+      return keepMade(once, tx, {
         ...invitationView(row, tx.now),
         token,
         organization_name: isStranger && !mayName ? null : name,
-      }
-      await once?.markActed(tx.trx, made)
-      return made
+      })
     },
   })
 }
@@ -118,10 +117,7 @@ export async function listInvitations(
     .selectAll()
     .select(sql<Date>`clock_timestamp()`.as('now'))
     .where('organization_id', '=', caller.organizationId)
-  return viewPage(
-    await readPage(db, query, { column: 'id', kind: 'invitation' }, page, (row) => row.id),
-    (row) => invitationView(row, row.now),
-  )
+  return listPage(db, query, 'invitation', page, (row) => invitationView(row, row.now))
 }
 
 /**
@@ -256,7 +252,6 @@ function appendInvitationEvent(
   tx.append({
     eventType,
     action: eventType.slice(eventType.indexOf('.') + 1),
-    status: 'success',
     actor: actorOf(caller),
     metadata: { invitation_id: id, role },
   })
@@ -280,4 +275,70 @@ function invitationView(row: Selectable<InvitationsTable>, now: Date): Invitatio
     created_at: row.created_at.toISOString(),
     expires_at: row.expires_at.toISOString(),
   }
+}
+
+/**
+ * Returns whether the address belongs to a stranger: to nobody who shares an organization with the caller. Whether the
+ * address has an account makes no difference. Otherwise callers could find out which addresses have one.
+ */
+async function sharesNoOrganization(tx: ChainTx, { userId }: Caller, email: string): Promise<boolean> {
+  const row = await tx.trx
+    .selectFrom('users as u')
+    .innerJoin('memberships as theirs', 'theirs.user_id', 'u.id')
+    .innerJoin('memberships as own', 'own.organization_id', 'theirs.organization_id')
+    .select('u.id')
+    .where('own.user_id', '=', userId)
+    .where((eb) => eb(eb.fn<string>('lower', ['u.email']), '=', email))
+    .executeTakeFirst()
+  return row === undefined
+}
+
+const daySeconds = 24 * 3600
+
+/**
+ * Returns the limit of strangers that one person may invite in a day, if another one would exceed it. All invitations of
+ * the person count, in every organization, also those that were revoked. The lock on the person's row makes a concurrent
+ * invitation from another organization wait until this one is counted.
+ */
+async function strangersOver(
+  tx: ChainTx,
+  caller: Caller,
+  email: string,
+  most: number | null,
+): Promise<Exceeded | null> {
+  if (most === null || !(await sharesNoOrganization(tx, caller, email))) return null
+  await sql`select from users where id = ${caller.userId} for no key update`.execute(tx.trx)
+  const since = new Date(tx.now.getTime() - daySeconds * 1_000)
+  const rows = await tx.trx
+    .selectFrom('invitations')
+    .select('created_at')
+    .where('invited_by', '=', caller.userId)
+    .where('to_stranger', '=', true)
+    .where('created_at', '>', since)
+    .orderBy('created_at', 'desc')
+    .limit(most)
+    .execute()
+  if (rows.length < most) return null
+  const oldest = rows.at(-1)?.created_at ?? tx.now
+  const retryAfter = Math.max(1, Math.ceil((oldest.getTime() - since.getTime()) / 1_000))
+  return { limit: 'strangers_invited_per_day', value: most, retryAfter }
+}
+
+/** Throws `conflict` if the caller has an account only because of an invitation, and such people invite no strangers. */
+async function requireMayInviteStrangers(
+  tx: ChainTx,
+  { userId }: Caller,
+  { signUp, invitedMayInvite }: Config['people'],
+): Promise<void> {
+  if (signUp.mode !== 'invited' || invitedMayInvite) return
+  const { invited } = await tx.trx
+    .selectFrom('users')
+    .select('invited')
+    .where('id', '=', userId)
+    .executeTakeFirstOrThrow()
+  if (!invited) return
+  throw new DomainError(
+    'conflict',
+    'you were invited to this installation yourself, and can only invite people who already share an organization with you: ask the person who invited you to invite others, or the operator to set `INVITED_MAY_INVITE=true`',
+  )
 }

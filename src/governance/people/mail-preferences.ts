@@ -40,7 +40,6 @@ export async function changeMailPreferences(
     tx.append({
       eventType: 'member.mails_changed',
       action: 'change_mails',
-      status: 'success',
       actor: actorOf(caller),
       metadata: { mail, delay_seconds },
     })

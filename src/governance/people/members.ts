@@ -7,7 +7,7 @@ import { revokeConnectionsOf } from '../connections/connections.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError, notFound } from '../errors.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
-import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
+import { listPage, type Page, type PageRequest } from '../page.ts'
 import { hasRole } from '../access/scopes.ts'
 import { requireRole, roleUnderLock, runAs, type Acting } from '../access/recheck.ts'
 
@@ -27,8 +27,11 @@ export async function listMembers(db: Db, caller: Caller, page: PageRequest): Pr
     .innerJoin('users as u', 'u.id', 'm.user_id')
     .select(['u.id', 'u.email', 'u.name', 'm.role', 'u.two_factor_enabled', 'm.created_at'])
     .where('m.organization_id', '=', caller.organizationId)
-  return viewPage(
-    await readPage(db, query, { column: 'u.id', kind: 'user' }, page, (row) => row.id),
+  return listPage(
+    db,
+    query,
+    'user',
+    page,
     (row) => ({
       user_id: row.id,
       email: row.email,
@@ -37,6 +40,7 @@ export async function listMembers(db: Db, caller: Caller, page: PageRequest): Pr
       second_factor: row.two_factor_enabled,
       joined_at: row.created_at.toISOString(),
     }),
+    'u.id',
   )
 }
 
@@ -128,5 +132,5 @@ function appendMemberEvent(
   metadata: AuditMetadata<'member.role_changed' | 'member.left'>,
 ): void {
   const action = eventType.slice(eventType.indexOf('.') + 1)
-  tx.append({ eventType, action, status: 'success', actor: actorOf(caller), metadata })
+  tx.append({ eventType, action, actor: actorOf(caller), metadata })
 }

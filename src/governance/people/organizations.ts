@@ -191,7 +191,6 @@ async function addOwner(
     tx.append({
       eventType: 'organization.created',
       action: 'create',
-      status: 'success',
       actor,
       metadata: { plan: 'free', owner_id: userId, personal },
     })

@@ -190,7 +190,6 @@ function append(
   tx.append({
     eventType,
     action: eventType.slice('member.'.length),
-    status: 'success',
     actor: actorOf(caller),
     metadata: { member_id: userId, service: 'slack', external_id: account },
   })

@@ -5,11 +5,15 @@ import type { MatchedRule } from '../../policy/decide.ts'
 import { facts } from '../../tools/facts.ts'
 import { Steps } from '../../policy/steps.ts'
 import { inOneLine } from '../../policy/text.ts'
-import type { LoadedPolicy } from '../audit/policy-cache.ts'
-import { policySnapshot } from '../audit/policy-snapshot.ts'
+import { type LoadedPolicy } from '../audit/policy-cache.ts'
+import { policySnapshot } from '../audit/combiner.ts'
 import type { Context } from '../context.ts'
-import { agentEffects } from './agent-effects.ts'
 import { inSlices, type LongRequest } from './long-work.ts'
+import type { AgentEffects } from '../../policy/example-parts.ts'
+import { agentTool } from '../../policy/agent-tools.ts'
+import type { GovernanceSettings } from '../../policy/settings.ts'
+import type { Json, SideEffect } from '../../policy/types.ts'
+import { classifyIn, readCall, type ReadCall } from '../agents/classify.ts'
 
 /** An analysis has at most this many findings. */
 export const mostFindings = 200
@@ -87,3 +91,30 @@ const refOf = ({ id, name, verdict, status }: StoredRule): MatchedRule => ({
   verdict,
   shadow: status === 'shadow',
 })
+
+/** Reading a command takes long, so the results for this many calls are kept. */
+const mostKept = 1_000
+const byStrictness: readonly SideEffect[] = ['read', 'write', 'egress']
+
+/**
+ * Returns a function that says which side effects a call of an agent can have under these settings. It classifies a
+ * call like the call of a real agent. The gateway also sends the annotations of a protocol tool. They can make the side
+ * effect of this tool stricter.
+ */
+export function agentEffects(settings: Pick<GovernanceSettings, 'external_tools'>): AgentEffects {
+  const kept = new Map<string, ReadCall>()
+  return (tool, params, labels) => {
+    const key = agentTool(tool)?.code === undefined ? tool : JSON.stringify([tool, partsThatCount(params)])
+    const read = kept.get(key) ?? readCall(tool, partsThatCount(params), {})
+    if (kept.size >= mostKept) kept.clear()
+    kept.set(key, read)
+    const { sideEffect } = classifyIn(read, labels, settings)
+    return tool.startsWith('mcp__') ? byStrictness.slice(byStrictness.indexOf(sideEffect)) : [sideEffect]
+  }
+}
+
+/** Only these parameters change the side effect of a call. */
+function partsThatCount(params: Readonly<Record<string, Json>>): Record<string, Json> {
+  const names = ['command', 'cmd', 'ws']
+  return Object.fromEntries(Object.entries(params).filter(([name]) => names.includes(name)))
+}

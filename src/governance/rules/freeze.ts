@@ -1,4 +1,4 @@
-import type { Once } from '../idempotency.ts'
+import { keepMade, type Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 
@@ -54,13 +54,10 @@ function setFreeze(
     tx.append({
       eventType: frozen ? 'organization.frozen' : 'organization.unfrozen',
       action: frozen ? 'freeze' : 'unfreeze',
-      status: 'success',
       actor: actorOf(caller),
       durationMs,
       metadata: { reason },
     })
-    const state = { frozen, reason: frozen ? reason : null }
-    await once?.markActed(tx.trx, state)
-    return state
+    return keepMade(once, tx, { frozen, reason: frozen ? reason : null })
   })
 }

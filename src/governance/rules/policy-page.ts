@@ -1,5 +1,7 @@
 import { sql, type SelectQueryBuilder } from 'kysely'
 import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import { errorAt } from '../errors.ts'
 
 /** The fields that a tool policy and a role override have in common. */
 interface PolicyRow {
@@ -38,4 +40,31 @@ export async function policyPage<DB, TB extends keyof DB, Row extends PolicyRow,
     .limit(limit + 1)
     .execute()
   return pageOf(rows, limit, placeOf, view)
+}
+
+interface RowLimit {
+  readonly most: number
+  /** The word for the rows in the error message. */
+  readonly rows: string
+  /** Advice for the error message: what to do instead of adding a row. */
+  readonly instead: string
+}
+
+/**
+ * Throws `validation_error` if the organization already has `most` rows in the table. Call this function under the
+ * chain's lock.
+ */
+export async function refuseMore(
+  tx: ChainTx,
+  table: 'tool_policies' | 'role_policy_overrides',
+  { most, rows, instead }: RowLimit,
+): Promise<void> {
+  const [row] = await tx.send(sql<{ count: number }>`
+    select count(*) as count from ${sql.table(table)} where organization_id = ${tx.organizationId}`)
+  if ((row as { count: number }).count < most) return
+  throw errorAt(
+    'validation_error',
+    '',
+    `an organization has at most ${most.toLocaleString('en-US')} ${rows}: delete some first, or ${instead}`,
+  )
 }

@@ -5,11 +5,10 @@ import type { Db } from '../../db/schema/index.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
-import { DomainError, notFound } from '../errors.ts'
-import type { Once } from '../idempotency.ts'
+import { notFound, errorAt } from '../errors.ts'
+import { keepMade, type Once } from '../idempotency.ts'
 import { growAs } from '../limits/storage.ts'
-import { policyPage } from './policy-page.ts'
-import { refuseMore } from './row-limit.ts'
+import { policyPage, refuseMore } from './policy-page.ts'
 import type { Page, PageRequest } from '../page.ts'
 
 /**
@@ -89,16 +88,17 @@ export async function createRoleOverride(
           .where('o.tool_name', '=', body.tool_name)
           .where('o.role', '=', body.role)
           .executeTakeFirstOrThrow()
-        const view = overrideView(row)
-        await once?.markActed(tx.trx, view)
-        return view
+        return keepMade(once, tx, overrideView(row))
       },
     })
   } catch (error) {
     if (!violates(error, 'role_policy_overrides_pkey')) throw error
     const path = `/organizations/${caller.organizationId}/role-policy-overrides/${encodeURIComponent(body.tool_name)}?role=${body.role}`
-    const message = `\`${body.tool_name}\` already has an override for role \`${body.role}\`: delete it first with \`DELETE ${path}\``
-    throw new DomainError('conflict', message, [{ path: 'role', message }])
+    throw errorAt(
+      'conflict',
+      'role',
+      `\`${body.tool_name}\` already has an override for role \`${body.role}\`: delete it first with \`DELETE ${path}\``,
+    )
   }
 }
 
@@ -132,7 +132,6 @@ function auditOverride(
   tx.append({
     eventType: `role_override.${verb}`,
     action: verb.slice(0, -1),
-    status: 'success',
     actor: actorOf(caller),
     metadata: { tool_name, role, allowed },
   })

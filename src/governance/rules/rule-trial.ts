@@ -7,11 +7,11 @@ import { isAgentsTool } from '../../policy/tool-names.ts'
 import type { CallSource, JsonObject, Label, Role, SideEffect } from '../../policy/types.ts'
 import { classifyIn, pathAboveRoot, readCall, type Classified, type ReadCall } from '../agents/classify.ts'
 import type { Caller } from '../access/identity.ts'
-import { refusalOfRole } from '../access/role-refusal.ts'
+import { refusalOfRole } from '../access/recheck.ts'
 import { hasRole } from '../access/scopes.ts'
-import type { LoadedPolicy } from '../audit/policy-cache.ts'
-import { policySnapshot } from '../audit/policy-snapshot.ts'
-import { DomainError } from '../errors.ts'
+import { type LoadedPolicy } from '../audit/policy-cache.ts'
+import { policySnapshot } from '../audit/combiner.ts'
+import { DomainError, errorAt } from '../errors.ts'
 import type { GovernanceSettings } from '../../policy/settings.ts'
 import { refuseLargeDrafts } from './size-limit.ts'
 
@@ -80,8 +80,11 @@ export async function tryRules(
 function requireTool(source: CallSource, tool: string): void {
   const issue = source === 'workflows' ? facts.names.issue(tool) : null
   if (issue === null) return
-  const message = `${issue}; for another tool of an agent, give \`source\`: \`agents\``
-  throw new DomainError('validation_error', message, [{ path: 'call.tool', message }])
+  throw errorAt(
+    'validation_error',
+    'call.tool',
+    `${issue}; for another tool of an agent, give \`source\`: \`agents\``,
+  )
 }
 
 const compileDrafts = ({ settings, frozen }: LoadedPolicy, drafts: readonly RuleBody[]): CompiledPolicy =>

@@ -1,6 +1,6 @@
 import type { Json } from '../../policy/types.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
-import { DomainError } from '../errors.ts'
+import { errorAt } from '../errors.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { readSettings, type GovernancePatch, type GovernanceSettings } from '../../policy/settings.ts'
 import type { Acting, PresentCaller } from '../access/recheck.ts'
@@ -40,7 +40,6 @@ export async function changeGovernance(
       tx.append({
         eventType: 'governance.updated',
         action: 'update',
-        status: 'success',
         actor: actorOf(caller),
         metadata: { changes },
       })
@@ -67,13 +66,15 @@ async function requireSecondFactor(tx: ChainTx, { userId, keyId, hasFactor }: Pr
     .select('two_factor_enabled')
     .where('id', '=', userId)
     .executeTakeFirst()
-  const message =
+  throw errorAt(
+    'conflict',
+    'require_mfa',
     user?.two_factor_enabled !== true
       ? 'enrol a second factor first: without one, you would lock yourself out'
       : keyId === null
         ? 'sign in with your second factor first: this session was opened without it, and would be locked out'
-        : 'confirm your key first: it was made without a second factor, and would be locked out'
-  throw new DomainError('conflict', message, [{ path: 'require_mfa', message }])
+        : 'confirm your key first: it was made without a second factor, and would be locked out',
+  )
 }
 
 /**

@@ -1,8 +1,10 @@
 import { measureRules } from '../../db/queries/rules/measure-rules.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
-import { DomainError } from '../errors.ts'
+import { errorAt } from '../errors.ts'
 import type { RuleBody } from '../../policy/rule.ts'
 import type { AnyBody } from './rule-kinds.ts'
+import { countAddedLabels } from '../../db/queries/rules/count-labels.ts'
+import { mostLabels } from '../../policy/types.ts'
 
 /*
  * All rules and label rules of one organization together have size limits, because each change of the organization's
@@ -27,8 +29,11 @@ export async function refuseLargeRules(tx: ChainTx, before: AnyBody | null, body
   const [row] = await tx.send(measureRules(tx.organizationId))
   const over = overOf(row as { bytes: number; values: number })
   if (over === null || (before !== null && isNoMore(before, body))) return
-  const message = `the organization's rules and label rules may hold ${over} together: shorten or delete some first`
-  throw new DomainError('validation_error', message, [{ path: '', message }])
+  throw errorAt(
+    'validation_error',
+    '',
+    `the organization's rules and label rules may hold ${over} together: shorten or delete some first`,
+  )
 }
 
 /**
@@ -43,8 +48,7 @@ export function refuseLargeDrafts(drafts: readonly RuleBody[], field = 'rules'):
   }
   const over = overOf({ bytes, values })
   if (over === null) return
-  const message = `rules may hold ${over} together: try fewer at once`
-  throw new DomainError('validation_error', message, [{ path: field, message }])
+  throw errorAt('validation_error', field, `rules may hold ${over} together: try fewer at once`)
 }
 
 /** Returns the exceeded limit for a message, for example `4 MiB of text`. Returns null if no limit is exceeded. */
@@ -69,4 +73,32 @@ function valuesOf(body: AnyBody): number {
   const inParams = (body.params ?? []).map(({ value }) => (Array.isArray(value) ? value.length : 1))
   const added = 'add_labels' in body ? body.add_labels.length : 0
   return [...inLabels, ...inParams, body.tools?.length ?? 0, added].reduce((sum, count) => sum + count, 0)
+}
+
+const labelsOf = (body: AnyBody | null): readonly string[] =>
+  body !== null && 'add_labels' in body && body.status === 'active' ? body.add_labels : []
+
+/**
+ * Checks a change of a label rule from `before` to `after`. Throws `validation_error` if all active label rules of the
+ * organization together would add more than `mostLabels` different labels after the change. Even above the limit, a
+ * change is allowed if it does not increase this number. Call this function under the chain's lock.
+ */
+export async function refuseManyLabels(
+  tx: ChainTx,
+  id: string,
+  before: AnyBody | null,
+  after: AnyBody,
+): Promise<void> {
+  const added = labelsOf(after)
+  if (added.length === 0) return
+  const [counted] = await tx.send(
+    countAddedLabels({ organizationId: tx.organizationId, id, before: labelsOf(before), after: added }),
+  )
+  const { then, now } = counted as { then: number; now: number }
+  if (now <= Math.max(mostLabels, then)) return
+  throw errorAt(
+    'validation_error',
+    'add_labels',
+    `the active label rules of the organization would add ${now} labels together, at most ${mostLabels}: delete a label rule or add fewer`,
+  )
 }

@@ -7,13 +7,12 @@ import { hashOf } from '../../shared/canonical-json.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import type { Page, PageRequest } from '../page.ts'
 import { violates } from '../../db/errors.ts'
-import { DomainError } from '../errors.ts'
+import { DomainError, errorAt } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { growAs, grownEntry } from '../limits/storage.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
-import { policyPage } from './policy-page.ts'
-import { refuseMore } from './row-limit.ts'
+import { policyPage, refuseMore } from './policy-page.ts'
 import { refuseLimitedBlock, refuseLimits } from './tool-policy-limits.ts'
 
 /**
@@ -100,8 +99,11 @@ export async function createToolPolicy(
   } catch (error) {
     if (!violates(error, 'tool_policies_pkey')) throw error
     const whose = body.role === undefined ? '' : ` for role \`${body.role}\``
-    const message = `\`${body.tool_name}\` already has a policy${whose}: change it with \`PATCH ${pathOf(caller, body.tool_name, body.role)}\``
-    throw new DomainError('conflict', message, [{ path: 'tool_name', message }])
+    throw errorAt(
+      'conflict',
+      'tool_name',
+      `\`${body.tool_name}\` already has a policy${whose}: change it with \`PATCH ${pathOf(caller, body.tool_name, body.role)}\``,
+    )
   }
 }
 
@@ -186,7 +188,6 @@ async function saved(
   tx.append({
     eventType: `tool_policy.${verb}`,
     action: verb.slice(0, -1),
-    status: 'success',
     actor: actorOf(caller),
     metadata: {
       tool_name: view.tool_name,

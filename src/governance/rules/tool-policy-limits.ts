@@ -5,7 +5,7 @@ import { headline } from '../../policy/issues.ts'
 import { channelOf } from '../../policy/readers/channels.ts'
 import { ruleRepository } from '../../policy/readers/repositories.ts'
 import { limitNames, type Restrictions } from '../../policy/tool-limits.ts'
-import { DomainError } from '../errors.ts'
+import { DomainError, errorAt } from '../errors.ts'
 
 /**
  * The limits that a policy can contain. Each tool supports some of these limits (`limitsOf`). A policy with a limit
@@ -96,9 +96,11 @@ export function refuseLimitedBlock({
   readonly restrictions?: Restrictions | undefined
 }): void {
   if (allowed !== false || !Object.values(given).some(limits)) return
-  const message =
-    'a policy that blocks its tool takes no limits, because they would have no effect: leave out `restrictions`, or give `allowed: null` to limit the tool without blocking it'
-  throw new DomainError('validation_error', message, [{ path: 'restrictions', message }])
+  throw errorAt(
+    'validation_error',
+    'restrictions',
+    'a policy that blocks its tool takes no limits, because they would have no effect: leave out `restrictions`, or give `allowed: null` to limit the tool without blocking it',
+  )
 }
 
 /** Whether the value of a limit can refuse a call. */

@@ -16,9 +16,8 @@ import {
 } from '../../policy/types.ts'
 import { sha256 } from '../../shared/canonical-json.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
-import { DomainError, notFound } from '../errors.ts'
+import { notFound, errorAt } from '../errors.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
-import { memoryGrowth, memoryOver } from './memory-limit.ts'
 import { growAs } from '../limits/storage.ts'
 import { hasRole } from '../access/scopes.ts'
 import { memoryPlace, newVersion, type Version } from '../sealing/places.ts'
@@ -98,8 +97,7 @@ export async function setMemory(
   const text = JSON.stringify(entry.value)
   const { key } = entry
   if (entry.labels !== null && new Set(entry.labels).size > mostLabels) {
-    const message = tooManyLabels('`labels` has')
-    throw new DomainError('validation_error', message, [{ path: 'labels', message }])
+    throw errorAt('validation_error', 'labels', tooManyLabels('`labels` has'))
   }
   const sealed = await sealMemory(context.sealer, caller.organizationId, key, text)
   const labelsBefore = async (tx: ChainTx) => (await keptUnder(tx, key))?.labels ?? []
@@ -150,7 +148,6 @@ const setEntry = (
   ({
     eventType: 'memory.set',
     action: 'set',
-    status: 'success',
     metadata: { key, value_hash: sha256(text), labels, labels_before: before },
   }) as const
 
@@ -208,8 +205,11 @@ const isSame = (one: readonly Label[], other: readonly Label[]): boolean =>
 function requireRemover(role: Role, lost: readonly Label[]): void {
   if (hasRole(role, 'admin')) return
   const which = lost.map((label) => `\`${label}\``).join(', ')
-  const message = `${which} would be removed: give all labels of the key, or omit \`labels\`; removing one needs the role \`admin\``
-  throw new DomainError('insufficient_role', message, [{ path: 'labels', message }])
+  throw errorAt(
+    'insufficient_role',
+    'labels',
+    `${which} would be removed: give all labels of the key, or omit \`labels\`; removing one needs the role \`admin\``,
+  )
 }
 
 /** Returns the row of a key. If the value was deleted, the row has only labels. */
@@ -238,7 +238,6 @@ export async function deleteMemory(context: Acting, caller: Caller, key: string)
     tx.append({
       eventType: 'memory.deleted',
       action: 'delete',
-      status: 'success',
       actor: actorOf(caller),
       metadata: { key, labels: leaves, labels_before: kept.labels },
     })
@@ -265,3 +264,55 @@ const forgetValue = (tx: ChainTx, caller: Caller, key: string) =>
     .where('organization_id', '=', tx.organizationId)
     .where('key', '=', key)
     .execute()
+
+/**
+ * A refused caller may try again after this many seconds. This is a guess, because memory becomes free only when
+ * somebody deletes or shortens a value.
+ */
+const retryAfterSeconds = 60
+
+interface Entry {
+  readonly key: string
+  readonly text: string
+  readonly labels: readonly Label[]
+}
+
+/**
+ * Returns the limit `memory_mb` if storing the entry would exceed it, else null. The limit counts values, keys and
+ * labels. A change that does not enlarge the organization's memory is accepted even above the limit. Call this function
+ * under the organization's lock.
+ */
+async function memoryOver(
+  trx: Transaction<Database>,
+  organizationId: string,
+  entry: Entry,
+  limit: number,
+): Promise<Exceeded | null> {
+  const { used, more } = await growthOf(trx, organizationId, entry)
+  if (more <= 0 || used + more <= limit * 1024 ** 2) return null
+  return { limit: 'memory_mb', value: limit, retryAfter: retryAfterSeconds }
+}
+
+/**
+ * Returns the number of bytes by which storing the entry would enlarge the organization's memory. The number is
+ * negative if the memory would become smaller.
+ */
+const memoryGrowth = async (
+  trx: Transaction<Database>,
+  organizationId: string,
+  entry: Entry,
+): Promise<number> => (await growthOf(trx, organizationId, entry)).more
+
+async function growthOf(
+  trx: Transaction<Database>,
+  organizationId: string,
+  { key, text, labels }: Entry,
+): Promise<{ used: number; more: number }> {
+  const { rows } = await sql<{ used: number; before: number }>`
+    select coalesce((select bytes from memory_usage where organization_id = ${organizationId}), 0) as used,
+           coalesce((select memory_bytes(key, value_sealed, value, labels) from memory
+                     where organization_id = ${organizationId} and key = ${key}), 0) as before`.execute(trx)
+  const { used, before } = rows[0] as { used: number; before: number }
+  const size = (each: string): number => Buffer.byteLength(each)
+  return { used, more: size(key) + size(text) + size(labels.join(' ')) - before }
+}

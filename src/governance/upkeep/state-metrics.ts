@@ -2,9 +2,11 @@ import { sql } from 'kysely'
 import { measureStoredState } from '../../db/queries/upkeep/measure-state.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Context } from '../context.ts'
-import { freeSpace } from './disk-space.ts'
+import { statfs } from 'node:fs/promises'
+import type { Config } from '../../shared/config.ts'
+import { longestWaits, type LongestWait } from '../../db/queries/upkeep/find-longest-waits.ts'
 
-/** Each count reads at most this many rows. */
+/** Each count, and each search for the longest wait, reads at most this many rows. */
 const mostRows = 10_000
 /**
  * The database and the disk are read at most once in this many milliseconds. Other scrapes in this time report the
@@ -91,4 +93,57 @@ function read(db: Db): Promise<State> {
     const { rows } = await measureStoredState<State>(mostRows).execute(trx)
     return rows[0] as State
   })
+}
+
+export interface FreeSpace {
+  readonly folder: 'logs' | 'data'
+  readonly bytes: number
+}
+
+/**
+ * Returns the free bytes on the disks of two folders: the log folder, and the data folder of `npm start`, which
+ * contains PostgreSQL's data. Leaves out a folder that is not set or does not exist. A process that was not started by
+ * `npm start` usually has neither folder, because it logs to stderr and stores no files.
+ */
+export async function freeSpace({
+  logFolder,
+  dataFolder,
+}: Pick<Config, 'logFolder' | 'dataFolder'>): Promise<readonly FreeSpace[]> {
+  const free = async (folder: FreeSpace['folder'], path: string | null): Promise<readonly FreeSpace[]> => {
+    if (path === null) return []
+    try {
+      const { bavail, bsize } = await statfs(path)
+      return [{ folder, bytes: bavail * bsize }]
+    } catch {
+      return []
+    }
+  }
+  return (await Promise.all([free('logs', logFolder), free('data', dataFolder)])).flat()
+}
+
+/** A wait that is shorter than this is not logged, because somebody probably decides soon. */
+const leastSeconds = 60
+/** The same wait is logged again after this time, so that the newest log file contains it too. */
+const againMilliseconds = 3_600_000
+
+/**
+ * Returns a function that logs what has waited longest for a person: the oldest approval of each kind, and the oldest
+ * unknown outcome. The function logs an item when the item becomes the oldest of its kind, and again once an hour. The
+ * metrics contain only the duration of the longest wait, so the log must name the item.
+ */
+export function longestWaitsTeller({ db, log }: Pick<Context, 'db' | 'log'>): () => Promise<void> {
+  const told = new Map<LongestWait['kind'], { readonly what: string; readonly at: number }>()
+  return async () => {
+    const { rows } = await longestWaits(mostRows).execute(db)
+    for (const { kind, ...wait } of rows) {
+      if (wait.waiting_seconds < leastSeconds) continue
+      const what = wait.approval_id ?? `${wait.run_id}/${wait.step_id}/${wait.item_index}`
+      const last = told.get(kind)
+      const now = performance.now()
+      if (last?.what === what && now < last.at + againMilliseconds) continue
+      told.set(kind, { what, at: now })
+      const known = Object.entries(wait).filter(([, value]) => value !== null)
+      log.info({ kind, ...Object.fromEntries(known) }, 'this waits longest')
+    }
+  }
 }

@@ -4,9 +4,9 @@ import { requireThawed } from '../access/frozen.ts'
 import type { Caller } from '../access/identity.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 import { DomainError, notFound } from '../errors.ts'
-import type { Once } from '../idempotency.ts'
+import { keepMade, type Once } from '../idempotency.ts'
 import { growAs } from '../limits/storage.ts'
-import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
+import { listPage, type Page, type PageRequest } from '../page.ts'
 import { deliveryView, type DeliveryView } from './webhook-view.ts'
 import { findWebhook, auditWebhook } from './webhooks.ts'
 
@@ -28,10 +28,7 @@ export async function listDeliveries(
     .select('e.type as event_type')
     .where('d.webhook_id', '=', webhookId)
     .$if(state !== undefined, (some) => some.where('d.state', '=', state as DeliveryView['state']))
-  return viewPage(
-    await readPage(db, query, { column: 'd.id', kind: 'delivery' }, page, (row) => row.id),
-    deliveryView,
-  )
+  return listPage(db, query, 'delivery', page, deliveryView, 'd.id')
 }
 
 export interface AcceptedDelivery {
@@ -56,9 +53,7 @@ export async function testWebhook(
       if (!row.active) throw turnedOff()
       requireThawed(tx)
       auditWebhook(tx, caller, 'tested', row)
-      const made = { event_id: tx.publish('webhook.test', {}, [webhookId]) as string }
-      await once?.markActed(tx.trx, made)
-      return made
+      return keepMade(once, tx, { event_id: tx.publish('webhook.test', {}, [webhookId]) as string })
     },
   })
 }
@@ -100,9 +95,7 @@ export async function redeliver(
     if (row.type === 'webhook.test') requireThawed(tx)
     await tx.trx.updateTable('webhooks').set({ due_at: tx.now }).where('id', '=', webhookId).execute()
     auditWebhook(tx, caller, 'redelivered', webhook, { delivery_id: deliveryId })
-    const made = { event_id: row.event_id }
-    await once?.markActed(tx.trx, made)
-    return made
+    return keepMade(once, tx, { event_id: row.event_id })
   })
 }
 

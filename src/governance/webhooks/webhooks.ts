@@ -5,14 +5,22 @@ import { requireProvenCaller } from '../access/address-proof.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
-import { DomainError, notFound } from '../errors.ts'
-import type { Once } from '../idempotency.ts'
+import { notFound, errorAt } from '../errors.ts'
+import { keepMade, type Once } from '../idempotency.ts'
 import { growAs } from '../limits/storage.ts'
 import { readPage, type Page, type PageRequest } from '../page.ts'
 import type { Sealer } from '../sealing/sealer.ts'
 import type { Outgoing } from '../../shared/outgoing/outgoing.ts'
-import { newWebhookSecret, openTarget, readAddress, sealTarget, type WebhookTarget } from './target.ts'
-import { webhookView, type WebhookRow, type WebhookView } from './webhook-view.ts'
+import {
+  newWebhookSecret,
+  openTarget,
+  readAddress,
+  sealTarget,
+  type WebhookTarget,
+  webhookView,
+  type WebhookRow,
+  type WebhookView,
+} from './webhook-view.ts'
 
 /** An organization has at most this many webhooks. */
 export const mostWebhooks = 20
@@ -61,9 +69,7 @@ export async function createWebhook(
         .executeTakeFirstOrThrow()
       tx.policyChanged()
       auditWebhook(tx, caller, 'created', row, { events: row.events })
-      const made = { ...webhookView(row, target), secret: target.secret }
-      await once?.markActed(tx.trx, made)
-      return made
+      return keepMade(once, tx, { ...webhookView(row, target), secret: target.secret })
     },
   })
 }
@@ -75,7 +81,7 @@ export async function listWebhooks(
   page: PageRequest,
 ): Promise<Page<WebhookView>> {
   const query = db.selectFrom('webhooks').selectAll().where('organization_id', '=', organizationId)
-  const rows = await readPage(db, query, { column: 'id', kind: 'webhook' }, page, (row) => row.id)
+  const rows = await readPage(db, query, 'webhook', page)
   const data = await Promise.all(
     rows.data.map(async (row) => webhookView(row, await openTarget(sealer, row))),
   )
@@ -177,9 +183,7 @@ export async function rotateWebhookSecret(
     const target: WebhookTarget = { url, secret: newWebhookSecret(), former: { secret: old, until } }
     const next = await save(context, tx, row, target, {})
     auditWebhook(tx, caller, 'secret_rotated', next, { former_until: until })
-    const made = { ...webhookView(next, target), secret: target.secret }
-    await once?.markActed(tx.trx, made)
-    return made
+    return keepMade(once, tx, { ...webhookView(next, target), secret: target.secret })
   })
 }
 
@@ -211,8 +215,11 @@ async function requireRoom(tx: ChainTx): Promise<void> {
     .where('organization_id', '=', tx.organizationId)
     .executeTakeFirstOrThrow()
   if (count < mostWebhooks) return
-  const message = `an organization has at most ${mostWebhooks} webhooks: delete one first, or change the \`events\` of one`
-  throw new DomainError('validation_error', message, [{ path: '', message }])
+  throw errorAt(
+    'validation_error',
+    '',
+    `an organization has at most ${mostWebhooks} webhooks: delete one first, or change the \`events\` of one`,
+  )
 }
 
 export function auditWebhook(
@@ -225,7 +232,6 @@ export function auditWebhook(
   tx.append({
     eventType: `webhook.${verb}`,
     action: verb,
-    status: 'success',
     actor: actorOf(caller),
     metadata: { webhook_id: id, host, ...more },
   })

@@ -2,6 +2,8 @@ import type { Selectable } from 'kysely'
 import type { RegistryEntriesTable, RegistryState } from '../../db/schema/workflows.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError } from '../errors.ts'
+import type { Db } from '../../db/schema/index.ts'
+import { readBounded, pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
 
 /**
  * A template is a workflow's version that an owner approved. Each template has an entry in `registry_entries`. A
@@ -65,4 +67,27 @@ export async function requireNoTemplate(tx: ChainTx, workflowId: string): Promis
     'conflict',
     `the workflow is the template \`${entry.template_name}\`: an owner has to deprecate and archive it first`,
   )
+}
+
+/**
+ * Returns one page of the organization's templates. The template that was approved last comes first. Archived templates
+ * are included only on request.
+ */
+export async function listTemplates(
+  db: Db,
+  organizationId: string,
+  includeArchived: boolean,
+  page: PageRequest,
+): Promise<Page<TemplateView>> {
+  const after = readCursor(page.cursor, /^\d{1,9}$/)
+  const query = db
+    .selectFrom('registry_entries')
+    .selectAll()
+    .where('organization_id', '=', organizationId)
+    .$if(!includeArchived, (query) => query.where('state', '<>', 'archived'))
+    .$if(after !== null, (query) => query.where('place', '<', Number(after)))
+    .orderBy('place', 'desc')
+    .limit(page.limit + 1)
+  const { rows } = await readBounded(db, (trx) => trx.executeQuery(query))
+  return pageOf(rows, page.limit, (row) => String(row.place), templateView)
 }

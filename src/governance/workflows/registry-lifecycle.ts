@@ -3,13 +3,16 @@ import { isReplacedBy } from '../../db/queries/workflows/is-replaced-by.ts'
 import type { RegistryState, WorkflowsTable } from '../../db/schema/workflows.ts'
 import type { AuditMetadata } from '../../contract/audit-events.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
-import { DomainError } from '../errors.ts'
-import type { Once } from '../idempotency.ts'
+import { DomainError, notFound } from '../errors.ts'
+import { keepMade, type Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
-import { lockWorkflow } from './workflows.ts'
+import { lockWorkflow, insertWorkflow, type WorkflowView } from './workflows.ts'
 import { entryOf, templateView, type EntryRow, type TemplateView } from './registry-entry.ts'
 import { growAs, type Growth } from '../limits/storage.ts'
 import { requireRole, runAs, type Acting } from '../access/recheck.ts'
+import { newId } from '../../contract/ids.ts'
+import { requireSound } from '../tools/sound-definition.ts'
+import { originOfRow, type Origin } from '../runs/values/authors.ts'
 
 /** An owner's description of an approved template. */
 export interface TemplateInput {
@@ -126,14 +129,11 @@ async function move(
     tx.append({
       eventType: `template.${moves[name].to === 'active' ? 'approved' : moves[name].to}`,
       action: name,
-      status: 'success',
       actor: actorOf(caller),
       workflowId,
       metadata,
     })
-    const view = templateView((await entryOf(tx, workflowId)) as EntryRow)
-    await once?.markActed(tx.trx, view)
-    return view
+    return keepMade(once, tx, templateView((await entryOf(tx, workflowId)) as EntryRow))
   }
   // Approving stores more text, so the storage limit applies. Deprecating and archiving work even over the limit.
   return name === 'approve'
@@ -225,4 +225,87 @@ function invalid(path: string, message: string): DomainError {
 
 async function update(tx: ChainTx, workflowId: string, change: Partial<EntryRow>): Promise<void> {
   await tx.trx.updateTable('registry_entries').set(change).where('workflow_id', '=', workflowId).execute()
+}
+
+/** A workflow made from a template, with advice about the template. */
+export interface UsedTemplate extends WorkflowView {
+  readonly template_id: string
+  readonly template_version: number
+  /** Is present only if the template is deprecated. */
+  readonly warning?: string
+  readonly replacement_id?: string | null
+}
+
+/**
+ * Makes a new workflow in the caller's organization from the frozen version of a template. The default name and
+ * description are those of the template. Throws `not_found` if the workflow is not a template, `conflict` if the
+ * template is archived, and `validation_error` if the definition names something that no longer exists.
+ */
+export async function useTemplate(
+  context: Acting,
+  caller: Caller,
+  templateId: string,
+  input: { readonly name?: string | undefined; readonly description?: string | undefined },
+  once: Once | null = null,
+): Promise<UsedTemplate> {
+  const id = newId('workflow')
+  return growAs(context, caller, 'org.change', {
+    action: 'use',
+    async work(tx, now) {
+      const entry = await usableEntry(tx, templateId)
+      const from = await frozenVersion(tx, entry)
+      const { definition } = from
+      requireSound(definition)
+      const { name = entry.template_name, description = entry.description } = input
+      const message = `from the template \`${templateId}\`, version ${entry.version}`
+      const workflow = await insertWorkflow(
+        tx,
+        await now(),
+        id,
+        { name, description, definition },
+        { message, from },
+      )
+      tx.append({
+        eventType: 'template.used',
+        action: 'use',
+        actor: actorOf(caller),
+        workflowId: templateId,
+        metadata: { made_workflow_id: id, version: entry.version, state: entry.state },
+      })
+      return keepMade(once, tx, {
+        ...workflow,
+        template_id: templateId,
+        template_version: entry.version,
+        ...cautions(entry),
+      })
+    },
+  })
+}
+
+async function usableEntry(tx: ChainTx, id: string): Promise<EntryRow> {
+  const entry = await entryOf(tx, id)
+  if (entry === undefined) throw notFound('template', id)
+  if (entry.state === 'archived')
+    throw new DomainError('conflict', `the template is archived and can no longer be used${insteadOf(entry)}`)
+  return entry
+}
+
+function cautions(entry: EntryRow): Pick<UsedTemplate, 'warning' | 'replacement_id'> {
+  if (entry.state !== 'deprecated') return {}
+  return {
+    warning: `the template is deprecated (${entry.reason})${insteadOf(entry)}`,
+    replacement_id: entry.replacement_id,
+  }
+}
+
+const insteadOf = ({ replacement_id: id }: EntryRow): string => (id === null ? '' : `: use \`${id}\` instead`)
+
+async function frozenVersion(tx: ChainTx, entry: EntryRow): Promise<Origin> {
+  const row = await tx.trx
+    .selectFrom('workflow_versions')
+    .select(['definition', 'authors', 'step_authors'])
+    .where('workflow_id', '=', entry.workflow_id)
+    .where('version', '=', entry.version)
+    .executeTakeFirstOrThrow()
+  return originOfRow(row)
 }

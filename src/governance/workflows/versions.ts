@@ -4,7 +4,7 @@ import type { Author, WorkflowVersionsTable } from '../../db/schema/workflows.ts
 import type { Context } from '../context.ts'
 import type { WorkflowDefinition } from '../../contract/definition.ts'
 import { notFound } from '../errors.ts'
-import type { Once } from '../idempotency.ts'
+import { keepMade, type Once } from '../idempotency.ts'
 import type { Caller } from '../access/identity.ts'
 import { requireSound } from '../tools/sound-definition.ts'
 import { originOfRow } from '../runs/values/authors.ts'
@@ -107,9 +107,11 @@ export async function rollBack(
         .execute()
       const rolledBack = { from: current, to: versionNumber(version) }
       await deploy(tx, present, { id: workflowId, version: next, definition, message, rolledBack, origin })
-      const answer = { new_version: next, rolled_back_from: current, deployed_at: tx.now.toISOString() }
-      await once?.markActed(tx.trx, answer)
-      return answer
+      return keepMade(once, tx, {
+        new_version: next,
+        rolled_back_from: current,
+        deployed_at: tx.now.toISOString(),
+      })
     },
   })
 }

@@ -11,9 +11,9 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 import { toolStanding } from '../tools/connections.ts'
 import { requireSound } from '../tools/sound-definition.ts'
 import { notFound, type ErrorDetail } from '../errors.ts'
-import type { Once } from '../idempotency.ts'
+import { keepMade, type Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
-import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
+import { listPage, type Page, type PageRequest } from '../page.ts'
 import { requireNoTemplate } from './registry-entry.ts'
 import { growAs } from '../limits/storage.ts'
 import { requireRole, runAs, type Acting, type PresentCaller } from '../access/recheck.ts'
@@ -69,9 +69,7 @@ export async function createWorkflow(
       const present = await now()
       if (input.protected === true) requireRole(present.role, 'owner')
       const saved = await insertWorkflow(tx, present, id, input)
-      const view = { ...saved, ...warningsOf(context, tx, caller, input.definition) }
-      await once?.markActed(tx.trx, view)
-      return view
+      return keepMade(once, tx, { ...saved, ...warningsOf(context, tx, caller, input.definition) })
     },
   })
 }
@@ -116,10 +114,7 @@ export async function listWorkflows(
     .selectAll()
     .where('organization_id', '=', organizationId)
     .where('deleted_at', 'is', null)
-  return viewPage(
-    await readPage(db, query, { column: 'id', kind: 'workflow' }, page, (row) => row.id),
-    summaryOf,
-  )
+  return listPage(db, query, 'workflow', page, summaryOf)
 }
 
 export async function readWorkflow(db: Db, id: string): Promise<WorkflowView> {
@@ -317,7 +312,6 @@ function appendWorkflowEvent(
   tx.append({
     eventType: workflowEvents[action],
     action,
-    status: 'success',
     actor: actorOf(caller),
     workflowId,
     metadata,

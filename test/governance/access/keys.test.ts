@@ -2,7 +2,15 @@ import { crc32 } from 'node:zlib'
 import { scryptSync } from 'node:crypto'
 import { describe, expect, test, afterAll, beforeAll, jest } from '@jest/globals'
 import fc from 'fast-check'
-import { hashApiKey, isApiKey, newApiKey } from '../../../src/governance/access/key-format.ts'
+import {
+  hashApiKey,
+  isApiKey,
+  newApiKey,
+  authenticate,
+  recall,
+  roleIn,
+  type Caller,
+} from '../../../src/governance/access/identity.ts'
 import {
   covers,
   hasRole,
@@ -11,7 +19,6 @@ import {
   scopes,
   scopesOfRole,
 } from '../../../src/governance/access/scopes.ts'
-import { authenticate, recall, roleIn, type Caller } from '../../../src/governance/access/identity.ts'
 import { addKey } from '../../api/fixtures.ts'
 import { planLimits } from '../../../src/contract/plan-limits.ts'
 import { testContext, withPeople, type TestContext, auditOf } from '../support.ts'
@@ -25,9 +32,10 @@ import {
   type BootstrapName,
   bootstrapIdentities,
   bootstrapRoles,
+  createOwner,
+  hashPassword,
+  newPassword,
 } from '../../../src/governance/people/bootstrap.ts'
-import { createOwner } from '../../../src/governance/people/create-owner.ts'
-import { hashPassword, newPassword } from '../../../src/governance/people/password.ts'
 import type { Context } from '../../../src/governance/context.ts'
 
 let running: TestContext

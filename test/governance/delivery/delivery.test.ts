@@ -2,7 +2,11 @@ import { createServer, type AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import type { Context } from '../../../src/governance/context.ts'
-import type { StartRequest, WorkflowEngine } from '../../../src/governance/delivery/workflow-engine.ts'
+import {
+  type StartRequest,
+  type WorkflowEngine,
+  watchTemporal,
+} from '../../../src/governance/delivery/workflow-engine.ts'
 import { startRelay, startRun, type Relay } from '../../../src/governance/delivery/relay.ts'
 import { acceptRun } from '../../../src/governance/runs/start/accept.ts'
 import { cancelRun } from '../../../src/governance/runs/end/cancel.ts'
@@ -12,7 +16,6 @@ import { go, opOf, runOf, useEngine, type Engine } from '../runs/engine-fixture.
 import { skeletonOf } from '../../../src/governance/delivery/skeleton.ts'
 import type { WorkflowStep } from '../../../src/contract/definition.ts'
 import { temporalCheck } from '../../../src/api/temporal-check.ts'
-import { watchTemporal } from '../../../src/governance/delivery/temporal-watch.ts'
 import { createTemporalClient } from '../../../src/shared/temporal-connection.ts'
 import { asAdmin } from '../../support/postgres.ts'
 import { testTemporal } from '../../support/stack.ts'

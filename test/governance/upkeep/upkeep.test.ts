@@ -26,7 +26,7 @@ import {
 import { newId } from '../../../src/contract/ids.ts'
 import { longestWaits } from '../../../src/db/queries/upkeep/find-longest-waits.ts'
 import { measureStoredState } from '../../../src/db/queries/upkeep/measure-state.ts'
-import { longestWaitsTeller } from '../../../src/governance/upkeep/longest-waits.ts'
+import { longestWaitsTeller } from '../../../src/governance/upkeep/state-metrics.ts'
 import type { WorkflowEngine } from '../../../src/governance/delivery/workflow-engine.ts'
 import { reconcile } from '../../../src/governance/delivery/reconciler.ts'
 import { expireDue } from '../../../src/governance/approvals/expire.ts'
