@@ -3,10 +3,10 @@ import type { Db, Database } from '../db/schema/index.ts'
 import { idPrefixes, type IdKind } from '../contract/ids.ts'
 import { DomainError } from './errors.ts'
 
-/** The page of a list that a caller asks for (docs/reference/errors.md, "Lists"). */
+/** See docs/reference/errors.md, "Lists". */
 export interface PageRequest {
   readonly limit: number
-  /** The `next_cursor` of the previous page; null for the first page. */
+  /** The `next_cursor` of the page before. */
   readonly cursor: string | null
 }
 
@@ -15,11 +15,7 @@ export interface Page<T> {
   readonly next_cursor: string | null
 }
 
-/**
- * Decodes a cursor. Returns the text that was given to `writeCursor`: the page begins after this position. Returns null
- * for the first page. `form` is the pattern of the list's positions. Throws `validation_error` if `cursor` is not a
- * cursor of this list.
- */
+/** null for the first page. Throws `validation_error` unless it is of this list, whose positions have this form. */
 export function readCursor(cursor: string | null, form: RegExp): string | null {
   if (cursor === null) return null
   const text = Buffer.from(cursor, 'base64url').toString('utf8')
@@ -33,8 +29,8 @@ function notOfList(): DomainError {
 }
 
 /**
- * Reads one page of the rows of `query`, sorted by `column` in descending order. The column has the rows' ids, which
- * sort by time. Throws `validation_error` for a cursor of a list of another kind (docs/decisions/0248).
+ * By `column` in descending order: the rows' ids, which sort by time. Throws `validation_error` for a cursor of a list
+ * of another kind (docs/decisions/0248).
  */
 export async function readPage<DB, TB extends keyof DB, Row extends { readonly id: string }>(
   db: Db,
@@ -56,7 +52,6 @@ export async function readPage<DB, TB extends keyof DB, Row extends { readonly i
   )
 }
 
-/** Reads one page as `readPage`, and converts its rows for the API. */
 export async function listPage<DB, TB extends keyof DB, Row extends { readonly id: string }, T>(
   db: Db,
   query: SelectQueryBuilder<DB, TB, Row>,
@@ -69,11 +64,11 @@ export async function listPage<DB, TB extends keyof DB, Row extends { readonly i
   return { data: data.map(view), next_cursor }
 }
 
-/** Returns the id after which the page begins; null for the first page. Throws as `readPage` does. */
+/** The page begins after it. Throws as `readPage` does. */
 export const idAfter = (kind: IdKind, { cursor }: PageRequest): string | null =>
   readCursor(cursor, new RegExp(`^${idPrefixes[kind]}_[0-9A-Z]{26}$`))
 
-/** Makes a page from up to `limit + 1` rows. The extra row shows that there is a next page. */
+/** From up to `limit + 1` rows: the last shows that there is a next page. */
 export function pageOf<Row, T>(
   rows: readonly Row[],
   limit: number,
@@ -86,10 +81,7 @@ export function pageOf<Row, T>(
   return { data: shown.map(view), next_cursor: more ? writeCursor(place(last)) : null }
 }
 
-/**
- * Returns one page of a list in memory, in the order of the list. `place` returns a text that is different for each
- * item. Throws `validation_error` for the cursor of an item that is not in the list.
- */
+/** `place` differs for each item. Throws `validation_error` for the cursor of an item that is not in the list. */
 export function pageOfList<T>(items: readonly T[], page: PageRequest, place: (item: T) => string): Page<T> {
   const after = readCursor(page.cursor, /^[\x21-\x7e]{1,200}$/)
   const last = after === null ? -1 : items.findIndex((item) => place(item) === after)
@@ -101,14 +93,13 @@ export function pageOfList<T>(items: readonly T[], page: PageRequest, place: (it
 /** The cursor of the page that begins after `text`. */
 export const writeCursor = (text: string): string => Buffer.from(text, 'utf8').toString('base64url')
 
-/** A statement may take at most this many milliseconds. */
+/** Milliseconds of a statement. */
 const longest = 10_000
 const queryCancelled = '57014'
 
 /**
- * Calls `work`, which reads the rows of one answer. All statements of `work` read from one snapshot, with index scans
- * and without parallel workers. A statement that takes longer than `milliseconds` is cancelled, and `unavailable` is
- * thrown. So no list occupies a connection for long (docs/decisions/0067).
+ * All statements of `work` read from one snapshot, with index scans and without parallel workers. A longer one is
+ * cancelled, and `unavailable` thrown, so no list occupies a connection for long (docs/decisions/0067).
  */
 export async function readBounded<T>(
   db: Db,
