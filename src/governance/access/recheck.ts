@@ -18,39 +18,30 @@ import { DomainError, notFound } from '../errors.ts'
 import type { Caller, Sender } from './identity.ts'
 import { refused, type Decided } from '../../policy/decide.ts'
 
-/** The parts of the context that an operation of a caller needs. */
 export interface Acting {
   readonly combiner: Combiner
   readonly config: Config
 }
 
-/** The caller's rights as read under the lock. */
 export interface PresentCaller extends Caller {
-  /** The time when the caller's key ends. null if the key never ends, or if the person is signed in and uses no key. */
+  /** null if the key never ends, and for a sign-in session. */
   readonly keyExpiresAt: Date | null
-  /**
-   * True if the person used a second factor to open the sign-in session or to confirm the key, and still has a second
-   * factor.
-   */
+  /** Whether a second factor backs the session or key, and the person still has one. */
   readonly hasFactor: boolean
-  /** Whether the organization requires a second factor. */
   readonly factorRequired: boolean
-  /** Whether the caller's address is confirmed. */
   readonly isConfirmed: boolean
 }
 
 /**
- * Runs one operation of a caller under the lock of the organization's chain. Every operation that needs a role must go
- * through this function. The caller may have lost the role, key or sign-in session since the request arrived, so the
- * transaction checks the caller's rights again. So if the chain has the entry that takes a role or key away, the former
- * holder can change nothing.
+ * Runs an operation of a caller under the lock of the organization's chain, and checks the caller's rights there again.
+ * Every operation that needs a role goes through it. So once the chain has the entry that takes a role or key away, the
+ * former holder can change nothing.
  *
- * The check is sent with the first statement of `work`, and its result is awaited before the commit. If `work` needs
- * the result for its own decision, `work` calls `now`.
+ * The check is sent with the first statement of `work` and awaited before the commit. If `work` needs its result, it
+ * calls `now`.
  *
- * Throws `unauthenticated` if the key or sign-in session has ended, and `not_found` if the person is no longer a
- * member. Throws `missing_scope`, `mfa_required` or `insufficient_role` if the caller lacks a scope, second factor or
- * role.
+ * Throws `unauthenticated` if the key or session has ended, `not_found` for a former member, and `missing_scope`,
+ * `mfa_required` or `insufficient_role`.
  */
 export function runAs<R>(
   context: Acting,
@@ -66,8 +57,7 @@ export function runAs<R>(
       await present
       return result
     } catch (error) {
-      // If the check has failed too, the error of the check is thrown. So an unauthorized caller learns nothing about
-      // the data.
+      // The error of a failed check comes first, so that an unauthorized caller learns nothing about the data.
       await present
       throw error
     }
@@ -75,8 +65,8 @@ export function runAs<R>(
 }
 
 /**
- * Checks the sender of an operation that needs no role. Throws `unauthenticated` if the sender's key or sign-in session
- * has ended. Throws `mfa_required` if the organization of the key requires a second factor that the sender lacks.
+ * For an operation that needs no role. Throws `unauthenticated` if the key or session has ended, and `mfa_required` if
+ * the key's organization requires a second factor that the sender lacks.
  */
 export async function requireStillValid(
   { config }: Pick<Acting, 'config'>,
@@ -89,20 +79,14 @@ export async function requireStillValid(
   requireFactor(config, { scope: null }, row.missing, sender)
 }
 
-/**
- * SQL: selects who lacks a second factor that the organization of the sender's key requires (see `MissingFactor`).
- * Selects no row for a sign-in session, or if the key's person is no longer a member of this organization.
- */
+/** SQL: what the sender lacks that the key's organization requires. No row for a session or former member. */
 export const missingToKey = (sender: Sender) => sql<MissingFactor | null>`
   select ${missingFactor(sender)} from api_keys k
   join memberships m on m.organization_id = k.organization_id and m.user_id = k.user_id
   join organizations o on o.id = k.organization_id join users u on u.id = k.user_id
   where k.id = ${sender.keyId}`
 
-/**
- * Throws `missing_scope` if the held scopes do not cover `scope`. If `scope` is null, accepts every key except a key
- * whose only scope is `agents:authorize`. The message contains `keyName`.
- */
+/** Throws `missing_scope`. If `scope` is null, accepts every key but one whose only scope is `agents:authorize`. */
 export function requireScope(
   held: readonly string[],
   scope: string | null,
@@ -118,7 +102,6 @@ export function requireScope(
   throw new DomainError('missing_scope', message, [{ path, message: detail }])
 }
 
-/** Throws `missing_scope` for the first needed scope that the held scopes do not cover (see `requireScope`). */
 export function requireScopes(
   held: readonly string[],
   { scope, further = [] }: Pick<Caller['needs'], 'scope' | 'further'>,
@@ -135,10 +118,6 @@ export function requireRole(role: Role, minimum: Role): void {
   ])
 }
 
-/**
- * Returns the user's role; null for a non-member. The chain's lock keeps the role unchanged until the end of this
- * transaction.
- */
 export async function roleUnderLock(tx: ChainTx, userId: string): Promise<Role | null> {
   const row = await tx.trx
     .selectFrom('memberships')
@@ -189,10 +168,7 @@ async function presentCaller(
   return { ...caller, role, scopes: held, keyExpiresAt, hasFactor, factorRequired, isConfirmed }
 }
 
-/**
- * SQL: true if the sender's key or sign-in session is still valid. Is false if the sender has neither a key nor a
- * session.
- */
+/** SQL: whether the sender's key or sign-in session is still valid. */
 const validity = ({ keyId, sessionId, userId }: Sender) => sql<boolean>`(
   exists (select from api_keys where id = ${keyId} and user_id = ${userId}
           and revoked_at is null and coalesce(expires_at > clock_timestamp(), true))
@@ -213,13 +189,7 @@ export function refusalOfRole(source: CallSource, role: Role): Decided | null {
   )
 }
 
-/** A request that names no organization is about at most this many organizations of the caller. */
-const mostOrganizations = 1_000
-
-/**
- * Returns the ids of the organizations in which the person has at least the role `minimum`, sorted. Leaves out an
- * organization that requires a second factor if the sender lacks it. The caller checks the sender's scopes.
- */
+/** Sorted ids, without organizations whose required second factor the sender lacks. The caller checks the scopes. */
 export async function organizationsOf(db: Db, sender: Sender, minimum: Role): Promise<string[]> {
   const rows = await db
     .selectFrom('memberships as m')
@@ -230,7 +200,7 @@ export async function organizationsOf(db: Db, sender: Sender, minimum: Role): Pr
     .where('m.role', 'in', rolesFrom(minimum))
     .where(missingFactor(sender), 'is', null)
     .orderBy('m.organization_id')
-    .limit(mostOrganizations)
+    .limit(1_000)
     .execute()
   return rows.map((row) => row.organization_id)
 }

@@ -17,10 +17,7 @@ export interface KeyRow {
   readonly use_is_news: boolean
 }
 
-/**
- * Reads the valid API keys with these hashes. A row also has the person and the organization of the key. The query is
- * raw SQL: building it with Kysely for each request would take longer than running it.
- */
+/** Raw SQL: building it with Kysely for each request would take longer than running it. */
 export const readKeys = (hashes: readonly string[]): RawBuilder<KeyRow> => sql`
   select k.id, k.hash, k.name as key_name, k.organization_id, k.scopes, u.id as user_id, u.email, u.name, o.plan, o.quota_overrides, m.role,
          coalesce(k.last_used_at < now() - interval '1 minute', true) as use_is_news
@@ -30,3 +27,12 @@ export const readKeys = (hashes: readonly string[]): RawBuilder<KeyRow> => sql`
   left join memberships m on m.organization_id = k.organization_id and m.user_id = k.user_id
   where k.hash = any(${hashes}::text[]) and k.revoked_at is null
     and (k.expires_at is null or k.expires_at > now())`
+
+/** With an account event for each. */
+export const revokeKeysOf = (userId: string): RawBuilder<unknown> => sql`
+  with revoked as (
+    update api_keys set revoked_at = clock_timestamp() where user_id = ${userId} and revoked_at is null
+    returning id, organization_id
+  )
+  insert into account_events (organization_id, user_id, type, api_key_id)
+  select organization_id, ${userId}, 'api_key.revoked', id from revoked`
