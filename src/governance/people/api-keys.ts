@@ -16,23 +16,19 @@ import { runAs, type PresentCaller, type Acting } from '../access/recheck.ts'
 export interface KeyChange {
   readonly name?: string | undefined
   readonly scopes?: readonly string[] | undefined
-  /** null means that the key never expires. */
+  /** null: never. */
   readonly expiresAt?: Date | null | undefined
   /** false revokes the key, true restores it. */
   readonly active?: boolean | undefined
-  /** Deletes the key, so that it can never be made active again. Needs `active: false`. */
+  /** For ever: every process refuses the key after the commit. Needs `active: false`. */
   readonly isDeletion?: true
 }
 
 /**
- * Creates a key for the caller in the organization.
- *
- * - Throws `missing_scope` if the new key's scopes exceed the caller's scopes, and `insufficient_role` if they exceed
- *   the caller's role. The error has a detail for each such scope.
- * - Throws `insufficient_role` if the new key expires later than the key that the caller uses.
- * - Throws `validation_error` if the new key expires in the past.
- * - Throws `conflict` while the caller's address is not confirmed. The person who really has this address may take over
- *   the account later, and the account must not contain a stranger's key then.
+ * Creates a key for the caller. Throws `missing_scope` or `insufficient_role` with a detail for each scope beyond the
+ * caller's scopes or role, `insufficient_role` if it would end after the key that the caller uses, and
+ * `validation_error` for a time in the past. Throws `conflict` while the address is not confirmed: the person who
+ * really has it may take over the account, which must not have a stranger's key then.
  */
 export async function createApiKey(
   context: Acting,
@@ -63,7 +59,7 @@ export async function createApiKey(
         revoked_at: null,
         deleted_at: null,
         last_used_at: null,
-        // The new key is confirmed if the caller's session or key is backed by a second factor.
+        // Confirmed if a second factor backs the caller.
         factor_confirmed_at: present.hasFactor ? tx.now : null,
       }
       await tx.trx.insertInto('api_keys').values(row).execute()
@@ -73,7 +69,7 @@ export async function createApiKey(
   })
 }
 
-/** Lists keys, newest first. An owner gets all keys of the organization, and other members only their own. */
+/** An owner gets all keys of the organization, others only their own. */
 export async function listApiKeys(db: Db, caller: Caller, page: PageRequest): Promise<Page<KeyView>> {
   const query = db
     .selectFrom('api_keys')
@@ -90,16 +86,11 @@ export async function listApiKeys(db: Db, caller: Caller, page: PageRequest): Pr
 }
 
 /**
- * Changes one of the caller's keys. An owner may also change the keys of other people, but may not add rights to these
- * keys.
+ * Changes one of the caller's keys. An owner may reduce the rights of other people's keys.
  *
- * - Throws `not_found` if there is no such key, or if the caller may not change the key.
- * - Throws `conflict` for a deleted key.
- * - Throws `validation_error` for a new time of expiry in the past.
- * - Throws `missing_scope` or `insufficient_role` if the scopes of the changed key exceed the caller's scopes or role.
- *   A change that only revokes the key is always allowed.
- * - Throws `insufficient_role` if the change adds rights to another person's key.
- * - Throws `insufficient_role` if the change adds rights and the key expires later than the key that the caller uses.
+ * Throws `not_found`, `conflict` for a deleted key, `validation_error` for a time in the past, and `missing_scope` or
+ * `insufficient_role` for scopes beyond the caller's, unless the change only revokes. Throws `insufficient_role` if it
+ * adds rights to another person's key, or to one that ends after the key that the caller uses.
  */
 export async function changeApiKey(
   context: Acting,
@@ -126,7 +117,7 @@ export async function changeApiKey(
       )
     if (more.length > 0)
       requireNotAfter(present, change.expiresAt === undefined ? row.expires_at : change.expiresAt)
-    // A client may send the stored time of an expired key back, for example to rename the key.
+    // A client may send the stored time of an expired key back.
     if (change.expiresAt?.getTime() !== row.expires_at?.getTime())
       requireAhead(tx.now, change.expiresAt ?? null)
     const next = {
@@ -137,7 +128,7 @@ export async function changeApiKey(
       revoked_at:
         change.active === undefined ? row.revoked_at : change.active ? null : (row.revoked_at ?? tx.now),
       deleted_at: isDeletion ? (row.deleted_at ?? tx.now) : null,
-      // If rights are added without a second factor, the key is no longer confirmed.
+      // Rights that are added without a second factor end the confirmation.
       factor_confirmed_at: more.length > 0 && !present.hasFactor ? null : row.factor_confirmed_at,
     }
     const { name, expires_at, revoked_at, deleted_at, factor_confirmed_at } = next
@@ -151,11 +142,7 @@ export async function changeApiKey(
   })
 }
 
-/**
- * Confirms one of the caller's keys with a second factor. An organization that requires a second factor then accepts
- * the key again. The access table (api/access.ts) requires a sign-in session that was opened with a second factor.
- * Throws `insufficient_role` for another person's key.
- */
+/** The access table requires a session with a second factor. Throws `insufficient_role` for another's key. */
 export async function confirmApiKey(
   context: Acting,
   caller: Caller,
@@ -175,11 +162,6 @@ export async function confirmApiKey(
   })
 }
 
-/** Revokes a key for ever: it cannot become active again. Every process refuses the key after the commit. */
-export async function removeApiKey(context: Acting, caller: Caller, id: string): Promise<void> {
-  await changeApiKey(context, caller, id, { active: false, isDeletion: true })
-}
-
 function verbOf(
   before: { revoked_at: Date | null },
   after: { revoked_at: Date | null },
@@ -189,7 +171,7 @@ function verbOf(
 }
 
 function requireWithin(caller: Caller, scopes: readonly string[]): void {
-  // A sign-in session has all scopes. The check of the role below then limits the key's scopes.
+  // A session has all scopes. The role below limits them.
   const held = caller.keyId === null ? scopes : caller.scopes
   const beyond = scopes.filter((scope) => !covers(held, scope))
   if (beyond.length > 0) {
@@ -210,10 +192,7 @@ function requireWithin(caller: Caller, scopes: readonly string[]): void {
   )
 }
 
-/**
- * Throws `insufficient_role` if a key would expire later than the key that the caller uses. If the caller is signed in
- * and uses no key, any time is allowed.
- */
+/** A signed-in caller may choose any time. */
 function requireNotAfter({ keyExpiresAt }: PresentCaller, expiresAt: Date | null): void {
   if (!lastsLonger(expiresAt, keyExpiresAt)) return
   throw errorAt(
@@ -223,10 +202,7 @@ function requireNotAfter({ keyExpiresAt }: PresentCaller, expiresAt: Date | null
   )
 }
 
-/**
- * Throws `validation_error` if a key would expire in the past. `now` is from the database's clock, which also decides
- * when a key expires.
- */
+/** By the database's clock, which also decides when a key expires. */
 function requireAhead(now: Date, expiresAt: Date | null): void {
   if (expiresAt === null || expiresAt > now) return
   throw errorAt(
@@ -236,11 +212,7 @@ function requireAhead(now: Date, expiresAt: Date | null): void {
   )
 }
 
-/**
- * Returns a detail for each right that a change adds to a key. A key acts for its person in all of the person's
- * organizations. So an owner of one organization may reduce the key's rights or rename the key, but only the key's
- * person may add rights (docs/decisions/0012).
- */
+/** An owner in any organization of its person may reduce it, only the person add rights (docs/decisions/0012). */
 function moreIn(row: Selectable<ApiKeysTable>, change: KeyChange): ErrorDetail[] {
   const details: ErrorDetail[] = []
   const refuse = (path: string, what: string) =>
@@ -253,10 +225,7 @@ function moreIn(row: Selectable<ApiKeysTable>, change: KeyChange): ErrorDetail[]
   return details
 }
 
-/**
- * Returns whether a key that expires at `next` lasts longer than a key that expires at `before`. null means that the
- * key never expires.
- */
+/** null means never. */
 const lastsLonger = (next: Date | null, before: Date | null): boolean =>
   before !== null && (next === null || next > before)
 
@@ -287,9 +256,7 @@ function appendKeyEvent(
   })
 }
 
-/**
- * An API key in the API's answers. It never contains the secret, because the database stores only a hash of the secret.
- */
+/** The database has only a hash of the secret. */
 export interface KeyView {
   readonly id: string
   readonly organization_id: string
@@ -302,9 +269,9 @@ export interface KeyView {
   readonly expires_at: string | null
   readonly revoked_at: string | null
   readonly last_used_at: string | null
-  /** The time when the key's person confirmed the key with a second factor. Is null if the key is not confirmed. */
+  /** When the person confirmed the key with a second factor. */
   readonly factor_confirmed_at: string | null
-  /** Whether the organization refuses this key until the key's person confirms it with a second factor. */
+  /** The organization refuses the key until then. */
   readonly needs_confirmation: boolean
 }
 

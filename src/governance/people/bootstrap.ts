@@ -12,7 +12,7 @@ import { DomainError } from '../errors.ts'
 import { randomBytes, scrypt } from 'node:crypto'
 import type { AuthAccountsTable } from '../../db/schema/identity.ts'
 
-/** The five people of a new installation; `approver` is a second admin. */
+/** `approver` is a second admin. */
 export const bootstrapRoles = {
   owner: 'owner',
   admin: 'admin',
@@ -29,23 +29,26 @@ export interface BootstrapUser {
   readonly api_key: string
 }
 
-/** The new identities. Passwords and keys are shown only once, because the database stores only hashes. */
+/** The database has only hashes, so passwords and keys are shown once. */
 export interface BootstrapIdentities {
   readonly organization_id: string
   readonly users: Readonly<Record<BootstrapName, BootstrapUser>>
   readonly agent_key: string
 }
 
-interface Person extends BootstrapUser {
-  readonly name: BootstrapName
+interface NewPerson {
+  readonly user_id: string
+  readonly email: string
+  readonly name?: string
+  readonly role: Role
   readonly passwordHash: string
 }
+type Person = BootstrapUser & NewPerson & { readonly name: BootstrapName }
 
 /**
- * Creates the first organization (plan `enterprise`) with its five people, their keys and an agent key. Returns null if
- * an organization with members exists. `save` is called before the commit. After a crash between `save` and the commit,
- * the saved secrets are useless, and the next start makes new ones. In the reverse order, a crash would lose the
- * secrets.
+ * The first organization (plan `enterprise`) with its five people, their keys and an agent key; null if one with
+ * members exists. `save` is called before the commit: after a crash in between, the saved secrets are useless and the
+ * next start makes new ones. In the reverse order, they would be lost.
  */
 export async function bootstrapIdentities(
   context: Pick<Context, 'combiner' | 'db'>,
@@ -55,40 +58,20 @@ export async function bootstrapIdentities(
   if (organizationId === null) return null
   const people = await Promise.all((Object.keys(bootstrapRoles) as BootstrapName[]).map(newPerson))
   return context.combiner.run(organizationId, 'org.change', async (tx) => {
-    const taken = await tx.trx
-      .selectFrom('memberships')
-      .select('user_id')
-      .where('organization_id', '=', organizationId)
-      .executeTakeFirst()
-    if (taken !== undefined) return null
-    const { owner } = await insertPeople(tx, people)
-    tx.append({
-      eventType: 'organization.created',
-      action: 'create',
-      actor: { type: 'system', id: 'bootstrap' },
-      metadata: { plan: 'enterprise', owner_id: owner, ...(await connectEverything(tx)) },
-    })
+    if (await hasMembers(tx)) return null
+    const named = (name: BootstrapName) => people.find((person) => person.name === name) as Person
+    await addPeople(tx, 'bootstrap', people, named('owner'))
     for (const person of people)
-      await addKey(tx, person, 'bootstrap', scopesOfRole(bootstrapRoles[person.name]), person.api_key)
+      await addKey(tx, person, 'bootstrap', scopesOfRole(person.role), person.api_key)
     const agent = newApiKey().secret
-    await addKey(
-      tx,
-      people.find((person) => person.name === 'member') as Person,
-      'agents',
-      ['agents:authorize'],
-      agent,
-    )
+    await addKey(tx, named('member'), 'agents', ['agents:authorize'], agent)
     const identities = describe(organizationId, people, agent)
     await save(identities)
     return identities
   })
 }
 
-/**
- * Returns the id of the first organization if it has no members yet. An interrupted start may have left it behind. If
- * there is no organization, makes one with this name. Returns null if the first organization has members. Personal
- * organizations do not count.
- */
+/** One that an interrupted start left, or a new one. null if the first has members. Personal ones do not count. */
 async function emptyOrganization(db: Db, name = 'Countersign'): Promise<string | null> {
   return db.transaction().execute(async (trx) => {
     await sql`select pg_advisory_xact_lock(${advisoryLocks.bootstrap})`.execute(trx)
@@ -110,39 +93,51 @@ async function newPerson(name: BootstrapName): Promise<Person> {
     name,
     user_id: newId('user'),
     email: `${name}@countersign.test`,
+    role: bootstrapRoles[name],
     password,
     passwordHash: await hashPassword(password),
     api_key: newApiKey().secret,
   }
 }
 
-async function insertPeople(tx: ChainTx, people: readonly Person[]): Promise<{ owner: string }> {
-  await tx.trx
-    .insertInto('users')
-    .values(
-      people.map((person) => ({
-        id: person.user_id,
-        email: person.email,
-        name: person.name,
-        email_verified: true,
-      })),
-    )
-    .execute()
-  await tx.trx
-    .insertInto('auth_accounts')
-    .values(people.map((person) => passwordAccount(person.user_id, person.passwordHash)))
-    .execute()
-  await tx.trx
-    .insertInto('memberships')
-    .values(
-      people.map((person) => ({
-        organization_id: tx.organizationId,
-        user_id: person.user_id,
-        role: bootstrapRoles[person.name],
-      })),
-    )
-    .execute()
-  return { owner: people.find((person) => person.name === 'owner')?.user_id ?? '' }
+async function hasMembers(tx: ChainTx): Promise<boolean> {
+  const member = await tx.trx
+    .selectFrom('memberships')
+    .select('user_id')
+    .where('organization_id', '=', tx.organizationId)
+    .limit(1)
+    .executeTakeFirst()
+  return member !== undefined
+}
+
+/** Inserts the first people of the organization, with its first audit entry. */
+async function addPeople(
+  tx: ChainTx,
+  program: string,
+  people: readonly NewPerson[],
+  owner: NewPerson,
+): Promise<void> {
+  const users = people.map(({ user_id: id, email, name }) => ({
+    id,
+    email,
+    ...(name === undefined ? {} : { name }),
+    email_verified: true,
+  }))
+  const accounts = people.map((person) => passwordAccount(person.user_id, person.passwordHash))
+  const memberships = people.map(({ user_id, role }) => ({
+    organization_id: tx.organizationId,
+    user_id,
+    role,
+  }))
+  await tx.trx.insertInto('users').values(users).execute()
+  await tx.trx.insertInto('auth_accounts').values(accounts).execute()
+  await tx.trx.insertInto('memberships').values(memberships).execute()
+  tx.append({
+    eventType: 'organization.created',
+    action: 'create',
+    actor: { type: 'system', id: program },
+    metadata: { plan: 'enterprise', owner_id: owner.user_id, ...(await connectEverything(tx)) },
+  })
 }
 
 async function addKey(
@@ -187,20 +182,9 @@ function describe(organizationId: string, people: readonly Person[], agentKey: s
   return { organization_id: organizationId, users, agent_key: agentKey }
 }
 
-export interface CreatedOwner {
-  readonly organization_id: string
-  readonly user_id: string
-  readonly email: string
-  /** The password and the key are shown only once, because the database stores only their hashes. */
-  readonly password: string
-  readonly api_key: string
-}
+export type CreatedOwner = BootstrapUser & { readonly organization_id: string }
 
-/**
- * Creates the first organization with one owner. The owner gets a key with every scope of the role. This is for
- * installations without a `bootstrap.json`. Throws `conflict` if an organization has members, because its owners can
- * invite others.
- */
+/** For installations without a `bootstrap.json`. Throws `conflict` if one has members: its owners can invite. */
 export async function createOwner(
   context: Pick<Context, 'combiner' | 'db'>,
   request: { readonly email: string; readonly organizationName: string },
@@ -215,47 +199,24 @@ export async function createOwner(
   const passwordHash = await hashPassword(password)
   const owner = { user_id: newId('user'), email: request.email.toLowerCase(), api_key: newApiKey().secret }
   return context.combiner.run(organizationId, 'org.change', async (tx) => {
-    const member = await tx.trx
-      .selectFrom('memberships')
-      .select('user_id')
-      .where('organization_id', '=', organizationId)
-      .limit(1)
-      .executeTakeFirst()
-    if (member !== undefined) throw taken
-    await tx.trx
-      .insertInto('users')
-      .values({ id: owner.user_id, email: owner.email, email_verified: true })
-      .execute()
-    await tx.trx.insertInto('auth_accounts').values(passwordAccount(owner.user_id, passwordHash)).execute()
-    await tx.trx
-      .insertInto('memberships')
-      .values({ organization_id: organizationId, user_id: owner.user_id, role: 'owner' })
-      .execute()
-    tx.append({
-      eventType: 'organization.created',
-      action: 'create',
-      actor: { type: 'system', id: 'create-owner' },
-      metadata: { plan: 'enterprise', owner_id: owner.user_id, ...(await connectEverything(tx)) },
-    })
+    if (await hasMembers(tx)) throw taken
+    const person = { ...owner, role: 'owner', passwordHash } as const
+    await addPeople(tx, 'create-owner', [person], person)
     await addKey(tx, owner, 'first owner', scopesOfRole('owner'), owner.api_key)
     return { organization_id: organizationId, password, ...owner }
   })
 }
 
 const cost = { N: 16_384, r: 16, p: 1 } as const
-const keyLength = 64
 
-/**
- * Returns `saltHex:keyHex`. The key is made by scrypt (N=16384, r=16, p=1) from the password in NFKC form. The salt for
- * scrypt is the hex text itself, not the bytes that it encodes, because the sign-in library expects this.
- */
+/** `saltHex:keyHex` by scrypt of the NFKC form. The salt is the hex text itself, as the sign-in library expects. */
 export async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(16).toString('hex')
   const key = await new Promise<Buffer>((resolve, reject) => {
     scrypt(
       password.normalize('NFKC'),
       salt,
-      keyLength,
+      64,
       { ...cost, maxmem: 256 * cost.N * cost.r },
       (error, derived) => (error === null ? resolve(derived) : reject(error)),
     )
@@ -263,14 +224,12 @@ export async function hashPassword(password: string): Promise<string> {
   return `${salt}:${key.toString('hex')}`
 }
 
-/**
- * Returns an account row with the values that the sign-in library expects. `password` is the result of `hashPassword`.
- */
+/** As the sign-in library expects it. */
 function passwordAccount(userId: string, password: string): Insertable<AuthAccountsTable> {
   return { id: userId, account_id: userId, provider_id: 'credential', user_id: userId, password }
 }
 
-/** Returns a new password: 24 characters that encode 144 random bits. */
+/** 24 characters, 144 random bits. */
 export function newPassword(): string {
   return randomBytes(18).toString('base64url')
 }

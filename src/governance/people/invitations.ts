@@ -17,10 +17,7 @@ import { growAs } from '../limits/storage.ts'
 import type { Config } from '../../shared/config.ts'
 import type { Exceeded } from '../limits/run-quota.ts'
 
-/**
- * An invitation in the API's answers. It never contains the token, because the database stores only a hash of the
- * token.
- */
+/** The database has only a hash of the token. */
 export interface InvitationView {
   readonly id: string
   readonly organization_id: string
@@ -33,17 +30,12 @@ export interface InvitationView {
 }
 
 /**
- * Invites the person with this address to the organization. An open invitation of the organization to this address is
- * revoked. Only this call returns the new invitation's token.
+ * Revokes an open invitation to this address. Only this call returns the token. `organization_name` is null if the mail
+ * must not say it.
  *
- * - Throws `insufficient_role` if the caller is not an owner.
- * - Throws `conflict` if the organization is personal, if the person is already a member, or if the caller's own
- *   address is not confirmed.
- * - Throws `conflict` if the person is a stranger, and the caller may not invite strangers.
- * - Throws `quota_exceeded` if the caller's invitations have caused too many mails, or if the caller has invited too many
- *   strangers in a day.
- *
- * `organization_name` is null if the mail must not say the name.
+ * Throws `insufficient_role` if the caller is no owner. Throws `conflict` for a personal organization, a member, an
+ * unconfirmed caller, and a stranger whom the caller may not invite; `quota_exceeded` after too many mails, or too many
+ * strangers in a day.
  */
 export async function invite(
   context: Acting,
@@ -120,10 +112,7 @@ export async function listInvitations(
   return listPage(db, query, 'invitation', page, (row) => invitationView(row, row.now))
 }
 
-/**
- * Revokes an open invitation. Throws `conflict` if the person has already accepted it, because then an owner must
- * remove the member.
- */
+/** Throws `conflict` if it was accepted: an owner must remove the member. */
 export async function revokeInvitation(context: Acting, caller: Caller, id: string): Promise<void> {
   await runAs(context, caller, 'org.change', async (tx) => {
     const row = await tx.trx
@@ -141,13 +130,7 @@ export async function revokeInvitation(context: Acting, caller: Caller, id: stri
   })
 }
 
-/**
- * Accepts an invitation by its token, which works once.
- *
- * - Throws `not_found` if the token is unknown, used, revoked or expired.
- * - Throws `not_found` if the invitation is for another address, or if its sender is no longer an owner.
- * - Throws `conflict` if the caller's address is not confirmed, or if the caller is already a member.
- */
+/** Works once. Throws `not_found` unless it is valid for this person; `conflict` (unconfirmed, or a member). */
 export async function acceptInvitation(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,
   caller: Caller,
@@ -170,8 +153,8 @@ export async function acceptInvitation(
       .where('id', '=', found.id)
       .executeTakeFirstOrThrow()
     const made = { organization_id: tx.organizationId, role: row.role }
-    // Another request with this idempotency key may have accepted the invitation meanwhile. `markActed` then throws. So
-    // `markActed` is called first: in this case, the checks below would throw a wrong error.
+    // First, because another request with this key may have accepted it meanwhile: the checks below would throw a wrong
+    // error.
     await once?.markActed(tx.trx, made)
     const inviter = await roleUnderLock(tx, row.invited_by)
     if (statusOf(row, tx.now) !== 'pending' || inviter !== 'owner') throw noInvitation()
@@ -194,9 +177,7 @@ const noInvitation = () => new DomainError('not_found', 'there is no such invita
 const isMember = () =>
   new DomainError('conflict', 'this person is already a member: change their role instead')
 
-/**
- * Returns the organization's name. Throws `conflict` for a personal organization, because it can have only one member.
- */
+/** A personal organization can have only one member. */
 async function requireShared(tx: ChainTx): Promise<string> {
   const { name, personal } = await tx.trx
     .selectFrom('organizations')
@@ -211,13 +192,10 @@ async function requireShared(tx: ChainTx): Promise<string> {
   return name
 }
 
-/**
- * The invitations of one person may cause at most this many mails per hour. `address` is the limit for mails to one
- * address. `all` is the limit for mails to all addresses together.
- */
+/** Per hour, for the invitations of one person. */
 export const mailsAnHour = { address: 5, all: 100 }
 
-/** Throws `quota_exceeded` if a limit of `mailsAnHour` is reached, so that nobody can flood strangers with mails. */
+/** So that nobody can flood strangers with mails. */
 async function requireMailsLeft(tx: ChainTx, { userId }: Caller, email: string): Promise<void> {
   const { rows } = await sql<{ address: number; all: number }>`
     select count(*)::int as all, (count(*) filter (where email = ${email}))::int as address
@@ -277,10 +255,7 @@ function invitationView(row: Selectable<InvitationsTable>, now: Date): Invitatio
   }
 }
 
-/**
- * Returns whether the address belongs to a stranger: to nobody who shares an organization with the caller. Whether the
- * address has an account makes no difference. Otherwise callers could find out which addresses have one.
- */
+/** Nobody in the caller's organizations. An account makes no difference, or callers could find it out. */
 async function sharesNoOrganization(tx: ChainTx, { userId }: Caller, email: string): Promise<boolean> {
   const row = await tx.trx
     .selectFrom('users as u')
@@ -293,13 +268,7 @@ async function sharesNoOrganization(tx: ChainTx, { userId }: Caller, email: stri
   return row === undefined
 }
 
-const daySeconds = 24 * 3600
-
-/**
- * Returns the limit of strangers that one person may invite in a day, if another one would exceed it. All invitations of
- * the person count, in every organization, also those that were revoked. The lock on the person's row makes a concurrent
- * invitation from another organization wait until this one is counted.
- */
+/** In a day, in every organization, also revoked ones. The lock on the person's row makes a concurrent one wait. */
 async function strangersOver(
   tx: ChainTx,
   caller: Caller,
@@ -308,7 +277,7 @@ async function strangersOver(
 ): Promise<Exceeded | null> {
   if (most === null || !(await sharesNoOrganization(tx, caller, email))) return null
   await sql`select from users where id = ${caller.userId} for no key update`.execute(tx.trx)
-  const since = new Date(tx.now.getTime() - daySeconds * 1_000)
+  const since = new Date(tx.now.getTime() - 24 * 3600 * 1_000)
   const rows = await tx.trx
     .selectFrom('invitations')
     .select('created_at')
@@ -324,7 +293,7 @@ async function strangersOver(
   return { limit: 'strangers_invited_per_day', value: most, retryAfter }
 }
 
-/** Throws `conflict` if the caller has an account only because of an invitation, and such people invite no strangers. */
+/** If the caller was invited, and invited people may invite no strangers. */
 async function requireMayInviteStrangers(
   tx: ChainTx,
   { userId }: Caller,

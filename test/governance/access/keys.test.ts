@@ -22,12 +22,7 @@ import {
 import { addKey } from '../../api/fixtures.ts'
 import { planLimits } from '../../../src/contract/plan-limits.ts'
 import { testContext, withPeople, type TestContext, auditOf } from '../support.ts'
-import {
-  changeApiKey,
-  createApiKey,
-  listApiKeys,
-  removeApiKey,
-} from '../../../src/governance/people/api-keys.ts'
+import { changeApiKey, createApiKey, listApiKeys } from '../../../src/governance/people/api-keys.ts'
 import {
   type BootstrapName,
   bootstrapIdentities,
@@ -56,6 +51,9 @@ const keyOf = (name: BootstrapName, scopes: readonly string[] = [], extra: { exp
   addKey(context, caller(name).organizationId, caller(name).userId, scopes, extra)
 const setRevoked = (id: string, revoked_at: Date | null = new Date()) =>
   context.db.updateTable('api_keys').set({ revoked_at }).where('id', '=', id).execute()
+
+const removeApiKey = (by: Caller, id: string) =>
+  changeApiKey(context, by, id, { active: false, isDeletion: true })
 
 describe('an API key', () => {
   test('has the published form and a checksum', () => {
@@ -366,12 +364,12 @@ describe('API keys', () => {
   test('a deleted key stays deleted', async () => {
     const member = caller('member')
     const key = await create(member, ['runs:read'])
-    await removeApiKey(context, member, key.id)
+    await removeApiKey(member, key.id)
     const conflict = { code: 'conflict' }
     for (const change of [{ active: true }, { name: 'other' }])
       await expect(changeApiKey(context, member, key.id, change)).rejects.toMatchObject(conflict)
     // A DELETE may be repeated.
-    await removeApiKey(context, member, key.id)
+    await removeApiKey(member, key.id)
     expect(await opens(key.secret)).toBe(false)
   })
 
@@ -380,10 +378,10 @@ describe('API keys', () => {
     const ids = async (name: BootstrapName) => (await listed(name)).map(({ id }) => id)
     expect(await ids('owner')).toContain(key.id)
     expect(await ids('admin')).not.toContain(key.id)
-    const removed = removeApiKey(context, caller('admin'), key.id)
+    const removed = removeApiKey(caller('admin'), key.id)
     await expect(removed).rejects.toMatchObject({ code: 'not_found' })
     expect(await opens(key.secret)).toBe(true)
-    await removeApiKey(context, caller('owner'), key.id)
+    await removeApiKey(caller('owner'), key.id)
     expect(await opens(key.secret)).toBe(false)
   })
 
