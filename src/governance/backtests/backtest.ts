@@ -5,10 +5,14 @@ import type { Verdict, JsonObject, Role } from '../../policy/types.ts'
 import { activeOf, type LoadedPolicy } from '../audit/policy-cache.ts'
 import { policySnapshot } from '../audit/combiner.ts'
 import type { Context } from '../context.ts'
-import { type DecidedCall, decidedCalls } from '../../db/queries/rules/read-decided-calls.ts'
+import {
+  type DecidedCall,
+  decidedCalls,
+  newestDecisions,
+  type CallDecision,
+} from '../../db/queries/rules/decided-calls.ts'
 import { inSlices, type LongRequest } from '../rules/long-work.ts'
 import { refuseLargeDrafts } from '../rules/size-limit.ts'
-import { newestDecisions, type CallDecision } from '../../db/queries/rules/list-decided-calls.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { readBounded } from '../page.ts'
 import { getTool } from '../../tools/index.ts'
@@ -23,10 +27,8 @@ import { UnsealError } from '../sealing/format.ts'
 import { agentInputPlace } from '../sealing/places.ts'
 import type { Sealer } from '../sealing/sealer.ts'
 
-/** A backtest shows at most this many calls whose verdict would change. */
 export const mostSamples = 20
 
-/** A recorded call for which the drafts give another verdict. */
 export interface BacktestSample {
   readonly decision_id: string
   readonly run_id: string | null
@@ -45,18 +47,15 @@ export interface BacktestSample {
 }
 
 export interface Backtest {
-  /** The number of calls, including those that cannot be replayed. */
+  /** Includes the calls that cannot be replayed. */
   readonly examined: number
-  /** The number of calls for which the drafts give another verdict. */
   readonly changed: number
   readonly not_replayable: readonly { readonly reason: Unreplayed; readonly count: number }[]
-  /** The number of changed calls for each change. Example of a change: `allow->deny`. */
+  /** By change, such as `allow->deny`. */
   readonly by_change: Readonly<Record<string, number>>
-  /** The newest changed calls. */
   readonly samples: readonly BacktestSample[]
-  /** The limit at which the backtest ended; null if it examined all calls of the window. */
+  /** null if all calls of the window were examined. */
   readonly limit_reached: 'decisions' | 'bytes' | 'time' | null
-  /** When the oldest examined call was decided. Is null if no call was examined. */
   readonly oldest: string | null
 }
 
@@ -65,9 +64,9 @@ export interface BacktestRequest extends Window, LongRequest {
 }
 
 /**
- * Decides recorded calls of an organization again, with the drafts in place of the saved rules. Counts the verdicts that
- * change (docs/decisions/0221). Uses the recorded labels and side effects. Uses the present tool policies and the present
- * setting `approvals_enabled`. Ignores a freeze. Writes nothing.
+ * Decides recorded calls again, with the drafts in place of the saved rules, and counts the verdicts that change
+ * (docs/decisions/0221). Labels and side effects are the recorded ones; tool policies and `approvals_enabled` the
+ * present ones. Ignores a freeze. Writes nothing.
  *
  * Throws `validation_error` if the drafts together are too large to save, and the errors of `inSlices`.
  */
@@ -83,7 +82,9 @@ export async function backtestRules(
     const { slices, limit } = await listCalls(context.db, organizationId, request)
     const count = createCount(policy)
     for (const ids of slices) {
-      for (const call of await readSlice(context.db, organizationId, ids)) {
+      // A call whose decision was deleted meanwhile is left out.
+      const { rows } = await readBounded(context.db, (trx) => decidedCalls(organizationId, ids).execute(trx))
+      for (const call of rows) {
         if (parts.isOver()) return count.result('time')
         const known = await parts.run(() => openKnown(context.sealer, call, parts))
         await parts.run(() => count.add(call, known))
@@ -105,7 +106,6 @@ const withDrafts = (saved: LoadedPolicy, drafts: readonly RuleBody[]): ReplayPol
   toolAccess: saved.toolAccess,
 })
 
-/** Replays calls, and counts the changes of verdicts and the calls that cannot be replayed. */
 function createCount(policy: ReplayPolicy) {
   let [examined, changed] = [0, 0]
   let oldest: string | null = null
@@ -139,7 +139,6 @@ function createCount(policy: ReplayPolicy) {
 const addOne = <Key>(counts: Map<Key, number>, key: Key): void =>
   void counts.set(key, (counts.get(key) ?? 0) + 1)
 
-/** Returns the counts, the largest first. */
 const inOrder = <Key extends string>(counts: ReadonlyMap<Key, number>): [Key, number][] =>
   [...counts].sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1))
 
@@ -160,32 +159,25 @@ const sampleOf = (
   to: { verdict: to.verdict, rule_name: to.ruleName, explanation: to.explanation },
 })
 
-/** A backtest examines at most this many of the newest decisions. */
+/** A backtest examines so many of the newest decisions, with so many bytes of sealed parameters together. */
 export const mostDecisions = 5_000
-/** The sealed parameters of the examined calls have at most this many bytes together. */
 export const mostParamBytes = 32 * 1024 ** 2
-/** At most this many decisions are read and replayed together, as one slice. */
+/** Decisions that are read and replayed together. A single call may have more bytes. */
 const sliceRows = 50
-/** The sealed parameters of one slice have at most this many bytes. A single call may have more. */
 const sliceBytes = 4 * 1024 ** 2
 
-/** A period. `since` is inclusive and `until` is exclusive; null means no limit. */
+/** `since` is inclusive, `until` exclusive; null means no limit. */
 export interface Window {
   readonly since: Date | null
   readonly until: Date | null
 }
 
-/** The calls of a window. */
 export interface ListedCalls {
   readonly slices: readonly (readonly string[])[]
-  /** The limit that leaves out older calls; null if no call is left out. */
+  /** Why older calls are left out. */
   readonly limit: 'decisions' | 'bytes' | null
 }
 
-/**
- * Lists the newest calls that were decided in the window. Reads at most `mostDecisions` decisions. The calls have at
- * most `mostParamBytes` of parameters together.
- */
 async function listCalls(db: Db, organizationId: string, window: Window): Promise<ListedCalls> {
   const { rows } = await readBounded(db, (trx) =>
     newestDecisions(organizationId, window, mostDecisions + 1).execute(trx),
@@ -199,19 +191,7 @@ async function listCalls(db: Db, organizationId: string, window: Window): Promis
   }
 }
 
-/** Reads the calls of one slice. Leaves out a call whose decision was deleted meanwhile. */
-async function readSlice(
-  db: Db,
-  organizationId: string,
-  ids: readonly string[],
-): Promise<readonly DecidedCall[]> {
-  return (await readBounded(db, (trx) => decidedCalls(organizationId, ids).execute(trx))).rows
-}
-
-/**
- * Returns the first decision of each call. A call is decided again when it is retried, and after it was approved. The
- * newest decision comes first, in `decisions` and in the result.
- */
+/** A call is decided again after a retry or an approval. Newest first, in `decisions` and in the result. */
 function firstDecisions(decisions: readonly CallDecision[]): CallDecision[] {
   const known = new Set<string>()
   const first: CallDecision[] = []
@@ -223,7 +203,7 @@ function firstDecisions(decisions: readonly CallDecision[]): CallDecision[] {
   return first.reverse()
 }
 
-/** Returns the names of the decided call. Two decisions belong to the same call if they have a name in common. */
+/** Two decisions belong to the same call if they have a name in common. */
 function namesOf(decision: CallDecision): string[] {
   const { run_id, step_id, item_index, session_id, tool_use_id, params_hash, approval_id, supersedes_id } =
     decision
@@ -253,12 +233,10 @@ function slicesOf(calls: readonly CallDecision[]): string[][] {
 
 /**
  * Why a recorded call is not decided again.
- * - `parameters_not_kept`: the verdict depends on parameters that are not stored. Most calls of agents have no stored
- *   parameters.
- * - `parameters_not_shown`: the verdict depends on parameters that the caller may not see.
- * - `parameters_unreadable`: the stored parameters cannot be decrypted.
- * - `policy_decided`: something other than the rules decides the call, then or now. Examples: a tool policy, a freeze,
- *   a limit, or a missing role.
+ * - `parameters_not_kept`: the verdict depends on them, and most calls of agents store none.
+ * - `parameters_not_shown`: it depends on parameters that the caller may not see.
+ * - `parameters_unreadable`: they cannot be decrypted.
+ * - `policy_decided`: not the rules decide, then or now, but a tool policy, a freeze, a limit, or a missing role.
  * - `tool_unknown`: the catalogue no longer has the tool.
  */
 export const unreplayed = [
@@ -270,7 +248,6 @@ export const unreplayed = [
 ] as const
 export type Unreplayed = (typeof unreplayed)[number]
 
-/** The organization's present policy with drafts in place of its rules. */
 export interface ReplayPolicy {
   readonly compiled: CompiledPolicy
   readonly toolAccess: ToolAccess
@@ -278,28 +255,21 @@ export interface ReplayPolicy {
 
 type Params = { readonly params: JsonObject } & Pick<Call, 'paramLabels'>
 
-/** The parameters of a call, or the reason why the call is not decided with them. */
+/** The parameters, or why the call is not decided with them. */
 export type KnownParams = Params | Exclude<Unreplayed, 'tool_unknown'>
 
-/**
- * Returns the verdict that the rules gave when the call was recorded. Returns null if something other than the rules
- * decided the call.
- */
+/** The recorded verdict; null if not the rules decided. */
 function verdictByRules(call: DecidedCall): Verdict | null {
   const isByRules =
     call.rule_id === null ? reasonsWithoutRule.has(call.reason) : call.reason === call.rule_name
   if (!isByRules) return null
-  // If an agent's call has an approval, a rule required this approval. The recorded verdict may come from the people
-  // who decided the approval.
+  // The recorded verdict may come from the people who decided the approval that a rule required.
   return call.session_id !== null && call.approval_id !== null ? 'require_approval' : call.verdict
 }
 
 const reasonsWithoutRule = new Set(['no rule matched', 'call too large to evaluate'])
 
-/**
- * Decrypts the stored parameters of a recorded call. Returns a reason if the viewer may not see them, or if rules
- * cannot use them.
- */
+/** Returns a reason if the viewer may not see the parameters, or if rules cannot use them. */
 async function openKnown(
   sealer: Sealer,
   call: DecidedCall,
@@ -330,7 +300,6 @@ async function openKnown(
   }
 }
 
-/** Decides a recorded call by the drafts. Returns a reason if the drafts cannot decide the call. */
 function replay(policy: ReplayPolicy, call: DecidedCall, known: KnownParams): CertainVerdict | Unreplayed {
   const { tool, side_effect: sideEffect, destination, labels, session_id } = call
   const source = session_id === null ? 'workflows' : 'agents'
@@ -340,7 +309,7 @@ function replay(policy: ReplayPolicy, call: DecidedCall, known: KnownParams): Ce
   const refusal = policy.toolAccess.refusal({
     tool,
     sideEffect,
-    // A person who has left has no role. Most people have the role `member`, so it is the best guess.
+    // A person who has left has no role. `member` is the best guess.
     role: call.role ?? 'member',
     authorRoles: call.author_roles ?? [],
     params: source === 'workflows' ? params : null,

@@ -16,7 +16,6 @@ import { runAs, type Acting } from '../access/recheck.ts'
 import { headlineWithField, readAs } from '../../policy/issues.ts'
 import { applyPatch } from '../../policy/rule.ts'
 
-/** A rule or label rule in the API's answers. */
 export type RuleView = AnyBody & {
   readonly id: string
   readonly organization_id: string
@@ -25,11 +24,7 @@ export type RuleView = AnyBody & {
   readonly updated_at: string
 }
 
-/**
- * Saves a rule. Every process applies it from the next decision on. `body` must be validated already. Throws
- * `validation_error` if another rule of the organization has this name, or if the organization's rules together would
- * exceed a limit.
- */
+/** `body` is validated. Throws `validation_error` for another rule's name, and above a limit of all rules. */
 export async function createRule(
   context: Acting,
   kind: RuleKindName,
@@ -64,7 +59,6 @@ export async function createRule(
   })
 }
 
-/** Returns one page of the organization's rules of this kind, newest first. */
 export async function listRules(
   db: Db,
   kind: RuleKindName,
@@ -91,7 +85,7 @@ export async function readRule(
   return ruleView(row)
 }
 
-/** Replaces a rule's body. The rule keeps its id and position. */
+/** The rule keeps its id and position. */
 export async function replaceRule(
   context: Acting,
   kind: RuleKindName,
@@ -99,13 +93,10 @@ export async function replaceRule(
   id: string,
   body: AnyBody,
 ): Promise<RuleView> {
-  return update(context, kind, caller, { id, bodyAfter: () => body })
+  return update(context, kind, caller, id, () => body)
 }
 
-/**
- * Changes the fields that `patch` names. The value null removes an optional field. Throws `validation_error` if the
- * result is not a valid rule.
- */
+/** null removes an optional field. Throws `validation_error` if the result is not a valid rule. */
 export async function patchRule(
   context: Acting & { readonly db: Db },
   kind: RuleKindName,
@@ -120,10 +111,10 @@ export async function patchRule(
     .where('organization_id', '=', caller.organizationId)
     .where('id', '=', id)
     .executeTakeFirst()
-  // A large rule is checked here, because decisions wait while the chain's lock is held. Under the lock it is checked
-  // again only if it has changed meanwhile. An error is thrown there, after the caller's rights are checked again.
+  // Here, because decisions wait while the chain's lock is held: there, a large rule is checked again only if it has
+  // changed. Errors are thrown there, after the caller's rights are checked again.
   if (present !== undefined) attempt(() => bodyAfter(present.body as unknown as AnyBody))
-  return update(context, kind, caller, { id, bodyAfter })
+  return update(context, kind, caller, id, bodyAfter)
 }
 
 function attempt(work: () => unknown): void {
@@ -134,17 +125,13 @@ function attempt(work: () => unknown): void {
   }
 }
 
-interface RuleUpdate {
-  readonly id: string
-  readonly bodyAfter: (before: AnyBody) => AnyBody
-}
-
-/** Replaces a rule's body. A body that is no larger than the old body is accepted even above the limit `storage_mb`. */
+/** A body that is no larger is accepted even above the limit `storage_mb`. */
 function update(
   context: Acting,
   kind: RuleKindName,
   caller: Caller,
-  { id, bodyAfter }: RuleUpdate,
+  id: string,
+  bodyAfter: (before: AnyBody) => AnyBody,
 ): Promise<RuleView> {
   const work = async (tx: ChainTx) => {
     const before = await lockBody(tx, kind, id)
@@ -162,10 +149,7 @@ function update(
   return saveRule(context, kind, caller, { verb: 'updated', work, bytes })
 }
 
-/**
- * Counts the bytes of the body without its status. So a rule can always be made inactive, even above a limit, although
- * the word `inactive` is longer than `active`.
- */
+/** Without the status, so a rule can be made inactive above a limit, although `inactive` is longer than `active`. */
 const sizeOf = (body: AnyBody): number => Buffer.byteLength(JSON.stringify({ ...body, status: '' }))
 
 export async function deleteRule(
@@ -194,7 +178,7 @@ interface RuleChange extends Pick<Growth<RuleView>, 'bytes' | 'exceeded'> {
   readonly once?: Once | null
 }
 
-/** Makes one change under the chain's lock. The audit entry contains the hash of the new body. */
+/** The audit entry has the hash of the new body. */
 async function saveRule(
   context: Acting,
   kind: RuleKindName,
@@ -220,10 +204,7 @@ async function saveRule(
   })
 }
 
-/**
- * Throws `validation_error` if another rule has the name. Changes of an organization's rules run one after another, so
- * no other change can take the name after this check.
- */
+/** Changes of an organization's rules run one after another, so no other one can take the name after this check. */
 async function refuseTakenName(tx: ChainTx, kind: RuleKindName, { id, body }: SavedRule): Promise<void> {
   const { table, word, path } = ruleKinds[kind]
   const other = await tx.trx
@@ -295,18 +276,16 @@ function ruleView(row: Selectable<RulesTable>): RuleView {
   }
 }
 
-/** These fields do not decide which calls match. */
+/** They do not decide which calls match. */
 const besides: ReadonlySet<string> = new Set(['name', 'description', 'status'])
 
 type Outcome = { readonly body: AnyBody } | { readonly error: unknown }
 
 /**
- * Returns a function that applies the patch to a rule's body and checks the result. The function throws
- * `validation_error` if the result is not a valid rule. Exception: a rule that an older version has saved may be invalid
- * now. The name, description and status of such a rule can still be changed, so that it can be switched off.
+ * Applies the patch, and throws `validation_error` if the result is not a valid rule. Name, description and status of a
+ * rule that has become invalid can still be changed, so that it can be switched off.
  *
- * The check of a rule with 50,000 values takes 200 ms. So the function keeps the last result, and checks again only if
- * it gets another body.
+ * The check of 50,000 values takes 200 ms, so the last result is kept for the same body.
  */
 export function patchedBody(kind: RuleKindName, patch: AnyPatch): (before: AnyBody) => AnyBody {
   let last: { readonly text: string; readonly outcome: Outcome } | null = null

@@ -7,12 +7,11 @@ import type { Acting, PresentCaller } from '../access/recheck.ts'
 import { growAs, grownEntry } from '../limits/storage.ts'
 
 /**
- * Changes the named settings. A setting whose value is an object (`category_flags`, `external_tools`) is replaced as a
- * whole. If no setting gets another value, nothing is written. Every process applies the settings from the next
- * decision on. The audit entry contains the old and new value of each changed setting.
+ * A setting whose value is an object is replaced as a whole. Writes nothing if no value changes. The audit entry has
+ * the old and new values.
  *
- * Throws `conflict` if turning on `require_mfa` would lock the caller out. This is the case if the caller has no second
- * factor, or if the caller's sign-in session or API key is not backed by a second factor.
+ * Throws `conflict` if `require_mfa` would lock out the caller, who has no second factor, or whose session or key is
+ * not backed by it.
  */
 export async function changeGovernance(
   context: Acting,
@@ -77,10 +76,7 @@ async function requireSecondFactor(tx: ChainTx, { userId, keyId, hasFactor }: Pr
   )
 }
 
-/**
- * Returns the changed settings, each with its old and new value. The values may be audited, because settings contain no
- * secrets.
- */
+/** They may be audited, because settings contain no secrets. */
 function changesOf(before: GovernanceSettings, after: GovernanceSettings): Record<string, Json> {
   const names = Object.keys(after) as (keyof GovernanceSettings)[]
   return Object.fromEntries(

@@ -13,7 +13,7 @@ import {
   toolOf,
 } from '../engine-fixture.ts'
 import { create, forgetAll } from '../../rules/policy-calls.ts'
-import { freeze, unfreeze } from '../../../../src/governance/rules/freeze.ts'
+import { setFreeze } from '../../../../src/governance/rules/freeze.ts'
 import { decideAgain } from '../../../../src/governance/runs/effects/decide-again.ts'
 import type { Basis } from '../../../../src/governance/runs/effects/step-op.ts'
 import { markSent, recordWithWrite } from '../../../../src/governance/runs/effects/outcome.ts'
@@ -294,8 +294,10 @@ describe('a run whose calls are held', () => {
 describe('between the decision on a call and its act', () => {
   beforeEach(() => engine.rules())
   const owner = () => engine.caller('owner')
-  const stop = () => freeze(engine.context, owner(), 'incident', performance.now(), null)
-  const goOn = () => unfreeze(engine.context, owner(), 'over', performance.now(), null)
+  const stop = () =>
+    setFreeze(engine.context, owner(), true, { reason: 'incident', askedAt: performance.now(), once: null })
+  const goOn = () =>
+    setFreeze(engine.context, owner(), false, { reason: 'over', askedAt: performance.now(), once: null })
   afterEach(goOn)
 
   const again = (op: StepOp, attempt = 1) =>

@@ -1,7 +1,39 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { Role, SideEffect, Verdict } from '../../../policy/types.ts'
 
-/** A recorded decision with the parameters of its call. */
+export interface CallDecision {
+  readonly id: string
+  readonly run_id: string | null
+  readonly step_id: string | null
+  /** -1 without `for_each`. */
+  readonly item_index: number
+  readonly session_id: string | null
+  readonly tool_use_id: string | null
+  readonly params_hash: string | null
+  readonly approval_id: string | null
+  /** Which the decision's approval replaced. */
+  readonly supersedes_id: string | null
+  readonly decided_at: Date
+  /** The size of the sealed parameters; 0 if they were not kept. */
+  readonly bytes: number
+}
+
+/** `since` is inclusive, `until` exclusive. */
+export const newestDecisions = (
+  organizationId: string,
+  { since, until }: { readonly since: Date | null; readonly until: Date | null },
+  most: number,
+): RawBuilder<CallDecision> => sql`
+  select d.id, d.run_id, d.step_id, coalesce(d.item_index, -1) as item_index, d.session_id, d.tool_use_id, d.params_hash,
+    d.approval_id, a.supersedes_id, d.decided_at,
+    coalesce(octet_length(e.params_sealed), octet_length(a.params_sealed), 0) as bytes
+  from decisions d
+  left join approvals a on a.id = d.approval_id
+  left join effects e on e.run_id = d.run_id and e.step_id = d.step_id and e.item_index = coalesce(d.item_index, -1)
+  where d.organization_id = ${organizationId} and d.decided_at >= coalesce(${since}::timestamptz, '-infinity')
+    and d.decided_at < coalesce(${until}::timestamptz, 'infinity')
+  order by d.decided_at desc, d.id desc limit ${most}`
+
 export interface DecidedCall {
   readonly id: string
   readonly run_id: string | null
@@ -18,24 +50,21 @@ export interface DecidedCall {
   readonly labels: string[]
   readonly approval_id: string | null
   readonly decided_at: Date
-  /** The address that replaces `me` in the parameters of a run's call. Has no meaning for an agent's call. */
+  /** Replaces `me` in the parameters of a run's call. */
   readonly requester_email: string | null
-  /** The present role of the person who asked; null if this person is no longer a member. */
+  /** The present role of the person who asked; null for a former member. */
   readonly role: Role | null
-  /** The sealed parameters of a run's call. Is null if the parameters were not kept. */
+  /** Parameters of a run's call, if they were kept. */
   readonly run_params: Buffer | null
-  /** The sealed input of a held call of an agent. Is null if the input was not kept. */
+  /** Input of a held call of an agent, if it was kept. */
   readonly agent_params: Buffer | null
-  /**
-   * Says who may decide the approval of an agent's call. For a run's call, says who may decide all approvals of the run.
-   * Is null if there is no approval.
-   */
+  /** Who may decide the approval of an agent's call, or all approvals of a run. */
   readonly approver: 'admin' | 'owner' | null
-  /** The roles that the authors of a run's step had when they saved it. */
+  /** When they saved the step. */
   readonly author_roles: Role[] | null
 }
 
-/** Selects the decisions with these ids, the newest first. */
+/** Newest first. */
 export const decidedCalls = (organizationId: string, ids: readonly string[]): RawBuilder<DecidedCall> => sql`
   select d.id, d.run_id, d.step_id, d.item_index, d.session_id, d.tool, d.side_effect, d.destination, d.verdict, d.rule_id, d.rule_name,
     d.reason, d.labels, d.approval_id, d.decided_at, r.requester_email, m.role, e.params_sealed as run_params,
