@@ -15,45 +15,34 @@ import { answerTo, isRetryableAlone, reasonOf } from './commit-failures.ts'
 import type { EntryDraft } from './entry.ts'
 
 /**
- * The only interface that appends to an organization's chain. Each process has one lane per organization. A lane has at
- * most one transaction in flight.
+ * The only way to append to an organization's chain. Each process has one lane per organization, with at most one
+ * transaction in flight.
  *
- * A lane is *draining* while operations wait or a transaction is in flight. Otherwise it is *idle*. Operations that
- * arrive while a transaction is in flight wait, and share the next transaction. Each transaction locks `chain_head`
- * before anything else. Under the lock, the transaction reloads the policy if the policy's version has changed. Then it
- * runs the operations in the order of their arrival, writes, and commits. The callers get their answers only after the
- * commit. Neighbouring operations of one family (lane-transactions.ts) read and write together. Each operation sees the effects of
- * earlier operations. If an operation changes the policy, the operations after it wait for the next transaction.
+ * A lane is *draining* while operations wait or a transaction is in flight, otherwise *idle*. Operations that arrive
+ * meanwhile share the next transaction. It locks `chain_head` first, reloads the policy if its version has changed,
+ * runs the operations in the order of their arrival, and commits. Callers get their answers only after the commit.
+ * Neighbours of one family (lane-transactions.ts) read and write together. Each operation sees the effects of earlier
+ * ones. Those behind a change of the policy wait for the next transaction.
  *
- * If an operation makes its batch fail or take too long, the batch runs again in two halves, in order. So in the end
- * only the bad operation fails, and the other operations still share commits.
+ * If an operation makes its batch fail or take too long, the batch runs again in two halves, in order, so that only the
+ * bad operation fails in the end.
  *
- * If the answer to a COMMIT is lost, the lane locks `chain_head` again. It gets the lock only when the lost transaction
- * has ended. The lane then looks for the batch's last entry in the chain. If the lane finds the entry, the batch was
- * saved. If the entry is missing, the batch was not saved, and the callers get an error.
+ * If the answer to a COMMIT is lost, the lane locks `chain_head` again, which it gets only when the lost transaction
+ * has ended, and looks for the batch's last entry. If it is missing, nothing was saved, and the callers get an error.
  */
 export interface Combiner {
-  /** Runs one operation with its own statements. If the transaction fails, `work` may run again. */
+  /** Runs an operation with its own statements. If the transaction fails, `work` may run again. */
   run<R>(organizationId: string, point: CommitPoint, work: (tx: ChainTx) => Promise<R>): Promise<R>
-  /** Runs an operation that shares its reads and writes with neighbouring operations of its family (lane-transactions.ts). */
+  /** Runs an operation that shares reads and writes with its neighbours. */
   join<Op, Shared, R>(organizationId: string, batch: BatchKind<Op, Shared, R>, op: Op): Promise<R>
-  /**
-   * Returns the present load. `waiting` is the number of operations that wait for a transaction. `busy` is the number
-   * of organizations whose lane is draining.
-   */
+  /** `waiting` operations wait for a transaction, and `busy` lanes are draining. */
   load(): { readonly waiting: number; readonly busy: number }
-  /**
-   * Returns the policy of this version. Use this method if you have read the version without the chain's lock. If
-   * memory does not have this version, `load` reads the policy. The policy then stays in memory.
-   */
+  /** For a version that was read without the lock. `load` reads what memory does not have, and it stays there. */
   policy(organizationId: string, version: PolicyVersion, load: LoadPolicy): Promise<LoadedPolicy>
 }
 
 export interface CombinerOptions extends LaneOptions {
-  /**
-   * The limits of the compiled policies in memory: at most `count` organizations, and at most `bytes` bytes. Above
-   * either limit, the process drops the policies of idle organizations.
-   */
+  /** Above either limit, compiled policies of idle organizations are dropped. */
   readonly kept?: { readonly count: number; readonly bytes: number }
 }
 
@@ -93,44 +82,32 @@ export function createCombiner(options: CombinerOptions): Combiner {
 }
 
 export interface LaneOptions extends TransactionOptions {
-  /** Called after each commit. */
   readonly onCommitted: (
     tx: Pick<
       ChainTx,
       'organizationId' | 'touched' | 'outboxWritten' | 'runEnded' | 'granted' | 'head' | 'base' | 'entries'
     >,
   ) => void
-  /** Called after each commit with the drafts of its audit entries. */
   readonly onEntries?: (organizationId: string, drafts: readonly EntryDraft[]) => void
-  /** Called when a transaction fails. */
   readonly onFailed?: (reason: ReturnType<typeof reasonOf>) => void
-  /** A batch has at most this many operations. With 1, each operation has its own transaction. */
   readonly maxBatch?: number
 }
 
 export interface LaneEvents {
-  /** Called after the lane has loaded another policy, because the lane may use more memory now. */
+  /** The lane may use more memory now. */
   onLoaded(): void
-  /** Called when the lane has no more operations to run. */
   onIdle(lane: Lane): void
 }
 
-/** An operation, and the promise for its result. */
 export interface WaitingOperation extends Operation {
   resolve(result: unknown): void
   reject(error: unknown): void
 }
-
-const defaultMaxBatch = 256
-/**
- * A transaction runs at most this many operations that send their own statements. Such operations take longer than
- * other operations.
- */
+/** So many operations of a transaction may send their own statements, which takes longer. */
 const maxAlone = 24
-/** The operations of one transaction write at most about this many characters. */
+/** About so many characters are written by one transaction. */
 const mostWeight = 4 * 1024 * 1024
 
-/** The queue of one organization's operations in this process. */
 class Lane {
   readonly #options: LaneOptions
   readonly #events: LaneEvents
@@ -169,8 +146,7 @@ class Lane {
   async #drain(): Promise<void> {
     this.#draining = true
     while (this.#queue.length > 0) {
-      // Other callbacks of this turn of the event loop may submit operations too. Let these callbacks run first, so
-      // that their operations join the batch.
+      // Other callbacks of this turn may submit operations too, which then join the batch.
       await new Promise((resolve) => setImmediate(resolve))
       await this.#execute(this.#take())
     }
@@ -178,9 +154,8 @@ class Lane {
     this.#events.onIdle(this)
   }
 
-  /** Takes the operations of the next transaction from the front of the queue. */
   #take(): WaitingOperation[] {
-    const max = this.#options.maxBatch ?? defaultMaxBatch
+    const max = this.#options.maxBatch ?? 256
     let length = 0
     let [alone, weight] = [0, 0]
     for (const { kind, op } of this.#queue) {
@@ -206,8 +181,8 @@ class Lane {
       for (const entry of batch) entry.reject(answerTo(error))
       return
     }
-    // The batch has committed. Nothing below may throw. An error would end `#drain` and leave `#draining` true, and the
-    // lane would never run another operation.
+    // The batch has committed. An error below would leave `#draining` true, and the lane would never run another
+    // operation.
     const { results } = committed
     batch.slice(0, results.length).forEach((entry, index) => runInTurn(() => entry.resolve(results[index])))
     this.#queue.unshift(...batch.slice(results.length))
@@ -216,28 +191,23 @@ class Lane {
       this.#options.onCommitted(tx)
       this.#options.onEntries?.(tx.organizationId, tx.drafts)
     } catch (error) {
-      // Waiting requests and the relay also poll. So they notice the commit even without the notification, but later.
+      // Waiting requests and the relay also poll, so they notice the commit later.
       process.emitWarning(error instanceof Error ? error : String(error))
     }
   }
 }
 
-/** The state that this process keeps for one organization. */
 export interface CachedLane {
-  /** True if no operation waits or runs. Only an idle lane can be dropped. */
+  /** Only an idle lane can be dropped. */
   readonly idle: boolean
-  /** Estimated bytes in memory. */
   readonly bytes: number
 }
 
-/**
- * Keeps the lanes of organizations. If there are more than `count` lanes, drops idle lanes. The least recently used
- * lanes are dropped first. If all lanes together take more than `bytes`, drops idle lanes, the largest first.
- */
+/** Drops idle lanes: above `count`, the least recently used first; above `bytes`, the largest first. */
 export class LaneCache<Lane extends CachedLane> {
   readonly #limits: { readonly count: number; readonly bytes: number }
   readonly #lanes = new Map<string, Lane>()
-  /** Large lanes that could not be dropped because they were busy. When one of them becomes idle, `trim` runs again. */
+  /** Large lanes that were busy. `trim` runs again when one becomes idle. */
   readonly #tooLarge = new Set<Lane>()
 
   constructor(limits: { readonly count: number; readonly bytes: number }) {
@@ -252,7 +222,6 @@ export class LaneCache<Lane extends CachedLane> {
     return this.#lanes.values()
   }
 
-  /** Returns the organization's lane. If there is no lane, makes one with `make`. */
   laneOf(organizationId: string, make: () => Lane): Lane {
     const known = this.#lanes.get(organizationId)
     if (known === undefined) this.#trim(this.#limits.count - 1)
@@ -262,12 +231,11 @@ export class LaneCache<Lane extends CachedLane> {
     return lane
   }
 
-  /** Drops idle lanes until both limits are met, as far as possible. Call this method when a lane has grown. */
+  /** Call this when a lane has grown. Drops idle lanes until both limits are met, as far as possible. */
   trim(): void {
     this.#trim(this.#limits.count)
   }
 
-  /** Call this method when a lane has nothing more to do. If the lane was too large before, it may be dropped now. */
   becameIdle(lane: Lane): void {
     if (this.#tooLarge.delete(lane)) this.trim()
   }
@@ -289,10 +257,7 @@ export class LaneCache<Lane extends CachedLane> {
   }
 }
 
-/**
- * Returns the present policy, read from one snapshot without the chain's lock. Use it for previews and tests of rules,
- * but not to decide a call.
- */
+/** From one snapshot without the lock: for previews and tests of rules, not to decide a call. */
 export function policySnapshot(
   { db, combiner }: { readonly db: Db; readonly combiner: Combiner },
   organizationId: string,

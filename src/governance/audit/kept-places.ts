@@ -7,23 +7,22 @@ import { WrongNote } from './signed-note.ts'
 import { sql } from 'kysely'
 
 /*
- * The database remembers for which organizations a folder has had a checkpoint (docs/decisions/0256). Without this
- * memory, a folder that was emptied, or whose disk is not mounted, would look like a new one.
+ * The database remembers for which organizations a folder has had a checkpoint (docs/decisions/0256). Otherwise an
+ * emptied folder, or one whose disk is not mounted, would look new.
  */
 
-/** The folder has lost the checkpoint of an organization. The sentence does not name the path. */
+/** It names no path. */
 const lostSentence = 'AUDIT_CHECKPOINT_DIR has no checkpoint of this audit log, although one was kept before'
 const notMounted = 'check that the disk of AUDIT_CHECKPOINT_DIR is mounted'
 const accept = 'or accept the loss with `npm run accept-checkpoints`'
 
-/** A process remembers at most this many organizations whose row exists. */
+/** A process remembers so many organizations whose row exists. */
 const mostKnown = 50_000
 
 export class KeptPlaces {
   readonly #db: Db
   readonly #folder: CheckpointFolder
   readonly #keys: CheckpointKeys
-  /** The organizations whose row exists. */
   readonly #known = new Set<string>()
 
   constructor(db: Db, folder: CheckpointFolder, keys: CheckpointKeys) {
@@ -32,7 +31,6 @@ export class KeptPlaces {
     this.#folder = folder
   }
 
-  /** Returns the kept checkpoint of a chain, as `Checkpoints.kept` describes. */
   async kept(organizationId: string): Promise<Kept | null> {
     let seq = 0
     try {
@@ -52,10 +50,7 @@ export class KeptPlaces {
     }
   }
 
-  /**
-   * Returns why it is wrong that the folder has no checkpoint of this organization; null if there was none before. A
-   * folder without a mark counts as lost for each organization that has had a checkpoint in any folder.
-   */
+  /** null if there was none before. Without a mark, it is lost for each organization that had one in any folder. */
   async #loss(organizationId: string): Promise<string | null> {
     const ids = await this.#folder.ids()
     const row = await this.#db
@@ -82,7 +77,7 @@ export class KeptPlaces {
       )
   }
 
-  /** Returns the id of the folder. Returns null for a folder without a mark if the service has used another folder. */
+  /** null for a folder without a mark, if the service has used another folder. */
   async #open(): Promise<string | null> {
     const id = await this.#folder.id()
     if (id !== null) return id
@@ -95,7 +90,7 @@ export class KeptPlaces {
     return used === undefined ? this.#folder.mark() : this.#folder.id()
   }
 
-  /** Remembers that the folder has a checkpoint of this organization. Call this after the file was written. */
+  /** Call this after the file was written. */
   async remember(organizationId: string): Promise<void> {
     if (this.#known.has(organizationId)) return
     const id = await this.#open()
@@ -110,35 +105,18 @@ export class KeptPlaces {
   }
 }
 
-/** One round compares at most this many folders with the database. */
 const foldersInRound = 2_000
 
-/**
- * Finds audit logs that are gone as a whole, together with their organizations. The database then knows nothing of
- * them, but the folder of checkpoints still does (docs/decisions/0269).
- */
-export class GoneLogs {
-  readonly #db: Db
-  readonly #folder: CheckpointFolder
-  /** The last organization of the round before. The next round goes on behind it, so each folder has its turn. */
-  #lookedTo = ''
-
-  constructor(db: Db, folder: CheckpointFolder) {
-    this.#db = db
-    this.#folder = folder
-  }
-
-  /**
-   * Compares the next folders of organizations with the database. Returns the organizations whose audit log has no entry.
-   * Throws `unavailable` if the disk fails.
-   */
-  async next(): Promise<readonly string[]> {
-    const all = await this.#folder.organizations()
-    const some = all.filter((name) => name > this.#lookedTo).slice(0, foldersInRound)
+/** Only the folder knows of them (docs/decisions/0269). Each call looks at the next ones. Throws `unavailable`. */
+export function goneLogs(db: Db, folder: CheckpointFolder): () => Promise<readonly string[]> {
+  let lookedTo = ''
+  return async () => {
+    const all = await folder.organizations()
+    const some = all.filter((name) => name > lookedTo).slice(0, foldersInRound)
     const { rows } = await sql<{ name: string }>`
       select name from unnest(${some}::text[]) as name
-      where not exists (select from chain_head where organization_id = name and seq > 0)`.execute(this.#db)
-    this.#lookedTo = some.length < foldersInRound ? '' : (some.at(-1) ?? '')
+      where not exists (select from chain_head where organization_id = name and seq > 0)`.execute(db)
+    lookedTo = some.length < foldersInRound ? '' : (some.at(-1) ?? '')
     return rows.map(({ name }) => name)
   }
 }

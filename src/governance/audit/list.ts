@@ -1,11 +1,8 @@
 import { sql, type RawBuilder, type Transaction } from 'kysely'
-import { firstEntryFrom } from '../../db/queries/audit/find-first.ts'
+import { firstEntryFrom, countSegmentEntries, chainsToCount } from '../../db/queries/audit/count-entries.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import { readBounded } from '../page.ts'
-import { countSegmentEntries } from '../../db/queries/audit/count-segment.ts'
-import { chainsToCount } from '../../db/queries/audit/find-chains-to-count.ts'
 
-/** Filters of the audit listing. */
 export interface AuditFilters {
   readonly eventType?: string | undefined
   readonly userId?: string | undefined
@@ -13,11 +10,7 @@ export interface AuditFilters {
   readonly until?: Date | undefined
 }
 
-/**
- * Returns one page of entries, the newest first. The first page has the number 1. Entries at `since` are included,
- * entries at `until` are not. Reads only the text of this page's entries. Entries are found by time with a binary
- * search, and by person and type with indexes (docs/decisions/0067).
- */
+/** Newest first. `since` is inclusive, `until` exclusive. Uses binary search and indexes (docs/decisions/0067). */
 export async function listAudit(
   db: Db,
   organizationId: string,
@@ -32,9 +25,8 @@ export async function listAudit(
     const { eventType, userId } = filters
     const isWhole = eventType === undefined && userId === undefined
     const ofPerson = userId === undefined ? sql`` : sql`and user_id = ${userId}`
-    // For one person, PostgreSQL must use the index by person (db/migrations/0025-audit-by-person.ts). With the index
-    // by type, it would read the text of every entry of the type. The index by person contains the expression
-    // `event_type || ''`, and the index by type does not.
+    // Only the index by person (db/migrations/0025-audit-by-person.ts) contains the expression `event_type || ''`. With
+    // the index by type, PostgreSQL would read the text of every entry of the type.
     const type = userId === undefined ? sql`event_type` : sql`event_type || ''`
     const ofType = eventType === undefined ? sql`` : sql`and ${type} = ${eventType}`
     const matching = ([first, end]: Stretch) =>
@@ -43,8 +35,7 @@ export async function listAudit(
       ? [{ from, to, entries: to - from }]
       : await partsOf(trx, organizationId, [from, to], filters, (part) => count(trx, matching(part)))
     const total = parts.reduce((sum, { entries }) => sum + entries, 0)
-    // A chain has an entry at every position. So if no type and no person is given, the positions of a page can be
-    // computed.
+    // A chain has an entry at every position, so the positions of a page can be computed.
     const shown = isWhole
       ? sql`select generate_series(${Math.max(from, to - skipped - perPage)}::bigint, ${to - skipped - 1}::bigint)`
       : placesOfPage(parts, skipped, perPage, matching)
@@ -60,7 +51,7 @@ export async function listAudit(
   })
 }
 
-/** Selects the positions of one page's entries. Skips the parts whose entries are all on other pages. */
+/** Skips the parts whose entries are all on other pages. */
 function placesOfPage(
   parts: readonly Part[],
   skipped: number,
@@ -85,17 +76,14 @@ async function count(trx: Transaction<Database>, matching: RawBuilder<unknown>):
   return rows[0]?.total ?? 0
 }
 
-/**
- * Returns the range of positions of the entries at or after `since` and before `until`. Also makes PostgreSQL prefer
- * indexes in later statements of this transaction.
- */
+/** Returns the positions from `since` to before `until`. Later statements of this transaction prefer indexes. */
 export async function stretchOf(
   trx: Transaction<Database>,
   organizationId: string,
   { since, until }: Pick<AuditFilters, 'since' | 'until'>,
 ): Promise<Stretch> {
-  // For its plans, PostgreSQL assumes that it costs nothing to read an entry's text for a condition. So it would scan a
-  // whole chain instead of fetching a few entries. With a low `random_page_cost`, PostgreSQL fetches the entries.
+  // PostgreSQL assumes that reading an entry's text for a condition costs nothing, and would scan a whole chain. With a
+  // low `random_page_cost`, it fetches the entries.
   const { rows } = await sql<{ seq: number | null }>`
     select (select max(seq) from audit_events where organization_id = ${organizationId}) as seq,
            set_config('random_page_cost', '0.01', true)`.execute(trx)
@@ -105,11 +93,7 @@ export async function stretchOf(
   return [from, to]
 }
 
-/**
- * Returns the position of the first entry at or after this time. Returns `end` if there is no such entry. Entries get
- * their times under the chain's lock. So the entries are in order of time, unless a clock was set back. In a chain of a
- * million entries, the search reads about twenty entries.
- */
+/** `end` if none is so late. Times are in order unless a clock was set back. Reads twenty of a million entries. */
 async function firstFrom(
   trx: Transaction<Database>,
   organizationId: string,
@@ -120,41 +104,32 @@ async function firstFrom(
   return rows[0]?.place ?? end
 }
 
-/*
- * This file stores how many entries each segment of a chain has (docs/decisions/0100). Entries never change, so a
- * stored count stays right.
- */
+/* Counts the entries of each segment (docs/decisions/0100). They never change, so a count stays right. */
 
-/** The number of entries of a segment. Segment `n` begins at position `n * segmentLength + 1`. */
+/** Segment `n` begins at position `n * segmentLength + 1`. */
 export const segmentLength = 2_048
 
-/** A range of positions in a chain. `from` is included, `to` is not included. */
+/** `to` is not included. */
 export type Stretch = readonly [from: number, to: number]
 
-/**
- * Selects entries of a chain. With `eventType`, selects entries of this type. With `userId`, selects entries of this
- * person. With both, selects entries of this type and this person. With neither, selects all entries.
- */
+/** Entries of this type and of this person; of any, if it is absent. */
 export interface Kind {
   readonly eventType?: string | undefined
   readonly userId?: string | undefined
 }
 
-/** The event types of decisions. The status of a decision is its verdict. Decisions are also counted by status. */
+/** Decisions are also counted by status, which is the verdict. */
 const decisionTypes = ['agent_call.decided', 'tool_call.decided'] as const
 const verdicts = ['allow', 'require_approval', 'deny'] as const
 
-/** One round counts at most `mostSegments` segments, in at most `mostChains` chains. */
+/** A round counts so many segments, in so many chains. */
 const mostChains = 1_000
 const mostSegments = 500
 
-/**
- * Counts the entries of segments that have become full since the last round. Several processes may do this at the same
- * time.
- */
+/** Counts segments that have become full. Several processes may do this at the same time. */
 export async function countSegments(db: Db): Promise<void> {
   const { rows } = await chainsToCount(segmentLength, mostChains).execute(db)
-  // Each turn counts one segment of each chain, so that a long chain does not delay the other chains.
+  // One segment of each chain in a turn, so that a long chain does not delay the others.
   let left = mostSegments
   for (let turn = 0; left > 0; turn += 1) {
     const due = rows.filter(({ next, end }) => next + turn < end).slice(0, left)
@@ -164,7 +139,7 @@ export async function countSegments(db: Db): Promise<void> {
   }
 }
 
-/** Counts the entries of a segment with one statement. So a segment is counted completely or not at all. */
+/** One statement, so a segment is counted completely or not at all. */
 async function countSegment(db: Db, organizationId: string, segment: number): Promise<void> {
   const [from, to] = placesOf(segment)
   await countSegmentEntries({ organizationId, segment, from, to, decisionTypes }).execute(db)
@@ -175,18 +150,14 @@ const placesOf = (segment: number): Stretch => [
   (segment + 1) * segmentLength + 1,
 ]
 
-/** A part of a stretch. `entries` is the number of entries of one `Kind` in this part. */
+/** `entries` of one `Kind`. */
 export interface Part {
   readonly from: number
   readonly to: number
   readonly entries: number
 }
 
-/**
- * Divides a stretch of the chain into parts. Returns the parts that contain entries of this kind, the newest part
- * first. For whole segments, reads the stored counts in `audit_counts`. The two ends of the stretch may lie outside the
- * counted segments. `count` counts the entries there.
- */
+/** The newest first. Whole segments have stored counts; `count` counts at the ends, which may lie outside them. */
 async function partsOf(
   trx: Transaction<Database>,
   organizationId: string,
@@ -211,7 +182,6 @@ async function partAt([from, to]: Stretch, count: (part: Stretch) => Promise<num
   return { from, to, entries: from < to ? await count([from, to]) : 0 }
 }
 
-/** Counts the decisions on calls in a stretch of the chain. Returns one number for each verdict. */
 export async function countVerdicts(
   trx: Transaction<Database>,
   organizationId: string,
@@ -239,10 +209,7 @@ export async function countVerdicts(
 const countedIn = (organizationId: string, [first, end]: Stretch): RawBuilder<unknown> =>
   sql`organization_id = ${organizationId} and segment >= ${first} and segment < ${end}`
 
-/**
- * Splits a stretch. `inside` has the numbers of the counted segments that lie completely in the stretch. `ends` has the
- * positions of the stretch before and after these segments.
- */
+/** `inside` has the numbers of the counted segments in the stretch, `ends` the positions before and after them. */
 async function split(
   trx: Transaction<Database>,
   organizationId: string,

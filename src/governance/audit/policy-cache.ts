@@ -18,23 +18,17 @@ import { heapBytes } from '../../shared/byte-cache.ts'
 import { readSettings, type GovernanceSettings } from '../../policy/settings.ts'
 import { notFound } from '../errors.ts'
 
-/** The rules, settings and limits of one organization at one policy version. */
 export interface LoadedPolicy {
   readonly version: number
   readonly compiled: CompiledPolicy
   readonly toolAccess: ToolAccess
-  /** The connections of the organization and its members (tools/connections.ts). */
   readonly connections: Connected
   readonly settings: GovernanceSettings
   readonly limits: Limits
-  /** The active webhooks. */
+  /** Only the active ones. */
   readonly webhooks: readonly SubscribedWebhook[]
-  /** The reason of the freeze. Is null if the organization is not frozen. */
   readonly frozen: string | null
-  /**
-   * The compiled rules with their texts. When a later version is loaded, rules with the same text are not compiled
-   * again.
-   */
+  /** With their texts: a later version does not compile a rule with the same text again. */
   readonly rules: CompiledRows<CompiledRule>
   readonly labelRules: CompiledRows<CompiledLabelRule>
   /** Estimated bytes in memory. */
@@ -46,13 +40,10 @@ export interface SubscribedWebhook {
   readonly events: readonly string[]
 }
 
-/**
- * Reads a policy. `former` is the policy in memory, or null if there is none. Rules that are unchanged since `former`
- * are not compiled again.
- */
+/** Rules that are unchanged since `former` are not compiled again. */
 export type LoadPolicy = (former: LoadedPolicy | null) => Promise<LoadedPolicy>
 
-/** Saved and compiled rules or tool policies together take about this many times the memory of the saved ones. */
+/** How many times the memory of the saved rules or tool policies they take together with the compiled ones. */
 const compiledFactor = 3
 
 async function readRows(trx: Transaction<Database>, organizationId: string) {
@@ -102,11 +93,7 @@ async function readRows(trx: Transaction<Database>, organizationId: string) {
   }
 }
 
-/**
- * Reads everything that belongs to a policy: rules, label rules, tool policies, overrides, connections, webhooks and
- * settings. The caller holds the chain's lock or reads from one snapshot. So all rows belong to the given version. For
- * `former`, see `LoadPolicy`.
- */
+/** The caller holds the chain's lock or reads from one snapshot, so all rows belong to the given version. */
 export async function loadPolicy(
   trx: Transaction<Database>,
   organizationId: string,
@@ -118,8 +105,7 @@ export async function loadPolicy(
     organizationId,
   )
   const settings = readSettings(organization.settings)
-  // The service validates rules before it saves them. A saved rule that restricts calls can fail in its evaluation
-  // nevertheless. Such a rule counts as matching.
+  // A saved rule that restricts calls can fail in its evaluation nevertheless. It then counts as matching.
   const rules = compileRows(savedRules, former?.rules, (id, body) =>
     compileRule({ ...(body as RuleBody), id }),
   )
@@ -169,13 +155,12 @@ export async function loadPolicy(
   }
 }
 
-/** A saved rule. `text` is its body as JSON. */
 export interface SavedRow {
   readonly id: string
   readonly text: string
 }
 
-/** A rule in compiled form. `text` is the saved body. `compiled` is null if the rule is not active. */
+/** `compiled` is null if the rule is not active. */
 interface CompiledRow<Compiled> {
   readonly text: string
   readonly compiled: Compiled | null
@@ -183,13 +168,10 @@ interface CompiledRow<Compiled> {
   readonly bytes: number
 }
 
-/** Maps the id of each rule to its compiled rule. The order is the order of the saved rules. */
+/** By id, in the order of the saved rules. */
 export type CompiledRows<Compiled> = ReadonlyMap<string, CompiledRow<Compiled>>
 
-/**
- * Compiles saved rules. A rule with the same id and text as in `former` is not compiled again. So a change of one rule
- * costs little, even if the other rules have many domains, which take long to compile.
- */
+/** A rule with the same id and text as in `former` is not compiled again: rules with many domains take long. */
 export function compileRows<Compiled>(
   rows: readonly SavedRow[],
   former: CompiledRows<Compiled> | undefined,
@@ -214,7 +196,7 @@ export const activeOf = <Compiled>(rows: CompiledRows<Compiled>): Compiled[] =>
 export const bytesOf = (rows: CompiledRows<unknown>): number =>
   [...rows.values()].reduce((sum, { bytes }) => sum + bytes, 0)
 
-/** Reads an organization's settings. Fills in the defaults. Throws `not_found` if the organization does not exist. */
+/** Fills in the defaults. Throws `not_found`. */
 export async function readGovernance(db: Db, organizationId: string): Promise<GovernanceSettings> {
   const row = await db
     .selectFrom('organizations')
