@@ -1,35 +1,25 @@
 import { sql } from 'kysely'
-import { takeDueLanes } from '../../db/queries/notifications/take-lanes.ts'
+import { takeDueLanes, markMessageIntent } from '../../db/queries/notifications/messages.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { createHash } from 'node:crypto'
-import { markMessageIntent } from '../../db/queries/notifications/mark-intent.ts'
 import type { NotificationPlace } from '../../db/schema/notifications.ts'
 import { atCommitPoint } from '../audit/commit-points.ts'
 
 /*
- * Each organization has a lane: the right to send the organization's messages in Slack. Only one process has a lane at
- * a time. So this process can keep Slack's limits for the organization, and a message is never sent by two processes.
- * Slow answers from Slack to one organization delay no other organization. `turn` identifies one use of a lane. A turn
- * that is not renewed ends by itself.
+ * Each organization has a lane: the right to send its messages in Slack. Only one process has it at a time, so it can
+ * keep Slack's limits, and no message is sent twice. Slow answers to one organization delay no other. `turn` identifies
+ * one use of a lane, which ends by itself unless it is renewed.
  */
 
-/**
- * A turn lasts this many seconds unless it is renewed. Sending one message takes less time, from the record of the
- * intent to the end of the request. If a process dies, its sent messages arrive in Slack before the end of the turn. So
- * the next turn can find these messages in Slack.
- */
+/** Seconds. Sending takes less, so what a dead process has sent is in Slack when the next turn looks for it. */
 const leaseSeconds = 45
 
-/** The right of one process to send the messages of an organization. */
 export interface Turn {
   readonly organizationId: string
   readonly turn: string
 }
 
-/**
- * Takes lanes of organizations that have due messages. Does not take the lanes of the organizations in `own`, because
- * this process already has these lanes. All turns that this call begins get the id `turn`.
- */
+/** Takes lanes with due messages, but those in `own`, which this process already has. */
 export async function takeLanes(
   db: Db,
   turn: string,
@@ -39,7 +29,7 @@ export async function takeLanes(
   return rows.map((row) => ({ organizationId: row.organization_id, turn }))
 }
 
-/** Renews a turn. Returns false if the turn no longer has the lane. */
+/** false if the turn no longer has the lane. */
 export async function renewLane(db: Db, { organizationId, turn }: Turn): Promise<boolean> {
   const { numAffectedRows } = await sql`
     update notification_lanes set leased_until = clock_timestamp() + make_interval(secs => ${leaseSeconds}::float8)
@@ -47,7 +37,7 @@ export async function renewLane(db: Db, { organizationId, turn }: Turn): Promise
   return numAffectedRows === 1n
 }
 
-/** Ends a turn. No process sends for the organization in the next `pauseSeconds`. */
+/** No process sends for the organization in the next `pauseSeconds`. */
 export async function leaveLane(db: Db, { organizationId, turn }: Turn, pauseSeconds: number): Promise<void> {
   await sql`
     update notification_lanes set turn = null, leased_until = null,
@@ -55,10 +45,7 @@ export async function leaveLane(db: Db, { organizationId, turn }: Turn, pauseSec
     where organization_id = ${organizationId} and channel = 'slack' and turn = ${turn}`.execute(db)
 }
 
-/**
- * Returns ids of an organization's due messages. `new` selects the oldest unsent message of each recipient. `sent`
- * selects messages that must be edited.
- */
+/** `new`: the oldest unsent message of each recipient. `sent`: those that must be edited. */
 export async function dueMessages(
   db: Db,
   organizationId: string,
@@ -76,12 +63,9 @@ export async function dueMessages(
   return rows.map(({ id }) => id)
 }
 
-/*
- * Records in the database each step of sending or editing a Slack message. The id of a message is the id of its first
- * row in `notifications`.
- */
+/* Records each step of a Slack message. Its id is that of its first row in `notifications`. */
 
-/** A message. `wanted` is the counter of the message's changes at the moment when the message's row was read. */
+/** `wanted` counts the message's changes when its row was read. */
 interface Named {
   readonly id: string
   readonly wanted: number
@@ -90,9 +74,8 @@ interface Named {
 export const hashOfText = (text: string): string => createHash('sha256').update(text).digest('hex')
 
 /**
- * Records that the sending of the message begins (commit point `notification.intent`). Renews the lease, so that no
- * other process looks for the message in Slack before the message has arrived. Returns false if this process has lost
- * the lane or the message has changed. In both cases, the message must not be sent now.
+ * Sending begins (commit point `notification.intent`). Renews the lease, so that no other process looks for the message
+ * before it has arrived. Returns false if the lane is lost or the message has changed: it must not be sent now.
  */
 export async function markIntent(
   db: Db,
@@ -108,10 +91,7 @@ export async function markIntent(
   return numAffectedRows === 1n
 }
 
-/**
- * Records that the message was sent (commit point `notification.sent`). `text` is null if an earlier attempt had
- * already sent the message. The sent text is then unknown, so the message will be edited.
- */
+/** Commit point `notification.sent`. `text` is null if an earlier attempt sent it: it will be edited. */
 export async function markSent(
   db: Db,
   message: Named,
@@ -137,7 +117,7 @@ export async function markSent(
   )
 }
 
-/** Records that the message now shows this text (commit point `notification.updated`). */
+/** Commit point `notification.updated`. */
 export async function markUpdated(
   db: Db,
   message: { readonly id: string; readonly wanted: number; readonly shownHash: string | null },
@@ -159,20 +139,17 @@ export async function markUpdated(
   )
 }
 
-/** Records that the message needs no work until its next change. */
+/** It needs no work until its next change. */
 export async function markDone(db: Db, { id, wanted }: Named): Promise<void> {
   await db.updateTable('notifications').set({ shown: wanted }).where('id', '=', id).execute()
 }
 
-/**
- * Returns an SQL condition: the turn still has its organization's lane. A process that lost its lane must not overwrite
- * the records of other processes.
- */
+/** SQL: a process that has lost its lane must not overwrite the records of others. */
 const isTurn = ({ organizationId, turn }: Turn) =>
   sql<boolean>`exists (select from notification_lanes
     where organization_id = ${organizationId} and channel = 'slack' and turn = ${turn})`
 
-/** Gives up the message. If the message was sent earlier, its next change causes a new attempt to edit it. */
+/** Gives up. The next change of a message that was sent earlier causes a new attempt to edit it. */
 export async function markFailed(
   db: Db,
   turn: Turn,
@@ -188,7 +165,7 @@ export async function markFailed(
     .execute()
 }
 
-/** Postpones the next attempt by `seconds`. `isUnsent` is true if the message was certainly not sent. */
+/** `isUnsent`: it was certainly not sent. */
 export async function markRetry(
   db: Db,
   turn: Turn,
@@ -215,10 +192,9 @@ export async function markRetry(
     .execute()
 }
 
-/** Removes the rows of a message that was not sent and is no longer of use. A new event plans the message again. */
+/** For a message that is no longer of use. A new event plans it again. */
 export async function removeUnsent(db: Db, message: Named): Promise<void> {
-  // The message's row is locked first. If another row has joined the message meanwhile, `wanted` is higher, and nothing
-  // is removed.
+  // If another row has joined the message before this lock, `wanted` is higher, and nothing is removed.
   await db.transaction().execute(async (trx) => {
     const row = await trx
       .selectFrom('notifications')
