@@ -1,19 +1,15 @@
 import { sql } from 'kysely'
-import { measureStoredState } from '../../db/queries/upkeep/measure-state.ts'
+import { measureStoredState, longestWaits, type LongestWait } from '../../db/queries/upkeep/measure-state.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Context } from '../context.ts'
 import { statfs } from 'node:fs/promises'
 import type { Config } from '../../shared/config.ts'
-import { longestWaits, type LongestWait } from '../../db/queries/upkeep/find-longest-waits.ts'
 
-/** Each count, and each search for the longest wait, reads at most this many rows. */
+/** Rows that each count, and each search for the longest wait, reads at most. */
 const mostRows = 10_000
-/**
- * The database and the disk are read at most once in this many milliseconds. Other scrapes in this time report the
- * numbers that were read last.
- */
+/** Other scrapes in this time report the numbers that were read last. */
 const keptMilliseconds = 5_000
-/** If the database does not answer within this time, it counts as down for this scrape. */
+/** Without an answer in this time, the database counts as down for this scrape. */
 const patience = '2s'
 
 interface State {
@@ -33,11 +29,7 @@ interface State {
   readonly outbox_oldest: number
 }
 
-/**
- * Sets gauges before each scrape. The numbers come from this process, the database and the disk. The database and the
- * disk are read at most once in five seconds. One statement reads all numbers of the database. For each number, it
- * reads at most 10,000 rows through indexes.
- */
+/** Sets gauges before each scrape. One statement reads all numbers of the database, through indexes. */
 export function measureState(
   context: Pick<Context, 'combiner' | 'config' | 'db' | 'metrics' | 'pool'>,
 ): void {
@@ -61,10 +53,7 @@ async function setDiskFree({ config, metrics }: Pick<Context, 'config' | 'metric
   for (const { folder, bytes } of await freeSpace(config)) metrics.diskFree.set({ folder }, bytes)
 }
 
-/**
- * Sets the gauges. If the database has not answered, removes the gauges, so that an old number does not look like a
- * present number.
- */
+/** Without an answer, removes the gauges, so that an old number does not look present. */
 function set({ metrics }: Pick<Context, 'metrics'>, state: State | null): void {
   const { openRuns, oldestRun, slotWaits, pendingApprovals, oldestApproval, unknownOutcomes, outbox, oldestMessage } = metrics // prettier-ignore
   metrics.databaseUp.set(state === null ? 0 : 1)
@@ -100,11 +89,7 @@ export interface FreeSpace {
   readonly bytes: number
 }
 
-/**
- * Returns the free bytes on the disks of two folders: the log folder, and the data folder of `npm start`, which
- * contains PostgreSQL's data. Leaves out a folder that is not set or does not exist. A process that was not started by
- * `npm start` usually has neither folder, because it logs to stderr and stores no files.
- */
+/** For the log folder, and the data folder of `npm start`. Other processes usually have neither. */
 export async function freeSpace({
   logFolder,
   dataFolder,
@@ -121,16 +106,12 @@ export async function freeSpace({
   return (await Promise.all([free('logs', logFolder), free('data', dataFolder)])).flat()
 }
 
-/** A wait that is shorter than this is not logged, because somebody probably decides soon. */
+/** Somebody probably decides a shorter wait soon. */
 const leastSeconds = 60
-/** The same wait is logged again after this time, so that the newest log file contains it too. */
+/** So that the newest log file has a long wait too. */
 const againMilliseconds = 3_600_000
 
-/**
- * Returns a function that logs what has waited longest for a person: the oldest approval of each kind, and the oldest
- * unknown outcome. The function logs an item when the item becomes the oldest of its kind, and again once an hour. The
- * metrics contain only the duration of the longest wait, so the log must name the item.
- */
+/** When it becomes the oldest, and again once an hour. The metrics have only the longest wait's duration. */
 export function longestWaitsTeller({ db, log }: Pick<Context, 'db' | 'log'>): () => Promise<void> {
   const told = new Map<LongestWait['kind'], { readonly what: string; readonly at: number }>()
   return async () => {

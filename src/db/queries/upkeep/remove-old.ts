@@ -1,10 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/**
- * Removes messages that are older than `days`. If several rows of `notifications` share such a message, removes all
- * these rows. Does not remove a message about something that still waits, because this message is edited when the wait
- * ends.
- */
+/** With all their rows. A message about something that still waits stays, because it is edited when the wait ends. */
 export const removeOldNotifications = (days: number, batch: number): RawBuilder<unknown> => sql`
   delete from notifications
   where message_id in (
@@ -17,3 +13,14 @@ export const removeOldNotifications = (days: number, batch: number): RawBuilder<
           left join runs r on n.kind = 'call' and r.id = split_part(n.subject, '/', 1)
         where n.message_id = m.id and (a.status = 'pending' or (r.id is not null and r.finished_at is null)))
     limit ${batch} for update of m skip locked)`
+
+export const removeValuesOfOldRuns = (
+  days: number,
+  batch: number,
+): RawBuilder<{ readonly id: string }> => sql`
+  update runs set inputs = null, inputs_sealed = null, result = null, result_sealed = null, stored_bytes = 0, idempotency_key = null,
+    data_removed_at = clock_timestamp()
+  where id in (select id from runs
+               where data_removed_at is null and finished_at < clock_timestamp() - ${days}::float8 * interval '1 day'
+               order by finished_at limit ${batch} for update skip locked)
+  returning id`
