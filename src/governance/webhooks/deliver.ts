@@ -1,7 +1,10 @@
 import { sql } from 'kysely'
-import { recordDeliveryAttempt } from '../../db/queries/webhooks/record-attempt.ts'
-import { nextDueDelivery, type DueDelivery } from '../../db/queries/webhooks/find-next-delivery.ts'
-import { leaseDueWebhooks } from '../../db/queries/webhooks/lease-webhooks.ts'
+import {
+  recordDeliveryAttempt,
+  nextDueDelivery,
+  type DueDelivery,
+  leaseDueWebhooks,
+} from '../../db/queries/webhooks/deliver.ts'
 import type { Context } from '../context.ts'
 import { atCommitPoint } from '../audit/commit-points.ts'
 import { openTarget, formerSecret, type WebhookTarget, type WebhookRow } from './webhook-view.ts'
@@ -11,56 +14,37 @@ import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
 import { fanOut } from './fan-out.ts'
 
 /*
- * One worker at a time sends the deliveries of a webhook. The worker leases the webhook, sends its due deliveries one
- * after another, and ends the lease. The lease of a dead worker ends by itself. Another worker then sends all
- * deliveries that were not recorded as sent. Some of these deliveries are sent for the second time, with the same
- * `webhook-id`.
+ * One worker at a time leases a webhook, sends its due deliveries one after another, and ends the lease. The lease of a
+ * dead worker ends by itself: what was not recorded as sent is sent again, with the same `webhook-id`.
  *
- * After a failure the whole webhook pauses. So an address that never answers costs only one attempt for each pause,
- * even if many messages wait. Limits protect the other webhooks: there is a limit for all webhooks of a process, for
- * failing or slow webhooks of a process, and for webhooks of one organization.
+ * After a failure the whole webhook pauses, so an address that never answers costs one attempt for each pause. Limits
+ * for a process, for its failing or slow webhooks, and for one organization protect the others.
  */
 
-/**
- * One process sends for at most `mostAtOnce` webhooks at the same time. At most `mostFailingAtOnce` of these webhooks
- * are failing or slow.
- */
+/** Webhooks for which one process sends, and those of them that are failing or slow. */
 const mostAtOnce = 40
 const mostFailingAtOnce = 20
-/**
- * All processes together send for at most this many webhooks of one organization at the same time. For a short moment,
- * there can be more.
- */
+/** For all processes together. For a short moment, there can be more. */
 const mostOfOrganization = 3
 
-/**
- * A worker sends at most this many deliveries under one lease. Each worker looks for due webhooks once a second, so
- * this limits the rate of requests to one address.
- */
+/** Under one lease. Workers look once a second, so it limits the rate of requests to one address. */
 export const mostDeliveries = 20
-/** One attempt takes at most this many milliseconds. Standard Webhooks asks for 15 to 30 seconds. */
+/** Milliseconds. Standard Webhooks asks for 15 to 30 seconds. */
 export const attemptMilliseconds = 15_000
-/** Once a lease is this many milliseconds old, its worker begins no further delivery. */
+/** Once a lease is so old, no further delivery begins. */
 const sendingMilliseconds = 5_000
-/** Seconds until the webhook can be leased again after an internal error of the service. */
+/** Seconds, after an internal error of the service. */
 const pauseAfterError = 60
-/**
- * The length of a lease, in seconds. The worker begins its last attempt within `sendingMilliseconds`. This attempt
- * takes at most `attemptMilliseconds`. So the worker normally finishes before the lease ends.
- */
+/** The last attempt begins within `sendingMilliseconds` and takes `attemptMilliseconds`, so this normally suffices. */
 const leaseSeconds = (sendingMilliseconds + 3 * attemptMilliseconds) / 1_000
-/** If an answer takes longer than this many milliseconds, the webhook counts as slow. */
+/** A longer answer makes the webhook slow. */
 const slowMilliseconds = 3_000
 
 type Leased = Pick<WebhookRow, 'id' | 'organization_id'>
 
-/** The services that sending needs. */
 export type Sending = Pick<Context, 'combiner' | 'db' | 'metrics' | 'outgoing' | 'sealer'>
 
-/**
- * Takes leases on webhooks that have a due delivery. An `ailing` webhook is failing or slow; every other webhook is
- * `sound`. The webhooks that have waited longest come first.
- */
+/** `ailing`: failing or slow. The longest waiting come first. */
 async function leaseWebhooks(
   { db }: Pick<Context, 'db'>,
   kind: 'sound' | 'ailing',
@@ -76,14 +60,15 @@ async function leaseWebhooks(
   return rows
 }
 
-/** Sends the due deliveries of a leased webhook, and ends the lease. Stops at the first failing delivery. */
+/** Stops at the first failure, and ends the lease. */
 async function sendDue(context: Sending, webhook: Leased, signal: AbortSignal): Promise<void> {
   const endsAt = performance.now() + sendingMilliseconds
   let pause = 0
   try {
     for (let sent = 0; sent < mostDeliveries && performance.now() < endsAt && !signal.aborted; sent += 1) {
-      const delivery = await nextDelivery(context, webhook.id)
-      if (delivery === null) break
+      // Reads the webhook each time, so that a changed address or secret holds for the next attempt.
+      const [delivery] = (await nextDueDelivery(webhook.id).execute(context.db)).rows
+      if (delivery === undefined) break
       const startedAt = performance.now()
       const target = await openTarget(context.sealer, { ...delivery, ...webhook })
       const { event_id: id, message } = delivery
@@ -104,41 +89,20 @@ async function sendDue(context: Sending, webhook: Leased, signal: AbortSignal): 
   }
 }
 
-/**
- * Returns the next due delivery, or null. Reads the webhook again each time, so that a changed address or secret is
- * used from the next attempt on.
- */
-async function nextDelivery({ db }: Pick<Context, 'db'>, webhookId: string): Promise<DueDelivery | null> {
-  const { rows } = await nextDueDelivery(webhookId).execute(db)
-  return rows[0] ?? null
-}
-
-/**
- * Seconds until the next attempt to send a message. The first number applies after the first failure, the second number
- * after the second failure, and so on. The last number repeats.
- */
+/** Seconds until the next attempt of a message, after its first failure and so on. The last number repeats. */
 const retries = [5, 30, 120, 600, 1_800, 3_600]
 
-/**
- * Returns for how many seconds a webhook pauses after this number of failures in a row: 5, 10, 20, … up to ten minutes.
- */
+/** Seconds, after so many failures in a row: 5, 10, 20, … up to ten minutes. */
 export const pauseOf = (failures: number): number => Math.min(5 * 2 ** Math.min(failures - 1, 10), 600)
 
-interface Recorded {
-  /** Failures since the last success. */
-  readonly failures: number
-  /** Seconds since the first of these failures. */
-  readonly waits: number
-}
-
-/** Records how an attempt ended (commit point `webhook.record`). */
+/** Commit point `webhook.record`. `waits` are seconds since the first of the failures after the last success. */
 async function recordAttempt(
   { db }: Pick<Context, 'db'>,
   webhookId: string,
   { id }: Pick<DueDelivery, 'id'>,
   { delivered, status, error, retryAfter }: Attempt,
   isSlow: boolean,
-): Promise<Recorded> {
+): Promise<{ readonly failures: number; readonly waits: number }> {
   const { rows } = await atCommitPoint('webhook.record', () =>
     recordDeliveryAttempt({
       webhookId,
@@ -154,11 +118,10 @@ async function recordAttempt(
   return rows[0] ?? { failures: 1, waits: 0 }
 }
 
-/** Ends the lease. The webhook can be leased again when its next delivery is due, but not before the pause is over. */
+/** The webhook is due with its next delivery, but not before the pause is over. */
 async function giveBack({ db }: Pick<Context, 'db'>, webhookId: string, pause: number): Promise<void> {
   await db.transaction().execute(async (trx) => {
-    // The row is locked before the deliveries are read, because another process may add a delivery at the same time
-    // (fan-out.ts).
+    // The lock comes first, because another process may add a delivery at the same time (fan-out.ts).
     await sql`select from webhooks where id = ${webhookId} for update`.execute(trx)
     await sql`
       update webhooks set leased_until = null, due_at = (
@@ -169,13 +132,12 @@ async function giveBack({ db }: Pick<Context, 'db'>, webhookId: string, pause: n
   })
 }
 
-/** A webhook is turned off if attempts have failed for this many seconds and none has succeeded. */
+/** Failing attempts for so long turn a webhook off. */
 const disableSeconds = 3 * 24 * 3_600
 
 /**
- * Turns a webhook off if its receiver wants no more messages, or if its attempts have failed for days. The waiting
- * deliveries stay until they are given up, because somebody may turn the webhook on again. `waits` is the number of
- * seconds since the first failure after the last success.
+ * If its receiver wants no more messages, or after days of failures. Waiting deliveries stay until they are given up:
+ * somebody may turn it on again. `waits` are seconds since the first failure.
  */
 async function disableFailing(
   { combiner }: Pick<Context, 'combiner'>,
@@ -207,7 +169,7 @@ async function disableFailing(
   })
 }
 
-/** The sender reads at most this many bytes of an answer's body, so that the connection can be used again. */
+/** Bytes of an answer to read, so that the connection can be used again. */
 const answerBytes = 16 * 1024
 
 export interface Sent {
@@ -215,25 +177,18 @@ export interface Sent {
   readonly message: string
 }
 
-/** The result of one attempt to send a message. */
 export interface Attempt {
   readonly delivered: boolean
   readonly status: number | null
-  /**
-   * The reason of a failure. Is null if the message was delivered. The reason may contain the host of the address, but
-   * no other part of the address.
-   */
+  /** null after a success. May contain the host of the address, but no other part of it. */
   readonly error: string | null
-  /** The number of seconds that the receiver asks the sender to wait. Is null if the receiver names no time. */
+  /** Seconds, if the receiver asks for them. */
   readonly retryAfter: number | null
-  /** Is true if the receiver answered 410. This means that the receiver wants no more messages. */
+  /** The receiver answered 410: it wants no more messages. */
   readonly isGone: boolean
 }
 
-/**
- * Sends a message once. Any status from 200 to 299 means that the message was received. A redirect is not followed. If
- * `signal` is aborted, throws the reason of the signal.
- */
+/** 200 to 299 means received. A redirect is not followed. Throws the reason of an aborted signal. */
 export async function sendMessage(
   outgoing: Pick<Outgoing, 'fetchWithin'>,
   target: WebhookTarget,
@@ -277,10 +232,7 @@ const failed = (error: string | null): Attempt => ({
   isGone: false,
 })
 
-/**
- * Returns the headers of Standard Webhooks. While the former secret is still valid, the signature header contains two
- * signatures. One is made with the new secret, the other with the former secret.
- */
+/** The headers of Standard Webhooks, with a second signature while the former secret is valid. */
 export function signatureOf(
   target: WebhookTarget,
   id: string,
@@ -296,14 +248,10 @@ export function signatureOf(
   }
 }
 
-/** Sends the deliveries of webhooks in this process. */
 export interface WebhookSender {
-  /**
-   * Writes the deliveries of new events, and begins to send for due webhooks. Does not wait until the deliveries are
-   * sent.
-   */
+  /** Writes the deliveries of new events, and begins to send what is due, without waiting for its end. */
   round(): Promise<void>
-  /** Stops sending. A request that is in progress may be sent again later. */
+  /** A request in progress may be sent again later. */
   stop(): Promise<void>
 }
 

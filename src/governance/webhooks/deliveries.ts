@@ -10,10 +10,10 @@ import { listPage, type Page, type PageRequest } from '../page.ts'
 import { deliveryView, type DeliveryView } from './webhook-view.ts'
 import { findWebhook, auditWebhook } from './webhooks.ts'
 
-/** A delivery is given up if it has not succeeded this many seconds after its event. */
+/** After its event, a delivery is given up. */
 export const giveUpSeconds = 24 * 3_600
 
-/** Lists the deliveries of a webhook, newest first. Throws `not_found`. */
+/** Throws `not_found`. */
 export async function listDeliveries(
   db: Db,
   organizationId: string,
@@ -36,10 +36,7 @@ export interface AcceptedDelivery {
   readonly event_id: string
 }
 
-/**
- * Sends `webhook.test` to one webhook. Throws `not_found`. Throws `conflict` for a webhook that is turned off, and while
- * the organization is frozen.
- */
+/** Throws `not_found`, and `conflict` for a webhook that is turned off, and while the organization is frozen. */
 export async function testWebhook(
   context: Acting,
   caller: Caller,
@@ -58,11 +55,7 @@ export async function testWebhook(
   })
 }
 
-/**
- * Sends a delivery again with the same `webhook-id`, even if the receiver has already accepted it. Attempts can then go
- * on for one more day. Throws `not_found`, and `conflict` for a webhook that is turned off. Throws `conflict` for a test
- * while the organization is frozen.
- */
+/** With the same `webhook-id`, for a day. Throws `not_found`; `conflict` if off, and for a test during a freeze. */
 export async function redeliver(
   context: Acting,
   caller: Caller,

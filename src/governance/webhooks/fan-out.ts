@@ -9,16 +9,13 @@ import { giveUpSeconds } from './deliveries.ts'
 import type { EventData, WebhookEvent } from '../../contract/webhook-events.ts'
 import { inOneLine } from '../../policy/text.ts'
 
-/** One transaction handles at most this many events. */
+/** Events in one transaction. */
 const batch = 100
 
-/** A webhook has at most this many waiting deliveries. Further deliveries fail at once. */
+/** For one webhook. Further deliveries fail at once. */
 export const mostWaiting = 10_000
 
-/**
- * Writes the message of each new event (commit point `webhook.fan_out`). Also writes one delivery for each webhook that
- * the event names and that is still active. Concurrent processes take different events. Returns the number of events.
- */
+/** With a delivery for each active webhook named (commit point `webhook.fan_out`). Processes take different events. */
 export async function fanOut(context: Pick<Context, 'config' | 'db'>): Promise<number> {
   for (let total = 0; ;) {
     const count = await context.db.transaction().execute(async (trx) => {
@@ -35,7 +32,7 @@ export async function fanOut(context: Pick<Context, 'config' | 'db'>): Promise<n
 type NewEvent = EventRow & { readonly webhook_ids: readonly string[] }
 
 async function fanOutBatch(trx: Transaction<Database>, base: string): Promise<number> {
-  const events = await newEvents(trx)
+  const { rows: events } = await newWebhookEvents<NewEvent>(batch).execute(trx)
   if (events.length === 0) return 0
   const webhooks = await lockWebhooks(trx, [...new Set(events.flatMap((event) => event.webhook_ids))])
   await sql`
@@ -59,15 +56,7 @@ async function fanOutBatch(trx: Transaction<Database>, base: string): Promise<nu
   return events.length
 }
 
-async function newEvents(trx: Transaction<Database>): Promise<readonly NewEvent[]> {
-  const { rows } = await newWebhookEvents<NewEvent>(batch).execute(trx)
-  return rows
-}
-
-/**
- * Locks and returns the active webhooks among `ids`. `waiting` is a webhook's number of waiting deliveries, counted up
- * to `mostWaiting`. Without the lock, a worker that ends a lease at the same time could miss the new deliveries.
- */
+/** With their waiting deliveries, up to `mostWaiting`. Without the lock, the end of a lease could miss new ones. */
 async function lockWebhooks(
   trx: Transaction<Database>,
   ids: readonly string[],
@@ -98,7 +87,7 @@ function deliveryOf(event: NewEvent, webhookId: string, isOver: boolean) {
   }
 }
 
-/** An event with the data for its message. The data comes from the workflow, run and approval that the event names. */
+/** With data of the workflow, run and approval that it names. */
 export interface EventRow {
   readonly id: string
   readonly organization_id: string
@@ -107,7 +96,7 @@ export interface EventRow {
   readonly created_at: Date
   readonly workflow_id: string | null
   readonly workflow_name: string | null
-  /** The person who requested the approval or the run, or the person of the agent's session. */
+  /** The requester, or the person of the agent's session. */
   readonly requested_by: string | null
   readonly approval: ApprovalPart | null
 }
@@ -126,11 +115,7 @@ interface ApprovalPart {
   readonly changes_requested: boolean
 }
 
-/**
- * Returns the body of the requests for an event. The body has the fields of Standard Webhooks: `type`, `timestamp` and
- * `data`. It contains ids, names, verdicts and a link, but never the name or the value of a parameter. Empty fields are
- * left out. `base` is the public address of the service.
- */
+/** The fields of Standard Webhooks. `data` has ids, names, verdicts and a link, but never a parameter. */
 function messageOf(row: EventRow, base: string): string {
   const { data, approval } = row
   const { changes_requested: changesRequested, expires_at: expiresAt, ...ofApproval } = approval ?? {}
@@ -163,10 +148,7 @@ function linkOf({ data }: EventRow): string | null {
   return data.session_id === undefined ? null : `/console/sessions/${data.session_id}`
 }
 
-/**
- * Each text in a message has at most this many characters. The limit is needed because an agent chooses the names of
- * its tools, and these names could be very long.
- */
+/** Characters of each text: an agent chooses the names of its tools. */
 const mostCharacters = 300
 
 function short(text: string): string {

@@ -11,18 +11,18 @@ import { DomainError } from '../errors.ts'
 
 export type WebhookRow = Selectable<WebhooksTable>
 
-/** A webhook as the API shows it, without its secrets. */
+/** Without its secrets. */
 export interface WebhookView {
   readonly id: string
   readonly organization_id: string
   readonly url: string
   readonly events: readonly string[]
   readonly active: boolean
-  /** The reason why the service turned the webhook off; null if it did not. */
+  /** If the service has turned it off. */
   readonly disabled_reason: string | null
-  /** The time of the first failed attempt since the last success; null if there is no such failure. */
+  /** The first failure since the last success. */
   readonly failing_since: string | null
-  /** Requests are also signed with the former secret until this time. Is null if only the new secret signs. */
+  /** Until then, requests are also signed with the former secret. */
   readonly former_secret_until: string | null
   readonly created_at: string
   readonly created_by: string
@@ -41,11 +41,10 @@ export const webhookView = (row: WebhookRow, target: WebhookTarget): WebhookView
   created_by: row.created_by,
 })
 
-/** The delivery of one event to one webhook, as the API shows it. */
 export interface DeliveryView {
   readonly id: string
   readonly webhook_id: string
-  /** The `webhook-id` of the delivery's requests. */
+  /** The `webhook-id` of its requests. */
   readonly event_id: string
   readonly event_type: string
   readonly state: 'waiting' | 'delivered' | 'failed'
@@ -75,21 +74,16 @@ export const deliveryView = (
   ended_at: row.ended_at?.toISOString() ?? null,
 })
 
-/**
- * The address and the secrets of a webhook. They are sealed in the webhook's row, because an address often contains a
- * token.
- */
+/** Sealed in the webhook's row, because an address often contains a token. */
 export interface WebhookTarget {
   readonly url: string
-  /** Is `whsec_`, followed by the key in base64. */
+  /** `whsec_`, and the key in base64. */
   readonly secret: string
-  /**
-   * The secret before the last rotation. Requests are also signed with this secret until the time `until` (ISO 8601).
-   */
+  /** The secret before the last rotation. It also signs until then (ISO 8601). */
   readonly former?: { readonly secret: string; readonly until: string }
 }
 
-/** Returns a new secret with 256 bits. Standard Webhooks asks for 192 to 512. */
+/** 256 bits. Standard Webhooks asks for 192 to 512. */
 export const newWebhookSecret = (): string => `whsec_${randomBytes(32).toString('base64')}`
 
 interface Row {
@@ -99,7 +93,7 @@ interface Row {
   readonly target_version: string | null
 }
 
-/** Seals the address and secrets of a webhook. Returns the columns in which the webhook's row stores them. */
+/** Returns the columns for the webhook's row. */
 export async function sealTarget(
   sealer: Pick<Sealer, 'seal'>,
   { organization_id, id }: Pick<Row, 'organization_id' | 'id'>,
@@ -110,14 +104,14 @@ export async function sealTarget(
   return { target_sealed: await sealer.seal(place, JSON.stringify(target)), target_version }
 }
 
-/** Opens the sealed address and secrets of a webhook. Throws UnsealError. */
+/** Throws UnsealError. */
 export async function openTarget(sealer: Pick<Sealer, 'open'>, row: Row): Promise<WebhookTarget> {
   const place = webhookPlace(row.organization_id, row.id, row.target_version)
   const text = await sealer.open(place, row.target_sealed)
   return JSON.parse(text) as WebhookTarget
 }
 
-/** Returns the former secret while requests are still signed with both secrets. Returns null afterwards. */
+/** While requests are signed with both secrets. */
 export const formerSecret = ({ former }: WebhookTarget, now = new Date()): typeof former | null =>
   former !== undefined && new Date(former.until) > now ? former : null
 
@@ -126,10 +120,7 @@ interface Reaching {
   readonly outgoing: Pick<Outgoing, 'refusalOf'>
 }
 
-/**
- * Parses the address of a webhook. Throws `validation_error` for an address to which no request may be sent. If the
- * address has a host name, its IP addresses are checked only when a request is sent.
- */
+/** Throws `validation_error`. The IP addresses of a host name are checked when a request is sent. */
 export function readAddress({ config, outgoing }: Reaching, text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : null
   if (url === null) throw wrong('is no address: write for example `https://example.com/hooks`')
