@@ -24,10 +24,9 @@ import {
 } from './token-server.ts'
 
 /*
- * A server may accept each refresh token only once. So exactly one process asks for a new access token. This process
- * claims the connection's row for a limited time (the lease). While the server answers, the process needs no lock and
- * no database connection. The other processes wait and read the row again. The new tokens are committed before they are
- * used.
+ * A server may accept each refresh token only once. So exactly one process asks for a new access token: it leases the
+ * connection's row, and needs no lock and no database connection while the server answers. The others wait and read the
+ * row again. New tokens are committed before they are used.
  */
 
 export interface Refreshing {
@@ -39,64 +38,47 @@ export interface Refreshing {
   readonly accessTokens: TokenCache
 }
 
-/** An access token for one call. */
 export interface Access {
   readonly token: string
-  /** Whether the token was made for this call. */
   readonly isNew: boolean
-  /**
-   * Forgets the token, so that the next call gets another token. Call this method after the service has refused the
-   * token.
-   */
+  /** Forgets the token. Call this after the service has refused it. */
   drop(): Promise<void>
 }
 
-/** The reason why a call has no access token. `gone` means that the connection was revoked. */
+/** `gone`: the connection was revoked. */
 export type NoAccess = 'gone' | 'expired'
 
-/** A call waits at most this long for a token that another process has requested. */
+/** How long a call waits for a token that another process has requested. */
 const patienceMilliseconds = 20_000
 const [firstPause, longestPause] = [50, 500]
 
-/**
- * Returns for how many seconds a token is used. The last minute of the token's life is not used. If the life is shorter
- * than four minutes, its last quarter is not used. Example: a token that lives for 100 seconds is used for 75 seconds.
- */
+/** A token is not used in its last minute, or in the last quarter of a life below four minutes. */
 export const freshSecondsOf = ({ expiresInSeconds }: Tokens): number =>
   expiresInSeconds - Math.min(60, expiresInSeconds / 4)
 
-/** A credential with its first access token. */
 export interface FirstAccess {
   readonly credential: unknown
-  /**
-   * Is null for an integration without a grant. Is also null for a service account, because each process requests its
-   * own access tokens for a service account.
-   */
+  /** null without a grant, and for a service account: each process requests tokens of its own. */
   readonly accessToken: string | null
   readonly freshSeconds: number
-  /** The rights that the server has named. Is null if the server named no rights. */
+  /** null if the server has named none. */
   readonly scopes: readonly string[] | null
 }
 
-/** A connection's row as a call reads it. */
 export type LiveRow = ConnectionRow & { readonly is_fresh: boolean }
-/** Whether the stored access token may still be used, according to the database's clock. */
+/** By the database's clock. */
 export const isFresh = sql<boolean>`coalesce(access_fresh_until > clock_timestamp(), false)`.as('is_fresh')
 
 type RefreshGrant = Extract<Grant, { kind: 'refresh_token' }>
 
-/** Returns the grant with its OAuth client. Throws GrantRefused if the grant has no client. */
+/** Throws GrantRefused if the grant has no client. */
 export function withClient(grant: RefreshGrant): RefreshGrant & { readonly client: OAuthClient } {
   const { client } = grant
   if (client === null) throw new GrantRefused('invalid_client')
   return { ...grant, client }
 }
 
-/**
- * Returns an access token for one call of `tool`, or the reason why there is none. Throws RightsMissing,
- * TokenServerAway, SecretsUnavailable. Throws GrantRefused if the server refuses for another reason than the
- * credential.
- */
+/** Throws RightsMissing, TokenServerAway, SecretsUnavailable, and GrantRefused if not the credential is refused. */
 export async function accessFor(
   context: Refreshing,
   declaration: IntegrationDeclaration,
@@ -124,10 +106,7 @@ export async function accessFor(
   }
 }
 
-/**
- * Returns the row's access token if the token is fresh. Otherwise, returns a new token. One process requests the new
- * token for all processes.
- */
+/** One process requests a new token for all processes. */
 async function sharedAccess(
   context: Refreshing,
   declaration: IntegrationDeclaration,
@@ -165,7 +144,6 @@ async function sharedAccess(
   }
 }
 
-/** Asks the server for new tokens, and commits them before they are used. */
 async function refresh(
   context: Refreshing,
   declaration: IntegrationDeclaration,
@@ -206,21 +184,14 @@ async function refresh(
   }
 }
 
-/**
- * If the server no longer accepts the credential, marks the connection as expired and returns the reason. Throws every
- * other error.
- */
+/** Expires the connection if the server no longer accepts the credential. Throws every other error. */
 async function expiredOr(context: Refreshing, row: ConnectionRow, error: unknown): Promise<NoAccess> {
   if (!(error instanceof GrantRefused) || !endsCredential.has(error.code)) throw error
   await expireConnection(context, row, row.generation)
   return changedMeanwhile(context.db, row)
 }
 
-/**
- * Returns why a call gets no access token. Returns `gone` if the connection was revoked, and `expired` if its
- * credential has expired. Throws TokenServerAway if the connection is still active. In this case its credential was
- * replaced meanwhile, so the call may work later.
- */
+/** Throws TokenServerAway if it is still active: the credential was replaced, so the call may work later. */
 async function changedMeanwhile(db: Db, { id }: ConnectionRow): Promise<NoAccess> {
   const row = await db.selectFrom('connections').select('status').where('id', '=', id).executeTakeFirst()
   if (row === undefined || row.status === 'revoked') return 'gone'
@@ -228,10 +199,7 @@ async function changedMeanwhile(db: Db, { id }: ConnectionRow): Promise<NoAccess
   throw new TokenServerAway('the credential was replaced meanwhile')
 }
 
-/**
- * Error codes after which the credential can never work again. `invalid_grant` means that the person or the service has
- * ended the grant or the key. `invalid_key` means that the private key cannot be read.
- */
+/** The credential can never work again: the grant or key was ended, or the private key cannot be read. */
 const endsCredential: ReadonlySet<string> = new Set(['invalid_grant', 'invalid_key'])
 
 function sharedToken(db: Db, { id, generation }: ConnectionRow, token: string, isNew: boolean): Access {
@@ -249,23 +217,12 @@ function sharedToken(db: Db, { id, generation }: ConnectionRow, token: string, i
   }
 }
 
-/* A lease is the right to ask the authorization server for a new access token of a connection (access-token.ts). */
-
-/**
- * The length of the lease. After this time, another process may ask the server for a token. The requests to the server
- * and to the secrets backend take less time.
- */
+/** After this time, another process may ask the server. The requests to it and to the secrets backend take less. */
 const leaseSeconds = 45
-/**
- * A request to the server begins at most this many milliseconds after the claim. A later request could outlast the
- * lease.
- */
+/** Milliseconds from the claim. A later request could outlast the lease. */
 const mostBeforeSending = 20_000
 
-/**
- * Claims the right to ask for a new access token. Returns the end of the lease. Returns null if another process has
- * this right, or if the row has changed. The end is text, because a Date of JavaScript has no microseconds.
- */
+/** The end of the lease as text, because a Date has no microseconds; null if another process was faster. */
 async function claim(db: Db, { id, generation }: ConnectionRow): Promise<string | null> {
   const claimed = await db
     .updateTable('connections')
@@ -280,10 +237,7 @@ async function claim(db: Db, { id, generation }: ConnectionRow): Promise<string 
   return claimed?.lease ?? null
 }
 
-/**
- * Returns an Outgoing whose requests throw if too much time has passed since the claim. Without this check, a process
- * that stood still could send a refresh token that another process has used meanwhile.
- */
+/** Throws if the claim is too old: a process that stood still could send a token that another one has used. */
 const soonAfter = (asked: Moment, outgoing: Outgoing): Outgoing => ({
   ...outgoing,
   fetchWithin: (bounds) =>
@@ -298,9 +252,8 @@ const soonAfter = (asked: Moment, outgoing: Outgoing): Outgoing => ({
 })
 
 /**
- * Ends the lease, so that the next call can ask the server at once. This process may have stood still until its lease
- * was over. Another process may then have a lease, and that lease stays. If the database does not answer, the lease
- * expires by itself.
+ * Ends the lease, so that the next call can ask at once. If this process stood still and another one has the lease now,
+ * it stays. If the database does not answer, the lease expires by itself.
  */
 async function release(
   db: Db,

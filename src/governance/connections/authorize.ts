@@ -26,30 +26,20 @@ import type { ConnectionView } from './connection-view.ts'
 
 export type Authorizing = Saving & Checking & { readonly sealer: Pick<Sealer, 'seal' | 'open'> }
 
-/** A begun authorization. The person continues at `authorization_url` in the browser. */
+/** The person continues at `authorization_url` in the browser. */
 export interface BegunView {
   readonly authorization_url: string
   readonly expires_at: string
 }
 
-/** An authorization that waits for its answer expires after this many seconds. */
 const lifeSeconds = 600
-/**
- * A person has at most this many waiting authorizations in one organization. A new authorization then replaces the
- * oldest.
- */
+/** Waiting authorizations of a person in one organization. A new one then replaces the oldest. */
 const mostAttempts = 10
 
-/**
- * Returns the hash of a `state`. A `state` is a random text that identifies an authorization. The server sends it back.
- * The database stores only the hash, never the `state` itself.
- */
+/** A `state` is a random text that the server sends back. The database stores only its hash. */
 export const hashOfState = (state: string): string => createHash('sha256').update(state).digest('hex')
 
-/**
- * Returns how a person authorizes an integration in the browser. Throws `validation_error` if the integration does not
- * support such an authorization, or if the operator has not configured it.
- */
+/** Throws `validation_error` if there is no authorization in the browser, or none that is configured. */
 function authorizationOf(
   { grant, title }: IntegrationDeclaration,
   { config }: Pick<Checking, 'config'>,
@@ -64,13 +54,10 @@ function authorizationOf(
 }
 
 /**
- * Begins an authorization in the browser (OAuth 2.1: code with PKCE). Errors:
- * - `not_found` for an unknown tool.
- * - `bad_request` for a tool without an integration.
- * - `validation_error` if the server refuses, and `unavailable` if the server does not answer.
- * - `insufficient_role` if a member connects for the organization.
- * - `conflict` while the caller's email address is not confirmed, or while the organization is frozen.
- * - The errors of `authorizationOf` and `growAs`.
+ * Begins an authorization in the browser (OAuth 2.1: code with PKCE). Throws `not_found` and `bad_request` for the
+ * tool, `validation_error` if the server refuses, `unavailable` if it does not answer, `insufficient_role` if a member
+ * connects for the organization, `conflict` while the address is not confirmed or the organization is frozen, and the
+ * errors of `authorizationOf` and `growAs`.
  */
 export async function beginAuthorization(
   context: Authorizing,
@@ -128,29 +115,25 @@ export async function beginAuthorization(
   })
 }
 
-/** Returns 256 random bits as text. The text contains only characters that PKCE allows. */
+/** 256 random bits, in characters that PKCE allows. */
 const randomText = (): string => randomBytes(32).toString('base64url')
 
-/**
- * Returns the address to which the server sends the browser back. Each integration has its own address. So the answer
- * of one server is never mistaken for the answer of another server.
- */
+/** Each integration has its own address, so the answer of one server is never taken for that of another. */
 const redirectUriOf = ({ config }: Authorizing, { name }: IntegrationDeclaration): string =>
   `${publicBase(config)}/api/v1/connections/callback/${name}`
 
 type Attempt = Selectable<ConnectionAttemptsTable>
 
-/** The result of an authorization. If it was refused, `code` is the error code of the authorization server. */
+/** `code` is the error code of the authorization server. */
 export type Finished =
   | { readonly kind: 'connected'; readonly title: string; readonly connection: ConnectionView }
   | { readonly kind: 'refused'; readonly title: string; readonly code: string }
 
 /**
- * Takes the answer that a browser brings from an authorization server, and connects the integration. The sender must be
- * the person who began the authorization. Each `state` is accepted only once, because its row is deleted first. Throws
- * `not_found` if the authorization has ended or belongs to another person, and `conflict` while the organization is
- * frozen. Throws `validation_error`, `unavailable`,
- * and the errors of `checkCredential` and `saveConnection`.
+ * Takes the answer that a browser brings, and connects the integration. Only the person who began may bring it, and
+ * each `state` is accepted once, because its row is deleted first. Throws `not_found` if the authorization has ended or
+ * belongs to another person, `conflict` while the organization is frozen, `validation_error`, `unavailable`, and the
+ * errors of `checkCredential` and `saveConnection`.
  */
 export async function finishAuthorization(
   context: Authorizing,
@@ -190,11 +173,7 @@ export async function finishAuthorization(
   return { kind: 'connected', title, connection }
 }
 
-/**
- * Deletes the row of a waiting authorization of the caller, and returns the row. So a second answer with the same
- * `state` finds no row. Another person's answer leaves the row as it is. Returns null if there is no row, or if the
- * authorization has expired.
- */
+/** Deletes the row, so a second answer with this `state` finds none. null if it is gone, expired or another's. */
 async function takeAttempt(
   { db }: Authorizing,
   { userId }: Caller,
@@ -212,7 +191,7 @@ async function takeAttempt(
   return row?.is_live === true ? row : null
 }
 
-/** The error is the same for every reason, so that nobody learns about another person's authorizations. */
+/** The same for every reason, so that nobody learns about another person's authorizations. */
 const unknownState = (): DomainError =>
   new DomainError(
     'not_found',

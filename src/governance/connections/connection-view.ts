@@ -7,13 +7,12 @@ import type { Acting } from '../access/recheck.ts'
 export type ConnectionRow = Selectable<ConnectionsTable>
 export type ConnectionScope = 'personal' | 'organization'
 
-/** A connection as the API shows it. It never contains the credential. */
 export interface ConnectionView {
   readonly id: string
   readonly organization_id: string
   readonly integration: string
   readonly scope: ConnectionScope
-  /** The person who owns a personal connection. Is null for a connection of the organization. */
+  /** null for a connection of the organization. */
   readonly owner_id: string | null
   readonly name: string
   readonly account: string | null
@@ -42,7 +41,7 @@ export const connectionView = (row: ConnectionRow): ConnectionView => ({
   status: row.status,
 })
 
-/** Appends an audit entry for an event of a connection. The entry never contains the credential. */
+/** The entry never has the credential. */
 export function appendConnectionEvent(
   tx: ChainTx,
   actor: Actor,
@@ -68,10 +67,9 @@ export function appendConnectionEvent(
 }
 
 /**
- * Marks a connection as expired, because its credential no longer works. Calls with this connection fail with
- * `connection_expired` until somebody connects again. `generation` is the generation of the credential that failed.
- * Each refresh of the tokens gives the connection a higher generation. If the connection has another generation now, or
- * is no longer active, changes nothing. If `generation` is null, the generation is not compared.
+ * Calls with an expired connection fail with `connection_expired` until somebody connects again. Each refresh of the
+ * tokens gives a higher generation: if the connection no longer has that of the failed credential, or is not active,
+ * nothing changes. null compares no generation.
  */
 export async function expireConnection(
   context: Pick<Acting, 'combiner'>,

@@ -18,22 +18,18 @@ import { DomainError } from '../errors.ts'
 import { type FirstAccess, freshSecondsOf, withClient } from './access-token.ts'
 import { refreshTokens, serviceAccountToken, GrantRefused, TokenServerAway } from './token-server.ts'
 
-/** The configuration and the HTTP client for reading and checking a credential. */
 export interface Checking {
   readonly config: Pick<Config, 'connections'>
   readonly outgoing: Outgoing
 }
 
-const patienceMilliseconds = 15_000
-const largestAnswer = 1024 * 1024
-
-/** Makes the error for a wrong credential. The message never repeats a value of the credential. */
+/** The message never repeats a value of the credential. */
 const invalid = (path: string, message: string): DomainError =>
   new DomainError('validation_error', `the credential cannot be used: \`${path}\` ${message}`, [
     { path, message },
   ])
 
-/** A credential, the addresses that may get it, and where its calls go. The first address is the base of the API. */
+/** The addresses may get the credential. The first one is the base of the API. */
 export interface ReadCredential {
   readonly credential: unknown
   readonly addresses: readonly string[]
@@ -41,13 +37,10 @@ export interface ReadCredential {
 }
 
 /**
- * Checks a credential against the fields that the integration declares.
- *
- * - Throws `validation_error` for wrong or unknown fields. The error names each of these fields.
- * - Throws `insufficient_role` if a caller below admin gives an address that is not the service's own.
- * - Throws `validation_error` if the credential contains an address that may not be reached, or one that is not the
- *   service's own and whose host the operator has not named.
- * - Throws `bad_request` if the operator has set no address for the service, or an address that may not be reached.
+ * Throws `validation_error` for wrong or unknown fields, for an address that may not be reached, and for one that is
+ * not the service's own and whose host the operator has not named. Throws `insufficient_role` if a caller below admin
+ * gives an address that is not the service's own, and `bad_request` if the operator has set no address, or one that may
+ * not be reached.
  */
 export function readCredential(
   { config, outgoing }: Checking,
@@ -94,10 +87,7 @@ const addressNeedsAdmin = ({ title }: IntegrationDeclaration, role: Role): Domai
     [{ path: 'admin', message: 'needs the role `admin`' }],
   )
 
-/**
- * Returns an address that is not the service's own and whose host the operator does not name in CONNECTION_HOSTS. No
- * credential may be sent there. Returns null if there is none.
- */
+/** Not the service's own, on a host that CONNECTION_HOSTS does not name. No credential may be sent there. */
 export function unnamedOf({ connections: { hosts } }: Checking['config'], { foreign }: Destination) {
   return (
     foreign.find(({ address }) => {
@@ -108,9 +98,8 @@ export function unnamedOf({ connections: { hosts } }: Checking['config'], { fore
 }
 
 /**
- * Checks a credential with a harmless call to the service. Returns the credential's account. Throws `validation_error`
- * if the service refuses the credential, if the service's address is not allowed, or if the answer is not understood.
- * Throws `unavailable` if the service is busy or cannot be reached.
+ * Checks a credential with a harmless call. Throws `validation_error` if the service refuses it, if its address is not
+ * allowed, or if the answer is not understood; `unavailable` if the service is busy or away.
  */
 export async function checkCredential(
   { outgoing }: Checking,
@@ -122,8 +111,8 @@ export async function checkCredential(
   let last: Response | undefined
   const send = outgoing.fetchWithin({
     addresses,
-    milliseconds: patienceMilliseconds,
-    bytes: largestAnswer,
+    milliseconds: 15_000,
+    bytes: 1024 * 1024,
     signal,
   })
   const ask: Ask = async ({ method, path }) => {
@@ -175,10 +164,7 @@ function refusalOf({ title }: IntegrationDeclaration, error: OutgoingError): Dom
   return new DomainError('unavailable', message)
 }
 
-/**
- * Exchanges a new credential for its first access token, if the integration works with access tokens. Throws
- * `validation_error` if the authorization server refuses, and `unavailable` if the server gives no usable answer.
- */
+/** null if the integration has none. Throws `validation_error` if the server refuses, else `unavailable`. */
 export async function firstAccess(
   { config, outgoing }: Checking,
   { grant: granting, title }: IntegrationDeclaration,
@@ -209,10 +195,7 @@ const advice: Readonly<Record<string, string>> = {
   invalid_key: 'the private key cannot be read: give the whole key file again',
 }
 
-/**
- * Runs `work`, which sends requests to an authorization server. Turns errors of these requests into errors of the API.
- * `title` names the service.
- */
+/** Turns errors of requests to an authorization server into errors of the API. */
 export async function asDomainErrors<T>(title: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work()
