@@ -17,29 +17,26 @@ import { inTurn } from './uploads.ts'
 import type { Selectable } from 'kysely'
 import type { FilesTable } from '../../db/schema/files.ts'
 
-/** Every uploaded file has this label, because files belong to the organization. */
+/** Files belong to the organization. */
 const ownLabels: readonly Label[] = ['internal']
 
-/** A file as it was sent. */
 export interface SentFile {
   readonly name: string
-  /** The media type that the sender gave. It is used only to tell CSV from other text. */
+  /** Given by the sender. It only tells CSV from other text. */
   readonly mediaType: string | null
   readonly bytes: Buffer
   readonly sha256: string
-  /** The labels in addition to `internal`. */
+  /** In addition to `internal`. */
   readonly labels: readonly Label[]
 }
 
-type Storing = Pick<Context, 'combiner' | 'config' | 'sealer' | 'uploads'>
-
 /**
- * Reads text and rows from a file and stores both sealed. The file itself is not stored. Afterwards, the bytes of
- * `file` are empty. Throws `validation_error` for a file that cannot be read, and `quota_exceeded` if no storage is
- * left. Throws `unavailable` if too many files are uploaded at once, or if `signal` is aborted.
+ * Stores a file's text and rows, both sealed, but not the file. The bytes of `file` are empty afterwards. Throws
+ * `validation_error` for an unreadable file, `quota_exceeded`, and `unavailable` if too many files are uploaded at once
+ * or `signal` is aborted.
  */
 export async function addFile(
-  context: Storing,
+  context: Pick<Context, 'combiner' | 'config' | 'sealer' | 'uploads'>,
   caller: Caller,
   file: SentFile,
   signal: AbortSignal,
@@ -107,13 +104,12 @@ async function seal(sealer: Sealer, organizationId: string, id: string, { text, 
   }
 }
 
-/** Lists the organization's files, newest first. */
 export async function listFiles(db: Db, organizationId: string, page: PageRequest): Promise<Page<FileView>> {
   const query = db.selectFrom('files').select(shownColumns).where('organization_id', '=', organizationId)
   return listPage(db, query, 'file', page, fileView)
 }
 
-/** Returns a file as the API shows it. Throws `not_found`. */
+/** Throws `not_found`. */
 export async function readFile(db: Db, organizationId: string, id: string): Promise<FileView> {
   const row = await db
     .selectFrom('files')
@@ -125,7 +121,7 @@ export async function readFile(db: Db, organizationId: string, id: string): Prom
   return fileView(row)
 }
 
-/** Deletes a file. Runs that were started with the file keep the contents that they have read. Throws `not_found`. */
+/** Runs that were started with the file keep what they have read. Throws `not_found`. */
 export async function deleteFile(
   context: Pick<Context, 'combiner' | 'config'>,
   caller: Caller,
@@ -148,7 +144,6 @@ export async function deleteFile(
   })
 }
 
-/** An uploaded file as the API shows it, without its contents. */
 export interface FileView {
   readonly id: string
   readonly organization_id: string
@@ -157,7 +152,7 @@ export interface FileView {
   readonly media_type: string
   readonly sha256: string
   readonly labels: readonly Label[]
-  /** The number of bytes of the file's text in UTF-8. */
+  /** In UTF-8. */
   readonly text_bytes: number
   readonly has_rows: boolean
   readonly created_at: string
@@ -165,7 +160,6 @@ export interface FileView {
   readonly last_used_at: string | null
 }
 
-/** The columns that `fileView` needs. The file's contents are not among them. */
 const shownColumns = [
   'id',
   'organization_id',
@@ -181,9 +175,7 @@ const shownColumns = [
   'last_used_at',
 ] as const satisfies readonly (keyof FilesTable)[]
 
-type Shown = Pick<Selectable<FilesTable>, (typeof shownColumns)[number]>
-
-const fileView = (row: Shown): FileView => ({
+const fileView = (row: Pick<Selectable<FilesTable>, (typeof shownColumns)[number]>): FileView => ({
   id: row.id,
   organization_id: row.organization_id,
   name: row.name,
