@@ -10,21 +10,17 @@ import { createKeyring, isWrappedWith, makeKey, wrapped, type Keyring } from './
 import { sealerOf, openKept, type Sealer } from './sealer.ts'
 import { sql, type RawBuilder } from 'kysely'
 
-/** The pause between two passes. During the pause, other transactions can end and unlock their rows. */
+/** Other transactions can end and unlock their rows meanwhile. */
 const passPauseMilliseconds = 1_000
 
 export interface RotationOptions {
-  /** True: wraps the existing data keys with DATA_ENCRYPTION_KEY. False: makes a new data key. */
+  /** Wraps the data keys with DATA_ENCRYPTION_KEY instead of making a new one. */
   readonly installationKey: boolean
-  /**
-   * After a new data key was made, other processes may still seal with an older data key for this time. Must be at
-   * least `leaseMilliseconds`.
-   */
+  /** How long other processes may still seal with an older key. At least `leaseMilliseconds`. */
   readonly settleMilliseconds: number
   readonly say: (line: string) => void
 }
 
-/** The services that a rotation needs. */
 export interface Rotating {
   readonly pool: pg.Pool
   readonly db: Db
@@ -33,32 +29,25 @@ export interface Rotating {
 }
 
 export interface Rotation {
-  /** Id of the data key with which all readable values are sealed now. */
+  /** With which all readable values are sealed now. */
   readonly data_key: string
-  /** Ids of the data keys that this call marked as retired, because no value uses them any more. */
+  /** Data keys that no value uses any more. */
   readonly retired: readonly string[]
-  /** Number of resealed values. */
   readonly sealed: number
-  /** Number of data keys that are now wrapped with DATA_ENCRYPTION_KEY instead of another key. */
+  /** Data keys that had another wrapping before. */
   readonly wrapped: number
-  /**
-   * The rows with values that no known key opens. These values do not change. No data key is retired while such values
-   * exist.
-   */
+  /** Values that no known key opens. They do not change, and no data key is retired while they exist. */
   readonly unreadable: readonly string[]
 }
 
 /**
- * Makes a new data key. But if `installationKey` is true, wraps the existing data keys with DATA_ENCRYPTION_KEY
- * instead. Then reseals every value with the newest data key, and marks the older data keys as retired. If the process
- * is killed, the next call continues the work. Other processes keep running: they can open values of any data key, and
- * seal with the new data key within seconds (`leaseMilliseconds`).
+ * Makes a new data key, or wraps the present ones with DATA_ENCRYPTION_KEY (`installationKey`). Then reseals every
+ * value with the newest one, and retires the others. A killed process is continued by the next call. Other processes
+ * keep running: they open values of any data key, and seal with the new one within seconds (`leaseMilliseconds`).
  *
- * - Throws `conflict` if another call is running.
- * - Throws WrongKey if no installation key opens the newest data key.
- * - Throws `conflict` if `installationKey` is true, but all data keys are already wrapped with DATA_ENCRYPTION_KEY and
- *   no old key is set.
- * - Throws another error if `installationKey` is true, but there is an older data key that no installation key opens.
+ * Throws `conflict` if another call runs, or if all are wrapped with DATA_ENCRYPTION_KEY already and no old key is set.
+ * Throws WrongKey if no installation key opens the newest data key, and another error if none opens an older one to
+ * wrap.
  */
 export async function rotateKey(context: Rotating, options: RotationOptions): Promise<Rotation> {
   const client = await context.pool.connect()
@@ -73,7 +62,7 @@ export async function rotateKey(context: Rotating, options: RotationOptions): Pr
       installationKeys: context.config.encryptionKeys,
       log: context.log,
     })
-    // Makes the first data key if none exists. Throws WrongKey.
+    // Makes the first data key if there is none.
     await keyring.current()
     const count = options.installationKey ? await wrapAgain(client, context) : 0
     if (!options.installationKey) await startRotation(context, options)
@@ -83,8 +72,8 @@ export async function rotateKey(context: Rotating, options: RotationOptions): Pr
     const retired = unreadable.length === 0 ? await retire(context, generation) : []
     return { data_key: id, retired, sealed, wrapped: count, unreadable }
   } finally {
-    // PostgreSQL ends a session only a moment after its connection is closed. So the lock is released here. Otherwise a
-    // call that follows at once could not take the lock.
+    // PostgreSQL ends a session only a moment after its connection is closed. A call that follows at once needs the
+    // lock.
     await client.query('select pg_advisory_unlock($1)', [advisoryLocks.rotation]).catch(() => undefined)
     client.release(true)
   }
@@ -99,7 +88,7 @@ function newestKey({ db }: Rotating) {
     .executeTakeFirstOrThrow()
 }
 
-/** Makes a data key, unless an earlier rotation made one and was then killed. */
+/** Unless an earlier rotation made one and was then killed. */
 async function startRotation(context: Rotating, { say }: RotationOptions): Promise<void> {
   const newest = await newestKey(context)
   const open = await context.db
@@ -116,14 +105,7 @@ async function startRotation(context: Rotating, { say }: RotationOptions): Promi
   say(`made data key ${(await newestKey(context)).id}`)
 }
 
-/**
- * Wraps all data keys with DATA_ENCRYPTION_KEY, in one transaction. Returns how many data keys were wrapped with
- * another key before.
- *
- * If no data key was wrapped with another key, there are two cases. If an old key is set, an earlier call has done the
- * work, so the function returns 0. If no old key is set, the operator has not set a new key, so the function throws
- * `conflict`.
- */
+/** In one transaction. Returns how many had another wrapping. Throws `conflict` if the operator has set no new key. */
 async function wrapAgain(client: pg.PoolClient, context: Rotating): Promise<number> {
   const [newKey, ...oldKeys] = context.config.encryptionKeys
   const keyring = createKeyring({
@@ -169,10 +151,7 @@ async function find(keyring: Keyring, id: string): Promise<DataKey> {
   }
 }
 
-/**
- * Repeats passes over all columns, until a pass finds no value to reseal. The last pass must begin at least
- * `settleMilliseconds` after the newest key was made.
- */
+/** Repeats passes until one finds nothing. The last must begin `settleMilliseconds` after the newest key was made. */
 async function resealAll(
   context: Rotating,
   keyring: Keyring,
@@ -198,7 +177,7 @@ async function resealAll(
   }
 }
 
-/** Returns the age of the newest data key in milliseconds, measured with the database's clock. */
+/** In milliseconds, by the database's clock. */
 async function ageOfNewest(context: Rotating): Promise<number> {
   const { rows } = await context.pool.query<{ age: string }>(
     'select extract(epoch from clock_timestamp() - created_at) * 1000 as age from data_keys order by generation desc limit 1',
@@ -217,11 +196,7 @@ async function waitForAge(context: Rotating, milliseconds: number): Promise<void
 const sleep = (milliseconds: number): Promise<void> =>
   new Promise((resolve) => setTimeout(resolve, milliseconds))
 
-/**
- * Marks the data keys older than `generation` as retired. The rows of these keys stay, because the keys can still be
- * needed. For example, a restored backup contains values of an old key, and a suspended process can still write values
- * with an old key.
- */
+/** Their rows stay: a restored backup has values of an old key, and a suspended process can still write some. */
 async function retire({ db }: Rotating, generation: number): Promise<string[]> {
   const rows = await db
     .updateTable('data_keys')
@@ -233,35 +208,22 @@ async function retire({ db }: Rotating, generation: number): Promise<string[]> {
   return rows.map((row) => row.id)
 }
 
-/** One statement lists at most this many rows. */
 const pageRows = 1_000
-/**
- * One statement reseals at most `groupRows` rows. The values of these rows together have at most `groupBytes` bytes,
- * unless the group has only one row.
- */
+/** For one statement. A group of one row may have more bytes. */
 const groupRows = 50
 const groupBytes = 4 * 1024 * 1024
-/** After each group, the process pauses for as long as it worked on the group, but at most this long. */
+/** After each group, the process pauses as long as it worked, up to this. */
 const longestPauseMilliseconds = 1_000
 
 export interface Resealed {
-  /** The number of values that were resealed with the key. */
   readonly sealed: number
-  /**
-   * The number of values that could not be resealed. Another transaction had locked or changed these values. The next
-   * pass reads these values again.
-   */
+  /** Others had locked or changed these values. The next pass reads them again. */
   readonly left: number
-  /** The rows with values that no known key opens, or that are not sealed, e.g. `runs.inputs_sealed of <run id>`. */
+  /** Not sealed, or no known key opens them, e.g. `runs.inputs_sealed of <run id>`. */
   readonly unreadable: readonly string[]
 }
 
-/**
- * Seals the values of one column again with `key`, if they are sealed with another key. A value that is not sealed counts
- * as unreadable. Skips locked
- * rows instead of waiting for them. Replaces a value only if nobody has changed the value since it was read. So no
- * concurrent change is lost.
- */
+/** Skips locked rows, and replaces a value only if it is as it was read. One that is not sealed is unreadable. */
 async function resealColumn(db: Db, sealer: Sealer, column: SealedColumn, key: DataKey): Promise<Resealed> {
   const statements = statementsOf(db, column, key)
   const unreadable: string[] = []
@@ -298,7 +260,7 @@ interface Value extends Row {
 
 interface Change {
   readonly row: Row
-  /** Identifies the value that was read. Contains the first bytes of the sealed value. */
+  /** The first bytes of the value that was read. */
   readonly was: Buffer
   readonly becomes: Buffer
 }
@@ -335,29 +297,32 @@ async function sealAgain(
   }
 }
 
-const nameOf = ({ table, column, key }: SealedColumn, row: Row): string =>
-  `${table}.${column} of ${key.map(({ name }) => String(row[name])).join('/')}`
+const nameOf = ({ table, column, key = ['id'] }: SealedColumn, row: Row): string =>
+  `${table}.${column} of ${key.map((name) => String(row[name])).join('/')}`
 
 const pause = (milliseconds: number): Promise<void> =>
   new Promise((resolve) => setTimeout(resolve, Math.min(milliseconds, longestPauseMilliseconds)))
 
-/** The SQL statements for one column, built from the names of its table and columns. */
 function statementsOf(db: Db, column: SealedColumn, key: DataKey) {
   const ref = (name: string): RawBuilder<unknown> => sql.ref(`t.${name}`)
   const table = sql.table(column.table)
   const sealed = ref(column.column)
   const plain = column.plain === undefined ? sql`null::text` : ref(column.plain)
-  const keyNames = column.key.map(({ name }) => name)
+  const { key: keyNames = ['id'], isBase64 = false } = column
   const listed = (names: readonly string[]) => sql.join(names.map(ref))
-  const isBase64 = column.stored === 'base64'
-  /** Selects the first bytes of a sealed value, so that PostgreSQL reads only these bytes of a large value. */
+  /** PostgreSQL reads only these bytes of a large value. */
   const head = (bytes: number) =>
     isBase64
       ? sql`decode(left(${sealed}, ${sql.lit((bytes / 3) * 4)}), 'base64')`
       : sql`substring(${sealed}, 1, ${sql.lit(bytes)})`
   const header = headerOf(key)
   const keysOf = (rows: readonly Row[]) =>
-    sql.join(column.key.map(({ name, type }) => sql`${rows.map((row) => row[name])}::${sql.raw(type)}[]`))
+    sql.join(
+      keyNames.map((name) => {
+        const type = sql.raw(name === 'item_index' ? 'integer' : 'text')
+        return sql`${rows.map((row) => row[name])}::${type}[]`
+      }),
+    )
   const sameKey = sql.join(
     keyNames.map((name) => sql`${ref(name)} = ${sql.ref(`w.${name}`)}`),
     sql` and `,
@@ -383,7 +348,6 @@ function statementsOf(db: Db, column: SealedColumn, key: DataKey) {
         where num_nonnulls(${sealed}, ${plain}) > 0`.execute(db)
       return rows
     },
-    /** Returns the number of changed rows. */
     async write(changes: readonly Change[]): Promise<number> {
       if (changes.length === 0) return 0
       const becomes = isBase64 ? sql`encode(w.becomes, 'base64')` : sql`w.becomes`

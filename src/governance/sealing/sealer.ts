@@ -10,27 +10,18 @@ import {
 } from './format.ts'
 import type { Keyring } from './keyring.ts'
 
-/** Seals one text for one place (places.ts). */
+/** For one place (places.ts). */
 export type Seal = (place: string, plain: string) => Buffer
 
 /** Encrypts values at rest (docs/encryption.md). */
 export interface Sealer {
-  /**
-   * Returns a function that seals synchronously with the present data key. Use the function at once, because `npm run
-   * rotate-key` assumes that processes stop using old keys soon.
-   */
+  /** Seals with the present data key. Use it at once: `npm run rotate-key` assumes old keys are soon unused. */
   sealing(): Promise<Seal>
-  /**
-   * Seals a value. `place` names the row and column of the value and is authenticated. So the sealed bytes cannot be
-   * opened in another row or column. If `plain` is bytes, they must be UTF-8, because `open` returns a text.
-   */
+  /** The sealed bytes open in no other place. Bytes must be UTF-8, because `open` returns a text. */
   seal(place: string, plain: string | Uint8Array): Promise<Buffer>
-  /**
-   * Opens a sealed value. Throws UnsealError if the bytes were changed, belong to another place, or were sealed with an
-   * unknown key.
-   */
+  /** Throws UnsealError if the bytes were changed, are of another place, or of an unknown key. */
   open(place: string, sealed: Buffer): Promise<string>
-  /** Throws WrongKey if this process cannot open values that other processes have sealed. */
+  /** Throws WrongKey. */
   check(): Promise<void>
 }
 
@@ -56,24 +47,18 @@ export function sealerOf(keyring: Keyring): Sealer {
   }
 }
 
-/**
- * Seals a text. Returns the sealed bytes, and the number of bytes that the text has unsealed. Limits count the unsealed
- * bytes. Call this function before you take a lock.
- */
+/** Limits count the unsealed bytes. Call this before you take a lock. */
 export async function sealText(sealer: Sealer, place: string, plain: string): Promise<SealedText> {
   return { sealed: await sealer.seal(place, plain), bytes: Buffer.byteLength(plain) }
 }
 
-/**
- * A value in a row. Both fields are null if there is no value. The service never writes `plain`, so a value there comes
- * from somebody who can write to the database.
- */
+/** null without a value. The service never writes `plain`: it comes from somebody else with access. */
 export interface Kept {
   readonly sealed: Buffer | null
   readonly plain: string | null
 }
 
-/** Returns the text of an optional value, or null if there is no value. Throws UnsealError, also for a plain value. */
+/** null without a value. Throws UnsealError, also for a plain value. */
 export async function openKept(sealer: Sealer, place: string, kept: Kept): Promise<string | null> {
   if (kept.plain !== null) throw new UnsealError('a value is not sealed, so the service has not written it')
   return kept.sealed === null ? null : sealer.open(place, kept.sealed)

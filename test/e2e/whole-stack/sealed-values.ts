@@ -218,7 +218,7 @@ export function sealedValues(): void {
           for (const column of sealedColumns) {
             const plain = column.plain === undefined ? 'true' : `${column.plain} is null`
             const rows = await home.query<Row & { sealed: Buffer; is_sealed: boolean }>(
-              `select *, ${column.stored === 'base64' ? `decode(${column.column}, 'base64')` : column.column} as sealed,
+              `select *, ${column.isBase64 ? `decode(${column.column}, 'base64')` : column.column} as sealed,
                   ${plain} as is_sealed from ${column.table} where ${column.column} is not null`,
             )
             for (const row of rows) {

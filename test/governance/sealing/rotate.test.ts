@@ -92,14 +92,13 @@ async function world(name: string) {
 async function named(): Promise<Record<string, number>> {
   const counts: Record<string, number> = {}
   const add = (name: string) => (counts[name] = (counts[name] ?? 0) + 1)
-  for (const { table, column, stored, plain } of sealedColumns) {
+  for (const { table, column, isBase64, plain } of sealedColumns) {
     const { rows } = await engine.context.pool.query(
       `select ${column} as sealed, ${plain ?? 'null'} as plain from ${table}`,
     )
     for (const row of rows) {
       if (row.plain !== null) add('plain')
-      if (row.sealed !== null)
-        add(keyIdOf(stored === 'base64' ? Buffer.from(row.sealed, 'base64') : row.sealed) ?? '')
+      if (row.sealed !== null) add(keyIdOf(isBase64 ? Buffer.from(row.sealed, 'base64') : row.sealed) ?? '')
     }
   }
   return counts
@@ -296,7 +295,7 @@ const columns: Readonly<Record<string, Again>> = {
     },
     write: (id) => putCredential(id, '"second"'),
     read: async (id) => engine.context.secrets.read(owner(id), await connection(id)),
-    formerPlace: (id) => connectionPlace(engine.organizationId, id, 'credential', null),
+    formerPlace: (id) => connectionPlace(engine.organizationId, id, null),
   },
   'the address of a webhook': {
     ...webhooks,
