@@ -1,12 +1,14 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { EffectKey } from '../../../contract/effect-key.ts'
-import { updateApprovals } from '../../../db/queries/approvals/update-approvals.ts'
+import { updateApprovals } from '../../../db/queries/approvals/write-approvals.ts'
 import { numbered } from '../../../db/queries/rows.ts'
-import { insertNewEffects } from '../../../db/queries/runs/insert-effects.ts'
+import {
+  insertNewEffects,
+  updateMovedEffects,
+  updateRuns,
+  updateSteps,
+} from '../../../db/queries/runs/write-ledger.ts'
 import { readRunLedger } from '../../../db/queries/runs/read-ledger.ts'
-import { updateMovedEffects } from '../../../db/queries/runs/update-effects.ts'
-import { updateRuns } from '../../../db/queries/runs/update-runs.ts'
-import { updateSteps } from '../../../db/queries/runs/update-steps.ts'
 import type { ChainReader, ChainTx } from '../../audit/chain-tx.ts'
 import type { BatchKind } from '../../audit/lane-transactions.ts'
 import type { CommitPoint } from '../../audit/commit-points.ts'
