@@ -6,7 +6,7 @@ import { setSessionCookie } from 'better-auth/cookies'
 import { confirmFirst } from '../governance/access/address-proof.ts'
 import { isSession } from '../governance/access/password-in-use.ts'
 import { endIfEnrolled, isWithFactor, type OpenedWith } from '../governance/access/second-factor.ts'
-import { takeCode } from '../governance/people/used-codes.ts'
+import { takeCode } from '../governance/people/guesses.ts'
 import { passwordChanged } from './password-watch.ts'
 import { requireModestUser, requireSignUpOffered } from './sign-up-guards.ts'
 

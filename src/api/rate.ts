@@ -1,8 +1,7 @@
 import type { Response } from 'express'
 import type { Context } from '../governance/context.ts'
 import type { Charged } from '../governance/access/identity.ts'
-import type { Kind, Taken } from '../governance/limits/rates.ts'
-import { noteRefusal } from '../governance/limits/rate-refusal.ts'
+import { type Kind, type Taken, noteRefusal } from '../governance/limits/rates.ts'
 import { ApiError } from './errors.ts'
 import { requestIdOf } from './request-id.ts'
 

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { organizationsOf } from '../../governance/access/organizations-of.ts'
+import { organizationsOf } from '../../governance/access/recheck.ts'
 import { revokeSession } from '../../governance/agents/end.ts'
 import { listSessions, readSession } from '../../governance/agents/read.ts'
 import { actOnce } from '../../governance/idempotency.ts'

@@ -4,9 +4,8 @@ import {
   confirmApiKey,
   createApiKey,
   listApiKeys,
-  removeApiKey,
+  type KeyView,
 } from '../../governance/people/api-keys.ts'
-import type { KeyView } from '../../governance/people/key-view.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { created, noContent, ok, route } from '../route.ts'
 import { emptyBody, id, listOf, listQuery, scopeMap, time } from '../schemas/common.ts'
@@ -87,7 +86,7 @@ export const deleteApiKey = route({
   tag: 'API keys',
   responses: { 204: null },
   async handle({ context, caller, params }) {
-    await removeApiKey(context, caller, params.id)
+    await changeApiKey(context, caller, params.id, { active: false, isDeletion: true })
     return noContent
   },
 })

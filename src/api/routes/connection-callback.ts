@@ -1,6 +1,6 @@
 import type { Request } from 'express'
 import { z } from 'zod'
-import { finishAuthorization } from '../../governance/connections/finish-authorization.ts'
+import { finishAuthorization } from '../../governance/connections/authorize.ts'
 import type { ApiError } from '../errors.ts'
 import { escape, htmlPage, sendPage } from '../html-page.ts'
 import { streamRoute } from '../route.ts'

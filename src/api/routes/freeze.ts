@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { freeze, unfreeze } from '../../governance/rules/freeze.ts'
+import { setFreeze } from '../../governance/rules/freeze.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { ok, route } from '../route.ts'
 import { freezeBody } from '../schemas/governance.ts'
@@ -17,9 +17,9 @@ const change = (verb: 'freeze' | 'unfreeze') =>
     body: freezeBody,
     responses: { 200: frozen },
     async handle({ context, caller, body: { reason }, once }) {
-      const act = verb === 'freeze' ? freeze : unfreeze
       const askedAt = performance.now()
-      return ok(await actOnce(once, () => act(context, caller, reason, askedAt, once)))
+      const given = { reason, askedAt, once }
+      return ok(await actOnce(once, () => setFreeze(context, caller, verb === 'freeze', given)))
     },
   })
 

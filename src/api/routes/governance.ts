@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { listAudit } from '../../governance/audit/list.ts'
-import { readGovernance } from '../../governance/access/settings.ts'
+import { readGovernance } from '../../governance/audit/policy-cache.ts'
 import { changeGovernance } from '../../governance/rules/settings.ts'
 import { completeSettings } from '../../policy/settings.ts'
 import { filter, instant, wholeNumber } from '../query.ts'

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { WriteRefusal } from '../../db/errors.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Context } from '../../governance/context.ts'
-import { freeSpace } from '../../governance/upkeep/disk-space.ts'
+import { freeSpace } from '../../governance/upkeep/state-metrics.ts'
 import { publicRoute } from '../route.ts'
 
 const check = z.enum(['ok', 'down'])

@@ -1,5 +1,4 @@
-import { readApprovalsReport } from '../../governance/reports/approvals-report.ts'
-import { readReport } from '../../governance/reports/report.ts'
+import { readApprovalsReport, readReport } from '../../governance/reports/report.ts'
 import { ok, route } from '../route.ts'
 import { approvalsReport, governanceReport, reportQuery } from '../schemas/reports.ts'
 

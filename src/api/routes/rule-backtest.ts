@@ -1,7 +1,5 @@
 import { z } from 'zod'
-import { backtestRules, mostSamples } from '../../governance/backtests/backtest.ts'
-import { mostDecisions } from '../../governance/backtests/decided-calls.ts'
-import { unreplayed } from '../../governance/backtests/replay.ts'
+import { backtestRules, mostSamples, mostDecisions, unreplayed } from '../../governance/backtests/backtest.ts'
 import { ok, route } from '../route.ts'
 import { id, labels, time, verdict } from '../schemas/common.ts'
 import { ruleBacktestBody } from '../schemas/rules.ts'

@@ -5,9 +5,9 @@ import {
   approveTemplate,
   archiveTemplate,
   deprecateTemplate,
+  useTemplate,
 } from '../../governance/workflows/registry-lifecycle.ts'
-import { listTemplates } from '../../governance/workflows/registry-list.ts'
-import { useTemplate } from '../../governance/workflows/registry-use.ts'
+import { listTemplates } from '../../governance/workflows/registry-entry.ts'
 import { flag } from '../query.ts'
 import { created, ok, route, type Route } from '../route.ts'
 import { emptyBody, id, listOf, listQuery, time } from '../schemas/common.ts'

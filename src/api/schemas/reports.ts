@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { periods } from '../../governance/reports/period.ts'
+import { periods } from '../../governance/reports/report.ts'
 import { id, time } from './common.ts'
 
 const share = z.number().min(0).max(1)

@@ -1,14 +1,16 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { EffectKey } from '../../contract/effect-key.ts'
-import { updateApprovals } from '../../db/queries/approvals/update-approvals.ts'
+import { updateApprovals } from '../../db/queries/approvals/write-approvals.ts'
 import { numbered } from '../../db/queries/rows.ts'
-import { insertNewEffects } from '../../db/queries/runs/insert-effects.ts'
 import { readRunLedger } from '../../db/queries/runs/read-ledger.ts'
-import { updateMovedEffects } from '../../db/queries/runs/update-effects.ts'
-import { updateRuns } from '../../db/queries/runs/update-runs.ts'
-import { updateSteps } from '../../db/queries/runs/update-steps.ts'
+import {
+  insertNewEffects,
+  updateMovedEffects,
+  updateRuns,
+  updateSteps,
+} from '../../db/queries/runs/write-ledger.ts'
 import type { ChainReader, ChainTx } from '../../governance/audit/chain-tx.ts'
-import type { BatchKind } from '../../governance/audit/combiner.ts'
+import type { BatchKind } from '../../governance/audit/lane-transactions.ts'
 import type { CommitPoint } from '../../governance/audit/commit-points.ts'
 import { insertApprovals, insertDecisions, type ApprovalRecord } from '../../governance/approvals/records.ts'
 import { Ledger, stepKey, type EffectRecord, type RunState, type StepRecord } from './ledger.ts'

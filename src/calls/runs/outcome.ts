@@ -1,7 +1,6 @@
 import { CompiledQuery } from 'kysely'
 import type { Context } from '../../governance/context.ts'
-import { markSentText } from '../../db/queries/runs/mark-sent.ts'
-import { openIntentText } from '../../db/queries/runs/open-intent.ts'
+import { markSentText, openIntentText } from '../../db/queries/runs/mark-sent.ts'
 import type { StepError } from '../../db/schema/runs.ts'
 import { getTool } from '../../tools/index.ts'
 import { isOutcome, type EffectState } from '../../contract/status.ts'

@@ -1,5 +1,3 @@
-/**
- * Returns the rows as JSON text for `json_to_recordset`. Each row gets a number in the field `n`: 1, 2, 3 and so on.
- */
+/** As JSON text for `json_to_recordset`, numbered from 1 in the field `n`. */
 export const numbered = (rows: readonly object[]): string =>
   JSON.stringify(rows.map((row, index) => ({ ...row, n: index + 1 })))

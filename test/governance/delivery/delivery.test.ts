@@ -2,7 +2,11 @@ import { createServer, type AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import type { Context } from '../../../src/governance/context.ts'
-import type { StartRequest, WorkflowEngine } from '../../../src/governance/delivery/workflow-engine.ts'
+import {
+  type StartRequest,
+  type WorkflowEngine,
+  watchTemporal,
+} from '../../../src/governance/delivery/workflow-engine.ts'
 import { startRelay, startRun, type Relay } from '../../../src/governance/delivery/relay.ts'
 import { acceptRun } from '../../../src/governance/runs/start/accept.ts'
 import { cancelRun } from '../../../src/governance/runs/end/cancel.ts'
@@ -12,12 +16,11 @@ import { go, opOf, runOf, useEngine, type Engine } from '../runs/engine-fixture.
 import { skeletonOf } from '../../../src/governance/delivery/skeleton.ts'
 import type { WorkflowStep } from '../../../src/contract/definition.ts'
 import { temporalCheck } from '../../../src/api/temporal-check.ts'
-import { watchTemporal } from '../../../src/governance/delivery/temporal-watch.ts'
 import { createTemporalClient } from '../../../src/shared/temporal-connection.ts'
 import { asAdmin } from '../../support/postgres.ts'
 import { testTemporal } from '../../support/stack.ts'
 import { newId } from '../../../src/contract/ids.ts'
-import { createNotifier, payloadsOf, type Notifier } from '../../../src/governance/waking/notifier.ts'
+import { Notifier, payloadsOf } from '../../../src/governance/waking/notifier.ts'
 
 let engine: Engine
 useEngine((started) => (engine = started))
@@ -204,7 +207,7 @@ const opened: Notifier[] = []
 /** The notifier of a separate process. `poll` is in milliseconds; by default no poll happens during a test. */
 function open(poll = 3_600_000): Notifier {
   const { config, pool, log } = engine.another()
-  const notifier = createNotifier({ config, pool, log, pollMilliseconds: poll })
+  const notifier = new Notifier({ config, pool, log, pollMilliseconds: poll })
   opened.push(notifier)
   return notifier
 }
@@ -285,7 +288,7 @@ describe('the notifier', () => {
       ...context.config,
       database: { ...context.config.database, url: 'postgres://127.0.0.1:1/none' },
     }
-    const notifier = createNotifier({ config, pool: context.pool, log: context.log, pollMilliseconds: 5 })
+    const notifier = new Notifier({ config, pool: context.pool, log: context.log, pollMilliseconds: 5 })
     let woken = 0
     notifier.subscribe('run_a', () => (woken += 1))
     notifier.touch(new Set(['run_a']))

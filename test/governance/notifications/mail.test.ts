@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import fc from 'fast-check'
 import { planMail } from '../../../src/governance/notifications/plan-mail.ts'
 import { planNotifications } from '../../../src/governance/notifications/plan.ts'
-import { sendMails } from '../../../src/governance/notifications/send-mail.ts'
+import { sendMails, mailAbout } from '../../../src/governance/notifications/send-mail.ts'
 import {
   changeMailPreferences,
   readMailPreferences,
@@ -12,7 +12,6 @@ import { createMailer } from '../../../src/programs/mailer.ts'
 import { startSmtpSink, type SmtpSink } from '../../support/smtp-sink.ts'
 import { hold, holdRule, opOf, startEngine, type Engine } from '../runs/engine-fixture.ts'
 import { invitationMail, resetMail, signUpAgainMail, verifyMail } from '../../../src/api/auth-mails.ts'
-import { mailAbout } from '../../../src/governance/notifications/mail-text.ts'
 import type { Subject } from '../../../src/governance/notifications/subjects.ts'
 import { MailText, mailText, type ServiceMail } from '../../../src/governance/service-mail.ts'
 import { readSettings } from '../../../src/policy/settings.ts'

@@ -1,55 +1,45 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { Role } from '../../../policy/types.ts'
-import { approvalColumns } from '../approvals/columns.ts'
+import { approvalColumns } from '../approvals/read-approvals.ts'
 
 export interface AgentLedgerRows<Session, Prior, Approval> {
   readonly sessions: Session[] | null
-  /** Earlier decisions on the calls in `keys`, newest first. */
+  /** Earlier decisions on these calls, newest first. */
   readonly priors: Prior[] | null
   readonly approvals: Approval[] | null
-  /** Present roles of the people who ask for decisions or have voted. */
+  /** Roles of those who ask for decisions or have voted. */
   readonly roles: { readonly user_id: string; readonly role: Role; readonly confirmed: boolean }[] | null
-  /** Ids from `CallKey.by` of the API keys and sign-in sessions that may still ask for decisions. */
+  /** The keys and sessions (`CallKey.by`) that may still ask. */
   readonly valid: string[]
 }
 
-/** The fields with which the statement looks up a call. */
 interface CallKey {
   readonly userId: string
   readonly sessionId: string
   readonly paramsHash: string
   readonly toolUseId: string | null
-  /** Id of the API key or sign-in session with which the person asks for the decision. */
+  /** The key or session with which the person asks. */
   readonly by: string
 }
 
 const askingScopes = ['agents:authorize', 'agents:*']
 
-/** The columns of an agent session. */
 const sessionColumns = sql`id, user_id, session_id, run_id, agent_name, agent_kind, status, labels, label_sources,
   unknown_tools, label_bytes, decision_seq, allowed, held, denied, started_at, last_seen_at, ended_at`
 
-/**
- * Reads the rows that are needed to decide calls of agents. For each call in `keys`, reads at most `mostPriors` earlier
- * decisions, and only decisions of the last `replayMinutes`.
- */
-export const readAgentLedger = <Session, Prior, Approval>({
-  organizationId,
-  keys,
-  replayMinutes,
-  mostPriors,
-}: {
+/** For each call, at most `mostPriors` earlier decisions of the last `replayMinutes`. */
+export const readAgentLedger = <Session, Prior, Approval>(given: {
   readonly organizationId: string
   readonly keys: readonly CallKey[]
   readonly replayMinutes: number
   readonly mostPriors: number
 }): RawBuilder<AgentLedgerRows<Session, Prior, Approval>> => {
-  const senders = keys.map((key) => key.by)
+  const senders = given.keys.map((key) => key.by)
   return sql`
     with k as (
       select distinct * from unnest(
-        ${keys.map((key) => key.userId)}::text[], ${keys.map((key) => key.sessionId)}::text[],
-        ${keys.map((key) => key.paramsHash)}::text[], ${keys.map((key) => key.toolUseId)}::text[]
+        ${given.keys.map((key) => key.userId)}::text[], ${given.keys.map((key) => key.sessionId)}::text[],
+        ${given.keys.map((key) => key.paramsHash)}::text[], ${given.keys.map((key) => key.toolUseId)}::text[]
       ) as k(user_id, session_id, params_hash, tool_use_id)
     ), p as (
       select d.*, coalesce((select true from agent_observations where decision_id = d.id limit 1), false) as observed
@@ -57,14 +47,14 @@ export const readAgentLedger = <Session, Prior, Approval>({
         select id, session_id, tool_use_id, tool, side_effect, params_hash, verdict, rule_name, reason, explanation,
                labels, approval_id, policy_version, decided_at
         from decisions
-        where tool_use_id = u.tool_use_id and requested_by = u.user_id and organization_id = ${organizationId}
-          and decided_at > clock_timestamp() - ${replayMinutes} * interval '1 minute'
-        order by decided_at desc, id desc limit ${mostPriors}
+        where tool_use_id = u.tool_use_id and requested_by = u.user_id and organization_id = ${given.organizationId}
+          and decided_at > clock_timestamp() - ${given.replayMinutes} * interval '1 minute'
+        order by decided_at desc, id desc limit ${given.mostPriors}
       ) as d
     ), named as (
       select found.* from (select distinct user_id, session_id from k) as n cross join lateral (
         select ${sessionColumns} from agent_sessions
-        where user_id = n.user_id and session_id = n.session_id and organization_id = ${organizationId}
+        where user_id = n.user_id and session_id = n.session_id and organization_id = ${given.organizationId}
         limit 1
       ) as found
     ), s as (
@@ -73,7 +63,7 @@ export const readAgentLedger = <Session, Prior, Approval>({
       select found.* from (
         select distinct session_id from p where session_id not in (select id from named)
       ) as other cross join lateral (
-        select ${sessionColumns} from agent_sessions where id = other.session_id and organization_id = ${organizationId}
+        select ${sessionColumns} from agent_sessions where id = other.session_id and organization_id = ${given.organizationId}
         limit 1
       ) as found
     ), c as (
@@ -94,7 +84,7 @@ export const readAgentLedger = <Session, Prior, Approval>({
       where id in (select approval_id from p) and id not in (select id from a)
     ), m as (
       select user_id, role, (select email_verified from users where id = memberships.user_id) as confirmed
-      from memberships where organization_id = ${organizationId}
+      from memberships where organization_id = ${given.organizationId}
         and user_id = any(array(
           select user_id from k
           union select user_id from approval_votes where approval_id in (select id from a union all select id from b)

@@ -1,22 +1,14 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/**
- * Reads an approval with its votes, its decision and its agent. Also reads the settings of the organization, and at most
- * `mostDeciders` of its admins and owners, owners first.
- */
-export const readApprovalDetail = <Row>({
-  approvalId,
-  organizationId,
-  isOver,
-  mostDeciders,
-}: {
+/** With votes, decision, agent, settings, and at most `mostDeciders` admins and owners, owners first. */
+export const readApprovalDetail = <Row>(given: {
   readonly approvalId: string
   readonly organizationId: string
   readonly isOver: RawBuilder<boolean>
   readonly mostDeciders: number
 }): RawBuilder<Row> => sql`
   select a.kind, a.status, a.requested_by, a.authors, a.approver, a.approvals_needed,
-    ${isOver} as is_over, s.agent_name, s.agent_kind,
+    ${given.isOver} as is_over, s.agent_name, s.agent_kind,
     a.rule_name, d.explanation, d.matched_rules, d.label_sources, o.settings, r.outcome as observed_outcome,
     r.at as observed_at,
     coalesce((select json_agg(json_build_object('user_id', v.user_id, 'decision', v.decision, 'role', m.role))
@@ -26,7 +18,7 @@ export const readApprovalDetail = <Row>({
     coalesce((select json_agg(json_build_object('user_id', m.user_id, 'role', m.role))
               from (select user_id, role from memberships
                     where organization_id = a.organization_id and role in ('admin', 'owner')
-                    order by role = 'owner' desc limit ${mostDeciders}) m), '[]') as deciders
+                    order by role = 'owner' desc limit ${given.mostDeciders}) m), '[]') as deciders
   from approvals a join organizations o on o.id = a.organization_id
     left join agent_sessions s on s.id = a.session_id
     left join lateral (select explanation, matched_rules, label_sources from decisions where approval_id = a.id
@@ -34,4 +26,4 @@ export const readApprovalDetail = <Row>({
     left join lateral (select o.outcome, o.at from decisions used join agent_observations o on o.decision_id = used.id
                        where used.approval_id = a.id and used.verdict = 'allow'
                        order by o.at limit 1) r on a.kind = 'agent_call'
-  where a.id = ${approvalId} and a.organization_id = ${organizationId}`
+  where a.id = ${given.approvalId} and a.organization_id = ${given.organizationId}`

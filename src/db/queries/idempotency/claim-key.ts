@@ -1,6 +1,5 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** A request with an idempotency key. */
 interface Use {
   readonly organizationId: string
   readonly userId: string
@@ -11,14 +10,8 @@ interface Use {
 }
 
 /**
- * Claims an idempotency key for a request. Inserts the row of the key, or takes over an existing row in one of two
- * cases:
- *
- * - The row is older than `keptFor` and is not locked.
- * - The row has no answer, its lock has expired, and the body of the request is the same. Probably the process that
- *   held the lock died.
- *
- * Returns no row if the key cannot be claimed.
+ * Inserts the key, or takes it over if it is older than `keptFor` and unlocked, or if it has no answer, its lock has
+ * expired (its process probably died), and the body is the same. Otherwise returns no row.
  */
 export const claimIdempotencyKey = (
   { organizationId, userId, apiKeyId, route, key, bodyHash }: Use,

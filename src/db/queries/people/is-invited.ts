@@ -1,9 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/**
- * Selects whether this address has an open invitation. The person who made the invitation must still be an owner. Without
- * `byInvited`, invitations of people who were invited themselves do not count.
- */
+/** The inviter must still be an owner and, without `byInvited`, must not have been invited themselves. */
 export const isInvitedByOwner = (
   email: string,
   byInvited: boolean,

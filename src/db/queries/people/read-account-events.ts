@@ -1,10 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/**
- * Reads at most `most` account events that are not in an audit chain yet. Organizations take turns: the oldest event of
- * each organization comes first, then the second oldest event of each organization, and so on. Events of other types
- * than `known` stay in the table, so they have turns of their own.
- */
+/** Organizations take turns. Events of other types than `known` stay in the table, so they have turns of their own. */
 export const readAccountEvents = (
   most: number,
   known: readonly string[],

@@ -1,28 +1,25 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** The calls of one step that wait for the same thing. Can also be a run that waits as a whole. */
+/** Calls of one step that wait for the same thing, or a run that waits as a whole. */
 export interface Waiting {
   readonly run_id: string
-  /** Is null if the run waits as a whole. */
+  /** null for a whole run. */
   readonly step_id: string | null
-  /** `decided` means that the decision was made, but the call has not continued yet. */
+  /** `decided`: but the call has not continued yet. */
   readonly kind: 'approval' | 'resolution' | 'slot' | 'time' | 'decided'
   readonly rule_name: string | null
   readonly approver: 'admin' | 'owner' | null
   readonly approvals_needed: number | null
   readonly count: number
-  /** Index of the first waiting item. Is -1 for a step without `for_each`, and for a run that waits as a whole. */
+  /** The first item; -1 without `for_each`, and for a whole run. */
   readonly first: number
-  /** When the first of these calls began to wait. */
+  /** When the first of them began to wait. */
   readonly since: Date | null
   /** With `time`: when the first of these steps goes on. */
   readonly until: Date | null
 }
 
-/**
- * Counts the waiting calls of these runs. Calls with the same step, kind and required approval are counted together. A
- * run that waits as a whole has a row of its own.
- */
+/** Calls with the same step, kind and required approval are counted together. */
 export const countWaiting = (runIds: readonly string[]): RawBuilder<Waiting> => sql`
   with waiting as (
     select e.run_id, e.step_id, e.item_index, case

@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** A run that got a slot. `had` is the state in which the run waited for the slot. */
+/** `had` is how it waited. */
 export interface GrantedRun {
   readonly id: string
   readonly workflow_id: string
@@ -8,26 +8,18 @@ export interface GrantedRun {
   readonly had: 'queued' | 'waits'
 }
 
-/**
- * Grants an organization's free slots to its waiting runs, in the order in which the runs were accepted. For each of
- * these runs, inserts a message into the outbox. The message starts a `queued` run, and wakes a `waits` run with
- * `wakeKey`. Returns the runs that got a slot.
- */
-export const grantFreeSlots = ({
-  organizationId,
-  limit,
-  wakeKey,
-}: {
+/** In the order of acceptance. A message in the outbox starts a `queued` run, or wakes another with `wakeKey`. */
+export const grantFreeSlots = (given: {
   readonly organizationId: string
   readonly limit: number
   readonly wakeKey: string
 }): RawBuilder<GrantedRun> => sql`
   with free as (
-    select greatest(0, ${limit}::int - count(*)) as slots
-    from runs where organization_id = ${organizationId} and slot = 'taken'
+    select greatest(0, ${given.limit}::int - count(*)) as slots
+    from runs where organization_id = ${given.organizationId} and slot = 'taken'
   ), next as (
     select id, slot from runs
-    where organization_id = ${organizationId} and slot in ('queued', 'waits')
+    where organization_id = ${given.organizationId} and slot in ('queued', 'waits')
     order by position limit (select slots from free)
   ), granted as (
     update runs set slot = 'taken', status_reason = case
@@ -39,7 +31,7 @@ export const grantFreeSlots = ({
   ), told as (
     insert into outbox (kind, run_id, payload)
     select case when had = 'queued' then 'run.start' else 'run.wake' end, id,
-           case when had = 'queued' then '{}'::jsonb else jsonb_build_object('key', ${wakeKey}::text) end
+           case when had = 'queued' then '{}'::jsonb else jsonb_build_object('key', ${given.wakeKey}::text) end
     from granted
   )
   select * from granted`

@@ -1,9 +1,18 @@
-import { openIntentText } from './open-intent.ts'
+/**
+ * If the attempt may still act. `same`: its decision is still valid, because the policy version and the requester's
+ * role are the same, and nothing is frozen. Parameters: run, step, item, attempt, policy version, role.
+ */
+export const openIntentText = `
+  select h.frozen is null and h.policy_version = $5 and m.role is not distinct from $6 as same
+  from effects e join runs r on r.id = e.run_id
+    join chain_head h on h.organization_id = r.organization_id
+    left join memberships m on m.organization_id = r.organization_id and m.user_id = r.requested_by
+  where e.run_id = $1 and e.step_id = $2 and e.item_index = $3 and e.attempt = $4 and e.state = 'intent'
+    and r.cancel_requested_at is null and r.finished_at is null`
 
 /**
- * Marks a call as sent if it may act now and its connection is active. `answer` is `yes` if the call was marked.
- * Otherwise `answer` is the reason: `changed`, `superseded` or `disconnected`. Parameters 1 to 6 are the parameters of
- * `openIntentText`. Parameter 7 is the id and address of the call's connection, or null if the call uses no connection.
+ * If the call may act now and its connection is active. Otherwise `answer` is the reason. The first six parameters are
+ * those of `openIntentText`, the seventh is the id and address of the call's connection, or null.
  */
 export const markSentText = `
   with open as (${openIntentText}), call as (

@@ -1,15 +1,7 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/**
- * Reads cancelled runs that are due to end. Organizations take turns: the longest waiting run of each organization
- * comes first, then the second run of each organization, and so on. `isDue` is a condition on the run `r`. Runs in
- * `except` are left out.
- */
-export const readDueCancellations = ({
-  isDue,
-  except,
-  most,
-}: {
+/** Organizations take turns: the longest waiting run of each comes first. `isDue` is a condition on `r`. */
+export const readDueCancellations = (given: {
   readonly isDue: RawBuilder<unknown>
   readonly except: readonly string[]
   readonly most: number
@@ -18,5 +10,5 @@ export const readDueCancellations = ({
     select r.id, r.organization_id, r.cancel_requested_at,
       row_number() over (partition by r.organization_id order by r.cancel_requested_at) as turn
     from runs r
-    where r.finished_at is null and r.cancel_requested_at is not null and r.id <> all(${except}) and ${isDue}) due
-  order by turn, cancel_requested_at limit ${most}`
+    where r.finished_at is null and r.cancel_requested_at is not null and r.id <> all(${given.except}) and ${given.isDue}) due
+  order by turn, cancel_requested_at limit ${given.most}`

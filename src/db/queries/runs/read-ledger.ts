@@ -1,32 +1,25 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { Role } from '../../../policy/types.ts'
-import { approvalColumns } from '../approvals/columns.ts'
+import { approvalColumns } from '../approvals/read-approvals.ts'
 
 export interface RunLedgerRows<Run, Effect, Step, Approval> {
-  /**
-   * The number of taken slots in the organization, and the number of runs that wait for a slot. Is null if each run in
-   * `runs` already has a slot.
-   */
+  /** In the organization; null if all `runs` have a slot. */
   readonly slots: { readonly taken: number; readonly waiting: number } | null
   readonly runs: Run[] | null
   readonly effects: Effect[] | null
   readonly steps: Step[] | null
   readonly approvals: Approval[] | null
-  /** The current roles of requesters and voters. */
+  /** Present roles of requesters and voters. */
   readonly roles: { readonly user_id: string; readonly role: Role; readonly confirmed: boolean }[] | null
 }
 
-/** A call of a run. */
 interface CallKey {
   readonly runId: string
   readonly stepId: string
   readonly itemIndex: number
 }
 
-/**
- * Reads the calls in `keys` with their runs, steps and approvals. Also reads the current roles of requesters and
- * voters. Locks the rows of the calls.
- */
+/** Locks the rows of the calls. */
 export const readRunLedger = <Run, Effect, Step, Approval>(
   organizationId: string,
   keys: readonly CallKey[],

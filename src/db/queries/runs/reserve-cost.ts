@@ -9,15 +9,7 @@ import { sql, type RawBuilder } from 'kysely'
  *
  * `reserved` tells whether the cost was added.
  */
-export const reserveCostOfAttempt = ({
-  organizationId,
-  runId,
-  stepId,
-  itemIndex,
-  attempt,
-  most,
-  limit,
-}: {
+export const reserveCostOfAttempt = (given: {
   readonly organizationId: string
   readonly runId: string
   readonly stepId: string
@@ -29,16 +21,16 @@ export const reserveCostOfAttempt = ({
   with call as (
     select r.id, date_trunc('month', r.created_at, 'UTC') as month
     from effects e join runs r on r.id = e.run_id
-    where e.run_id = ${runId} and e.step_id = ${stepId} and e.item_index = ${itemIndex}
-      and e.attempt = ${attempt} and e.state = 'intent' and r.organization_id = ${organizationId}
+    where e.run_id = ${given.runId} and e.step_id = ${given.stepId} and e.item_index = ${given.itemIndex}
+      and e.attempt = ${given.attempt} and e.state = 'intent' and r.organization_id = ${given.organizationId}
       and r.cancel_requested_at is null and r.finished_at is null
   ), counted as (
-    update runs set cost = cost + ${most}::numeric
-    where id = (select id from call) and ${most}::numeric + (
+    update runs set cost = cost + ${given.most}::numeric
+    where id = (select id from call) and ${given.most}::numeric + (
       select coalesce(sum(cost), 0) from runs, call
-      where organization_id = ${organizationId} and cost > 0
+      where organization_id = ${given.organizationId} and cost > 0
         and created_at >= call.month and created_at < call.month + interval '1 month'
-    ) <= ${limit}::numeric
+    ) <= ${given.limit}::numeric
     returning 1
   )
   select exists(select from call) as may_act, exists(select from counted) as reserved`

@@ -5,22 +5,12 @@ export interface OpenRun {
   readonly organization_id: string
   readonly cancel_requested_at: Date | null
   readonly cancel_requested_by: string | null
-  /**
-   * Wake keys of calls that wait although they were decided. The signals that wake these calls were probably lost. An
-   * empty key stands for the run itself.
-   */
+  /** Keys of calls that still wait although they are decided: the signal was probably lost. Empty for the run itself. */
   readonly overdue: readonly string[]
 }
 
-/**
- * Takes up to `most` open runs that no worker has checked for `minAgeSeconds`, and marks these runs as checked. So no
- * two workers take the same run. Each run has at most `mostWoken` wake keys.
- */
-export const takeOpenRuns = ({
-  most,
-  minAgeSeconds,
-  mostWoken,
-}: {
+/** Marks them as checked, so no two workers take the same run. */
+export const takeOpenRuns = (given: {
   readonly most: number
   readonly minAgeSeconds: number
   readonly mostWoken: number
@@ -31,8 +21,8 @@ export const takeOpenRuns = ({
       select id from runs
       -- a \`queued\` run has no workflow yet
       where finished_at is null and slot is distinct from 'queued'
-        and greatest(created_at, checked_at) < clock_timestamp() - make_interval(secs => ${minAgeSeconds})
-      order by checked_at nulls first limit ${most} for update skip locked)
+        and greatest(created_at, checked_at) < clock_timestamp() - make_interval(secs => ${given.minAgeSeconds})
+      order by checked_at nulls first limit ${given.most} for update skip locked)
     returning id, organization_id, cancel_requested_at, cancel_requested_by, slot
   )
   select taken.id, taken.organization_id, taken.cancel_requested_at, taken.cancel_requested_by, array(
@@ -45,7 +35,7 @@ export const takeOpenRuns = ({
         and (e.state = 'held' or a.kind = 'run')
         -- an approved run that waits for a slot is woken with the slot
         and (taken.slot is distinct from 'waits' or a.status <> 'approved')
-        and a.decided_at < clock_timestamp() - make_interval(secs => ${minAgeSeconds})
-      limit ${mostWoken}
+        and a.decided_at < clock_timestamp() - make_interval(secs => ${given.minAgeSeconds})
+      limit ${given.mostWoken}
     ) as overdue
   from taken`

@@ -1,9 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/**
- * Locks events that have no message yet. Skips events that another process has locked. Returns the fields that are
- * needed for the messages of these events.
- */
+/** Skips events that another process has locked. */
 export const newWebhookEvents = <Event>(batch: number): RawBuilder<Event> => sql`
   select e.id, e.organization_id, e.type, e.data, e.created_at, e.webhook_ids, w.id as workflow_id,
          w.name as workflow_name, coalesce(a.requested_by, r.requested_by, s.user_id) as requested_by,

@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Returns a row if `workflowId` replaces `replacementId`, directly or through other workflows. */
+/** Directly or through other workflows. */
 export const isReplacedBy = (workflowId: string, replacementId: string): RawBuilder<unknown> => sql`
   with recursive chain(id) as (
     select ${replacementId}::text

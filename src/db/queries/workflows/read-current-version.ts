@@ -2,20 +2,12 @@ import { sql, type RawBuilder } from 'kysely'
 
 export interface CurrentVersion {
   readonly current_version: number
-  /** The newest version that another person saved and this person has neither run nor replaced. */
+  /** Saved by another person, and neither run nor replaced by this one. */
   readonly changed_in: number | null
 }
 
-/**
- * Reads the current version of an organization's workflow. Also reads whether a run of `version`, or of the current
- * version if it is null, would be this person's first run after another person's change. The first version is no change.
- */
-export const readCurrentVersion = ({
-  workflowId,
-  organizationId,
-  userId,
-  version,
-}: {
+/** `changed_in`: whether this person would run another's change (not the first version) for the first time. */
+export const readCurrentVersion = (given: {
   readonly workflowId: string
   readonly organizationId: string
   readonly userId: string
@@ -24,18 +16,18 @@ export const readCurrentVersion = ({
   select w.current_version, (
       select changed.version
       from (select v.version from workflow_versions v
-            where v.workflow_id = w.id and v.version between 2 and coalesce(${version}::int, w.current_version)
-              and v.deployed_by <> ${userId}
+            where v.workflow_id = w.id and v.version between 2 and coalesce(${given.version}::int, w.current_version)
+              and v.deployed_by <> ${given.userId}
             order by v.version desc limit 1) changed
-      where not exists (select from workflow_versions own where own.workflow_id = w.id and own.deployed_by = ${userId}
-                          and own.version between changed.version and coalesce(${version}::int, w.current_version))
-        and not exists (select from runs where workflow_id = w.id and requested_by = ${userId}
+      where not exists (select from workflow_versions own where own.workflow_id = w.id and own.deployed_by = ${given.userId}
+                          and own.version between changed.version and coalesce(${given.version}::int, w.current_version))
+        and not exists (select from runs where workflow_id = w.id and requested_by = ${given.userId}
                           and workflow_version >= changed.version)
     ) as changed_in
   from workflows w
-  where w.id = ${workflowId} and w.organization_id = ${organizationId} and w.deleted_at is null`
+  where w.id = ${given.workflowId} and w.organization_id = ${given.organizationId} and w.deleted_at is null`
 
-/** Reads who saved a version, and when. `others` are its authors without this person and `userId`. */
+/** `others` are the authors without this person and `userId`. */
 export const readChangeOf = (
   workflowId: string,
   version: number,
