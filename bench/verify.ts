@@ -56,7 +56,7 @@ async function measure(args: readonly string[]): Promise<VerifyMeasurement> {
 }
 
 /** The chain repeats these entries. Their kinds and lengths differ, as in a chain with entries of runs and agents. */
-const shapes: readonly AuditDraft[] = [
+const shapes: readonly (AuditDraft & { readonly status: string })[] = [
   draft,
   draft,
   { ...draft, eventType: 'workflow.execute', action: 'finish', runId: null, metadata: { nodes_executed: 3 } },

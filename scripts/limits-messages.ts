@@ -11,8 +11,7 @@ import {
   mostOfHour as mostMailsOfHour,
 } from '../src/governance/notifications/send-mail.ts'
 import { mostWaiting as mostWaitingMessages } from '../src/governance/webhooks/fan-out.ts'
-import { attemptMilliseconds } from '../src/governance/webhooks/send.ts'
-import { mostDeliveries } from '../src/governance/webhooks/deliver.ts'
+import { attemptMilliseconds, mostDeliveries } from '../src/governance/webhooks/deliver.ts'
 import { keptDays, keptDeliveries } from '../src/governance/webhooks/upkeep.ts'
 import { type Rows, count, numberAt } from './limits-numbers.ts'
 

@@ -1,6 +1,6 @@
 import { mostExternalTools, mostFlags } from '../src/api/routes/governance.ts'
 import { mostSamples } from '../src/governance/backtests/backtest.ts'
-import { mostDecisions, mostParamBytes } from '../src/governance/backtests/decided-calls.ts'
+import { mostDecisions, mostParamBytes } from '../src/governance/backtests/backtest.ts'
 import { mostToolGlobs } from '../src/policy/external-tools.ts'
 import { mostFindings, mostSteps } from '../src/governance/rules/analysis.ts'
 import { mostChanges, mostTried } from '../src/governance/rules/diff.ts'

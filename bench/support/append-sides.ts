@@ -2,11 +2,12 @@ import type pg from 'pg'
 import { createPipeline } from '../../src/db/connect.ts'
 import { sealEntry, type AuditDraft, type ChainPosition } from '../../src/governance/audit/entry.ts'
 import type { EntryMacs } from '../../src/governance/audit/entry-macs.ts'
-import { createCombiner, type BatchKind } from '../../src/governance/audit/combiner.ts'
+import { createCombiner } from '../../src/governance/audit/combiner.ts'
+import type { BatchKind } from '../../src/governance/audit/lane-transactions.ts'
 import { benchMacs } from './macs.ts'
 
 /** The audit entry that each append writes: the decision about one call of a run. */
-export const draft: AuditDraft = {
+export const draft: AuditDraft & { readonly status: string } = {
   eventType: 'tool_call.decided',
   action: 'mail_send',
   status: 'allow',

@@ -2,7 +2,7 @@ import { fork, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { newId } from '../../src/contract/ids.ts'
-import { newApiKey } from '../../src/governance/access/key-format.ts'
+import { newApiKey } from '../../src/governance/access/identity.ts'
 import { v8Flags } from '../../src/stack/server.ts'
 import { createOrganization, withClient, type BenchPostgres } from './postgres.ts'
 

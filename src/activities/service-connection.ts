@@ -1,12 +1,8 @@
 import type { Connectable, ToolName } from '../tools/index.ts'
 import type { Context } from '../governance/context.ts'
-import { expireConnection } from '../governance/connections/expire.ts'
+import { expireConnection } from '../governance/connections/connection-view.ts'
 import { credentialFor } from '../governance/connections/credential.ts'
-import {
-  GrantRefused,
-  RightsMissing,
-  TokenServerAway,
-} from '../governance/connections/token-server-errors.ts'
+import { GrantRefused, RightsMissing, TokenServerAway } from '../governance/connections/token-server.ts'
 import { SecretsUnavailable } from '../governance/sealing/secrets-backend.ts'
 import { connectionExpired, connectionLacksScope, toolNotAvailable } from '../contract/tool-services.ts'
 import {

@@ -1,6 +1,6 @@
 import type { Context } from '../governance/context.ts'
-import type { Caller, Identity } from '../governance/access/identity.ts'
-import { organizationsOf } from '../governance/access/organizations-of.ts'
+import { type Caller, type Identity } from '../governance/access/identity.ts'
+import { organizationsOf } from '../governance/access/recheck.ts'
 import { requireFactor } from '../governance/access/second-factor.ts'
 import { scopesOfRole } from '../governance/access/scopes.ts'
 import { createEntry, type Entry } from '../governance/limits/request-shares.ts'

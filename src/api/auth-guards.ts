@@ -13,7 +13,7 @@ import {
   type PasswordThen,
 } from '../governance/access/password-in-use.ts'
 import { endIfEnrolled, isWithFactor, type OpenedWith } from '../governance/access/second-factor.ts'
-import { takeCode } from '../governance/people/used-codes.ts'
+import { takeCode } from '../governance/people/guesses.ts'
 import type { Context } from '../governance/context.ts'
 import { maySignUp, mustConfirmFirst, refusedToAll } from '../governance/people/sign-up.ts'
 import { isOneLine } from '../policy/text.ts'

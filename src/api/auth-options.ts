@@ -5,7 +5,7 @@ import { publicBase, type Config } from '../shared/config.ts'
 import type { Context } from '../governance/context.ts'
 import { newId } from '../contract/ids.ts'
 import { createPersonalOrganization, healPersonalOrganization } from '../governance/people/organizations.ts'
-import { takeAccountMail } from '../governance/people/account-mails.ts'
+import { takeAccountMail } from '../governance/people/guesses.ts'
 import { endHalfSignIns, proveAddress } from '../governance/access/address-proof.ts'
 import {
   afterSignIn,

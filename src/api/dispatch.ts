@@ -25,7 +25,7 @@ import { queryOf, readQuery, refuseRepeated } from './query.ts'
 import { clientGone, type Call, type Mounted, type Route } from './route.ts'
 import { sendAnswer, sendParts } from './send.ts'
 import type { Auth } from './auth.ts'
-import { noteRefusal } from '../governance/limits/rate-refusal.ts'
+import { noteRefusal } from '../governance/limits/rates.ts'
 
 /**
  * The first failed check decides the error, in this order: 401, `rate_limited`, `missing_scope`, a body that cannot be

@@ -23,7 +23,7 @@ import type { RunCaches } from './runs/values/run-caches.ts'
 import type { Sealer } from './sealing/sealer.ts'
 import type { Secrets } from './sealing/secrets-backend.ts'
 
-/** The services that transactions of `governance` use. Each process has one such object. */
+/** What transactions use. Each process has one. */
 export interface Context {
   readonly config: Config
   readonly log: Log
@@ -33,43 +33,32 @@ export interface Context {
   readonly combiner: Combiner
   readonly verifier: Verifier
   readonly checkpoints: Checkpoints
-  /** Limits how many exports of an audit log are sent at the same time. */
   readonly exports: ExportPlaces
   readonly notifier: Notifier
   readonly sealer: Sealer
   readonly secrets: Secrets
   readonly outgoing: Outgoing
-  /**
-   * Keeps access tokens of service accounts, in memory only. If a token is lost, this process can request a new one.
-   */
+  /** Tokens of service accounts, in memory only. A lost one is requested again. */
   readonly accessTokens: TokenCache
   readonly rates: Rates
   readonly shares: Shares
-  /** Event streams of this process that need the same data at the same time share one read (run-events.ts). */
+  /** Event streams that need the same data share one read (run-events.ts). */
   readonly looks: Joined
   readonly metrics: Metrics
   readonly keys: KeyLookup
   readonly agentSessions: SessionCache
   readonly runCaches: RunCaches
-  /** The memory and the parsers that all uploads of this process share (files/uploads.ts). */
+  /** Shared by all uploads of this process (files/uploads.ts). */
   readonly uploads: { readonly memory: LoadBudget; readonly parsers: LoadBudget }
-  /** The chains that this process has found changed, until a check finds them right again. */
+  /** Until a check finds them right again. */
   readonly auditAlarms: AuditAlarms
-  /**
-   * The last time when this process found an audit entry that the service did not write. The value comes from
-   * `performance.now()`. Is null if the process never found this.
-   */
+  /** When this process last found an entry that the service did not write, by `performance.now()`. */
   auditAlarmAt: number | null
-  /**
-   * True if Temporal did not answer when this process last asked (delivery/temporal-watch.ts). Only API processes ask.
-   */
+  /** Temporal did not answer when this process last asked (`watchTemporal`). Only API processes ask. */
   isTemporalAway: boolean
-  /**
-   * The last time when the database answered but refused to write, for example because its disk was full. `at` comes
-   * from `performance.now()`. Is null if the database never refused to write.
-   */
+  /** The last time when the database refused to write, because of a full disk or so, by `performance.now()`. */
   writeTrouble: { readonly at: number; readonly reason: WriteRefusal } | null
-  /** Called after a commit that wrote outbox rows. The relay sets this function. */
+  /** After a commit that wrote outbox rows. Set by the relay. */
   onOutbox: () => void
   close(): Promise<void>
 }

@@ -1,4 +1,4 @@
-/** The reason of a refusal. Only `api/` knows the HTTP status of each code (docs/reference/errors.md). */
+/** Only `api/` knows the HTTP status (docs/reference/errors.md). */
 export type DomainErrorCode =
   | 'bad_request'
   | 'unauthenticated'
@@ -30,7 +30,7 @@ export class DomainError extends Error {
   override readonly name = 'DomainError'
   readonly code: DomainErrorCode
   readonly details: readonly ErrorDetail[]
-  /** The caller may try the same call again after this many seconds. Is undefined if the time is unknown. */
+  /** After so many seconds, the same call may succeed. */
   readonly retryAfter: number | undefined
   constructor(
     code: DomainErrorCode,
@@ -45,10 +45,11 @@ export class DomainError extends Error {
   }
 }
 
-/**
- * Returns the error for an unknown id, for example of a run. If the id belongs to another organization, the error is
- * the same. So the caller does not learn that the id exists. The message shows the beginning of a long id.
- */
+/** Returns an error about one part of the request, which `path` names. */
+export const errorAt = (code: DomainErrorCode, path: string, message: string): DomainError =>
+  new DomainError(code, message, [{ path, message }])
+
+/** Says the same for an id of another organization, so nobody learns that it exists. Cuts a long id. */
 export function notFound(what: string, id: string): DomainError {
   return new DomainError('not_found', `no ${what} \`${id.length > 300 ? `${id.slice(0, 300)}…` : id}\``)
 }

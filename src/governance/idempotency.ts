@@ -1,48 +1,38 @@
 import { sql, type Transaction } from 'kysely'
 import type { Context } from './context.ts'
-import { claimIdempotencyKey } from '../db/queries/idempotency.ts'
+import { claimIdempotencyKey } from '../db/queries/idempotency/claim-key.ts'
 import type { Database, Db } from '../db/schema/index.ts'
 import { DomainError } from './errors.ts'
 import { idempotencyPlace, type IdempotencyUse } from './sealing/places.ts'
 
-/**
- * Identifies one use of an `Idempotency-Key`. The same `Idempotency-Key` with another API key, route or organization is
- * another use. Two API keys of one person also make two uses, because one of the keys may have fewer rights.
- */
+/** Two API keys of one person have different uses, because one may have fewer rights. */
 export interface KeyUse extends IdempotencyUse {
-  /** Hash of the request's body. */
   readonly bodyHash: string
 }
 
 export interface StoredAnswer {
   readonly status: number
-  /** The body as JSON text. Is null if the answer has no body. */
+  /** JSON text. */
   readonly body: string | null
 }
 
-/** Makes sure that an act happens once per key, even if the process dies between the act and its answer. */
+/** An act happens once per key, even if the process dies between the act and its answer. */
 export interface Once {
-  /** The API key, or the kind of sign-in session, to which the `Idempotency-Key` belongs. */
+  /** The API key or kind of session to which the `Idempotency-Key` belongs. */
   readonly sender: string
-  /**
-   * True if an earlier call with the key has done the act, but has stored no answer. Then this call must only make the
-   * answer.
-   */
+  /** An earlier call has done the act and stored no answer, so this one must only make it. */
   readonly acted: boolean
-  /** The value that the act saved with `markActed`. */
+  /** Saved by `markActed`. */
   readonly made: unknown
   /**
    * Call this in the act's transaction. `made` is JSON that the answer needs and that cannot be read later, such as the
-   * secret of a new API key. The database keeps `made` sealed until the answer is stored. Throws
-   * `idempotency_in_progress` if another call has taken over the key.
+   * secret of a new key; it stays sealed until the answer is stored. Throws `idempotency_in_progress` if another call
+   * has taken over the key.
    */
   markActed(trx: Transaction<Database>, made?: object): Promise<void>
 }
 
-/**
- * Runs `act`, which must call `once.markActed`. If an earlier call with the key has already done the act, returns the
- * saved result instead.
- */
+/** `act` must call `once.markActed`. What an earlier call has done is not done again: returns its result. */
 export async function actOnce<Made extends object | void>(
   once: Once | null,
   act: () => Promise<Made>,
@@ -50,37 +40,38 @@ export async function actOnce<Made extends object | void>(
   return once?.acted === true ? (once.made as Made) : act()
 }
 
-/** Either the stored first answer, which is replayed, or the right to act. */
+export async function keepMade<Made extends object>(
+  once: Once | null | undefined,
+  { trx }: { readonly trx: Transaction<Database> },
+  made: Made,
+): Promise<Made> {
+  await once?.markActed(trx, made)
+  return made
+}
+
+/** The stored first answer, or the right to act. */
 export type Opening = { readonly replay: StoredAnswer } | { readonly claim: Claim }
 
 /**
- * A claim is the right to act under a key. It lasts while this process renews the lock of the key. If the process dies,
- * another call can take over the key after `lockSeconds`. If a slow process loses the key, `markActed` throws in that
- * process. The error undoes the act's transaction. (Starts of runs are also protected by a unique index on the key in
- * `runs`.)
+ * The right to act under a key, while this process renews its lock. If it dies, another call takes over after
+ * `lockSeconds`. In a slow process that has lost the key, `markActed` throws, which undoes the act's transaction.
+ * (Starts of runs are also protected by a unique index on the key in `runs`.)
  */
 export interface Claim extends Once {
-  /**
-   * Stores the answer for `keptHours`. If the act is marked as done, a large answer is not stored, because a repeated
-   * call can build the answer again.
-   */
+  /** For `keptHours`. A large answer of a done act is not stored, because it can be built again. */
   keep(answer: StoredAnswer): Promise<void>
-  /** Gives up the key without storing an answer, so that the caller may try again. The mark of `markActed` stays. */
+  /** The caller may try again. The mark of `markActed` stays. */
   release(): Promise<void>
 }
 
 const lockSeconds = 5
-const renewMilliseconds = 1_500
-/** Keys are kept for this many hours, both in `idempotency_keys` and in `runs`. */
+/** In `idempotency_keys` and in `runs`. */
 export const keptHours = 24
 const keptFor = sql`make_interval(hours => ${keptHours})`
-/** An answer with more characters than this counts as large. A run's answer can have hundreds of megabytes. */
+/** Characters. A run's answer can have hundreds of megabytes. */
 export const mostKeptLength = 256 * 1024
 
-/**
- * Starts a use of a key (docs/reference/errors.md, "Idempotency keys"). Throws `idempotency_mismatch` if the key was
- * used with another body, and `idempotency_in_progress` while the first call has not ended.
- */
+/** Throws `idempotency_mismatch` for another body, `idempotency_in_progress` while the first call has not ended. */
 export async function openKey(context: Pick<Context, 'db' | 'sealer'>, use: KeyUse): Promise<Opening> {
   const { rows } = await claimIdempotencyKey(use, lockSeconds, keptFor).execute(context.db)
   const [mine] = rows
@@ -111,7 +102,7 @@ const inProgress = (): DomainError =>
     'the first call with this `Idempotency-Key` has not ended: ask again',
   )
 
-/** Deletes keys that are older than `keptHours`, unless a call still holds the key. */
+/** Unless a call still holds the key. */
 export async function forgetOldKeys(db: Db): Promise<void> {
   await sql`delete from idempotency_keys
     where created_at < clock_timestamp() - ${keptFor} and coalesce(locked_until < clock_timestamp(), true)`.execute(
@@ -124,14 +115,12 @@ async function claimOf(
   use: KeyUse,
   row: { readonly token: string; readonly acted: boolean; readonly made: string | null },
 ): Promise<Claim> {
-  // A call that takes over the key sets a new `created_at`. So this condition finds the row only while this call holds
-  // the key.
+  // A call that takes over sets a new `created_at`, so this finds the row only while this call holds the key.
   const ours = sql`organization_id = ${use.organizationId} and user_id = ${use.userId}
     and api_key_id = ${use.apiKeyId} and route = ${use.route} and key = ${use.key} and created_at = ${row.token}::timestamptz`
   const made = await unseal(context, use, 'made', row.made)
   let isRenewing = false
   const renewal = setInterval(() => {
-    // Do not send a second renewal while the database has not answered the first.
     if (isRenewing) return
     isRenewing = true
     sql`update idempotency_keys set locked_until = clock_timestamp() + make_interval(secs => ${lockSeconds})
@@ -139,7 +128,7 @@ async function claimOf(
       .execute(context.db)
       .catch(() => {})
       .finally(() => (isRenewing = false))
-  }, renewMilliseconds).unref()
+  }, 1_500).unref()
   return {
     sender: use.apiKeyId,
     acted: row.acted,
@@ -173,10 +162,7 @@ async function claimOf(
   }
 }
 
-/**
- * Seals a value for one row and one column of `idempotency_keys`. Answers are sealed because they contain outputs of
- * calls, and one kind of answer contains a new API key.
- */
+/** Answers contain outputs of calls, and some a new API key. */
 async function seal(
   context: Pick<Context, 'sealer'>,
   use: KeyUse,

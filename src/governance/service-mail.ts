@@ -2,18 +2,17 @@ import { parse } from 'tldts'
 import { shortWords } from '../policy/readers/look-alikes.ts'
 
 /*
- * Mails that the service itself writes. They say our sentences. What people and agents have chosen, such as names,
- * stands between quotes, and no mail program makes a link of it (docs/decisions/0271).
+ * Mails of the service say our sentences. What people and agents have chosen, such as names, stands between quotes, and
+ * no mail program makes a link of it (docs/decisions/0271).
  */
 
-/** A plain text mail to one recipient. */
 export interface ServiceMail {
   readonly to: string
   readonly subject: MailSubject
   readonly text: MailText
 }
 
-/** Every subject of a mail. There is no other, so no subject contains a word of others. */
+/** There is no other, so no subject contains a word of others. */
 export type MailSubject =
   | 'Confirm your address'
   | 'You already have an account'
@@ -24,20 +23,17 @@ export type MailSubject =
   | 'A call’s outcome is unknown'
   | 'Reminder: A call’s outcome is unknown'
 
-/** Sends a mail of the service itself. Resolves once the mail server has accepted it. */
+/** Resolves once the mail server has accepted the mail. */
 export type SendMail = (mail: ServiceMail) => Promise<void>
 
-/** The text of a mail, or a part of it. Only the functions of this file make one, so it is always safe to send. */
+/** Only the functions of this file make one, so it is always safe to send. */
 export class MailText {
   readonly plain: string
   private constructor(plain: string) {
     this.plain = plain
   }
 
-  /**
-   * Makes a text from a template: mailText`Workflow: ${name}`. The template is our own sentence. A value that is a text
-   * is quoted. A list becomes one line for each of its texts.
-   */
+  /** mailText`Workflow: ${name}`: the template is our own sentence. A text is quoted, a list becomes lines. */
   static of(
     sentence: TemplateStringsArray,
     ...values: readonly (string | number | MailText | readonly MailText[])[]
@@ -45,7 +41,7 @@ export class MailText {
     return new MailText(String.raw({ raw: sentence }, ...values.map(shownIn)))
   }
 
-  /** A link to a page of this service. `base` is its public address. */
+  /** To a page of this service, at its public address. */
   static link(base: string, path: string): MailText {
     return new MailText(`${base}${path}`)
   }
@@ -54,17 +50,14 @@ export class MailText {
     return new MailText(at.toISOString())
   }
 
-  /**
-   * A confirmed address. It stands there as it is, so that the reader can compare it and answer. An address is quoted
-   * if a mail program could take its first part for a link.
-   */
+  /** Confirmed, so it stands there as it is, unless a mail program could take its first part for a link. */
   static address(email: string): MailText {
     const [, local = ''] = plainAddress.exec(email) ?? []
     const isPlain = local !== '' && !/^www\./i.test(local) && parse(local).isIcann !== true
     return new MailText(isPlain ? email : quoted(email))
   }
 
-  /** A sentence of ours that names something of others in backticks. */
+  /** Ours, with something of others in backticks. */
   static sentence(text: string): MailText {
     return new MailText(withoutLinks(shortWords(text, mostOfName)))
   }
@@ -83,21 +76,16 @@ function shownIn(value: string | number | MailText | readonly MailText[]): strin
   return value instanceof MailText ? value.plain : value.map(({ plain }) => plain).join('\n')
 }
 
-/** Every kind of double quote. Without them, a name cannot end its own quotes. */
+/** Without them, a name cannot end its own quotes. */
 const doubleQuotes = /["“”„‟″‶❝❞〝〞〟＂]/gu
 
 const quoted = (text: string): string =>
   `“${withoutLinks(shortWords(text, mostOfName)).replaceAll(doubleQuotes, "'")}”`
 
-/** Digits that a telephone would offer to call. */
 const phoneNumber = /\p{Nd}(?:[\s()./\u2010-\u2015-]{0,3}\p{Nd}){6,}/gu
 const isoDate = /^\d{4}-\d\d-\d\d$/
 
-/**
- * Puts brackets around the signs from which mail programs make links, as in `example[.]org`: dots, colons, `@`, and
- * pairs of slashes. The look-alikes of these signs count too. Brackets are used because some programs ignore invisible
- * characters.
- */
+/** Brackets as in `example[.]org`, also around look-alikes. Some mail programs ignore invisible characters. */
 function withoutLinks(text: string): string {
   return text
     .replaceAll(phoneNumber, (found) =>

@@ -6,16 +6,15 @@ import { createSessionCache } from '../governance/access/session-cache.ts'
 import { AuditAlarms } from '../governance/audit/alarms.ts'
 import { Checkpoints } from '../governance/audit/checkpoints.ts'
 import { createCombiner, type Combiner } from '../governance/audit/combiner.ts'
-import { countEntries } from '../governance/audit/entry-metrics.ts'
+import { countEntries, logEntries, logGranted } from '../governance/audit/log-lines.ts'
 import { ExportPlaces } from '../governance/audit/export.ts'
-import { logEntries, logGranted } from '../governance/audit/log-lines.ts'
 import { Verifier } from '../governance/audit/verify.ts'
 import type { Context } from '../governance/context.ts'
 import { createUploads } from '../governance/files/uploads.ts'
 import { createRates } from '../governance/limits/rates.ts'
 import { createJoined } from '../shared/joined.ts'
 import { createShares } from '../governance/limits/request-shares.ts'
-import { createNotifier } from '../governance/waking/notifier.ts'
+import { Notifier } from '../governance/waking/notifier.ts'
 import { createRunCaches } from '../governance/runs/values/run-caches.ts'
 import { measureState } from '../governance/upkeep/state-metrics.ts'
 import { createKeyring } from '../governance/sealing/keyring.ts'
@@ -57,7 +56,7 @@ export function createContext(
     },
   })
   const db = createDatabase(pool, { prepare: config.database.prepare })
-  const notifier = createNotifier({ config, pool, log })
+  const notifier = new Notifier({ config, pool, log })
   const close = async (): Promise<void> => {
     await notifier.close()
     // The last entries. If this fails, a sweep of another process makes them later.

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { createOwner } from '../governance/people/create-owner.ts'
+import { createOwner } from '../governance/people/bootstrap.ts'
 import { exitWithUsage, runOperatorProgram } from './operator-program.ts'
 
 /*

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { signAgain } from '../governance/audit/sign-again.ts'
+import { signAgain } from '../governance/audit/checkpoints.ts'
 import { rotateKey } from '../governance/sealing/rotate.ts'
 import { exitWithUsage, runOperatorProgram } from './operator-program.ts'
 

@@ -16,7 +16,7 @@ import { type IssuedCall, isIssuedCall } from '../../src/activities/tool-activit
 import { prepareCall } from '../../src/calls/runs/prepare.ts'
 import type { ToolDeclaration } from '../../src/tools/kit/tool.ts'
 import type { Context } from '../../src/governance/context.ts'
-import { freeze, unfreeze } from '../../src/governance/rules/freeze.ts'
+import { setFreeze } from '../../src/governance/rules/freeze.ts'
 import { expandStep } from '../../src/calls/runs/items.ts'
 import { cancelRun } from '../../src/governance/runs/end/cancel.ts'
 import { readDefinedCall } from '../../src/calls/runs/call.ts'
@@ -194,11 +194,19 @@ describe('nothing is read for a call that can only end', () => {
   }
   const cancel = (runId: string) => cancelRun(engine.context, { caller: engine.caller('member'), runId })
   const whileFrozen = async (work: () => Promise<void>): Promise<void> => {
-    await freeze(engine.context, engine.caller('owner'), 'incident', performance.now(), null)
+    await setFreeze(engine.context, engine.caller('owner'), true, {
+      reason: 'incident',
+      askedAt: performance.now(),
+      once: null,
+    })
     try {
       await work()
     } finally {
-      await unfreeze(engine.context, engine.caller('owner'), 'over', performance.now(), null)
+      await setFreeze(engine.context, engine.caller('owner'), false, {
+        reason: 'over',
+        askedAt: performance.now(),
+        once: null,
+      })
     }
   }
   /** Makes the call ready and decides it, with nothing that could be read. */

@@ -481,7 +481,6 @@ describe('memory_set', () => {
       {
         eventType: 'memory.set',
         action: 'set',
-        status: 'success',
         metadata: { key: 'k', value_hash: sha256('"x"'), labels: ['pii'], labels_before: [] },
       },
     ])

@@ -1,6 +1,6 @@
 import { describe, expect, test, jest } from '@jest/globals'
 import fc from 'fast-check'
-import { agentEffects } from '../../src/governance/rules/agent-effects.ts'
+import { agentEffects } from '../../src/governance/rules/analysis.ts'
 import { Budget } from '../../src/policy/budget.ts'
 import type { ParamCondition } from '../../src/policy/operators/index.ts'
 import { decide, type Call, type Decided } from '../../src/policy/decide.ts'

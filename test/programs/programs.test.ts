@@ -11,7 +11,7 @@ import { marked, organizationId as chainOwner } from '../governance/audit/chain-
 import { testContext, testKey, withPeople, type TestContext } from '../governance/support.ts'
 import { checkpointKeys } from '../../src/governance/audit/checkpoint.ts'
 import { chainStart, sealEntry, type ChainPosition } from '../../src/governance/audit/entry.ts'
-import { lineOf } from '../../src/governance/audit/export-lines.ts'
+import { lineOf } from '../../src/governance/audit/verify-entry.ts'
 import { measureSlots } from '../../src/programs/worker.ts'
 import { workflowBundlePath } from '../../src/programs/workflow-bundle.ts'
 import { createMetrics } from '../../src/shared/metrics.ts'

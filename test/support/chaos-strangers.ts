@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { newId } from '../../src/contract/ids.ts'
-import { newApiKey } from '../../src/governance/access/key-format.ts'
+import { newApiKey } from '../../src/governance/access/identity.ts'
 import { scopesOfRole } from '../../src/governance/access/scopes.ts'
 import type { CrashHome } from './chaos.ts'
 import { Api } from './client.ts'

@@ -1,7 +1,7 @@
 import type { Context } from '../../governance/context.ts'
 import { isOfUse, readSentMessage, type SentMessage } from '../../governance/notifications/message.ts'
-import type { Turn } from '../../governance/notifications/lanes.ts'
 import {
+  type Turn,
   hashOfText,
   markDone,
   markFailed,
@@ -10,7 +10,7 @@ import {
   markSent,
   markUpdated,
   removeUnsent,
-} from '../../governance/notifications/record.ts'
+} from '../../governance/notifications/lanes.ts'
 import { publicBase } from '../../shared/config.ts'
 import { millisecondsSince, presentMoment, type Moment } from '../../shared/moment.ts'
 import { OutcomeUnknown, ToolError } from '../../tools/kit/executor.ts'

@@ -1,12 +1,6 @@
 import { z } from 'zod'
-import {
-  changeApiKey,
-  confirmApiKey,
-  createApiKey,
-  listApiKeys,
-  removeApiKey,
-} from '../../governance/people/api-keys.ts'
-import type { KeyView } from '../../governance/people/key-view.ts'
+import { changeApiKey, confirmApiKey, createApiKey, listApiKeys } from '../../governance/people/api-keys.ts'
+import type { KeyView } from '../../governance/people/api-keys.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { created, done, ok, tagged } from '../route.ts'
 import { emptyBody, id, listOf, listQuery, scopeMap, time, pageIn } from '../schemas/common.ts'
@@ -83,7 +77,8 @@ export const apiKeyRoutes = [
     key: 'DELETE /api-keys/{id}',
     summary: 'Delete a key: it is revoked at once in every process, and cannot be made active again',
     responses: { 204: null },
-    handle: ({ context, caller, params }) => done(removeApiKey(context, caller, params.id)),
+    handle: ({ context, caller, params }) =>
+      done(changeApiKey(context, caller, params.id, { active: false, isDeletion: true })),
   }),
   route({
     key: 'POST /api-keys/{id}/confirm',

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Request, Response } from 'express'
 import { z } from 'zod'
-import { finishAuthorization } from '../../governance/connections/finish-authorization.ts'
+import { finishAuthorization } from '../../governance/connections/authorize.ts'
 import type { ApiError } from '../errors.ts'
 import { tagged, accepted, created, done, ok } from '../route.ts'
 import { beginAuthorization } from '../../governance/connections/authorize.ts'

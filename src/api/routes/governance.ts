@@ -1,15 +1,15 @@
 import { z } from 'zod'
-import { readGovernance } from '../../governance/access/settings.ts'
+import { readGovernance } from '../../governance/audit/policy-cache.ts'
 import { changeGovernance } from '../../governance/rules/settings.ts'
 import { completeSettings, type GovernanceSettings } from '../../policy/settings.ts'
 import { ok, tagged } from '../route.ts'
-import { readApprovalsReport } from '../../governance/reports/approvals-report.ts'
+import { readApprovalsReport } from '../../governance/reports/report.ts'
 import { readReport } from '../../governance/reports/report.ts'
-import { periods } from '../../governance/reports/period.ts'
+import { periods } from '../../governance/reports/report.ts'
 import { id, time, named, role, listOf, listQueryOfPath } from '../schemas/common.ts'
 import { limitsSchema, overridesSchema, plans, limitChanges } from '../../contract/plan-limits.ts'
 import { changeQuota, readQuota } from '../../governance/limits/quota.ts'
-import { freeze, unfreeze } from '../../governance/rules/freeze.ts'
+import { setFreeze } from '../../governance/rules/freeze.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { mostToolGlobs } from '../../policy/external-tools.ts'
 import { restrictions } from '../../governance/rules/tool-policy-limits.ts'
@@ -181,9 +181,8 @@ const change = (verb: 'freeze' | 'unfreeze') =>
     body: freezeBody,
     responses: { 200: frozen },
     async handle({ context, caller, body: { reason }, once }) {
-      const act = verb === 'freeze' ? freeze : unfreeze
-      const askedAt = performance.now()
-      return ok(await actOnce(once, () => act(context, caller, reason, askedAt, once)))
+      const given = { reason, askedAt: performance.now(), once }
+      return ok(await actOnce(once, () => setFreeze(context, caller, verb === 'freeze', given)))
     },
   })
 

@@ -18,8 +18,8 @@ import {
   archiveTemplate,
   deprecateTemplate,
 } from '../../governance/workflows/registry-lifecycle.ts'
-import { listTemplates } from '../../governance/workflows/registry-list.ts'
-import { useTemplate } from '../../governance/workflows/registry-use.ts'
+import { listTemplates } from '../../governance/workflows/registry-entry.ts'
+import { useTemplate } from '../../governance/workflows/registry-lifecycle.ts'
 
 const workflowShape = {
   id,

@@ -32,7 +32,7 @@ import {
 } from './ledger-moves.ts'
 import { judgeCall } from '../../policy/judge-call.ts'
 import { addressNotConfirmed } from '../../governance/access/address-proof.ts'
-import { refusalOfRole } from '../../governance/access/role-refusal.ts'
+import { refusalOfRole } from '../../governance/access/recheck.ts'
 
 /*
  * An effect is the row of one call of a run. There is one row for each (run, step, item). Its states:

@@ -1,16 +1,16 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { EffectKey } from '../../contract/effect-key.ts'
-import { updateApprovals } from '../../db/queries/approvals.ts'
+import { updateApprovals } from '../../db/queries/approvals/write-approvals.ts'
 import { numbered } from '../../db/queries/rows.ts'
+import { readRunLedger } from '../../db/queries/runs/read-ledger.ts'
 import {
   insertNewEffects,
   updateMovedEffects,
   updateRuns,
   updateSteps,
-  readRunLedger,
-} from '../../db/queries/runs.ts'
+} from '../../db/queries/runs/write-ledger.ts'
 import type { ChainReader, ChainTx } from '../../governance/audit/chain-tx.ts'
-import type { BatchKind } from '../../governance/audit/combiner.ts'
+import type { BatchKind } from '../../governance/audit/lane-transactions.ts'
 import type { CommitPoint } from '../../governance/audit/commit-points.ts'
 import { insertApprovals, insertDecisions, type ApprovalRecord } from '../../governance/approvals/records.ts'
 import { Ledger, stepKey, type EffectRecord, type RunState, type StepRecord } from './ledger.ts'

@@ -1,14 +1,14 @@
 import { sql, type Transaction } from 'kysely'
-import { revokeKeysOf } from '../../db/queries/access.ts'
+import { revokeKeysOf } from '../../db/queries/access/keys.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError } from '../errors.ts'
 import type { PresentCaller } from './recheck.ts'
 
 /**
- * Records that the acting person receives the mail of the account's address. Before that, another person may have
- * signed up with this address (docs/decisions/0045). So the first proof also ends all sign-in sessions, second factors,
- * unfinished sign-ins and API keys of the account, in the same transaction. Only the session with `keptToken` stays.
+ * Records that the person receives mail at the account's address. A stranger may have signed up with it before
+ * (docs/decisions/0045), so the first proof also ends all sessions, second factors, half sign-ins and API keys in the
+ * same transaction. Only the session with `keptToken` stays.
  */
 export async function proveAddress(db: Db, userId: string, keptToken: string | null): Promise<void> {
   await db.transaction().execute(async (trx) => {
@@ -35,15 +35,14 @@ async function endWhatWasBefore(
   await revokeKeysOf(userId).execute(trx)
 }
 
-/** Ends the person's sign-ins that still wait for a second factor. Also makes the person's mailed tokens invalid. */
+/** Ends sign-ins that still wait for a second factor, and makes mailed tokens invalid. */
 export async function endHalfSignIns(db: Db, userId: string): Promise<void> {
   await sql`delete from auth_verifications where value = ${userId}`.execute(db)
 }
 
 /**
- * Throws `conflict` if the person's address is not confirmed. Call this function under the chain's lock, or in a
- * transaction that has locked the person's row. The function itself locks this row. So a concurrent `proveAddress` has
- * ended before the check, or waits until the caller's transaction has ended.
+ * Throws `conflict` for an unconfirmed address. Needs the chain's lock, or a lock on the person's row. It locks this
+ * row itself, so that a concurrent `proveAddress` has ended or waits for the caller's transaction.
  */
 export async function requireProvenAddress(tx: Pick<ChainTx, 'trx'>, userId: string): Promise<void> {
   const row = await tx.trx
@@ -56,9 +55,8 @@ export async function requireProvenAddress(tx: Pick<ChainTx, 'trx'>, userId: str
 }
 
 /**
- * Throws `conflict` if the caller's address is not confirmed now, or was not confirmed when the caller's rights were
- * read (see `runAs`). The second condition is needed because a `proveAddress` may commit between the read and this
- * check. The proof then ends the caller's sign-in session, but the earlier read has still found this session valid.
+ * Throws `conflict` unless the address is confirmed now and was when the caller's rights were read: a `proveAddress`
+ * between the two has ended the caller's session, which the read still found valid.
  */
 export async function requireProvenCaller(
   tx: Pick<ChainTx, 'trx'>,
@@ -70,7 +68,6 @@ export async function requireProvenCaller(
 
 export const addressNotProven = (): DomainError => new DomainError('conflict', confirmFirst)
 
-/** The reason of a refused run or a denied call if the person's address is not confirmed. */
 export const addressNotConfirmed = 'address not confirmed'
 
 export const confirmFirst =

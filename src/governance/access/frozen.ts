@@ -5,19 +5,15 @@ import { DomainError } from '../errors.ts'
 import type { Caller } from './identity.ts'
 
 /*
- * A freeze denies every call (policy/decide.ts). Besides calls, it refuses what a person could use to send a request
- * to another server: a new connection, and the test of a webhook (docs/policies.md).
+ * A freeze denies every call (policy/decide.ts), and what could send a request to another server: a new connection, and
+ * the test of a webhook (docs/policies.md).
  */
 
-/** Throws `conflict` with the reason of the freeze if the organization is frozen. */
 export function requireThawed(tx: ChainTx): void {
   refuse(tx.policy.frozen)
 }
 
-/**
- * Does the same without the lock, before the first request leaves. Call `requireThawed` too, in the transaction that
- * saves the result. Somebody who is no longer a member learns nothing here: that transaction refuses them.
- */
+/** As `requireThawed`, before the first request leaves. Call that too, in the transaction that saves the result. */
 export async function requireThawedNow(
   db: Db,
   { organizationId, userId }: Pick<Caller, 'organizationId' | 'userId'>,

@@ -1,16 +1,14 @@
 import DataLoader from 'dataloader'
 import { sql } from 'kysely'
-import { effectiveLimits, planLimits, type Limits, type Plan } from '../../contract/plan-limits.ts'
-import { readKeys, type KeyRow } from '../../db/queries/access.ts'
+import { type Limits, type Plan, effectiveLimits, planLimits } from '../../contract/plan-limits.ts'
+import { readKeys, type KeyRow } from '../../db/queries/access/keys.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Role } from '../../policy/types.ts'
 import type { Actor } from '../audit/entry.ts'
-import { hashApiKey, isApiKey } from './key-format.ts'
 import { allScopes } from './scopes.ts'
+import { createHash, randomInt } from 'node:crypto'
+import { crc32 } from 'node:zlib'
 
-export { newApiKey } from './key-format.ts'
-
-/** The API key or sign-in session that authenticates a request. */
 export interface Sender {
   readonly userId: string
   /** null if the person is signed in with a session. */
@@ -20,48 +18,31 @@ export interface Sender {
 }
 
 /**
- * The organization whose rate limits apply to a request. This is the requested organization, or the organization of the
- * key, if the person is a member of it. Otherwise it is the person's first organization. So a former member uses up no
- * requests of the organization that they left. If the person has no organization, `holderId` is the person's id, and
- * the limits are those of the smallest plan.
+ * Whose rate limits apply: the requested organization, or that of the key, if the person is a member of it; otherwise
+ * the person's first one, so that a former member uses up nothing of the organization they left. Without any,
+ * `holderId` is the person's id, and the limits are those of the smallest plan.
  */
 export interface Charged {
   readonly holderId: string
   readonly limits: Limits
 }
 
-/** Id of the API key or sign-in session. */
 export const senderOf = ({ keyId, sessionId }: Sender): string => keyId ?? sessionId ?? ''
 
-/**
- * The authenticated sender of a request. It contains no role: each call looks up the sender's role in the organization
- * of the call.
- */
+/** The authenticated sender of a request. It has no role: each call looks up the role in its own organization. */
 export interface Identity extends Sender {
   readonly user: { readonly id: string; readonly email: string; readonly name: string }
-  /**
-   * The organization for requests that name no organization. For a key, it is the organization in which the key was
-   * made. For a sign-in session, it is one of the person's organizations. Is empty if a signed-in person has no
-   * organization.
-   */
+  /** If the request names none: where the key was made, or one of the person's. Empty if the person has none. */
   readonly organizationId: string
-  /**
-   * The organization that the request of a signed-in person names. The person may not be a member of this organization.
-   * Is null for a key, or if the request names none.
-   */
+  /** The organization that a signed-in person's request names; the person may not be a member. Is null for a key. */
   readonly wanted: string | null
   /** null if the sender is a sign-in session. */
   readonly keyName: string | null
-  /**
-   * The scopes of the key. A sign-in session has all scopes. When a signed-in person acts in an organization,
-   * `Caller.scopes` contains only the scopes that the person's role can use.
-   */
+  /** All for a session; `Caller.scopes` has only those that the role in the organization can use. */
   readonly scopes: readonly string[]
-  /** The organization whose rate limits apply to the request, with its present limits. */
   readonly charged: Charged
 }
 
-/** A person acting in one organization, with a role in it. */
 export interface Caller extends Sender {
   readonly email: string
   readonly organizationId: string
@@ -75,33 +56,25 @@ export interface Caller extends Sender {
     readonly factor?: boolean
   }
   readonly ip: string | null
-  /** Id of the HTTP request, for the log. */
   readonly requestId?: string
 }
 
-/** The caller as the actor of an audit entry. */
 export function actorOf({ userId, keyId, ip, requestId }: Caller): Actor {
   return { type: 'user', id: userId, apiKeyId: keyId, ip, requestId }
 }
 
 /**
- * Returns the sender of this `Authorization` header. Returns null if the header contains no API key, or if the key's
- * checksum is wrong (the database is not read then). Also returns null if the key is unknown, revoked or expired. Reads
- * the database for every other key, so a revocation takes effect at once in every process. Records the key's use at
- * most once a minute, without delaying the request.
+ * Returns null for no valid key. A text without a key's checksum does not reach the database; every other key is read
+ * there, so a revocation holds at once in every process. Notes the key's use at most once a minute.
  */
 export async function authenticate(keys: KeyLookup, header: string | undefined): Promise<Identity | null> {
   const hash = keyHashOf(header)
   return hash === null ? null : identityOfKey(keys, hash)
 }
 
-/**
- * In one second, this many lookups of a key read the database. Further lookups in this second use the remembered
- * identity.
- */
+/** So many lookups of a key in a second read the database; further ones use the remembered identity. */
 const oftenEnough = 20
 const second = 1_000
-const mostRemembered = 10_000
 interface Remembered {
   readonly until: number
   asked: number
@@ -109,12 +82,11 @@ interface Remembered {
   identity: Identity | null
 }
 
-/** Looks up the API keys of requests, in one process. */
 export interface KeyLookup {
   readonly db: Db
-  /** Loads keys by their hash. Requests in one turn of the event loop share a query. The loader caches nothing. */
+  /** Requests in one turn of the event loop share a query. Caches nothing. */
   readonly loader: DataLoader<string, KeyRow | null>
-  /** Identities of API keys, by the hash of the key. An entry is used for one second. */
+  /** By the hash of the key, each for one second. */
   readonly remembered: Map<string, Remembered>
 }
 
@@ -128,9 +100,8 @@ export function createKeyLookup(db: Db): KeyLookup {
 }
 
 /**
- * Does the same as `authenticate`, with one difference: if a key asks often, its identity may be a second old, and
- * `isRemembered` is true. Use this function only if you check key, scope and role again under the chain lock
- * (docs/decisions/0049).
+ * As `authenticate`, but the identity of a key that asks often may be a second old (`isRemembered`). Only for calls
+ * that check key, scope and role again under the chain's lock (docs/decisions/0049).
  */
 export async function recall(
   keys: KeyLookup,
@@ -146,29 +117,21 @@ export async function recall(
   return known.identity === null ? null : { identity: known.identity, isRemembered: false }
 }
 
-/** Removes the remembered identity of a key that is no longer valid. */
 export function forget({ remembered }: KeyLookup, header: string | undefined): void {
   const hash = keyHashOf(header)
   if (hash !== null) remembered.delete(hash)
 }
 
-/**
- * Returns the entry of a key. If the key has no entry, or if the entry is older than a second, makes an empty entry.
- */
 function memoryOf({ remembered }: KeyLookup, hash: string): Remembered {
   const now = performance.now()
   const known = remembered.get(hash)
   if (known !== undefined && now < known.until) return known
-  if (remembered.size >= mostRemembered) remembered.clear()
+  if (remembered.size >= 10_000) remembered.clear()
   const made = { until: now + second, asked: 0, identity: null }
   remembered.set(hash, made)
   return made
 }
 
-/**
- * Returns the hash of the API key in the header. Returns null if the header contains no API key, or if the key's
- * checksum is wrong.
- */
 function keyHashOf(header: string | undefined): string | null {
   const secret = /^Bearer +([^\s]+) *$/i.exec(header ?? '')?.[1]
   return secret === undefined || !isApiKey(secret) ? null : hashApiKey(secret)
@@ -200,11 +163,7 @@ async function loadKeys(db: Db, hashes: readonly string[]): Promise<(KeyRow | nu
   return hashes.map((hash) => found.get(hash) ?? null)
 }
 
-/**
- * Returns a signed-in person as the sender of a request. Returns null if the person no longer exists. The sender has
- * every scope. In each organization, the person's role limits these scopes. If `wanted` is null, the person's first
- * organization is used.
- */
+/** With every scope; the role limits them. Without `wanted`, in the first organization. null if the person is gone. */
 export async function identityOfSession(
   db: Db,
   { userId, sessionId }: { readonly userId: string; readonly sessionId: string },
@@ -226,10 +185,7 @@ export async function identityOfSession(
   }
 }
 
-/**
- * Reads a person and the wanted organization. If the person is not a member of this organization, reads the person's
- * first organization instead, if there is one.
- */
+/** Reads a person with the wanted organization, or with the first one if the person is not a member of that. */
 function homeOf(db: Db, userId: string, wanted: string | null) {
   return db
     .selectFrom('users as u')
@@ -258,10 +214,7 @@ function chargedOf(
   return { holderId: home.organization_id, limits: effectiveLimits(home.plan, home.quota_overrides ?? {}) }
 }
 
-/**
- * Records the present time as the key's last use. Writes nothing if a use in the last minute is recorded already. So if
- * several calls come at the same time, only the first one writes. A failed write does no harm.
- */
+/** If several uses come in a minute, only the first one writes. A failed write does no harm. */
 function noteUse(db: Db, keyId: string): void {
   db.updateTable('api_keys')
     .set({ last_used_at: sql<Date>`now()` })
@@ -271,7 +224,6 @@ function noteUse(db: Db, keyId: string): void {
     .catch(() => {})
 }
 
-/** Returns the person's role in an organization; null if the person is not a member. */
 export async function roleIn(db: Db, userId: string, organizationId: string): Promise<Role | null> {
   const row = await db
     .selectFrom('memberships')
@@ -280,4 +232,36 @@ export async function roleIn(db: Db, userId: string, organizationId: string): Pr
     .where('organization_id', '=', organizationId)
     .executeTakeFirst()
   return row?.role ?? null
+}
+
+const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+const prefix = 'csk_live_'
+const form = /^csk_live_([0-9A-Za-z]{32})([0-9A-Za-z]{6})$/
+
+/** The CRC32 as six base62 digits, the most significant first. Six are enough: 62^6 is larger than 2^32. */
+function checksum(body: string): string {
+  let rest = crc32(body)
+  let digits = ''
+  for (let place = 0; place < 6; place += 1) {
+    digits = `${alphabet[rest % 62]}${digits}`
+    rest = Math.floor(rest / 62)
+  }
+  return digits
+}
+
+/** A key is `csk_live_`, 32 base62 characters (190 random bits) and the checksum of both. `secret` is shown once. */
+export function newApiKey(): { secret: string; hash: string; last4: string } {
+  const random = Array.from({ length: 32 }, () => alphabet[randomInt(alphabet.length)]).join('')
+  const body = `${prefix}${random}`
+  const secret = `${body}${checksum(body)}`
+  return { secret, hash: hashApiKey(secret), last4: secret.slice(-4) }
+}
+
+export function isApiKey(text: string): boolean {
+  const match = form.exec(text)
+  return match !== null && checksum(`${prefix}${match[1]}`) === match[2]
+}
+
+export function hashApiKey(secret: string): string {
+  return createHash('sha256').update(secret, 'utf8').digest('hex')
 }

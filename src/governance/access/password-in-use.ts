@@ -2,13 +2,11 @@ import { sql } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import { endHalfSignIns } from './address-proof.ts'
 
-/** The stored password of a person, read at one moment. */
 export interface PasswordThen {
   readonly userId: string
   readonly hash: string | null
 }
 
-/** Returns the stored password of the person with this address. Without such a person, the list is empty. */
 export async function passwordOfAddress(db: Db, email: string): Promise<readonly PasswordThen[]> {
   return db
     .selectFrom('auth_accounts')
@@ -19,10 +17,7 @@ export async function passwordOfAddress(db: Db, email: string): Promise<readonly
     .execute()
 }
 
-/**
- * Returns the stored passwords of two people: the person of a sign-in session, and the person of an unfinished sign-in
- * that waits for a second factor. A person is missing in the result if their session or sign-in has ended.
- */
+/** Passwords of the person of a session, and of an unfinished sign-in. Each is missing once it has ended. */
 export async function passwordsBehind(
   db: Db,
   sessionToken: string | null,
@@ -37,9 +32,8 @@ export async function passwordsBehind(
 }
 
 /**
- * Checks that the stored password is still `hash`. If not, ends the new sign-in session `token` and all sign-ins of
- * this person that wait for a second factor, and returns true. If a change of the password is in progress, waits for
- * its end. A later change ends the session itself (the trigger `auth_accounts_password_changed`).
+ * If the stored password is no longer `hash`, ends the new session `token` and the person's half sign-ins, and returns
+ * true. Waits for a change in progress. A later change ends the session itself (trigger `auth_accounts_password_changed`).
  */
 export async function endIfPasswordChanged(
   db: Db,
@@ -47,8 +41,7 @@ export async function endIfPasswordChanged(
   hash: string | null | undefined,
   token: string | null,
 ): Promise<boolean> {
-  // The lock ends with this statement. A lock that lasts until the deletion below could cause a deadlock: a change of
-  // the password deletes sessions before it takes the lock.
+  // A lock that lasts until the deletion below could cause a deadlock: a change of the password deletes sessions first.
   const now = await db
     .selectFrom('auth_accounts')
     .select('password')

@@ -1,54 +1,47 @@
+import type { Db } from '../../db/schema/index.ts'
+import type { Role, CallSource } from '../../policy/types.ts'
+import { rolesFrom, covers, hasRole, isAgentsOnly, scopesOfRole } from './scopes.ts'
+import {
+  missingFactor,
+  isBackedByFactor,
+  requireFactor,
+  requiresFactor,
+  type MissingFactor,
+} from './second-factor.ts'
 import { sql } from 'kysely'
-import { readCaller } from '../../db/queries/access.ts'
+import { readCaller } from '../../db/queries/access/read-caller.ts'
 import type { Config } from '../../shared/config.ts'
-import type { Role } from '../../policy/types.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import type { Combiner } from '../audit/combiner.ts'
 import type { CommitPoint } from '../audit/commit-points.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { Caller, Sender } from './identity.ts'
-import {
-  isBackedByFactor,
-  missingFactor,
-  requireFactor,
-  requiresFactor,
-  type MissingFactor,
-} from './second-factor.ts'
-import { covers, hasRole, isAgentsOnly, scopesOfRole } from './scopes.ts'
+import { refused, type Decided } from '../../policy/decide.ts'
 
-/** The parts of the context that an operation of a caller needs. */
 export interface Acting {
   readonly combiner: Combiner
   readonly config: Config
 }
 
-/** The caller's rights as read under the lock. */
 export interface PresentCaller extends Caller {
-  /** The time when the caller's key ends. null if the key never ends, or if the person is signed in and uses no key. */
+  /** null if the key never ends, and for a sign-in session. */
   readonly keyExpiresAt: Date | null
-  /**
-   * True if the person used a second factor to open the sign-in session or to confirm the key, and still has a second
-   * factor.
-   */
+  /** Whether a second factor backs the session or key, and the person still has one. */
   readonly hasFactor: boolean
-  /** Whether the organization requires a second factor. */
   readonly factorRequired: boolean
-  /** Whether the caller's address is confirmed. */
   readonly isConfirmed: boolean
 }
 
 /**
- * Runs one operation of a caller under the lock of the organization's chain. Every operation that needs a role must go
- * through this function. The caller may have lost the role, key or sign-in session since the request arrived, so the
- * transaction checks the caller's rights again. So if the chain has the entry that takes a role or key away, the former
- * holder can change nothing.
+ * Runs an operation of a caller under the lock of the organization's chain, and checks the caller's rights there again.
+ * Every operation that needs a role goes through it. So once the chain has the entry that takes a role or key away, the
+ * former holder can change nothing.
  *
- * The check is sent with the first statement of `work`, and its result is awaited before the commit. If `work` needs
- * the result for its own decision, `work` calls `now`.
+ * The check is sent with the first statement of `work` and awaited before the commit. If `work` needs its result, it
+ * calls `now`.
  *
- * Throws `unauthenticated` if the key or sign-in session has ended, and `not_found` if the person is no longer a
- * member. Throws `missing_scope`, `mfa_required` or `insufficient_role` if the caller lacks a scope, second factor or
- * role.
+ * Throws `unauthenticated` if the key or session has ended, `not_found` for a former member, and `missing_scope`,
+ * `mfa_required` or `insufficient_role`.
  */
 export function runAs<R>(
   context: Acting,
@@ -64,8 +57,7 @@ export function runAs<R>(
       await present
       return result
     } catch (error) {
-      // If the check has failed too, the error of the check is thrown. So an unauthorized caller learns nothing about
-      // the data.
+      // The error of a failed check comes first, so that an unauthorized caller learns nothing about the data.
       await present
       throw error
     }
@@ -73,8 +65,8 @@ export function runAs<R>(
 }
 
 /**
- * Checks the sender of an operation that needs no role. Throws `unauthenticated` if the sender's key or sign-in session
- * has ended. Throws `mfa_required` if the organization of the key requires a second factor that the sender lacks.
+ * For an operation that needs no role. Throws `unauthenticated` if the key or session has ended, and `mfa_required` if
+ * the key's organization requires a second factor that the sender lacks.
  */
 export async function requireStillValid(
   { config }: Pick<Acting, 'config'>,
@@ -87,20 +79,14 @@ export async function requireStillValid(
   requireFactor(config, { scope: null }, row.missing, sender)
 }
 
-/**
- * SQL: selects who lacks a second factor that the organization of the sender's key requires (see `MissingFactor`).
- * Selects no row for a sign-in session, or if the key's person is no longer a member of this organization.
- */
+/** SQL: what the sender lacks that the key's organization requires. No row for a session or former member. */
 export const missingToKey = (sender: Sender) => sql<MissingFactor | null>`
   select ${missingFactor(sender)} from api_keys k
   join memberships m on m.organization_id = k.organization_id and m.user_id = k.user_id
   join organizations o on o.id = k.organization_id join users u on u.id = k.user_id
   where k.id = ${sender.keyId}`
 
-/**
- * Throws `missing_scope` if the held scopes do not cover `scope`. If `scope` is null, accepts every key except a key
- * whose only scope is `agents:authorize`. The message contains `keyName`.
- */
+/** Throws `missing_scope`. If `scope` is null, accepts every key but one whose only scope is `agents:authorize`. */
 export function requireScope(
   held: readonly string[],
   scope: string | null,
@@ -116,7 +102,6 @@ export function requireScope(
   throw new DomainError('missing_scope', message, [{ path, message: detail }])
 }
 
-/** Throws `missing_scope` for the first needed scope that the held scopes do not cover (see `requireScope`). */
 export function requireScopes(
   held: readonly string[],
   { scope, further = [] }: Pick<Caller['needs'], 'scope' | 'further'>,
@@ -133,10 +118,6 @@ export function requireRole(role: Role, minimum: Role): void {
   ])
 }
 
-/**
- * Returns the user's role; null for a non-member. The chain's lock keeps the role unchanged until the end of this
- * transaction.
- */
 export async function roleUnderLock(tx: ChainTx, userId: string): Promise<Role | null> {
   const row = await tx.trx
     .selectFrom('memberships')
@@ -187,10 +168,7 @@ async function presentCaller(
   return { ...caller, role, scopes: held, keyExpiresAt, hasFactor, factorRequired, isConfirmed }
 }
 
-/**
- * SQL: true if the sender's key or sign-in session is still valid. Is false if the sender has neither a key nor a
- * session.
- */
+/** SQL: whether the sender's key or sign-in session is still valid. */
 const validity = ({ keyId, sessionId, userId }: Sender) => sql<boolean>`(
   exists (select from api_keys where id = ${keyId} and user_id = ${userId}
           and revoked_at is null and coalesce(expires_at > clock_timestamp(), true))
@@ -199,3 +177,30 @@ const validity = ({ keyId, sessionId, userId }: Sender) => sql<boolean>`(
 
 const ended = ({ keyId }: Sender): DomainError =>
   new DomainError('unauthenticated', `the ${keyId === null ? 'session' : 'key'} has ended: send a valid one`)
+
+/** Returns the denial that every call for a person with this role gets; null if the role may make calls. */
+export function refusalOfRole(source: CallSource, role: Role): Decided | null {
+  if (hasRole(role, 'member')) return null
+  if (source === 'workflows')
+    return refused('requester may not run tools', `the person who started this run is only a ${role}`)
+  return refused(
+    'role may not ask',
+    `The person this agent acts for has the role \`${role}\`: agents need \`member\`.`,
+  )
+}
+
+/** Sorted ids, without organizations whose required second factor the sender lacks. The caller checks the scopes. */
+export async function organizationsOf(db: Db, sender: Sender, minimum: Role): Promise<string[]> {
+  const rows = await db
+    .selectFrom('memberships as m')
+    .innerJoin('organizations as o', 'o.id', 'm.organization_id')
+    .innerJoin('users as u', 'u.id', 'm.user_id')
+    .select('m.organization_id')
+    .where('m.user_id', '=', sender.userId)
+    .where('m.role', 'in', rolesFrom(minimum))
+    .where(missingFactor(sender), 'is', null)
+    .orderBy('m.organization_id')
+    .limit(1_000)
+    .execute()
+  return rows.map((row) => row.organization_id)
+}

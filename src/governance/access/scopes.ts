@@ -1,9 +1,6 @@
 import type { Role } from '../../policy/types.ts'
 
-/**
- * Every scope, with the lowest role that can use the scope. A key has some of these scopes, or all scopes of an area
- * (`runs:*`). A call needs both the scope and the role.
- */
+/** Every scope, with the lowest role that can use it. A key has some of them, or all of an area (`runs:*`). */
 export const scopes = {
   'workflows:read': 'viewer',
   'workflows:write': 'member',
@@ -40,24 +37,19 @@ export const allScopes: readonly Scope[] = names
 const areas = new Set(names.map((scope) => scope.slice(0, scope.indexOf(':'))))
 const ranks = { viewer: 0, member: 1, admin: 2, owner: 3 } as const satisfies Record<Role, number>
 
-/** Whether `role` includes the rights of `minimum`. */
 export function hasRole(role: Role, minimum: Role): boolean {
   return ranks[role] >= ranks[minimum]
 }
 
-/** Returns the roles that include the rights of `minimum`. */
 export function rolesFrom(minimum: Role): Role[] {
   return (Object.keys(ranks) as Role[]).filter((role) => hasRole(role, minimum))
 }
 
-/**
- * Whether a key may have this scope. The text must be a known scope, or a known area with `:*`, for example `runs:*`.
- */
+/** A known scope, or a known area with `:*`. */
 export function isScope(text: string): boolean {
   return Object.hasOwn(scopes, text) || (text.endsWith(':*') && areas.has(text.slice(0, -2)))
 }
 
-/** Whether `held` contains the wanted scope, or all scopes of its area. Example: `runs:*` covers `runs:read`. */
 export function covers(held: readonly string[], wanted: string): boolean {
   return held.includes(wanted) || held.includes(`${wanted.slice(0, wanted.indexOf(':'))}:*`)
 }
@@ -66,10 +58,7 @@ export function scopesOfRole(role: Role): Scope[] {
   return names.filter((scope) => hasRole(role, scopes[scope]))
 }
 
-/**
- * Returns the lowest role that can use this scope. For `AREA:*`, returns the lowest role that can use every scope of
- * the area.
- */
+/** The lowest role that can use this scope; for `AREA:*`, one that can use every scope of the area. */
 export function roleOfScope(scope: string): Role {
   if (Object.hasOwn(scopes, scope)) return scopes[scope as Scope]
   const area = scope.slice(0, scope.indexOf(':') + 1)
@@ -77,6 +66,5 @@ export function roleOfScope(scope: string): Role {
   return roles.reduce((highest, role) => (hasRole(role, highest) ? role : highest), 'viewer')
 }
 
-/** Whether a key with these scopes can only ask for decisions. */
 export const isAgentsOnly = (held: readonly string[]): boolean =>
   held.length > 0 && held.every((scope) => scope === 'agents:authorize')

@@ -5,52 +5,32 @@ import type { Db } from '../../db/schema/index.ts'
 import { DomainError } from '../errors.ts'
 import type { Sender } from './identity.ts'
 
-/**
- * The way in which the person signed in to the session. `unrecorded` means that the service does not know the way. Such
- * a session counts as opened without a second factor.
- */
+/** How the person signed in. `unrecorded`, if the service does not know it, counts as without a second factor. */
 export type OpenedWith = 'unrecorded' | 'password' | 'password+totp' | 'password+backup_code'
 
-/** Whether the person used a second factor to sign in to the session. */
 export const isWithFactor = (openedWith: unknown): boolean =>
   openedWith === 'password+totp' || openedWith === 'password+backup_code'
 
-/** SQL: whether the person used a second factor to open the sign-in session or to confirm the key. */
+/** SQL: whether a second factor opened the session or confirmed the key. */
 export const isBackedByFactor = ({ keyId, sessionId }: Pick<Sender, 'keyId' | 'sessionId'>) => sql<boolean>`(
   exists (select from api_keys where id = ${keyId} and factor_confirmed_at is not null)
   or exists (select from auth_sessions where id = ${sessionId}
              and opened_with in ('password+totp', 'password+backup_code')))`
 
-/** SQL: whether organization `o` requires a second factor. */
+/** SQL: for the organization `o`. */
 export const requiresFactor = sql<boolean>`coalesce((o.settings->>'require_mfa')::boolean, false)`
 
-/**
- * Who lacks a required second factor. `person` means that the person has enrolled no second factor. `sender` means that
- * the person has one, but did not use it for the sign-in session or to confirm the key.
- */
+/** The person has no second factor, or the sender is not backed by the one that the person has. */
 export type MissingFactor = 'person' | 'sender'
 
-/**
- * SQL: who lacks a required second factor; null if nobody lacks one. In the statement, `o` is the row of the
- * organization and `u` the row of the person. If `always` is true, the call requires a second factor, even if the
- * organization does not require one.
- */
+/** SQL for `o` and `u`; null if nothing is lacking. `always`: even if the organization requires none. */
 export const missingFactor = (sender: Pick<Sender, 'keyId' | 'sessionId'>, always = false) =>
   sql<MissingFactor | null>`case
     when not (${sql.lit(always)} or ${requiresFactor}) then null
     when not u.two_factor_enabled then 'person'
     when not ${isBackedByFactor(sender)} then 'sender' end`
 
-/**
- * Whether only agents need this scope. Agents work unattended. They only ask for decisions, and a decision can only
- * restrict them. So neither the person of an agent nor its key needs a second factor (docs/decisions/0072).
- */
-const isForAgents = (scope: string | null): boolean => scope === 'agents:authorize'
-
-/**
- * Throws `mfa_required`, with instructions and a link, if a required second factor is lacking. If `needs.factor` is
- * true, the call needs a sign-in session, so the function throws for every API key.
- */
+/** Throws `mfa_required` with a link. `needs.factor` needs a session, so it refuses every key. */
 export function requireFactor(
   config: Config,
   needs: { readonly scope: string | null; readonly factor?: boolean },
@@ -58,7 +38,8 @@ export function requireFactor(
   { keyId }: Pick<Sender, 'keyId'>,
 ): void {
   if (needs.factor === true && keyId !== null) throw refusal(config, toSignIn)
-  if (missing === null || isForAgents(needs.scope)) return
+  // Agents only ask for decisions, which can only restrict them. So they need no second factor (docs/decisions/0072).
+  if (missing === null || needs.scope === 'agents:authorize') return
   throw refusal(config, missing === 'person' ? toEnrol : keyId === null ? toStepUp : toConfirm)
 }
 
@@ -75,9 +56,8 @@ const refusal = (config: Config, message: string): DomainError =>
   ])
 
 /**
- * Call this for a sign-in session that was opened with a password and without a second factor. Ends the session if its
- * person has enrolled a second factor meanwhile. Returns whether the session was ended. If an enrolment is in progress,
- * waits for its end. A later enrolment ends the session itself.
+ * For a session that was opened by password alone: ends it if the person has enrolled a second factor meanwhile, and
+ * returns whether it did. Waits for an enrolment in progress. A later one ends the session itself.
  */
 export async function endIfEnrolled(db: Db, userId: string, token: string): Promise<boolean> {
   return db.transaction().execute(async (trx) => {

@@ -1,17 +1,10 @@
 import { LRUCache } from 'lru-cache'
 import { byteCache, type ByteCache } from '../../shared/byte-cache.ts'
 
-/** A process's caches of agents' sessions. */
 export interface SessionCache {
-  /**
-   * The organization of each agent session. The key consists of the person's id and the client's session id. A session
-   * never changes its organization.
-   */
+  /** By the person's id and the client's session id. A session never changes its organization. */
   readonly organizations: ByteCache<string>
-  /**
-   * The time when this process last wrote an audit entry about an organization's storage limit, in epoch milliseconds.
-   * The key is the id of the organization.
-   */
+  /** When this process last noted an organization's storage limit in the audit log, in epoch milliseconds. */
   readonly limitNotedAt: LRUCache<string, number>
 }
 

@@ -1,5 +1,9 @@
 import { sql } from 'kysely'
-import { noteOutcomeOfId, noteOutcomeOfOldest, type DecidedCall } from '../../db/queries/agents.ts'
+import {
+  type DecidedCall,
+  noteOutcomeOfId,
+  noteOutcomeOfOldest,
+} from '../../db/queries/agents/finished-calls.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Context } from '../context.ts'
 import type { ToolAnnotations } from '../../policy/agent-tools.ts'

@@ -1,12 +1,12 @@
 import type { ExpressionBuilder, Selectable } from 'kysely'
-import { newestSessionIds } from '../../db/queries/agents.ts'
+import { newestSessionIds } from '../../db/queries/agents/sessions.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import type { AgentSessionsTable, SessionStatus } from '../../db/schema/agents.ts'
 import type { LabelSource } from '../../db/schema/runs.ts'
 import { isUnclassed, type ExternalTools } from '../../policy/external-tools.ts'
 import { readSettings } from '../../policy/settings.ts'
 import { notFound } from '../errors.ts'
-import { idAfter, readPage, viewPage, type Page, type PageRequest } from '../page.ts'
+import { idAfter, readPage, type Page, type PageRequest } from '../page.ts'
 
 /** An agent session in the API's answers. */
 export interface AgentSessionView {
@@ -56,9 +56,9 @@ export async function listSessions(
     'in',
     newestSessionIds({ organizationIds, filters, after, most: page.limit + 1 }),
   )
-  const read = await readPage(db, query, { column: 'id', kind: 'session' }, page, (row) => row.id)
+  const read = await readPage(db, query, 'session', page)
   const told = await toldIn(db, read.data)
-  return viewPage(read, (row) => sessionView(row, told))
+  return { ...read, data: read.data.map((row) => sessionView(row, told)) }
 }
 
 /** Reads one session. Throws `not_found` also for a session of another organization. */

@@ -8,7 +8,7 @@ import type { Context } from '../context.ts'
 import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
 import type { ApprovalsTable, LabelSource, Risk } from '../../db/schema/runs.ts'
 import type { JsonObject, Role, SideEffect } from '../../policy/types.ts'
-import { readGovernance } from '../access/settings.ts'
+import { readGovernance } from '../audit/policy-cache.ts'
 import { notFound } from '../errors.ts'
 import { readPage, type Page, type PageRequest } from '../page.ts'
 import { openState } from './approved-state.ts'
@@ -127,7 +127,7 @@ export async function listApprovals(
   const { db } = context
   const settings = await readGovernance(db, viewer.organizationId)
   const query = filtered(shownColumns(db), viewer, filters, settings)
-  const rows = await readPage(db, query, { column: 'id', kind: 'approval' }, page, (row) => row.id)
+  const rows = await readPage(db, query, 'approval', page)
   const votes = await readVotes(
     context,
     rows.data.map((row) => row.id),

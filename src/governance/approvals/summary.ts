@@ -1,8 +1,8 @@
 import type { ApprovalKind } from '../../contract/status.ts'
-import { countWaitingApprovals } from '../../db/queries/approvals.ts'
+import { countWaitingApprovals } from '../../db/queries/approvals/count-waiting.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Risk } from '../../db/schema/runs.ts'
-import { readBounded } from '../bounded-read.ts'
+import { readBounded } from '../page.ts'
 
 /**
  * The total number of waiting approvals, and the number for each kind, rule, requester and risk level. In each list,

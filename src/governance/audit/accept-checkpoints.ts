@@ -16,7 +16,6 @@ export interface Acceptance {
   readonly refused: readonly { readonly organization_id: string; readonly reason: string }[]
 }
 
-/** The services that an acceptance needs. */
 interface Accepting {
   readonly combiner: Combiner
   readonly config: Pick<Config, 'checkpointFolder'>
@@ -24,16 +23,13 @@ interface Accepting {
   readonly checkpoints: Checkpoints
 }
 
-const organizationsInPage = 500
-
 /**
- * Accepts that the folder of checkpoints has lost the checkpoint of this organization, or of all organizations if
- * `organizationId` is null. Each accepted audit log gets an entry, and a new checkpoint of its present end. A checkpoint
- * that the folder still has stays. After a crash, the next call does the rest. A refused
- * organization does not stop the others.
+ * Accepts that the folder has lost the checkpoint of this organization, or of all (null). Each accepted log gets an
+ * entry and a new checkpoint of its present end. A checkpoint that the folder still has stays. After a crash, the next
+ * call does the rest. A refused organization does not stop the others.
  *
- * Throws `not_found` for an unknown organization. Throws `conflict` if there is no folder, if the folder still has the
- * checkpoint of this organization, or if the folder is new and only one organization is named.
+ * Throws `not_found`. Throws `conflict` if there is no folder, if it still has the organization's checkpoint, or if it
+ * is new and only one organization is named.
  */
 export async function acceptCheckpoints(
   context: Accepting,
@@ -68,7 +64,7 @@ export async function acceptCheckpoints(
   return { folder_id: folderId, is_new_folder: ids.length === 0, accepted, refused }
 }
 
-/** Marks a new folder. It has lost the checkpoints of the refused organizations. */
+/** A new folder has lost the checkpoints of the refused organizations. */
 async function markNew(db: Db, folder: CheckpointFolder, refused: Acceptance['refused']): Promise<string> {
   const id = randomUUID()
   if (refused.length > 0)
@@ -100,7 +96,7 @@ async function requireLost(
     )
 }
 
-/** Returns whether the folder has a checkpoint of the organization. One that cannot be used counts too. */
+/** A checkpoint that cannot be used counts too. */
 async function hasFile(folder: CheckpointFolder, organizationId: string): Promise<boolean> {
   try {
     return (await folder.newest(organizationId)) !== null
@@ -110,7 +106,7 @@ async function hasFile(folder: CheckpointFolder, organizationId: string): Promis
   }
 }
 
-/** Calls `work` for each organization that has had a checkpoint: in this folder, or in any folder if this one is new. */
+/** Visits who has had a checkpoint: in this folder, or in any folder if this one is new. */
 async function eachKept(
   { db }: Accepting,
   ids: readonly string[],
@@ -124,7 +120,7 @@ async function eachKept(
       .where('organization_id', '>', after)
       .$if(ids.length > 0, (query) => query.where('folder_id', 'in', ids))
       .orderBy('organization_id')
-      .limit(organizationsInPage)
+      .limit(500)
       .execute()
     for (const { organization_id } of rows) await work(organization_id)
     const last = rows.at(-1)
@@ -144,7 +140,6 @@ function acceptOne({ combiner }: Accepting, organizationId: string, ids: readonl
     tx.append({
       eventType: 'organization.checkpoint_accepted',
       action: 'update',
-      status: 'success',
       actor: { type: 'system', id: 'accept-checkpoints' },
       metadata: { folder_id: ids[0] ?? null },
     })

@@ -5,21 +5,19 @@ const alarmEvery = 60_000
 /** With more chains than this in alarm, the other ones are only logged. */
 const mostAlarmed = 10_000
 
-/** How a problem was found: by comparing the end of a chain, or by verifying the whole chain. */
 export type AlarmSource = 'end' | 'verify'
 
 export interface AlarmsOptions {
   /** Is called at most once a minute for each chain. */
   readonly onAlarm: (organizationId: string, problem: string) => void
-  /** Returns milliseconds. The default is `performance.now`. */
   readonly clock?: () => number
 }
 
-/** The chains that do not match what is known of them. A chain is in alarm until a check finds it right again. */
+/** A chain is in alarm until a check finds it right again. */
 export class AuditAlarms {
   readonly #options: AlarmsOptions
   readonly #clock: () => number
-  /** When a line about the chain was logged. The key consists of the organization and the source. */
+  /** When a line was logged, by organization and source. */
   readonly #loggedAt = new Map<string, number>()
 
   constructor(options: AlarmsOptions) {
@@ -35,13 +33,12 @@ export class AuditAlarms {
     this.#options.onAlarm(organizationId, problem)
   }
 
-  /** Ends the alarm of a chain. A valid verification ends both alarms, because it also compares the end. */
+  /** A valid verification ends both alarms, because it also compares the end. */
   settle(organizationId: string, source: AlarmSource): void {
     this.#loggedAt.delete(keyOf(organizationId, 'end'))
     if (source === 'verify') this.#loggedAt.delete(keyOf(organizationId, 'verify'))
   }
 
-  /** Reports the result of a verification. `mismatch` is null if the chain is valid. */
   verified(organizationId: string, mismatch: Mismatch | null): void {
     if (mismatch === null) return this.settle(organizationId, 'verify')
     const { seq, reason, expected, found } = mismatch
@@ -53,7 +50,7 @@ export class AuditAlarms {
     return this.#loggedAt.has(keyOf(organizationId, 'end'))
   }
 
-  /** The chains whose end was wrong, at most `most` of them. The next call begins with the other chains. */
+  /** At most `most` of the chains whose end was wrong. The next call begins with the others. */
   wrongEnds(most: number): readonly string[] {
     const some = [...this.#loggedAt].filter(([key]) => key.endsWith(' end')).slice(0, most)
     for (const [key, at] of some) {
@@ -63,12 +60,10 @@ export class AuditAlarms {
     return some.map(([key]) => key.slice(0, -' end'.length))
   }
 
-  /** Whether a chain is in alarm. */
   get any(): boolean {
     return this.#loggedAt.size > 0
   }
 
-  /** The number of chains in alarm. */
   get count(): number {
     return new Set([...this.#loggedAt.keys()].map((key) => key.split(' ')[0])).size
   }

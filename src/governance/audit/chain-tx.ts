@@ -7,8 +7,8 @@ import {
   insertRunEvents,
   insertMessages,
   appendEntries,
-} from '../../db/queries/audit.ts'
-import type { GrantedRun } from '../../db/queries/runs.ts'
+} from '../../db/queries/audit/write-chain.ts'
+import type { GrantedRun } from '../../db/queries/runs/grant-slots.ts'
 import type { PipelinedTransaction, Statement } from '../../db/connect.ts'
 import type { Database } from '../../db/schema/index.ts'
 import type { NoticeKind } from '../../db/schema/notifications.ts'
@@ -23,62 +23,47 @@ export interface HeadRow extends ChainPosition {
   readonly frozen: string | null
   /** The database's clock, read under the lock. Every expiry is compared with it. */
   readonly now: Date
-  /** Bytes stored for the organization (docs/decisions/0074). */
   readonly stored_bytes: number
   readonly pending_approvals: number
 }
 
-/** Bytes that an audit entry takes in addition to its text: hash, other columns and indexes (`recount_storage`). */
+/** What an entry takes beside its text: hash, other columns and indexes (`recount_storage`). */
 const entryBytes = 192
 
-/**
- * Sends the reads of a transaction that may not have the lock yet. PostgreSQL runs them after the transaction has taken
- * the lock.
- */
+/** Sends reads of a transaction that may not have the lock yet: PostgreSQL runs them after the lock is taken. */
 export interface ChainReader {
   readonly organizationId: string
-  /** Sends a statement without waiting for the answers to earlier statements. */
   send<T>(read: Statement<T>): Promise<readonly T[]>
 }
 
-/**
- * One transaction that holds the lock on an organization's chain head. The transaction collects audit entries, events
- * and messages; `flush` writes them with one statement.
- */
+/** Holds the lock on a chain's head. Collects entries, events and messages, which `flush` writes with one statement. */
 export class ChainTx implements ChainReader {
   readonly trx: Transaction<Database>
   readonly organizationId: string
   readonly policy: LoadedPolicy
   readonly now: Date
-  /**
-   * Ids of approvals that have changed. Also ids of runs, if events, the status or approvals of the run have changed.
-   * After the commit, requests that wait for these runs and approvals are woken.
-   */
+  /** Approvals and runs that have changed. After the commit, requests that wait for them are woken. */
   readonly touched = new Set<string>()
-  /** The runs to which this transaction gave a slot. After the commit, the log gets a line for each run. */
+  /** The runs that got a slot here, for the log. */
   readonly granted: GrantedRun[] = []
-  /** Whether outbox rows were written. If so, the relay runs right after the commit. */
+  /** If so, the relay runs right after the commit. */
   outboxWritten = false
-  /** Whether a run has ended. If so, other processes are notified after a shorter pause than usual (notifier.ts). */
+  /** If so, other processes are told sooner than usual (notifier.ts). */
   runEnded = false
-  /** Whether a rule, policy or setting was saved. If so, later operations wait for the next transaction. */
+  /** If so, later operations wait for the next transaction. */
   isPolicyChanged = false
   readonly #pipe: PipelinedTransaction
-  /** The drafts of the transaction's entries, for the log and the metrics. */
+  /** For the log and the metrics. */
   readonly drafts: EntryDraft[] = []
   readonly #sign: SignEntry
   readonly #entries: (SealedEntry & { readonly mac: string })[] = []
-  /** The chain's newest entry before this transaction. */
   readonly base: ChainPosition
   #position: ChainPosition
   #policyVersion: number
   readonly #before: { readonly bytes: number; readonly pending: number }
-  /** Bytes that this transaction writes and that no trigger counts. `flush` adds them to the stored counter. */
+  /** Bytes that this transaction writes and that no trigger counts. `flush` adds them to the counter. */
   #stored = 0
-  /**
-   * Bytes that this transaction writes and that a trigger counts. The stored counter in `#before` does not contain
-   * these bytes yet.
-   */
+  /** Bytes that a trigger will count. The counter in `#before` does not have them yet. */
   #expected = 0
   #expectedApprovals = 0
   readonly #events = new Map<string, { type: string; data: Record<string, unknown> }[]>()
@@ -105,10 +90,7 @@ export class ChainTx implements ChainReader {
     this.#before = { bytes: head.stored_bytes, pending: head.pending_approvals }
   }
 
-  /**
-   * Bytes stored for the organization. Includes the bytes that `append`, `stores` and `expects` have added in this
-   * transaction.
-   */
+  /** Includes what this transaction has added so far. */
   get storedBytes(): number {
     return this.#before.bytes + this.#stored + this.#expected
   }
@@ -117,29 +99,22 @@ export class ChainTx implements ChainReader {
     return this.#before.pending + this.#expectedApprovals
   }
 
-  /** Adds the bytes of decisions and agents' sessions. No trigger counts these rows (`recount_storage`). */
+  /** Adds the bytes of decisions and agents' sessions, which no trigger counts (`recount_storage`). */
   stores(bytes: number): void {
     this.#stored += bytes
   }
 
-  /**
-   * Adds bytes and approvals that a trigger will count. Later operations of this transaction include these amounts when
-   * they check the limits. The stored counters are not changed here.
-   */
+  /** Adds what a trigger will count, so that later operations of this transaction see it in their limits. */
   expects(added: { readonly bytes?: number; readonly approvals?: number }): void {
     this.#expected += added.bytes ?? 0
     this.#expectedApprovals += added.approvals ?? 0
   }
 
-  /**
-   * Sends a statement. If the statement fails, the commit fails. So the caller need not await a statement that only
-   * writes.
-   */
+  /** A failed statement makes the commit fail, so a statement that only writes need not be awaited. */
   send<T>(statement: Statement<T>): Promise<readonly T[]> {
     return this.#pipe.send(statement)
   }
 
-  /** Position and hash of the chain's newest entry. This can be an entry of this transaction. */
   get head(): ChainPosition {
     return this.#position
   }
@@ -148,9 +123,9 @@ export class ChainTx implements ChainReader {
     return this.#entries.length
   }
 
-  /** Adds an entry to the chain. Every operation that changes something appends at least one entry. */
+  /** Every operation that changes something appends at least one entry. */
   append<const T extends AuditEventType>(draft: AuditDraft<T>): void {
-    const written = draft as EntryDraft
+    const written = { status: 'success', ...draft } as EntryDraft
     const entry = sealEntry(this.organizationId, this.#position, this.#policyVersion, this.now, written)
     this.#position = { seq: entry.seq, hash: entry.hash }
     this.#entries.push({ canonical: entry.canonical, hash: entry.hash, mac: this.#sign(this.#position) })
@@ -158,16 +133,12 @@ export class ChainTx implements ChainReader {
     this.#stored += Buffer.byteLength(entry.canonical) + entryBytes
   }
 
-  /**
-   * Call this after a rule, policy or setting was saved, and before `append`. Every process uses the saved state from
-   * the next decision on.
-   */
+  /** Call this after a rule, policy or setting was saved, and before `append`. */
   policyChanged(): void {
     this.#policyVersion += 1
     this.isPolicyChanged = true
   }
 
-  /** Adds an event to the run's stream of events. */
   event(runId: string, type: string, data: Record<string, unknown> = {}): void {
     const events = this.#events.get(runId)
     if (events === undefined) this.#events.set(runId, [{ type, data }])
@@ -175,27 +146,18 @@ export class ChainTx implements ChainReader {
     this.touched.add(runId)
   }
 
-  /**
-   * Stores a message for Temporal. The relay sends it right after the commit, and tries again until the message is
-   * delivered.
-   */
+  /** Stores a message for Temporal. The relay sends it right after the commit, until it is delivered. */
   deliver(kind: Database['outbox']['kind'], runId: string, payload: Record<string, unknown> = {}): void {
     this.#outbox.push({ kind, run_id: runId, payload: JSON.stringify(payload), last_error: null })
     this.outboxWritten = true
   }
 
-  /**
-   * Records a change that may cause messages to people. `subject` is the id of an approval or of a run. For a call it
-   * is `RUN/STEP/ITEM`.
-   */
+  /** A change that may cause messages. `subject` is an approval, a run or a call (`RUN/STEP/ITEM`). */
   notice(kind: NoticeKind, subject: string): void {
     this.#notices.set(subject, kind)
   }
 
-  /**
-   * Sends an event to the webhooks in `webhookIds` after the commit. By default, the event goes to the organization's
-   * webhooks that subscribe to it. Returns the id of the message; null if there is no webhook to send to.
-   */
+  /** After the commit, by default to all that subscribe. Returns the message's id; null without a webhook. */
   publish(
     type: WebhookEvent,
     data: EventData,
@@ -215,10 +177,7 @@ export class ChainTx implements ChainReader {
     return id
   }
 
-  /**
-   * Writes events, outbox rows, notices, messages to webhooks, entries and the new head to the database. Throws if
-   * there is no audit entry but something else to write. The combiner calls this function once, before the commit.
-   */
+  /** The combiner calls this once, before the commit. Throws if something was changed without an audit entry. */
   flush(): void {
     if (this.#entries.length === 0) {
       const others = [this.#events.size, this.#outbox.length, this.#notices.size, this.#published.length]
@@ -243,7 +202,7 @@ export class ChainTx implements ChainReader {
       where organization_id = ${this.organizationId}`)
   }
 
-  /** Returns the SQL that advances each run's event counter and inserts the run's events in order. */
+  /** Advances each run's event counter, and inserts its events in order. */
   #eventParts(): RawBuilder<unknown>[] {
     const rows = [...this.#events].flatMap(([runId, events]) =>
       events.map((event, index) => ({ runId, place: index + 1, ...event })),

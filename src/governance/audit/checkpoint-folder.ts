@@ -4,16 +4,13 @@ import { mkdir, open, readdir, rename, rm, stat, writeFile } from 'node:fs/promi
 import { join } from 'node:path'
 import { DomainError } from '../errors.ts'
 
-/** The file of a checkpoint. `seq` is the number in the name of the file. */
+/** `seq` is the number in the name of the file. */
 export interface KeptFile {
   readonly seq: number
   readonly text: string
 }
 
-/**
- * The file with the name of the newest checkpoint is not one that the service has written. The message does not name
- * the path, because members of the organization see the message.
- */
+/** The service has not written this file. The message names no path: members of the organization see it. */
 export class WrongFile extends Error {
   override readonly name = 'WrongFile'
   readonly seq: number
@@ -24,12 +21,11 @@ export class WrongFile extends Error {
   }
 }
 
-/** The files of one chain cannot be read or written. The checkpoints of other chains can be kept. */
+/** The files of one chain fail, and those of others may not. */
 export class ChainFailure extends Error {
   override readonly name = 'ChainFailure'
 }
 
-/** Makes an error of the disk an error of this chain alone. */
 export const failureOf =
   (organizationId: string) =>
   (error: unknown): never => {
@@ -50,27 +46,21 @@ const codeOf = (error: unknown): string | undefined => (error as NodeJS.ErrnoExc
 
 const nameOf = (seq: number): string => `${String(seq).padStart(15, '0')}.note`
 const notes = /^(\d{15})\.note$/
-/** The ending of a file that is not complete yet. */
 const unfinished = '.new'
 /** An unfinished file that is older than this was left by a crash. */
 const leftMilliseconds = 10 * 60_000
-/** The name of the only file in this folder is the id of the whole folder. */
 const markFolder = 'folder-id'
 const organizationFolder = /^[\w-]{1,100}$/
 const mark = /^[0-9a-f-]{36}$/
 const markText =
   'The name of this file is the id of this folder of checkpoints. Do not remove it: see docs/operations.md.\n'
-const mostBytes = 64 * 1024
-const mostTries = 20
 
 /**
- * A folder outside the database. It contains a folder for each organization. The folder of an organization has the
- * newest checkpoint, and sometimes earlier ones. The name of each file is the `seq` of the checkpoint. Several
- * processes may write at the same time. Checkpoints with different `seq` have different file names, so a smaller
- * checkpoint never replaces a larger one.
+ * A folder outside the database with a folder for each organization, which has its newest checkpoint and sometimes
+ * earlier ones, each named by its `seq`. So several processes may write, and a smaller checkpoint never replaces a
+ * larger one.
  *
- * The folder also has a mark, the file in `folder-id`. Without this mark the folder is new, or the disk of
- * the folder is not mounted.
+ * The mark is the file in `folder-id`. Without it, the folder is new, or its disk is not mounted.
  */
 export class CheckpointFolder {
   readonly #path: string
@@ -79,20 +69,16 @@ export class CheckpointFolder {
     this.#path = path
   }
 
-  /** Returns the id of the folder; null if the folder has no mark. Throws `unavailable`. */
+  /** null if the folder has no mark. Throws `unavailable`. */
   async id(): Promise<string | null> {
     return (await this.ids())[0] ?? null
   }
 
-  /**
-   * Returns all ids of the folder, the present one first. Processes that start together can each make a mark. All of
-   * them use the first one, but a process may have used its own mark before it saw the first one. Throws `unavailable`.
-   */
+  /** The present one first. Processes that start together can each have made and used a mark. Throws `unavailable`. */
   async ids(): Promise<readonly string[]> {
     return (await namesIn(join(this.#path, markFolder))).filter((name) => mark.test(name)).toSorted()
   }
 
-  /** Marks the folder with this new id. Returns the id of the folder. */
   async mark(made: string = randomUUID()): Promise<string> {
     const folder = join(this.#path, markFolder)
     await mkdir(folder, { recursive: true, mode: 0o700 })
@@ -100,33 +86,33 @@ export class CheckpointFolder {
     return (await this.id()) ?? made
   }
 
-  /** Returns the organizations that have a folder here, in the order of their ids. Throws `unavailable`. */
+  /** In the order of their ids. Throws `unavailable`. */
   async organizations(): Promise<readonly string[]> {
     const names = await namesIn(this.#path)
     return names.filter((name) => organizationFolder.test(name) && name !== markFolder).toSorted()
   }
 
-  /** Returns the file with the largest `seq`; null if there is none. Throws WrongFile and `unavailable`. */
+  /** The file with the largest `seq`; null if there is none. Throws WrongFile and `unavailable`. */
   async newest(organizationId: string): Promise<KeptFile | null> {
     const folder = this.#folderOf(organizationId)
     for (let tries = 0; ; tries += 1) {
-      const seq = Math.max(...(await seqsIn(folder)))
+      const seqs = (await namesIn(folder)).flatMap((name) => seqOf(name) ?? [])
+      const seq = Math.max(...seqs)
       if (seq === -Infinity) return null
       try {
         return { seq, text: await textOf(join(folder, nameOf(seq))) }
       } catch (error) {
         const code = codeOf(error)
         if (code === undefined) throw new WrongFile(seq, (error as Error).message)
-        // Another process has made a newer file, and has removed this one.
-        if (code !== 'ENOENT' || tries >= mostTries) throw unreadable(code)
+        // Another process has made a newer file and removed this one.
+        if (code !== 'ENOENT' || tries >= 20) throw unreadable(code)
       }
     }
   }
 
   /**
-   * Adds a file. The file gets its name when it is complete on the disk. Then removes the files with a `seq` up to
-   * `checked`. `checked` is the `seq` of the kept checkpoint that the caller has compared with the chain. Also removes
-   * files that a crash has left unfinished.
+   * Adds a file, which gets its name when it is complete on the disk. Then removes files up to `checked`, the `seq` of
+   * the checkpoint that the caller has compared with the chain, and what crashes have left unfinished.
    */
   async add(organizationId: string, { seq, text }: KeptFile, checked: number): Promise<void> {
     const folder = this.#folderOf(organizationId)
@@ -155,10 +141,6 @@ export class CheckpointFolder {
   }
 }
 
-async function seqsIn(folder: string): Promise<readonly number[]> {
-  return (await namesIn(folder)).flatMap((name) => seqOf(name) ?? [])
-}
-
 function seqOf(name: string): number | null {
   const digits = notes.exec(name)?.[1]
   return digits === undefined ? null : Number(digits)
@@ -180,7 +162,7 @@ async function textOf(path: string): Promise<string> {
   try {
     const found = await file.stat()
     if (!found.isFile()) throw new Error('it is not a file')
-    if (found.size > mostBytes) throw new Error('it is too large')
+    if (found.size > 64 * 1024) throw new Error('it is too large')
     return await file.readFile('utf8')
   } finally {
     await file.close()
@@ -195,7 +177,6 @@ async function removeOld(folder: string, isOld: (seq: number) => boolean): Promi
   }
 }
 
-/** Whether a crash has left this file unfinished. */
 async function isLeft(path: string): Promise<boolean> {
   if (!path.endsWith(unfinished)) return false
   const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Infinity }))

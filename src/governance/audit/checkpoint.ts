@@ -12,45 +12,40 @@ import {
 } from './signed-note.ts'
 
 /*
- * A checkpoint says how many entries a chain has, and which hash the last entry has. A checkpoint is a signed note in
- * the form of https://c2sp.org/tlog-checkpoint. Its root hash is the hash of the last entry, which covers all earlier
- * entries.
+ * How many entries a chain has, and the hash of the last one, which covers all others: a signed note in the form of
+ * https://c2sp.org/tlog-checkpoint.
  */
 
 export interface Checkpoint extends ChainPosition {
   readonly organizationId: string
 }
 
-/** Returns the origin line of an organization's checkpoints. This line is also the name of the keys. */
+/** The first line of an organization's checkpoints, and the name of the keys. */
 export const originOf = (organizationId: string): string => `countersign/${organizationId}`
 
-/** The form of an organization's id. */
 export const idPattern = /^[A-Za-z0-9_-]{1,100}$/
 const origin = /^countersign\/([A-Za-z0-9_-]{1,100})$/
 const size = /^(0|[1-9]\d{0,14})$/
-const hashBytes = 32
 
-/** Returns the text of a checkpoint, without signatures. */
 export const checkpointText = ({ organizationId, seq, hash }: Checkpoint): string =>
   `${originOf(organizationId)}\n${seq}\n${Buffer.from(hash, 'hex').toString('base64')}\n`
 
-/** Reads the result of `checkpointText`. Throws WrongNote. */
+/** Throws WrongNote. */
 export function readCheckpoint(text: string): Checkpoint {
   const [first = '', second = '', third = '', end, ...more] = text.split('\n')
   const organizationId = origin.exec(first)?.[1]
   const hash = Buffer.from(third, 'base64')
   const isComplete = organizationId !== undefined && size.test(second) && end === '' && more.length === 0
-  if (!isComplete || hash.length !== hashBytes || hash.toString('base64') !== third)
+  if (!isComplete || hash.length !== 32 || hash.toString('base64') !== third)
     throw new WrongNote('the note is not a checkpoint of an audit log')
   return { organizationId, seq: Number(second), hash: hash.toString('hex') }
 }
 
-/** A checkpoint whose signature is right. */
 export interface OpenedCheckpoint extends Checkpoint {
   readonly signers: readonly VerifierKey[]
 }
 
-/** Checks the signatures of a checkpoint, and reads the checkpoint. Throws WrongNote. */
+/** Throws WrongNote. */
 export function openCheckpoint(note: string, keys: readonly VerifierKey[]): OpenedCheckpoint {
   const { text, signers } = openNote(note, keys)
   const checkpoint = readCheckpoint(text)
@@ -59,20 +54,15 @@ export function openCheckpoint(note: string, keys: readonly VerifierKey[]): Open
   return { ...checkpoint, signers }
 }
 
-/** Signs and checks the checkpoints of one installation. */
 export interface CheckpointKeys {
-  /** Signs with the present key and the earlier keys, so that processes with only one of these keys accept the note. */
+  /** Signs with the earlier keys too, so that processes with only one of the keys accept the note. */
   sign(checkpoint: Checkpoint): string
-  /** Checks and reads a note. `isCurrent` says whether the present key has signed the note. Throws WrongNote. */
+  /** `isCurrent` says whether the present key has signed the note. Throws WrongNote. */
   open(organizationId: string, note: string): OpenedCheckpoint & { readonly isCurrent: boolean }
-  /** Returns the verifier key of the present key, for this organization's checkpoints. */
   verifierKey(organizationId: string): string
 }
 
-/**
- * Derives the signing keys from the encryption keys of the installation (docs/decisions/0241). Every process has the
- * encryption keys. Somebody who can only write to the database does not have them.
- */
+/** From the encryption keys (docs/decisions/0241): nobody who can only write to the database has them. */
 export function checkpointKeys(encryptionKeys: readonly [Buffer, ...Buffer[]]): CheckpointKeys {
   const derived = encryptionKeys.map((key) =>
     signingKey(Buffer.from(hkdfSync('sha256', key, '', 'countersign audit checkpoint', 32))),

@@ -1,4 +1,4 @@
-import { headsAfter, readEnd, type HeadOfChain, type EndRow } from '../../db/queries/audit.ts'
+import { headsAfter, type HeadOfChain, readEnd, type EndRow } from '../../db/queries/audit/heads.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Log } from '../../shared/log.ts'
 import { DomainError, notFound } from '../errors.ts'
@@ -18,50 +18,46 @@ import {
 } from './end-problems.ts'
 import { chainStart, type ChainPosition } from './entry.ts'
 import type { EntryMacs } from './entry-macs.ts'
-import { GoneLogs } from './gone-logs.ts'
-import { KeptPlaces } from './kept-places.ts'
+import { goneLogs, KeptPlaces } from './kept-places.ts'
 import { KnownHeads } from './known-heads.ts'
 
 export interface CheckpointsOptions {
   readonly db: Db
-  /** Checks the codes of entries. A checkpoint never covers an entry that the service did not write. */
+  /** A checkpoint never covers an entry that the service did not write. */
   readonly macs: EntryMacs
   readonly encryptionKeys: readonly [Buffer, ...Buffer[]]
-  /** Is null if checkpoints are only logged. */
+  /** null if checkpoints are only logged. */
   readonly folder: string | null
   readonly log: Log
   readonly alarms: AuditAlarms
-  /** Returns milliseconds. The default is `performance.now`. */
   readonly clock?: () => number
 }
 
-/** The head of a chain. `isWhole` is false if the chain was read and lacks this entry. */
+/** `isWhole` is false if the chain was read and lacks this entry. */
 interface Head extends Checkpoint {
   readonly isWhole?: boolean
 }
 
-/** A process remembers at most this many chains that have grown. A sweep finds the other chains. */
+/** A sweep finds the chains that have grown beyond this number. */
 const mostNoted = 50_000
 const atOnce = 8
-/** A round looks at most at this many chains in alarm. */
+/** A round looks at this many chains in alarm, and reads this many pages of a sweep. */
 const mostLookedAt = 500
-/** A round of a sweep reads at most this many pages of chains. */
 const pagesInRound = 4
 const chainsInPage = 500
 /** Milliseconds from the end of one sweep to the next. */
 const sweepEvery = 3_600_000
 
 /**
- * Makes the checkpoints of the chains to which this process appends, and keeps the checkpoints outside the database.
- * The head of a chain comes from the commit and not from the database. So the service also notices if somebody deletes
- * the last entries right after their commit.
+ * Makes the checkpoints of the chains to which this process appends, and keeps them outside the database. A head comes
+ * from the commit and not from the database, so the service notices if its last entries are deleted right after.
  */
 export class Checkpoints {
   readonly #options: CheckpointsOptions
   readonly #keys: ReturnType<typeof checkpointKeys>
   readonly #folder: CheckpointFolder | null
   readonly #places: KeptPlaces | null
-  readonly #gone: GoneLogs | null
+  readonly #gone: ReturnType<typeof goneLogs> | null
   readonly #clock: () => number
   readonly #heads = new KnownHeads()
   #noted = new Map<string, ChainPosition>()
@@ -73,19 +69,17 @@ export class Checkpoints {
     this.#keys = checkpointKeys(options.encryptionKeys)
     this.#folder = options.folder === null ? null : new CheckpointFolder(options.folder)
     this.#places = this.#folder === null ? null : new KeptPlaces(options.db, this.#folder, this.#keys)
-    this.#gone = this.#folder === null ? null : new GoneLogs(options.db, this.#folder)
+    this.#gone = this.#folder === null ? null : goneLogs(options.db, this.#folder)
     this.#clock = options.clock ?? (() => performance.now())
   }
 
-  /** Returns the key that other people need to check the checkpoints of this organization. */
   verifierKey(organizationId: string): string {
     return this.#keys.verifierKey(organizationId)
   }
 
   /**
-   * Notes the new head of a chain after a commit that added entries behind `base`. The next round of `keep` makes the
-   * checkpoint. If the chain has lost entries that this process committed before, the old head stays noted, and its
-   * checkpoint becomes the proof.
+   * Notes a new head after a commit behind `base`; the next round of `keep` makes its checkpoint. If the chain has lost
+   * entries that this process has committed, the old head stays noted, and its checkpoint becomes the proof.
    */
   note(organizationId: string, head: ChainPosition, base: ChainPosition): void {
     const lost = this.#heads.commit(organizationId, base, head)
@@ -102,10 +96,9 @@ export class Checkpoints {
   }
 
   /**
-   * Keeps a checkpoint of each chain that has grown since the last round. If this fails for a chain, the next round
-   * tries this chain again. Throws the first error at the end of the round. With `sweep`, also looks at chains in alarm
-   * again, goes on with a sweep, and looks for chains that are gone. A sweep finds chains whose newest head no process has
-   * noted, for example because of a crash.
+   * Keeps a checkpoint of each chain that has grown. Where it fails, the next round tries again; throws the first error
+   * at the end. With `sweep`, also looks at chains in alarm, goes on with a sweep for heads that no process has noted
+   * (a crash), and looks for chains that are gone.
    */
   async keep({ sweep = false }: { readonly sweep?: boolean } = {}): Promise<void> {
     const noted = this.#noted
@@ -114,32 +107,28 @@ export class Checkpoints {
     const errors = await this.#keepAll(heads)
     if (sweep && this.#gone !== null) {
       errors.push(...(await this.#look(this.#options.alarms.wrongEnds(mostLookedAt))))
-      errors.push(...(await this.#sweep()), ...(await this.#look(await this.#gone.next())))
+      errors.push(...(await this.#sweep()), ...(await this.#look(await this.#gone())))
     }
     if (errors.length === 0) return
     this.#options.log.warn({ failed: errors.length }, 'checkpoints of audit logs were not kept')
     throw errors[0]
   }
 
-  /**
-   * Returns the kept checkpoint of a chain; null if there is none. Call this function before you read the chain.
-   * Otherwise the checkpoint can have more entries than the chain that you have read. Throws `unavailable` if the disk
-   * fails, because then the folder says nothing about the chain.
-   */
+  /** Read it before the chain, or the checkpoint can be ahead. Throws `unavailable`: the folder then says nothing. */
   async kept(organizationId: string): Promise<Kept | null> {
     return (await this.#places?.kept(organizationId)) ?? null
   }
 
-  /** Returns what a verification of this chain compares it with. Throws `unavailable` as `kept` does. */
+  /** Throws `unavailable` as `kept` does. */
   async expected(organizationId: string): Promise<Expected> {
     const known = this.#heads.of(organizationId)
     return { kept: await this.kept(organizationId), known }
   }
 
   /**
-   * Returns the present end of a chain with its signed checkpoint. A process never signs two checkpoints that contradict
-   * each other. If the chain does not match its kept checkpoint, or lacks entries that this process has committed or
-   * signed, `problem` says why no checkpoint is signed. Throws `not_found`.
+   * Returns the present end with its signed checkpoint. A process never signs two that contradict each other: if the
+   * chain does not match its kept checkpoint, or lacks what this process has committed or signed, `problem` says why
+   * none is signed. Throws `not_found`.
    */
   async end(organizationId: string): Promise<ChainEnd> {
     const known = this.#heads.of(organizationId)
@@ -155,7 +144,7 @@ export class Checkpoints {
     const foreign = headProblem(row) ?? (await this.#foreign(organizationId, row))
     const problem = contradicted ?? foreign ?? lostProblem(lostOf(known, row), row)
     this.#report(organizationId, problem)
-    // A kept checkpoint that the chain contradicts, or that has fewer entries, makes the check of an export fail.
+    // The check of an export fails with a kept checkpoint that the chain contradicts, or that has fewer entries.
     // Another one could pass.
     const fails = contradicted !== null || (foreign !== null && kept !== null && kept.seq < row.seq)
     const proof = fails && kept !== null && 'note' in kept ? kept.note : null
@@ -165,9 +154,8 @@ export class Checkpoints {
   }
 
   /**
-   * Keeps the checkpoints of `atOnce` chains at a time, and returns the errors. If all of these chains fail, and not
-   * only because of their own files, the cause is an outage. Then the remaining chains are left to the next round. The
-   * next round tries the chains that failed last, so they never stop the other chains.
+   * Keeps the checkpoints of `atOnce` chains at a time, and returns the errors. If all of these fail, and not by their
+   * own files, it is an outage: the rest is left to the next round, which tries the failed ones last.
    */
   async #keepAll(heads: readonly Head[]): Promise<unknown[]> {
     const errors: unknown[] = []
@@ -213,7 +201,7 @@ export class Checkpoints {
     const lost = lostOf(known, row)
     this.#report(organizationId, problem ?? lostProblem(lost, row))
     if (problem !== null) return
-    // The checkpoint of lost entries is the proof that they existed. So it is kept, but none of the entries after them.
+    // The checkpoint of lost entries proves that they existed. So it is kept, and none of the entries after them.
     const newest = lost === null ? head : { organizationId, ...lost }
     if (kept === null || kept.seq < newest.seq || isKept) await this.#add(newest, kept?.seq ?? 0)
     const last = known.at(-1)
@@ -222,7 +210,6 @@ export class Checkpoints {
 
   async #add(head: Checkpoint, checked: number): Promise<void> {
     const { organizationId, seq } = head
-    // A folder that has a checkpoint of this chain is in use, also without a mark.
     if (checked === 0) await this.#places?.requireOpen()
     try {
       await this.#folder?.add(organizationId, { seq, text: this.#keys.sign(head) }, checked)
@@ -232,7 +219,7 @@ export class Checkpoints {
     await this.#places?.remember(organizationId)
   }
 
-  /** Checks whether the ends of these chains are right now. Returns the errors. Stops at an outage. */
+  /** Returns the errors, and stops at an outage. */
   async #look(organizationIds: readonly string[]): Promise<unknown[]> {
     const errors: unknown[] = []
     for (const organizationId of organizationIds) {
@@ -247,17 +234,14 @@ export class Checkpoints {
     return errors
   }
 
-  /** Reports a chain without a head. Returns whether it had entries, so that its log is gone. */
+  /** Returns whether the chain without a head had entries, so that its log is gone. */
   #reportGone(organizationId: string, kept: Kept | null, known: readonly ChainPosition[]): boolean {
     const hadEntries = kept !== null || known.length > 0
     this.#report(organizationId, hadEntries ? goneProblem : null)
     return hadEntries
   }
 
-  /**
-   * Keeps the checkpoints of these chains, and returns the errors. The heads come from the database, so a head without
-   * a valid code gets an alarm, and no checkpoint.
-   */
+  /** The heads come from the database: one without a valid code gets an alarm, and no checkpoint. */
   async keepChains(rows: readonly HeadOfChain[]): Promise<unknown[]> {
     const heads: Head[] = []
     for (const { organization_id: organizationId, is_whole: isWhole, mac, ...head } of rows)
@@ -267,16 +251,12 @@ export class Checkpoints {
     return this.#keepAll(heads)
   }
 
-  /**
-   * Returns a sentence if the service did not write the newest entry. The earlier entries are then right too, because
-   * the service appends only to an entry of its own (lane-transactions.ts).
-   */
+  /** The earlier entries are right if the newest is: the service appends only to an entry of its own. */
   async #foreign(organizationId: string, { seq, hash, last_mac: mac }: EndRow): Promise<string | null> {
     const isOurs = await this.#options.macs.isOurs(organizationId, { seq, hash }, mac)
     return isOurs ? null : foreignProblem(seq)
   }
 
-  /** Goes on with the sweep over all chains, and reads the next few pages. Returns the errors. */
   async #sweep(): Promise<unknown[]> {
     if (this.#clock() < this.#sweepAt) return []
     const errors: unknown[] = []
@@ -302,3 +282,35 @@ export class Checkpoints {
     return rows[0] ?? null
   }
 }
+
+export interface SignedAgain {
+  readonly signed: number
+  /** Their kept checkpoint does not match the audit log. */
+  readonly unsigned: readonly string[]
+}
+
+/** Throws an error of the disk or the database. */
+export async function signAgain({
+  db,
+  checkpoints,
+}: {
+  readonly db: Db
+  readonly checkpoints: Checkpoints
+}): Promise<SignedAgain> {
+  let signed = 0
+  const unsigned: string[] = []
+  for (let after = ''; ;) {
+    const { rows } = await headsAfter(after, chainsInPage).execute(db)
+    const [error] = await checkpoints.keepChains(rows)
+    if (error !== undefined) throw error
+    for (const { organization_id } of rows) {
+      if (isSigned(await checkpoints.kept(organization_id))) signed += 1
+      else unsigned.push(organization_id)
+    }
+    const last = rows.at(-1)
+    if (last === undefined) return { signed, unsigned }
+    after = last.organization_id
+  }
+}
+
+const isSigned = (kept: Kept | null): boolean => kept !== null && 'note' in kept && kept.isCurrent

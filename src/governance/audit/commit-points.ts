@@ -1,10 +1,6 @@
 import { readFileSync, renameSync } from 'node:fs'
 
-/**
- * The name of each durable write, with the meaning of a crash just before the write and just after it. Tests kill the
- * process at each of these points. To do so, a test writes the point into `faultFile`, for example `run.accept:before`.
- * In production, the process never reads this file.
- */
+/** What a crash just before and just after each durable write means. Tests kill the process there (`faultFile`). */
 export const commitPoints = {
   'run.accept': 'before: the caller gets no answer and no run exists; after: the outbox starts the run',
   'outbox.deliver':
@@ -51,16 +47,10 @@ export const commitPoints = {
 } as const
 export type CommitPoint = keyof typeof commitPoints
 
-/**
- * The path of a file. The file names the point at which a process must die, for example `effect.decide:after`. Only
- * tests set this path.
- */
+/** Never read in production. */
 const faultFile = process.env.APP_ENV === 'production' ? undefined : process.env.COUNTERSIGN_FAULT_FILE
 
-/**
- * Kills this process with SIGKILL if the fault file names this point. Several processes may read the file, but only the
- * process that renames the file dies.
- */
+/** Dies by SIGKILL if the fault file names this point: of several processes, the one that renames the file. */
 export function faultSwitch(point: `${CommitPoint}:${'before' | 'after'}`): void {
   if (faultFile === undefined) return
   try {
@@ -72,7 +62,6 @@ export function faultSwitch(point: `${CommitPoint}:${'before' | 'after'}`): void
   process.kill(process.pid, 'SIGKILL')
 }
 
-/** Runs a commit. Tests can kill the process just before or just after the commit. */
 export async function atCommitPoint<T>(point: CommitPoint, commit: () => Promise<T>): Promise<T> {
   faultSwitch(`${point}:before`)
   const result = await commit()

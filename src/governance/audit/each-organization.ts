@@ -1,19 +1,13 @@
 import type { SparseLog } from '../../shared/sparse-log.ts'
 
-interface OfOrganization {
-  readonly organization_id: string
-}
-
 /**
- * Groups the rows by organization and calls `work` once for each organization. These calls run at the same time. An
- * organization's rows stay together, because their transactions wait for the same chain. `task` names the work in the
- * log.
+ * Calls `work` once for each organization, at the same time. Rows of one organization stay together, because their
+ * transactions wait for the same chain. `task` names the work in the log.
  *
- * If `work` fails for some organizations, the errors are only logged. So one broken chain does not stop the work for
- * other organizations. If `work` fails for all organizations, throws the first error, because the cause is probably an
- * outage.
+ * If it fails for some, the errors are logged, so that a broken chain does not stop the others. If it fails for all,
+ * throws the first error: it is probably an outage.
  */
-export async function eachOrganization<Row extends OfOrganization>(
+export async function eachOrganization<Row extends { readonly organization_id: string }>(
   sparseLog: SparseLog,
   task: string,
   rows: readonly Row[],

@@ -1,44 +1,38 @@
-import type { EndRow } from '../../db/queries/audit.ts'
+import type { EndRow } from '../../db/queries/audit/heads.ts'
 import { chainStart, type ChainPosition } from './entry.ts'
 
-/** The checkpoint that is kept outside the database for a chain, or the reason why this checkpoint cannot be used. */
+/** Kept outside the database. `problem` says why it cannot be used. */
 export type Kept =
   | {
       readonly seq: number
       readonly hash: string
       readonly note: string
-      /** Whether the present key has signed the note. */
       readonly isCurrent: boolean
     }
   | {
-      /** Is 0 if the folder has no checkpoint of the chain any more. */
+      /** 0 if the folder has no checkpoint of the chain any more. */
       readonly seq: number
       readonly problem: string
     }
 
-/** The end of a chain, with the checkpoint that belongs to it. */
 export interface ChainEnd {
   readonly head: ChainPosition
   /**
-   * The signed checkpoint of `head`. If the chain contradicts a usable kept checkpoint, or goes on behind it with an
-   * entry that the service did not write, this is the kept checkpoint instead. Is null for every other `problem`.
+   * The signed checkpoint of `head`. If the chain contradicts a usable kept one, or goes on behind it with an entry
+   * that the service did not write, it is that one. null for every other `problem`.
    */
   readonly note: string | null
-  /** Why the service signs no checkpoint of this chain. Is null if the service signs one. */
+  /** Why the service signs no checkpoint of this chain. */
   readonly problem: string | null
 }
 
-/** The values with which a verification compares a chain. The caller must read them before it reads the chain. */
+/** What a verification compares a chain with. Read it before the chain. */
 export interface Expected {
   readonly kept: Kept | null
-  /** Heads that this process has committed or signed. */
   readonly known: readonly ChainPosition[]
 }
 
-/**
- * Returns the last head that this process knew before it read the end, and that the chain lacks, or that lies behind the
- * present head.
- */
+/** The last known head that the chain lacks, or that lies behind its present head. `known` was read before `end`. */
 export const lostOf = (known: readonly ChainPosition[], end: EndRow): ChainPosition | null =>
   known.findLast(({ seq, hash }) => seq > 0 && (seq > end.seq || end.known?.[seq] !== hash)) ?? null
 
@@ -49,10 +43,7 @@ export function lostProblem(lost: ChainPosition | null, end: ChainPosition): str
     : `entry ${lost.seq} is not the entry that this process has committed or signed`
 }
 
-/**
- * Compares the end of a chain with the checkpoint that was read before. Returns a sentence that describes the first
- * difference; null if there is none.
- */
+/** Describes the first difference to the checkpoint that was read before. */
 export function keptProblem(kept: Kept | null, end: EndRow): string | null {
   if (kept === null) return null
   if ('problem' in kept)
@@ -66,15 +57,12 @@ export function keptProblem(kept: Kept | null, end: EndRow): string | null {
   return null
 }
 
-/** Returns a sentence if the head of a chain is not the newest entry; null if it is. */
 export const headProblem = (end: EndRow): string | null =>
   end.hash === (end.seq === chainStart.seq ? chainStart.hash : end.last_hash)
     ? null
     : `the head of the chain is not its entry ${end.seq}`
 
-/** Says that the newest entry has no valid code (entry-macs.ts). */
 export const foreignProblem = (seq: number): string => `the service did not write entry ${seq}`
 
-/** Says that a whole audit log is gone. */
 export const goneProblem =
   'the database has no audit log of this organization any more: bring it back, or move the folder of the organization out of AUDIT_CHECKPOINT_DIR and keep it'

@@ -5,26 +5,19 @@ import type { Keyring } from '../sealing/keyring.ts'
 import { chainStart, type ChainPosition } from './entry.ts'
 
 /*
- * Each audit entry has a code beside it that only this service can make: an HMAC-SHA256 of its position and hash, cut to
- * 128 bits. The key of the code is derived from a data key, for each organization (docs/decisions/0268). The code begins
- * with the id of that data key, so it stays valid after `npm run rotate-key`. `chain_head` has the code of the newest
- * entry.
+ * Each entry has a code that only this service can make: an HMAC-SHA256 of its position and hash, cut to 128 bits. Its
+ * key is derived from a data key, for each organization (docs/decisions/0268). The code begins with the data key's id,
+ * so it stays valid after `npm run rotate-key`. `chain_head` has the code of the newest entry.
  */
 
-/** Makes the code of an entry of one organization. */
 export type SignEntry = (entry: ChainPosition) => string
 
 const idDigits = 16
 const codeDigits = 32
 const blockBytes = 64
 const hashBytes = 32
-/** A process keeps at most this many derived keys in memory. */
-const mostKeys = 10_000
 
-/**
- * Derives the key of an organization from a data key, and returns the function that makes codes with it. Computes the
- * HMAC from two plain hashes (RFC 2104), because `createHmac` takes twice as long for so few bytes.
- */
+/** Makes the HMAC from two plain hashes (RFC 2104): `createHmac` takes twice as long for so few bytes. */
 export function entrySigner({ id, key }: DataKey, organizationId: string): SignEntry {
   const derived = Buffer.from(
     hkdfSync('sha256', key, '', `countersign audit entry\n${organizationId}`, hashBytes),
@@ -42,20 +35,19 @@ export function entrySigner({ id, key }: DataKey, organizationId: string): SignE
   }
 }
 
-/** Returns the id of the data key that a code names; null for a text that is no code. */
+/** null for a text that is no code. */
 export const keyIdOfMac = (mac: string | null): string | null =>
   mac?.length === idDigits + codeDigits ? mac.slice(0, idDigits) : null
 
-/** Makes and checks the codes of audit entries, with the data keys of this database. */
 export interface EntryMacs {
-  /** Returns the function that makes codes with the present data key. Use it at once, as `Sealer.sealing`. */
+  /** Makes codes with the present data key. Use it at once, as `Sealer.sealing`. */
   signer(organizationId: string): Promise<SignEntry>
-  /** Whether this service has written this entry of the organization. The start of a chain needs no code. */
+  /** The start of a chain needs no code. */
   isOurs(organizationId: string, entry: ChainPosition, mac: string | null): Promise<boolean>
 }
 
 export function createEntryMacs(keyring: Pick<Keyring, 'current' | 'find'>): EntryMacs {
-  const signers = new LRUCache<string, SignEntry>({ max: mostKeys })
+  const signers = new LRUCache<string, SignEntry>({ max: 10_000 })
   const signerOf = (key: DataKey, organizationId: string): SignEntry => {
     const name = `${key.id} ${organizationId}`
     const known = signers.get(name) ?? entrySigner(key, organizationId)

@@ -9,12 +9,11 @@ export type Actor =
       readonly id: string
       readonly apiKeyId?: string | null
       readonly ip?: string | null
-      /** The id of the HTTP request. The log contains this id, but the chain does not. */
+      /** In the log, and not in the chain. */
       readonly requestId?: string | undefined
     }
   | { readonly type: 'system'; readonly id: string }
 
-/** An audit entry that has no position in the chain yet. */
 export interface EntryDraft {
   readonly eventType: string
   readonly action: string
@@ -24,16 +23,13 @@ export interface EntryDraft {
   readonly runId?: string | null
   readonly durationMs?: number | null
   readonly metadata?: Readonly<Partial<Record<string, Json>>>
-  /** More fields for the entry's line in the log. They are ids and codes that the chain does not contain. */
+  /** For the log only: ids and codes that the chain does not have. */
   readonly logged?: LoggedFields
 }
 
 export interface LoggedFields {
-  /**
-   * The id of the request that started the run. If this field is missing, the log shows the id of the actor's request.
-   */
+  /** The request that started the run. The default is the actor's request. */
   readonly request_id?: string | null
-  /** The tool that a person's action is about. */
   readonly tool?: string | null
   readonly step_id?: string | undefined
   readonly item_index?: number | undefined
@@ -42,12 +38,14 @@ export interface LoggedFields {
   readonly decision_id?: string | undefined
 }
 
-/**
- * One event to record. Metadata contains ids, hashes, counts and names, but never a parameter's value or a secret.
- * `auditEvents` declares the metadata of each event type.
- */
-export interface AuditDraft<T extends AuditEventType = AuditEventType> extends Omit<EntryDraft, 'metadata'> {
+/** Metadata never has a parameter's value or a secret. `auditEvents` declares it for each event type. */
+export interface AuditDraft<T extends AuditEventType = AuditEventType> extends Omit<
+  EntryDraft,
+  'metadata' | 'status'
+> {
   readonly eventType: T
+  /** The default is `success`. */
+  readonly status?: string
   readonly metadata?: AuditMetadata<T>
 }
 
@@ -57,19 +55,14 @@ export interface ChainPosition {
 }
 
 export interface SealedEntry {
-  /** The entry as RFC 8785 text, without the field `hash`. */
+  /** RFC 8785 text, without the field `hash`. */
   readonly canonical: string
   readonly hash: string
 }
 
-/** The position before a chain's first entry. */
 export const chainStart: ChainPosition = { seq: 0, hash: '0'.repeat(64) }
 
-/**
- * Makes the entry that follows `head`. The new entry's `prev_hash` is the hash of `head`. The new entry's `hash` is the
- * SHA-256 of its canonical bytes. The metadata contains the present policy version. So the check of the chain
- * (verify-entry.ts) can detect a decision that was made by outdated rules.
- */
+/** The metadata has the policy version, so that verify-entry.ts finds a decision by outdated rules. */
 export function sealEntry(
   organizationId: string,
   head: ChainPosition,

@@ -1,20 +1,18 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import { JsonParts } from '../../shared/json-parts.ts'
-import { readBounded } from '../bounded-read.ts'
+import { readBounded } from '../page.ts'
 import { DomainError } from '../errors.ts'
 import type { ChainEnd } from './end-problems.ts'
-import { lineOf, type LastLine } from './export-lines.ts'
-import type { StoredEntry } from './verify-entry.ts'
+import { lineOf, type LastLine, type StoredEntry } from './verify-entry.ts'
 
 export interface ExportedEntry extends StoredEntry {
   readonly seq: number
 }
 
-/** Entries in one page. An entry takes about 700 bytes. */
+/** An entry takes about 700 bytes. */
 const entriesInPage = 250
 
-/** Reads the next page of entries. Their `seq` is above `after`, and at most `last`. */
 export async function readEntries(
   db: Db,
   organizationId: string,
@@ -31,10 +29,9 @@ export async function readEntries(
 }
 
 /**
- * Returns the parts of the export of a chain up to `head`, which was read before. Leaves out entries that are appended
- * meanwhile, so the export ends at its checkpoint. If entries are missing in the database, the export goes on with the
- * next entry. The check of the export then names the first missing entry. `read` is called once for each page, after
- * the reader has taken the page before.
+ * The export of a chain up to `head`, which was read before: later entries are left out, so it ends at its checkpoint.
+ * Goes on behind missing entries, and the check of the export names the first of them. `read` is called for each page,
+ * after the reader has taken the page before.
  */
 export function exportInParts(
   read: (after: number, last: number) => Promise<readonly ExportedEntry[]>,
@@ -53,15 +50,13 @@ export function exportInParts(
   })
 }
 
-/** A process sends at most this many exports of an organization at the same time. */
+/** By one process, for an organization. */
 const mostExports = 2
-const retrySeconds = 10
 
-/** Counts the exports that this process sends. */
 export class ExportPlaces {
   readonly #taken = new Map<string, number>()
 
-  /** Takes a place, and returns a function that gives the place back. Throws `rate_limited` if no place is free. */
+  /** Returns a function that gives the place back. Throws `rate_limited` if none is free. */
   take(organizationId: string): () => void {
     const taken = this.#taken.get(organizationId) ?? 0
     if (taken >= mostExports)
@@ -69,7 +64,7 @@ export class ExportPlaces {
         'rate_limited',
         `${mostExports} exports of this audit log are being sent already: wait until one has ended`,
         [],
-        retrySeconds,
+        10,
       )
     this.#taken.set(organizationId, taken + 1)
     return () => {

@@ -4,25 +4,25 @@ import type { CheckpointKeys } from './checkpoint.ts'
 import { WrongFile, type CheckpointFolder } from './checkpoint-folder.ts'
 import type { Kept } from './end-problems.ts'
 import { WrongNote } from './signed-note.ts'
+import { sql } from 'kysely'
 
 /*
- * The database remembers for which organizations a folder has had a checkpoint (docs/decisions/0256). Without this
- * memory, a folder that was emptied, or whose disk is not mounted, would look like a new one.
+ * The database remembers for which organizations a folder has had a checkpoint (docs/decisions/0256). Otherwise an
+ * emptied folder, or one whose disk is not mounted, would look new.
  */
 
-/** The folder has lost the checkpoint of an organization. The sentence does not name the path. */
+/** It names no path. */
 const lostSentence = 'AUDIT_CHECKPOINT_DIR has no checkpoint of this audit log, although one was kept before'
 const notMounted = 'check that the disk of AUDIT_CHECKPOINT_DIR is mounted'
 const accept = 'or accept the loss with `npm run accept-checkpoints`'
 
-/** A process remembers at most this many organizations whose row exists. */
+/** A process remembers so many organizations whose row exists. */
 const mostKnown = 50_000
 
 export class KeptPlaces {
   readonly #db: Db
   readonly #folder: CheckpointFolder
   readonly #keys: CheckpointKeys
-  /** The organizations whose row exists. */
   readonly #known = new Set<string>()
 
   constructor(db: Db, folder: CheckpointFolder, keys: CheckpointKeys) {
@@ -31,7 +31,6 @@ export class KeptPlaces {
     this.#folder = folder
   }
 
-  /** Returns the kept checkpoint of a chain, as `Checkpoints.kept` describes. */
   async kept(organizationId: string): Promise<Kept | null> {
     let seq = 0
     try {
@@ -51,10 +50,7 @@ export class KeptPlaces {
     }
   }
 
-  /**
-   * Returns why it is wrong that the folder has no checkpoint of this organization; null if there was none before. A
-   * folder without a mark counts as lost for each organization that has had a checkpoint in any folder.
-   */
+  /** null if there was none before. Without a mark, it is lost for each organization that had one in any folder. */
   async #loss(organizationId: string): Promise<string | null> {
     const ids = await this.#folder.ids()
     const row = await this.#db
@@ -81,7 +77,7 @@ export class KeptPlaces {
       )
   }
 
-  /** Returns the id of the folder. Returns null for a folder without a mark if the service has used another folder. */
+  /** null for a folder without a mark, if the service has used another folder. */
   async #open(): Promise<string | null> {
     const id = await this.#folder.id()
     if (id !== null) return id
@@ -94,7 +90,7 @@ export class KeptPlaces {
     return used === undefined ? this.#folder.mark() : this.#folder.id()
   }
 
-  /** Remembers that the folder has a checkpoint of this organization. Call this after the file was written. */
+  /** Call this after the file was written. */
   async remember(organizationId: string): Promise<void> {
     if (this.#known.has(organizationId)) return
     const id = await this.#open()
@@ -106,5 +102,21 @@ export class KeptPlaces {
       .execute()
     if (this.#known.size >= mostKnown) this.#known.clear()
     this.#known.add(organizationId)
+  }
+}
+
+const foldersInRound = 2_000
+
+/** Only the folder knows of them (docs/decisions/0269). Each call looks at the next ones. Throws `unavailable`. */
+export function goneLogs(db: Db, folder: CheckpointFolder): () => Promise<readonly string[]> {
+  let lookedTo = ''
+  return async () => {
+    const all = await folder.organizations()
+    const some = all.filter((name) => name > lookedTo).slice(0, foldersInRound)
+    const { rows } = await sql<{ name: string }>`
+      select name from unnest(${some}::text[]) as name
+      where not exists (select from chain_head where organization_id = name and seq > 0)`.execute(db)
+    lookedTo = some.length < foldersInRound ? '' : (some.at(-1) ?? '')
+    return rows.map(({ name }) => name)
   }
 }

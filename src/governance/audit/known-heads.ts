@@ -1,25 +1,20 @@
 import type { ChainPosition } from './entry.ts'
 
-/** What this process knows of one chain. */
 interface Known {
-  /** The last head that this process has committed. Is null if this process has only signed a head. */
+  /** null if this process has only signed a head. */
   readonly committed: ChainPosition | null
-  /** Heads that the chain must contain, in the order of `seq`. */
+  /** In the order of `seq`. */
   readonly heads: readonly ChainPosition[]
-  /** The head that a later commit of this process did not contain. Is null if there is none. */
+  /** The head that a later commit of this process did not contain. */
   readonly lost: ChainPosition | null
 }
 
 const unknown: Known = { committed: null, heads: [], lost: null }
 
-/** A process remembers at most this many chains. It forgets the chain that was used longest ago. */
+/** The chain that was used longest ago is forgotten first. */
 const mostKnown = 50_000
-const mostHeads = 16
 
-/**
- * Remembers heads that this process has committed or signed. A chain only grows. So each later state of the chain must
- * contain these heads.
- */
+/** Heads that this process has committed or signed. A chain only grows, so each later state must contain them. */
 export class KnownHeads {
   readonly #known = new Map<string, Known>()
   readonly #most: number
@@ -28,15 +23,13 @@ export class KnownHeads {
     this.#most = most
   }
 
-  /** Returns the heads that the chain must contain, in the order of `seq`. */
   of(organizationId: string): readonly ChainPosition[] {
     return this.#known.get(organizationId)?.heads ?? []
   }
 
   /**
-   * Remembers a commit of this process that added at least one entry behind `base`. Commits of one chain arrive in
-   * their order. If the commit contradicts an earlier head, returns this head. Then somebody has cut or changed the
-   * chain. Neither this commit nor a later one is remembered. Otherwise returns null.
+   * Remembers a commit behind `base`; commits of one chain arrive in order. If it contradicts an earlier head, somebody
+   * has cut or changed the chain: returns this head, and remembers neither this commit nor a later one.
    */
   commit(organizationId: string, base: ChainPosition, { seq, hash }: ChainPosition): ChainPosition | null {
     const head = { seq, hash }
@@ -58,7 +51,7 @@ export class KnownHeads {
     return null
   }
 
-  /** Remembers that `head` of the chain contains the `checked` heads, which `of` has returned. */
+  /** `of` has returned the `checked` heads. */
   contains(organizationId: string, checked: readonly ChainPosition[], head: ChainPosition): void {
     const known = this.#known.get(organizationId) ?? unknown
     const others = known.heads.filter((each) => !checked.includes(each))
@@ -78,6 +71,6 @@ const differ = (a: ChainPosition, b: ChainPosition): boolean => a.seq === b.seq 
 function inOrder(heads: readonly ChainPosition[]): readonly ChainPosition[] {
   const sorted = heads.toSorted((a, b) => a.seq - b.seq)
   const ordered = sorted.filter(({ seq }, index) => seq !== sorted[index + 1]?.seq)
-  // The first head is the one that was not compared with the database for the longest time.
-  return ordered.length > mostHeads ? ordered.toSpliced(1, 1) : ordered
+  // The first head was not compared with the database for the longest time.
+  return ordered.length > 16 ? ordered.toSpliced(1, 1) : ordered
 }

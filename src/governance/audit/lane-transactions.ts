@@ -1,52 +1,35 @@
 import { sql } from 'kysely'
-import { lockChain } from '../../db/queries/audit.ts'
+import { lockChain } from '../../db/queries/audit/heads.ts'
 import type { Pipeline, PipelinedTransaction } from '../../db/connect.ts'
 import { isAborted, isConnectionError, violates } from '../../db/errors.ts'
 import { notFound } from '../errors.ts'
-import { loadSegment, planningOf, runBatch, type Operation } from './batch.ts'
 import { ChainTx, type ChainReader, type HeadRow } from './chain-tx.ts'
 import { ForeignEntry, TookTooLong, UnknownCommit } from './commit-failures.ts'
-import { faultSwitch } from './commit-points.ts'
+import { faultSwitch, type CommitPoint } from './commit-points.ts'
 import type { EntryMacs, SignEntry } from './entry-macs.ts'
 import { loadPolicy, type LoadedPolicy } from './policy-cache.ts'
 
 export interface TransactionOptions {
   readonly pipeline: Pipeline
-  /** Makes the codes of new entries, and checks the code of the head. */
   readonly macs: EntryMacs
-  /**
-   * Called when another program has appended an entry, but at most once a minute. `seq` is the position of that entry.
-   * It is null if the position is unknown.
-   */
+  /** Called at most once a minute. `seq` is null if the position of the entry is unknown. */
   readonly onForeignEntry?: (organizationId: string, seq: number | null) => void
-  /** Called after each commit. `lockedMilliseconds` is how long the transaction of these operations held the lock. */
+  /** `lockedMilliseconds`: how long the transaction held the lock. */
   readonly onTransaction?: (operations: number, lockedMilliseconds: number) => void
-  /** The longest time, in milliseconds, that a transaction may take after it has got the lock. The default is 5 s. */
+  /** After the lock was taken. The default is 5 s. */
   readonly transactionMilliseconds?: number
-  /**
-   * If the answer to a COMMIT is lost, the lane tries for at most this long to find out whether the batch was saved.
-   * After that, the callers get `unavailable` and do not know the outcome. The default is 20 s.
-   */
+  /** To find out what became of a COMMIT without an answer; then callers get `unavailable`. The default is 20 s. */
   readonly settleMilliseconds?: number
 }
 
 export type PolicyVersion = Pick<HeadRow, 'policy_version' | 'frozen'>
 
-/** A committed transaction, with one result for each operation that ran. */
 export interface Committed {
   readonly tx: ChainTx
   readonly results: readonly unknown[]
 }
 
-const defaultTransactionMilliseconds = 5_000
-const defaultSettleMilliseconds = 20_000
-const settleEveryMilliseconds = 100
-const alarmEveryMilliseconds = 60_000
-
-/**
- * Runs the transactions of one organization's queue (lane.ts). Each transaction holds the chain's lock, and uses the
- * present policy.
- */
+/** Each transaction holds the chain's lock, and uses the present policy. */
 export class LaneTransactions {
   readonly #organizationId: string
   readonly #options: TransactionOptions
@@ -64,20 +47,17 @@ export class LaneTransactions {
     return this.#policy?.bytes ?? 0
   }
 
-  /** Returns the policy in memory if it has this version, and null otherwise. */
+  /** null if the policy in memory has another version. */
   policyOf({ policy_version, frozen }: PolicyVersion): LoadedPolicy | null {
     return this.#policy?.version === policy_version && this.#policy.frozen === frozen ? this.#policy : null
   }
 
-  /** The policy in memory. It can have any version. Is null if there is no policy in memory. */
+  /** In any version. */
   get policy(): LoadedPolicy | null {
     return this.#policy
   }
 
-  /**
-   * Keeps a policy in memory. If a transaction finds another version under the lock, the transaction loads that
-   * version.
-   */
+  /** A transaction that finds another version under the lock loads that one. */
   keep(policy: LoadedPolicy): LoadedPolicy {
     this.#policy = policy
     this.#onLoaded()
@@ -85,13 +65,10 @@ export class LaneTransactions {
   }
 
   get #transactionMilliseconds(): number {
-    return this.#options.transactionMilliseconds ?? defaultTransactionMilliseconds
+    return this.#options.transactionMilliseconds ?? 5_000
   }
 
-  /**
-   * Runs the operations and commits them. Throws the error of an operation or of the database, or an error of
-   * commit-failures.ts.
-   */
+  /** Throws the error of an operation, of the database, or of commit-failures.ts. */
   async commit(batch: readonly Operation[]): Promise<Committed> {
     const sign = await this.#options.macs.signer(this.#organizationId)
     const pipe = await this.#options.pipeline.open()
@@ -124,13 +101,10 @@ export class LaneTransactions {
     return sent
   }
 
-  /**
-   * Reports a foreign entry: it already has the next position, or it is the head and has no valid code. Combiners append
-   * entries only under the lock, and this lane had the lock. So no combiner has written that entry.
-   */
+  /** It has the next position, or is the head without a valid code: combiners append only under the lock. */
   #alarm(seq: number | null, cause?: unknown): ForeignEntry {
     const now = performance.now()
-    if (now - this.#alarmedAt >= alarmEveryMilliseconds) {
+    if (now - this.#alarmedAt >= 60_000) {
       this.#alarmedAt = now
       this.#options.onForeignEntry?.(this.#organizationId, seq)
     }
@@ -156,19 +130,16 @@ export class LaneTransactions {
     return new ChainTx(pipe, this.#organizationId, head, policy, sign)
   }
 
-  /**
-   * Returns whether the transaction has committed although its COMMIT failed. Throws `UnknownCommit` if the database
-   * does not answer this question in time.
-   */
+  /** Whether a failed COMMIT has committed. Throws `UnknownCommit` if the database does not answer in time. */
   async #settled(tx: ChainTx, cause: unknown): Promise<boolean> {
     if (tx.entries === 0) return false
-    const deadline = Date.now() + (this.#options.settleMilliseconds ?? defaultSettleMilliseconds)
+    const deadline = Date.now() + (this.#options.settleMilliseconds ?? 20_000)
     for (;;) {
       try {
         return await this.#isStored(tx)
       } catch (error) {
         if (!isConnectionError(error) || Date.now() > deadline) throw new UnknownCommit('', { cause })
-        await new Promise((resolve) => setTimeout(resolve, settleEveryMilliseconds))
+        await new Promise((resolve) => setTimeout(resolve, 100))
       }
     }
   }
@@ -176,8 +147,7 @@ export class LaneTransactions {
   async #isStored(tx: ChainTx): Promise<boolean> {
     const pipe = await this.#options.pipeline.open()
     try {
-      // The lost transaction holds this lock until it ends. So after this statement, the lost transaction has committed
-      // or was rolled back.
+      // The lost transaction holds this lock until it ends.
       await this.#lock(pipe)
       const [found] = await pipe.send(sql<{ hash: string }>`
         select hash from audit_events where organization_id = ${this.#organizationId} and seq = ${tx.head.seq}`)
@@ -192,4 +162,81 @@ export class LaneTransactions {
 function seqOf(cause: unknown): number | null {
   const seq = /, (\d+)\) already exists/.exec((cause as { detail?: string }).detail ?? '')?.[1]
   return seq === undefined ? null : Number(seq)
+}
+
+/** Operations of one kind can share a transaction, with one read and one write for all of them. */
+export interface BatchKind<Op, Shared, R> {
+  readonly point: CommitPoint
+  /** Kinds with the same family have the same `load` and `write`, and are read and written together. */
+  readonly family?: object
+  /** Estimates the characters that the operation writes. Their sum limits how many share a transaction. */
+  weight?(op: Op): number
+  /** One statement for all. For the first operations, it is sent together with the statement that takes the lock. */
+  load(reader: ChainReader, ops: readonly Op[]): Promise<Shared>
+  /** Decides one operation; they are decided in order. Changes only `shared` and the buffers of `tx`. */
+  apply(tx: ChainTx, shared: Shared, op: Op): R
+  /** Sends what `apply` left in `shared`. If a statement fails, the commit fails. */
+  write(tx: ChainTx, shared: Shared): void
+}
+
+export interface Operation {
+  readonly point: CommitPoint
+  /** null if `work` sends its own statements. */
+  readonly kind: BatchKind<unknown, unknown, unknown> | null
+  readonly op: unknown
+  readonly work: ((tx: ChainTx) => Promise<unknown>) | null
+}
+
+/** Runs them in order, and stops behind one that changed the policy: the others run in the next transaction. */
+async function runBatch(tx: ChainTx, batch: readonly Operation[], first: Segment | null): Promise<unknown[]> {
+  const results: unknown[] = []
+  let planning = planningOf(batch[0])
+  while (results.length < batch.length && !tx.isPolicyChanged) {
+    const wanted = planningOf(batch[results.length])
+    if (wanted !== planning) void tx.send(sql`select set_config('plan_cache_mode', ${wanted}, true)`)
+    planning = wanted
+    const segment = results.length === 0 ? first : loadSegment(tx, batch, results.length)
+    if (segment === null) {
+      const { work } = batch[results.length] as Operation
+      results.push(await (work as NonNullable<Operation['work']>)(tx))
+      continue
+    }
+    const { kind, entries } = segment
+    const shared = await segment.shared
+    for (const entry of entries) results.push((entry.kind ?? kind).apply(tx, shared, entry.op))
+    kind.write(tx, shared)
+  }
+  return results
+}
+
+/** Planning a batch takes longer than running it; elsewhere a partial index may need the values of the statement. */
+const planningOf = (operation: Operation | undefined): 'force_generic_plan' | 'auto' =>
+  operation?.kind == null ? 'auto' : 'force_generic_plan'
+
+/** Neighbouring operations of one family, and their data. */
+export interface Segment {
+  readonly kind: NonNullable<Operation['kind']>
+  readonly entries: readonly Operation[]
+  readonly shared: Promise<unknown>
+}
+
+/** Starts to read the data of the neighbours from `start` on. null if the operation there sends its own statements. */
+function loadSegment(reader: ChainReader, batch: readonly Operation[], start: number): Segment | null {
+  const kind = batch[start]?.kind ?? null
+  if (kind === null) return null
+  const family = familyOf(kind)
+  let end = start + 1
+  while (end < batch.length && familyOf(batch[end]?.kind ?? null) === family) end += 1
+  const entries = batch.slice(start, end)
+  const shared = kind.load(
+    reader,
+    entries.map((entry) => entry.op),
+  )
+  // `runBatch` awaits this promise, unless the transaction fails earlier.
+  shared.catch(() => undefined)
+  return { kind, entries, shared }
+}
+
+function familyOf(kind: Operation['kind']): object | null {
+  return kind === null ? null : (kind.family ?? kind)
 }

@@ -1,10 +1,8 @@
 import { sql, type RawBuilder, type Transaction } from 'kysely'
-import { firstEntryFrom } from '../../db/queries/audit.ts'
+import { firstEntryFrom, countSegmentEntries, chainsToCount } from '../../db/queries/audit/count-entries.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
-import { readBounded } from '../bounded-read.ts'
-import { partsOf, type Part, type Stretch } from './counts.ts'
+import { readBounded } from '../page.ts'
 
-/** Filters of the audit listing. */
 export interface AuditFilters {
   readonly eventType?: string | undefined
   readonly userId?: string | undefined
@@ -12,11 +10,7 @@ export interface AuditFilters {
   readonly until?: Date | undefined
 }
 
-/**
- * Returns one page of entries, the newest first. The first page has the number 1. Entries at `since` are included,
- * entries at `until` are not. Reads only the text of this page's entries. Entries are found by time with a binary
- * search, and by person and type with indexes (docs/decisions/0067).
- */
+/** Newest first. `since` is inclusive, `until` exclusive. Uses binary search and indexes (docs/decisions/0067). */
 export async function listAudit(
   db: Db,
   organizationId: string,
@@ -31,9 +25,8 @@ export async function listAudit(
     const { eventType, userId } = filters
     const isWhole = eventType === undefined && userId === undefined
     const ofPerson = userId === undefined ? sql`` : sql`and user_id = ${userId}`
-    // For one person, PostgreSQL must use the index by person (`audit_events_person`). With the index
-    // by type, it would read the text of every entry of the type. The index by person contains the expression
-    // `event_type || ''`, and the index by type does not.
+    // Only the index by person (`audit_events_person`) contains the expression `event_type || ''`. With the index by
+    // type, PostgreSQL would read the text of every entry of the type.
     const type = userId === undefined ? sql`event_type` : sql`event_type || ''`
     const ofType = eventType === undefined ? sql`` : sql`and ${type} = ${eventType}`
     const matching = ([first, end]: Stretch) =>
@@ -42,8 +35,7 @@ export async function listAudit(
       ? [{ from, to, entries: to - from }]
       : await partsOf(trx, organizationId, [from, to], filters, (part) => count(trx, matching(part)))
     const total = parts.reduce((sum, { entries }) => sum + entries, 0)
-    // A chain has an entry at every position. So if no type and no person is given, the positions of a page can be
-    // computed.
+    // A chain has an entry at every position, so the positions of a page can be computed.
     const shown = isWhole
       ? sql`select generate_series(${Math.max(from, to - skipped - perPage)}::bigint, ${to - skipped - 1}::bigint)`
       : placesOfPage(parts, skipped, perPage, matching)
@@ -59,7 +51,7 @@ export async function listAudit(
   })
 }
 
-/** Selects the positions of one page's entries. Skips the parts whose entries are all on other pages. */
+/** Skips the parts whose entries are all on other pages. */
 function placesOfPage(
   parts: readonly Part[],
   skipped: number,
@@ -84,17 +76,14 @@ async function count(trx: Transaction<Database>, matching: RawBuilder<unknown>):
   return rows[0]?.total ?? 0
 }
 
-/**
- * Returns the range of positions of the entries at or after `since` and before `until`. Also makes PostgreSQL prefer
- * indexes in later statements of this transaction.
- */
+/** Returns the positions from `since` to before `until`. Later statements of this transaction prefer indexes. */
 export async function stretchOf(
   trx: Transaction<Database>,
   organizationId: string,
   { since, until }: Pick<AuditFilters, 'since' | 'until'>,
 ): Promise<Stretch> {
-  // For its plans, PostgreSQL assumes that it costs nothing to read an entry's text for a condition. So it would scan a
-  // whole chain instead of fetching a few entries. With a low `random_page_cost`, PostgreSQL fetches the entries.
+  // PostgreSQL assumes that reading an entry's text for a condition costs nothing, and would scan a whole chain. With a
+  // low `random_page_cost`, it fetches the entries.
   const { rows } = await sql<{ seq: number | null }>`
     select (select max(seq) from audit_events where organization_id = ${organizationId}) as seq,
            set_config('random_page_cost', '0.01', true)`.execute(trx)
@@ -104,11 +93,7 @@ export async function stretchOf(
   return [from, to]
 }
 
-/**
- * Returns the position of the first entry at or after this time. Returns `end` if there is no such entry. Entries get
- * their times under the chain's lock. So the entries are in order of time, unless a clock was set back. In a chain of a
- * million entries, the search reads about twenty entries.
- */
+/** `end` if none is so late. Times are in order unless a clock was set back. Reads twenty of a million entries. */
 async function firstFrom(
   trx: Transaction<Database>,
   organizationId: string,
@@ -117,4 +102,126 @@ async function firstFrom(
 ): Promise<number> {
   const { rows } = await firstEntryFrom({ organizationId, end, time: time.toISOString() }).execute(trx)
   return rows[0]?.place ?? end
+}
+
+/* Counts the entries of each segment (docs/decisions/0100). They never change, so a count stays right. */
+
+/** Segment `n` begins at position `n * segmentLength + 1`. */
+export const segmentLength = 2_048
+
+/** `to` is not included. */
+export type Stretch = readonly [from: number, to: number]
+
+/** Entries of this type and of this person; of any, if it is absent. */
+export interface Kind {
+  readonly eventType?: string | undefined
+  readonly userId?: string | undefined
+}
+
+/** Decisions are also counted by status, which is the verdict. */
+const decisionTypes = ['agent_call.decided', 'tool_call.decided'] as const
+const verdicts = ['allow', 'require_approval', 'deny'] as const
+
+/** A round counts so many segments, in so many chains. */
+const mostChains = 1_000
+const mostSegments = 500
+
+/** Counts segments that have become full. Several processes may do this at the same time. */
+export async function countSegments(db: Db): Promise<void> {
+  const { rows } = await chainsToCount(segmentLength, mostChains).execute(db)
+  // One segment of each chain in a turn, so that a long chain does not delay the others.
+  let left = mostSegments
+  for (let turn = 0; left > 0; turn += 1) {
+    const due = rows.filter(({ next, end }) => next + turn < end).slice(0, left)
+    if (due.length === 0) return
+    for (const { organization_id: id, next } of due) await countSegment(db, id, next + turn)
+    left -= due.length
+  }
+}
+
+/** One statement, so a segment is counted completely or not at all. */
+async function countSegment(db: Db, organizationId: string, segment: number): Promise<void> {
+  const [from, to] = placesOf(segment)
+  await countSegmentEntries({ organizationId, segment, from, to, decisionTypes }).execute(db)
+}
+
+const placesOf = (segment: number): Stretch => [
+  segment * segmentLength + 1,
+  (segment + 1) * segmentLength + 1,
+]
+
+/** `entries` of one `Kind`. */
+export interface Part {
+  readonly from: number
+  readonly to: number
+  readonly entries: number
+}
+
+/** The newest first. Whole segments have stored counts; `count` counts at the ends, which may lie outside them. */
+async function partsOf(
+  trx: Transaction<Database>,
+  organizationId: string,
+  stretch: Stretch,
+  { eventType = '', userId = '' }: Kind,
+  count: (part: Stretch) => Promise<number>,
+): Promise<Part[]> {
+  const { inside, ends } = await split(trx, organizationId, stretch)
+  const { rows } = await sql<{ segment: number; entries: number }>`
+    select segment, entries from audit_counts
+    where ${countedIn(organizationId, inside)} and event_type = ${eventType} and user_id = ${userId} and status = ''
+    order by segment desc`.execute(trx)
+  const [old, recent] = [await partAt(ends[0], count), await partAt(ends[1], count)]
+  const whole = rows.map(({ segment, entries }) => {
+    const [from, to] = placesOf(segment)
+    return { from, to, entries }
+  })
+  return [recent, ...whole, old].filter((part) => part.entries > 0)
+}
+
+async function partAt([from, to]: Stretch, count: (part: Stretch) => Promise<number>): Promise<Part> {
+  return { from, to, entries: from < to ? await count([from, to]) : 0 }
+}
+
+export async function countVerdicts(
+  trx: Transaction<Database>,
+  organizationId: string,
+  stretch: Stretch,
+): Promise<Record<(typeof verdicts)[number], number>> {
+  const { inside, ends } = await split(trx, organizationId, stretch)
+  const types = sql`event_type = any(${[...decisionTypes]})`
+  const ofEnd = ([from, to]: Stretch) => sql`
+    select canonical::json ->> 'status', 1 from audit_events
+    where organization_id = ${organizationId} and seq >= ${from} and seq < ${to} and ${types}`
+  const { rows } = await sql<{ status: string; entries: number }>`
+    select status, sum(entries)::bigint as entries from (
+      select status, entries from audit_counts
+      where ${countedIn(organizationId, inside)} and ${types} and user_id = '' and status = any(${[...verdicts]})
+      union all ${ofEnd(ends[0])} union all ${ofEnd(ends[1])}
+    ) as counted (status, entries) group by status`.execute(trx)
+  const counts = new Map(rows.map(({ status, entries }) => [status, entries]))
+  return {
+    allow: counts.get('allow') ?? 0,
+    require_approval: counts.get('require_approval') ?? 0,
+    deny: counts.get('deny') ?? 0,
+  }
+}
+
+const countedIn = (organizationId: string, [first, end]: Stretch): RawBuilder<unknown> =>
+  sql`organization_id = ${organizationId} and segment >= ${first} and segment < ${end}`
+
+/** `inside` has the numbers of the counted segments in the stretch, `ends` the positions before and after them. */
+async function split(
+  trx: Transaction<Database>,
+  organizationId: string,
+  [from, to]: Stretch,
+): Promise<{ inside: Stretch; ends: readonly [Stretch, Stretch] }> {
+  const { rows } = await sql<{ counted: number }>`
+    select coalesce(max(segment) + 1, 0) as counted from audit_counts
+    where organization_id = ${organizationId} and event_type = '' and user_id = '' and status = ''`.execute(
+    trx,
+  )
+  const first = Math.ceil((from - 1) / segmentLength)
+  const end = Math.min(Math.floor((to - 1) / segmentLength), rows[0]?.counted ?? 0)
+  if (end <= first) return { inside: [0, 0], ends: [[from, to], [to, to]] } // prettier-ignore
+  return { inside: [first, end], ends: [[from, placesOf(first)[0]], [placesOf(end)[0], to]] } // prettier-ignore
 }

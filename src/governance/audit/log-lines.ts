@@ -1,15 +1,13 @@
 import { getTool } from '../../tools/index.ts'
 import type { AuditEventType } from '../../contract/audit-events.ts'
-import type { GrantedRun } from '../../db/queries/runs.ts'
+import type { GrantedRun } from '../../db/queries/runs/grant-slots.ts'
 import type { Log } from '../../shared/log.ts'
 import type { EntryDraft } from './entry.ts'
+import type { Metrics } from '../../shared/metrics.ts'
 
 type Level = 'debug' | 'info' | 'warn'
 
-/**
- * The log level of each event type. Types that are not in this list have the level `info`. Frequent events have the
- * level `debug`, for example the decision on a single call.
- */
+/** `info` for all others. Frequent events have `debug`, such as the decision on a single call. */
 const levels: Partial<Record<string, Level>> = {
   'tool_call.decided': 'debug',
   'tool_call.completed': 'debug',
@@ -28,10 +26,7 @@ const levels: Partial<Record<string, Level>> = {
   'webhook.disabled': 'warn',
 } satisfies Partial<Record<AuditEventType, Level>>
 
-/**
- * The events that end a call. If the call belongs to one item of a `for_each` step, the event's line has the level
- * `debug`. The whole step gets its own line.
- */
+/** The end of one item of a `for_each` step has the level `debug`: the whole step gets its own line. */
 const endsOfItems = new Set([
   'tool_call.failed',
   'tool_call.denied',
@@ -39,10 +34,7 @@ const endsOfItems = new Set([
   'tool_call.expired',
 ])
 
-/**
- * The fields of an entry's metadata that the log shows. They contain ids, counts and fixed terms of the service. Names,
- * reasons, labels and hashes are only in the audit log.
- */
+/** Ids, counts and fixed terms of the service. Names, reasons, labels and hashes are only in the audit log. */
 const loggedFields = [
   'step_id',
   'item_index',
@@ -67,11 +59,7 @@ const loggedFields = [
   'webhook_id',
 ]
 
-/**
- * Writes one line for each audit entry, after the commit of the entry. So every line reports something that has really
- * happened. Only the process that committed the entry writes this line. `requestOf` returns the id of the request that
- * started a run.
- */
+/** A line for each committed entry, in the process that committed it. `requestOf`: the id of a run's first request. */
 export function logEntries(
   log: Log,
   organizationId: string,
@@ -84,7 +72,6 @@ export function logEntries(
   }
 }
 
-/** Writes one line for each run that got a slot: a queued run starts now, and a run that waited for a slot goes on. */
 export function logGranted(log: Log, organizationId: string, runs: readonly GrantedRun[]): void {
   for (const { id, workflow_id, request_id, had } of runs)
     log.info(
@@ -124,10 +111,47 @@ function fieldsOf(
     workflow_id: workflowId ?? undefined,
     run_id: runId ?? undefined,
     user_id: actor.type === 'user' ? actor.id : undefined,
-    // An agent chooses the names of its tools, so log only names of the catalogue.
+    // An agent chooses the names of its tools, so only names of the catalogue are logged.
     tool: [action, tool ?? ''].find((name) => getTool(name) !== undefined),
     duration_ms: durationMs ?? undefined,
     ...about,
     ...more,
   }
+}
+
+type Count = (metrics: Metrics, draft: EntryDraft) => void
+
+const counts: Readonly<Partial<Record<string, Count>>> = {
+  'workflow.execute': ({ runsAccepted, runsEnded }, { action, status }) =>
+    (action === 'finish' ? runsEnded : runsAccepted).inc({ status }),
+  'workflow.refused': ({ runsRefused }) => runsRefused.inc(),
+  'tool_call.decided': ({ decisions }, { status }) =>
+    decisions.inc({ source: 'workflows', verdict: status }),
+  'quota.exceeded': ({ quotaRefusals }, { metadata }) => {
+    const limit = metadata?.['limit']
+    if (typeof limit === 'string') quotaRefusals.inc({ limit })
+  },
+  ...Object.fromEntries(
+    ['completed', 'failed', 'denied', 'rejected', 'expired', 'cancelled', 'skipped', 'retry', 'unknown_outcome']
+      .map((outcome): [string, Count] => [`tool_call.${outcome}`, countCall]),
+  ),
+  ...Object.fromEntries(
+    ['requested', 'voted', 'granted', 'rejected', 'expired', 'withdrawn', 'reopened']
+      .map((change): [string, Count] => [`approval.${change}`, ({ approvals }) => approvals.inc({ change })]),
+  ),
+} // prettier-ignore
+
+function countCall(
+  { toolCalls, toolSeconds }: Metrics,
+  { action: tool, status, durationMs }: EntryDraft,
+): void {
+  // A label must not have an unlimited number of values, so only tools of the catalogue count.
+  if (getTool(tool) === undefined) return
+  toolCalls.inc({ tool, outcome: status })
+  if (typeof durationMs === 'number') toolSeconds.observe({ tool }, durationMs / 1_000)
+}
+
+/** Decisions on agents' calls are counted where the API answers them. */
+export function countEntries(metrics: Metrics, drafts: readonly EntryDraft[]): void {
+  for (const draft of drafts) counts[draft.eventType]?.(metrics, draft)
 }

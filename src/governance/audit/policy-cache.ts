@@ -1,34 +1,34 @@
 import { sql, type Transaction } from 'kysely'
 import { facts } from '../../tools/facts.ts'
 import { getTool } from '../../tools/index.ts'
-import type { Database } from '../../db/schema/index.ts'
-import { compileLabelRule, compileRule, joinRules } from '../../policy/compile.ts'
-import type { CompiledLabelRule, CompiledPolicy, CompiledRule } from '../../policy/compile.ts'
+import type { Database, Db } from '../../db/schema/index.ts'
+import {
+  compileLabelRule,
+  compileRule,
+  joinRules,
+  type CompiledLabelRule,
+  type CompiledPolicy,
+  type CompiledRule,
+} from '../../policy/compile.ts'
 import type { LabelRuleBody, RuleBody } from '../../policy/rule.ts'
 import { compileToolAccess, type ToolAccess } from '../../policy/tool-access.ts'
 import { effectiveLimits, type Limits } from '../../contract/plan-limits.ts'
 import { connectedOf, liveRowSql, type Connected, type LiveRow } from './connected.ts'
 import { heapBytes } from '../../shared/byte-cache.ts'
 import { readSettings, type GovernanceSettings } from '../../policy/settings.ts'
-import { activeOf, bytesOf, compileRows, type CompiledRows } from './compiled-rows.ts'
+import { notFound } from '../errors.ts'
 
-/** The rules, settings and limits of one organization at one policy version. */
 export interface LoadedPolicy {
   readonly version: number
   readonly compiled: CompiledPolicy
   readonly toolAccess: ToolAccess
-  /** The connections of the organization and its members (tools/connections.ts). */
   readonly connections: Connected
   readonly settings: GovernanceSettings
   readonly limits: Limits
-  /** The active webhooks. */
+  /** Only the active ones. */
   readonly webhooks: readonly SubscribedWebhook[]
-  /** The reason of the freeze. Is null if the organization is not frozen. */
   readonly frozen: string | null
-  /**
-   * The compiled rules with their texts. When a later version is loaded, rules with the same text are not compiled
-   * again.
-   */
+  /** With their texts: a later version does not compile a rule with the same text again. */
   readonly rules: CompiledRows<CompiledRule>
   readonly labelRules: CompiledRows<CompiledLabelRule>
   /** Estimated bytes in memory. */
@@ -40,13 +40,10 @@ export interface SubscribedWebhook {
   readonly events: readonly string[]
 }
 
-/**
- * Reads a policy. `former` is the policy in memory, or null if there is none. Rules that are unchanged since `former`
- * are not compiled again.
- */
+/** Rules that are unchanged since `former` are not compiled again. */
 export type LoadPolicy = (former: LoadedPolicy | null) => Promise<LoadedPolicy>
 
-/** Saved and compiled tool policies together take about this many times the memory of the saved tool policies. */
+/** How many times the memory of the saved rules or tool policies they take together with the compiled ones. */
 const compiledFactor = 3
 
 async function readRows(trx: Transaction<Database>, organizationId: string) {
@@ -96,11 +93,7 @@ async function readRows(trx: Transaction<Database>, organizationId: string) {
   }
 }
 
-/**
- * Reads everything that belongs to a policy: rules, label rules, tool policies, overrides, connections, webhooks and
- * settings. The caller holds the chain's lock or reads from one snapshot. So all rows belong to the given version. For
- * `former`, see `LoadPolicy`.
- */
+/** The caller holds the chain's lock or reads from one snapshot, so all rows belong to the given version. */
 export async function loadPolicy(
   trx: Transaction<Database>,
   organizationId: string,
@@ -112,8 +105,7 @@ export async function loadPolicy(
     organizationId,
   )
   const settings = readSettings(organization.settings)
-  // The service validates rules before it saves them. A saved rule that restricts calls can fail in its evaluation
-  // nevertheless. Such a rule counts as matching.
+  // A saved rule that restricts calls can fail in its evaluation nevertheless. It then counts as matching.
   const rules = compileRows(savedRules, former?.rules, (id, body) =>
     compileRule({ ...(body as RuleBody), id }),
   )
@@ -161,4 +153,56 @@ export async function loadPolicy(
     labelRules,
     bytes,
   }
+}
+
+export interface SavedRow {
+  readonly id: string
+  readonly text: string
+}
+
+/** `compiled` is null if the rule is not active. */
+interface CompiledRow<Compiled> {
+  readonly text: string
+  readonly compiled: Compiled | null
+  /** Estimated bytes in memory. */
+  readonly bytes: number
+}
+
+/** By id, in the order of the saved rules. */
+export type CompiledRows<Compiled> = ReadonlyMap<string, CompiledRow<Compiled>>
+
+/** A rule with the same id and text as in `former` is not compiled again: rules with many domains take long. */
+export function compileRows<Compiled>(
+  rows: readonly SavedRow[],
+  former: CompiledRows<Compiled> | undefined,
+  compile: (id: string, body: object) => Compiled | null,
+): CompiledRows<Compiled> {
+  return new Map(
+    rows.map(({ id, text }) => {
+      const known = former?.get(id)
+      if (known?.text === text) return [id, known]
+      const body = JSON.parse(text) as object
+      return [
+        id,
+        { text, compiled: compile(id, body), bytes: heapBytes(text) + compiledFactor * heapBytes(body) },
+      ]
+    }),
+  )
+}
+
+export const activeOf = <Compiled>(rows: CompiledRows<Compiled>): Compiled[] =>
+  [...rows.values()].flatMap(({ compiled }) => (compiled === null ? [] : [compiled]))
+
+export const bytesOf = (rows: CompiledRows<unknown>): number =>
+  [...rows.values()].reduce((sum, { bytes }) => sum + bytes, 0)
+
+/** Fills in the defaults. Throws `not_found`. */
+export async function readGovernance(db: Db, organizationId: string): Promise<GovernanceSettings> {
+  const row = await db
+    .selectFrom('organizations')
+    .select('settings')
+    .where('id', '=', organizationId)
+    .executeTakeFirst()
+  if (row === undefined) throw notFound('organization', organizationId)
+  return readSettings(row.settings)
 }

@@ -1,45 +1,40 @@
 import { createHash, createPrivateKey, createPublicKey, sign, verify, type KeyObject } from 'node:crypto'
 
 /*
- * Signed notes (https://c2sp.org/signed-note) with Ed25519 keys. A note has a text, an empty line, and one line for
- * each signature. The Go package golang.org/x/mod/sumdb/note reads the same notes and the same verifier keys.
+ * Signed notes (https://c2sp.org/signed-note) with Ed25519 keys: a text, an empty line, and a line for each signature.
+ * The Go package golang.org/x/mod/sumdb/note reads the same notes and verifier keys.
  */
 
-/**
- * The note or the verifier key is malformed, a signature is wrong, or no known key has signed the note. The message is
- * one sentence.
- */
+/** Malformed, a wrong signature, or none of a known key. The message is one sentence. */
 export class WrongNote extends Error {
   override readonly name = 'WrongNote'
 }
 
-/** A key that signs notes under any name. */
+/** Signs notes under any name. */
 export interface SigningKey {
   readonly privateKey: KeyObject
   /** 32 bytes. */
   readonly publicKey: Buffer
 }
 
-/** A key that checks the notes of one name. */
+/** Checks the notes of one name. */
 export interface VerifierKey {
   readonly name: string
-  /** Four bytes. Each signature of this key begins with these bytes. */
+  /** Four bytes, with which each signature of this key begins. */
   readonly id: Buffer
   readonly publicKey: KeyObject
 }
 
-/** The byte that names the algorithm Ed25519 in key ids and verifier keys. */
+/** Names the algorithm Ed25519 in key ids and verifier keys. */
 const ed25519 = Buffer.from([1])
 /** The DER bytes before the 32 bytes of an Ed25519 key. */
 const privatePrefix = Buffer.from('302e020100300506032b657004220420', 'hex')
 const publicPrefix = Buffer.from('302a300506032b6570032100', 'hex')
 
 const idBytes = 4
-const signatureBytes = 64
-const mostSignatures = 64
 const signatureLine = /^— ([^\s+]+) ([A-Za-z0-9+/]+={0,2})$/
 
-/** Makes the key from 32 secret bytes. The same bytes always give the same key. */
+/** The same 32 bytes always give the same key. */
 export function signingKey(seed: Buffer): SigningKey {
   const privateKey = createPrivateKey({
     key: Buffer.concat([privatePrefix, seed]),
@@ -55,13 +50,13 @@ function keyId(name: string, publicKey: Buffer): Buffer {
   return hash.digest().subarray(0, idBytes)
 }
 
-/** Returns the text that other people need to check the notes of this key and name: `name+id+key`. */
+/** What other people need to check the notes: `name+id+key`. */
 export function verifierText(name: string, { publicKey }: SigningKey): string {
   const key = Buffer.concat([ed25519, publicKey]).toString('base64')
   return `${name}+${keyId(name, publicKey).toString('hex')}+${key}`
 }
 
-/** Reads the result of `verifierText`. Throws WrongNote. */
+/** Throws WrongNote. */
 export function readVerifierKey(text: string): VerifierKey {
   const [, name = '', id = '', key = ''] =
     /^([^\s+]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/]+={0,2})$/.exec(text) ?? []
@@ -80,7 +75,7 @@ export function readVerifierKey(text: string): VerifierKey {
   }
 }
 
-/** Signs a text with each of the keys, under this name. The text must end with a line break. */
+/** The text must end with a line break. */
 export function signNote(text: string, name: string, keys: readonly SigningKey[]): string {
   const lines = keys.map(({ privateKey, publicKey }) => {
     const signature = sign(null, Buffer.from(text), privateKey)
@@ -89,16 +84,13 @@ export function signNote(text: string, name: string, keys: readonly SigningKey[]
   return `${text}\n${lines.join('')}`
 }
 
-/**
- * Checks a note. Returns its text, and the keys that have signed the note. Ignores signatures of unknown keys. Throws
- * WrongNote if no known key has signed the note, or if a signature of a known key is wrong.
- */
+/** Throws WrongNote if no known key has signed it, or if a known key's signature is wrong. */
 export function openNote(
   note: string,
   keys: readonly VerifierKey[],
 ): { readonly text: string; readonly signers: readonly VerifierKey[] } {
   const { text, lines } = partsOf(note)
-  if (lines.length > mostSignatures) throw new WrongNote('the note has too many signatures')
+  if (lines.length > 64) throw new WrongNote('the note has too many signatures')
   const signers = lines.flatMap((line) => {
     const signer = signerOf(line, keys)
     if (signer === null) return []
@@ -109,7 +101,7 @@ export function openNote(
   return { text, signers }
 }
 
-/** Returns the text of a note, and does not check the signatures. Throws WrongNote. */
+/** Does not check the signatures. Throws WrongNote. */
 export const uncheckedText = (note: string): string => partsOf(note).text
 
 function partsOf(note: string): { readonly text: string; readonly lines: readonly string[] } {
@@ -131,7 +123,6 @@ function signerOf(
   const key = keys.find((each) => each.name === name && each.id.equals(id))
   if (key === undefined) return null
   const signature = bytes.subarray(idBytes)
-  if (signature.length !== signatureBytes)
-    throw new WrongNote('the signature is wrong: it has another length')
+  if (signature.length !== 64) throw new WrongNote('the signature is wrong: it has another length')
   return { key, signature }
 }

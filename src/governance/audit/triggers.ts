@@ -2,16 +2,13 @@ import { sql } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import type { Log } from '../../shared/log.ts'
 
-/** The triggers that refuse every edit of the audit log (db/migrations/0001-baseline/audit.ts). */
+/** They refuse every edit of the audit log (db/migrations/0001-baseline/audit.ts). */
 const needed = ['audit_events_no_edit', 'audit_events_no_truncate'] as const
 
 /**
- * Checks that both triggers exist and are set to ENABLE ALWAYS. Returns the names of the other triggers, and logs an
- * error for each of them. The error says how to repair the trigger. Never throws, because `/health` already reports a
- * database that does not answer.
- *
- * A trigger loses ENABLE ALWAYS if a superuser disables the trigger and then enables it again. After that, a database
- * session with `session_replication_role = replica` can bypass the trigger.
+ * Returns the triggers that are missing or not ENABLE ALWAYS, and logs how to repair each. Never throws: `/health`
+ * already reports a silent database. A trigger that a superuser has disabled and enabled again is no longer ALWAYS, and
+ * a session with `session_replication_role = replica` bypasses it.
  */
 export async function checkAuditTriggers(db: Db, log: Log): Promise<string[]> {
   try {

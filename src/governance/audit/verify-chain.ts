@@ -10,32 +10,26 @@ export interface VerifyRequest {
   readonly databaseUrl: string
   readonly appRole: string
   readonly organizationId: string
-  /** The installation's keys (DATA_ENCRYPTION_KEY). They open the data keys from which the codes of entries come. */
+  /** They open the data keys from which the codes of entries come. */
   readonly encryptionKeys: readonly Uint8Array[]
-  /** Was read before this request was made. */
+  /** Read before this request was made. */
   readonly expected?: Expected
 }
 
-/** The answer of the verify operation. */
 export interface Verification {
   readonly valid: boolean
-  /**
-   * The number of valid entries before the first mismatch. If the chain is valid, this is the number of all entries.
-   */
+  /** Valid entries before the first mismatch, or all. */
   readonly entries: number
-  /**
-   * The end of the chain according to its row in `chain_head`. This row comes from the same snapshot as the entries.
-   */
+  /** From `chain_head`, in the same snapshot as the entries. */
   readonly head: { readonly seq: number; readonly hash: string }
   readonly first_mismatch: Mismatch | null
   readonly duration_ms: number
 }
 
 /**
- * Verifies an organization's chain over this connection. Also checks that this service has written the entries, and
- * compares the chain with `expected`, which was read before this call. Reads from one snapshot, so it does not see
- * entries that are appended later. Uses constant memory. Throws `not_found` for an unknown organization. The caller must close the
- * connection afterwards, because the transaction stays open. After a mismatch, the query is also still running.
+ * Verifies a chain and who wrote its entries, and compares it with `expected`. Reads from one snapshot, in constant
+ * memory. Throws `not_found`. The caller must close the connection: the transaction stays open, and after a mismatch
+ * the query still runs.
  */
 export async function verifyOver(
   client: pg.ClientBase,
@@ -59,8 +53,7 @@ export async function verifyOver(
   const mismatch = wrong ?? beside
   return {
     valid: mismatch === null,
-    // `beside` says where the chain differs from the kept checkpoint. Example: if entry 5 differs, at most 4 entries
-    // are valid.
+    // If `beside` says that entry 5 differs from the kept checkpoint, at most 4 entries are valid.
     entries: beside === null ? checker.entries : Math.min(checker.entries, Math.max(beside.seq - 1, 0)),
     head: { seq: head?.seq ?? chainStart.seq, hash: head?.hash ?? chainStart.hash },
     first_mismatch: mismatch,
@@ -68,10 +61,7 @@ export async function verifyOver(
   }
 }
 
-/**
- * Compares a chain with its kept checkpoint. The chain has no other mismatch. Returns null if the chain and the
- * checkpoint agree.
- */
+/** For a chain without another mismatch. */
 async function againstKept(
   client: pg.ClientBase,
   organizationId: string,
@@ -85,7 +75,6 @@ async function againstKept(
   return entryDiffers(client, organizationId, kept)
 }
 
-/** Compares a chain with the heads that the process had committed or signed before. */
 async function againstKnown(
   client: pg.ClientBase,
   organizationId: string,
@@ -125,8 +114,6 @@ async function entryDiffers(
   return entry?.hash === hash ? null : differs(seq, entry?.id ?? null, hash, entry?.hash ?? 'no entry')
 }
 
-type StoredRow = readonly [canonical: string, hash: string, mac: string | null]
-
 async function firstMismatch(
   client: pg.ClientBase,
   organizationId: string,
@@ -136,7 +123,7 @@ async function firstMismatch(
   return new Promise((resolve, reject) => {
     const stored = streamEntries(organizationId)
     let mismatch: Mismatch | null = null
-    stored.on('row', (row: StoredRow) => {
+    stored.on('row', (row: readonly [canonical: string, hash: string, mac: string | null]) => {
       if (mismatch !== null) return
       mismatch = checker.next({ canonical: row[0], hash: row[1] }, row[2])
       if (mismatch !== null) resolve(mismatch)
@@ -147,16 +134,13 @@ async function firstMismatch(
   })
 }
 
-/**
- * Makes PostgreSQL use an index scan, which sends its first rows at once and buffers nothing. A sort would buffer the
- * whole chain.
- */
+/** An index scan sends its first rows at once and buffers nothing. A sort would buffer the whole chain. */
 async function readInOrder(client: pg.ClientBase): Promise<void> {
   for (const way of ['enable_sort', 'enable_seqscan', 'enable_bitmapscan', 'jit'])
     await client.query(`set local ${way} = off`)
 }
 
-/** Streams the rows. While this process checks a row, TCP backpressure makes the server wait. */
+/** While a row is checked, TCP backpressure makes the server wait. */
 function streamEntries(organizationId: string): pg.Query {
   const config: pg.QueryArrayConfig = {
     rowMode: 'array',
@@ -166,7 +150,7 @@ function streamEntries(organizationId: string): pg.Query {
   return new pg.Query(config)
 }
 
-/** Returns the check of the codes of this organization's entries. Reads the data keys from the same snapshot. */
+/** Reads the data keys from the same snapshot. */
 async function codesOf(
   client: pg.ClientBase,
   organizationId: string,
@@ -180,7 +164,7 @@ async function codesOf(
   return (entry, mac) => mac !== null && signers.get(keyIdOfMac(mac))?.(entry) === mac
 }
 
-/** Returns null if the organization has no head. Throws `not_found` for an unknown organization. */
+/** null if the organization has no head. Throws `not_found`. */
 async function readHead(client: pg.ClientBase, organizationId: string): Promise<StoredHead | null> {
   const { rows } = await client.query<{
     seq: string | null

@@ -1,10 +1,9 @@
 import { hash as digest } from 'node:crypto'
 import { chainStart, type ChainPosition } from './entry.ts'
 
-/** The first position at which a chain fails verification, and the reason. */
 export interface Mismatch {
   readonly seq: number
-  /** Is null if no entry exists at that position, or if the entry has no readable id. */
+  /** null if there is no such entry, or none with a readable id. */
   readonly id: string | null
   readonly reason: 'hash' | 'link' | 'gap' | 'truncated' | 'foreign' | 'checkpoint'
   readonly expected: string
@@ -23,18 +22,17 @@ export interface StoredHead {
   readonly policy_version: number
 }
 
-/** Whether a code is the one that the service has made for this entry (entry-macs.ts). */
 export type CheckCode = (entry: ChainPosition, mac: string | null) => boolean
 
-/** The code of each hundredth entry is checked, see `ChainChecker`. Bounds the memory, too. */
+/** Bounds the memory, too. */
 const entriesForOneCode = 100
 
 /**
- * Checks one organization's chain from its first entry. Pass the stored entries to `next` in order of `seq`, then pass
- * the head to `end`. The first result that is not null ends the check. No content of an entry makes the checker throw.
+ * Pass the stored entries to `next` in order of `seq`, then the head to `end`. The first result that is not null ends
+ * the check. No content of an entry makes it throw.
  *
- * The service appends only to a head with a valid code. So a valid code proves all entries before it, whatever their
- * codes are. Without `checkCode`, no code is checked, because an export has none.
+ * The service appends only to a head with a valid code, so a valid code proves all entries before it. An export has no
+ * codes: without `checkCode`, none is checked.
  */
 export class ChainChecker {
   readonly #organizationId: string
@@ -44,10 +42,10 @@ export class ChainChecker {
   #hash = chainStart.hash
   #policyVersion = 0
   #last: StoredEntry | null = null
-  /** The newest entries: no later code proves them yet. */
+  /** No later code proves them yet. */
   #unproved: { readonly entry: StoredEntry; readonly mac: string | null }[] = []
-  // The positions of `metadataText` and of the two other parts in the previous entry's text. An entry of the same kind
-  // has its parts at the same positions. So these positions are tried first.
+  // Where the previous entry has its parts. An entry of the same kind has them at the same positions, which are tried
+  // first.
   #metadata = -1
   #policy = -1
   #owner = -1
@@ -58,15 +56,11 @@ export class ChainChecker {
     this.#ownerText = `,"organization_id":${JSON.stringify(organizationId)},"prev_hash":"`
   }
 
-  /** Number of valid entries so far. */
   get entries(): number {
     return this.#seq
   }
 
-  /**
-   * Checks the next stored entry. Returns null if it correctly follows the previous entry. A mismatch can also be about
-   * one of the last hundred entries.
-   */
+  /** A mismatch can also be about one of the last hundred entries. */
   next(entry: StoredEntry, mac: string | null = null): Mismatch | null {
     const hash = digest('sha256', entry.canonical, 'hex')
     const sealed = hash === entry.hash ? this.#readSealed(entry.canonical) : null
@@ -92,7 +86,6 @@ export class ChainChecker {
     )
   }
 
-  /** Returns the first of the unproved entries that this service has not written. Null if it has written all. */
   #firstForeign(): Mismatch | null {
     const newest = this.#unproved.at(-1)
     if (newest === undefined) return null
@@ -109,30 +102,14 @@ export class ChainChecker {
     return null
   }
 
-  /**
-   * Checks the head after the last entry. Returns null if the head describes exactly the last entry. Each organization
-   * has a head from its beginning, so if there is none (null), somebody has removed it.
-   */
+  /** null if the head is the last entry. Every organization has a head: somebody has removed a missing one. */
   end(head: StoredHead | null): Mismatch | null {
     const foreign = this.#firstForeign()
     if (foreign !== null) return foreign
     const seq = this.#seq
-    if (head === null)
-      return {
-        seq: seq + 1,
-        id: null,
-        reason: 'truncated',
-        expected: 'the head of the log',
-        found: 'no head',
-      }
-    if (seq < head.seq)
-      return {
-        seq: seq + 1,
-        id: null,
-        reason: 'truncated',
-        expected: `${head.seq} entries`,
-        found: `${seq} entries`,
-      }
+    const cut = { seq: seq + 1, id: null, reason: 'truncated' } as const
+    if (head === null) return { ...cut, expected: 'the head of the log', found: 'no head' }
+    if (seq < head.seq) return { ...cut, expected: `${head.seq} entries`, found: `${seq} entries` }
     const differs = (expected: string, found: string): Mismatch => {
       const id = this.#last === null ? null : idOf(parse(this.#last.canonical))
       return { seq, id, reason: 'link', expected, found }
@@ -149,16 +126,15 @@ export class ChainChecker {
   }
 
   /**
-   * Reads the policy version from the entry's text without parsing the text. Returns null if the text differs from what
-   * `sealEntry` writes, or if the entry is not linked as expected. The caller then parses the entry.
+   * Reads the policy version without parsing the text. Returns null if the text differs from what `sealEntry` writes,
+   * or is not linked as expected; the caller then parses it.
    *
-   * Searches for three parts: `metadata`, the policy version, and the owner. The owner is `organization_id` followed by
-   * `prev_hash`. Strings and nested objects of an entry may contain similar texts. The search never takes such a text
-   * for a part, for three reasons:
+   * Searches for `metadata`, the policy version, and the owner (`organization_id` followed by `prev_hash`). A similar
+   * text in a string or nested object is never taken for one of them:
    *
-   * - A part contains quotes. Quotes inside a string are escaped, so no part can be inside a string.
-   * - No object opens between `metadata` and the version. So the version is not in an object inside `metadata`.
-   * - After the start of the owner, the only closing brace is the last character. So the owner is not in a nested
+   * - A part contains quotes, which are escaped inside a string.
+   * - No object opens between `metadata` and the version, so the version is not in an object inside `metadata`.
+   * - After the start of the owner, the only closing brace is the last character, so the owner is not in a nested
    *   object.
    */
   #readSealed(canonical: string): number | null {
@@ -180,7 +156,6 @@ export class ChainChecker {
     return version === undefined ? null : Number(version)
   }
 
-  /** Parses the entry. Returns its policy version if the entry is linked as expected, else the mismatch. */
   #readAny(entry: StoredEntry, hash: string): number | Mismatch {
     const expected = this.#seq + 1
     const fields = parse(entry.canonical)
@@ -210,10 +185,7 @@ const metadataText = ',"metadata":{'
 const policyText = '"policy_version":'
 const wholeNumber = /(\d{1,15})[,}]/y
 
-/**
- * Returns the position of `part`. Tries the position `guess` first, then searches from `from` on. Returns -1 if `part`
- * is not found.
- */
+/** Tries the position `guess` first, then searches from `from` on. */
 function place(text: string, part: string, guess: number, from: number): number {
   return guess >= from && text.startsWith(part, guess) ? guess : text.indexOf(part, from)
 }
@@ -236,8 +208,33 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Shows only a short part of a value, because an edited entry can contain anything. */
+/** An edited entry can contain anything. */
 function brief(value: unknown): string {
   const shown = typeof value === 'string' ? value : (JSON.stringify(value) ?? 'nothing')
   return shown.length > 100 ? `${shown.slice(0, 100)}...` : shown
+}
+
+/*
+ * An export has a line for each entry, and a last line with the checkpoint. `hash` comes first in an entry's line and
+ * covers the line without `"hash":"…",`, so a reader does not need RFC 8785.
+ */
+
+const hashField = '{"hash":"'
+const afterHash = '",'
+
+export const lineOf = ({ canonical, hash }: StoredEntry): string =>
+  `${hashField}${hash}${afterHash}${canonical.slice(1)}`
+
+/** null if the line has another form. */
+export function entryOf(line: string): StoredEntry | null {
+  const end = hashField.length + 64
+  const rest = end + afterHash.length
+  if (!line.startsWith(hashField) || line.slice(end, rest) !== afterHash) return null
+  return { canonical: `{${line.slice(rest)}`, hash: line.slice(hashField.length, end) }
+}
+
+export interface LastLine {
+  /** A signed note (checkpoint.ts). */
+  readonly checkpoint: string
+  readonly verifier_key: string
 }

@@ -1,28 +1,23 @@
 import { z } from 'zod'
 import { idPattern, openCheckpoint, readCheckpoint, type OpenedCheckpoint } from './checkpoint.ts'
 import { chainStart, type ChainPosition } from './entry.ts'
-import { entryOf, type LastLine } from './export-lines.ts'
+import { entryOf, type LastLine, ChainChecker, type Mismatch, type StoredEntry } from './verify-entry.ts'
 import { readVerifierKey, uncheckedText, WrongNote, type VerifierKey } from './signed-note.ts'
-import { ChainChecker, type Mismatch, type StoredEntry } from './verify-entry.ts'
 
-/**
- * The file is not a complete export of a valid chain, or it does not agree with a given key or checkpoint. The message
- * is one sentence.
- */
+/** No complete export of a valid chain, or not in agreement with a given key or checkpoint. One sentence. */
 export class WrongFile extends Error {
   override readonly name = 'WrongFile'
 }
 
-/** The keys and checkpoints that a person trusts. The person uses these keys and checkpoints to check a file. */
 export interface Trusted {
-  /** Verifier keys. If the list is empty, the key in the file is used. */
+  /** If empty, the key in the file is used. */
   readonly keys: readonly string[]
-  /** Checkpoints of the same chain, as signed notes. The file must agree with each checkpoint. */
+  /** Signed notes of the same chain. The file must agree with each of them. */
   readonly notes: readonly GivenNote[]
 }
 
 export interface GivenNote {
-  /** Names the note in messages. */
+  /** For messages. */
   readonly name: string
   readonly text: string
 }
@@ -30,26 +25,20 @@ export interface GivenNote {
 export interface FileResult {
   readonly organizationId: string
   readonly entries: number
-  /** The hash of the last entry. */
   readonly hash: string
-  /** The key in the file. */
   readonly verifierKey: string
 }
 
-/** A line of a file. `isWhole` says whether a line break ends the line. */
 export interface FileLine {
   readonly text: string
   readonly isWhole: boolean
 }
 
-/** The greatest length of a line. Entries and checkpoints are much shorter. */
+/** Entries and checkpoints are much shorter. */
 const mostLineBytes = 16 * 1024 * 1024
 const lineBreak = 10
 
-/**
- * Splits bytes into lines. Has at most one line and one chunk in memory. Throws WrongFile for a line that is too long
- * or is not UTF-8.
- */
+/** Has at most one line and one chunk in memory. Throws WrongFile for a line that is too long or not UTF-8. */
 export async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<FileLine> {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
   let number = 1
@@ -82,10 +71,7 @@ export async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<Fi
 
 const lastLine = z.strictObject({ checkpoint: z.string(), verifier_key: z.string() })
 
-/**
- * Checks an export of an audit log without the service. Checks each hash, each link, and the checkpoint at the end.
- * Also checks that the file agrees with the given checkpoints. Throws WrongFile for the first problem.
- */
+/** Checks hashes, links and checkpoints, without the service. Throws WrongFile for the first problem. */
 export async function verifyFile(lines: AsyncIterable<FileLine>, trusted: Trusted): Promise<FileResult> {
   const keys = trusted.keys.map(verifierKey)
   const chain = new FileChain(trusted.notes)
@@ -106,7 +92,7 @@ export async function verifyFile(lines: AsyncIterable<FileLine>, trusted: Truste
 
 const verifierKey = (text: string): VerifierKey => noteRead('', () => readVerifierKey(text.trim()))
 
-/** Turns a WrongNote of `read` into a WrongFile. The message of the WrongFile begins with `what`. */
+/** Makes a WrongNote a WrongFile whose message begins with `what`. */
 function noteRead<T>(what: string, read: () => T): T {
   try {
     return read()
@@ -119,7 +105,7 @@ function noteRead<T>(what: string, read: () => T): T {
 function lastLineOf(text: string, where: string): LastLine {
   try {
     const parsed = lastLine.parse(JSON.parse(text))
-    // Other programs must read the same line, so it has one form only: no field twice, and no other white space.
+    // One form only, so that other programs read the same: no field twice, and no other white space.
     if (JSON.stringify(parsed) === text) return parsed
   } catch {
     // The error below says more.
@@ -127,10 +113,7 @@ function lastLineOf(text: string, where: string): LastLine {
   throw new WrongFile(`${where} is neither an entry nor a checkpoint`)
 }
 
-/**
- * The entries of a file that were read so far. Remembers the hash of the last entry, and the hashes of entries that a
- * given checkpoint names.
- */
+/** Remembers the hashes of the last entry and of those that a given checkpoint names. */
 class FileChain {
   readonly #notes: readonly GivenNote[]
   readonly #hashes: Map<number, string | null>
@@ -148,7 +131,7 @@ class FileChain {
     )
   }
 
-  /** Says in words where the next line is, for example `after entry 3`. */
+  /** In words, for example `after entry 3`. */
   get place(): string {
     return this.#last.seq === 0 ? 'before the first entry' : `after entry ${this.#last.seq}`
   }
@@ -171,7 +154,6 @@ class FileChain {
     return { organizationId, entries: seq, hash: this.#last.hash, verifierKey: last.verifier_key }
   }
 
-  /** Checks that a checkpoint is signed, and that the file agrees with this checkpoint. */
   #compare(what: string, note: string, keys: readonly VerifierKey[]): OpenedCheckpoint {
     const checkpoint = noteRead(`${what}: `, () => openCheckpoint(note, keys))
     const { organizationId, seq, hash } = checkpoint
@@ -188,7 +170,7 @@ class FileChain {
     return checkpoint
   }
 
-  /** Returns null for an entry that no given checkpoint names. */
+  /** null for an entry that no given checkpoint names. */
   #hashAt(seq: number): string | null {
     if (seq === chainStart.seq) return chainStart.hash
     return seq === this.#last.seq ? this.#last.hash : (this.#hashes.get(seq) ?? null)

@@ -3,38 +3,24 @@ import { DomainError } from '../errors.ts'
 import type { Verification, VerifyRequest } from './verify-chain.ts'
 import type { VerifyAnswer } from './verify-worker.ts'
 
-/**
- * Node runs TypeScript from `src` and JavaScript from `dist`. So the thread's file has the same extension as this file.
- */
+/** TypeScript in `src`, JavaScript in `dist`. */
 const threadFile = new URL(
   `./verify-worker${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`,
   import.meta.url,
 )
 
-/**
- * Memory limits of the thread. A verification needs less memory than these limits allow. The thread's process also
- * decides calls, so the limits protect this process from running out of memory. Rows are short-lived, so a larger young
- * generation would only contain more garbage.
- */
+/** More than it needs: the process also decides calls, and must not run out of memory. Rows are short-lived. */
 const memory = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 16 }
 
-/**
- * An idle thread ends after this many milliseconds. It does not end at once, because starting a thread takes most of a
- * second of processor time.
- */
+/** Milliseconds until an idle thread ends. Starting one takes most of a second of processor time. */
 const keptFor = 30_000
 
-/**
- * A thread that verifies one chain at a time. The thread starts with the first verification. It ends after it has been
- * idle for `keptFor` milliseconds. After a failure, the next verification starts a new thread. An idle thread does not
- * keep the process running.
- */
+/** One chain at a time. Ends after `keptFor` idle milliseconds, and does not keep the process running. */
 export class VerifyThread {
   private readonly file: URL
   private readonly keptFor: number
   private worker: Worker | undefined
   private idle: NodeJS.Timeout | undefined
-  /** The verification that runs now. */
   private current: PromiseWithResolvers<VerifyAnswer> | undefined
 
   /** Only tests pass arguments. `keepMs` is in milliseconds. */
@@ -47,10 +33,7 @@ export class VerifyThread {
     return this.worker !== undefined
   }
 
-  /**
-   * Verifies one chain. Await the result before the next call. Rejects with the `DomainError` of the verification, or
-   * with an `Error` if the thread fails or ends.
-   */
+  /** Await it before the next call. Rejects with the verification's `DomainError`; `Error` if the thread fails. */
   async verify(request: VerifyRequest): Promise<Verification> {
     clearTimeout(this.idle)
     const worker = (this.worker ??= this.start())

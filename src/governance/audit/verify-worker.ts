@@ -5,14 +5,9 @@ import { isConnectionError } from '../../db/errors.ts'
 import { DomainError } from '../errors.ts'
 import { verifyOver, type Verification, type VerifyRequest } from './verify-chain.ts'
 
-/*
- * This file runs in a worker thread. The thread verifies one chain after another. For each chain, it opens a database
- * connection and posts one answer.
- */
+/* Runs in a worker thread, one chain after another, each over a database connection of its own. */
 
-/**
- * Errors lose their class between threads, so a domain error is sent as its code. `code` is null for any other error.
- */
+/** Errors lose their class between threads, so a domain error is sent as its code. */
 export type VerifyAnswer =
   { readonly result: Verification } | { readonly code: DomainError['code'] | null; readonly message: string }
 
@@ -40,16 +35,13 @@ async function answer(request: VerifyRequest): Promise<VerifyAnswer> {
   }
 }
 
-/**
- * Lowers the priority of this thread, on Linux only. On other systems, the call would slow down the whole process,
- * which also answers agents.
- */
+/** On other systems than Linux, the call would slow down the whole process, which also answers agents. */
 function lowerPriority(): void {
   if (process.platform !== 'linux') return
   try {
     setPriority(constants.priority.PRIORITY_BELOW_NORMAL)
   } catch {
-    // A sandbox may forbid the system call. The verification then runs with normal priority.
+    // A sandbox may forbid the system call.
   }
 }
 

@@ -3,7 +3,7 @@ import { VerifyThread } from './verify-thread.ts'
 
 export type { Verification } from './verify-chain.ts'
 
-/** A verification that has not started. Callers that ask for the same chain before the start get the same answer. */
+/** Callers that ask for the same chain before the start get the same answer. */
 interface QueuedVerification {
   readonly request: VerifyRequest
   readonly isContended: () => boolean
@@ -11,39 +11,30 @@ interface QueuedVerification {
 }
 
 /**
- * While the process serves other organizations, a chain rests after its verification. A resting chain is not verified
- * again. The rest takes `restFactor` times as long as the verification, but at most `longestRest` milliseconds. A
- * verification uses one processor core. So repeated requests for one chain use at most a fifth of a core, unless a
+ * While the process serves other organizations, a chain rests after its verification for `restFactor` times as long, at
+ * most `longestRest` milliseconds. So repeated requests for one chain use at most a fifth of a core, unless a
  * verification takes longer than 7.5 s.
  */
 const restFactor = 4
 const longestRest = 30_000
 
 /**
- * Verifies chains in a worker thread, one at a time per process. The chain whose last verification is the oldest comes
- * next. All requests that wait for one chain share an answer (docs/decisions/0067).
+ * One at a time per process, in a worker thread. The chain whose last verification is the oldest comes next. All
+ * requests that wait for one chain share an answer (docs/decisions/0067).
  */
 export class Verifier {
-  /** Waiting verifications, at most one for each chain. The key consists of the database and the organization. */
+  /** One for each chain, by database and organization. */
   readonly #waiting = new Map<string, QueuedVerification>()
-  /**
-   * Verifications are numbered in the order of their starts. For each chain that waits or rests, the map has the number
-   * of its last verification. The chain with the lowest number comes next.
-   */
+  /** The number of each chain's last verification, in the order of their starts. The lowest comes next. */
   readonly #served = new Map<string, number>()
-  /** Chains that rest. They are not verified again before their rest ends. */
   readonly #resting = new Set<string>()
   readonly #thread = new VerifyThread()
   #isRunning = false
   #turns = 0
 
   /**
-   * Recomputes an organization's chain from its stored bytes and reports the first invalid entry. Entries that are
-   * appended during the verification are not checked. While the process serves other organizations (`isContended`), a
-   * chain rests after its verification.
-   *
-   * If somebody has changed the chain, the result says so, and no error is thrown. Throws `not_found` for an unknown
-   * organization, and `unavailable` if the database cannot be reached.
+   * Recomputes a chain from its stored bytes and reports the first invalid entry; a changed chain is no error. Later
+   * entries are not checked. Throws `not_found`, and `unavailable` if the database cannot be reached.
    */
   verify(request: VerifyRequest, isContended: () => boolean = () => false): Promise<Verification> {
     const chain = chainOf(request)
@@ -77,10 +68,7 @@ export class Verifier {
     setTimeout(end, Math.min(took * restFactor, longestRest)).unref()
   }
 
-  /**
-   * Takes the next of the chains that wait and do not rest. Chains without a number in `#served` come first, in the
-   * order in which they began to wait. The other chains follow, the lowest number first.
-   */
+  /** Chains without a number in `#served` come first, in the order in which they began to wait. */
   #takeNext(): QueuedVerification | undefined {
     const lastOf = (chain: string): number => this.#served.get(chain) ?? 0
     const [first, ...others] = [...this.#waiting.keys()].filter((chain) => !this.#resting.has(chain))

@@ -1,27 +1,34 @@
 import { compileRule, joinRules } from '../../policy/compile.ts'
 import { facts } from '../../tools/facts.ts'
 import type { RuleBody } from '../../policy/rule.ts'
-import type { Verdict } from '../../policy/types.ts'
-import { activeOf } from '../audit/compiled-rows.ts'
-import type { LoadedPolicy } from '../audit/policy-cache.ts'
-import { policySnapshot } from '../audit/policy-snapshot.ts'
+import type { Verdict, JsonObject, Role } from '../../policy/types.ts'
+import { activeOf, type LoadedPolicy } from '../audit/policy-cache.ts'
+import { policySnapshot } from '../audit/combiner.ts'
 import type { Context } from '../context.ts'
-import { listCalls, readSlice, type DecidedCall, type Window } from './decided-calls.ts'
-import { inSlices, type LongRequest } from '../rules/long-work.ts'
 import {
-  openKnown,
-  replay,
-  verdictByRules,
-  type KnownParams,
-  type ReplayPolicy,
-  type Unreplayed,
-} from './replay.ts'
+  type DecidedCall,
+  decidedCalls,
+  newestDecisions,
+  type CallDecision,
+} from '../../db/queries/rules/decided-calls.ts'
+import { inSlices, type LongRequest } from '../rules/long-work.ts'
 import { refuseLargeDrafts } from '../rules/size-limit.ts'
+import type { Db } from '../../db/schema/index.ts'
+import { readBounded } from '../page.ts'
+import { getTool } from '../../tools/index.ts'
+import { decide, type Call, type CompiledPolicy } from '../../policy/decide.ts'
+import type { ToolAccess } from '../../policy/tool-access.ts'
+import { decideWithoutParams, type CertainVerdict } from '../../policy/unknown-params.ts'
+import { Hole } from '../../policy/values.ts'
+import { readCall } from '../../calls/agents/classify.ts'
+import { mayDecide } from '../approvals/requirement.ts'
+import { effectiveParams, openParams } from '../runs/values/sealed-params.ts'
+import { UnsealError } from '../sealing/format.ts'
+import { agentInputPlace } from '../sealing/places.ts'
+import type { Sealer } from '../sealing/sealer.ts'
 
-/** A backtest shows at most this many calls whose verdict would change. */
 export const mostSamples = 20
 
-/** A recorded call for which the drafts give another verdict. */
 export interface BacktestSample {
   readonly decision_id: string
   readonly run_id: string | null
@@ -40,18 +47,15 @@ export interface BacktestSample {
 }
 
 export interface Backtest {
-  /** The number of calls, including those that cannot be replayed. */
+  /** Includes the calls that cannot be replayed. */
   readonly examined: number
-  /** The number of calls for which the drafts give another verdict. */
   readonly changed: number
   readonly not_replayable: readonly { readonly reason: Unreplayed; readonly count: number }[]
-  /** The number of changed calls for each change. Example of a change: `allow->deny`. */
+  /** By change, such as `allow->deny`. */
   readonly by_change: Readonly<Record<string, number>>
-  /** The newest changed calls. */
   readonly samples: readonly BacktestSample[]
-  /** The limit at which the backtest ended; null if it examined all calls of the window. */
+  /** null if all calls of the window were examined. */
   readonly limit_reached: 'decisions' | 'bytes' | 'time' | null
-  /** When the oldest examined call was decided. Is null if no call was examined. */
   readonly oldest: string | null
 }
 
@@ -60,9 +64,9 @@ export interface BacktestRequest extends Window, LongRequest {
 }
 
 /**
- * Decides recorded calls of an organization again, with the drafts in place of the saved rules. Counts the verdicts that
- * change (docs/decisions/0221). Uses the recorded labels and side effects. Uses the present tool policies and the present
- * setting `approvals_enabled`. Ignores a freeze. Writes nothing.
+ * Decides recorded calls again, with the drafts in place of the saved rules, and counts the verdicts that change
+ * (docs/decisions/0221). Labels and side effects are the recorded ones; tool policies and `approvals_enabled` the
+ * present ones. Ignores a freeze. Writes nothing.
  *
  * Throws `validation_error` if the drafts together are too large to save, and the errors of `inSlices`.
  */
@@ -78,7 +82,9 @@ export async function backtestRules(
     const { slices, limit } = await listCalls(context.db, organizationId, request)
     const count = createCount(policy)
     for (const ids of slices) {
-      for (const call of await readSlice(context.db, organizationId, ids)) {
+      // A call whose decision was deleted meanwhile is left out.
+      const { rows } = await readBounded(context.db, (trx) => decidedCalls(organizationId, ids).execute(trx))
+      for (const call of rows) {
         if (parts.isOver()) return count.result('time')
         const known = await parts.run(() => openKnown(context.sealer, call, parts))
         await parts.run(() => count.add(call, known))
@@ -100,7 +106,6 @@ const withDrafts = (saved: LoadedPolicy, drafts: readonly RuleBody[]): ReplayPol
   toolAccess: saved.toolAccess,
 })
 
-/** Replays calls, and counts the changes of verdicts and the calls that cannot be replayed. */
 function createCount(policy: ReplayPolicy) {
   let [examined, changed] = [0, 0]
   let oldest: string | null = null
@@ -134,7 +139,6 @@ function createCount(policy: ReplayPolicy) {
 const addOne = <Key>(counts: Map<Key, number>, key: Key): void =>
   void counts.set(key, (counts.get(key) ?? 0) + 1)
 
-/** Returns the counts, the largest first. */
 const inOrder = <Key extends string>(counts: ReadonlyMap<Key, number>): [Key, number][] =>
   [...counts].sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1))
 
@@ -154,3 +158,164 @@ const sampleOf = (
   from: { verdict: from, rule_name: call.rule_name },
   to: { verdict: to.verdict, rule_name: to.ruleName, explanation: to.explanation },
 })
+
+/** A backtest examines so many of the newest decisions, with so many bytes of sealed parameters together. */
+export const mostDecisions = 5_000
+export const mostParamBytes = 32 * 1024 ** 2
+/** Decisions that are read and replayed together. A single call may have more bytes. */
+const sliceRows = 50
+const sliceBytes = 4 * 1024 ** 2
+
+/** `since` is inclusive, `until` exclusive; null means no limit. */
+export interface Window {
+  readonly since: Date | null
+  readonly until: Date | null
+}
+
+export interface ListedCalls {
+  readonly slices: readonly (readonly string[])[]
+  /** Why older calls are left out. */
+  readonly limit: 'decisions' | 'bytes' | null
+}
+
+async function listCalls(db: Db, organizationId: string, window: Window): Promise<ListedCalls> {
+  const { rows } = await readBounded(db, (trx) =>
+    newestDecisions(organizationId, window, mostDecisions + 1).execute(trx),
+  )
+  const calls = firstDecisions(rows.slice(0, mostDecisions))
+  const fitting = withinBytes(calls)
+  const cutByBytes = fitting.length < calls.length ? 'bytes' : null
+  return {
+    slices: slicesOf(fitting),
+    limit: cutByBytes ?? (rows.length > mostDecisions ? 'decisions' : null),
+  }
+}
+
+/** A call is decided again after a retry or an approval. Newest first, in `decisions` and in the result. */
+function firstDecisions(decisions: readonly CallDecision[]): CallDecision[] {
+  const known = new Set<string>()
+  const first: CallDecision[] = []
+  for (const decision of decisions.toReversed()) {
+    const names = namesOf(decision)
+    if (!names.some((name) => known.has(name))) first.push(decision)
+    for (const name of names) known.add(name)
+  }
+  return first.reverse()
+}
+
+/** Two decisions belong to the same call if they have a name in common. */
+function namesOf(decision: CallDecision): string[] {
+  const { run_id, step_id, item_index, session_id, tool_use_id, params_hash, approval_id, supersedes_id } =
+    decision
+  if (session_id === null) return [`${run_id}/${step_id}/${item_index}`]
+  const use = tool_use_id === null ? [] : [`${session_id}/${params_hash}/${tool_use_id}`]
+  return [...use, ...[approval_id, supersedes_id].filter((id) => id !== null)]
+}
+
+function withinBytes(calls: readonly CallDecision[]): readonly CallDecision[] {
+  let bytes = 0
+  const over = calls.findIndex((call) => (bytes += call.bytes) > mostParamBytes)
+  return over < 0 ? calls : calls.slice(0, over)
+}
+
+function slicesOf(calls: readonly CallDecision[]): string[][] {
+  const slices: string[][] = []
+  let bytes = 0
+  for (const call of calls) {
+    const last = slices.at(-1)
+    const fits = last !== undefined && last.length < sliceRows && bytes + call.bytes <= sliceBytes
+    if (fits) last.push(call.id)
+    else slices.push([call.id])
+    bytes = fits ? bytes + call.bytes : call.bytes
+  }
+  return slices
+}
+
+/**
+ * Why a recorded call is not decided again.
+ * - `parameters_not_kept`: the verdict depends on them, and most calls of agents store none.
+ * - `parameters_not_shown`: it depends on parameters that the caller may not see.
+ * - `parameters_unreadable`: they cannot be decrypted.
+ * - `policy_decided`: not the rules decide, then or now, but a tool policy, a freeze, a limit, or a missing role.
+ * - `tool_unknown`: the catalogue no longer has the tool.
+ */
+export const unreplayed = [
+  'parameters_not_kept',
+  'parameters_not_shown',
+  'parameters_unreadable',
+  'policy_decided',
+  'tool_unknown',
+] as const
+export type Unreplayed = (typeof unreplayed)[number]
+
+export interface ReplayPolicy {
+  readonly compiled: CompiledPolicy
+  readonly toolAccess: ToolAccess
+}
+
+type Params = { readonly params: JsonObject } & Pick<Call, 'paramLabels'>
+
+/** The parameters, or why the call is not decided with them. */
+export type KnownParams = Params | Exclude<Unreplayed, 'tool_unknown'>
+
+/** The recorded verdict; null if not the rules decided. */
+function verdictByRules(call: DecidedCall): Verdict | null {
+  const isByRules =
+    call.rule_id === null ? reasonsWithoutRule.has(call.reason) : call.reason === call.rule_name
+  if (!isByRules) return null
+  // The recorded verdict may come from the people who decided the approval that a rule required.
+  return call.session_id !== null && call.approval_id !== null ? 'require_approval' : call.verdict
+}
+
+const reasonsWithoutRule = new Set(['no rule matched', 'call too large to evaluate'])
+
+/** Returns a reason if the viewer may not see the parameters, or if rules cannot use them. */
+async function openKnown(
+  sealer: Sealer,
+  call: DecidedCall,
+  viewer: { readonly role: Role },
+): Promise<KnownParams> {
+  const { run_id: runId, step_id: stepId, run_params, agent_params, approver } = call
+  try {
+    if (call.session_id === null) {
+      const tool = getTool(call.tool)
+      if (run_params === null || runId === null || stepId === null || tool === undefined)
+        return 'parameters_not_kept'
+      if (!mayDecide(viewer.role, approver ?? 'admin')) return 'parameters_not_shown'
+      const key = { runId, stepId, itemIndex: call.item_index ?? -1 }
+      const { params, paramLabels } = await openParams(sealer, key, run_params)
+      return {
+        params: effectiveParams(tool, params, call.requester_email ?? ''),
+        paramLabels: new Map(paramLabels),
+      }
+    }
+    if (agent_params === null || call.approval_id === null) return 'parameters_not_kept'
+    if (!mayDecide(viewer.role, approver ?? 'owner')) return 'parameters_not_shown'
+    const input = await sealer.open(agentInputPlace(call.approval_id), agent_params)
+    const { params } = readCall(call.tool, JSON.parse(input) as JsonObject, {})
+    return params === null ? 'policy_decided' : { params }
+  } catch (error) {
+    if (error instanceof UnsealError) return 'parameters_unreadable'
+    throw error
+  }
+}
+
+function replay(policy: ReplayPolicy, call: DecidedCall, known: KnownParams): CertainVerdict | Unreplayed {
+  const { tool, side_effect: sideEffect, destination, labels, session_id } = call
+  const source = session_id === null ? 'workflows' : 'agents'
+  if (source === 'workflows' && getTool(tool) === undefined) return 'tool_unknown'
+  if (known === 'policy_decided') return known
+  const params = typeof known === 'string' ? new Hole(null) : known.params
+  const refusal = policy.toolAccess.refusal({
+    tool,
+    sideEffect,
+    // A person who has left has no role. `member` is the best guess.
+    role: call.role ?? 'member',
+    authorRoles: call.author_roles ?? [],
+    params: source === 'workflows' ? params : null,
+  })
+  if (refusal !== null) return refusal.isCertain || typeof known !== 'string' ? 'policy_decided' : known
+  const asked = { source, tool, sideEffect, destination, labels } as const
+  if (typeof known === 'string') return decideWithoutParams(policy.compiled, asked) ?? known
+  return decide(policy.compiled, { ...asked, ...known })
+}

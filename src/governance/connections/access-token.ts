@@ -1,26 +1,32 @@
 import { sql } from 'kysely'
-import type { Grant, OAuthClient } from '../../tools/kit/integration.ts'
-import type { GrantDeclaration, IntegrationDeclaration } from '../../tools/kit/integration.ts'
+import type {
+  Grant,
+  OAuthClient,
+  GrantDeclaration,
+  IntegrationDeclaration,
+} from '../../tools/kit/integration.ts'
 import type { Config } from '../../shared/config.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Outgoing } from '../../shared/outgoing/outgoing.ts'
-import { presentMoment } from '../../shared/moment.ts'
+import { presentMoment, millisecondsSince, type Moment } from '../../shared/moment.ts'
 import type { TokenCache } from '../../shared/outgoing/token-cache.ts'
 import type { Combiner } from '../audit/combiner.ts'
 import type { Secrets } from '../sealing/secrets-backend.ts'
-import type { ConnectionRow } from './connection-view.ts'
-import { expireConnection } from './expire.ts'
-import { lackingTools } from './lacking.ts'
-import { keptText, readKept, type KeptCredential } from './kept-credential.ts'
-import { claim, release, soonAfter } from './refresh-lease.ts'
-import { refreshTokens, serviceAccountToken, type Tokens } from './token-server.ts'
-import { GrantRefused, RightsMissing, TokenServerAway } from './token-server-errors.ts'
+import { type ConnectionRow, expireConnection } from './connection-view.ts'
+import { lackingTools, keptText, readKept, type KeptCredential } from './kept-credential.ts'
+import {
+  refreshTokens,
+  serviceAccountToken,
+  type Tokens,
+  GrantRefused,
+  RightsMissing,
+  TokenServerAway,
+} from './token-server.ts'
 
 /*
- * A server may accept each refresh token only once. So exactly one process asks for a new access token. This process
- * claims the connection's row for a limited time (the lease). While the server answers, the process needs no lock and
- * no database connection. The other processes wait and read the row again. The new tokens are committed before they are
- * used.
+ * A server may accept each refresh token only once. So exactly one process asks for a new access token: it leases the
+ * connection's row, and needs no lock and no database connection while the server answers. The others wait and read the
+ * row again. New tokens are committed before they are used.
  */
 
 export interface Refreshing {
@@ -32,64 +38,47 @@ export interface Refreshing {
   readonly accessTokens: TokenCache
 }
 
-/** An access token for one call. */
 export interface Access {
   readonly token: string
-  /** Whether the token was made for this call. */
   readonly isNew: boolean
-  /**
-   * Forgets the token, so that the next call gets another token. Call this method after the service has refused the
-   * token.
-   */
+  /** Forgets the token. Call this after the service has refused it. */
   drop(): Promise<void>
 }
 
-/** The reason why a call has no access token. `gone` means that the connection was revoked. */
+/** `gone`: the connection was revoked. */
 export type NoAccess = 'gone' | 'expired'
 
-/** A call waits at most this long for a token that another process has requested. */
+/** How long a call waits for a token that another process has requested. */
 const patienceMilliseconds = 20_000
 const [firstPause, longestPause] = [50, 500]
 
-/**
- * Returns for how many seconds a token is used. The last minute of the token's life is not used. If the life is shorter
- * than four minutes, its last quarter is not used. Example: a token that lives for 100 seconds is used for 75 seconds.
- */
+/** A token is not used in its last minute, or in the last quarter of a life below four minutes. */
 export const freshSecondsOf = ({ expiresInSeconds }: Tokens): number =>
   expiresInSeconds - Math.min(60, expiresInSeconds / 4)
 
-/** A credential with its first access token. */
 export interface FirstAccess {
   readonly credential: unknown
-  /**
-   * Is null for an integration without a grant. Is also null for a service account, because each process requests its
-   * own access tokens for a service account.
-   */
+  /** null without a grant, and for a service account: each process requests tokens of its own. */
   readonly accessToken: string | null
   readonly freshSeconds: number
-  /** The rights that the server has named. Is null if the server named no rights. */
+  /** null if the server has named none. */
   readonly scopes: readonly string[] | null
 }
 
-/** A connection's row as a call reads it. */
 export type LiveRow = ConnectionRow & { readonly is_fresh: boolean }
-/** Whether the stored access token may still be used, according to the database's clock. */
+/** By the database's clock. */
 export const isFresh = sql<boolean>`coalesce(access_fresh_until > clock_timestamp(), false)`.as('is_fresh')
 
 type RefreshGrant = Extract<Grant, { kind: 'refresh_token' }>
 
-/** Returns the grant with its OAuth client. Throws GrantRefused if the grant has no client. */
+/** Throws GrantRefused if the grant has no client. */
 export function withClient(grant: RefreshGrant): RefreshGrant & { readonly client: OAuthClient } {
   const { client } = grant
   if (client === null) throw new GrantRefused('invalid_client')
   return { ...grant, client }
 }
 
-/**
- * Returns an access token for one call of `tool`, or the reason why there is none. Throws RightsMissing,
- * TokenServerAway, SecretsUnavailable. Throws GrantRefused if the server refuses for another reason than the
- * credential.
- */
+/** Throws RightsMissing, TokenServerAway, SecretsUnavailable, and GrantRefused if not the credential is refused. */
 export async function accessFor(
   context: Refreshing,
   declaration: IntegrationDeclaration,
@@ -117,10 +106,7 @@ export async function accessFor(
   }
 }
 
-/**
- * Returns the row's access token if the token is fresh. Otherwise, returns a new token. One process requests the new
- * token for all processes.
- */
+/** One process requests a new token for all processes. */
 async function sharedAccess(
   context: Refreshing,
   declaration: IntegrationDeclaration,
@@ -158,7 +144,6 @@ async function sharedAccess(
   }
 }
 
-/** Asks the server for new tokens, and commits them before they are used. */
 async function refresh(
   context: Refreshing,
   declaration: IntegrationDeclaration,
@@ -199,21 +184,14 @@ async function refresh(
   }
 }
 
-/**
- * If the server no longer accepts the credential, marks the connection as expired and returns the reason. Throws every
- * other error.
- */
+/** Expires the connection if the server no longer accepts the credential. Throws every other error. */
 async function expiredOr(context: Refreshing, row: ConnectionRow, error: unknown): Promise<NoAccess> {
   if (!(error instanceof GrantRefused) || !endsCredential.has(error.code)) throw error
   await expireConnection(context, row, row.generation)
   return changedMeanwhile(context.db, row)
 }
 
-/**
- * Returns why a call gets no access token. Returns `gone` if the connection was revoked, and `expired` if its
- * credential has expired. Throws TokenServerAway if the connection is still active. In this case its credential was
- * replaced meanwhile, so the call may work later.
- */
+/** Throws TokenServerAway if it is still active: the credential was replaced, so the call may work later. */
 async function changedMeanwhile(db: Db, { id }: ConnectionRow): Promise<NoAccess> {
   const row = await db.selectFrom('connections').select('status').where('id', '=', id).executeTakeFirst()
   if (row === undefined || row.status === 'revoked') return 'gone'
@@ -221,10 +199,7 @@ async function changedMeanwhile(db: Db, { id }: ConnectionRow): Promise<NoAccess
   throw new TokenServerAway('the credential was replaced meanwhile')
 }
 
-/**
- * Error codes after which the credential can never work again. `invalid_grant` means that the person or the service has
- * ended the grant or the key. `invalid_key` means that the private key cannot be read.
- */
+/** The credential can never work again: the grant or key was ended, or the private key cannot be read. */
 const endsCredential: ReadonlySet<string> = new Set(['invalid_grant', 'invalid_key'])
 
 function sharedToken(db: Db, { id, generation }: ConnectionRow, token: string, isNew: boolean): Access {
@@ -240,4 +215,55 @@ function sharedToken(db: Db, { id, generation }: ConnectionRow, token: string, i
         .execute()
     },
   }
+}
+
+/** After this time, another process may ask the server. The requests to it and to the secrets backend take less. */
+const leaseSeconds = 45
+/** Milliseconds from the claim. A later request could outlast the lease. */
+const mostBeforeSending = 20_000
+
+/** The end of the lease as text, because a Date has no microseconds; null if another process was faster. */
+async function claim(db: Db, { id, generation }: ConnectionRow): Promise<string | null> {
+  const claimed = await db
+    .updateTable('connections')
+    .set({ refreshing_until: sql<Date>`clock_timestamp() + make_interval(secs => ${leaseSeconds})` })
+    .where('id', '=', id)
+    .where('status', '=', 'active')
+    .where('generation', '=', generation)
+    .where(sql<boolean>`coalesce(refreshing_until < clock_timestamp(), true)`)
+    .where(sql<boolean>`coalesce(access_fresh_until <= clock_timestamp(), true)`)
+    .returning(sql<string>`refreshing_until::text`.as('lease'))
+    .executeTakeFirst()
+  return claimed?.lease ?? null
+}
+
+/** Throws if the claim is too old: a process that stood still could send a token that another one has used. */
+const soonAfter = (asked: Moment, outgoing: Outgoing): Outgoing => ({
+  ...outgoing,
+  fetchWithin: (bounds) =>
+    outgoing.fetchWithin({
+      ...bounds,
+      beforeSending() {
+        bounds.beforeSending?.()
+        if (millisecondsSince(asked) > mostBeforeSending)
+          throw new TokenServerAway('this process stood still before it asked for a new access token')
+      },
+    }),
+})
+
+/**
+ * Ends the lease, so that the next call can ask at once. If this process stood still and another one has the lease now,
+ * it stays. If the database does not answer, the lease expires by itself.
+ */
+async function release(
+  db: Db,
+  { id, lease }: { readonly id: string; readonly lease: string },
+): Promise<void> {
+  await db
+    .updateTable('connections')
+    .set({ refreshing_until: null })
+    .where('id', '=', id)
+    .where(sql<boolean>`refreshing_until = ${lease}::timestamptz`)
+    .execute()
+    .catch(() => undefined)
 }

@@ -1,50 +1,46 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { sql } from 'kysely'
-import type { Authorization } from '../../tools/kit/integration.ts'
-import type { GrantDeclaration, IntegrationDeclaration } from '../../tools/kit/integration.ts'
+import { sql, type Selectable } from 'kysely'
+import {
+  type Authorization,
+  type GrantDeclaration,
+  type IntegrationDeclaration,
+  destinationOf,
+} from '../../tools/kit/integration.ts'
 import { publicBase } from '../../shared/config.ts'
 import { requireProvenCaller } from '../access/address-proof.ts'
 import { requireThawed, requireThawedNow } from '../access/frozen.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { requireRole } from '../access/recheck.ts'
-import { DomainError } from '../errors.ts'
-import type { Once } from '../idempotency.ts'
+import { DomainError, errorAt } from '../errors.ts'
+import { keepMade, type Once } from '../idempotency.ts'
 import { growAs } from '../limits/storage.ts'
 import { verifierPlace } from '../sealing/places.ts'
 import type { Sealer } from '../sealing/sealer.ts'
 import { integrationOf, type NewConnection } from './connections.ts'
-import type { Checking } from './credential-check.ts'
-import { asDomainErrors } from './first-access.ts'
-import type { Saving } from './save-connection.ts'
-import { authorizationUrl, findServer } from './token-server.ts'
+import { type Checking, asDomainErrors, checkCredential } from './credential-check.ts'
+import { type Saving, saveConnection } from './save-connection.ts'
+import { authorizationUrl, findServer, exchangeCode, AuthorizationDenied } from './token-server.ts'
+import type { ConnectionAttemptsTable } from '../../db/schema/connections.ts'
+import { freshSecondsOf, type FirstAccess } from './access-token.ts'
+import type { ConnectionView } from './connection-view.ts'
 
 export type Authorizing = Saving & Checking & { readonly sealer: Pick<Sealer, 'seal' | 'open'> }
 
-/** A begun authorization. The person continues at `authorization_url` in the browser. */
+/** The person continues at `authorization_url` in the browser. */
 export interface BegunView {
   readonly authorization_url: string
   readonly expires_at: string
 }
 
-/** An authorization that waits for its answer expires after this many seconds. */
 const lifeSeconds = 600
-/**
- * A person has at most this many waiting authorizations in one organization. A new authorization then replaces the
- * oldest.
- */
+/** Waiting authorizations of a person in one organization. A new one then replaces the oldest. */
 const mostAttempts = 10
 
-/**
- * Returns the hash of a `state`. A `state` is a random text that identifies an authorization. The server sends it back.
- * The database stores only the hash, never the `state` itself.
- */
+/** A `state` is a random text that the server sends back. The database stores only its hash. */
 export const hashOfState = (state: string): string => createHash('sha256').update(state).digest('hex')
 
-/**
- * Returns how a person authorizes an integration in the browser. Throws `validation_error` if the integration does not
- * support such an authorization, or if the operator has not configured it.
- */
-export function authorizationOf(
+/** Throws `validation_error` if there is no authorization in the browser, or none that is configured. */
+function authorizationOf(
   { grant, title }: IntegrationDeclaration,
   { config }: Pick<Checking, 'config'>,
 ): { readonly granting: GrantDeclaration<unknown>; readonly authorization: Authorization } {
@@ -58,13 +54,10 @@ export function authorizationOf(
 }
 
 /**
- * Begins an authorization in the browser (OAuth 2.1: code with PKCE). Errors:
- * - `not_found` for an unknown tool.
- * - `bad_request` for a tool without an integration.
- * - `validation_error` if the server refuses, and `unavailable` if the server does not answer.
- * - `insufficient_role` if a member connects for the organization.
- * - `conflict` while the caller's email address is not confirmed, or while the organization is frozen.
- * - The errors of `authorizationOf` and `growAs`.
+ * Begins an authorization in the browser (OAuth 2.1: code with PKCE). Throws `not_found` and `bad_request` for the
+ * tool, `validation_error` if the server refuses, `unavailable` if it does not answer, `insufficient_role` if a member
+ * connects for the organization, `conflict` while the address is not confirmed or the organization is frozen, and the
+ * errors of `authorizationOf` and `growAs`.
  */
 export async function beginAuthorization(
   context: Authorizing,
@@ -114,23 +107,109 @@ export async function beginAuthorization(
       tx.append({
         eventType: 'connection.authorization_begun',
         action: 'begin',
-        status: 'success',
         actor: actorOf(caller),
         metadata: { tool, scope, integration: declaration.name },
       })
-      const view = { authorization_url: url, expires_at: expiresAt.toISOString() }
-      await once?.markActed(tx.trx, view)
-      return view
+      return keepMade(once, tx, { authorization_url: url, expires_at: expiresAt.toISOString() })
     },
   })
 }
 
-/** Returns 256 random bits as text. The text contains only characters that PKCE allows. */
+/** 256 random bits, in characters that PKCE allows. */
 const randomText = (): string => randomBytes(32).toString('base64url')
 
-/**
- * Returns the address to which the server sends the browser back. Each integration has its own address. So the answer
- * of one server is never mistaken for the answer of another server.
- */
+/** Each integration has its own address, so the answer of one server is never taken for that of another. */
 const redirectUriOf = ({ config }: Authorizing, { name }: IntegrationDeclaration): string =>
   `${publicBase(config)}/api/v1/connections/callback/${name}`
+
+type Attempt = Selectable<ConnectionAttemptsTable>
+
+/** `code` is the error code of the authorization server. */
+export type Finished =
+  | { readonly kind: 'connected'; readonly title: string; readonly connection: ConnectionView }
+  | { readonly kind: 'refused'; readonly title: string; readonly code: string }
+
+/**
+ * Takes the answer that a browser brings, and connects the integration. Only the person who began may bring it, and
+ * each `state` is accepted once, because its row is deleted first. Throws `not_found` if the authorization has ended or
+ * belongs to another person, `conflict` while the organization is frozen, `validation_error`, `unavailable`, and the
+ * errors of `checkCredential` and `saveConnection`.
+ */
+export async function finishAuthorization(
+  context: Authorizing,
+  caller: Caller,
+  integration: string,
+  answer: URLSearchParams,
+  signal: AbortSignal,
+): Promise<Finished> {
+  const state = answer.get('state') ?? ''
+  const attempt = await takeAttempt(context, caller, integration, state)
+  if (attempt === null) throw unknownState()
+  const inOrganization = { ...caller, organizationId: attempt.organization_id }
+  await requireThawedNow(context.db, inOrganization)
+  const declaration = integrationOf(attempt.tool)
+  const { title } = declaration
+  const { granting, authorization } = authorizationOf(declaration, context)
+  const verifier = await context.sealer.open(verifierPlace(attempt.state_hash), attempt.verifier_sealed)
+  const given = { answer, state, verifier, redirectUri: attempt.redirect_uri }
+  const tokens = await asDomainErrors(title, () =>
+    exchangeCode(context.outgoing, authorization, given),
+  ).catch((error: unknown) => {
+    if (error instanceof AuthorizationDenied) return error
+    throw error
+  })
+  if (tokens instanceof AuthorizationDenied) return { kind: 'refused', title, code: tokens.code }
+  if (tokens.refreshToken === null) {
+    throw errorAt(
+      'validation_error',
+      'code',
+      `${title} gave no refresh token: remove this service from your ${title} account, and authorize again`,
+    )
+  }
+  const { accessToken, refreshToken, scopes } = tokens
+  const credential = granting.authorized(refreshToken, context.config.connections)
+  const first = { credential, accessToken, freshSeconds: freshSecondsOf(tokens), scopes }
+  const connection = await connectWith(context, inOrganization, attempt, declaration, first, signal)
+  return { kind: 'connected', title, connection }
+}
+
+/** Deletes the row, so a second answer with this `state` finds none. null if it is gone, expired or another's. */
+async function takeAttempt(
+  { db }: Authorizing,
+  { userId }: Caller,
+  integration: string,
+  state: string,
+): Promise<Attempt | null> {
+  const row = await db
+    .deleteFrom('connection_attempts')
+    .where('state_hash', '=', hashOfState(state))
+    .where('user_id', '=', userId)
+    .where('integration', '=', integration)
+    .returningAll()
+    .returning(sql<boolean>`expires_at > clock_timestamp()`.as('is_live'))
+    .executeTakeFirst()
+  return row?.is_live === true ? row : null
+}
+
+/** The same for every reason, so that nobody learns about another person's authorizations. */
+const unknownState = (): DomainError =>
+  new DomainError(
+    'not_found',
+    'this authorization has ended, was used, or was begun by another person: begin again with `POST /tools/{name}/connect`',
+  )
+
+async function connectWith(
+  context: Authorizing,
+  caller: Caller,
+  { tool, scope, name }: Attempt,
+  declaration: IntegrationDeclaration,
+  first: FirstAccess,
+  signal: AbortSignal,
+): Promise<ConnectionView> {
+  const { connections } = context.config
+  const addresses = declaration.addresses(first.credential, connections)
+  const destination = destinationOf(declaration, first.credential, connections)
+  if (destination === null) throw new Error('an authorization has given a credential without an address')
+  const { account } = await checkCredential(context, declaration, first, addresses, signal)
+  return saveConnection(context, caller, { declaration, destination, ...first, account, tool, scope, name })
+}

@@ -1,16 +1,18 @@
 import type { Selectable } from 'kysely'
 import type { ConnectionsTable } from '../../db/schema/connections.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import type { Actor } from '../audit/entry.ts'
+import type { Acting } from '../access/recheck.ts'
 
 export type ConnectionRow = Selectable<ConnectionsTable>
 export type ConnectionScope = 'personal' | 'organization'
 
-/** A connection as the API shows it. It never contains the credential. */
 export interface ConnectionView {
   readonly id: string
   readonly organization_id: string
   readonly integration: string
   readonly scope: ConnectionScope
-  /** The person who owns a personal connection. Is null for a connection of the organization. */
+  /** null for a connection of the organization. */
   readonly owner_id: string | null
   readonly name: string
   readonly account: string | null
@@ -21,7 +23,7 @@ export interface ConnectionView {
   readonly status: ConnectionRow['status']
 }
 
-export const scopeOf = ({ owner_id }: Pick<ConnectionRow, 'owner_id'>): ConnectionScope =>
+const scopeOf = ({ owner_id }: Pick<ConnectionRow, 'owner_id'>): ConnectionScope =>
   owner_id === null ? 'organization' : 'personal'
 
 export const connectionView = (row: ConnectionRow): ConnectionView => ({
@@ -38,3 +40,53 @@ export const connectionView = (row: ConnectionRow): ConnectionView => ({
   last_used_at: row.last_used_at?.toISOString() ?? null,
   status: row.status,
 })
+
+/** The entry never has the credential. */
+export function appendConnectionEvent(
+  tx: ChainTx,
+  actor: Actor,
+  verb: 'created' | 'renamed' | 'revoked' | 'expired',
+  row: ConnectionRow,
+  more: { readonly tool?: string; readonly replaced_id?: string | null; readonly name?: string } = {},
+): void {
+  tx.append({
+    eventType: `connection.${verb}`,
+    action: verb,
+    actor,
+    metadata: {
+      connection_id: row.id,
+      integration: row.integration,
+      scope: scopeOf(row),
+      owner_id: row.owner_id,
+      account: row.account,
+      destination: row.destination,
+      own_host: row.own_host,
+      ...more,
+    },
+  })
+}
+
+/**
+ * Calls with an expired connection fail with `connection_expired` until somebody connects again. Each refresh of the
+ * tokens gives a higher generation: if the connection no longer has that of the failed credential, or is not active,
+ * nothing changes. null compares no generation.
+ */
+export async function expireConnection(
+  context: Pick<Acting, 'combiner'>,
+  { id, organization_id }: Pick<ConnectionRow, 'id' | 'organization_id'>,
+  generation: number | null = null,
+): Promise<void> {
+  await context.combiner.run(organization_id, 'org.change', async (tx) => {
+    const row = await tx.trx
+      .updateTable('connections')
+      .set({ status: 'expired' })
+      .where('id', '=', id)
+      .where('status', '=', 'active')
+      .$if(generation !== null, (same) => same.where('generation', '=', generation as number))
+      .returningAll()
+      .executeTakeFirst()
+    if (row === undefined) return
+    tx.policyChanged()
+    appendConnectionEvent(tx, { type: 'system', id: 'worker' }, 'expired', row)
+  })
+}

@@ -9,41 +9,41 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 import type { Actor } from '../audit/entry.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
-import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
-import { appendConnectionEvent } from './connection-event.ts'
+import { listPage, type Page, type PageRequest } from '../page.ts'
 import {
+  appendConnectionEvent,
   connectionView,
   type ConnectionRow,
   type ConnectionScope,
   type ConnectionView,
 } from './connection-view.ts'
-import { checkCredential, readCredential, type Checking } from './credential-check.ts'
-import { firstAccess } from './first-access.ts'
+import { checkCredential, readCredential, type Checking, firstAccess } from './credential-check.ts'
 import { saveConnection, type Saving } from './save-connection.ts'
 import { abandonSecrets } from './secret-removals.ts'
-import { tellService, type Telling } from './tell-service.ts'
+import type { Config } from '../../shared/config.ts'
+import type { Outgoing } from '../../shared/outgoing/outgoing.ts'
+import type { SparseLog } from '../../shared/sparse-log.ts'
+import type { Secrets } from '../sealing/secrets-backend.ts'
+import { withClient } from './access-token.ts'
+import { isReachable } from './credential.ts'
+import { readKept } from './kept-credential.ts'
+import { revokeToken } from './token-server.ts'
 
 export interface NewConnection {
-  /** The name of a tool. The connection is made to the tool's integration. */
   readonly tool: string
   readonly credential: unknown
   readonly scope: ConnectionScope
   readonly name: string | undefined
 }
 
-type Connecting = Saving & Checking
-
 /**
- * Makes a connection to the service that a tool calls. First, the service must accept the credential. The connection
- * belongs to a person or to the organization. If this owner already has a connection to the same integration, the new
- * connection replaces it.
- *
- * Throws `not_found` for an unknown tool, and `bad_request` for a tool that cannot be connected. Throws
- * `insufficient_role` if a member connects for the organization, and `conflict` while the organization is frozen. Also throws the errors of `readCredential`,
- * `firstAccess`, `checkCredential` and `saveConnection`.
+ * Connects the service that a tool calls, once it has accepted the credential. Replaces the owner's present connection
+ * to it. Throws `not_found` and `bad_request` for the tool, `insufficient_role` if a member connects for the
+ * organization, `conflict` while it is frozen, and the errors of `readCredential`, `firstAccess`, `checkCredential` and
+ * `saveConnection`.
  */
 export async function connect(
-  context: Connecting,
+  context: Saving & Checking,
   caller: Caller,
   input: NewConnection,
   signal: AbortSignal,
@@ -65,10 +65,7 @@ export async function connect(
   )
 }
 
-/**
- * Returns the integration of a tool. Throws `not_found` for an unknown tool, and `bad_request` for a tool that an
- * organization cannot connect.
- */
+/** Throws `not_found`, and `bad_request` for a tool that an organization cannot connect. */
 export function integrationOf(name: string): IntegrationDeclaration {
   const tool = getTool(name)
   if (tool === undefined) throw notFound('tool', name)
@@ -85,10 +82,7 @@ export function integrationOf(name: string): IntegrationDeclaration {
   return declaration
 }
 
-/**
- * Lists the connections of the organization and of the caller, newest first. An admin also sees the connections of all
- * members.
- */
+/** An admin also sees the connections of all members. */
 export async function listConnections(
   db: Db,
   caller: Caller,
@@ -101,17 +95,10 @@ export async function listConnections(
     .$if(!hasRole(caller.role, 'admin'), (seen) =>
       seen.where((where) => where.or([where('owner_id', 'is', null), where('owner_id', '=', caller.userId)])),
     )
-  return viewPage(
-    await readPage(db, query, { column: 'id', kind: 'connection' }, page, (row) => row.id),
-    connectionView,
-  )
+  return listPage(db, query, 'connection', page, connectionView)
 }
 
-/**
- * Renames a connection. Members may rename their own connections, and admins may rename any. Throws `not_found` if the
- * caller may not see the connection, and `insufficient_role` if the caller may not rename it. Throws `conflict` if the
- * connection was revoked.
- */
+/** Members rename their own, admins any. Throws `not_found`, `insufficient_role`, and `conflict` if revoked. */
 export async function renameConnection(
   context: Acting,
   caller: Caller,
@@ -131,11 +118,7 @@ export async function renameConnection(
   })
 }
 
-/**
- * Revokes a connection and deletes its credential. Members may revoke their own connections, and admins may revoke any.
- * After the commit, no call uses the connection, and `tellService` asks the service to revoke the token. Does nothing
- * if the connection is already revoked. Throws `not_found` and `insufficient_role`.
- */
+/** Members revoke their own, admins any. Afterwards the service is told. Throws `not_found` and `insufficient_role`. */
 export async function revokeConnection(context: Telling & Acting, caller: Caller, id: string): Promise<void> {
   const ended = await runAs(context, caller, 'org.change', async (tx, now) => {
     const present = await now()
@@ -148,10 +131,7 @@ export async function revokeConnection(context: Telling & Acting, caller: Caller
   if (ended !== null) await tellService(context, ended)
 }
 
-/**
- * Revokes the connections that a person owns in the organization: `all` of them when the person leaves, and those to a
- * `foreign` host, which is not the service's own, when the person is no longer an admin.
- */
+/** `all` of a person who leaves; those to `foreign` hosts, not the service's own, of one who is no admin any more. */
 export async function revokeConnectionsOf(
   tx: ChainTx,
   userId: string,
@@ -182,7 +162,7 @@ async function revoke(tx: ChainTx, actor: Actor, rows: readonly ConnectionRow[])
   for (const row of rows) appendConnectionEvent(tx, actor, 'revoked', row)
 }
 
-/** Returns the row if the caller may see it. Throws `not_found` otherwise. */
+/** Throws `not_found` if the caller may not see it. */
 async function seenRow(tx: ChainTx, caller: Caller, id: string): Promise<ConnectionRow> {
   const row = await tx.trx
     .selectFrom('connections')
@@ -195,4 +175,51 @@ async function seenRow(tx: ChainTx, caller: Caller, id: string): Promise<Connect
     (row.owner_id === null || row.owner_id === caller.userId || hasRole(caller.role, 'admin'))
   if (!isSeen) throw notFound('connection', id)
   return row
+}
+
+export interface Telling {
+  readonly db: Db
+  readonly config: Pick<Config, 'connections'>
+  readonly outgoing: Outgoing
+  readonly secrets: Secrets
+  readonly sparseLog: SparseLog
+}
+
+/**
+ * Asks the service once to revoke the token, if it came from an authorization for this connection. `row` is from before
+ * the revocation. Never throws: the database has it revoked already.
+ *
+ * Google then also revokes all other tokens that the account has given to this installation. So nothing is sent while
+ * another live connection has the same account.
+ */
+async function tellService(context: Telling, row: ConnectionRow): Promise<void> {
+  try {
+    const declaration = integrationNamed(row.integration)
+    if (declaration?.grant === undefined) return
+    const owner = { organizationId: row.organization_id, connectionId: row.id }
+    const kept = readKept(declaration, await context.secrets.read(owner, row))
+    if (kept === null || !isReachable(context.config, declaration, kept.credential, row)) return
+    const grant = declaration.grant.of(kept.credential, context.config.connections)
+    if (grant.kind !== 'refresh_token' || !grant.isOurs || (await isShared(context.db, row))) return
+    await revokeToken(context.outgoing, withClient(grant))
+  } catch (error) {
+    context.sparseLog.warn(
+      'tell service',
+      { err: error, organization_id: row.organization_id, connection_id: row.id },
+      'a service was not told that a connection is revoked',
+    )
+  }
+}
+
+async function isShared(db: Db, { id, integration, account }: ConnectionRow): Promise<boolean> {
+  const other = await db
+    .selectFrom('connections')
+    .select('id')
+    .where('integration', '=', integration)
+    .where('account', 'is not distinct from', account)
+    .where('status', '<>', 'revoked')
+    .where('id', '<>', id)
+    .limit(1)
+    .executeTakeFirst()
+  return other !== undefined
 }

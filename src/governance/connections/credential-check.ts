@@ -15,24 +15,21 @@ import { isNamed, portOf } from '../../shared/outgoing/hosts.ts'
 import type { Role } from '../../policy/types.ts'
 import { hasRole } from '../access/scopes.ts'
 import { DomainError } from '../errors.ts'
-import type { FirstAccess } from './access-token.ts'
+import { type FirstAccess, freshSecondsOf, withClient } from './access-token.ts'
+import { refreshTokens, serviceAccountToken, GrantRefused, TokenServerAway } from './token-server.ts'
 
-/** The configuration and the HTTP client for reading and checking a credential. */
 export interface Checking {
   readonly config: Pick<Config, 'connections'>
   readonly outgoing: Outgoing
 }
 
-const patienceMilliseconds = 15_000
-const largestAnswer = 1024 * 1024
-
-/** Makes the error for a wrong credential. The message never repeats a value of the credential. */
-export const invalid = (path: string, message: string): DomainError =>
+/** The message never repeats a value of the credential. */
+const invalid = (path: string, message: string): DomainError =>
   new DomainError('validation_error', `the credential cannot be used: \`${path}\` ${message}`, [
     { path, message },
   ])
 
-/** A credential, the addresses that may get it, and where its calls go. The first address is the base of the API. */
+/** The addresses may get the credential. The first one is the base of the API. */
 export interface ReadCredential {
   readonly credential: unknown
   readonly addresses: readonly string[]
@@ -40,13 +37,10 @@ export interface ReadCredential {
 }
 
 /**
- * Checks a credential against the fields that the integration declares.
- *
- * - Throws `validation_error` for wrong or unknown fields. The error names each of these fields.
- * - Throws `insufficient_role` if a caller below admin gives an address that is not the service's own.
- * - Throws `validation_error` if the credential contains an address that may not be reached, or one that is not the
- *   service's own and whose host the operator has not named.
- * - Throws `bad_request` if the operator has set no address for the service, or an address that may not be reached.
+ * Throws `validation_error` for wrong or unknown fields, for an address that may not be reached, and for one that is
+ * not the service's own and whose host the operator has not named. Throws `insufficient_role` if a caller below admin
+ * gives an address that is not the service's own, and `bad_request` if the operator has set no address, or one that may
+ * not be reached.
  */
 export function readCredential(
   { config, outgoing }: Checking,
@@ -93,10 +87,7 @@ const addressNeedsAdmin = ({ title }: IntegrationDeclaration, role: Role): Domai
     [{ path: 'admin', message: 'needs the role `admin`' }],
   )
 
-/**
- * Returns an address that is not the service's own and whose host the operator does not name in CONNECTION_HOSTS. No
- * credential may be sent there. Returns null if there is none.
- */
+/** Not the service's own, on a host that CONNECTION_HOSTS does not name. No credential may be sent there. */
 export function unnamedOf({ connections: { hosts } }: Checking['config'], { foreign }: Destination) {
   return (
     foreign.find(({ address }) => {
@@ -107,9 +98,8 @@ export function unnamedOf({ connections: { hosts } }: Checking['config'], { fore
 }
 
 /**
- * Checks a credential with a harmless call to the service. Returns the credential's account. Throws `validation_error`
- * if the service refuses the credential, if the service's address is not allowed, or if the answer is not understood.
- * Throws `unavailable` if the service is busy or cannot be reached.
+ * Checks a credential with a harmless call. Throws `validation_error` if the service refuses it, if its address is not
+ * allowed, or if the answer is not understood; `unavailable` if the service is busy or away.
  */
 export async function checkCredential(
   { outgoing }: Checking,
@@ -121,8 +111,8 @@ export async function checkCredential(
   let last: Response | undefined
   const send = outgoing.fetchWithin({
     addresses,
-    milliseconds: patienceMilliseconds,
-    bytes: largestAnswer,
+    milliseconds: 15_000,
+    bytes: 1024 * 1024,
     signal,
   })
   const ask: Ask = async ({ method, path }) => {
@@ -172,4 +162,58 @@ function refusalOf({ title }: IntegrationDeclaration, error: OutgoingError): Dom
   if (error.problem === 'redirect_refused' || error.problem === 'answer_too_large')
     return new DomainError('validation_error', message, [{ path: 'credential.base_url', message }])
   return new DomainError('unavailable', message)
+}
+
+/** null if the integration has none. Throws `validation_error` if the server refuses, else `unavailable`. */
+export async function firstAccess(
+  { config, outgoing }: Checking,
+  { grant: granting, title }: IntegrationDeclaration,
+  credential: unknown,
+  tool: string,
+): Promise<FirstAccess> {
+  if (granting === undefined) return { credential, accessToken: null, freshSeconds: 0, scopes: null }
+  const grant = granting.of(credential, config.connections)
+  return asDomainErrors(title, async () => {
+    if (grant.kind === 'service_account') {
+      await serviceAccountToken(outgoing, grant, granting.scopesOf(tool))
+      return { credential, accessToken: null, freshSeconds: 0, scopes: null }
+    }
+    const tokens = await refreshTokens(outgoing, withClient(grant))
+    const { accessToken, refreshToken } = tokens
+    return {
+      credential: refreshToken === null ? credential : granting.renewed(credential, refreshToken),
+      accessToken,
+      freshSeconds: freshSecondsOf(tokens),
+      scopes: tokens.scopes,
+    }
+  })
+}
+
+const advice: Readonly<Record<string, string>> = {
+  invalid_grant: 'the token or key has ended, was revoked or belongs to another client: make a new one',
+  invalid_client: 'check `client_id` and `client_secret`',
+  invalid_key: 'the private key cannot be read: give the whole key file again',
+}
+
+/** Turns errors of requests to an authorization server into errors of the API. */
+export async function asDomainErrors<T>(title: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (error instanceof GrantRefused) {
+      const hint = advice[error.code]
+      throw invalid(
+        'credential',
+        `was refused by ${title} (${error.code})${hint === undefined ? '' : `: ${hint}`}`,
+      )
+    }
+    if (error instanceof TokenServerAway)
+      throw new DomainError(
+        'unavailable',
+        `${title} could not be asked for a token: ${error.message}`,
+        [],
+        error.retryAfterSeconds ?? undefined,
+      )
+    throw error
+  }
 }

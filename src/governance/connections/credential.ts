@@ -11,45 +11,41 @@ import {
   type NoAccess,
   type Refreshing,
 } from './access-token.ts'
-import { connectionView, type ConnectionRow, type ConnectionView } from './connection-view.ts'
-import { expireConnection } from './expire.ts'
+import {
+  connectionView,
+  type ConnectionRow,
+  type ConnectionView,
+  expireConnection,
+} from './connection-view.ts'
 import { unnamedOf } from './credential-check.ts'
 import { readKept, type KeptCredential } from './kept-credential.ts'
 
 export interface CredentialAsk<Name extends Connectable> {
   readonly organizationId: string
-  /** The person who started the run. If this is null, the call uses only the organization's connection. */
+  /** If null, only the organization's connection is used. */
   readonly requesterId: string | null
   readonly integration: Name
   readonly tool: string
 }
 
-/**
- * The credential for one call. Do not keep it for the next call: each call must ask again, because the connection may
- * have been revoked.
- */
+/** For one call. Each call must ask again, because the connection may have been revoked. */
 export interface CallCredential<Name extends Connectable> {
   readonly connection: ConnectionView
   readonly credential: CredentialOf<Name>
-  /** Headers of requests to the service's API. */
   readonly headers: Readonly<Record<string, string>>
-  /** The credential may be sent only to these addresses. The first address is the base of the API. */
+  /** The credential may be sent to these only. The first one is the base of the API. */
   readonly addresses: readonly [string, ...string[]]
-  /** The access token in `headers`. Is null if `headers` contain the credential itself. */
+  /** The access token in `headers`; null if they have the credential itself. */
   readonly access: Access | null
 }
 
-/**
- * The reason why a call has no credential. `elsewhere`: its address is not the one that the connection was made for, or
- * the operator no longer names its host.
- */
+/** `elsewhere`: not the address that the connection was made for, or a host that the operator no longer names. */
 export type NoCredential = 'not_connected' | 'expired' | 'elsewhere'
 
 /**
- * Returns the credential for one call of a run. Uses the requester's own connection. If there is none, uses the
- * organization's connection. Each call reads the connection's row anew, so a revoked connection is not used again.
- * The settings of the operator may have changed since, so the addresses are checked anew too. Rules, policies and roles have already allowed the call. The credential only selects the account. Throws
- * SecretsUnavailable if the secrets backend does not answer, and the errors of `accessFor`.
+ * From the requester's own connection, else from the organization's. Each call reads the row and checks the addresses
+ * anew: it may be revoked, and the operator's settings may have changed. Rules, policies and roles have allowed the
+ * call already; the credential only selects the account. Throws SecretsUnavailable, and the errors of `accessFor`.
  */
 export async function credentialFor<Name extends Connectable>(
   context: Refreshing,
@@ -78,10 +74,7 @@ export async function credentialFor<Name extends Connectable>(
   }
 }
 
-/**
- * Returns whether the credential may still be sent to its addresses. It may be sent only to the host that people see on
- * the connection. If this host is not the service's own, the operator must name it.
- */
+/** It may be sent only to the host that people see, which the operator must name if it is not the service's own. */
 export function isReachable(
   config: Refreshing['config'],
   declaration: IntegrationDeclaration,
@@ -93,7 +86,7 @@ export function isReachable(
   return unnamedOf(config, present) === null
 }
 
-/** Returns the access token for one call, or null for an integration that sends the credential itself. */
+/** null for an integration that sends the credential itself. */
 async function accessOf(
   context: Refreshing,
   declaration: IntegrationDeclaration,
@@ -105,11 +98,7 @@ async function accessOf(
   return grant === undefined ? null : accessFor(context, declaration, grant, row, kept, tool)
 }
 
-/**
- * Returns the row of the requester's own connection. If there is none, returns the row of the organization's
- * connection. Revoked connections do not count. So the requester and the organization each have at most one row here
- * (the unique index `connections_live`).
- */
+/** The requester's own, else the organization's. Each has at most one that is not revoked (`connections_live`). */
 export function liveRow(
   db: Db,
   {
@@ -131,10 +120,7 @@ export function liveRow(
     .executeTakeFirst()
 }
 
-/**
- * Reads a connection's secret. Marks the connection as expired and returns null if the secret is gone, or if this
- * version of Countersign cannot use the secret.
- */
+/** Expires the connection and returns null if the secret is gone or cannot be used. */
 async function readCredentialOf<Credential>(
   context: Refreshing,
   declaration: IntegrationDeclaration<Credential>,
@@ -151,7 +137,7 @@ async function readCredentialOf<Credential>(
   return null
 }
 
-/** Records the connection's use at most once a minute. The call does not wait for this record. */
+/** At most once a minute. The call does not wait for it. */
 function noteUse(db: Db, { id, last_used_at: last }: ConnectionRow): void {
   if (last !== null && Date.now() - last.getTime() < 60_000) return
   db.updateTable('connections')

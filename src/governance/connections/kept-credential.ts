@@ -1,12 +1,14 @@
 import { z } from 'zod'
 import type { IntegrationDeclaration } from '../../tools/kit/integration.ts'
+import { catalog } from '../../tools/index.ts'
+import type { ToolDeclaration } from '../../tools/kit/tool.ts'
 
 /** The content of a connection's secret. */
 export interface KeptCredential<Credential> {
   readonly credential: Credential
-  /** The access token of the latest refresh. Is null if there is no access token. */
+  /** The result of the latest refresh. */
   readonly accessToken: string | null
-  /** The rights that the authorization server has named. Is null if the server named no rights. */
+  /** null if the server has named none. */
   readonly scopes: readonly string[] | null
 }
 
@@ -16,7 +18,7 @@ const withToken = z.strictObject({
   scopes: z.array(z.string()).nullable().default(null),
 })
 
-/** Makes the text of a secret. The access token is stored in the same secret as the credential. */
+/** The access token is in the same secret as the credential. */
 export function keptText<Credential>(
   { grant }: Pick<IntegrationDeclaration<Credential>, 'grant'>,
   { credential, accessToken, scopes }: KeptCredential<Credential>,
@@ -24,7 +26,7 @@ export function keptText<Credential>(
   return JSON.stringify(grant === undefined ? credential : { credential, access_token: accessToken, scopes })
 }
 
-/** Reads the text of a secret. Returns null if this version of Countersign cannot use the text. */
+/** null if this version cannot use the text. */
 export function readKept<Credential>(
   { grant, credential: given, kept = given }: IntegrationDeclaration<Credential>,
   text: string,
@@ -36,4 +38,16 @@ export function readKept<Credential>(
   if (!parsed.success) return null
   const { access_token: accessToken = null, scopes = null } = whole?.data ?? {}
   return { credential: parsed.data, accessToken, scopes }
+}
+
+const tools: readonly ToolDeclaration[] = Object.values(catalog)
+
+/** The tools of an integration that need more rights than these; none if the server named no rights. */
+export function lackingTools(
+  { name, grant }: Pick<IntegrationDeclaration, 'name' | 'grant'>,
+  granted: readonly string[] | null,
+): string[] {
+  if (grant === undefined || granted === null) return []
+  const own = tools.filter(({ connection }) => connection === name)
+  return own.map((tool) => tool.name).filter((tool) => grant.missingScopes(tool, granted).length > 0)
 }

@@ -8,8 +8,8 @@ import { requireThawed } from '../access/frozen.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { requireRole, type Acting } from '../access/recheck.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
-import { DomainError } from '../errors.ts'
-import type { Once } from '../idempotency.ts'
+import { DomainError, errorAt } from '../errors.ts'
+import { keepMade, type Once } from '../idempotency.ts'
 import { growAs } from '../limits/storage.ts'
 import {
   SecretsUnavailable,
@@ -18,13 +18,15 @@ import {
   type Secrets,
 } from '../sealing/secrets-backend.ts'
 import type { FirstAccess } from './access-token.ts'
-import { appendConnectionEvent } from './connection-event.ts'
-import { connectionView, type ConnectionScope, type ConnectionView } from './connection-view.ts'
-import { keptText } from './kept-credential.ts'
-import { lackingTools } from './lacking.ts'
+import {
+  appendConnectionEvent,
+  connectionView,
+  type ConnectionScope,
+  type ConnectionView,
+} from './connection-view.ts'
+import { keptText, lackingTools } from './kept-credential.ts'
 import { abandonSecrets, adoptSecret, keepSecret } from './secret-removals.ts'
 
-/** An organization and its members together have at most this many live connections. */
 export const mostConnections = 2_000
 
 export interface CheckedConnection extends FirstAccess {
@@ -39,13 +41,12 @@ export interface CheckedConnection extends FirstAccess {
 export type Saving = Acting & { readonly db: Db; readonly secrets: Secrets }
 
 /**
- * Saves a connection after the service has accepted its credential. The connection belongs to a person or to the
- * organization. If this owner already has a connection to the same integration, the new connection replaces it.
+ * Saves a connection whose credential the service has accepted, in place of the owner's present one.
  *
- * Throws `insufficient_role` if a member connects for the organization, or at an address that is not the service's own. Throws `validation_error` if the organization
- * already has `mostConnections` connections. Throws `unavailable` if the secrets backend does not answer, and the
- * errors of `growAs`. Throws `conflict` while the organization is frozen, and while the caller's email address is not confirmed. The reason of the latter is that the
- * caller may be a stranger. The person who really has this address must not use the stranger's connection later.
+ * Throws `insufficient_role` if a member connects for the organization or at an address that is not the service's own,
+ * `validation_error` above `mostConnections`, `unavailable` if the secrets backend does not answer, and the errors of
+ * `growAs`. Throws `conflict` while the organization is frozen, and while the address is not confirmed: the caller may
+ * be a stranger, and the person who really has the address must not use the stranger's connection later.
  */
 export async function saveConnection(
   context: Saving,
@@ -96,14 +97,12 @@ export async function saveConnection(
       tx.policyChanged()
       const more = { tool: checked.tool, replaced_id: replaced }
       appendConnectionEvent(tx, actorOf(caller), 'created', row, more)
-      const view = connectionView(row)
-      await once?.markActed(tx.trx, view)
-      return view
+      return keepMade(once, tx, connectionView(row))
     },
   })
 }
 
-/** Stores the credential's text. Throws `unavailable` if the secrets backend does not answer. */
+/** Throws `unavailable` if the secrets backend does not answer. */
 async function keep(context: Saving, owner: SecretOwner, text: string): Promise<KeptSecret> {
   try {
     return await keepSecret(context, owner, text)
@@ -113,10 +112,7 @@ async function keep(context: Saving, owner: SecretOwner, text: string): Promise<
   }
 }
 
-/**
- * Revokes the live connection of an owner to an integration. The owner is the person `ownerId`, or the organization if
- * `ownerId` is null. Returns the id of the revoked connection. Returns null if there was none.
- */
+/** Revokes the owner's live connection (of the organization if null), and returns its id. */
 async function replaceLive(tx: ChainTx, integration: string, ownerId: string | null): Promise<string | null> {
   const row = await tx.trx
     .updateTable('connections')
@@ -140,6 +136,9 @@ async function requireRoom(tx: ChainTx): Promise<void> {
     .where('status', '<>', 'revoked')
     .executeTakeFirstOrThrow()
   if (live < mostConnections) return
-  const message = `an organization has at most ${mostConnections} connections: revoke some that are not used`
-  throw new DomainError('validation_error', message, [{ path: 'credential', message }])
+  throw errorAt(
+    'validation_error',
+    'credential',
+    `an organization has at most ${mostConnections} connections: revoke some that are not used`,
+  )
 }

@@ -10,24 +10,16 @@ import {
 
 /*
  * A secret outside the database and its connection's row cannot change in one transaction. So a row in
- * `secret_removals` says that a secret must be removed. This row is inserted before the secret is made. It is deleted
- * when the connection is saved, and inserted again when the connection is revoked. If the process crashes before the
- * connection is saved, the row remains, and the secret is removed later.
+ * `secret_removals` is inserted before the secret is made, deleted when the connection is saved, and inserted again
+ * when it is revoked. If the process crashes before it is saved, the row remains, and the secret is removed later.
  */
 
-/**
- * If a secret's connection is not saved, the secret is removed after this time. Saving a connection always takes less
- * time.
- */
+/** When a secret is removed whose connection was not saved. Saving takes less time. */
 const orphanAge = sql`interval '1 hour'`
 const retryPause = sql`interval '5 minutes'`
-/** One round removes at most this many secrets. */
 const batch = 50
 
-/**
- * Stores a credential for a connection that is not saved yet. Call `adoptSecret` in the transaction that saves the
- * connection.
- */
+/** Call `adoptSecret` in the transaction that saves the connection. */
 export async function keepSecret(
   { db, secrets }: { readonly db: Db; readonly secrets: Secrets },
   owner: SecretOwner,
@@ -41,13 +33,11 @@ export async function keepSecret(
   return secrets.keep(owner, text)
 }
 
-/** Cancels the removal of a secret, because its connection is saved. */
 export async function adoptSecret(tx: ChainTx, connectionId: string, { backend }: KeptSecret): Promise<void> {
   if (backend === 'db') return
   await tx.trx.deleteFrom('secret_removals').where('connection_id', '=', connectionId).execute()
 }
 
-/** Requests the removal of the secrets of revoked connections. */
 export async function abandonSecrets(
   tx: ChainTx,
   rows: readonly { readonly id: string; readonly backend: KeptSecret['backend'] }[],
@@ -61,11 +51,7 @@ export async function abandonSecrets(
     .execute()
 }
 
-/**
- * Removes the secrets that no connection needs. If a secret cannot be removed now, a later round tries again. Returns
- * the number of removed secrets. Several processes may do this at the same time, because removing a secret twice is no
- * error.
- */
+/** Removing a secret twice is no error, so several processes may do this; a failed one is removed by a later round. */
 export async function removeSecrets({
   db,
   secrets,

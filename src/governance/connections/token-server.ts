@@ -3,32 +3,23 @@ import * as oauth from 'oauth4webapi'
 import type { Authorization, Grant, OAuthClient, TokenServer } from '../../tools/kit/integration.ts'
 import { OutgoingError, type Fetch, type Outgoing } from '../../shared/outgoing/outgoing.ts'
 import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
-import { AuthorizationDenied, GrantRefused, TokenServerAway } from './token-server-errors.ts'
 
-/** The tokens in an authorization server's answer. */
 export interface Tokens {
   readonly accessToken: string
   readonly expiresInSeconds: number
-  /** Is null if the server gave no refresh token. */
   readonly refreshToken: string | null
-  /** The rights that the server names. Is null if the server names no rights. */
+  /** null if the server names none. */
   readonly scopes: readonly string[] | null
 }
-
-/** One request to a server may take at most this many milliseconds. */
-const exchangeMilliseconds = 10_000
-const largestAnswer = 256 * 1024
-/** At most this many rights are stored from one answer. */
+/** So many rights are stored from one answer. */
 const mostScopes = 200
-/** The lifetime of a token, in seconds, if the server's answer names no lifetime. */
+/** In seconds, if the answer names no lifetime. */
 const shortLife = 300
-const longestLife = 24 * 3_600
-/** The lifetime of a signed statement. Google allows an hour, but each statement is used at once. */
+/** Google allows an hour, but each statement is used at once. */
 const statementLife = '5m'
 
 type RefreshGrant = Extract<Grant, { kind: 'refresh_token' }>
-type ServiceAccountGrant = Extract<Grant, { kind: 'service_account' }>
-/** An authorization server. `as` describes it for the OAuth library. Secrets may be sent only to `endpoints`. */
+/** Secrets may be sent only to `endpoints`. `as` describes the server for the OAuth library. */
 export interface KnownServer {
   readonly as: oauth.AuthorizationServer
   readonly endpoints: Pick<TokenServer, 'authorizationEndpoint' | 'tokenEndpoint' | 'revocationEndpoint'>
@@ -44,7 +35,7 @@ const knownAs = (server: TokenServer): KnownServer => ({
   endpoints: server,
 })
 
-/** Finds the server's addresses. Throws GrantRefused, TokenServerAway. */
+/** Throws GrantRefused, TokenServerAway. */
 export async function findServer(outgoing: Outgoing, server: TokenServer): Promise<KnownServer> {
   if (!server.isDescribed) return knownAs(server)
   return answered(async () => {
@@ -75,10 +66,7 @@ export async function findServer(outgoing: Outgoing, server: TokenServer): Promi
   })
 }
 
-/**
- * Exchanges a refresh token for new tokens. Even if the server's answer is lost, the refresh token may be used up.
- * Throws GrantRefused, TokenServerAway.
- */
+/** Even if the answer is lost, the refresh token may be used up. Throws GrantRefused, TokenServerAway. */
 export async function refreshTokens(
   outgoing: Outgoing,
   { server, client, refreshToken }: RefreshGrant & { readonly client: OAuthClient },
@@ -97,10 +85,7 @@ export async function refreshTokens(
   })
 }
 
-/**
- * Returns the address at which the person authorizes in the browser. Throws GrantRefused if the server does not support
- * PKCE with S256.
- */
+/** Throws GrantRefused if the server does not support PKCE with S256. */
 export async function authorizationUrl(
   { as, endpoints }: KnownServer,
   { client, scopes, parameters }: Authorization,
@@ -123,10 +108,7 @@ export async function authorizationUrl(
   return url.href
 }
 
-/**
- * Checks the answer that the browser brought (`state`, `iss`, `error`), and exchanges the answer's code for tokens.
- * Throws AuthorizationDenied, GrantRefused, TokenServerAway.
- */
+/** Checks `state`, `iss` and `error` too. Throws AuthorizationDenied, GrantRefused, TokenServerAway. */
 export async function exchangeCode(
   outgoing: Outgoing,
   { server, client }: Authorization,
@@ -154,13 +136,10 @@ export async function exchangeCode(
   })
 }
 
-/**
- * Signs a statement with the account's key, and exchanges the statement for tokens (RFC 7523). Throws GrantRefused,
- * TokenServerAway.
- */
+/** Exchanges a statement that the account's key has signed (RFC 7523). Throws GrantRefused, TokenServerAway. */
 export async function serviceAccountToken(
   outgoing: Outgoing,
-  { tokenEndpoint, email, keyId, privateKey }: ServiceAccountGrant,
+  { tokenEndpoint, email, keyId, privateKey }: Extract<Grant, { kind: 'service_account' }>,
   scopes: readonly string[],
 ): Promise<Tokens> {
   const statement = await signed()
@@ -169,7 +148,7 @@ export async function serviceAccountToken(
     const response = await oauth.genericTokenEndpointRequest(
       as,
       { client_id: email },
-      // The signed statement already identifies the sender, so no client authentication is added.
+      // The signed statement already identifies the sender.
       () => {},
       'urn:ietf:params:oauth:grant-type:jwt-bearer',
       { assertion: statement },
@@ -189,13 +168,13 @@ export async function serviceAccountToken(
         .setExpirationTime(statementLife)
         .sign(await importPKCS8(privateKey.trim(), 'RS256'))
     } catch {
-      // The caught error is dropped, because it may repeat parts of the key.
+      // The caught error may repeat parts of the key.
       throw new GrantRefused('invalid_key')
     }
   }
 }
 
-/** Tells the server that a refresh token is no longer used. Throws GrantRefused, TokenServerAway. */
+/** Throws GrantRefused, TokenServerAway. */
 export async function revokeToken(
   outgoing: Outgoing,
   { server, client, refreshToken }: RefreshGrant & { readonly client: OAuthClient },
@@ -216,12 +195,12 @@ export async function revokeToken(
 
 const clientOf = ({ id }: OAuthClient): oauth.Client => ({ client_id: id })
 
-/** Returns options that limit requests to this address. `Outgoing` decides whether the address may use `http:`. */
+/** `Outgoing` decides whether the address may use `http:`. */
 function optionsFor(outgoing: Outgoing, address: string) {
   const fetch: Fetch = outgoing.fetchWithin({
     addresses: [address],
-    milliseconds: exchangeMilliseconds,
-    bytes: largestAnswer,
+    milliseconds: 10_000,
+    bytes: 256 * 1024,
   })
   return {
     [oauth.customFetch]: (url: string, init: object) => fetch(url, init),
@@ -232,13 +211,13 @@ function optionsFor(outgoing: Outgoing, address: string) {
 function tokensOf({ access_token, expires_in, refresh_token, scope }: oauth.TokenEndpointResponse): Tokens {
   return {
     accessToken: access_token,
-    expiresInSeconds: Math.min(Math.max(expires_in ?? shortLife, 0), longestLife),
+    expiresInSeconds: Math.min(Math.max(expires_in ?? shortLife, 0), 24 * 3_600),
     refreshToken: refresh_token ?? null,
     scopes: scope === undefined ? null : scope.split(' ').slice(0, mostScopes),
   }
 }
 
-/** Throws TokenServerAway for status 429 or 5xx, because these statuses are no judgement of the request. */
+/** 429 and 5xx are no judgement of the request. */
 function requireServing({ status, headers }: Response): void {
   if (status < 500 && status !== 429) return
   throw new TokenServerAway(`the authorization server answered with status ${status}`, retryAfterOf(headers))
@@ -259,8 +238,44 @@ async function answered<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/**
- * Returns the server's error code if the code consists of lower-case letters and `_`. Replaces any other text, because
- * it may repeat a secret.
- */
+/** Any other text may repeat a secret. */
 const wordOf = (code: string): string => (/^[a-z_]{1,60}$/.test(code) ? code : 'an unknown error')
+
+/** `code` is the server's, such as `invalid_grant`, or our text. Nothing else is kept: it may repeat secrets. */
+export class GrantRefused extends Error {
+  override readonly name = 'GrantRefused'
+  readonly code: string
+  constructor(code: string) {
+    super(`the authorization server refuses: ${code}`)
+    this.code = code
+  }
+}
+
+/** The person, or the server, has refused an authorization in the browser. */
+export class AuthorizationDenied extends Error {
+  override readonly name = 'AuthorizationDenied'
+  readonly code: string
+  constructor(code: string) {
+    super(`the authorization was refused: ${code}`)
+    this.code = code
+  }
+}
+
+/** No usable answer. The same request may work later. */
+export class TokenServerAway extends Error {
+  override readonly name = 'TokenServerAway'
+  readonly retryAfterSeconds: number | null
+  constructor(message: string, retryAfterSeconds: number | null = null) {
+    super(message)
+    this.retryAfterSeconds = retryAfterSeconds
+  }
+}
+
+export class RightsMissing extends Error {
+  override readonly name = 'RightsMissing'
+  readonly scopes: readonly string[]
+  constructor(scopes: readonly string[]) {
+    super(`the authorization lacks the rights ${scopes.join(', ')}`)
+    this.scopes = scopes
+  }
+}

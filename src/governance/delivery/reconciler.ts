@@ -1,4 +1,4 @@
-import { takeOpenRuns, type OpenRun } from '../../db/queries/runs.ts'
+import { takeOpenRuns, type OpenRun } from '../../db/queries/runs/take-open-runs.ts'
 import { eachOrganization } from '../audit/each-organization.ts'
 import type { Context } from '../context.ts'
 import type { FinalStatus } from '../../contract/messages.ts'
@@ -7,19 +7,17 @@ import type { WorkflowEngine, EngineState } from './workflow-engine.ts'
 import { startRun, type AttributesCheck } from './relay.ts'
 import { endRun } from '../runs/end/finish.ts'
 
-/** A pass checks at most this many runs. The runs whose last check is the oldest come first. */
+/** A pass checks so many runs, the longest unchecked first, and wakes so many calls of one run. */
 const passSize = 100
 
-/** A pass wakes at most this many calls of one run. The next pass wakes the rest. */
 const mostWoken = 50
 
 type Reconciling = Pick<Context, 'combiner' | 'config' | 'db' | 'log' | 'metrics' | 'runCaches' | 'sparseLog'>
 
 /**
- * Compares open runs with Temporal. A run that is missing in Temporal is started again. The run's finished steps return
- * their stored outcomes, so nothing runs twice. A run that has ended in Temporal is closed in the database. If a run
- * still waits in Temporal for a decision that is in the database, the run is woken again. A lost cancellation is sent
- * again. Runs that are younger than `minAgeSeconds` are left to the relay.
+ * Compares open runs with Temporal. A missing one is started again; its finished steps return their stored outcomes, so
+ * nothing runs twice. One that has ended in Temporal is closed. A lost wake-up or cancellation is sent again. Runs
+ * younger than `minAgeSeconds` are left to the relay.
  */
 export async function reconcile(
   context: Reconciling,
@@ -47,10 +45,7 @@ export async function reconcile(
   return result
 }
 
-/**
- * Sends a cancellation or a wake-up again, because the first message may be lost. A repetition does no harm. `overdue`
- * contains only calls that still wait although they are decided in the database.
- */
+/** A repetition does no harm. `overdue` calls still wait although they are decided in the database. */
 async function tellAgain(engine: WorkflowEngine, run: OpenRun): Promise<boolean> {
   if (run.cancel_requested_at !== null) return engine.cancel(run.id, run.cancel_requested_by)
   return run.overdue.length > 0 && engine.wake(run.id, { key: run.overdue })

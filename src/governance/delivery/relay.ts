@@ -10,22 +10,17 @@ import { queueOf } from './task-queue.ts'
 import { readVersion } from '../runs/values/version-cache.ts'
 
 /**
- * Delivers outbox rows to Temporal. The relay leases a row: it sets the row's next attempt ten seconds ahead. Then it
- * sends the row to Temporal and deletes the row (commit point `outbox.deliver`). If the process dies, the lease expires
- * and the row is sent again. Receivers ignore repetitions.
- *
- * After each commit that writes outbox rows, the relay of the same process starts at once. Every second, each relay
- * also looks for due rows of other processes.
+ * Delivers outbox rows to Temporal. It leases a row by setting its next attempt ten seconds ahead, sends it, and
+ * deletes it (commit point `outbox.deliver`). If the process dies, the row is sent again, and receivers ignore
+ * repetitions. Runs right after each commit of this process that wrote rows, and every second for those of others.
  */
 export interface Relay {
-  /** Starts to send the due rows and returns at once. */
+  /** Returns at once. */
   kick(): void
   stop(): Promise<void>
 }
 
-/**
- * Returns whether the Temporal cluster has our search attributes. The relay calls it before each start of a workflow.
- */
+/** Whether the Temporal cluster has our search attributes; asked before each start of a workflow. */
 export type AttributesCheck = () => Promise<boolean>
 
 type Relaying = Pick<Context, 'config' | 'db' | 'metrics' | 'runCaches' | 'sparseLog'>
@@ -37,13 +32,8 @@ interface Row {
   payload: Wake
   attempts: number
 }
-
-const pollMilliseconds = 1_000
 const batchSize = 50
-/**
- * The workflow's name is a search attribute, and is cut to this many bytes. Temporal's databases keep at most 255
- * characters of a search attribute.
- */
+/** The name is a search attribute, of which Temporal's databases keep at most 255 characters. */
 const mostNameBytes = 250
 
 export function startRelay(
@@ -80,7 +70,7 @@ export function startRelay(
         running = null
       })
   }
-  const timer = setInterval(kick, pollMilliseconds)
+  const timer = setInterval(kick, 1_000)
   context.onOutbox = kick
   return {
     kick,
@@ -92,10 +82,7 @@ export function startRelay(
   }
 }
 
-/**
- * Takes a lease on each row that is due. The commit does not wait for the disk. If PostgreSQL forgets a lease in a
- * crash, the row is sent again.
- */
+/** The commit does not wait for the disk: if PostgreSQL forgets a lease in a crash, the row is sent again. */
 async function lease(db: Db): Promise<Row[]> {
   const { rows } = await sql<Row>`
     update outbox set attempts = attempts + 1, next_attempt_at = clock_timestamp() + interval '10 seconds'
@@ -106,7 +93,7 @@ async function lease(db: Db): Promise<Row[]> {
   return rows.sort((a, b) => a.id - b.id)
 }
 
-/** Returns true if the message was delivered, and false if it was postponed. */
+/** false if the message was postponed. */
 async function deliver(
   context: Relaying,
   engine: WorkflowEngine,
@@ -131,7 +118,7 @@ async function deliver(
   return false
 }
 
-/** Deletes delivered rows. If the deletion fails, the rows are sent again after their lease. */
+/** If this fails, the rows are sent again after their lease. */
 async function deleteRows(db: Db, rows: readonly Row[]): Promise<void> {
   if (rows.length === 0) return
   const ids = rows.map((row) => row.id)
@@ -140,10 +127,7 @@ async function deleteRows(db: Db, rows: readonly Row[]): Promise<void> {
   )
 }
 
-/**
- * Sends a row to Temporal. Returns false if the run has not ended but its workflow is not running. In this case the
- * workflow must be started first.
- */
+/** Returns false if the run has not ended and its workflow does not run: it must be started first. */
 async function tellTemporal(
   context: Pick<Context, 'config' | 'db' | 'runCaches'>,
   engine: WorkflowEngine,
@@ -167,7 +151,7 @@ async function tellTemporal(
   return run?.finished_at !== null
 }
 
-/** Starts a run's workflow. Does nothing if the run has ended, waits for its first slot, or has a workflow already. */
+/** Does nothing if the run has ended, waits for its first slot, or has a workflow already. */
 export async function startRun(
   context: Pick<Context, 'config' | 'db' | 'runCaches'>,
   engine: WorkflowEngine,
@@ -203,10 +187,7 @@ export async function startRun(
   })
 }
 
-/**
- * Postpones the next attempt. The first delay is half a second, the longest is half a minute. The first delay is short,
- * because a wake-up often arrives while its workflow is just starting.
- */
+/** For half a second at first: a wake-up often arrives while its workflow starts. At most half a minute. */
 async function postpone(db: Db, row: Row, reason: string): Promise<void> {
   const seconds = Math.min(0.25 * 2 ** Math.min(row.attempts, 10), 30)
   await db

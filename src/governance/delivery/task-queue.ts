@@ -4,12 +4,11 @@ import type { Context } from '../context.ts'
 import { DomainError, notFound } from '../errors.ts'
 
 /*
- * This file chooses the task queue on which a run starts. An organization can have its own task queue, and so its own
- * workers. All other organizations share the default queue of the API processes (TEMPORAL_TASK_QUEUE). Workers read the
- * default from the database, because their own TEMPORAL_TASK_QUEUE may be an organization's queue.
+ * Chooses the task queue on which a run starts. An organization can have its own, with its own workers. The others
+ * share the default of the API processes (TEMPORAL_TASK_QUEUE). Workers read it from the database, because their own
+ * TEMPORAL_TASK_QUEUE may be an organization's.
  */
 
-/** Saves this API process's queue as the default. */
 export async function keepDefaultQueue(context: Pick<Context, 'config' | 'db'>): Promise<void> {
   const row = { queue: context.config.temporal.taskQueue }
   await context.db
@@ -19,34 +18,26 @@ export async function keepDefaultQueue(context: Pick<Context, 'config' | 'db'>):
     .execute()
 }
 
-/** Returns the queue on which a new workflow starts. This is the organization's own queue, or else the default. */
 export const queueOf = (
   config: Config,
   known: { readonly task_queue: string | null; readonly queue: string | null },
 ): string => known.task_queue ?? known.queue ?? config.temporal.taskQueue
 
-/**
- * A worker counts as gone if it has not asked Temporal for work for this many milliseconds. A live worker asks again
- * within a minute, but Temporal lists a dead worker for five minutes.
- */
+/** A live worker asks Temporal for work within a minute, but a dead one is listed for five minutes. */
 const freshPoll = 90_000
 
-/** Temporal's numbers for the two types of task queues. */
+/** Temporal's numbers for the types of task queues. */
 const kinds = { workflows: 1, activities: 2 } as const
 
 export interface QueueView {
   readonly organization_id: string
-  /** Is null if the organization uses the default queue. */
+  /** null for the default queue. */
   readonly task_queue: string | null
-  /** The number of open runs. A run that has started stays on the queue on which it started. */
+  /** A run stays on the queue on which it started. */
   readonly runs_in_flight: number
 }
 
-/**
- * Sets the queue for future runs of the organization (commit point `org.change`). If `queue` is null, these runs use
- * the default queue. Throws `not_found` for an unknown organization, and `unavailable` if Temporal does not answer.
- * Throws `conflict` if the queue has no workers, because runs on this queue would not start.
- */
+/** null: the default. Throws `not_found`, `unavailable` (Temporal), and `conflict` if the queue has no workers. */
 export async function setQueue(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,
   client: Client,
@@ -80,7 +71,6 @@ export async function setQueue(
     tx.append({
       eventType: 'organization.queue_changed',
       action: 'update',
-      status: 'success',
       actor: { type: 'system', id: 'set-queue' },
       metadata: { from: before.task_queue, to: queue },
     })

@@ -14,6 +14,7 @@ import {
   type RunInput,
   type Wake,
 } from '../../contract/messages.ts'
+import type { Context } from '../context.ts'
 
 export interface StartRequest {
   readonly input: RunInput
@@ -25,27 +26,18 @@ export interface StartRequest {
   readonly risk: string
 }
 
-/**
- * The state of a run in Temporal. It is `missing` if Temporal does not know the run. Such a run never started, or it
- * ended long ago.
- */
+/** `missing`: the run never started, or ended long ago. */
 export type EngineState = 'missing' | 'running' | 'completed' | 'failed' | 'cancelled' | 'terminated'
 
-/** The calls to Temporal that the relay and the reconciler make. Each call can be repeated without harm. */
+/** Each call can be repeated without harm. */
 export interface WorkflowEngine {
   start(request: StartRequest): Promise<void>
-  /** Returns false if the run has no running workflow. */
+  /** false if the run has no running workflow. */
   wake(runId: string, wake: Wake): Promise<boolean>
-  /**
-   * Returns false if the run has no running workflow. `by` is the id of the person who cancels. Operators see this id
-   * in Temporal.
-   */
+  /** false if the run has no running workflow. Operators see `by`, the id of a person, in Temporal. */
   cancel(runId: string, by: string | null): Promise<boolean>
   describe(runId: string): Promise<EngineState>
 }
-
-/** One call to Temporal may take at most this long. */
-const deadlineMilliseconds = 5_000
 
 const states: Readonly<Record<string, EngineState>> = {
   RUNNING: 'running',
@@ -59,10 +51,9 @@ const states: Readonly<Record<string, EngineState>> = {
 }
 
 export function createWorkflowEngine(client: Client): WorkflowEngine {
-  // With this deadline, a process can stop even if Temporal does not answer. The relay or the reconciler repeats the
-  // call later.
+  // So a process can stop even if Temporal does not answer. The relay or the reconciler repeats the call.
   const soon = <T>(work: () => Promise<T>): Promise<T> =>
-    client.connection.withDeadline(Date.now() + deadlineMilliseconds, work)
+    client.connection.withDeadline(Date.now() + 5_000, work)
   const found = async (work: () => Promise<unknown>): Promise<boolean> => {
     try {
       await soon(work)
@@ -82,11 +73,10 @@ export function createWorkflowEngine(client: Client): WorkflowEngine {
             workflowIdReusePolicy: WorkflowIdReusePolicy.REJECT_DUPLICATE,
             taskQueue: request.taskQueue,
             args: [request.input],
-            // If a worker dies, another worker takes over its quick calls after this time. A wake-up waits at most this
-            // long for a quick call in progress.
+            // After this time, another worker takes over the quick calls of a dead one. A wake-up waits so long for a
+            // quick call.
             workflowTaskTimeout: '5s',
-            // The run's calls inherit this key. Temporal alternates between calls with different keys, so organizations
-            // take turns.
+            // The run's calls inherit this key. Temporal alternates between keys, so organizations take turns.
             priority: { fairnessKey: request.organizationId },
             staticSummary: `${request.workflowName}, version ${request.version}`,
             ...(request.input.searchAttributes ? { typedSearchAttributes: attributesOf(request) } : {}),
@@ -97,7 +87,7 @@ export function createWorkflowEngine(client: Client): WorkflowEngine {
       }
     },
     wake: (runId, wake) => found(() => client.workflow.getHandle(runId).signal(wakeSignal, wake)),
-    // The SDK's own method `cancel` accepts no reason, so the request is sent without this method.
+    // The SDK's own `cancel` accepts no reason.
     cancel: (runId, by) =>
       found(() =>
         client.workflowService.requestCancelWorkflowExecution({
@@ -120,7 +110,6 @@ export function createWorkflowEngine(client: Client): WorkflowEngine {
   }
 }
 
-/** The gRPC status code NOT_FOUND. */
 const notFound = 5
 
 const isNotFound = (error: unknown): boolean =>
@@ -136,4 +125,20 @@ function attributesOf(request: StartRequest): TypedSearchAttributes {
     { key: keyword(searchAttributes.state), value: request.input.gated ? 'awaiting_approval' : 'running' },
     { key: keyword(searchAttributes.risk), value: request.risk },
   ])
+}
+
+/** Keeps `isTemporalAway`, and logs each change. `check` resolves to false or throws if Temporal does not answer. */
+export async function watchTemporal(
+  context: Pick<Context, 'isTemporalAway' | 'log'>,
+  check: () => Promise<boolean>,
+): Promise<void> {
+  let cause: unknown
+  const answers = await check().catch((error: unknown) => {
+    cause = error
+    return false
+  })
+  if (answers === !context.isTemporalAway) return
+  context.isTemporalAway = !answers
+  if (answers) context.log.info('Temporal answers again')
+  else context.log.warn({ err: cause }, 'Temporal cannot be reached: runs wait until it is back')
 }

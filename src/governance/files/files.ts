@@ -8,37 +8,35 @@ import { actorOf, type Caller } from '../access/identity.ts'
 import { runAs } from '../access/recheck.ts'
 import type { Context } from '../context.ts'
 import { DomainError, notFound } from '../errors.ts'
-import type { Once } from '../idempotency.ts'
+import { keepMade, type Once } from '../idempotency.ts'
 import { growAs } from '../limits/storage.ts'
-import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
+import { listPage, type Page, type PageRequest } from '../page.ts'
 import { filePlace } from '../sealing/places.ts'
 import type { Sealer } from '../sealing/sealer.ts'
-import { fileView, shownColumns, type FileView } from './file-view.ts'
 import { inTurn } from './uploads.ts'
+import type { Selectable } from 'kysely'
+import type { FilesTable } from '../../db/schema/files.ts'
 
-/** Every uploaded file has this label, because files belong to the organization. */
+/** Files belong to the organization. */
 const ownLabels: readonly Label[] = ['internal']
 
-/** A file as it was sent. */
 export interface SentFile {
   readonly name: string
-  /** The media type that the sender gave. It is used only to tell CSV from other text. */
+  /** Given by the sender. It only tells CSV from other text. */
   readonly mediaType: string | null
   readonly bytes: Buffer
   readonly sha256: string
-  /** The labels in addition to `internal`. */
+  /** In addition to `internal`. */
   readonly labels: readonly Label[]
 }
 
-type Storing = Pick<Context, 'combiner' | 'config' | 'sealer' | 'uploads'>
-
 /**
- * Reads text and rows from a file and stores both sealed. The file itself is not stored. Afterwards, the bytes of
- * `file` are empty. Throws `validation_error` for a file that cannot be read, and `quota_exceeded` if no storage is
- * left. Throws `unavailable` if too many files are uploaded at once, or if `signal` is aborted.
+ * Stores a file's text and rows, both sealed, but not the file. The bytes of `file` are empty afterwards. Throws
+ * `validation_error` for an unreadable file, `quota_exceeded`, and `unavailable` if too many files are uploaded at once
+ * or `signal` is aborted.
  */
 export async function addFile(
-  context: Storing,
+  context: Pick<Context, 'combiner' | 'config' | 'sealer' | 'uploads'>,
   caller: Caller,
   file: SentFile,
   signal: AbortSignal,
@@ -74,13 +72,10 @@ export async function addFile(
       tx.append({
         eventType: 'file.created',
         action: 'create',
-        status: 'success',
         actor: actorOf(caller),
         metadata: { file_id: id, sha256: row.sha256, size: row.size, media_type: row.media_type, labels },
       })
-      const view = fileView(row)
-      await once?.markActed(tx.trx, view)
-      return view
+      return keepMade(once, tx, fileView(row))
     },
   })
   freeBytes(sealed.text_sealed)
@@ -109,13 +104,12 @@ async function seal(sealer: Sealer, organizationId: string, id: string, { text, 
   }
 }
 
-/** Lists the organization's files, newest first. */
 export async function listFiles(db: Db, organizationId: string, page: PageRequest): Promise<Page<FileView>> {
   const query = db.selectFrom('files').select(shownColumns).where('organization_id', '=', organizationId)
-  return viewPage(await readPage(db, query, { column: 'id', kind: 'file' }, page, (row) => row.id), fileView)
+  return listPage(db, query, 'file', page, fileView)
 }
 
-/** Returns a file as the API shows it. Throws `not_found`. */
+/** Throws `not_found`. */
 export async function readFile(db: Db, organizationId: string, id: string): Promise<FileView> {
   const row = await db
     .selectFrom('files')
@@ -127,7 +121,7 @@ export async function readFile(db: Db, organizationId: string, id: string): Prom
   return fileView(row)
 }
 
-/** Deletes a file. Runs that were started with the file keep the contents that they have read. Throws `not_found`. */
+/** Runs that were started with the file keep what they have read. Throws `not_found`. */
 export async function deleteFile(
   context: Pick<Context, 'combiner' | 'config'>,
   caller: Caller,
@@ -144,9 +138,54 @@ export async function deleteFile(
     tx.append({
       eventType: 'file.deleted',
       action: 'delete',
-      status: 'success',
       actor: actorOf(caller),
       metadata: { file_id: id, sha256: row.sha256, labels: row.labels },
     })
   })
 }
+
+export interface FileView {
+  readonly id: string
+  readonly organization_id: string
+  readonly name: string
+  readonly size: number
+  readonly media_type: string
+  readonly sha256: string
+  readonly labels: readonly Label[]
+  /** In UTF-8. */
+  readonly text_bytes: number
+  readonly has_rows: boolean
+  readonly created_at: string
+  readonly created_by: string
+  readonly last_used_at: string | null
+}
+
+const shownColumns = [
+  'id',
+  'organization_id',
+  'name',
+  'size',
+  'media_type',
+  'sha256',
+  'labels',
+  'text_bytes',
+  'rows_bytes',
+  'created_at',
+  'created_by',
+  'last_used_at',
+] as const satisfies readonly (keyof FilesTable)[]
+
+const fileView = (row: Pick<Selectable<FilesTable>, (typeof shownColumns)[number]>): FileView => ({
+  id: row.id,
+  organization_id: row.organization_id,
+  name: row.name,
+  size: row.size,
+  media_type: row.media_type,
+  sha256: row.sha256,
+  labels: row.labels,
+  text_bytes: row.text_bytes,
+  has_rows: row.rows_bytes !== null,
+  created_at: row.created_at.toISOString(),
+  created_by: row.created_by,
+  last_used_at: row.last_used_at?.toISOString() ?? null,
+})

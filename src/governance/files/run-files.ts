@@ -8,26 +8,18 @@ import type { Context } from '../context.ts'
 import { DomainError } from '../errors.ts'
 import { filePlace } from '../sealing/places.ts'
 
-/** The texts and rows of all files of one run have at most this many bytes. A request's inputs have the same limit. */
+/** Texts and rows of all files of one run. A request's inputs have the same limit. */
 export const mostFileBytes = 8 * 1024 ** 2
 
-/** The files of a run. `value` becomes an input of the run. */
+/** `value` becomes an input of the run. */
 interface RunFiles {
   readonly value: Json
-  /** The id and the hash of each file. The hash of the run's inputs is computed from them. */
+  /** Ids and hashes, from which the hash of the run's inputs is computed. */
   readonly given: Json
   readonly labels: LabelSource[]
 }
 
-/**
- * Opens the files that a run names, in the order of `ids`. Returns null if the run names no files. Throws
- * `validation_error` in these cases:
- * - The organization does not have a file.
- * - The run names a file twice.
- * - The files together have too much text or too many values.
- *
- * Throws `conflict` if a file is deleted meanwhile.
- */
+/** null without any. Throws `validation_error` for what is unusable, `conflict` if a file is deleted meanwhile. */
 export async function readRunFiles(
   context: Pick<Context, 'db' | 'sealer'>,
   organizationId: string,
@@ -102,7 +94,7 @@ async function contents(
   return { text, rows }
 }
 
-/** Records that a run uses these files, in the transaction that accepts the run. */
+/** Call this in the transaction that accepts the run. */
 export async function noteUse(tx: ChainTx, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return
   await tx.trx

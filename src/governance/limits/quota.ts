@@ -4,7 +4,7 @@ import type { Json } from '../../policy/types.ts'
 import type { Actor } from '../audit/entry.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import type { Combiner } from '../audit/combiner.ts'
-import { DomainError, notFound } from '../errors.ts'
+import { DomainError, notFound, errorAt } from '../errors.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import {
   ceiling,
@@ -22,13 +22,12 @@ import { grantSlots } from './slots.ts'
 import { readUsage, type StorageUsage } from './storage-counters.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 
-/** The quota in the API's answers. */
 export interface QuotaView {
   readonly plan: Plan
   readonly limits: Limits
   readonly overrides: Overrides
   readonly effective: Limits
-  /** Is present only in the answer to a request that reads the quota. Is missing in the answer to a change. */
+  /** Only in the answer to a request that reads the quota. */
   readonly usage?: StorageUsage
 }
 
@@ -39,7 +38,7 @@ const quotaView = (plan: Plan, stored: object): QuotaView => ({
   effective: effectiveLimits(plan, stored),
 })
 
-/** Reads the quota. Throws `not_found` for an unknown organization. */
+/** Throws `not_found`. */
 export async function readQuota(db: Db, organizationId: string): Promise<QuotaView> {
   const row = await db
     .selectFrom('organizations')
@@ -51,43 +50,31 @@ export async function readQuota(db: Db, organizationId: string): Promise<QuotaVi
 }
 
 /**
- * Sets the overrides that `patch` names (commit point `org.change`). A null value removes the override of that limit.
- * Other overrides stay. The new limits apply to everything that any process accepts after the commit. Runs in progress
- * go on. Throws `validation_error` if an override is above the plan's ceiling. Throws `insufficient_role` if only the
- * operator may set limits.
+ * Sets the overrides that `patch` names (commit point `org.change`); null removes one. The new limits hold for what any
+ * process accepts after the commit. Throws `validation_error` above the plan's ceiling, and `insufficient_role` if only
+ * the operator may set limits.
  */
 export async function changeQuota(context: Acting, caller: Caller, patch: LimitChanges): Promise<QuotaView> {
   if (context.config.quotaOverrides === 'operator') throw operatorOnly(caller.organizationId)
-  return runAs(context, caller, 'org.change', async (tx) => {
-    const before = await readForUpdate(tx)
-    const after = patched(before.plan, before.overrides, patch)
-    await save(tx, actorOf(caller), before, after)
-    return after
-  })
+  return runAs(context, caller, 'org.change', (tx) => change(tx, actorOf(caller), null, patch))
 }
 
-/**
- * Implements `npm run set-plan`. Sets the plan, and the overrides that `patch` names. A null value removes the override
- * of that limit. Other overrides stay. Throws `not_found` for an unknown organization, and `bad_request` for an unknown
- * plan. Throws `validation_error` if an override in `patch` is above the plan's ceiling.
- */
+/** null removes an override. Throws `not_found`, `bad_request` (plan), and `validation_error` above its ceiling. */
 export async function setPlan(
   combiner: Combiner,
   organizationId: string,
   plan: string,
   patch: LimitChanges = {},
 ): Promise<QuotaView> {
-  if (!isPlan(plan))
+  const known = plans.find((name) => name === plan)
+  if (known === undefined)
     throw new DomainError('bad_request', `no plan \`${plan}\`: choose one of ${plans.join(', ')}`)
-  return combiner.run(organizationId, 'org.change', async (tx) => {
-    const before = await readForUpdate(tx)
-    const after = patched(plan, before.overrides, patch)
-    await save(tx, { type: 'system', id: 'set-plan' }, before, after)
-    return after
-  })
+  return combiner.run(organizationId, 'org.change', (tx) =>
+    change(tx, { type: 'system', id: 'set-plan' }, known, patch),
+  )
 }
 
-/** Returns the quota after the change. Throws `validation_error` if a changed override is above the plan's ceiling. */
+/** Throws `validation_error` if a changed override is above the plan's ceiling. */
 function patched(plan: Plan, overrides: Overrides, patch: LimitChanges): QuotaView {
   refuseOverCeiling(plan, patch)
   const named = Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined))
@@ -95,10 +82,7 @@ function patched(plan: Plan, overrides: Overrides, patch: LimitChanges): QuotaVi
   return quotaView(plan, Object.fromEntries(merged))
 }
 
-/**
- * Throws `validation_error` if an override is more than `ceiling` times the plan's limit. The error names each such
- * override.
- */
+/** The error names each override above `ceiling` times the plan's limit. */
 function refuseOverCeiling(plan: Plan, overrides: LimitChanges): void {
   const details = limitNames
     .filter((name) => (overrides[name] ?? 0) > ceiling * planLimits[plan][name])
@@ -112,25 +96,24 @@ function refuseOverCeiling(plan: Plan, overrides: LimitChanges): void {
 }
 
 function operatorOnly(organizationId: string): DomainError {
-  const message = `only the operator sets limits here: \`npm run set-plan -- ${organizationId} PLAN LIMIT=NUMBER\``
-  return new DomainError('insufficient_role', message, [{ path: 'operator', message }])
+  return errorAt(
+    'insufficient_role',
+    'operator',
+    `only the operator sets limits here: \`npm run set-plan -- ${organizationId} PLAN LIMIT=NUMBER\``,
+  )
 }
 
-const isPlan = (name: string): name is Plan => (plans as readonly string[]).includes(name)
-
-async function readForUpdate(tx: ChainTx): Promise<QuotaView> {
+/** Writes nothing if all is as before. Without a plan, the plan stays. */
+async function change(tx: ChainTx, actor: Actor, plan: Plan | null, patch: LimitChanges): Promise<QuotaView> {
   const row = await tx.trx
     .selectFrom('organizations')
     .select(['plan', 'quota_overrides'])
     .where('id', '=', tx.organizationId)
     .forUpdate()
     .executeTakeFirstOrThrow()
-  return quotaView(row.plan, row.quota_overrides)
-}
-
-/** Writes the changed plan and overrides. If both are as before, writes nothing. */
-async function save(tx: ChainTx, actor: Actor, before: QuotaView, after: QuotaView): Promise<void> {
-  if (before.plan === after.plan && isDeepStrictEqual(before.overrides, after.overrides)) return
+  const before = quotaView(row.plan, row.quota_overrides)
+  const after = patched(plan ?? before.plan, before.overrides, patch)
+  if (before.plan === after.plan && isDeepStrictEqual(before.overrides, after.overrides)) return after
   await tx.trx
     .updateTable('organizations')
     .set({ plan: after.plan, quota_overrides: JSON.stringify(after.overrides) })
@@ -140,11 +123,11 @@ async function save(tx: ChainTx, actor: Actor, before: QuotaView, after: QuotaVi
   tx.append({
     eventType: 'quota.updated',
     action: 'update',
-    status: 'success',
     actor,
     metadata: { changes: changesOf(before, after) },
   })
   grantSlots(tx, after.effective.concurrent_executions)
+  return after
 }
 
 function changesOf(before: QuotaView, after: QuotaView): Record<string, Json> {

@@ -1,38 +1,35 @@
 import type { Db } from '../../db/schema/index.ts'
 import type { Limits } from '../../contract/plan-limits.ts'
-import { giveBack, leaseBlock, type Bucket } from './rate-lease.ts'
+import { sql } from 'kysely'
+import { leaseRequests } from '../../db/queries/limits/lease-requests.ts'
+import type { RequestWindowsTable } from '../../db/schema/plumbing.ts'
+import type { Metrics } from '../../shared/metrics.ts'
+import type { SparseLog } from '../../shared/sparse-log.ts'
 
 export type Kind = 'requests' | 'authorize' | 'reports' | 'quota'
 
-/** The rate limit's answer to one request. */
 export interface Taken {
   readonly allowed: boolean
-  /** The bucket with the fewest requests left. For a refused request, this is the bucket that refused the request. */
+  /** The one with the fewest requests left, or the one that has refused the request. */
   readonly bucket: Bucket
   readonly limit: number
-  /** Requests left, as far as this process knows. Unused requests in blocks of other processes count as used. */
+  /** As far as this process knows: unused requests in blocks of others count as used. */
   readonly remaining: number
   /** The end of the window, in epoch seconds. */
   readonly resetAt: number
-  /** Seconds until the end of the window, at least 1. */
+  /** At least 1. */
   readonly retryAfter: number
 }
 
 /**
- * Counts the requests of organizations. A process leases a block of a window's requests from the database
- * (rate-lease.ts), and counts the requests of the block in memory. Callers pass the present limits. A block that was
- * leased under another limit is not used any more. So a changed limit applies in every process from the next request
- * on. There is one exception: an agent's key that asks often may keep the old limit for up to a second
- * (docs/decisions/0049).
+ * A process leases a block of a window's requests from the database, and counts them in memory. A block of another
+ * limit is not used any more, so a changed limit holds in every process from the next request on. Only an agent's key
+ * that asks often may keep the old one for a second (docs/decisions/0049).
  */
 export interface Rates {
-  /**
-   * Counts one request. Questions of agents (`authorize`) and other requests of agents (`reports`) have separate
-   * buckets with the same limit. Changes of the quota (`quota`) have a separate bucket with 30 requests a minute. So an
-   * owner can always raise a limit that is too low. A refused request is not counted.
-   */
+  /** Changes of the quota have a bucket of 30 a minute, so a low limit can be raised. Refusals do not count. */
   take(organizationId: string, limits: Limits, kind: Kind): Promise<Taken>
-  /** Gives unused requests back to the database. So the requests are not lost when the process stops. */
+  /** Gives unused requests back, so that they are not lost when the process stops. */
   close(): Promise<void>
 }
 
@@ -40,12 +37,9 @@ interface Block {
   readonly limit: number
   readonly startedAt: string
   readonly resetAt: number
-  /** The number of requests that the window had left for further leases, right after this block was leased. */
+  /** What the window had left for further leases after this one. */
   readonly free: number
-  /**
-   * The block can be used until this time, by `performance.now()`. This time is the end of the window, or a little
-   * earlier.
-   */
+  /** By `performance.now()`: the end of the window, or a little earlier. */
   readonly until: number
   left: number
 }
@@ -56,15 +50,14 @@ const buckets: Readonly<Record<Kind, readonly Bucket[]>> = {
   reports: ['agent_reports_per_minute'],
   quota: ['quota_changes_per_minute'],
 }
-const quotaChangesPerMinute = 30
 function limitOf(limits: Limits, bucket: Bucket): number {
-  if (bucket === 'quota_changes_per_minute') return quotaChangesPerMinute
+  if (bucket === 'quota_changes_per_minute') return 30
   return limits[bucket === 'agent_reports_per_minute' ? 'authorize_per_minute' : bucket]
 }
-/** If a process has more blocks than this, it drops the blocks of past windows. */
+/** Above this number, blocks of past windows are dropped. */
 const keptBlocks = 10_000
 
-/** The blocks that this process has leased, by organization and bucket. */
+/** By organization and bucket. */
 function createBlocks(db: Db) {
   const blocks = new Map<string, Block>()
   const leases = new Map<string, Promise<void>>()
@@ -72,8 +65,7 @@ function createBlocks(db: Db) {
   const lease = async (key: string, organizationId: string, bucket: Bucket, limit: number): Promise<void> => {
     const sentAt = performance.now()
     const old = blocks.get(key)
-    // `leaseBlock` gives the unused requests of the old block back. So this process must not use the old block any
-    // more.
+    // `leaseBlock` gives them back, so this process must not use the old block any more.
     const unused = old === undefined ? null : { startedAt: old.startedAt, count: old.left }
     blocks.delete(key)
     const got = await leaseBlock(db, organizationId, bucket, limit, unused)
@@ -88,11 +80,7 @@ function createBlocks(db: Db) {
     if (blocks.size > keptBlocks)
       for (const [each, { until }] of blocks) if (until < performance.now()) blocks.delete(each)
   }
-  /**
-   * Returns the block for this key if it has this limit and its window has not ended. Returns null if a new block must
-   * be leased. If the block is used up and the window has no more requests, returns the block, because a new lease
-   * would get nothing.
-   */
+  /** null if a new block must be leased. A used up block stays if the window has no more requests. */
   const current = (key: string, limit: number): Block | null => {
     const block = blocks.get(key)
     if (block === undefined || block.limit !== limit || block.until <= performance.now()) return null
@@ -105,7 +93,6 @@ function createBlocks(db: Db) {
     leases.set(key, started)
     return started
   }
-  /** Gives the unused requests of all blocks back to their windows. */
   const close = async (): Promise<void> => {
     await Promise.allSettled(leases.values())
     const unused = [...blocks].filter(([, { left, until }]) => left > 0 && until > performance.now())
@@ -142,20 +129,13 @@ interface Wanted {
   readonly block: Block
 }
 
-/** Takes one request from each bucket, or none at all. */
+/** From each bucket, or none at all. */
 function takeFrom(wanted: readonly Wanted[]): Taken {
   const empty = wanted.filter(({ block }) => block.left === 0)
   if (empty.length === 0) for (const { block } of wanted) block.left -= 1
   const candidates = empty.length === 0 ? wanted : empty
-  const { bucket, block } = candidates.reduce((a, b) =>
-    empty.length === 0
-      ? remainingOf(b.block) < remainingOf(a.block)
-        ? b
-        : a
-      : b.block.resetAt > a.block.resetAt
-        ? b
-        : a,
-  )
+  const orderOf = ({ block }: Wanted) => (empty.length === 0 ? -remainingOf(block) : block.resetAt)
+  const { bucket, block } = candidates.reduce((a, b) => (orderOf(b) > orderOf(a) ? b : a))
   return {
     allowed: empty.length === 0,
     bucket,
@@ -167,3 +147,77 @@ function takeFrom(wanted: readonly Wanted[]): Taken {
 }
 
 const remainingOf = (block: Block): number => block.free + block.left
+
+export type Bucket = RequestWindowsTable['bucket']
+
+/** A calendar minute or day in UTC, by the database's clock. */
+const units: Readonly<Record<Bucket, 'minute' | 'day'>> = {
+  requests_per_minute: 'minute',
+  requests_per_day: 'day',
+  authorize_per_minute: 'minute',
+  agent_reports_per_minute: 'minute',
+  quota_changes_per_minute: 'minute',
+}
+/**
+ * A block is the window's remaining requests divided by this number: it gets smaller towards the limit, so that few are
+ * unused. If a process is killed, those of its day's block are lost until midnight (UTC).
+ */
+const parts: Readonly<Record<'minute' | 'day', number>> = { minute: 8, day: 64 }
+
+/** Requests of one window that a process may count without asking again. */
+export interface Lease {
+  /** Identifies the window. */
+  readonly startedAt: string
+  readonly granted: number
+  /** Leased by all processes, with this lease. */
+  readonly taken: number
+  readonly millisecondsLeft: number
+  /** The end of the window, in epoch seconds. */
+  readonly resetAt: number
+}
+
+/** Gives back an earlier lease. The sum of all blocks never exceeds the limit; a dead process loses its block. */
+async function leaseBlock(
+  db: Db,
+  organizationId: string,
+  bucket: Bucket,
+  limit: number,
+  unused: { readonly startedAt: string; readonly count: number } | null,
+): Promise<Lease> {
+  const unit = units[bucket]
+  const { rows } = await leaseRequests({
+    organizationId,
+    bucket,
+    unit,
+    limit,
+    parts: parts[unit],
+    largestBlock: 1_000,
+    unused,
+  }).execute(db)
+  return rows[0] as Lease
+}
+
+/** Does nothing if the database already counts a newer window. */
+async function giveBack(
+  db: Db,
+  organizationId: string,
+  bucket: Bucket,
+  unused: { readonly startedAt: string; readonly count: number },
+): Promise<void> {
+  await sql`
+    update request_windows set taken = greatest(0, taken - ${unused.count})
+    where organization_id = ${organizationId} and bucket = ${bucket}
+      and started_at = ${unused.startedAt}::timestamptz`.execute(db)
+}
+
+/** A refused client may go on asking, so only a few lines a minute are logged for each holder. */
+export function noteRefusal(
+  { metrics, sparseLog }: { readonly metrics: Metrics; readonly sparseLog: SparseLog },
+  holderId: string,
+  { bucket, limit }: Taken,
+  requestId: string | undefined,
+): void {
+  metrics.rateRefusals.inc({ limit: bucket })
+  const fields = { organization_id: holderId, request_id: requestId, limit: bucket, value: limit }
+  sparseLog.info(`rate ${holderId} ${bucket}`, fields, 'a request was refused over a rate limit')
+}

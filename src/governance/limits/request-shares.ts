@@ -3,25 +3,24 @@ import { DomainError } from '../errors.ts'
 import { createThreadLoad, createUse, type ThreadLoad } from './thread-use.ts'
 
 /**
- * The kinds of requests. For each kind, an organization has a *share*: the number of its requests that a process works
- * on at the same time. Further requests wait until an earlier request of the same organization has ended. All
- * organizations share one thread, but waiting requests of one organization do not delay the other organizations.
+ * Kinds of requests. For each, an organization has a *share*: so many of its requests does a process work on at the
+ * same time. Further ones wait for an earlier one of the same organization, and do not delay the others, although all
+ * share one thread.
  */
 export type Size =
-  /** A question of an agent. It is short, and decided together with other questions. */
+  /** An agent's. Short, and decided together with other questions. */
   | 'question'
-  /** Any other request with a small body. */
   | 'small'
-  /** A request with a large body, which takes long to read. */
+  /** With a large body, which takes long to read. */
   | 'large'
-  /** A short read for an open event stream. It reads new events, or checks that the caller may still read. */
+  /** A short read for an open event stream: new events, or whether the caller may still read. */
   | 'look'
-  /** A request over its rate limit. Its only answer is an error. */
+  /** Over its rate limit. Its only answer is an error. */
   | 'refusal'
 
-/** The share of an organization while the process serves no other organization, for each kind of request. */
+/** While the process serves no other organization. */
 const alone: Readonly<Record<Size, number>> = { question: 512, small: 64, large: 2, look: 32, refusal: 64 }
-/** The share of an organization while the process also serves other organizations, for each kind of request. */
+/** While it also serves others. */
 export const shared: Readonly<Record<Size, number>> = {
   question: 32,
   small: 4,
@@ -29,30 +28,22 @@ export const shared: Readonly<Record<Size, number>> = {
   look: 1,
   refusal: 1,
 }
-/** At most this many requests of one organization and kind wait. Further requests are refused. */
+/** For one organization and kind. Further requests are refused. */
 export const mostWaiting = 1_000
 
 /**
- * While the thread is busy and other organizations are served, an organization that uses more than its part of the
- * thread (thread-use.ts) must pause after each request. After a large request, it must pause even if the thread is not
- * busy. The pause is this many times as long as the request took, and longer under strain (thread-use.ts). So an
- * organization that sends all the time leaves most of the thread to other organizations.
+ * While the thread is busy and others are served, an organization that uses more than its part (thread-use.ts) must
+ * pause after each request; after a large one also if the thread is not busy. The pause is so many times as long as the
+ * request took, and longer under strain. So most of the thread is left to the others.
  */
 const restFactor = 8
-/**
- * A request's duration counts for the pause only up to this many times the thread's work for the request. In the rest
- * of the duration, the thread worked for other requests, which must not make the pause longer. Example: a request took
- * 100 ms, and the thread worked 1 ms for it. Only 8 ms count.
- */
+/** So many times the thread's own work counts: the rest was work for others. Of 100 ms with 1 ms of work, 8 count. */
 const mostWaited = 8
-/** The longest pause, in milliseconds. */
+/** Milliseconds. */
 const longestRest = 2_000
-/**
- * While other organizations are served, an organization pauses for this many milliseconds after each refusal, because a
- * refusal also takes the thread's time.
- */
+/** Milliseconds after a refusal, which takes the thread's time too, while others are served. */
 const refusalRest = 50
-/** The thread counts as busy if it worked for more than this part of the time. */
+/** The part of the time above which the thread is busy. */
 const busyShare = 0.35
 
 interface Lane {
@@ -60,10 +51,7 @@ interface Lane {
   readonly waiting: (() => void)[]
 }
 
-/**
- * Waits until the process may work on this request (`Shares.enter`), then runs `work`. Throws the errors of
- * `Shares.enter`. `most` is the limit of `Shares.enter`.
- */
+/** Throws the errors of `Shares.enter`. */
 export async function withShare<T>(
   shares: Shares,
   organizationId: string,
@@ -80,36 +68,20 @@ export async function withShare<T>(
 }
 
 export interface Place {
-  /**
-   * From now on, the thread's work counts for this request. This ends when the request waits, or when the thread works
-   * for another request. Call this method before work that may take long. Otherwise, the organization would not have to
-   * pause after the work, and could delay the other organizations.
-   */
+  /** Until it waits or the thread works for another. Call it before long work, or the organization need not pause. */
   works(): void
-  /** Adds work that the thread has already done for this request, in milliseconds. */
+  /** Milliseconds that the thread has already worked for it. */
   adds(milliseconds: number): void
-  /**
-   * Ends the work on the request, so that another request of the organization can begin. A second call does nothing.
-   */
+  /** Lets another request of the organization begin. A second call does nothing. */
   leave(): void
 }
 
-/**
- * One request. `admit` is called as soon as the kind of the request is known. When `admit` resolves, the process works
- * on the request.
- */
+/** One request, whose kind becomes known later. */
 export interface Entry {
-  /**
-   * Resolves when the request may be worked on. Throws the errors of `Shares.enter`. Only the first call waits.
-   * `worked` is the number of milliseconds that the thread has already worked for the request, for example to read its
-   * body.
-   */
+  /** Only the first call waits. Throws the errors of `Shares.enter`. `worked`: milliseconds spent already. */
   admit(size: Size, worked?: number): Promise<void>
   works(): void
-  /**
-   * Ends the work on the request, so that another request of the organization can begin. Call this method also if the
-   * request will wait for something else, such as the end of a run.
-   */
+  /** Call it also if the request will wait for something else, such as the end of a run. */
   leave(): void
 }
 
@@ -127,24 +99,17 @@ export function createEntry(shares: Shares, organizationId: string): Entry {
 }
 
 export interface Shares {
-  /** Whether more than one organization was served in the last ten seconds. */
+  /** In the last ten seconds. */
   isContended(): boolean
-  /**
-   * Resolves when the request may be worked on. Throws `rate_limited` if `most` or more requests of the organization and
-   * this kind wait already. The default is `mostWaiting`.
-   */
+  /** Resolves when the request may be worked on. Throws `rate_limited` if `most` requests wait already. */
   enter(organizationId: string, size: Size, most?: number): Promise<Place>
 }
 
-/** The time that the thread has worked for one request so far. */
 interface Work {
   milliseconds: number
 }
 
-/**
- * Measures for which request the thread works. The measurement for a request ends when the thread works for another
- * request, or when the measured request waits.
- */
+/** Measures for which request the thread works, until it works for another or the request waits. */
 function createWorkClock(clock: () => number) {
   let present: { readonly work: Work; readonly since: number } | null = null
   const stop = (): void => {
@@ -155,7 +120,7 @@ function createWorkClock(clock: () => number) {
     worksFor(work: Work): void {
       stop()
       const mine = (present = { work, since: clock() })
-      // This callback runs when no microtask is left, which means that the request has ended or waits.
+      // Runs when no microtask is left: the request has ended or waits.
       queueMicrotask(() =>
         process.nextTick(() => {
           if (present === mine) stop()
@@ -185,17 +150,13 @@ export function createShares(
   const { noteServed, isContended, usesTooMuch } = createUse(clock)
   const mostOf = (size: Size): number => (isContended() ? shared : alone)[size]
 
-  /**
-   * Returns how many milliseconds the organization must pause. `took` is the duration of the request in milliseconds.
-   * `worked` is the part in which the thread worked for the request.
-   */
+  /** Milliseconds to pause after a request that took `took`, of which the thread `worked`. */
   const restAfter = (organizationId: string, size: Size, took: number, worked: number): number => {
     const isUnfair = usesTooMuch(organizationId, worked)
     if (!isContended()) return 0
     if (size === 'refusal') return refusalRest
     if (!isUnfair || (size !== 'large' && !load.isBusy())) return 0
-    // The database does most of the work of a `look`, and the thread does little. So the whole duration of a `look`
-    // counts.
+    // The database does most of the work of a `look`, so its whole duration counts.
     const counted = size === 'look' ? took : Math.min(Math.max(took, worked), worked * mostWaited)
     return Math.min(counted * restFactor * load.strain(), longestRest)
   }

@@ -1,15 +1,13 @@
 import { sql } from 'kysely'
-import { countRuns, type Counted } from '../../db/queries/limits.ts'
+import { countRuns, type Counted } from '../../db/queries/limits/count-runs.ts'
 import type { Actor, AuditDraft } from '../audit/entry.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError } from '../errors.ts'
 import type { LimitName } from '../../contract/plan-limits.ts'
 
-/** A limit that would be exceeded. `limit` is the name of the limit, and `value` is its present value. */
 export interface Exceeded {
   readonly limit: LimitName | PersonLimit
   readonly value: number
-  /** Seconds after which the caller may try again. */
   readonly retryAfter: number
 }
 
@@ -17,24 +15,15 @@ export interface Exceeded {
 type PersonLimit = 'strangers_invited_per_day'
 
 export interface RunCapacity {
-  /**
-   * The limit that refuses every new run. It refuses even a run that first waits for its approval and so needs no slot
-   * yet. Is null if no limit refuses the run.
-   */
+  /** Refuses every new run, also one that first waits for its approval and needs no slot yet. */
   readonly refused: Exceeded | null
-  /** `taken` if the run may start now; `queued` if it must wait for a slot. */
+  /** `queued`: it must wait for a slot. */
   readonly slot: 'taken' | 'queued'
-  /**
-   * The limit of the queue, if the queue is full. In this case, a run that needs a slot now is refused. Is null if the
-   * queue has room.
-   */
+  /** Refuses a run that needs a slot now. null if the queue has room. */
   readonly queueIsFull: Exceeded | null
 }
 
-/**
- * If the queue is full, callers are told to wait this long. The number is a guess, because nobody knows when a run
- * ends.
- */
+/** A guess: nobody knows when a run ends. */
 const untilSlotSeconds = 10
 
 const words: Readonly<Partial<Record<Exceeded['limit'], string>>> = {
@@ -47,7 +36,7 @@ const words: Readonly<Partial<Record<Exceeded['limit'], string>>> = {
   rules: 'rules and label rules',
 }
 
-/** Says what people can do to get below a limit again. For these limits, waiting is not the answer. */
+/** For these limits, waiting is not the answer. */
 const remedies: Readonly<Partial<Record<Exceeded['limit'], string>>> = {
   memory_mb: 'delete values',
   storage_mb: 'delete files or memory values',
@@ -55,7 +44,6 @@ const remedies: Readonly<Partial<Record<Exceeded['limit'], string>>> = {
   rules: 'delete rules',
 }
 
-/** Returns the error for the caller. The details of the error contain the limit's name and value. */
 export function quotaExceeded({ limit, value, retryAfter }: Exceeded): DomainError {
   const message =
     limit === 'strangers_invited_per_day'
@@ -69,7 +57,6 @@ export function quotaExceeded({ limit, value, retryAfter }: Exceeded): DomainErr
   )
 }
 
-/** Returns the audit entry of a refusal. */
 export const exceededEntry = (
   { limit, value }: Exceeded,
   action: string,
@@ -84,11 +71,7 @@ export const exceededEntry = (
   metadata: { limit, value },
 })
 
-/**
- * Reads whether the organization may accept another run, and whether that run may start now. Counts the runs that were
- * accepted in the last hour, the runs with a slot and the runs that wait for a slot. Also adds up the cost of the runs
- * that were accepted in this calendar month (UTC). The chain's lock keeps all of these numbers unchanged.
- */
+/** The chain's lock keeps the counted runs, slots and costs unchanged. */
 export async function runCapacity(tx: ChainTx): Promise<RunCapacity> {
   const { limits } = tx.policy
   const [row] = await tx.send(

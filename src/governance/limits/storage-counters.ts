@@ -1,17 +1,11 @@
 import { sql } from 'kysely'
-import { readStorageDrift, addStorageMoves, readStoredAmounts } from '../../db/queries/limits.ts'
+import { readStorageDrift, addStorageMoves, readStoredAmounts } from '../../db/queries/limits/storage.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Log } from '../../shared/log.ts'
 
-/*
- * Keeps the counters of stored data correct. These functions run outside the transactions that store the data
- * (docs/decisions/0074).
- */
+/* Keeps the counters of stored data right, outside the transactions that store it (docs/decisions/0074). */
 
-/**
- * These are the amounts that an organization stores. Fields with `_mb` are in MiB. `rules` counts rules and label
- * rules.
- */
+/** `_mb` is in MiB. `rules` counts rules and label rules. */
 export interface StorageUsage {
   readonly storage_mb: number
   readonly pending_approvals: number
@@ -32,14 +26,14 @@ export async function readUsage(db: Db, organizationId: string): Promise<Storage
   }
 }
 
-/** One round handles at most `mostOrganizations` organizations, and at most `mostMoves` rows of each. */
+/** For one round, and for each organization in it. */
 const mostOrganizations = 1_000
 const mostMoves = 10_000
 
 /**
- * Adds the rows of `storage_moves` to the counters, and deletes these rows. A database trigger writes such a row if a
- * transaction changes stored data without the lock of the organization. Example: old data is pruned. Here, each
- * organization gets its own transaction, which first locks the organization's row of `chain_head`.
+ * Adds `storage_moves` to the counters, and deletes them. A trigger writes them for transactions without the lock of
+ * the organization, such as the pruning of old data. Each organization gets its own transaction, which locks its
+ * `chain_head` first.
  */
 export async function gatherMoves(db: Db): Promise<void> {
   const { rows } = await sql<{ organization_id: string }>`
@@ -51,10 +45,7 @@ export async function gatherMoves(db: Db): Promise<void> {
     })
 }
 
-/**
- * Returns how much higher an organization's counters are than a new count of its rows. The numbers are negative if the
- * counters are too low. The counters and the rows are read from one snapshot.
- */
+/** How much higher the counters are than a new count of the rows, from one snapshot. */
 export async function readDrift(
   db: Db,
   organizationId: string,
@@ -63,18 +54,14 @@ export async function readDrift(
   return rows[0] ?? { bytes: 0, pending: 0 }
 }
 
-/** One round recounts the rows of at most this many organizations. */
-const mostRecounted = 100
-
-/** Recounts the rows of each organization if its last recount is more than a day old. */
+/** Recounts each organization once a day. */
 export async function recount(db: Db, log: Log): Promise<void> {
-  for (let done = 0; done < mostRecounted && (await recountOne(db, log));) done += 1
+  for (let done = 0; done < 100 && (await recountOne(db, log));) done += 1
 }
 
 /**
- * Recounts the organization with the oldest count, if this count is more than a day old. Returns false if there is no
- * such organization. Does not overwrite the counters, because this would lose concurrent changes. Writes the difference
- * to `storage_moves` instead. Logs a difference as an error, because the cause is a bug.
+ * Returns false if no count is older than a day. Overwriting the counters would lose concurrent changes, so the
+ * difference goes to `storage_moves`. It is logged as an error, because its cause is a bug.
  */
 async function recountOne(db: Db, log: Log): Promise<boolean> {
   const { rows } = await sql<{ organization_id: string }>`

@@ -1,23 +1,17 @@
 import { performance } from 'node:perf_hooks'
 
-/** An organization counts as served for this many milliseconds after its last request. */
+/** How long an organization counts as served after its last request. */
 const rememberedMilliseconds = 10_000
-/** A measurement of the thread covers at least this many milliseconds. */
+/** The shortest measurement, in milliseconds. */
 const busyWindow = 100
-/** After this many milliseconds, the thread's work for a request counts only half. */
+/** After this time, the work for a request counts only half. */
 const halfLife = 2_000
-/**
- * An organization uses more than its part of the thread if its use is more than this multiple of the mean use. Example:
- * with two organizations, the limit is 1.3 / 2 = 65 % of the thread's work.
- */
+/** So many times the mean use is more than one's part: with two organizations, above 65 % of the work. */
 const unfair = 1.3
-/**
- * An organization that uses less than this part of the thread's work never counts as using too much, however many
- * organizations there are.
- */
+/** Below this part of the thread's work, an organization never uses too much. */
 const leastUnfair = 0.25
 
-/** The milliseconds that the thread worked. Older work counts less: after each `halfLife`, it counts only half. */
+/** Milliseconds of the thread's work, which halve after each `halfLife`. */
 interface Used {
   amount: number
   at: number
@@ -29,41 +23,33 @@ function addTo(used: Used, amount: number, now: number): number {
   return used.amount
 }
 
-/** How much this thread has to do, and whether it has to wait for a processor. */
 export interface ThreadLoad {
-  /** Whether the thread had much to do in the latest measurement. */
+  /** In the latest measurement. */
   isBusy(): boolean
   /**
-   * A factor from 1 to `mostStrain` that multiplies the pause of an organization that uses too much. The factor
-   * rises while the thread or the processors are overloaded, and falls otherwise. Overloaded processors make the thread
-   * wait in the middle of its work.
+   * From 1 to `mostStrain`: multiplies the pause of an organization that uses too much. Rises while the thread or the
+   * processors are overloaded, and falls otherwise. Overloaded processors make the thread wait in the middle of its
+   * work.
    */
   strain(): number
 }
 
 const mostStrain = 16
-/**
- * A measurement that finds an overload multiplies the strain by `rise`. Any other measurement multiplies the strain by
- * `fall` once for each window. Example: a measurement with three windows multiplies the strain by 0.87 three times.
- */
+/** An overload multiplies the strain by `rise`; any other measurement by `fall`, once for each of its windows. */
 const rise = 1.2
 const fall = 0.87
-/** A thread that works for more than this part of the time is overloaded. */
+/** Above it, the thread is overloaded. At most at `leastWork`, its waiting says nothing of the processors. */
 const overloaded = 0.8
-/** The processors are overloaded if the thread waits for a processor during more than this part of its work. */
+/** The processors are overloaded if the thread waits for one during more than this part of its work. */
 const mostWaiting = 0.35
-/**
- * If the thread works for at most this part of the time, its waiting does not show that the processors are overloaded.
- */
 const leastWork = 0.1
 
-/** One measurement of a thread. */
 export interface Measured {
-  /** The part of the time in which the thread worked, 0 to 1. */
+  /** The part of the time in which the thread worked. */
   readonly utilization: number
-  /** The part of the thread's work in which the thread waited for a processor, 0 to 1. */
+  /** The part of its work in which it waited for a processor. */
   readonly waited: number
-  /** The length of the measurement, in whole multiples of `busyWindow`. */
+  /** Its length, in multiples of `busyWindow`. */
   readonly windows: number
 }
 
@@ -72,10 +58,7 @@ export function strainAfter(strain: number, { utilization, waited, windows }: Me
   return isStrained ? Math.min(strain * rise, mostStrain) : Math.max(strain * fall ** windows, 1)
 }
 
-/**
- * @param share The thread is busy if it works for more than this part of the time. While the strain is above 1,
- *   `leastWork` replaces `share`, because the thread or the processors were overloaded a short time ago.
- */
+/** Busy above `share`, or above `leastWork` while the strain is above 1: there was an overload just before. */
 export function createThreadLoad(share: number): ThreadLoad {
   let before = performance.eventLoopUtilization()
   let cpuBefore = process.threadCpuUsage()
@@ -108,9 +91,9 @@ export function createThreadLoad(share: number): ThreadLoad {
   }
 }
 
-/** Measures how much of the thread each recently served organization has used. */
+/** How much of the thread each recently served organization has used. */
 export function createUse(clock: () => number) {
-  /** The recently served organizations, in the order of their last requests. */
+  /** In the order of their last requests. */
   const served = new Map<string, Used & { servedAt: number }>()
   const usedByAll: Used = { amount: 0, at: 0 }
 
@@ -125,10 +108,7 @@ export function createUse(clock: () => number) {
       served.delete(each)
     }
   }
-  /**
-   * Records how long the thread worked for a request. Returns whether the request's organization uses more than its
-   * part.
-   */
+  /** Notes the work for a request, and returns whether its organization uses more than its part. */
   const usesTooMuch = (organizationId: string, worked: number): boolean => {
     const now = clock()
     const all = addTo(usedByAll, worked, now)

@@ -1,28 +1,24 @@
 import { randomInt } from 'node:crypto'
 import { sql, type Transaction } from 'kysely'
 import { newId } from '../../contract/ids.ts'
-import { insertNotifications } from '../../db/queries/notifications.ts'
+import { insertNotifications } from '../../db/queries/notifications/messages.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 
 /*
- * Members prove that a Slack account is theirs: Countersign sends a code to the account, and the member types in the
- * code. Only a person who can read the messages of the account knows the code. `prune` deletes claims after a day.
+ * Members prove that a Slack account is theirs: Countersign sends a code to it, which only its owner can read, and the
+ * member types it in. `prune` deletes claims after a day.
  */
 
-/** The event of the message that brings a code. */
+/** The event of the message with a code. */
 export const codeEvent = 'account.code'
 export const codeMinutes = 30
-/** After this many wrong codes, a new code is needed. */
 export const mostWrong = 5
-/** In an hour, a member can request at most this many codes. */
+/** In an hour, for a member. */
 export const mostCodes = 5
-/**
- * One account gets at most this many codes in an hour, for all members together. The limit protects the owner of the
- * account, who perhaps did not ask for a code.
- */
+/** In an hour, for all members together. Its owner perhaps did not ask for a code. */
 export const mostCodesToAccount = 10
-/** If a member asks for a code again within this many seconds, no second code is sent. */
+/** A repeated request within so many seconds sends no second code. */
 const repeatSeconds = 60
 
 interface Named {
@@ -30,29 +26,22 @@ interface Named {
   readonly userId: string
 }
 
-/** A Slack account to which a code was sent. The member can still type in this code. */
+/** The member can still type in the code. */
 export interface OpenClaim {
   readonly account: string
   readonly expiresAt: Date
 }
 
-/**
- * The result of typing in a code. `no_code` means that the member has no valid code for this account: no code was sent,
- * or the code has ended or expired.
- */
+/** `no_code`: none was sent to this account, or it has ended or expired. */
 export type CodeOutcome = 'right' | 'wrong' | 'no_code'
 
 const isOpenSql = (now: Date) =>
   sql<boolean>`ended is null and wrong_codes < ${mostWrong} and expires_at > ${now}`
 
-/** The hourly limit that one more code would exceed: the limit for the member, or the limit for the account. */
+/** Which hourly limit one more code would exceed. */
 export type TooMany = 'of_member' | 'to_account'
 
-/**
- * Sends a code to the account and ends the member's earlier code. If an hourly limit is reached, changes nothing and
- * returns the limit. If the member asks for the same account again within a minute, sends nothing, and `isNew` is
- * false.
- */
+/** Ends the member's earlier one. Sends nothing within a minute (`isNew`), or above an hourly limit (returned). */
 export async function claimAccount(
   tx: ChainTx,
   userId: string,
@@ -113,7 +102,7 @@ async function hasTooMany({ trx, organizationId, now }: ChainTx, account: string
   return sent.length >= mostCodesToAccount
 }
 
-/** Compares a code with the code that was sent to the account. Counts a wrong code. A right code ends the claim. */
+/** Counts a wrong code. A right one ends the claim. */
 export async function checkCode(
   { trx, organizationId, now }: ChainTx,
   userId: string,
@@ -141,7 +130,7 @@ export async function checkCode(
   return 'wrong'
 }
 
-/** Ends the open claims of a member, and requests an edit of the Slack messages that brought the codes. */
+/** Also requests an edit of the messages that brought the codes. */
 export async function endClaims(
   trx: Transaction<Database>,
   { organizationId, userId }: Named,
@@ -167,10 +156,7 @@ export async function endClaims(
     .execute()
 }
 
-/**
- * Returns a person's open claims. The keys are ids of organizations. In each organization, the person has at most one
- * open claim.
- */
+/** By organization: a person has at most one open claim in each. */
 export async function openClaimsOf(db: Db, userId: string): Promise<ReadonlyMap<string, OpenClaim>> {
   const rows = await db
     .selectFrom('slack_claims')
@@ -185,7 +171,7 @@ export async function openClaimsOf(db: Db, userId: string): Promise<ReadonlyMap<
   )
 }
 
-/** The present state of a claim. The Slack message with the claim's code shows this state. */
+/** What the message with the code shows. */
 export interface SentClaim {
   readonly account: string
   readonly code: string
@@ -195,7 +181,7 @@ export interface SentClaim {
   readonly email: string
 }
 
-/** Reads the claim of a message. Returns null if the member has left, or if the claim was deleted after a day. */
+/** null if the member has left, or if the claim was deleted after a day. */
 export async function readClaim(db: Db, id: string): Promise<SentClaim | null> {
   const row = await db
     .selectFrom('slack_claims as c')

@@ -1,31 +1,25 @@
 import { sql } from 'kysely'
-import { takeDueLanes } from '../../db/queries/notifications.ts'
+import { takeDueLanes, markMessageIntent } from '../../db/queries/notifications/messages.ts'
 import type { Db } from '../../db/schema/index.ts'
+import { createHash } from 'node:crypto'
+import type { NotificationPlace } from '../../db/schema/notifications.ts'
+import { atCommitPoint } from '../audit/commit-points.ts'
 
 /*
- * Each organization has a lane: the right to send the organization's messages in Slack. Only one process has a lane at
- * a time. So this process can keep Slack's limits for the organization, and a message is never sent by two processes.
- * Slow answers from Slack to one organization delay no other organization. `turn` identifies one use of a lane. A turn
- * that is not renewed ends by itself.
+ * Each organization has a lane: the right to send its messages in Slack. Only one process has it at a time, so it can
+ * keep Slack's limits, and no message is sent twice. Slow answers to one organization delay no other. `turn` identifies
+ * one use of a lane, which ends by itself unless it is renewed.
  */
 
-/**
- * A turn lasts this many seconds unless it is renewed. Sending one message takes less time, from the record of the
- * intent to the end of the request. If a process dies, its sent messages arrive in Slack before the end of the turn. So
- * the next turn can find these messages in Slack.
- */
-export const leaseSeconds = 45
+/** Seconds. Sending takes less, so what a dead process has sent is in Slack when the next turn looks for it. */
+const leaseSeconds = 45
 
-/** The right of one process to send the messages of an organization. */
 export interface Turn {
   readonly organizationId: string
   readonly turn: string
 }
 
-/**
- * Takes lanes of organizations that have due messages. Does not take the lanes of the organizations in `own`, because
- * this process already has these lanes. All turns that this call begins get the id `turn`.
- */
+/** Takes lanes with due messages, but those in `own`, which this process already has. */
 export async function takeLanes(
   db: Db,
   turn: string,
@@ -35,7 +29,7 @@ export async function takeLanes(
   return rows.map((row) => ({ organizationId: row.organization_id, turn }))
 }
 
-/** Renews a turn. Returns false if the turn no longer has the lane. */
+/** false if the turn no longer has the lane. */
 export async function renewLane(db: Db, { organizationId, turn }: Turn): Promise<boolean> {
   const { numAffectedRows } = await sql`
     update notification_lanes set leased_until = clock_timestamp() + make_interval(secs => ${leaseSeconds}::float8)
@@ -43,7 +37,7 @@ export async function renewLane(db: Db, { organizationId, turn }: Turn): Promise
   return numAffectedRows === 1n
 }
 
-/** Ends a turn. No process sends for the organization in the next `pauseSeconds`. */
+/** No process sends for the organization in the next `pauseSeconds`. */
 export async function leaveLane(db: Db, { organizationId, turn }: Turn, pauseSeconds: number): Promise<void> {
   await sql`
     update notification_lanes set turn = null, leased_until = null,
@@ -51,10 +45,7 @@ export async function leaveLane(db: Db, { organizationId, turn }: Turn, pauseSec
     where organization_id = ${organizationId} and channel = 'slack' and turn = ${turn}`.execute(db)
 }
 
-/**
- * Returns ids of an organization's due messages. `new` selects the oldest unsent message of each recipient. `sent`
- * selects messages that must be edited.
- */
+/** `new`: the oldest unsent message of each recipient. `sent`: those that must be edited. */
 export async function dueMessages(
   db: Db,
   organizationId: string,
@@ -70,4 +61,149 @@ export async function dueMessages(
       and next_attempt_at <= clock_timestamp() and ${isSent}
     order by ${order} limit ${limit}`.execute(db)
   return rows.map(({ id }) => id)
+}
+
+/* Records each step of a Slack message. Its id is that of its first row in `notifications`. */
+
+/** `wanted` counts the message's changes when its row was read. */
+interface Named {
+  readonly id: string
+  readonly wanted: number
+}
+
+export const hashOfText = (text: string): string => createHash('sha256').update(text).digest('hex')
+
+/**
+ * Sending begins (commit point `notification.intent`). Renews the lease, so that no other process looks for the message
+ * before it has arrived. Returns false if the lane is lost or the message has changed: it must not be sent now.
+ */
+export async function markIntent(
+  db: Db,
+  { organizationId, turn }: Turn,
+  message: Named,
+  place: NotificationPlace,
+): Promise<boolean> {
+  const { id, wanted } = message
+  const intent = { organizationId, turn, leaseSeconds, id, wanted, place }
+  const { numAffectedRows } = await atCommitPoint('notification.intent', () =>
+    markMessageIntent(intent).execute(db),
+  )
+  return numAffectedRows === 1n
+}
+
+/** Commit point `notification.sent`. `text` is null if an earlier attempt sent it: it will be edited. */
+export async function markSent(
+  db: Db,
+  message: Named,
+  place: NotificationPlace,
+  text: string | null,
+): Promise<void> {
+  await atCommitPoint('notification.sent', () =>
+    db
+      .updateTable('notifications')
+      .set({
+        state: 'sent',
+        place: JSON.stringify(place),
+        sent_at: sql<Date>`clock_timestamp()`,
+        failures: 0,
+        last_error: null,
+        intent_at: null,
+        ...(text === null
+          ? { wanted: sql<number>`wanted + 1` }
+          : { shown: message.wanted, shown_hash: hashOfText(text) }),
+      })
+      .where('id', '=', message.id)
+      .execute(),
+  )
+}
+
+/** Commit point `notification.updated`. */
+export async function markUpdated(
+  db: Db,
+  message: { readonly id: string; readonly wanted: number; readonly shownHash: string | null },
+  text: string,
+): Promise<void> {
+  const hash = hashOfText(text)
+  await atCommitPoint('notification.updated', () =>
+    db
+      .updateTable('notifications')
+      .set({
+        shown: message.wanted,
+        shown_hash: hash,
+        failures: 0,
+        last_error: null,
+        ...(hash === message.shownHash ? {} : { state: 'updated' as const }),
+      })
+      .where('id', '=', message.id)
+      .execute(),
+  )
+}
+
+/** It needs no work until its next change. */
+export async function markDone(db: Db, { id, wanted }: Named): Promise<void> {
+  await db.updateTable('notifications').set({ shown: wanted }).where('id', '=', id).execute()
+}
+
+/** SQL: a process that has lost its lane must not overwrite the records of others. */
+const isTurn = ({ organizationId, turn }: Turn) =>
+  sql<boolean>`exists (select from notification_lanes
+    where organization_id = ${organizationId} and channel = 'slack' and turn = ${turn})`
+
+/** Gives up. The next change of a message that was sent earlier causes a new attempt to edit it. */
+export async function markFailed(
+  db: Db,
+  turn: Turn,
+  { id, wanted }: Named,
+  error: string,
+  attempts: number,
+): Promise<void> {
+  await db
+    .updateTable('notifications')
+    .set({ shown: wanted, state: 'failed', last_error: error.slice(0, 500), attempts })
+    .where('id', '=', id)
+    .where(isTurn(turn))
+    .execute()
+}
+
+/** `isUnsent`: it was certainly not sent. */
+export async function markRetry(
+  db: Db,
+  turn: Turn,
+  id: string,
+  retry: {
+    readonly seconds: number
+    readonly error: string
+    readonly attempts: number
+    readonly failures: number
+    readonly isUnsent: boolean
+  },
+): Promise<void> {
+  await db
+    .updateTable('notifications')
+    .set({
+      next_attempt_at: sql<Date>`clock_timestamp() + make_interval(secs => ${retry.seconds}::float8)`,
+      last_error: retry.error.slice(0, 500),
+      attempts: retry.attempts,
+      failures: retry.failures,
+      ...(retry.isUnsent ? { intent_at: null, place: null } : {}),
+    })
+    .where('id', '=', id)
+    .where(isTurn(turn))
+    .execute()
+}
+
+/** For a message that is no longer of use. A new event plans it again. */
+export async function removeUnsent(db: Db, message: Named): Promise<void> {
+  // If another row has joined the message before this lock, `wanted` is higher, and nothing is removed.
+  await db.transaction().execute(async (trx) => {
+    const row = await trx
+      .selectFrom('notifications')
+      .select('id')
+      .where('id', '=', message.id)
+      .where('wanted', '=', message.wanted)
+      .forUpdate()
+      .executeTakeFirst()
+    if (row !== undefined)
+      await trx.deleteFrom('notifications').where('message_id', '=', message.id).execute()
+  })
 }

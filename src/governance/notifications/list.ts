@@ -6,16 +6,13 @@ import type { Db } from '../../db/schema/index.ts'
 import type { NotificationChannel, NotificationState } from '../../db/schema/notifications.ts'
 import { pageOf, readCursor, readPage, writeCursor, type Page, type PageRequest } from '../page.ts'
 
-/** A message as the list shows it. */
 export interface NotificationView {
   readonly id: string
   readonly channel: NotificationChannel
   readonly event: string
-  /** The id of a person or of a webhook. */
+  /** A person or a webhook. */
   readonly recipient: string
-  /**
-   * The id of the approval or call, as in the list of approvals. Is null if the message is about a run or an account.
-   */
+  /** As in the list of approvals; null for a run or an account. */
   readonly approval_id: string | null
   readonly run_id: string | null
   readonly state: NotificationState
@@ -31,10 +28,7 @@ export interface NotificationFilters {
   readonly approval_id?: string | undefined
 }
 
-/**
- * Lists an organization's messages to people and its deliveries to webhooks, newest first. Several rows can belong to
- * one message. All of these rows show the state of the message.
- */
+/** Messages to people and deliveries to webhooks, newest first. All rows of one message show its state. */
 export async function listNotifications(
   db: Db,
   organizationId: string,
@@ -57,12 +51,10 @@ export async function listNotifications(
   return pageOf(both, limit, timePart, (row) => row)
 }
 
-/**
- * Returns an id without its prefix. This part begins with the time, so messages and deliveries can be sorted together.
- */
+/** An id without its prefix begins with the time, so both can be sorted together. */
 const timePart = ({ id }: Pick<NotificationView, 'id'>): string => id.slice(id.indexOf('_') + 1)
 
-/** Asks for one row more than the page shows. If this row exists, another page follows. */
+/** One more row tells whether another page follows. */
 const withNext = ({ limit, cursor }: PageRequest): PageRequest => ({ limit: limit + 1, cursor })
 
 async function messagesOf(
@@ -81,13 +73,7 @@ async function messagesOf(
   if (filters.state !== undefined) query = query.where('m.state', '=', filters.state)
   if (filters.approval_id !== undefined)
     query = query.where('n.subject', '=', filters.approval_id).where('n.kind', '<>', sql.lit('run'))
-  const { data } = await readPage(
-    db,
-    query,
-    { column: 'n.id', kind: 'notification' },
-    withNext(page),
-    (row) => row.id,
-  )
+  const { data } = await readPage(db, query, 'notification', withNext(page), 'n.id')
   return data.map((row) => ({
     id: row.id,
     channel: row.channel,
@@ -126,13 +112,7 @@ async function deliveriesOf(
       ),
     )
   if (approvalId !== undefined) query = query.where(isAbout(approvalId))
-  const { data } = await readPage(
-    db,
-    query,
-    { column: 'd.id', kind: 'delivery' },
-    withNext(page),
-    (row) => row.id,
-  )
+  const { data } = await readPage(db, query, 'delivery', withNext(page), 'd.id')
   return data.map((row) => ({
     id: row.id,
     channel: 'webhook',
@@ -147,7 +127,7 @@ async function deliveriesOf(
   }))
 }
 
-/** Returns an SQL condition: the event is about this approval or call. */
+/** SQL: the event is about this approval or call. */
 function isAbout(approvalId: string): RawBuilder<boolean> {
   const call = readCallId(approvalId)
   const subject = sql`coalesce(e.data->>'approval_id', e.data->>'run_id')`

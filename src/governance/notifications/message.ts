@@ -6,37 +6,33 @@ import { codeEvent, readClaim, type SentClaim } from './claims.ts'
 import { canDecide, type Person } from './recipients.ts'
 import { readApprovalSubjects, readCallSubjects, type Subject } from './subjects.ts'
 
-/** A message with all its subjects, as they were when the message was read. */
+/** With its subjects, as they were when it was read. */
 export interface SentMessage {
   readonly id: string
   readonly organizationId: string
   readonly event: string
   readonly state: NotificationState
-  /**
-   * The number of changes to the message's content, up to the moment when the row was read. A text that is made from
-   * the subjects below shows all of these changes.
-   */
+  /** Changes of the content when the row was read. A text of the subjects below shows all of them. */
   readonly wanted: number
   readonly attempts: number
   readonly failures: number
-  /** Seconds since the last attempt to send the message, if this attempt may have succeeded. Otherwise null. */
+  /** Since the last attempt, if it may have succeeded. */
   readonly sentSecondsAgo: number | null
   readonly place: NotificationPlace | null
   readonly shownHash: string | null
-  /** The recipient with the present role and Slack account; null if the recipient has left. */
+  /** With the present role and account; null if the recipient has left. */
   readonly person: Person | null
   readonly settings: GovernanceSettings
-  /** The subjects of the message. Subjects that wait come first. The list is empty for a message with a code. */
+  /** Those that wait come first. Empty for a message with a code. */
   readonly subjects: readonly Subject[]
-  /** The claim whose code the message contains. Is null for other messages, and if the claim was deleted. */
+  /** The code's claim; null for other messages, or if it was deleted. */
   readonly claim: SentClaim | null
 }
 
-/** Reads the message with this id. Returns null if the message was removed. */
+/** null if the message was removed. */
 export async function readSentMessage(db: Db, id: string): Promise<SentMessage | null> {
-  // `wanted` is read first, then the subjects. A subject may change between the two reads. The message then already
-  // shows this change, but `wanted` does not count it yet. The only effect is that the message is checked again
-  // later.
+  // If a subject changes after `wanted` was read, the message shows the change before `wanted` counts it. It is only
+  // checked once more then.
   const row = await db
     .selectFrom('notifications as n')
     .innerJoin('organizations as o', 'o.id', 'n.organization_id')
@@ -90,7 +86,7 @@ export async function readSentMessage(db: Db, id: string): Promise<SentMessage |
   }
 }
 
-/** Returns whether an unsent message is still of use to its recipient. */
+/** For an unsent message. */
 export function isOfUse({ event, person, settings, subjects, claim }: SentMessage): boolean {
   if (person === null) return false
   if (event === codeEvent) return claim?.state === 'open'

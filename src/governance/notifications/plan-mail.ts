@@ -3,11 +3,11 @@ import { usualMailDelay } from '../../contract/mail-delay.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import type { Role } from '../../policy/types.ts'
 import type { Config } from '../../shared/config.ts'
-import type { NewNotification, Planner } from './planner.ts'
+import type { NewNotification, Planner } from './plan.ts'
 import { canDecide, mostRecipients } from './recipients.ts'
 import type { Subject } from './subjects.ts'
 
-/** A person who can get mails, with the delay that the person has chosen. */
+/** Can get mails, after the chosen delay. */
 export interface Reader {
   readonly userId: string
   readonly email: string
@@ -15,7 +15,7 @@ export interface Reader {
   readonly delaySeconds: number
 }
 
-/** Returns the admins and owners with a confirmed address who have not turned mails off. */
+/** Admins and owners with a confirmed address who have not turned mails off. */
 export async function readReaders(db: Db, organizationId: string): Promise<readonly Reader[]> {
   const rows = await db
     .selectFrom('memberships as m')
@@ -34,20 +34,16 @@ export async function readReaders(db: Db, organizationId: string): Promise<reado
   return rows
 }
 
-/**
- * Returns the time of the reminder in milliseconds; null for a subject that does not expire. The reminder is due when a
- * quarter of the subject's life is left, but never earlier than one hour before the expiry. Example: if an approval
- * expires two hours after its creation, the reminder is due 30 minutes before the expiry.
- */
+/** With a quarter of the subject's life left, at most an hour: after two hours, 30 minutes before the expiry. */
 const reminderAt = ({ createdAt, expiresAt }: Subject): number | null =>
   expiresAt === null
     ? null
     : expiresAt.getTime() - Math.min((expiresAt.getTime() - createdAt.getTime()) / 4, 3_600_000)
 
 /**
- * Plans mails to each person who can decide: a first mail after the delay that the person has chosen, and a reminder
- * before the expiry. No mails are planned if there is no mail server, or if `mail_approval_notifications` is off. A due
- * mail is sent only if its subject still waits (send-mail.ts).
+ * A first mail after the chosen delay, and a reminder before the expiry, to each person who can decide. None without a
+ * mail server, or with `mail_approval_notifications` off. A due mail is sent only if its subject still waits
+ * (send-mail.ts).
  */
 export const planMail =
   ({ tools }: Pick<Config, 'tools'>): Planner =>
@@ -74,14 +70,13 @@ function mailsTo({ userId, delaySeconds }: Reader, subject: Subject, now: number
     subject: subject.id,
     round: subject.round,
     recipient: userId,
-    // All items of one step share a mail. In Slack, items share a message only if the step has many items
-    // (plan-slack.ts).
+    // All items of one step share a mail. In Slack, only many items share a message (plan-slack.ts).
     groupKey: subject.itemIndex === null ? null : `${subject.runId}/${subject.stepId}`,
     afterSeconds: Math.max(0, (at - now) / 1_000),
   })
   const news = row(subject.kind === 'call' ? 'outcome.unknown' : 'approval.created', first)
   if (reminder === null) return [news]
   const last = row('approval.reminder', reminder)
-  // If the reminder is due before the chosen delay ends, or at the same time, there is no first mail.
+  // A reminder that is due no later replaces the first mail.
   return first < reminder ? [news, last] : [last]
 }

@@ -1,23 +1,16 @@
 import type { Transaction } from 'kysely'
 import type { Database } from '../../db/schema/index.ts'
-import type { Changed, NewNotification, Organization } from './planner.ts'
+import type { Changed, NewNotification, Organization } from './plan.ts'
 import { canDecide, mostRecipients, readPeople, type Person } from './recipients.ts'
 import type { Subject, SubjectState } from './subjects.ts'
 
-/** If a step has more items than this, its items share one message for each person. */
+/** More items of a step share one message for each person. */
 export const mostSingleItems = 5
 
-/**
- * The requester gets a message if an approval ends in one of these states. The requester needs no message if the
- * approval was withdrawn, or if a new approval has replaced it.
- */
+/** The requester is told of these. One who withdrew, or whose approval was replaced, needs no message. */
 const toldEnds: ReadonlySet<SubjectState> = new Set(['approved', 'rejected', 'expired'])
 
-/**
- * Plans direct messages in Slack. People who can decide get a message when an approval or call waits. The requester
- * gets a message when an approval ends. No messages are planned while `slack_approval_notifications` is off, or while
- * the organization has no Slack connection.
- */
+/** Deciders hear of what waits, requesters of its end. None if `slack_approval_notifications` is off. */
 export async function planSlack(
   trx: Transaction<Database>,
   { id, settings }: Organization,
@@ -52,14 +45,11 @@ const rowOf = (event: string, subject: Subject, { userId }: Person): NewNotifica
   afterSeconds: 0,
 })
 
-/** Returns the step whose items share one message. Returns null if the subject has its own message. */
+/** The step whose items share one message. */
 const groupOf = ({ runId, stepId, itemIndex, itemCount }: Subject): string | null =>
   itemIndex !== null && (itemCount ?? 0) > mostSingleItems ? `${runId}/${stepId}` : null
 
-/**
- * Returns whether the organization has a connection for Slack. Connections of persons do not count. An expired
- * connection counts. Then messages are planned and fail, and the list of messages shows the failures.
- */
+/** Connections of persons do not count. With an expired one, messages fail, and the list shows that. */
 export async function hasSlack(trx: Transaction<Database>, organizationId: string): Promise<boolean> {
   const row = await trx
     .selectFrom('connections')

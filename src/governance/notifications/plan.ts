@@ -1,32 +1,28 @@
 import { sql, type Transaction } from 'kysely'
 import { newId } from '../../contract/ids.ts'
-import { dropUnsentMails, insertNotifications } from '../../db/queries/notifications.ts'
+import { dropUnsentMails } from '../../db/queries/notifications/mails.ts'
+import { insertNotifications, newestMessagesOf } from '../../db/queries/notifications/messages.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
-import type { NoticeKind } from '../../db/schema/notifications.ts'
-import { readSettings } from '../../policy/settings.ts'
+import type { NoticeKind, MessageKind, NotificationChannel } from '../../db/schema/notifications.ts'
+import type { GovernanceSettings } from '../../policy/settings.ts'
+import { readGovernance } from '../audit/policy-cache.ts'
 import type { SparseLog } from '../../shared/sparse-log.ts'
 import { atCommitPoint } from '../audit/commit-points.ts'
-import type { Changed, NewNotification, Planner } from './planner.ts'
-import { shareMessages } from './share.ts'
 import { readApprovalSubjects, readCallSubjects, type Subject } from './subjects.ts'
 
 /*
- * Turns notices into messages. A transaction that changes an approval, an unknown outcome or a run inserts a notice.
- * One later transaction deletes the notices and inserts the missing rows of `notifications`. So even after a crash, no
- * row is missing and no row exists twice. Each recipient has one row for each channel, subject and event. If the
- * subject is a call, each attempt of the call has its own row.
+ * Turns notices into messages. The transaction that changes an approval, an unknown outcome or a run inserts a notice.
+ * A later one deletes it and inserts the missing rows of `notifications`, so after a crash no row is missing, and none
+ * exists twice. Each recipient has one row for each channel, subject and event; for a call, for each of its attempts.
  */
 
-/** One pass handles at most `mostOrganizations` organizations, and at most `mostNotices` notices of each. */
+/** In one pass, and for each organization in it. */
 const mostOrganizations = 50
 const mostNotices = 200
-/** One statement inserts at most this many rows. */
+/** In one statement. */
 const rowsAtOnce = 1_000
 
-/**
- * Turns the notices into rows of `notifications` (commit point `notification.plan`). Returns the number of notices. A
- * failure for one organization does not stop the planning for other organizations.
- */
+/** Commit point `notification.plan`. Returns the number of notices. One failing organization does not stop others. */
 export async function planNotifications(
   context: { readonly db: Db; readonly sparseLog: SparseLog },
   planners: readonly Planner[],
@@ -49,7 +45,7 @@ export async function planNotifications(
 function planFor(db: Db, organizationId: string, planners: readonly Planner[]): Promise<number> {
   return atCommitPoint('notification.plan', () =>
     db.transaction().execute(async (trx) => {
-      // One process at a time plans for an organization, so that no two processes insert the same row.
+      // So that no two processes insert the same row.
       await sql`select pg_advisory_xact_lock(hashtextextended(${`notices ${organizationId}`}, 0))`.execute(
         trx,
       )
@@ -59,12 +55,7 @@ function planFor(db: Db, organizationId: string, planners: readonly Planner[]): 
         returning kind, subject`.execute(trx)
       if (notices.length === 0) return 0
       const changed = await readChanged(trx, organizationId, notices)
-      const { settings } = await trx
-        .selectFrom('organizations')
-        .select('settings')
-        .where('id', '=', organizationId)
-        .executeTakeFirstOrThrow()
-      const organization = { id: organizationId, settings: readSettings(settings) }
+      const organization = { id: organizationId, settings: await readGovernance(trx, organizationId) }
       const wanted = []
       for (const planner of planners) wanted.push(...(await planner(trx, organization, changed)))
       await touchSent(trx, organizationId, changed.subjects)
@@ -106,16 +97,12 @@ async function readChanged(
   return { subjects: [...approvals, ...onceEach(callSubjects)], runs }
 }
 
-/**
- * Removes duplicates. A call with an unknown outcome is read twice if messages about its newest attempt already exist.
- */
+/** A call with an unknown outcome is read twice if there are messages about its newest attempt. */
 const onceEach = (subjects: readonly Subject[]): readonly Subject[] => [
   ...new Map(subjects.map((subject) => [`${subject.id} ${subject.round}`, subject])).values(),
 ]
 
-/**
- * Requests an edit of the sent Slack messages about changed subjects. Mails and webhook deliveries cannot be edited.
- */
+/** Mails and webhook deliveries cannot be edited. */
 async function touchSent(
   trx: Transaction<Database>,
   organizationId: string,
@@ -129,7 +116,7 @@ async function touchSent(
       where n.organization_id = ${organizationId} and n.channel = 'slack')`.execute(trx)
 }
 
-/** Removes mails that wait to be sent about approvals that have ended. Nobody would get them, and the list shows them. */
+/** About approvals that have ended: nobody would get them, and the list shows them. */
 async function dropMails(
   trx: Transaction<Database>,
   organizationId: string,
@@ -168,3 +155,85 @@ async function insertMissing(
 
 const keyOf = (row: Pick<NewNotification, 'subject' | 'round' | 'event' | 'channel' | 'recipient'>): string =>
   JSON.stringify([row.channel, row.event, row.subject, row.round, row.recipient])
+
+/** One event of one subject, for one recipient, before it is written to `notifications`. */
+export interface NewNotification {
+  readonly channel: NotificationChannel
+  /** `approval.created`, `approval.decided`, `outcome.unknown`, … */
+  readonly event: string
+  readonly kind: MessageKind
+  readonly subject: string
+  readonly round: number
+  readonly recipient: string
+  /** Rows of one channel, event, recipient and group share a message. null: it has its own. */
+  readonly groupKey: string | null
+  /** From now, at the earliest. */
+  readonly afterSeconds: number
+}
+
+export interface Organization {
+  readonly id: string
+  readonly settings: GovernanceSettings
+}
+
+/** Subjects in their present state. */
+export interface Changed {
+  readonly subjects: readonly Subject[]
+  /** Those that have ended. */
+  readonly runs: readonly string[]
+}
+
+/** Plans the messages of one channel. Some may exist already: these do not change. */
+export type Planner = (
+  trx: Transaction<Database>,
+  organization: Organization,
+  changed: Changed,
+) => Promise<readonly NewNotification[]>
+
+type Unplaced = NewNotification & { readonly id: string }
+type Group = Pick<NewNotification, 'channel' | 'event' | 'kind' | 'groupKey'>
+
+/**
+ * Gives each new row a message: a new one, or the newest of its group, while at least one item of it waits. After that,
+ * the next item starts a new one, so that people notice it. So it does if the newest is a mail that is being sent or
+ * was sent, is `failed`, or went to a Slack account that is no longer linked.
+ */
+async function shareMessages(
+  trx: Transaction<Database>,
+  organizationId: string,
+  rows: readonly Unplaced[],
+): Promise<readonly (Unplaced & { readonly messageId: string })[]> {
+  const messageOf = new Map<string, string>()
+  const open = new Map<string, Map<string, string>>()
+  const older = new Set<string>()
+  for (const row of rows) {
+    if (row.groupKey === null) continue
+    const group = JSON.stringify([row.channel, row.event, row.groupKey])
+    let messages = open.get(group)
+    if (messages === undefined) {
+      messages = await openMessages(trx, organizationId, row)
+      open.set(group, messages)
+      for (const id of messages.values()) older.add(id)
+    }
+    const message = messages.get(row.recipient) ?? row.id
+    messages.set(row.recipient, message)
+    messageOf.set(row.id, message)
+  }
+  const grown = [...new Set(messageOf.values())].filter((id) => older.has(id))
+  if (grown.length > 0)
+    await sql`update notifications set wanted = wanted + 1 where id = any(${grown}::text[])`.execute(trx)
+  return rows.map((row) => ({ ...row, messageId: messageOf.get(row.id) ?? row.id }))
+}
+
+/** The newest message of the group that takes further items, locked so that it is not removed. */
+async function openMessages(
+  trx: Transaction<Database>,
+  organizationId: string,
+  { channel, event, kind, groupKey }: Group,
+): Promise<Map<string, string>> {
+  const { rows } = await newestMessagesOf({ organizationId, channel, event, kind, groupKey }).execute(trx)
+  const isNewest = ({ waits }: { readonly waits: boolean }) => waits || event === 'approval.decided'
+  return new Map(
+    rows.filter((row) => row.is_open && isNewest(row)).map(({ recipient, id }) => [recipient, id]),
+  )
+}

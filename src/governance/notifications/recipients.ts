@@ -16,14 +16,14 @@ export interface Person {
   readonly userId: string
   readonly email: string
   readonly role: Role
-  /** The id of the person's Slack account; null if no account is linked. */
+  /** null if none is linked. */
   readonly slackAccount: string | null
 }
 
-/** At most this many people get a message about one subject. */
+/** For one subject. */
 export const mostRecipients = 200
 
-/** Returns the organization's admins and owners, and the members in `others`. */
+/** Admins and owners, and the members in `others`. */
 export async function readPeople(
   db: Db,
   organizationId: string,
@@ -48,7 +48,7 @@ export async function readPeople(
 
 type Voted = Pick<Subject, 'kind' | 'approver' | 'approvalsNeeded' | 'requestedBy' | 'authors' | 'votes'>
 
-/** Whether this person may decide about the subject now: by a vote on the approval, or by settling the unknown outcome. */
+/** By a vote on the approval, or by settling the unknown outcome. */
 export function canDecide(
   person: Pick<Person, 'userId' | 'role'>,
   subject: Voted,
@@ -65,7 +65,7 @@ export function canDecide(
 export const hasVoted = ({ userId }: Pick<Person, 'userId'>, { votes }: Pick<Subject, 'votes'>): boolean =>
   votes.some(({ user_id }) => user_id === userId)
 
-/** The number of approving votes that count now, and the number that the approval needs. */
+/** Approving votes that count now, and how many are needed. */
 export function votesOf(
   subject: Voted,
   settings: VoteSettings,

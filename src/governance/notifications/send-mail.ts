@@ -1,20 +1,18 @@
 import { sql } from 'kysely'
-import { settleMail, leaseDueMails, type LeasedMail } from '../../db/queries/notifications.ts'
+import { settleMail, leaseDueMails, type LeasedMail } from '../../db/queries/notifications/mails.ts'
 import type { Db } from '../../db/schema/index.ts'
-import { readSettings } from '../../policy/settings.ts'
+import { readGovernance } from '../audit/policy-cache.ts'
 import { atCommitPoint } from '../audit/commit-points.ts'
 import { publicBase, type Config } from '../../shared/config.ts'
 import type { SparseLog } from '../../shared/sparse-log.ts'
-import type { ServiceMail } from '../service-mail.ts'
-import { mailAbout } from './mail-text.ts'
-import { canDecide } from './recipients.ts'
+import { type ServiceMail, MailText, mailText, type MailSubject } from '../service-mail.ts'
+import { canDecide, votesOf } from './recipients.ts'
 import { readReaders } from './plan-mail.ts'
 import { readApprovalSubjects, readCallSubjects, type Subject } from './subjects.ts'
+import { accountPath } from '../../contract/pages.ts'
+import type { VoteSettings } from '../approvals/requirement.ts'
 
-/**
- * Sends one mail. Awaits `beforeDot` before it sends the final dot of SMTP, because the mail may arrive as soon as the
- * dot is sent. Resolves only if the mail server has certainly accepted the mail, and rejects otherwise.
- */
+/** Awaits `beforeDot` before SMTP's final dot, after which it may arrive. Resolves only if certainly accepted. */
 export type SendReminder = (mail: ServiceMail, beforeDot: () => Promise<void>) => Promise<unknown>
 
 interface Sending {
@@ -23,31 +21,22 @@ interface Sending {
   readonly sparseLog: SparseLog
 }
 
-/**
- * A round sends at most `mostOfRound` mails, and at most `mostOfOrganization` mails of one organization. One
- * organization sends at most `mostOfHour` mails in an hour.
- */
+/** So many mails are sent in a round, for one organization in it, and for one organization in an hour. */
 const mostOfRound = 20
 const mostOfOrganization = 5
 export const mostOfHour = 300
-/**
- * For this many seconds, only one worker may send a mail. Sending takes less time. If the worker dies before the final
- * dot of SMTP, another worker sends the mail after this time.
- */
+/** Only one worker may send a mail for so long. If it dies before the final dot of SMTP, another one sends it. */
 const leaseSeconds = 300
-/**
- * Each mail gets at most this many attempts. There is another attempt only if the last attempt certainly did not send
- * the mail.
- */
+/** A further attempt only follows one that certainly did not send the mail. */
 export const mostAttempts = 5
 
 /**
- * Sends the due mails. Removes a mail if none of its subjects still waits, or if the recipient can decide about none of
- * them (for example after a vote). Also removes a mail if the recipient or the organization has turned mails off.
+ * Sends the due mails. Removes one if none of its subjects waits, if the recipient can decide about none of them, or if
+ * mails are turned off.
  *
- * `intent_at` is committed before the final dot of SMTP. A mail with `intent_at` is sent again only if the server has
- * certainly refused it. So each mail arrives at most once. If the server's answer is lost, the mail becomes `failed`
- * with `mail_outcome_unknown`.
+ * `intent_at` is committed before the final dot of SMTP. After it, a mail is sent again only if the server has
+ * certainly refused it, so each arrives at most once. If the server's answer is lost, it becomes `failed` with
+ * `mail_outcome_unknown`.
  */
 export async function sendMails(context: Sending, send: SendReminder): Promise<void> {
   const due = await leaseMails(context.db)
@@ -65,8 +54,8 @@ export async function sendMails(context: Sending, send: SendReminder): Promise<v
 }
 
 async function leaseMails(db: Db): Promise<readonly LeasedMail[]> {
-  // The workers of these mails died after the intent and before the answer of the mail server. So it is unknown whether
-  // the mails have arrived, and they are not sent again.
+  // Their workers died between the intent and the answer of the server. Nobody knows whether they have arrived, so they
+  // are not sent again.
   await sql`
     update notifications set state = 'failed', last_error = 'mail_outcome_unknown', shown = wanted
     where channel = 'mail' and state = 'pending' and id = message_id and intent_at is not null
@@ -80,12 +69,7 @@ async function leaseMails(db: Db): Promise<readonly LeasedMail[]> {
 async function sendOne({ config, db }: Sending, mail: LeasedMail, send: SendReminder): Promise<void> {
   const waiting = await waitingSubjects(db, mail)
   const reader = (await readReaders(db, mail.organization_id)).find(({ userId }) => userId === mail.recipient)
-  const { settings } = await db
-    .selectFrom('organizations')
-    .select('settings')
-    .where('id', '=', mail.organization_id)
-    .executeTakeFirstOrThrow()
-  const present = readSettings(settings)
+  const present = await readGovernance(db, mail.organization_id)
   const asked = waiting.filter((subject) => reader !== undefined && canDecide(reader, subject, present))
   const [first] = asked
   if (first === undefined || reader === undefined || !present.mail_approval_notifications) {
@@ -111,18 +95,15 @@ async function sendOne({ config, db }: Sending, mail: LeasedMail, send: SendRemi
       if (!mayLeave) throw new Error('another worker sends this mail')
     })
   } catch (error) {
-    // This worker's lease had ended, and another worker records the mail's outcome.
+    // The lease had ended, and another worker records the outcome.
     if (!mayLeave) return
-    await settle(db, mail, await afterFailure(db, mail, error))
+    await settleMail({ id: mail.id, ...(await afterFailure(db, mail, error)) }).execute(db)
     throw error
   }
-  await atCommitPoint('mail.sent', () => settle(db, mail, { state: 'sent', error: null }))
+  await atCommitPoint('mail.sent', () => settleMail({ id: mail.id, state: 'sent', error: null }).execute(db))
 }
 
-/**
- * Commits that the mail may be sent from now on (commit point `mail.intent`). Returns false if another worker sends the
- * mail.
- */
+/** The mail may leave from now on (commit point `mail.intent`). false if another worker sends it. */
 function markIntent(db: Db, { id }: LeasedMail): Promise<boolean> {
   return atCommitPoint('mail.intent', async () => {
     const { numAffectedRows = 0n } = await sql`
@@ -132,7 +113,7 @@ function markIntent(db: Db, { id }: LeasedMail): Promise<boolean> {
   })
 }
 
-/** Returns the subjects of the mail that still wait. */
+/** Those that still wait. */
 async function waitingSubjects(db: Db, { id, organization_id }: LeasedMail): Promise<readonly Subject[]> {
   const rows = await db
     .selectFrom('notifications')
@@ -166,12 +147,88 @@ async function afterFailure(db: Db, { id, attempts }: LeasedMail, error: unknown
   const row = await db.selectFrom('notifications').select('intent_at').where('id', '=', id).executeTakeFirst()
   const { code, retryable } = error as { code?: unknown; retryable?: unknown }
   const isRefused = typeof code === 'string' && code.startsWith('mail_')
-  // After the intent, the mail may have arrived, unless the server has definitely refused it.
+  // After the intent, the mail may have arrived unless the server has refused it.
   if (row?.intent_at != null && !isRefused) return { state: 'failed', error: 'mail_outcome_unknown' }
   const name = isRefused ? code : 'mail_not_sent'
   return { state: attempts >= mostAttempts || retryable === false ? 'failed' : 'pending', error: name }
 }
 
-async function settle(db: Db, { id }: LeasedMail, { state, error }: Settled): Promise<void> {
-  await settleMail({ id, state, error }).execute(db)
+/** Never has a parameter of a call. Above one item, its link leads to their run. */
+export function mailAbout(
+  subject: Subject,
+  { count, isReminder, base, settings }: MailOptions,
+): Omit<ServiceMail, 'to'> {
+  const lines = [
+    ...named('Tool', subject.tool),
+    ...named('Goes to', subject.destination),
+    ...named('Step', subject.stepId),
+    ...named('Workflow', subject.workflowName),
+    ...named('Agent', subject.agentName),
+    ...named('Rule', subject.ruleName),
+    ...(subject.asks === 'run' ? [whyRun] : []),
+    ...named('Labels', subject.labels.slice(0, 20).join(', ') || null),
+    mailText`Risk: ${MailText.sentence(subject.risk.level)}`,
+    ...subject.risk.reasons.slice(0, 10).map((reason) => mailText`- ${MailText.sentence(reason)}`),
+    mailText`Asked by: ${MailText.address(subject.requesterEmail)}`,
+    ...votesLine(subject, settings),
+    ...(subject.expiresAt === null ? [] : [mailText`Expires: ${MailText.time(subject.expiresAt)}`]),
+    ...moreItems(count),
+  ]
+  return {
+    subject: subjects[subject.kind][isReminder ? 'reminder' : 'first'],
+    text: mailText`${firstLine(subject, isReminder)}
+
+${lines}
+
+${MailText.link(base, count > 1 ? `/console/runs/${subject.runId}` : subject.path)}
+
+Sign in to see what would be sent. You can change or turn off these mails on your account’s page:
+${MailText.link(base, accountPath)}
+`,
+  }
 }
+
+interface MailOptions {
+  readonly count: number
+  readonly isReminder: boolean
+  /** The address of the console. */
+  readonly base: string
+  readonly settings: VoteSettings
+}
+
+const subjects: Readonly<Record<Subject['kind'], Readonly<Record<'first' | 'reminder', MailSubject>>>> = {
+  approval: {
+    first: 'Something waits for your decision',
+    reminder: 'Reminder: Something waits for your decision',
+  },
+  call: { first: 'A call’s outcome is unknown', reminder: 'Reminder: A call’s outcome is unknown' },
+}
+const whyRun = mailText`Why: the settings of the organization hold a run like this before it starts`
+
+function firstLine({ kind, asks }: Subject, isReminder: boolean): MailText {
+  if (kind === 'call')
+    return mailText`Nobody can know whether this call took effect. Please say what became of it.`
+  const what = asks === 'run' ? mailText`A whole run` : mailText`This`
+  return isReminder
+    ? mailText`${what} still waits for your decision, and expires soon.`
+    : mailText`${what} waits for your decision.`
+}
+
+function votesLine(subject: Subject, settings: VoteSettings): MailText[] {
+  const { given, needed } = votesOf(subject, settings)
+  return needed < 2 ? [] : [mailText`Votes: ${given} of ${needed} given`]
+}
+
+function moreItems(count: number): MailText[] {
+  if (count < 2) return []
+  return [
+    count === 2
+      ? mailText`1 more of this step waits too.`
+      : mailText`${count - 1} more of this step wait too.`,
+  ]
+}
+
+const named = (name: NameOfLine, value: string | null): MailText[] =>
+  value === null ? [] : [mailText`${MailText.sentence(name)}: ${value}`]
+
+type NameOfLine = 'Tool' | 'Goes to' | 'Step' | 'Workflow' | 'Agent' | 'Rule' | 'Labels'

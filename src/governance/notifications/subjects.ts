@@ -1,24 +1,20 @@
-import { sql, type RawBuilder } from 'kysely'
+import { sql } from 'kysely'
 import { getTool } from '../../tools/index.ts'
 import { callId, readCallId } from '../../contract/effect-key.ts'
 import type { ApprovalKind } from '../../contract/status.ts'
 import {
   selectCallSubjects,
-  selectApprovalSubjects,
   type CallRow,
+  selectApprovalSubjects,
   type ApprovalRow,
-} from '../../db/queries/notifications.ts'
+} from '../../db/queries/notifications/subjects.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Risk } from '../../db/schema/runs.ts'
 import { assessRisk } from '../../policy/risk.ts'
 import type { VoteWithRole } from '../approvals/requirement.ts'
 import { isOverSql } from '../approvals/state.ts'
 
-/**
- * Says whether a subject waits or how it ended. `settled`, `retried` and `dropped` are states of a call. `settled`
- * means that a person has chosen the call's outcome, or that the outcome was reported late. `retried` means that a
- * person has chosen to make the call again. `dropped` means that the run ended before a person decided.
- */
+/** Calls are `settled` by a person or a late report, `retried` by a person, or `dropped` if the run ended first. */
 export type SubjectState =
   | 'waits'
   | 'approved'
@@ -30,28 +26,25 @@ export type SubjectState =
   | 'retried'
   | 'dropped'
 
-/**
- * The subject of a message: an approval, or a call with an unknown outcome. The fields show how the subject was at the
- * moment when it was read. They contain no parameters.
- */
+/** An approval, or a call with an unknown outcome, as it was when it was read. It has no parameters. */
 export interface Subject {
   readonly kind: 'approval' | 'call'
-  /** The id in the list of approvals. For a call it is `RUN/STEP/ITEM`. */
+  /** As in the list of approvals; `RUN/STEP/ITEM` for a call. */
   readonly id: string
-  /** The number of the attempt whose outcome is unknown; 0 for an approval. */
+  /** The attempt whose outcome is unknown; 0 for an approval. */
   readonly round: number
   readonly asks: ApprovalKind | 'resolution'
   readonly state: SubjectState
-  /** Whether the rejection asks for a changed call. */
+  /** The rejection asks for a changed call. */
   readonly changesRequested: boolean
   readonly runId: string | null
   readonly stepId: string | null
   readonly itemIndex: number | null
-  /** The number of items of a `for_each` step. Is null for any other step. */
+  /** null for a step without `for_each`. */
   readonly itemCount: number | null
   readonly sessionId: string | null
   readonly tool: string | null
-  /** The host to which the call goes; null if it stays here, for a whole run, and for a call of an agent. */
+  /** null if the call stays here, for a whole run, and for a call of an agent. */
   readonly destination: string | null
   readonly workflowName: string | null
   readonly agentName: string | null
@@ -59,40 +52,30 @@ export interface Subject {
   readonly labels: readonly string[]
   readonly risk: Risk
   readonly requestedBy: string
-  /** Ids of the authors of the run's version; empty for a call. */
+  /** The authors of the run's version; empty for a call. */
   readonly authors: readonly string[]
   readonly requesterEmail: string
   readonly approver: 'admin' | 'owner'
   readonly approvalsNeeded: number
-  /** The votes so far; always empty for a call. */
+  /** Empty for a call. */
   readonly votes: readonly VoteWithRole[]
   readonly createdAt: Date
   readonly expiresAt: Date | null
-  /** Mail addresses of the people whose votes decided the approval. */
+  /** Mail addresses. */
   readonly decidedBy: readonly string[]
-  /** The path of the subject's page in the console. */
+  /** In the console. */
   readonly path: string
 }
 
-/** Reads approvals of the organization in their present state. */
 export async function readApprovalSubjects(
   db: Db,
   organizationId: string,
   ids: readonly string[],
 ): Promise<readonly Subject[]> {
-  return ids.length === 0 ? [] : approvalSubjects(db, organizationId, sql`a.id = any(${ids}::text[])`)
-}
-
-async function approvalSubjects(
-  db: Db,
-  organizationId: string,
-  where: RawBuilder<unknown>,
-): Promise<readonly Subject[]> {
-  const { rows } = await selectApprovalSubjects({
-    organizationId,
-    isOver: isOverSql(sql<Date>`clock_timestamp()`),
-    where,
-  }).execute(db)
+  if (ids.length === 0) return []
+  const isOver = isOverSql(sql<Date>`clock_timestamp()`)
+  const where = sql`a.id = any(${ids}::text[])`
+  const { rows } = await selectApprovalSubjects({ organizationId, isOver, where }).execute(db)
   return rows.map(approvalSubject)
 }
 
@@ -133,17 +116,14 @@ function approvalSubject(row: ApprovalRow): Subject {
   }
 }
 
-/** A replaced approval is always `superseded`, even if its status is `approved`. */
+/** A replaced approval is always `superseded`, even if it was approved. */
 function stateOf(row: Pick<ApprovalRow, 'status' | 'is_over' | 'superseded_by'>): SubjectState {
   if (row.superseded_by !== null) return 'superseded'
   if (row.status === 'pending') return row.is_over ? 'expired' : 'waits'
   return row.status === 'cancelled' ? 'withdrawn' : row.status
 }
 
-/**
- * Reads calls by their ids (`callId`). `round` is the number of the attempt whose present state is read. If `round` is
- * null, the state of the newest attempt is read.
- */
+/** In the state of the attempt `round`, or of the newest attempt if it is null. */
 export async function readCallSubjects(
   db: Db,
   organizationId: string,

@@ -1,26 +1,24 @@
 import { sql } from 'kysely'
 import { accountEvents } from '../../contract/audit-events.ts'
-import { readAccountEvents } from '../../db/queries/people.ts'
+import { readAccountEvents } from '../../db/queries/people/read-account-events.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { eachOrganization } from '../audit/each-organization.ts'
 import type { Context } from '../context.ts'
-import { forgetGuesses } from './guesses.ts'
-import { forgetUsedCodes } from './used-codes.ts'
+import { forgetGuesses, forgetUsedCodes } from './guesses.ts'
 
-/** One call records at most this many events. Organizations take turns within a call (see `readAccountEvents`). */
+/** Organizations take turns (see `readAccountEvents`). */
 const atOnce = 200
 
 /**
- * Appends account events to the audit chains of their organizations. Account events are about sign-ins, passwords and
- * second factors. A database trigger stores each event in the transaction of the change. The transaction that appends
- * the audit entry deletes the event's row, so each event is recorded exactly once.
+ * Appends events of sign-ins, passwords and second factors to the audit chains. A trigger stores each in the
+ * transaction of the change. The transaction that appends the entry deletes it, so it is recorded exactly once.
  */
 export async function recordAccountEvents(
   context: Pick<Context, 'combiner' | 'db' | 'sparseLog'>,
 ): Promise<void> {
   const { rows } = await readAccountEvents(atOnce, accountEvents).execute(context.db)
   const [known, foreign] = [rows.filter(isKnown), rows.filter((row) => !isKnown(row))]
-  // The service would sign whatever it appends. So a superuser could write any event into this table, such as a vote.
+  // A superuser could write any event into this table, such as a vote, and the service would sign it.
   for (const { id, organization_id, type } of foreign)
     context.sparseLog.warn(
       `foreign account event ${organization_id}`,
@@ -38,16 +36,13 @@ export async function recordAccountEvents(
 
 const isKnown = ({ type }: { readonly type: string }): boolean => accountEvents.some((each) => each === type)
 
-/**
- * Deletes what sign-ins have left behind: expired sign-in sessions and mailed tokens, old counts of requests and wrong
- * passwords, and old used codes.
- */
+/** Expired sessions and mailed tokens, old counts of requests and wrong passwords, old used codes. */
 export async function forgetEndedSignIns(db: Db): Promise<void> {
   for (const table of ['auth_sessions', 'auth_verifications'])
     await sql`delete from ${sql.table(table)} where expires_at < clock_timestamp() - interval '1 hour'`.execute(
       db,
     )
-  // The sign-in library stores one row for each client address and never deletes it. `last_request` is in milliseconds.
+  // The sign-in library keeps a row for each client address for ever. `last_request` is in milliseconds.
   await sql`delete from auth_rate_limits
             where last_request < (extract(epoch from clock_timestamp()) - 86400) * 1000`.execute(db)
   await forgetGuesses(db)
@@ -70,7 +65,6 @@ async function recordIn(
       tx.append({
         eventType: event.type,
         action: event.type.slice(event.type.indexOf('.') + 1),
-        status: 'success',
         actor: { type: 'user', id: event.user_id, ip: event.ip_address },
         metadata: {
           happened_at: event.at.toISOString(),

@@ -2,38 +2,33 @@ import { sql, type Selectable } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import { newId } from '../../contract/ids.ts'
 import type { ApiKeysTable } from '../../db/schema/identity.ts'
-import { DomainError, notFound, type ErrorDetail } from '../errors.ts'
-import type { Once } from '../idempotency.ts'
+import { DomainError, notFound, type ErrorDetail, errorAt } from '../errors.ts'
+import { keepMade, type Once } from '../idempotency.ts'
 import { actorOf, newApiKey, type Caller } from '../access/identity.ts'
-import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
+import { listPage, type Page, type PageRequest } from '../page.ts'
 import { requireProvenCaller } from '../access/address-proof.ts'
 import { requiresFactor } from '../access/second-factor.ts'
-import { covers, hasRole, roleOfScope } from '../access/scopes.ts'
+import { covers, hasRole, roleOfScope, isAgentsOnly } from '../access/scopes.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { growAs } from '../limits/storage.ts'
 import { runAs, type PresentCaller, type Acting } from '../access/recheck.ts'
-import { keyView, type KeyView } from './key-view.ts'
 
 export interface KeyChange {
   readonly name?: string | undefined
   readonly scopes?: readonly string[] | undefined
-  /** null means that the key never expires. */
+  /** null: never. */
   readonly expiresAt?: Date | null | undefined
   /** false revokes the key, true restores it. */
   readonly active?: boolean | undefined
-  /** Deletes the key, so that it can never be made active again. Needs `active: false`. */
+  /** For ever: every process refuses the key after the commit. Needs `active: false`. */
   readonly isDeletion?: true
 }
 
 /**
- * Creates a key for the caller in the organization.
- *
- * - Throws `missing_scope` if the new key's scopes exceed the caller's scopes, and `insufficient_role` if they exceed
- *   the caller's role. The error has a detail for each such scope.
- * - Throws `insufficient_role` if the new key expires later than the key that the caller uses.
- * - Throws `validation_error` if the new key expires in the past.
- * - Throws `conflict` while the caller's address is not confirmed. The person who really has this address may take over
- *   the account later, and the account must not contain a stranger's key then.
+ * Creates a key for the caller. Throws `missing_scope` or `insufficient_role` with a detail for each scope beyond the
+ * caller's scopes or role, `insufficient_role` if it would end after the key that the caller uses, and
+ * `validation_error` for a time in the past. Throws `conflict` while the address is not confirmed: the person who
+ * really has it may take over the account, which must not have a stranger's key then.
  */
 export async function createApiKey(
   context: Acting,
@@ -64,19 +59,17 @@ export async function createApiKey(
         revoked_at: null,
         deleted_at: null,
         last_used_at: null,
-        // The new key is confirmed if the caller's session or key is backed by a second factor.
+        // Confirmed if a second factor backs the caller.
         factor_confirmed_at: present.hasFactor ? tx.now : null,
       }
       await tx.trx.insertInto('api_keys').values(row).execute()
       appendKeyEvent(tx, caller, 'created', row)
-      const made = { ...keyView(row, tx.now, present.factorRequired), secret }
-      await once?.markActed(tx.trx, made)
-      return made
+      return keepMade(once, tx, { ...keyView(row, tx.now, present.factorRequired), secret })
     },
   })
 }
 
-/** Lists keys, newest first. An owner gets all keys of the organization, and other members only their own. */
+/** An owner gets all keys of the organization, others only their own. */
 export async function listApiKeys(db: Db, caller: Caller, page: PageRequest): Promise<Page<KeyView>> {
   const query = db
     .selectFrom('api_keys')
@@ -89,22 +82,15 @@ export async function listApiKeys(db: Db, caller: Caller, page: PageRequest): Pr
     )
     .where('organization_id', '=', caller.organizationId)
     .$if(!hasRole(caller.role, 'owner'), (own) => own.where('user_id', '=', caller.userId))
-  return viewPage(await readPage(db, query, { column: 'id', kind: 'key' }, page, (row) => row.id), (row) =>
-    keyView(row, row.now, row.required),
-  )
+  return listPage(db, query, 'key', page, (row) => keyView(row, row.now, row.required))
 }
 
 /**
- * Changes one of the caller's keys. An owner may also change the keys of other people, but may not add rights to these
- * keys.
+ * Changes one of the caller's keys. An owner may reduce the rights of other people's keys.
  *
- * - Throws `not_found` if there is no such key, or if the caller may not change the key.
- * - Throws `conflict` for a deleted key.
- * - Throws `validation_error` for a new time of expiry in the past.
- * - Throws `missing_scope` or `insufficient_role` if the scopes of the changed key exceed the caller's scopes or role.
- *   A change that only revokes the key is always allowed.
- * - Throws `insufficient_role` if the change adds rights to another person's key.
- * - Throws `insufficient_role` if the change adds rights and the key expires later than the key that the caller uses.
+ * Throws `not_found`, `conflict` for a deleted key, `validation_error` for a time in the past, and `missing_scope` or
+ * `insufficient_role` for scopes beyond the caller's, unless the change only revokes. Throws `insufficient_role` if it
+ * adds rights to another person's key, or to one that ends after the key that the caller uses.
  */
 export async function changeApiKey(
   context: Acting,
@@ -131,7 +117,7 @@ export async function changeApiKey(
       )
     if (more.length > 0)
       requireNotAfter(present, change.expiresAt === undefined ? row.expires_at : change.expiresAt)
-    // A client may send the stored time of an expired key back, for example to rename the key.
+    // A client may send the stored time of an expired key back.
     if (change.expiresAt?.getTime() !== row.expires_at?.getTime())
       requireAhead(tx.now, change.expiresAt ?? null)
     const next = {
@@ -142,7 +128,7 @@ export async function changeApiKey(
       revoked_at:
         change.active === undefined ? row.revoked_at : change.active ? null : (row.revoked_at ?? tx.now),
       deleted_at: isDeletion ? (row.deleted_at ?? tx.now) : null,
-      // If rights are added without a second factor, the key is no longer confirmed.
+      // Rights that are added without a second factor end the confirmation.
       factor_confirmed_at: more.length > 0 && !present.hasFactor ? null : row.factor_confirmed_at,
     }
     const { name, expires_at, revoked_at, deleted_at, factor_confirmed_at } = next
@@ -156,11 +142,7 @@ export async function changeApiKey(
   })
 }
 
-/**
- * Confirms one of the caller's keys with a second factor. An organization that requires a second factor then accepts
- * the key again. The access table (api/access.ts) requires a sign-in session that was opened with a second factor.
- * Throws `insufficient_role` for another person's key.
- */
+/** The access table requires a session with a second factor. Throws `insufficient_role` for another's key. */
 export async function confirmApiKey(
   context: Acting,
   caller: Caller,
@@ -171,21 +153,13 @@ export async function confirmApiKey(
     const present = await now()
     const row = await lockKey(tx, present, id)
     if (row.user_id !== caller.userId) {
-      const message = 'only the key’s person may confirm it'
-      throw new DomainError('insufficient_role', message, [{ path: 'user_id', message }])
+      throw errorAt('insufficient_role', 'user_id', 'only the key’s person may confirm it')
     }
     const next = { ...row, factor_confirmed_at: tx.now }
     await tx.trx.updateTable('api_keys').set({ factor_confirmed_at: tx.now }).where('id', '=', id).execute()
     appendKeyEvent(tx, caller, 'confirmed', next)
-    const view = keyView(next, tx.now, present.factorRequired)
-    await once?.markActed(tx.trx, view)
-    return view
+    return keepMade(once, tx, keyView(next, tx.now, present.factorRequired))
   })
-}
-
-/** Revokes a key for ever: it cannot become active again. Every process refuses the key after the commit. */
-export async function removeApiKey(context: Acting, caller: Caller, id: string): Promise<void> {
-  await changeApiKey(context, caller, id, { active: false, isDeletion: true })
 }
 
 function verbOf(
@@ -197,7 +171,7 @@ function verbOf(
 }
 
 function requireWithin(caller: Caller, scopes: readonly string[]): void {
-  // A sign-in session has all scopes. The check of the role below then limits the key's scopes.
+  // A session has all scopes. The role below limits them.
   const held = caller.keyId === null ? scopes : caller.scopes
   const beyond = scopes.filter((scope) => !covers(held, scope))
   if (beyond.length > 0) {
@@ -218,31 +192,27 @@ function requireWithin(caller: Caller, scopes: readonly string[]): void {
   )
 }
 
-/**
- * Throws `insufficient_role` if a key would expire later than the key that the caller uses. If the caller is signed in
- * and uses no key, any time is allowed.
- */
+/** A signed-in caller may choose any time. */
 function requireNotAfter({ keyExpiresAt }: PresentCaller, expiresAt: Date | null): void {
   if (!lastsLonger(expiresAt, keyExpiresAt)) return
-  const message = `your own key ends at ${keyExpiresAt?.toISOString()}: give an \`expires_at\` that is no later`
-  throw new DomainError('insufficient_role', message, [{ path: 'expires_at', message }])
+  throw errorAt(
+    'insufficient_role',
+    'expires_at',
+    `your own key ends at ${keyExpiresAt?.toISOString()}: give an \`expires_at\` that is no later`,
+  )
 }
 
-/**
- * Throws `validation_error` if a key would expire in the past. `now` is from the database's clock, which also decides
- * when a key expires.
- */
+/** By the database's clock, which also decides when a key expires. */
 function requireAhead(now: Date, expiresAt: Date | null): void {
   if (expiresAt === null || expiresAt > now) return
-  const message = `\`expires_at\` is in the past: it is now ${now.toISOString()}; give a later time, or null for never`
-  throw new DomainError('validation_error', message, [{ path: 'expires_at', message }])
+  throw errorAt(
+    'validation_error',
+    'expires_at',
+    `\`expires_at\` is in the past: it is now ${now.toISOString()}; give a later time, or null for never`,
+  )
 }
 
-/**
- * Returns a detail for each right that a change adds to a key. A key acts for its person in all of the person's
- * organizations. So an owner of one organization may reduce the key's rights or rename the key, but only the key's
- * person may add rights (docs/decisions/0012).
- */
+/** An owner in any organization of its person may reduce it, only the person add rights (docs/decisions/0012). */
 function moreIn(row: Selectable<ApiKeysTable>, change: KeyChange): ErrorDetail[] {
   const details: ErrorDetail[] = []
   const refuse = (path: string, what: string) =>
@@ -255,10 +225,7 @@ function moreIn(row: Selectable<ApiKeysTable>, change: KeyChange): ErrorDetail[]
   return details
 }
 
-/**
- * Returns whether a key that expires at `next` lasts longer than a key that expires at `before`. null means that the
- * key never expires.
- */
+/** null means never. */
 const lastsLonger = (next: Date | null, before: Date | null): boolean =>
   before !== null && (next === null || next > before)
 
@@ -284,8 +251,44 @@ function appendKeyEvent(
   tx.append({
     eventType: `api_key.${verb}`,
     action: verb,
-    status: 'success',
     actor: actorOf(caller),
     metadata: { key_id: key.id, key_user_id: key.user_id, scopes: key.scopes },
   })
+}
+
+/** The database has only a hash of the secret. */
+export interface KeyView {
+  readonly id: string
+  readonly organization_id: string
+  readonly user_id: string
+  readonly name: string
+  readonly last4: string
+  readonly scopes: readonly string[]
+  readonly active: boolean
+  readonly created_at: string
+  readonly expires_at: string | null
+  readonly revoked_at: string | null
+  readonly last_used_at: string | null
+  /** When the person confirmed the key with a second factor. */
+  readonly factor_confirmed_at: string | null
+  /** The organization refuses the key until then. */
+  readonly needs_confirmation: boolean
+}
+
+function keyView(row: Omit<Selectable<ApiKeysTable>, 'hash'>, now: Date, factorRequired: boolean): KeyView {
+  return {
+    id: row.id,
+    organization_id: row.organization_id,
+    user_id: row.user_id,
+    name: row.name,
+    last4: row.last4,
+    scopes: row.scopes,
+    active: row.revoked_at === null && (row.expires_at === null || row.expires_at > now),
+    created_at: row.created_at.toISOString(),
+    expires_at: row.expires_at?.toISOString() ?? null,
+    revoked_at: row.revoked_at?.toISOString() ?? null,
+    last_used_at: row.last_used_at?.toISOString() ?? null,
+    factor_confirmed_at: row.factor_confirmed_at?.toISOString() ?? null,
+    needs_confirmation: factorRequired && row.factor_confirmed_at === null && !isAgentsOnly(row.scopes),
+  }
 }

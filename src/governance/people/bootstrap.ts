@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { sql, type Insertable } from 'kysely'
 import { advisoryLocks } from '../../db/advisory-locks.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Context } from '../context.ts'
@@ -6,11 +6,13 @@ import { newId } from '../../contract/ids.ts'
 import type { Role } from '../../policy/types.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { connectEverything } from '../tools/connections.ts'
-import { hashApiKey, newApiKey } from '../access/key-format.ts'
-import { hashPassword, newPassword, passwordAccount } from './password.ts'
+import { hashApiKey, newApiKey } from '../access/identity.ts'
 import { scopesOfRole } from '../access/scopes.ts'
+import { DomainError } from '../errors.ts'
+import { randomBytes, scrypt } from 'node:crypto'
+import type { AuthAccountsTable } from '../../db/schema/identity.ts'
 
-/** The five people of a new installation; `approver` is a second admin. */
+/** `approver` is a second admin. */
 export const bootstrapRoles = {
   owner: 'owner',
   admin: 'admin',
@@ -27,23 +29,26 @@ export interface BootstrapUser {
   readonly api_key: string
 }
 
-/** The new identities. Passwords and keys are shown only once, because the database stores only hashes. */
+/** The database has only hashes, so passwords and keys are shown once. */
 export interface BootstrapIdentities {
   readonly organization_id: string
   readonly users: Readonly<Record<BootstrapName, BootstrapUser>>
   readonly agent_key: string
 }
 
-interface Person extends BootstrapUser {
-  readonly name: BootstrapName
+interface NewPerson {
+  readonly user_id: string
+  readonly email: string
+  readonly name?: string
+  readonly role: Role
   readonly passwordHash: string
 }
+type Person = BootstrapUser & NewPerson & { readonly name: BootstrapName }
 
 /**
- * Creates the first organization (plan `enterprise`) with its five people, their keys and an agent key. Returns null if
- * an organization with members exists. `save` is called before the commit. After a crash between `save` and the commit,
- * the saved secrets are useless, and the next start makes new ones. In the reverse order, a crash would lose the
- * secrets.
+ * The first organization (plan `enterprise`) with its five people, their keys and an agent key; null if one with
+ * members exists. `save` is called before the commit: after a crash in between, the saved secrets are useless and the
+ * next start makes new ones. In the reverse order, they would be lost.
  */
 export async function bootstrapIdentities(
   context: Pick<Context, 'combiner' | 'db'>,
@@ -53,42 +58,21 @@ export async function bootstrapIdentities(
   if (organizationId === null) return null
   const people = await Promise.all((Object.keys(bootstrapRoles) as BootstrapName[]).map(newPerson))
   return context.combiner.run(organizationId, 'org.change', async (tx) => {
-    const taken = await tx.trx
-      .selectFrom('memberships')
-      .select('user_id')
-      .where('organization_id', '=', organizationId)
-      .executeTakeFirst()
-    if (taken !== undefined) return null
-    const { owner } = await insertPeople(tx, people)
-    tx.append({
-      eventType: 'organization.created',
-      action: 'create',
-      status: 'success',
-      actor: { type: 'system', id: 'bootstrap' },
-      metadata: { plan: 'enterprise', owner_id: owner, ...(await connectEverything(tx)) },
-    })
+    if (await hasMembers(tx)) return null
+    const named = (name: BootstrapName) => people.find((person) => person.name === name) as Person
+    await addPeople(tx, 'bootstrap', people, named('owner'))
     for (const person of people)
-      await addKey(tx, person, 'bootstrap', scopesOfRole(bootstrapRoles[person.name]), person.api_key)
+      await addKey(tx, person, 'bootstrap', scopesOfRole(person.role), person.api_key)
     const agent = newApiKey().secret
-    await addKey(
-      tx,
-      people.find((person) => person.name === 'member') as Person,
-      'agents',
-      ['agents:authorize'],
-      agent,
-    )
+    await addKey(tx, named('member'), 'agents', ['agents:authorize'], agent)
     const identities = describe(organizationId, people, agent)
     await save(identities)
     return identities
   })
 }
 
-/**
- * Returns the id of the first organization if it has no members yet. An interrupted start may have left it behind. If
- * there is no organization, makes one with this name. Returns null if the first organization has members. Personal
- * organizations do not count.
- */
-export async function emptyOrganization(db: Db, name = 'Countersign'): Promise<string | null> {
+/** One that an interrupted start left, or a new one. null if the first has members. Personal ones do not count. */
+async function emptyOrganization(db: Db, name = 'Countersign'): Promise<string | null> {
   return db.transaction().execute(async (trx) => {
     await sql`select pg_advisory_xact_lock(${advisoryLocks.bootstrap})`.execute(trx)
     const { rows } = await sql<{ id: string; members: boolean }>`
@@ -109,42 +93,54 @@ async function newPerson(name: BootstrapName): Promise<Person> {
     name,
     user_id: newId('user'),
     email: `${name}@countersign.test`,
+    role: bootstrapRoles[name],
     password,
     passwordHash: await hashPassword(password),
     api_key: newApiKey().secret,
   }
 }
 
-async function insertPeople(tx: ChainTx, people: readonly Person[]): Promise<{ owner: string }> {
-  await tx.trx
-    .insertInto('users')
-    .values(
-      people.map((person) => ({
-        id: person.user_id,
-        email: person.email,
-        name: person.name,
-        email_verified: true,
-      })),
-    )
-    .execute()
-  await tx.trx
-    .insertInto('auth_accounts')
-    .values(people.map((person) => passwordAccount(person.user_id, person.passwordHash)))
-    .execute()
-  await tx.trx
-    .insertInto('memberships')
-    .values(
-      people.map((person) => ({
-        organization_id: tx.organizationId,
-        user_id: person.user_id,
-        role: bootstrapRoles[person.name],
-      })),
-    )
-    .execute()
-  return { owner: people.find((person) => person.name === 'owner')?.user_id ?? '' }
+async function hasMembers(tx: ChainTx): Promise<boolean> {
+  const member = await tx.trx
+    .selectFrom('memberships')
+    .select('user_id')
+    .where('organization_id', '=', tx.organizationId)
+    .limit(1)
+    .executeTakeFirst()
+  return member !== undefined
 }
 
-export async function addKey(
+/** Inserts the first people of the organization, with its first audit entry. */
+async function addPeople(
+  tx: ChainTx,
+  program: string,
+  people: readonly NewPerson[],
+  owner: NewPerson,
+): Promise<void> {
+  const users = people.map(({ user_id: id, email, name }) => ({
+    id,
+    email,
+    ...(name === undefined ? {} : { name }),
+    email_verified: true,
+  }))
+  const accounts = people.map((person) => passwordAccount(person.user_id, person.passwordHash))
+  const memberships = people.map(({ user_id, role }) => ({
+    organization_id: tx.organizationId,
+    user_id,
+    role,
+  }))
+  await tx.trx.insertInto('users').values(users).execute()
+  await tx.trx.insertInto('auth_accounts').values(accounts).execute()
+  await tx.trx.insertInto('memberships').values(memberships).execute()
+  tx.append({
+    eventType: 'organization.created',
+    action: 'create',
+    actor: { type: 'system', id: program },
+    metadata: { plan: 'enterprise', owner_id: owner.user_id, ...(await connectEverything(tx)) },
+  })
+}
+
+async function addKey(
   tx: ChainTx,
   person: { readonly user_id: string },
   name: string,
@@ -171,7 +167,6 @@ export async function addKey(
   tx.append({
     eventType: 'api_key.created',
     action: 'create',
-    status: 'success',
     actor: { type: 'system', id: 'bootstrap' },
     metadata: { key_id: id, key_user_id: person.user_id, scopes: [...scopes] },
   })
@@ -185,4 +180,56 @@ function describe(organizationId: string, people: readonly Person[], agentKey: s
     ]),
   ) as Record<BootstrapName, BootstrapUser>
   return { organization_id: organizationId, users, agent_key: agentKey }
+}
+
+export type CreatedOwner = BootstrapUser & { readonly organization_id: string }
+
+/** For installations without a `bootstrap.json`. Throws `conflict` if one has members: its owners can invite. */
+export async function createOwner(
+  context: Pick<Context, 'combiner' | 'db'>,
+  request: { readonly email: string; readonly organizationName: string },
+): Promise<CreatedOwner> {
+  const organizationId = await emptyOrganization(context.db, request.organizationName)
+  const taken = new DomainError(
+    'conflict',
+    'an organization with members already exists: ask one of its owners to invite you',
+  )
+  if (organizationId === null) throw taken
+  const password = newPassword()
+  const passwordHash = await hashPassword(password)
+  const owner = { user_id: newId('user'), email: request.email.toLowerCase(), api_key: newApiKey().secret }
+  return context.combiner.run(organizationId, 'org.change', async (tx) => {
+    if (await hasMembers(tx)) throw taken
+    const person = { ...owner, role: 'owner', passwordHash } as const
+    await addPeople(tx, 'create-owner', [person], person)
+    await addKey(tx, owner, 'first owner', scopesOfRole('owner'), owner.api_key)
+    return { organization_id: organizationId, password, ...owner }
+  })
+}
+
+const cost = { N: 16_384, r: 16, p: 1 } as const
+
+/** `saltHex:keyHex` by scrypt of the NFKC form. The salt is the hex text itself, as the sign-in library expects. */
+export async function hashPassword(password: string): Promise<string> {
+  const salt = randomBytes(16).toString('hex')
+  const key = await new Promise<Buffer>((resolve, reject) => {
+    scrypt(
+      password.normalize('NFKC'),
+      salt,
+      64,
+      { ...cost, maxmem: 256 * cost.N * cost.r },
+      (error, derived) => (error === null ? resolve(derived) : reject(error)),
+    )
+  })
+  return `${salt}:${key.toString('hex')}`
+}
+
+/** As the sign-in library expects it. */
+function passwordAccount(userId: string, password: string): Insertable<AuthAccountsTable> {
+  return { id: userId, account_id: userId, provider_id: 'credential', user_id: userId, password }
+}
+
+/** 24 characters, 144 random bits. */
+export function newPassword(): string {
+  return randomBytes(18).toString('base64url')
 }

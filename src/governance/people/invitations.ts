@@ -8,18 +8,16 @@ import type { Role } from '../../policy/types.ts'
 import { sha256 } from '../../shared/canonical-json.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError, notFound } from '../errors.ts'
-import type { Once } from '../idempotency.ts'
+import { keepMade, type Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
-import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
+import { listPage, type Page, type PageRequest } from '../page.ts'
 import { addressNotProven, requireProvenCaller } from '../access/address-proof.ts'
 import { requireRole, requireStillValid, roleUnderLock, runAs, type Acting } from '../access/recheck.ts'
 import { growAs } from '../limits/storage.ts'
-import { requireMayInviteStrangers, sharesNoOrganization, strangersOver } from './strangers.ts'
+import type { Config } from '../../shared/config.ts'
+import type { Exceeded } from '../limits/run-quota.ts'
 
-/**
- * An invitation in the API's answers. It never contains the token, because the database stores only a hash of the
- * token.
- */
+/** The database has only a hash of the token. */
 export interface InvitationView {
   readonly id: string
   readonly organization_id: string
@@ -32,17 +30,12 @@ export interface InvitationView {
 }
 
 /**
- * Invites the person with this address to the organization. An open invitation of the organization to this address is
- * revoked. Only this call returns the new invitation's token.
+ * Revokes an open invitation to this address. Only this call returns the token. `organization_name` is null if the mail
+ * must not say it.
  *
- * - Throws `insufficient_role` if the caller is not an owner.
- * - Throws `conflict` if the organization is personal, if the person is already a member, or if the caller's own
- *   address is not confirmed.
- * - Throws `conflict` if the person is a stranger, and the caller may not invite strangers.
- * - Throws `quota_exceeded` if the caller's invitations have caused too many mails, or if the caller has invited too many
- *   strangers in a day.
- *
- * `organization_name` is null if the mail must not say the name.
+ * Throws `insufficient_role` if the caller is no owner. Throws `conflict` for a personal organization, a member, an
+ * unconfirmed caller, and a stranger whom the caller may not invite; `quota_exceeded` after too many mails, or too many
+ * strangers in a day.
  */
 export async function invite(
   context: Acting,
@@ -97,13 +90,11 @@ export async function invite(
       }
       await tx.trx.insertInto('invitations').values(row).execute()
       appendInvitationEvent(tx, caller, 'member.invited', row)
-      const made = {
+      return keepMade(once, tx, {
         ...invitationView(row, tx.now),
         token,
         organization_name: isStranger && !mayName ? null : name,
-      }
-      await once?.markActed(tx.trx, made)
-      return made
+      })
     },
   })
 }
@@ -118,16 +109,10 @@ export async function listInvitations(
     .selectAll()
     .select(sql<Date>`clock_timestamp()`.as('now'))
     .where('organization_id', '=', caller.organizationId)
-  return viewPage(
-    await readPage(db, query, { column: 'id', kind: 'invitation' }, page, (row) => row.id),
-    (row) => invitationView(row, row.now),
-  )
+  return listPage(db, query, 'invitation', page, (row) => invitationView(row, row.now))
 }
 
-/**
- * Revokes an open invitation. Throws `conflict` if the person has already accepted it, because then an owner must
- * remove the member.
- */
+/** Throws `conflict` if it was accepted: an owner must remove the member. */
 export async function revokeInvitation(context: Acting, caller: Caller, id: string): Promise<void> {
   await runAs(context, caller, 'org.change', async (tx) => {
     const row = await tx.trx
@@ -145,13 +130,7 @@ export async function revokeInvitation(context: Acting, caller: Caller, id: stri
   })
 }
 
-/**
- * Accepts an invitation by its token, which works once.
- *
- * - Throws `not_found` if the token is unknown, used, revoked or expired.
- * - Throws `not_found` if the invitation is for another address, or if its sender is no longer an owner.
- * - Throws `conflict` if the caller's address is not confirmed, or if the caller is already a member.
- */
+/** Works once. Throws `not_found` unless it is valid for this person; `conflict` (unconfirmed, or a member). */
 export async function acceptInvitation(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,
   caller: Caller,
@@ -174,8 +153,8 @@ export async function acceptInvitation(
       .where('id', '=', found.id)
       .executeTakeFirstOrThrow()
     const made = { organization_id: tx.organizationId, role: row.role }
-    // Another request with this idempotency key may have accepted the invitation meanwhile. `markActed` then throws. So
-    // `markActed` is called first: in this case, the checks below would throw a wrong error.
+    // First, because another request with this key may have accepted it meanwhile: the checks below would throw a wrong
+    // error.
     await once?.markActed(tx.trx, made)
     const inviter = await roleUnderLock(tx, row.invited_by)
     if (statusOf(row, tx.now) !== 'pending' || inviter !== 'owner') throw noInvitation()
@@ -198,9 +177,7 @@ const noInvitation = () => new DomainError('not_found', 'there is no such invita
 const isMember = () =>
   new DomainError('conflict', 'this person is already a member: change their role instead')
 
-/**
- * Returns the organization's name. Throws `conflict` for a personal organization, because it can have only one member.
- */
+/** A personal organization can have only one member. */
 async function requireShared(tx: ChainTx): Promise<string> {
   const { name, personal } = await tx.trx
     .selectFrom('organizations')
@@ -215,13 +192,10 @@ async function requireShared(tx: ChainTx): Promise<string> {
   return name
 }
 
-/**
- * The invitations of one person may cause at most this many mails per hour. `address` is the limit for mails to one
- * address. `all` is the limit for mails to all addresses together.
- */
+/** Per hour, for the invitations of one person. */
 export const mailsAnHour = { address: 5, all: 100 }
 
-/** Throws `quota_exceeded` if a limit of `mailsAnHour` is reached, so that nobody can flood strangers with mails. */
+/** So that nobody can flood strangers with mails. */
 async function requireMailsLeft(tx: ChainTx, { userId }: Caller, email: string): Promise<void> {
   const { rows } = await sql<{ address: number; all: number }>`
     select count(*)::int as all, (count(*) filter (where email = ${email}))::int as address
@@ -256,7 +230,6 @@ function appendInvitationEvent(
   tx.append({
     eventType,
     action: eventType.slice(eventType.indexOf('.') + 1),
-    status: 'success',
     actor: actorOf(caller),
     metadata: { invitation_id: id, role },
   })
@@ -280,4 +253,61 @@ function invitationView(row: Selectable<InvitationsTable>, now: Date): Invitatio
     created_at: row.created_at.toISOString(),
     expires_at: row.expires_at.toISOString(),
   }
+}
+
+/** Nobody in the caller's organizations. An account makes no difference, or callers could find it out. */
+async function sharesNoOrganization(tx: ChainTx, { userId }: Caller, email: string): Promise<boolean> {
+  const row = await tx.trx
+    .selectFrom('users as u')
+    .innerJoin('memberships as theirs', 'theirs.user_id', 'u.id')
+    .innerJoin('memberships as own', 'own.organization_id', 'theirs.organization_id')
+    .select('u.id')
+    .where('own.user_id', '=', userId)
+    .where((eb) => eb(eb.fn<string>('lower', ['u.email']), '=', email))
+    .executeTakeFirst()
+  return row === undefined
+}
+
+/** In a day, in every organization, also revoked ones. The lock on the person's row makes a concurrent one wait. */
+async function strangersOver(
+  tx: ChainTx,
+  caller: Caller,
+  email: string,
+  most: number | null,
+): Promise<Exceeded | null> {
+  if (most === null || !(await sharesNoOrganization(tx, caller, email))) return null
+  await sql`select from users where id = ${caller.userId} for no key update`.execute(tx.trx)
+  const since = new Date(tx.now.getTime() - 24 * 3600 * 1_000)
+  const rows = await tx.trx
+    .selectFrom('invitations')
+    .select('created_at')
+    .where('invited_by', '=', caller.userId)
+    .where('to_stranger', '=', true)
+    .where('created_at', '>', since)
+    .orderBy('created_at', 'desc')
+    .limit(most)
+    .execute()
+  if (rows.length < most) return null
+  const oldest = rows.at(-1)?.created_at ?? tx.now
+  const retryAfter = Math.max(1, Math.ceil((oldest.getTime() - since.getTime()) / 1_000))
+  return { limit: 'strangers_invited_per_day', value: most, retryAfter }
+}
+
+/** If the caller was invited, and invited people may invite no strangers. */
+async function requireMayInviteStrangers(
+  tx: ChainTx,
+  { userId }: Caller,
+  { signUp, invitedMayInvite }: Config['people'],
+): Promise<void> {
+  if (signUp.mode !== 'invited' || invitedMayInvite) return
+  const { invited } = await tx.trx
+    .selectFrom('users')
+    .select('invited')
+    .where('id', '=', userId)
+    .executeTakeFirstOrThrow()
+  if (!invited) return
+  throw new DomainError(
+    'conflict',
+    'you were invited to this installation yourself, and can only invite people who already share an organization with you: ask the person who invited you to invite others, or the operator to set `INVITED_MAY_INVITE=true`',
+  )
 }

@@ -3,28 +3,25 @@ import type { Db } from '../../db/schema/index.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 
-/** A member's settings for mails about one organization. */
 export interface MailPreferences {
   readonly organization_id: string
   readonly mail: boolean
-  /** Seconds from the request until the mail. No mail is sent if somebody decides earlier. */
+  /** No mail is sent if somebody decides earlier. */
   readonly delay_seconds: number
 }
 
-const preferencesOf = (db: Db, { organizationId, userId }: Pick<Caller, 'organizationId' | 'userId'>) =>
-  db
-    .selectFrom('mail_preferences')
-    .select(['organization_id', 'mail', 'delay_seconds'])
-    .where('organization_id', '=', organizationId)
-    .where('user_id', '=', userId)
-    .executeTakeFirst()
-
 export async function readMailPreferences(db: Db, caller: Caller): Promise<MailPreferences> {
   const { organizationId: organization_id } = caller
-  return (await preferencesOf(db, caller)) ?? { organization_id, mail: true, delay_seconds: usualMailDelay }
+  const row = await db
+    .selectFrom('mail_preferences')
+    .select(['organization_id', 'mail', 'delay_seconds'])
+    .where('organization_id', '=', organization_id)
+    .where('user_id', '=', caller.userId)
+    .executeTakeFirst()
+  return row ?? { organization_id, mail: true, delay_seconds: usualMailDelay }
 }
 
-/** Changes the caller's own preferences. The preferences also apply to mails that wait already. */
+/** They also apply to mails that wait already. */
 export async function changeMailPreferences(
   context: Acting,
   caller: Caller,
@@ -40,7 +37,6 @@ export async function changeMailPreferences(
     tx.append({
       eventType: 'member.mails_changed',
       action: 'change_mails',
-      status: 'success',
       actor: actorOf(caller),
       metadata: { mail, delay_seconds },
     })

@@ -7,7 +7,7 @@ import { revokeConnectionsOf } from '../connections/connections.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError, notFound } from '../errors.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
-import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
+import { readPage, type Page, type PageRequest } from '../page.ts'
 import { hasRole } from '../access/scopes.ts'
 import { requireRole, roleUnderLock, runAs, type Acting } from '../access/recheck.ts'
 
@@ -20,32 +20,28 @@ export interface MemberView {
   readonly joined_at: string
 }
 
-/** Lists the organization's members, newest accounts first. */
 export async function listMembers(db: Db, caller: Caller, page: PageRequest): Promise<Page<MemberView>> {
   const query = db
     .selectFrom('memberships as m')
     .innerJoin('users as u', 'u.id', 'm.user_id')
     .select(['u.id', 'u.email', 'u.name', 'm.role', 'u.two_factor_enabled', 'm.created_at'])
     .where('m.organization_id', '=', caller.organizationId)
-  return viewPage(
-    await readPage(db, query, { column: 'u.id', kind: 'user' }, page, (row) => row.id),
-    (row) => ({
-      user_id: row.id,
-      email: row.email,
-      name: row.name,
-      role: row.role,
-      second_factor: row.two_factor_enabled,
-      joined_at: row.created_at.toISOString(),
-    }),
-  )
+  const { data, next_cursor } = await readPage(db, query, 'user', page, 'u.id')
+  const members = data.map(({ id: user_id, email, name, role, two_factor_enabled, created_at }) => ({
+    user_id,
+    email,
+    name,
+    role,
+    second_factor: two_factor_enabled,
+    joined_at: created_at.toISOString(),
+  }))
+  return { data: members, next_cursor }
 }
 
 /**
- * Changes a member's role. Throws `insufficient_role` if the caller is not an owner, `conflict` if the last owner would
- * get another role, and `not_found` if the person is not a member. All changes of members run under the chain's lock.
- * So if two owners demote each other at the same time, only one of them succeeds. If the new role may not use agents,
- * the member's agent sessions end. If it is below admin, the member's connections to hosts that are not the service's
- * own are revoked.
+ * Throws `insufficient_role` if the caller is no owner, `conflict` for the last owner, and `not_found`. Under the
+ * chain's lock, so of two owners who demote each other only one succeeds. Ends agent sessions that the new role may not
+ * use, and below admin revokes connections to hosts that are not the service's own.
  */
 export async function changeRole(
   context: Acting,
@@ -80,12 +76,11 @@ export async function changeRole(
 }
 
 /**
- * Removes a member. Members may remove themselves, and owners may remove anybody. Throws `insufficient_role` if another
- * caller tries to remove a member. Throws `conflict` for the last owner, and `not_found` if the person is not a member.
+ * Members remove themselves, owners anybody. Throws `insufficient_role`, `conflict` for the last owner, and
+ * `not_found`.
  *
- * The member's keys stay, but have no access to this organization (docs/decisions/0012). The member's personal
- * connections are revoked. The member's agent sessions end. An approval of the member's agents is withdrawn if it is
- * pending, or if it is approved and not used yet.
+ * The keys stay, without access to this organization (docs/decisions/0012). Personal connections are revoked, and agent
+ * sessions end. Approvals of the agents are withdrawn if they are pending, or approved and not used yet.
  */
 export async function removeMember(context: Acting, caller: Caller, userId: string): Promise<void> {
   await runAs(context, caller, 'org.change', async (tx, now) => {
@@ -128,5 +123,5 @@ function appendMemberEvent(
   metadata: AuditMetadata<'member.role_changed' | 'member.left'>,
 ): void {
   const action = eventType.slice(eventType.indexOf('.') + 1)
-  tx.append({ eventType, action, status: 'success', actor: actorOf(caller), metadata })
+  tx.append({ eventType, action, actor: actorOf(caller), metadata })
 }

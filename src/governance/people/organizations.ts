@@ -2,7 +2,7 @@ import { sql, type Transaction } from 'kysely'
 import type { Context } from '../context.ts'
 import { newId } from '../../contract/ids.ts'
 import type { Plan } from '../../contract/plan-limits.ts'
-import { takeUnusedOrganization } from '../../db/queries/people.ts'
+import { takeUnusedOrganization } from '../../db/queries/people/take-unused-organization.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import type { Role } from '../../policy/types.ts'
 import type { Actor } from '../audit/entry.ts'
@@ -12,7 +12,6 @@ import { actorOf, type Caller, type Sender } from '../access/identity.ts'
 import { requireProvenAddress } from '../access/address-proof.ts'
 import { requireStillValid, type Acting } from '../access/recheck.ts'
 
-/** An organization in the API's answers to its members. */
 export interface OrganizationView {
   readonly id: string
   readonly name: string
@@ -21,11 +20,7 @@ export interface OrganizationView {
   readonly role: Role
 }
 
-/**
- * Creates an organization on plan `free`. The caller becomes its owner. Throws `quota_exceeded` if the person has
- * created as many organizations as allowed. Throws `conflict` if addresses must be confirmed and the caller's address
- * is not.
- */
+/** On plan `free`. Throws `quota_exceeded` above the person's limit, and `conflict` for an unconfirmed address. */
 export async function createOrganization(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,
   caller: Caller,
@@ -43,7 +38,7 @@ export async function createOrganization(
   })
 }
 
-/** Creates a person's personal organization at sign-up, unless it already exists. */
+/** At sign-up, unless it exists. */
 export async function createPersonalOrganization(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,
   user: { readonly id: string; readonly name: string; readonly email: string },
@@ -55,7 +50,7 @@ export async function createPersonalOrganization(
   await addOwner(context, id, { name, personal: true, userId: user.id, sender: null, actor, once: null })
 }
 
-/** Creates the personal organization of a person whose sign-up was interrupted before the organization was complete. */
+/** For a person whose sign-up was interrupted before the organization was complete. */
 export async function healPersonalOrganization(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,
   userId: string,
@@ -70,10 +65,7 @@ export async function healPersonalOrganization(
   if (user !== undefined && user.organization_id === null) await createPersonalOrganization(context, user)
 }
 
-/**
- * Inserts a row for a new organization of this person. The same transaction checks the limit. If an interrupted request
- * has left a row without members, this row is used again. So a crash does not count towards the limit.
- */
+/** A row without members of an interrupted request is used again, so a crash does not count. */
 async function reserve(
   { db, config }: Pick<Context, 'config' | 'db'>,
   userId: string,
@@ -81,9 +73,8 @@ async function reserve(
 ): Promise<string> {
   const { mustBeConfirmed, organizationsPerPerson: most } = config.people
   return db.transaction().execute(async (trx) => {
-    // Takes the exclusive lock of the person's row at once. If two transactions first took the shared lock (in
-    // `requireProvenAddress`), neither could then take the exclusive lock. The second transaction waits here, and then
-    // sees the organization of the first.
+    // The exclusive lock at once: of two transactions with the shared one (`requireProvenAddress`), neither could take
+    // it. The second one waits here, and then sees the organization of the first.
     await sql`select from users where id = ${userId} for no key update`.execute(trx)
     if (mustBeConfirmed) await requireProvenAddress({ trx }, userId)
     const { rows } = await takeUnusedOrganization({ userId, name, unusedAfter }).execute(trx)
@@ -93,16 +84,10 @@ async function reserve(
   })
 }
 
-/**
- * A row of an organization without members may be used again after this time. No request takes so long, so no running
- * request still needs the row.
- */
+/** When a row without members may be used again. No request takes so long. */
 const unusedAfter = sql`interval '1 hour'`
 
-/**
- * Throws `quota_exceeded` if the person has created as many organizations as allowed. An organization counts for ever,
- * even after its creator has left it. Otherwise a person could create and leave organizations without end.
- */
+/** It counts for ever, even after its creator has left. Otherwise one could make and leave them without end. */
 async function requireFewer(db: Db, userId: string, most: number | null): Promise<void> {
   if (most === null) return
   const { made } = await db
@@ -119,7 +104,7 @@ async function requireFewer(db: Db, userId: string, most: number | null): Promis
   )
 }
 
-/** Callers are told to wait this long (`Retry-After`). It is long, because only an operator can raise the limit. */
+/** `Retry-After`. Only an operator can raise the limit. */
 const secondsUntilAsked = 24 * 3600
 
 interface NewRow {
@@ -129,9 +114,7 @@ interface NewRow {
   readonly createdBy: string | null
 }
 
-/**
- * Inserts an organization without members. Nobody can see such an organization, so a crash only leaves an unused row.
- */
+/** Without members, nobody can see it, so a crash only leaves an unused row. */
 async function insertRow(
   trx: Transaction<Database>,
   { id, name, personalOf, createdBy }: NewRow,
@@ -158,27 +141,20 @@ async function insertRow(
 async function addOwner(
   context: Acting,
   id: string,
-  {
-    name,
-    personal,
-    userId,
-    sender,
-    actor,
-    once,
-  }: {
+  given: {
     readonly name: string
     readonly personal: boolean
     readonly userId: string
-    /** The caller, whose rights are checked again. Is null if Countersign creates the organization by itself. */
+    /** Whose rights are checked again; null if Countersign makes the organization by itself. */
     readonly sender: Sender | null
     readonly actor: Actor
     readonly once: Once | null
   },
 ): Promise<OrganizationView> {
+  const { name, personal, userId, sender, actor, once } = given
   return context.combiner.run(id, 'org.change', async (tx) => {
-    // This check comes first, because it locks the person's row. The first `proveAddress` of a person ends sessions and
-    // keys. A `proveAddress` that runs at the same time has committed before the next check, or waits for this
-    // transaction.
+    // First, because it locks the person's row: a concurrent first `proveAddress`, which ends sessions and keys, has
+    // committed before the next check, or waits for this transaction.
     if (!personal && context.config.people.mustBeConfirmed) await requireProvenAddress(tx, userId)
     if (sender !== null) await requireStillValid(context, tx, sender)
     const { numInsertedOrUpdatedRows } = await tx.trx
@@ -191,7 +167,6 @@ async function addOwner(
     tx.append({
       eventType: 'organization.created',
       action: 'create',
-      status: 'success',
       actor,
       metadata: { plan: 'free', owner_id: userId, personal },
     })

@@ -1,7 +1,6 @@
 import { sql } from 'kysely'
 import type { LinkedAccount } from '../../contract/tool-services.ts'
 import type { Db } from '../../db/schema/index.ts'
-import type { Role } from '../../policy/types.ts'
 import { requireProvenCaller } from '../access/address-proof.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { requireRole, roleUnderLock, runAs, type Acting } from '../access/recheck.ts'
@@ -19,7 +18,6 @@ import {
 } from '../notifications/claims.ts'
 import { hasSlack } from '../notifications/plan-slack.ts'
 
-/** Returns the Slack account of a member; null if none is linked. */
 export async function slackAccountOf(
   db: Db,
   member: { readonly organizationId: string; readonly userId: string },
@@ -37,7 +35,7 @@ export async function slackAccountOf(
   return row === undefined || id === null ? null : { id, linkedSecondsAgo: row.ago }
 }
 
-/** The answer to a request to link an account. If `linked` is false, a code was sent to the account. */
+/** If not `linked`, a code was sent to the account. */
 export interface LinkAnswer {
   readonly user_id: string
   readonly external_id: string
@@ -45,22 +43,18 @@ export interface LinkAnswer {
   readonly code_expires_at: string | null
 }
 
-/** A Slack account, and the code that the member has typed in. */
 export interface Account {
   readonly external_id: string
   readonly code?: string | undefined
 }
 
 /**
- * Links a Slack account to a member. Members may link their own account, and an admin may link the account of any
- * member. An admin needs no code. Other members first get a code in Slack, and then link the account with this code.
- * Linking the same account again changes nothing.
+ * Links a Slack account to a member: their own with a code that is sent to it, or any member's by an admin. The same
+ * account again changes nothing.
  *
- * - Throws `insufficient_role` if the caller is not an admin and names another member.
- * - Throws `not_found` if the person is not a member.
- * - Throws `validation_error` for a wrong code, and `rate_limited` after too many codes.
- * - Throws `conflict` if the account is linked to another member, if the code cannot be sent, or while the caller's
- *   address is not confirmed.
+ * Throws `insufficient_role`, `not_found`, `validation_error` for a wrong code, `rate_limited` after too many codes,
+ * and `conflict` if the account is linked to another member, if no code can be sent, or while the address is not
+ * confirmed.
  */
 export async function linkSlackAccount(
   context: Acting,
@@ -71,14 +65,13 @@ export async function linkSlackAccount(
   const answer = { user_id: userId, external_id: account, linked: true, code_expires_at: null }
   const refusal = await runAs(context, caller, 'org.change', async (tx, now) => {
     const present = await now()
-    const { role } = present
-    const before = await accountToChange(tx, { caller, role, userId, account })
+    const before = await accountToChange(tx, present, userId, account)
     await requireProvenCaller(tx, present)
     if (before === account) return null
-    if (!hasRole(role, 'admin')) {
+    if (!hasRole(present.role, 'admin')) {
       if (code === undefined) return askForCode(tx, caller, userId, account)
       const outcome = await checkCode(tx, userId, { account, code })
-      // The refusal is returned and not thrown, because the count of wrong codes must be committed.
+      // Returned and not thrown, because the count of wrong codes must be committed.
       if (outcome !== 'right') return codeRefused(outcome)
     } else await endClaims(tx.trx, { organizationId: tx.organizationId, userId }, 'replaced')
     await saveAccount(tx, caller, { userId, before, account })
@@ -89,36 +82,21 @@ export async function linkSlackAccount(
   return { ...answer, linked: false, code_expires_at: refusal.expiresAt.toISOString() }
 }
 
-/**
- * Unlinks a member's Slack account. Changes nothing if no account is linked. Throws `insufficient_role` if the caller
- * is not an admin and names another member. Throws `not_found` if the person is not a member.
- */
+/** Throws `insufficient_role` if a member names another one, and `not_found`. */
 export const unlinkSlackAccount = (context: Acting, caller: Caller, userId: string): Promise<void> =>
   runAs(context, caller, 'org.change', async (tx, now) => {
-    const { role } = await now()
-    const before = await accountToChange(tx, { caller, role, userId, account: null })
+    const before = await accountToChange(tx, await now(), userId, null)
     if (before !== null) await saveAccount(tx, caller, { userId, before, account: null })
   })
 
-/**
- * Returns the member's present account. Throws if the caller may not change it, or if the new account is linked to
- * another member.
- */
+/** Throws if the caller may not change it, or if the new account is linked to another member. */
 async function accountToChange(
   tx: ChainTx,
-  {
-    caller,
-    role,
-    userId,
-    account,
-  }: {
-    readonly caller: Caller
-    readonly role: Role
-    readonly userId: string
-    readonly account: string | null
-  },
+  { userId: own, role }: Pick<Caller, 'userId' | 'role'>,
+  userId: string,
+  account: string | null,
 ): Promise<string | null> {
-  if (userId !== caller.userId) requireRole(role, 'admin')
+  if (userId !== own) requireRole(role, 'admin')
   if ((await roleUnderLock(tx, userId)) === null) throw notFound('member', userId)
   const rows = await tx.trx
     .selectFrom('memberships')
@@ -134,7 +112,7 @@ async function accountToChange(
   return rows[0]?.slack_account ?? null
 }
 
-/** Requests a code and returns the claim. If no code can be sent, returns the error instead. */
+/** Returns the error if no code can be sent. */
 async function askForCode(
   tx: ChainTx,
   caller: Caller,
@@ -190,7 +168,6 @@ function append(
   tx.append({
     eventType,
     action: eventType.slice('member.'.length),
-    status: 'success',
     actor: actorOf(caller),
     metadata: { member_id: userId, service: 'slack', external_id: account },
   })

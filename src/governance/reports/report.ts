@@ -1,77 +1,68 @@
 import { sql, type RawBuilder, type Transaction } from 'kysely'
-import { rulesThatHold, countApprovalsByStatus, type ApprovalTotals } from '../../db/queries/reports.ts'
+import {
+  rulesThatHold,
+  countApprovalsByStatus,
+  type ApprovalTotals,
+} from '../../db/queries/reports/count-approvals.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
-import { countVerdicts } from '../audit/counts.ts'
-import { stretchOf } from '../audit/list.ts'
-import { readBounded } from '../bounded-read.ts'
+import { countVerdicts, stretchOf } from '../audit/list.ts'
+import { readBounded } from '../page.ts'
 import type { Verdict } from '../../policy/types.ts'
-import { createdSince, startOf, type Period } from './period.ts'
+import { getTool } from '../../tools/index.ts'
+import { heldVersions, type HeldVersion, heldWorkflows } from '../../db/queries/reports/held.ts'
+import { everyCategory } from '../../policy/gates.ts'
 
-/**
- * In seconds. The report counts the approvals that were given within this time after the request. An approver who is so
- * quick may not have read the call.
- */
+/** Seconds. So quick an approver may not have read the call. */
 const quick = 10
-/** A report names at most `mostPeople` people. Each of its lists of rules has at most `mostRules` rules. */
 const mostPeople = 10
-const mostRules = 10
 
-/** How people decided on the calls for which one rule required an approval. */
 export interface HoldingRule {
   readonly rule_id: string
-  /** The name that the rule had at its newest approval. */
+  /** At its newest approval. */
   readonly rule_name: string | null
   readonly held: number
   readonly approved: number
   readonly rejected: number
-  /** Whether people approved at least one of the rule's calls and rejected none. */
+  /** At least one call was approved, and none rejected. */
   readonly always_approved: boolean
   readonly median_decision_seconds: number | null
 }
 
-/**
- * Contains the numbers of one period. An approval counts in the period in which it was requested (docs/decisions/0099).
- */
+/** An approval counts in the period in which it was requested (docs/decisions/0099). */
 export interface GovernanceReport {
   readonly period: Period
-  /** The start of the period; null for `all`. */
+  /** null for `all`. */
   readonly since: string | null
-  /** The number of runs that were accepted. */
+  /** Accepted runs. */
   readonly total_executions: number
-  /**
-   * The number of accepted runs for which an approval was requested. The approval can be for the whole run or for a
-   * step.
-   */
+  /** Those for which an approval was requested, of the whole run or a step. */
   readonly gated_executions: number
-  /** The number of approvals that were requested for runs, steps and agents' calls. */
+  /** Requested approvals of runs, steps and agents' calls. */
   readonly held: number
   readonly approved: number
   readonly rejected: number
   readonly pending: number
   readonly expired: number
   readonly cancelled: number
-  /** The approved approvals divided by the approved and rejected approvals, from 0 to 1; 0 if nothing was decided. */
+  /** Decisions on calls of runs and agents. A held call of a run that is approved counts twice as `require_approval`: also when it runs. */
   readonly approval_rate: number
-  /** The mean time from a request to its approval or rejection; 0 if nothing was decided. */
+  /** To approval or rejection; 0 if nothing was decided. */
   readonly avg_approval_time_minutes: number
-  /**
-   * Maps each verdict to the number of decisions with this verdict. Includes the calls of runs and the calls of agents.
-   * A held call of a run that is approved has two decisions `require_approval`: the second is made when the call runs.
-   */
+  /** Calls of runs and agents. One that a run's approval held counts as `require_approval` again when it runs. */
   readonly decisions: Readonly<Record<Verdict, number>>
   readonly median_decision_seconds: number | null
   readonly p95_decision_seconds: number | null
   readonly approved_within_ten_seconds: number
-  /** `approved_within_ten_seconds` divided by the approved approvals, from 0 to 1; null if nothing was approved. */
+  /** A share of the approved ones, from 0 to 1; null if there are none. */
   readonly share_approved_within_ten_seconds: number | null
   readonly top_approvers: readonly { readonly user_id: string; readonly approvals: number }[]
-  /** The rules that required the most approvals, in descending order. */
+  /** Those that required the most approvals. */
   readonly top_rules: readonly HoldingRule[]
-  /** Rules with `always_approved: true` that required the most approvals, in descending order. */
+  /** The same of those with `always_approved`. */
   readonly always_approved_rules: readonly HoldingRule[]
 }
 
-/** Computes the report of one organization from one snapshot of the database. */
+/** From one snapshot of the database. */
 export async function readReport(db: Db, organizationId: string, period: Period): Promise<GovernanceReport> {
   return readBounded(db, async (trx) => {
     const since = await startOf(trx, period)
@@ -79,7 +70,8 @@ export async function readReport(db: Db, organizationId: string, period: Period)
     const stretch = await stretchOf(trx, organizationId, { since: since ?? undefined })
     const decisions = await countVerdicts(trx, organizationId, stretch)
     const executions = await countExecutions(trx, mine)
-    const { mean, quantiles, quick: soon, ...counts } = await countApprovals(trx, mine)
+    const { rows } = await countApprovalsByStatus(mine, quick).execute(trx)
+    const { mean, quantiles, quick: soon, ...counts } = rows[0] as ApprovalTotals
     const decided = counts.approved + counts.rejected
     return {
       period,
@@ -103,8 +95,7 @@ async function countExecutions(
   trx: Transaction<Database>,
   mine: RawBuilder<boolean>,
 ): Promise<{ total_executions: number; gated_executions: number }> {
-  // An approval is never older than its run. So all approvals of the period's runs were created in the period too, and
-  // the query needs no older approvals.
+  // An approval is never older than its run, so the query needs no older ones.
   const { rows } = await sql<{ total_executions: number; gated_executions: number }>`
     select (select count(*) from runs where ${mine}) as total_executions,
            (select count(*) from (select distinct run_id from approvals where ${mine} and run_id is not null) as held
@@ -112,14 +103,6 @@ async function countExecutions(
     trx,
   )
   return rows[0] ?? { total_executions: 0, gated_executions: 0 }
-}
-
-async function countApprovals(
-  trx: Transaction<Database>,
-  mine: RawBuilder<boolean>,
-): Promise<ApprovalTotals> {
-  const { rows } = await countApprovalsByStatus(mine, quick).execute(trx)
-  return rows[0] as ApprovalTotals
 }
 
 async function topApprovers(
@@ -138,10 +121,155 @@ async function holdingRules(
   trx: Transaction<Database>,
   mine: RawBuilder<boolean>,
 ): Promise<Pick<GovernanceReport, 'top_rules' | 'always_approved_rules'>> {
-  const { rows } = await rulesThatHold<HoldingRule>(mine, mostRules).execute(trx)
+  const { rows } = await rulesThatHold<HoldingRule>(mine, 10).execute(trx)
   const shown = rows.map(({ is_top: isTop, ...rule }) => ({ isTop, rule }))
   return {
     top_rules: shown.filter(({ isTop }) => isTop).map(({ rule }) => rule),
     always_approved_rules: shown.map(({ rule }) => rule).filter((rule) => rule.always_approved),
   }
+}
+
+export const periods = ['7d', '30d', '90d', 'all'] as const
+export type Period = (typeof periods)[number]
+
+const days: Readonly<Record<Exclude<Period, 'all'>, number>> = { '7d': 7, '30d': 30, '90d': 90 }
+
+/** By the database's clock; null for `all`. */
+async function startOf(trx: Transaction<Database>, period: Period): Promise<Date | null> {
+  if (period === 'all') return null
+  const { rows } = await sql<{ start: Date }>`
+    select clock_timestamp() - ${days[period]} * interval '1 day' as start`.execute(trx)
+  return rows[0]?.start ?? null
+}
+
+/** SQL: the row belongs to the organization and is not older. */
+const createdSince = (organizationId: string, since: Date | null): RawBuilder<boolean> =>
+  since === null
+    ? sql<boolean>`organization_id = ${organizationId}`
+    : sql<boolean>`organization_id = ${organizationId} and created_at >= ${since}`
+
+/** In memory at once. */
+const definitionsAtOnce = 20
+
+interface CategoryCounts {
+  total: number
+  approved: number
+}
+
+export interface ApprovalsReport {
+  readonly period: Period
+  readonly since: string | null
+  /** Those with the most approvals. Approvals of agents' calls belong to no workflow. */
+  readonly by_workflow: readonly {
+    readonly workflow_id: string
+    readonly name: string
+    readonly total: number
+    readonly approved: number
+    readonly rejected: number
+  }[]
+  /** All of them, also those that `by_workflow` leaves out. */
+  readonly workflows: number
+  /** A step counts in each category of its tool, a run in those of its workflow and its tools (docs/decisions/0099). */
+  readonly by_category: Readonly<Record<string, Readonly<CategoryCounts>>>
+}
+
+/** From one snapshot of the database. */
+export async function readApprovalsReport(
+  db: Db,
+  organizationId: string,
+  period: Period,
+): Promise<ApprovalsReport> {
+  return readBounded(db, async (trx) => {
+    const since = await startOf(trx, period)
+    const mine = createdSince(organizationId, since)
+    return {
+      period,
+      since: since?.toISOString() ?? null,
+      ...(await byWorkflow(trx, mine)),
+      by_category: await byCategory(trx, mine),
+    }
+  })
+}
+
+async function byWorkflow(
+  trx: Transaction<Database>,
+  mine: RawBuilder<boolean>,
+): Promise<Pick<ApprovalsReport, 'by_workflow' | 'workflows'>> {
+  const { rows } = await heldWorkflows(mine, 200).execute(trx)
+  return {
+    by_workflow: rows.map(({ workflow_id, name, total, approved, rejected }) => ({
+      workflow_id,
+      name,
+      total,
+      approved,
+      rejected,
+    })),
+    workflows: rows[0]?.workflows ?? 0,
+  }
+}
+
+interface Group extends CategoryCounts {
+  readonly tools: readonly string[]
+  readonly categories: readonly string[]
+}
+
+async function byCategory(
+  trx: Transaction<Database>,
+  mine: RawBuilder<boolean>,
+): Promise<ApprovalsReport['by_category']> {
+  const counts = new Map<string, CategoryCounts>(
+    everyCategory.map((name) => [name, { total: 0, approved: 0 }]),
+  )
+  for (const { tools, categories, total, approved } of [
+    ...(await ofCalls(trx, mine)),
+    ...(await ofRuns(trx, mine)),
+  ]) {
+    for (const name of new Set([
+      ...categories,
+      ...tools.flatMap((tool) => getTool(tool)?.categories ?? []),
+    ])) {
+      const count = counts.get(name) ?? { total: 0, approved: 0 }
+      counts.set(name, { total: count.total + total, approved: count.approved + approved })
+    }
+  }
+  return Object.fromEntries(counts)
+}
+
+async function ofCalls(trx: Transaction<Database>, mine: RawBuilder<boolean>): Promise<Group[]> {
+  const { rows } = await sql<CategoryCounts & { tool: string }>`
+    select tool, count(*) as total, count(*) filter (where status = 'approved') as approved
+    from approvals where ${mine} and tool is not null and kind = 'step' group by tool`.execute(trx)
+  return rows.map(({ tool, ...count }) => ({ ...count, tools: [tool], categories: [] }))
+}
+
+async function ofRuns(trx: Transaction<Database>, mine: RawBuilder<boolean>): Promise<Group[]> {
+  const { rows } = await heldVersions(mine).execute(trx)
+  const groups: Group[] = []
+  for (let at = 0; at < rows.length; at += definitionsAtOnce) {
+    const some = rows.slice(at, at + definitionsAtOnce)
+    const categories = await categoriesOf(trx, some)
+    groups.push(...some.map((row) => ({ ...row, categories: categories.get(versionKey(row)) ?? [] })))
+  }
+  return groups
+}
+
+const versionKey = ({ workflow_id, version }: { workflow_id: string; version: number }): string =>
+  `${workflow_id}/${version}`
+
+/** Parses the definitions here, because PostgreSQL cannot parse JSON with `\u0000`. */
+async function categoriesOf(
+  trx: Transaction<Database>,
+  versions: readonly HeldVersion[],
+): Promise<ReadonlyMap<string, string[]>> {
+  const { rows } = await sql<{ workflow_id: string; version: number; definition: string }>`
+    select workflow_id, version, definition from workflow_versions
+    where (workflow_id, version) in (select * from unnest(${versions.map((each) => each.workflow_id)}::text[],
+                                                          ${versions.map((each) => each.version)}::int[]))
+      and definition like '%"categories"%'`.execute(trx)
+  return new Map(
+    rows.map((row) => [
+      versionKey(row),
+      (JSON.parse(row.definition) as { categories?: string[] }).categories ?? [],
+    ]),
+  )
 }

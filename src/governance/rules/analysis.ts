@@ -5,41 +5,38 @@ import type { MatchedRule } from '../../policy/decide.ts'
 import { facts } from '../../tools/facts.ts'
 import { Steps } from '../../policy/steps.ts'
 import { inOneLine } from '../../policy/text.ts'
-import type { LoadedPolicy } from '../audit/policy-cache.ts'
-import { policySnapshot } from '../audit/policy-snapshot.ts'
+import { type LoadedPolicy } from '../audit/policy-cache.ts'
+import { policySnapshot } from '../audit/combiner.ts'
 import type { Context } from '../context.ts'
-import { agentEffects } from './agent-effects.ts'
 import { inSlices, type LongRequest } from './long-work.ts'
+import type { AgentEffects } from '../../policy/example-calls.ts'
+import { agentTool } from '../../policy/agent-tools.ts'
+import type { GovernanceSettings } from '../../policy/settings.ts'
+import type { Json, SideEffect } from '../../policy/types.ts'
+import { classifyIn, readCall, type ReadCall } from '../../calls/agents/classify.ts'
 
-/** An analysis has at most this many findings. */
 export const mostFindings = 200
-/**
- * An analysis makes at most this many comparisons. All pairs of 2,000 rules are 4 million comparisons. Two globs with
- * `*` can need one comparison for each pair of their characters.
- */
+/** Comparisons. All pairs of 2,000 rules are 4 million; two globs with `*` can need one for each pair of characters. */
 export const mostSteps = 10_000_000
 
-/** A rule without effect (docs/rules.md#find-rules-without-effect). */
+/** See docs/rules.md#find-rules-without-effect. */
 export interface FindingView {
   readonly kind: Finding['kind']
-  /** The first rule has no effect. For `duplicate` and `contradicts`, the second rule is `covered_by`. */
+  /** The first one has no effect. For `duplicate` and `contradicts`, the second is `covered_by`. */
   readonly rules: readonly MatchedRule[]
   readonly covered_by: MatchedRule | null
-  /** A call that both rules match, in the form of `rules/test`. Is null if no such call was found. */
+  /** Both rules match it. It has the form of `rules/test`; null if none was found. */
   readonly example_call: ExampleCall | null
   readonly message: string
 }
 
 export interface RuleAnalysis {
   readonly findings: readonly FindingView[]
-  /** The limit at which the analysis ended. Is null if the analysis looked at all rules. */
+  /** null if all rules were looked at. */
   readonly limit_reached: 'findings' | 'comparisons' | 'time' | null
 }
 
-/**
- * Finds saved rules of the organization that have no effect. Such a rule matches no call, or other rules decide all of
- * its calls.
- */
+/** Such a rule matches no call, or other rules decide all of its calls. */
 export async function analyzeSavedRules(
   context: Pick<Context, 'db' | 'combiner' | 'shares'>,
   organizationId: string,
@@ -66,7 +63,7 @@ export async function analyzeSavedRules(
   })
 }
 
-/** Returns the saved rules, in the order in which they were saved. */
+/** In the order in which they were saved. */
 export const savedRules = ({ rules }: Pick<LoadedPolicy, 'rules'>): StoredRule[] =>
   [...rules].map(([id, { text }]) => ({ ...(JSON.parse(text) as RuleBody), id }))
 
@@ -87,3 +84,26 @@ const refOf = ({ id, name, verdict, status }: StoredRule): MatchedRule => ({
   verdict,
   shadow: status === 'shadow',
 })
+
+/** Reading a command takes long. */
+const mostKept = 1_000
+const byStrictness: readonly SideEffect[] = ['read', 'write', 'egress']
+
+/** As of a real agent. The gateway also sends the annotations of a protocol tool, which can make it stricter. */
+export function agentEffects(settings: Pick<GovernanceSettings, 'external_tools'>): AgentEffects {
+  const kept = new Map<string, ReadCall>()
+  return (tool, params, labels) => {
+    const key = agentTool(tool)?.code === undefined ? tool : JSON.stringify([tool, partsThatCount(params)])
+    const read = kept.get(key) ?? readCall(tool, partsThatCount(params), {})
+    if (kept.size >= mostKept) kept.clear()
+    kept.set(key, read)
+    const { sideEffect } = classifyIn(read, labels, settings)
+    return tool.startsWith('mcp__') ? byStrictness.slice(byStrictness.indexOf(sideEffect)) : [sideEffect]
+  }
+}
+
+/** Only these change the side effect of a call. */
+function partsThatCount(params: Readonly<Record<string, Json>>): Record<string, Json> {
+  const names = ['command', 'cmd', 'ws']
+  return Object.fromEntries(Object.entries(params).filter(([name]) => names.includes(name)))
+}

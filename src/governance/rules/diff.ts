@@ -4,19 +4,16 @@ import type { RuleBody, StoredRule } from '../../policy/rule.ts'
 import { findChanges, sizeOf, termsOf, type Change } from '../../policy/rule-diff.ts'
 import { facts } from '../../tools/facts.ts'
 import type { Verdict } from '../../policy/types.ts'
-import { policySnapshot } from '../audit/policy-snapshot.ts'
+import { policySnapshot } from '../audit/combiner.ts'
 import type { Context } from '../context.ts'
-import { agentEffects } from './agent-effects.ts'
-import { savedRules } from './analysis.ts'
+import { agentEffects, savedRules } from './analysis.ts'
 import { inSlices, type LongRequest } from './long-work.ts'
 import { refuseLargeDrafts } from './size-limit.ts'
 
-/** A comparison shows at most this many changes. */
 export const mostChanges = 50
-/** A comparison tries at most this many calls. */
 export const mostTried = 20_000
 
-/** A rule that decides the example call, in one of the two sets. */
+/** It decides the example call, in one of the two sets. */
 export interface DecidingRule {
   readonly set: 'from' | 'to'
   readonly id: string
@@ -25,27 +22,21 @@ export interface DecidingRule {
 }
 
 export interface ChangeView {
-  /**
-   * The verdicts before and after, such as `allow->deny`. If they are equal, both sides ask for an approval, and
-   * `approval` differs.
-   */
+  /** Such as `allow->deny`. If they are equal, both ask for an approval, and `approval` differs. */
   readonly change: string
   readonly example_call: ExampleCall
-  /** What the approval of the example call needs, before and after. Is null for a side that asks for no approval. */
+  /** null for a side that asks for no approval. */
   readonly approval: Readonly<Record<'from' | 'to', ReturnType<typeof termsOf>>>
-  /** The rules that decide the example call. If no rule of a set decides, the set has no element here. */
+  /** Without an element for a set in which no rule decides. */
   readonly rules: readonly DecidingRule[]
 }
 
 export interface RuleDiff {
   /** The smallest examples come first. */
   readonly changes: readonly ChangeView[]
-  /** The number of calls that both sets decided. */
+  /** Calls that both sets decided. */
   readonly tried: number
-  /**
-   * The limit at which the comparison ended. `comparisons` means that it left out calls or rules that need too many
-   * comparisons. Is null if the comparison tried all calls that it can make.
-   */
+  /** `comparisons`: calls or rules that need too many were left out. null if all calls were tried. */
   readonly limit_reached: 'changes' | 'calls' | 'time' | 'comparisons' | null
 }
 
@@ -55,10 +46,7 @@ export interface DiffRequest extends LongRequest {
   readonly to: readonly RuleBody[]
 }
 
-/**
- * Looks for calls that two sets of rules decide differently, under the organization's present settings. A freeze and
- * tool policies are left out. Throws `validation_error` if the rules of one set together are too large to save.
- */
+/** Under the present settings, without a freeze and tool policies. Throws `validation_error` for too large sets. */
 export async function diffRules(
   context: Pick<Context, 'db' | 'combiner' | 'shares'>,
   organizationId: string,
@@ -99,7 +87,7 @@ export async function diffRules(
 const drafted = (bodies: readonly RuleBody[]): StoredRule[] =>
   bodies.map((body, index) => ({ ...body, id: `draft_${index}` }))
 
-/** Returns the rules with the number of votes that their approvals need: at least `approval_threshold`. */
+/** At least `approval_threshold`. */
 const withThreshold = (rules: readonly StoredRule[], threshold: number): StoredRule[] =>
   rules.map((rule) => ({ ...rule, approvals_needed: Math.max(threshold, rule.approvals_needed ?? 1) }))
 

@@ -1,4 +1,4 @@
-import type { Once } from '../idempotency.ts'
+import { keepMade, type Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 
@@ -8,41 +8,16 @@ export interface Freeze {
 }
 
 /**
- * Freezes the organization (commit point `org.change`). The freeze is saved under the chain's lock, so every later
- * decision in any process denies its call. `askedAt` is the time of the request (`performance.now()`). The audit
- * entry's `duration_ms` is the time from `askedAt` until the lock was taken.
+ * Freezes the organization, or ends the freeze. Saved under the chain's lock, so it holds for every later decision in
+ * any process. `duration_ms` of the entry is the time from `askedAt` (`performance.now()`) until the lock was taken.
  */
-export async function freeze(
-  context: Acting,
-  caller: Caller,
-  reason: string,
-  askedAt: number,
-  once: Once | null,
-): Promise<Freeze> {
-  return setFreeze(context, caller, true, { reason, askedAt, once })
-}
-
-/** Ends the freeze. From the next decision on, the rules decide again. */
-export async function unfreeze(
-  context: Acting,
-  caller: Caller,
-  reason: string,
-  askedAt: number,
-  once: Once | null,
-): Promise<Freeze> {
-  return setFreeze(context, caller, false, { reason, askedAt, once })
-}
-
-function setFreeze(
+export async function setFreeze(
   context: Acting,
   caller: Caller,
   frozen: boolean,
-  {
-    reason,
-    askedAt,
-    once,
-  }: { readonly reason: string; readonly askedAt: number; readonly once: Once | null },
+  given: { readonly reason: string; readonly askedAt: number; readonly once: Once | null },
 ): Promise<Freeze> {
+  const { reason, askedAt, once } = given
   return runAs(context, caller, 'org.change', async (tx) => {
     const durationMs = Math.round(performance.now() - askedAt)
     await tx.trx
@@ -54,13 +29,10 @@ function setFreeze(
     tx.append({
       eventType: frozen ? 'organization.frozen' : 'organization.unfrozen',
       action: frozen ? 'freeze' : 'unfreeze',
-      status: 'success',
       actor: actorOf(caller),
       durationMs,
       metadata: { reason },
     })
-    const state = { frozen, reason: frozen ? reason : null }
-    await once?.markActed(tx.trx, state)
-    return state
+    return keepMade(once, tx, { frozen, reason: frozen ? reason : null })
   })
 }

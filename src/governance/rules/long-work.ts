@@ -5,51 +5,38 @@ import type { Context } from '../context.ts'
 import { DomainError } from '../errors.ts'
 import { withShare, type Place } from '../limits/request-shares.ts'
 
-/** The thread works for a part of long work for about this many milliseconds. Then it works for other requests. */
+/** Milliseconds for a part of long work, after which the thread works for other requests. */
 const sliceTime = 5
-/** The work of one backtest, analysis or comparison takes at most this many milliseconds of the thread. */
+/** Milliseconds of the thread for one backtest, analysis or comparison. */
 export const mostWork = 5_000
-/**
- * A long request is refused if this many large requests of its organization wait in this process already. A long
- * request takes a place for large requests.
- */
+/** Large requests that may wait in this process before a long one of their organization is refused. */
 export const mostLongWaiting = 4
 
-/** Says which organization pays for long work, whose rights the work uses, and when the work ends early. */
 export interface LongRequest {
   /** The work takes a place in the share of this organization (request-shares.ts). */
   readonly chargedTo: string
-  /**
-   * Checks the caller's rights again, and returns the caller with the present role. Throws if the caller has lost a
-   * right that the request needs.
-   */
+  /** The caller with the present role. Throws if a right that the request needs is lost. */
   readonly callerNow: () => Promise<Pick<Caller, 'role'>>
-  /** Is aborted when the client has gone or the server drains. */
+  /** When the client has gone or the server drains. */
   readonly signal: AbortSignal
 }
 
-/** Runs the parts of long work. Between two parts, the thread works for other requests. */
 export interface Slices {
-  /** The caller's role when the work began. */
+  /** When the work began. */
   readonly role: Caller['role']
   /** Throws `unavailable` if the signal has aborted. */
   run<T>(part: () => T): Promise<T>
-  /**
-   * Takes values from a generator until `see` returns a result. Returns this result. Returns `time` if the parts have
-   * taken longer than `mostWork`, and null if the generator has ended. Pauses about every 5 ms (`sliceTime`).
-   */
+  /** null if the values end before `see` has a result, `time` after `mostWork`. Pauses about every 5 ms. */
   follow<T, R extends string>(values: Iterator<T>, see: (value: T) => R | null): Promise<R | 'time' | null>
-  /** Returns whether the parts together have taken `mostWork`. */
   isOver(): boolean
 }
 
 /**
- * Does long work in the share of an organization (request-shares.ts). The caller may lose rights while the request
- * waits or the work goes on. So the rights are checked before the work and again after it. `work` must read all its
- * data itself, so that no data is older than the first check.
+ * Does long work in the share of an organization (request-shares.ts). The caller may lose rights meanwhile, so they are
+ * checked before and after it. `work` must read all its data itself, so that none is older than the first check.
  *
- * Throws `rate_limited` if `mostLongWaiting` requests wait already, `unavailable` if the signal has aborted or the
- * caller's role is lower after the work, and the errors of `callerNow`.
+ * Throws `rate_limited` if `mostLongWaiting` requests wait, `unavailable` if the signal has aborted or the role is
+ * lower afterwards, and the errors of `callerNow`.
  */
 export function inSlices<T>(
   { shares }: Pick<Context, 'shares'>,
@@ -102,7 +89,6 @@ function slicesOf(role: Caller['role'], place: Pick<Place, 'works'>, refuseAbort
   }
 }
 
-/** Takes values until `see` returns a result, until the generator ends, or until the slice is over. */
 function followUntil<T, R>(
   values: Iterator<T>,
   see: (value: T) => R | null,

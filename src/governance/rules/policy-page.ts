@@ -1,26 +1,21 @@
 import { sql, type SelectQueryBuilder } from 'kysely'
 import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import { errorAt } from '../errors.ts'
 
-/** The fields that a tool policy and a role override have in common. */
+/** What a tool policy and a role override have in common. */
 interface PolicyRow {
   readonly tool_name: string
   readonly role: string
   readonly created_at: Date
 }
 
-/**
- * The text of a cursor has three lines: a time in milliseconds, a tool and a role. Tools and roles contain no line
- * breaks.
- */
+/** A time in milliseconds, a tool and a role, which have no line breaks. */
 const placeForm = /^\d{1,15}\n[^\n]+\n[^\n]*$/
 const placeOf = ({ created_at, tool_name, role }: PolicyRow): string =>
   `${created_at.getTime()}\n${tool_name}\n${role}`
 
-/**
- * Reads one page of policies, newest first. Policies that were created at the same time are ordered by tool and role;
- * each pair of tool and role exists only once. An organization has at most a few thousand policies, so the query needs
- * no index.
- */
+/** Newest first, then by tool and role. An organization has a few thousand, so the query needs no index. */
 export async function policyPage<DB, TB extends keyof DB, Row extends PolicyRow, T>(
   query: SelectQueryBuilder<DB, TB, Row>,
   { limit, cursor }: PageRequest,
@@ -38,4 +33,28 @@ export async function policyPage<DB, TB extends keyof DB, Row extends PolicyRow,
     .limit(limit + 1)
     .execute()
   return pageOf(rows, limit, placeOf, view)
+}
+
+interface RowLimit {
+  readonly most: number
+  /** In the message. */
+  readonly rows: string
+  /** Advice instead of adding a row. */
+  readonly instead: string
+}
+
+/** Call this under the chain's lock. */
+export async function refuseMore(
+  tx: ChainTx,
+  table: 'tool_policies' | 'role_policy_overrides',
+  { most, rows, instead }: RowLimit,
+): Promise<void> {
+  const [row] = await tx.send(sql<{ count: number }>`
+    select count(*) as count from ${sql.table(table)} where organization_id = ${tx.organizationId}`)
+  if ((row as { count: number }).count < most) return
+  throw errorAt(
+    'validation_error',
+    '',
+    `an organization has at most ${most.toLocaleString('en-US')} ${rows}: delete some first, or ${instead}`,
+  )
 }

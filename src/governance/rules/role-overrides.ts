@@ -5,38 +5,30 @@ import type { Db } from '../../db/schema/index.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
-import { DomainError, notFound } from '../errors.ts'
-import type { Once } from '../idempotency.ts'
+import { notFound, errorAt } from '../errors.ts'
+import { keepMade, type Once } from '../idempotency.ts'
 import { growAs } from '../limits/storage.ts'
-import { policyPage } from './policy-page.ts'
-import { refuseMore } from './row-limit.ts'
+import { policyPage, refuseMore } from './policy-page.ts'
 import type { Page, PageRequest } from '../page.ts'
 
-/**
- * An organization has at most this many overrides, because each change of its rules, settings or policies reads all
- * overrides again.
- */
+/** Each change of rules, settings or policies reads all of them again. */
 export const mostRoleOverrides = 2_000
 
 export interface RoleOverrideInput {
   readonly tool_name: string
-  /**
-   * The role to which the override applies. A name that is no role is accepted too, but then the override applies to no
-   * member.
-   */
+  /** A name that is no role is accepted too, and applies to no member. */
   readonly role: string
-  /** false blocks the tool for the role. true allows the tool for the role if `default_tool_access` is `deny`. */
+  /** true allows the tool if `default_tool_access` is `deny`. */
   readonly allowed: boolean
 }
 
 export interface RoleOverrideView extends RoleOverrideInput {
-  /** Number of members with this role now. */
+  /** With this role now. */
   readonly members: number
   readonly created_by: string
   readonly created_at: string
 }
 
-/** A query for an organization's overrides. Each row also contains the number of members with the override's role. */
 const overridesIn = (db: Db, organizationId: string) =>
   db
     .selectFrom('role_policy_overrides as o')
@@ -48,17 +40,13 @@ const overridesIn = (db: Db, organizationId: string) =>
     )
     .where('o.organization_id', '=', organizationId)
 
-/** Returns one page of the overrides, newest first. Each pair of tool and role has at most one override. */
 export const listRoleOverrides = (
   db: Db,
   organizationId: string,
   page: PageRequest,
 ): Promise<Page<RoleOverrideView>> => policyPage(overridesIn(db, organizationId), page, overrideView)
 
-/**
- * Saves an override. Every process applies it from the next decision on. Throws `conflict` if the tool and role already
- * have an override, and `validation_error` if the organization already has `mostRoleOverrides` overrides.
- */
+/** Throws `conflict` if the tool and role have one, and `validation_error` above `mostRoleOverrides`. */
 export async function createRoleOverride(
   context: Acting,
   caller: Caller,
@@ -89,20 +77,21 @@ export async function createRoleOverride(
           .where('o.tool_name', '=', body.tool_name)
           .where('o.role', '=', body.role)
           .executeTakeFirstOrThrow()
-        const view = overrideView(row)
-        await once?.markActed(tx.trx, view)
-        return view
+        return keepMade(once, tx, overrideView(row))
       },
     })
   } catch (error) {
     if (!violates(error, 'role_policy_overrides_pkey')) throw error
     const path = `/organizations/${caller.organizationId}/role-policy-overrides/${encodeURIComponent(body.tool_name)}?role=${body.role}`
-    const message = `\`${body.tool_name}\` already has an override for role \`${body.role}\`: delete it first with \`DELETE ${path}\``
-    throw new DomainError('conflict', message, [{ path: 'role', message }])
+    throw errorAt(
+      'conflict',
+      'role',
+      `\`${body.tool_name}\` already has an override for role \`${body.role}\`: delete it first with \`DELETE ${path}\``,
+    )
   }
 }
 
-/** Throws `not_found` if the tool and role have no override. */
+/** Throws `not_found`. */
 export async function deleteRoleOverride(
   context: Acting,
   caller: Caller,
@@ -132,7 +121,6 @@ function auditOverride(
   tx.append({
     eventType: `role_override.${verb}`,
     action: verb.slice(0, -1),
-    status: 'success',
     actor: actorOf(caller),
     metadata: { tool_name, role, allowed },
   })

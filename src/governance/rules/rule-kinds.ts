@@ -8,21 +8,21 @@ import {
 } from '../../policy/rule.ts'
 import { facts } from '../../tools/facts.ts'
 
-/** The schemas of rules that name the tools of the catalogue. */
+/** With the names of the catalogue's tools. */
 export const { ruleShape, labelRuleShape, ruleInput, labelRuleInput } = ruleSchemas(facts)
 
 interface RuleKind<Body> {
   readonly table: 'rules' | 'label_rules'
   readonly id: 'rule' | 'labelRule'
-  /** The first word of the audit event types of this kind. */
+  /** The first word of its audit events. */
   readonly noun: 'rule' | 'label_rule'
   readonly word: string
-  /** The part of the API's paths that names this kind. Example: `label-rules` in `/organizations/{id}/label-rules`. */
+  /** In the API's paths, as `label-rules` in `/organizations/{id}/label-rules`. */
   readonly path: string
   readonly input: z.ZodType<Body>
 }
 
-/** The differences between action rules and label rules; everything else is shared. */
+/** Everything else is shared. */
 export const ruleKinds = {
   rule: {
     table: 'rules',

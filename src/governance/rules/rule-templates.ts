@@ -4,7 +4,7 @@ export type RuleTemplate = {
   readonly id: string
   readonly title: string
   readonly description: string
-  /** Whether `service_hook.py install --starter-rules` saves this rule. */
+  /** `service_hook.py install --starter-rules` saves it. */
   readonly starter?: true
 } & (
   | { readonly kind: 'rule'; readonly body: RuleBody }
@@ -26,78 +26,64 @@ const secretFiles = [
   'id_rsa',
   'id_ed25519',
 ]
-/**
- * These strings find the files of `secretFiles` in the text of commands. `.env` matches only after a space, a slash or
- * a quotation mark, so that `process.env` does not match.
- */
+/** The same in the text of commands. `.env` only after a space, slash or quotation mark, so not in `process.env`. */
 const secretWords = [' .env', '/.env', "'.env", '".env', ...secretFiles.slice(1)]
 
-/**
- * `service_hook.py install --starter-rules` saves these rules for agents. With the choice `observe` the rules are in
- * shadow mode, and with `careful` they are active. With `careful` it also changes the setting `external_tools`.
- */
-const starterRules: readonly RuleTemplate[] = [
+type Starter = Pick<RuleTemplate, 'id' | 'title' | 'description'> & {
+  readonly body: Omit<RuleBody, 'verdict' | 'status' | 'applies_to'>
+}
+
+const starters = (list: readonly Starter[]): readonly RuleTemplate[] =>
+  list.map(({ body: { name, ...body }, ...template }) => ({
+    ...template,
+    starter: true,
+    kind: 'rule',
+    body: { name, verdict: 'require_approval', status: 'inactive', ...body, applies_to: ['agents'] },
+  }))
+
+/** `service_hook.py install --starter-rules`: in shadow mode for `observe`; `careful` also sets `external_tools`. */
+const starterRules = starters([
   {
     id: 'agents-send-company-data',
     title: 'Agents ask before they send company data',
     description: 'Holds what sends data out once the session has read company data.',
-    starter: true,
-    kind: 'rule',
     body: {
       name: 'Agents: company data waits before it is sent',
-      verdict: 'require_approval',
-      status: 'inactive',
       side_effects: ['egress'],
       labels: { any_of: ['internal', 'confidential', 'pii'] },
-      applies_to: ['agents'],
     },
   },
   {
     id: 'agents-open-secrets',
     title: 'Agents ask before they open files with secrets',
     description: 'Holds reads and changes of files such as `.env` and `~/.ssh/id_rsa`.',
-    starter: true,
-    kind: 'rule',
     body: {
       name: 'Agents: files with secrets wait',
-      verdict: 'require_approval',
-      status: 'inactive',
       tools: ['Read', 'Edit', 'MultiEdit', 'Write'],
       params: [{ param: 'file_path', operator: 'contains', value: secretFiles }],
-      applies_to: ['agents'],
     },
   },
   {
     id: 'agents-name-secrets',
     title: 'Agents ask before a command or a search names files with secrets',
     description: 'Holds commands and searches whose text names files such as `.env` and `~/.ssh/id_rsa`.',
-    starter: true,
-    kind: 'rule',
     body: {
       name: 'Agents: commands and searches that name secrets wait',
-      verdict: 'require_approval',
-      status: 'inactive',
       tools: ['Bash', 'PowerShell', 'Monitor', 'Grep', 'Glob', 'LS'],
       params: [{ param: '*', operator: 'contains', value: secretWords }],
-      applies_to: ['agents'],
     },
   },
   {
     id: 'agents-force-push',
     title: 'Agents ask before a forced push',
     description: 'Holds `git push` with `--force`, `-f` or a `+` before a branch.',
-    starter: true,
-    kind: 'rule',
     body: {
       name: 'Agents: forced pushes wait',
-      verdict: 'require_approval',
-      status: 'inactive',
       tools: ['Bash', 'PowerShell', 'Monitor'],
       params: [
         { param: 'command', operator: 'contains', value: 'push' },
         { param: 'command', operator: 'contains', value: ['--force', ' -f', ' -uf', ' +', " '+", ' "+'] },
       ],
-      applies_to: ['agents'],
     },
   },
   {
@@ -105,25 +91,18 @@ const starterRules: readonly RuleTemplate[] = [
     title: 'Agents ask before they give company data to a tool that nobody has classed',
     description:
       'Holds every call of an MCP server’s tool that `external_tools` gives no side effect, once the session has read company data. The tool’s name does not count.',
-    starter: true,
-    kind: 'rule',
     body: {
       name: 'Agents: unclassed MCP tools wait',
-      verdict: 'require_approval',
-      status: 'inactive',
-      // How clients write the tools of servers: `mcp__x__get`, `mcp_x_get`, `MCP-x-get`, `x__get`, `x.get`, `x/get`, and
+      // As clients write tools of servers (`mcp__x__get`, `mcp_x_get`, `MCP-x-get`, `x__get`, `x.get`, `x/get`), and
       // tools that give text to a server of the agent's choice, such as `ReadMcpResourceTool`.
       tools: ['*mcp*', '*Mcp*', '*MCP*', '*__*', '*.*', '*/*'],
       classed: false,
       labels: { any_of: ['internal', 'confidential', 'pii'] },
-      applies_to: ['agents'],
     },
   },
-]
+])
 
-/**
- * All templates are inactive. A template has no effect until an organization saves it as a rule with another status.
- */
+/** Inactive, until an organization saves them as rules with another status. */
 export const ruleTemplates: readonly RuleTemplate[] = [
   {
     id: 'confidential-stays-inside',

@@ -13,31 +13,28 @@ import {
   type ReadCall,
 } from '../../calls/agents/classify.ts'
 import type { Caller } from '../access/identity.ts'
-import { refusalOfRole } from '../access/role-refusal.ts'
+import { refusalOfRole } from '../access/recheck.ts'
 import { hasRole } from '../access/scopes.ts'
-import type { LoadedPolicy } from '../audit/policy-cache.ts'
-import { policySnapshot } from '../audit/policy-snapshot.ts'
-import { DomainError } from '../errors.ts'
+import { type LoadedPolicy } from '../audit/policy-cache.ts'
+import { policySnapshot } from '../audit/combiner.ts'
+import { DomainError, errorAt } from '../errors.ts'
 import type { GovernanceSettings } from '../../policy/settings.ts'
 import { refuseLargeDrafts } from './size-limit.ts'
 
-type Ports = Pick<Context, 'db' | 'combiner'>
-
-/** A hypothetical call, for which the rules are tried. */
 export interface TriedCall {
-  /** The default is `agents` for a tool that exists only for agents, and `workflows` for any other tool. */
+  /** The default is `agents` for a tool that only they have, else `workflows`. */
   readonly source?: CallSource | undefined
   readonly tool: string
   readonly side_effect?: SideEffect | undefined
   readonly params: JsonObject
-  /** The host to which a call of a workflow goes. If absent, it stays here. */
+  /** The host to which a workflow's call goes; absent if it stays here. */
   readonly destination?: string | undefined
   readonly labels: readonly Label[]
   /** If absent, no role and no tool policy is checked. */
   readonly role?: Role | undefined
 }
 
-/** The decision on a tried call, with the fields of a Decision. */
+/** With the fields of a Decision. */
 export interface Trial extends Pick<Decided, 'reason' | 'explanation'> {
   readonly decision: Decided['verdict']
   readonly rule_id: string | null
@@ -53,14 +50,15 @@ export interface Trial extends Pick<Decided, 'reason' | 'explanation'> {
 }
 
 /**
- * Decides a call without making it. Nothing is recorded or changed. If `drafts` are given, they decide in their order,
- * in place of the saved rules. The organization's settings still apply. A draft's id is its position, for example
- * `draft_0`. If `call.role` is given, the role and the tool policies are checked before the rules. Throws
- * `insufficient_role` if `call.role` is above the caller's role. Throws `validation_error` if the drafts together are
- * too large to save, or if a workflow's call names a tool that does not exist.
+ * Decides a call without making or recording it. Drafts decide in their order in place of the saved rules, under the
+ * present settings; their ids are `draft_0` and so on. With `call.role`, the role and the tool policies are checked
+ * first.
+ *
+ * Throws `insufficient_role` for a role above the caller's, and `validation_error` if the drafts are too large to save,
+ * or if a workflow's call names an unknown tool.
  */
 export async function tryRules(
-  context: Ports,
+  context: Pick<Context, 'db' | 'combiner'>,
   caller: Pick<Caller, 'organizationId' | 'role'>,
   call: TriedCall,
   drafts: readonly RuleBody[] | null,
@@ -79,15 +77,15 @@ export async function tryRules(
   return trialOf(atLeast(decided, saved.settings), { sideEffect, words, labels: call.labels })
 }
 
-/**
- * Throws `validation_error` if a workflow's call names a tool that does not exist. Without this check, a misspelt name
- * would look like a call that no rule stops. An agent may have tools that the service does not know.
- */
+/** Otherwise a misspelt name would look like a call that no rule stops. An agent may have tools that we do not know. */
 function requireTool(source: CallSource, tool: string): void {
   const issue = source === 'workflows' ? facts.names.issue(tool) : null
   if (issue === null) return
-  const message = `${issue}; for another tool of an agent, give \`source\`: \`agents\``
-  throw new DomainError('validation_error', message, [{ path: 'call.tool', message }])
+  throw errorAt(
+    'validation_error',
+    'call.tool',
+    `${issue}; for another tool of an agent, give \`source\`: \`agents\``,
+  )
 }
 
 const compileDrafts = ({ settings, frozen }: LoadedPolicy, drafts: readonly RuleBody[]): CompiledPolicy =>
@@ -99,7 +97,7 @@ const compileDrafts = ({ settings, frozen }: LoadedPolicy, drafts: readonly Rule
     frozen,
   })
 
-/** Returns the denial if the call is refused before any rule or tool policy is checked, else null. */
+/** What is refused before any rule or tool policy is checked. */
 function refusalOf({ source, role }: Call & TriedCall, hasBadPath: boolean): Decided | null {
   const refusal = role === undefined ? null : refusalOfRole(source, role)
   return refusal ?? (hasBadPath ? pathAboveRoot : null)
@@ -108,10 +106,7 @@ function refusalOf({ source, role }: Call & TriedCall, hasBadPath: boolean): Dec
 const answerOf = (policy: Pick<LoadedPolicy, 'compiled' | 'toolAccess'>, call: Call & TriedCall): Decided =>
   call.role === undefined ? decide(policy.compiled, call) : judgeCall(policy, call, call.role)
 
-/**
- * Returns the side effect that the call names. If the call names none, returns the side effect of the tool. For a call
- * of an agent, the side effect is then found in the same way as if the agent's hook asked about a real call.
- */
+/** As the call says, else that of the tool; for an agent, as if its hook asked about a real call. */
 function classify(
   { source, tool, params, labels, side_effect: said }: TriedCall,
   settings: GovernanceSettings,
@@ -123,7 +118,7 @@ function classify(
   return { ...classifyIn(read, labels, settings), params: read.params }
 }
 
-/** Returns the decision with the number of votes that its approval would need in this organization. */
+/** With the votes that the approval would need in this organization. */
 const atLeast = (decided: Decided, { approval_threshold }: GovernanceSettings): Decided => ({
   ...decided,
   approvalsNeeded: Math.max(approval_threshold, decided.approvalsNeeded),
@@ -131,7 +126,7 @@ const atLeast = (decided: Decided, { approval_threshold }: GovernanceSettings): 
 
 interface Facts {
   readonly sideEffect: SideEffect
-  /** The sentence that says why the call has this side effect. */
+  /** Why the call has this side effect. */
   readonly words: string
   readonly labels: readonly Label[]
 }

@@ -1,18 +1,17 @@
 import type { Json } from '../../policy/types.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
-import { DomainError } from '../errors.ts'
+import { errorAt } from '../errors.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { readSettings, type GovernancePatch, type GovernanceSettings } from '../../policy/settings.ts'
 import type { Acting, PresentCaller } from '../access/recheck.ts'
 import { growAs, grownEntry } from '../limits/storage.ts'
 
 /**
- * Changes the named settings. A setting whose value is an object (`category_flags`, `external_tools`) is replaced as a
- * whole. If no setting gets another value, nothing is written. Every process applies the settings from the next
- * decision on. The audit entry contains the old and new value of each changed setting.
+ * A setting whose value is an object is replaced as a whole. Writes nothing if no value changes. The audit entry has
+ * the old and new values.
  *
- * Throws `conflict` if turning on `require_mfa` would lock the caller out. This is the case if the caller has no second
- * factor, or if the caller's sign-in session or API key is not backed by a second factor.
+ * Throws `conflict` if `require_mfa` would lock out the caller, who has no second factor, or whose session or key is
+ * not backed by it.
  */
 export async function changeGovernance(
   context: Acting,
@@ -40,7 +39,6 @@ export async function changeGovernance(
       tx.append({
         eventType: 'governance.updated',
         action: 'update',
-        status: 'success',
         actor: actorOf(caller),
         metadata: { changes },
       })
@@ -67,19 +65,18 @@ async function requireSecondFactor(tx: ChainTx, { userId, keyId, hasFactor }: Pr
     .select('two_factor_enabled')
     .where('id', '=', userId)
     .executeTakeFirst()
-  const message =
+  throw errorAt(
+    'conflict',
+    'require_mfa',
     user?.two_factor_enabled !== true
       ? 'enrol a second factor first: without one, you would lock yourself out'
       : keyId === null
         ? 'sign in with your second factor first: this session was opened without it, and would be locked out'
-        : 'confirm your key first: it was made without a second factor, and would be locked out'
-  throw new DomainError('conflict', message, [{ path: 'require_mfa', message }])
+        : 'confirm your key first: it was made without a second factor, and would be locked out',
+  )
 }
 
-/**
- * Returns the changed settings, each with its old and new value. The values may be audited, because settings contain no
- * secrets.
- */
+/** They may be audited, because settings contain no secrets. */
 function changesOf(before: GovernanceSettings, after: GovernanceSettings): Record<string, Json> {
   const names = Object.keys(after) as (keyof GovernanceSettings)[]
   return Object.fromEntries(

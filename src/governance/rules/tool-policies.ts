@@ -7,36 +7,32 @@ import { hashOf } from '../../shared/canonical-json.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import type { Page, PageRequest } from '../page.ts'
 import { violates } from '../../db/errors.ts'
-import { DomainError } from '../errors.ts'
+import { DomainError, errorAt } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { growAs, grownEntry } from '../limits/storage.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
-import { policyPage } from './policy-page.ts'
-import { refuseMore } from './row-limit.ts'
+import { policyPage, refuseMore } from './policy-page.ts'
 import { refuseLimitedBlock, refuseLimits } from './tool-policy-limits.ts'
 
-/**
- * An organization has at most this many policies, because each change of its rules, settings or policies reads all
- * policies again.
- */
+/** Each change of rules, settings or policies reads all of them again. */
 export const mostToolPolicies = 2_000
 
 export interface ToolPolicyInput {
   readonly tool_name: string
   readonly allowed: boolean | null
   readonly restrictions: Restrictions
-  /** If absent, the policy applies to the whole organization. */
+  /** If absent, for the whole organization. */
   readonly role?: Role | undefined
 }
-/** The fields to change. `role` is not changed: it only selects the policy. */
+/** `role` only selects the policy. */
 export type ToolPolicyChanges = {
   readonly [Field in 'allowed' | 'restrictions' | 'role']?: ToolPolicyInput[Field] | undefined
 }
 
 export interface ToolPolicyView {
   readonly tool_name: string
-  /** Is null if the policy applies to the whole organization. */
+  /** null for the whole organization. */
   readonly role: Role | null
   readonly allowed: boolean | null
   readonly restrictions: Restrictions
@@ -45,7 +41,6 @@ export interface ToolPolicyView {
   readonly updated_at: string
 }
 
-/** Returns one page of the policies, newest first. Each pair of tool and role has at most one policy. */
 export const listToolPolicies = (
   db: Db,
   organizationId: string,
@@ -57,11 +52,7 @@ export const listToolPolicies = (
     toolPolicyView,
   )
 
-/**
- * Saves a policy. Every process applies it from the next decision on. Throws `conflict` if the tool and role already
- * have a policy. Throws `validation_error` if it both blocks and limits the tool, if the tool does not support a limit,
- * or if the organization already has `mostToolPolicies` policies.
- */
+/** Throws `conflict` if there is one; `validation_error` for a block with limits, wrong limits, too many policies. */
 export async function createToolPolicy(
   context: Acting,
   caller: Caller,
@@ -69,7 +60,7 @@ export async function createToolPolicy(
   once: Once | null,
 ): Promise<ToolPolicyView> {
   refuseLimits(body.tool_name, body.restrictions)
-  refuseLimitedBlock(body)
+  refuseLimitedBlock(body.allowed, body.restrictions)
   try {
     return await growAs(context, caller, 'org.change', {
       action: 'create',
@@ -100,15 +91,15 @@ export async function createToolPolicy(
   } catch (error) {
     if (!violates(error, 'tool_policies_pkey')) throw error
     const whose = body.role === undefined ? '' : ` for role \`${body.role}\``
-    const message = `\`${body.tool_name}\` already has a policy${whose}: change it with \`PATCH ${pathOf(caller, body.tool_name, body.role)}\``
-    throw new DomainError('conflict', message, [{ path: 'tool_name', message }])
+    throw errorAt(
+      'conflict',
+      'tool_name',
+      `\`${body.tool_name}\` already has a policy${whose}: change it with \`PATCH ${pathOf(caller, body.tool_name, body.role)}\``,
+    )
   }
 }
 
-/**
- * Changes a policy. Throws `not_found` if this tool and role have no policy. Throws `validation_error` if the change
- * both blocks and limits the tool, or if the tool does not support a limit.
- */
+/** Throws `not_found`, and `validation_error` for a block with limits, or an unsupported limit. */
 export async function changeToolPolicy(
   context: Acting,
   caller: Caller,
@@ -116,7 +107,7 @@ export async function changeToolPolicy(
   patch: ToolPolicyChanges,
 ): Promise<ToolPolicyView> {
   refuseLimits(tool, patch.restrictions ?? {})
-  refuseLimitedBlock(patch)
+  refuseLimitedBlock(patch.allowed, patch.restrictions)
   return growAs(context, caller, 'org.change', {
     action: 'update',
     async bytes(tx) {
@@ -146,8 +137,8 @@ export async function changeToolPolicy(
         .returningAll()
         .executeTakeFirst()
       if (row === undefined) throw noPolicy(tool, patch.role)
-      // It must be possible to block a tool even if `storage_mb` is exceeded, although a long audit entry is then
-      // refused. So the audit entry contains long `restrictions` only if the patch contains `restrictions`.
+      // A tool can be blocked even above `storage_mb`, where a long entry is refused. So long `restrictions` are in the
+      // entry only if the patch has some.
       return saved(tx, caller, 'updated', row, { showsLong: patch.restrictions !== undefined })
     },
   })
@@ -186,19 +177,13 @@ async function saved(
   tx.append({
     eventType: `tool_policy.${verb}`,
     action: verb.slice(0, -1),
-    status: 'success',
     actor: actorOf(caller),
     metadata: {
       tool_name: view.tool_name,
       role: view.role,
       allowed: view.allowed,
       ...(isShown ? { restrictions: limits } : {}),
-      body_hash: hashOf({
-        ...view,
-        restrictions: limits,
-        created_at: '',
-        updated_at: '',
-      }),
+      body_hash: hashOf({ ...view, restrictions: limits, created_at: '', updated_at: '' }),
     },
   })
   await once?.markActed(tx.trx, view)
@@ -208,7 +193,7 @@ async function saved(
 const pathOf = ({ organizationId }: Caller, tool: string, role: Role | undefined): string =>
   `/organizations/${organizationId}/tool-policies/${encodeURIComponent(tool)}${role === undefined ? '' : `?role=${role}`}`
 
-/** Removes fields that are `undefined`, because JSON has no such value. */
+/** Without `undefined`, which JSON does not have. */
 const shownLimits = (given: Restrictions) => JSON.parse(JSON.stringify(given)) as JsonObject
 
 function toolPolicyView(row: Selectable<ToolPoliciesTable>): ToolPolicyView {

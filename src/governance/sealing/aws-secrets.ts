@@ -4,29 +4,24 @@ import { LRUCache } from 'lru-cache'
 import type { Config } from '../../shared/config.ts'
 import { SecretGone, SecretsUnavailable, type SecretOwner, type Secrets } from './secrets-backend.ts'
 
-type AwsConfig = Extract<Config['secrets'], { backend: 'aws_secrets_manager' }>
-
-/** A process may use a secret for this many milliseconds after it has read the secret. */
+/** How long a process may use a secret that it has read. */
 const cachedMilliseconds = 60_000
-const mostCached = 1_000
-const connectMilliseconds = 3_000
-const answerMilliseconds = 5_000
-/** A request to AWS is tried at most this many times, including the first time. */
+/** Including the first one. */
 const attempts = 2
 
-/** The cache's clock, in milliseconds. */
+/** In milliseconds. */
 type Clock = Pick<Performance, 'now'>
 
 interface Version {
   readonly name: string
-  /** Is null for the newest version. */
+  /** null for the newest one. */
   readonly version: string | null
 }
 
-/** AWS errors for a secret that does not exist or is already marked for deletion. */
+/** Does not exist, or is marked for deletion. */
 const gone: ReadonlySet<string> = new Set(['ResourceNotFoundException', 'InvalidRequestException'])
 
-/** Loads the AWS client at its first use, because the package of the client is optional. */
+/** At its first use, because the package is optional. */
 function lazyClient(region: string) {
   let opened: Promise<{ readonly aws: typeof Aws; readonly client: Aws.SecretsManagerClient }> | undefined
   return {
@@ -36,7 +31,7 @@ function lazyClient(region: string) {
         client: new aws.SecretsManagerClient({
           region,
           maxAttempts: attempts,
-          requestHandler: { connectionTimeout: connectMilliseconds, requestTimeout: answerMilliseconds },
+          requestHandler: { connectionTimeout: 3_000, requestTimeout: 5_000 },
         }),
       }))),
     close: () =>
@@ -68,7 +63,6 @@ function fail(error: unknown): never {
   throw gone.has(nameOfError(error)) ? new SecretGone('the secret is gone', { cause: error }) : away(error)
 }
 
-/** Checks whether AWS allows the service to list secrets below `prefix` and to read a secret. */
 async function checkRights(client: ReturnType<typeof lazyClient>, prefix: string) {
   const { aws, client: opened } = await client.open()
   const filter = [{ Key: 'name' as const, Values: [prefix] }]
@@ -76,8 +70,8 @@ async function checkRights(client: ReturnType<typeof lazyClient>, prefix: string
     () => 'ok',
     (error: unknown) => problemOf('ListSecrets', error),
   )
-  // If a caller has no right to read a secret, AWS does not tell whether the secret exists. So if AWS answers that the
-  // secret does not exist, the caller has the right.
+  // Without the right to read, AWS does not tell whether a secret exists. So the answer that it does not exist proves
+  // the right.
   const read = await readSecret(client, `${prefix}health-check`).then(
     () => 'ok',
     (error: unknown) => (error instanceof SecretGone ? 'ok' : problemOf('GetSecretValue', causeOf(error))),
@@ -85,19 +79,18 @@ async function checkRights(client: ReturnType<typeof lazyClient>, prefix: string
   return { list_secrets: listed, get_secret: read }
 }
 
-/**
- * Stores credentials in AWS Secrets Manager. Each connection has its own secret with the name
- * `<prefix><organization>/<connection>`. The AWS client finds its own credentials in the usual places: environment
- * variables, profile, role of the machine.
- */
-export function createAwsSecrets({ region, prefix }: AwsConfig, clock: Clock = performance): Secrets {
+/** A secret `<prefix><organization>/<connection>` for each. The AWS client finds its own credentials. */
+export function createAwsSecrets(
+  { region, prefix }: Extract<Config['secrets'], { backend: 'aws_secrets_manager' }>,
+  clock: Clock = performance,
+): Secrets {
   const lazy = lazyClient(region)
   const nameOf = ({ organizationId, connectionId }: SecretOwner): string =>
     `${prefix}${organizationId}/${connectionId}`
-  // Concurrent reads of one secret share one request. A failed read is not cached. A cache key ends with the version,
-  // so a replaced secret is read again.
+  // Concurrent reads share a request, and a failed one is not cached. A key ends with the version, so a replaced secret
+  // is read again.
   const cache = new LRUCache<string, string, Version>({
-    max: mostCached,
+    max: 1_000,
     ttl: cachedMilliseconds,
     ttlResolution: 0,
     perf: clock,

@@ -26,34 +26,25 @@ const idBytes = 8
 const ivBytes = 12
 const tagBytes = 16
 
-/**
- * The number of bytes before the body of a value. `value_bytes` in the database relies on this number.
- */
+/** Before the body of a value. `value_bytes` in the database relies on it. */
 export const sealedOverhead = 1 + idBytes + ivBytes + tagBytes
 
-/**
- * The number of first bytes that identify a sealed value, because they contain the random iv. The number is a multiple
- * of 3, so that the same bytes can be cut from a base64 text.
- */
+/** They have the random iv, so they identify a value. A multiple of 3, to be cut from a base64 text. */
 export const fingerprintBytes = 36
 
-/** A key that seals values. */
 export interface DataKey {
-  /** 16 hex digits: the beginning of the key's SHA-256. */
+  /** 16 hex digits: the beginning of its SHA-256. */
   readonly id: string
   readonly key: Buffer
 }
 
-/** A sealed text, with its number of bytes before sealing. */
+/** With its number of bytes before sealing. */
 export interface SealedText {
   readonly sealed: Buffer
   readonly bytes: number
 }
 
-/**
- * Thrown if the sealed bytes cannot be opened for this row and column (place) with this installation's keys. The
- * message contains none of the bytes.
- */
+/** The bytes cannot be opened for this place with these keys. The message contains none of them. */
 export class UnsealError extends Error {
   override readonly name = 'UnsealError'
 }
@@ -68,7 +59,7 @@ export function dataKeyOf(key: Buffer): DataKey {
   }
 }
 
-/** Returns the first bytes of each value that this key seals: the number of the format and the key id. */
+/** What each value begins with that this key has sealed: the number of the format, and the key id. */
 export const headerOf = ({ id }: Pick<DataKey, 'id'>): Buffer =>
   Buffer.concat([Buffer.from([byDataKey]), Buffer.from(id, 'hex')])
 
@@ -76,13 +67,10 @@ export function sealWith(key: DataKey, place: string, plain: string): Buffer {
   return encrypt(key.key, headerOf(key), aad(headerOf(key), place), Buffer.from(plain))
 }
 
-/**
- * A long text is sealed and opened in slices of this many bytes. The thread handles other events between two slices. A
- * text of 20 MiB in one piece would stop the thread for 0.1 s.
- */
+/** The thread handles other events between two slices. A text of 20 MiB in one piece would stop it for 0.1 s. */
 export const sliceBytes = 256 * 1024
 
-/** Seals like `sealWith`. The thread handles other events between two slices of a long text. */
+/** As `sealWith`, for long texts. */
 export async function sealInSlices(key: DataKey, place: string, plain: Uint8Array): Promise<Buffer> {
   const header = headerOf(key)
   const { cipher, iv } = cipherFor(key.key, aad(header, place))
@@ -96,10 +84,7 @@ export async function sealInSlices(key: DataKey, place: string, plain: Uint8Arra
   return sealed
 }
 
-/**
- * Encrypts or decrypts `from` slice by slice into `to`. `from` and `to` have the same length, because GCM adds no
- * padding.
- */
+/** GCM adds no padding, so both are as long. */
 async function inSlices(cipher: CipherGCM | DecipherGCM, from: Uint8Array, to: Buffer): Promise<void> {
   for (let at = 0; at < from.length; at += sliceBytes) {
     await nextTurn()
@@ -109,7 +94,7 @@ async function inSlices(cipher: CipherGCM | DecipherGCM, from: Uint8Array, to: B
   }
 }
 
-/** Returns the id of the data key that sealed the bytes. Throws UnsealError. */
+/** The id of the data key that sealed the bytes. Throws UnsealError. */
 export function keyIdOf(sealed: Buffer): string {
   requireFormat(byDataKey, sealed)
   if (sealed.length < sealedOverhead) throw new UnsealError('sealed data was cut')
@@ -120,13 +105,13 @@ function requireFormat(format: number, [found]: Buffer): void {
   if (found !== format) throw new UnsealError(`sealed data of format \`${found}\` cannot be opened here`)
 }
 
-/** Opens a value with this data key. Throws UnsealError. */
+/** For a value. Throws UnsealError. */
 export function openWith(key: DataKey, place: string, sealed: Buffer): string {
   const header = headerOfKey(key, sealed)
   return decrypt(key.key, header.length, aad(header, place), sealed).toString('utf8')
 }
 
-/** Opens like `openWith`. The thread handles other events between two slices of a long text. */
+/** As `openWith`, for long texts. */
 export async function openInSlices(key: DataKey, place: string, sealed: Buffer): Promise<string> {
   const header = headerOfKey(key, sealed)
   const { decipher, body } = decipherFor(key.key, header.length, aad(header, place), sealed)
@@ -140,12 +125,11 @@ function headerOfKey(key: DataKey, sealed: Buffer): Buffer {
   return headerOf(key)
 }
 
-/** Seals with the installation's key. */
 export function wrap(installationKey: Buffer, place: string, plain: Buffer): Buffer {
   return encrypt(installationKey, Buffer.from([byInstallation]), Buffer.from(place), plain)
 }
 
-/** Opens bytes that `wrap` has sealed. Throws UnsealError. */
+/** For what `wrap` has sealed. Throws UnsealError. */
 export function unwrap(installationKey: Uint8Array, place: string, sealed: Buffer): Buffer {
   requireFormat(byInstallation, sealed)
   return decrypt(installationKey, 1, Buffer.from(place), sealed)
@@ -188,10 +172,7 @@ function decrypt(key: Uint8Array, headerBytes: number, authenticated: Buffer, se
   return authentic(decipher, decipher.update(body))
 }
 
-/**
- * Returns the opened bytes if they are authentic. GCM returns opened bytes before `final` has checked the tag. So no
- * caller may use the bytes before this function has returned them.
- */
+/** GCM returns bytes before `final` has checked the tag. Nobody may use them before this returns them. */
 function authentic(decipher: DecipherGCM, plain: Buffer): Buffer {
   try {
     decipher.final()

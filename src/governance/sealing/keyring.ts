@@ -5,7 +5,6 @@ import type { Db } from '../../db/schema/index.ts'
 import type { Log } from '../../shared/log.ts'
 import { dataKeyOf, UnsealError, unwrap, wrap, type DataKey } from './format.ts'
 
-/** Thrown if the values of this database were sealed with a key that this process does not have. */
 export class WrongKey extends Error {
   override readonly name = 'WrongKey'
   constructor() {
@@ -15,18 +14,12 @@ export class WrongKey extends Error {
   }
 }
 
-/**
- * A process seals with a data key for at most this time before it asks for a newer key. `npm run rotate-key` makes a
- * new key and then waits longer than this time.
- */
+/** How long a process may seal with a key before it asks for a newer one. `npm run rotate-key` waits longer. */
 export const leaseMilliseconds = 10_000
-/**
- * If the newest key was read longer ago than this, `current` looks for a newer key in the background. Until
- * `leaseMilliseconds` have passed, `current` still returns the key that was read.
- */
+/** After this time, `current` looks for a newer key in the background. */
 const refreshMilliseconds = 3_000
 
-/** Opens these rows of `data_keys`. Leaves out the keys that no installation key opens. */
+/** Leaves out those that no installation key opens. */
 export function openDataKeys(
   installationKeys: readonly Uint8Array[],
   rows: readonly { readonly id: string; readonly wrapped: Buffer }[],
@@ -44,35 +37,26 @@ export function openDataKeys(
 
 export interface KeyringOptions {
   readonly db: Db
-  /** The installation's key is first. Older keys follow, because data keys may still be wrapped with an older key. */
+  /** The present one first. Data keys may still be wrapped with an older one. */
   readonly installationKeys: readonly [Buffer, ...Buffer[]]
   readonly log: Log
-  /** Returns milliseconds. The default is `performance.now`. */
   readonly clock?: () => number
 }
 
-/**
- * Holds the data keys of this database. The data keys are stored in `data_keys`, wrapped with the installation's key.
- * So a new data key can be made and used while all processes run.
- */
+/** Data keys, wrapped with the installation's key. A new one can be made while all processes run. */
 export interface Keyring {
-  /**
-   * Returns the key for new values. This is the newest key of the database, read at most `leaseMilliseconds` ago. If
-   * the database has no key, makes the first key. Throws WrongKey.
-   */
+  /** The newest key, read at most `leaseMilliseconds` ago; the first one is made. Throws WrongKey. */
   current(): Promise<DataKey>
-  /** Returns the key with this id. Throws UnsealError. */
+  /** Throws UnsealError. */
   find(id: string): Promise<DataKey>
 }
 
 const placeOf = (id: string): string => `data-key/${id}`
 
-/** Returns the row of `data_keys` that stores a data key, wrapped with this installation key. */
 export function wrapped(installationKey: Buffer, { id, key }: DataKey): { id: string; wrapped: Buffer } {
   return { id, wrapped: wrap(installationKey, placeOf(id), key) }
 }
 
-/** Returns whether this installation key opens the row of `data_keys`. */
 export function isWrappedWith(
   installationKey: Buffer,
   row: { readonly id: string; readonly wrapped: Buffer },
@@ -86,7 +70,7 @@ export function isWrappedWith(
   }
 }
 
-/** Opens the bytes with the first installation key that fits. Throws UnsealError if no key fits. */
+/** Throws UnsealError if no key fits. */
 function unwrapAny(keys: readonly Uint8Array[], place: string, sealed: Buffer): Buffer {
   let problem: unknown
   for (const key of keys) {
@@ -126,8 +110,7 @@ export function createKeyring({
       newest = opened(row)
     } catch (error) {
       if (!(error instanceof UnsealError)) throw error
-      // The newest key was wrapped with an installation key that this process does not have. If the process has read an
-      // older data key, the process continues with the older data key.
+      // A process that has read an older data key goes on with it.
       if (newest === undefined) throw new WrongKey()
       log.error(
         { data_key: row.id },
@@ -143,7 +126,7 @@ export function createKeyring({
     async current() {
       const age = clock() - readAt
       if (newest === undefined || age > leaseMilliseconds) return read()
-      // An error of this background read is ignored. Once the key is too old, `read` throws the error to the caller.
+      // Once the key is too old, `read` throws the error to the caller.
       if (age > refreshMilliseconds) read().catch(() => undefined)
       return newest
     },
@@ -174,10 +157,7 @@ function newestRow(db: Db) {
     .executeTakeFirst()
 }
 
-/**
- * Makes the first data key. If two processes do this at the same time, only one key is stored, because the database
- * stores at most one key for each generation.
- */
+/** The database has at most one key for each generation, so of two processes only one stores its key. */
 async function makeFirst(db: Db, installationKey: Buffer) {
   await makeKey(db, installationKey, 1)
   const row = await newestRow(db)
@@ -185,7 +165,7 @@ async function makeFirst(db: Db, installationKey: Buffer) {
   return row
 }
 
-/** Makes a data key, unless a key of this generation exists. */
+/** Unless one of this generation exists. */
 export async function makeKey(db: Db, installationKey: Buffer, generation: number): Promise<void> {
   await db
     .insertInto('data_keys')

@@ -4,27 +4,23 @@ import type { Db } from '../../db/schema/index.ts'
 import type { Config } from '../../shared/config.ts'
 import type { Log } from '../../shared/log.ts'
 import { DomainError } from '../errors.ts'
-import { sealedColumns } from './columns.ts'
-import { UnsealError, type DataKey } from './format.ts'
+import { sealedColumns, type Row, type SealedColumn } from './columns.ts'
+import { UnsealError, type DataKey, fingerprintBytes, headerOf, sealWith } from './format.ts'
 import { createKeyring, isWrappedWith, makeKey, wrapped, type Keyring } from './keyring.ts'
-import { resealColumn } from './reseal.ts'
-import { sealerOf } from './sealer.ts'
+import { sealerOf, type Sealer } from './sealer.ts'
+import { sql, type RawBuilder } from 'kysely'
 
-/** The pause between two passes. During the pause, other transactions can end and unlock their rows. */
+/** Other transactions can end and unlock their rows meanwhile. */
 const passPauseMilliseconds = 1_000
 
 export interface RotationOptions {
-  /** True: wraps the existing data keys with DATA_ENCRYPTION_KEY. False: makes a new data key. */
+  /** Wraps the data keys with DATA_ENCRYPTION_KEY instead of making a new one. */
   readonly installationKey: boolean
-  /**
-   * After a new data key was made, other processes may still seal with an older data key for this time. Must be at
-   * least `leaseMilliseconds`.
-   */
+  /** How long other processes may still seal with an older key. At least `leaseMilliseconds`. */
   readonly settleMilliseconds: number
   readonly say: (line: string) => void
 }
 
-/** The services that a rotation needs. */
 export interface Rotating {
   readonly pool: pg.Pool
   readonly db: Db
@@ -33,32 +29,25 @@ export interface Rotating {
 }
 
 export interface Rotation {
-  /** Id of the data key with which all readable values are sealed now. */
+  /** With which all readable values are sealed now. */
   readonly data_key: string
-  /** Ids of the data keys that this call marked as retired, because no value uses them any more. */
+  /** Data keys that no value uses any more. */
   readonly retired: readonly string[]
-  /** Number of resealed values. */
   readonly sealed: number
-  /** Number of data keys that are now wrapped with DATA_ENCRYPTION_KEY instead of another key. */
+  /** Data keys that had another wrapping before. */
   readonly wrapped: number
-  /**
-   * The rows with values that no known key opens. These values do not change. No data key is retired while such values
-   * exist.
-   */
+  /** Values that no known key opens. They do not change, and no data key is retired while they exist. */
   readonly unreadable: readonly string[]
 }
 
 /**
- * Makes a new data key. But if `installationKey` is true, wraps the existing data keys with DATA_ENCRYPTION_KEY
- * instead. Then reseals every value with the newest data key, and marks the older data keys as retired. If the process
- * is killed, the next call continues the work. Other processes keep running: they can open values of any data key, and
- * seal with the new data key within seconds (`leaseMilliseconds`).
+ * Makes a new data key, or wraps the present ones with DATA_ENCRYPTION_KEY (`installationKey`). Then reseals every
+ * value with the newest one, and retires the others. A killed process is continued by the next call. Other processes
+ * keep running: they open values of any data key, and seal with the new one within seconds (`leaseMilliseconds`).
  *
- * - Throws `conflict` if another call is running.
- * - Throws WrongKey if no installation key opens the newest data key.
- * - Throws `conflict` if `installationKey` is true, but all data keys are already wrapped with DATA_ENCRYPTION_KEY and
- *   no old key is set.
- * - Throws another error if `installationKey` is true, but there is an older data key that no installation key opens.
+ * Throws `conflict` if another call runs, or if all are wrapped with DATA_ENCRYPTION_KEY already and no old key is set.
+ * Throws WrongKey if no installation key opens the newest data key, and another error if none opens an older one to
+ * wrap.
  */
 export async function rotateKey(context: Rotating, options: RotationOptions): Promise<Rotation> {
   const client = await context.pool.connect()
@@ -73,7 +62,7 @@ export async function rotateKey(context: Rotating, options: RotationOptions): Pr
       installationKeys: context.config.encryptionKeys,
       log: context.log,
     })
-    // Makes the first data key if none exists. Throws WrongKey.
+    // Makes the first data key if there is none.
     await keyring.current()
     const count = options.installationKey ? await wrapAgain(client, context) : 0
     if (!options.installationKey) await startRotation(context, options)
@@ -83,8 +72,8 @@ export async function rotateKey(context: Rotating, options: RotationOptions): Pr
     const retired = unreadable.length === 0 ? await retire(context, generation) : []
     return { data_key: id, retired, sealed, wrapped: count, unreadable }
   } finally {
-    // PostgreSQL ends a session only a moment after its connection is closed. So the lock is released here. Otherwise a
-    // call that follows at once could not take the lock.
+    // PostgreSQL ends a session only a moment after its connection is closed. A call that follows at once needs the
+    // lock.
     await client.query('select pg_advisory_unlock($1)', [advisoryLocks.rotation]).catch(() => undefined)
     client.release(true)
   }
@@ -99,7 +88,7 @@ function newestKey({ db }: Rotating) {
     .executeTakeFirstOrThrow()
 }
 
-/** Makes a data key, unless an earlier rotation made one and was then killed. */
+/** Unless an earlier rotation made one and was then killed. */
 async function startRotation(context: Rotating, { say }: RotationOptions): Promise<void> {
   const newest = await newestKey(context)
   const open = await context.db
@@ -116,14 +105,7 @@ async function startRotation(context: Rotating, { say }: RotationOptions): Promi
   say(`made data key ${(await newestKey(context)).id}`)
 }
 
-/**
- * Wraps all data keys with DATA_ENCRYPTION_KEY, in one transaction. Returns how many data keys were wrapped with
- * another key before.
- *
- * If no data key was wrapped with another key, there are two cases. If an old key is set, an earlier call has done the
- * work, so the function returns 0. If no old key is set, the operator has not set a new key, so the function throws
- * `conflict`.
- */
+/** In one transaction. Returns how many had another wrapping. Throws `conflict` if the operator has set no new key. */
 async function wrapAgain(client: pg.PoolClient, context: Rotating): Promise<number> {
   const [newKey, ...oldKeys] = context.config.encryptionKeys
   const keyring = createKeyring({
@@ -169,10 +151,7 @@ async function find(keyring: Keyring, id: string): Promise<DataKey> {
   }
 }
 
-/**
- * Repeats passes over all columns, until a pass finds no value to reseal. The last pass must begin at least
- * `settleMilliseconds` after the newest key was made.
- */
+/** Repeats passes until one finds nothing. The last must begin `settleMilliseconds` after the newest key was made. */
 async function resealAll(
   context: Rotating,
   keyring: Keyring,
@@ -198,7 +177,7 @@ async function resealAll(
   }
 }
 
-/** Returns the age of the newest data key in milliseconds, measured with the database's clock. */
+/** In milliseconds, by the database's clock. */
 async function ageOfNewest(context: Rotating): Promise<number> {
   const { rows } = await context.pool.query<{ age: string }>(
     'select extract(epoch from clock_timestamp() - created_at) * 1000 as age from data_keys order by generation desc limit 1',
@@ -217,11 +196,7 @@ async function waitForAge(context: Rotating, milliseconds: number): Promise<void
 const sleep = (milliseconds: number): Promise<void> =>
   new Promise((resolve) => setTimeout(resolve, milliseconds))
 
-/**
- * Marks the data keys older than `generation` as retired. The rows of these keys stay, because the keys can still be
- * needed. For example, a restored backup contains values of an old key, and a suspended process can still write values
- * with an old key.
- */
+/** Their rows stay: a restored backup has values of an old key, and a suspended process can still write some. */
 async function retire({ db }: Rotating, generation: number): Promise<string[]> {
   const rows = await db
     .updateTable('data_keys')
@@ -231,4 +206,158 @@ async function retire({ db }: Rotating, generation: number): Promise<string[]> {
     .returning('id')
     .execute()
   return rows.map((row) => row.id)
+}
+
+const pageRows = 1_000
+/** For one statement. A group of one row may have more bytes. */
+const groupRows = 50
+const groupBytes = 4 * 1024 * 1024
+/** After each group, the process pauses as long as it worked, up to this. */
+const longestPauseMilliseconds = 1_000
+
+export interface Resealed {
+  readonly sealed: number
+  /** Others had locked or changed these values. The next pass reads them again. */
+  readonly left: number
+  /** No known key opens them, e.g. `runs.inputs_sealed of <run id>`. */
+  readonly unreadable: readonly string[]
+}
+
+/** Skips locked rows, and replaces a value only if it is as it was read. */
+async function resealColumn(db: Db, sealer: Sealer, column: SealedColumn, key: DataKey): Promise<Resealed> {
+  const statements = statementsOf(db, column, key)
+  const unreadable: string[] = []
+  let [sealed, left] = [0, 0]
+  for (let after: Row | null = null; ;) {
+    const page: readonly Listed[] = await statements.page(after)
+    for (const group of groups(page.filter((row) => row.is_stale))) {
+      const startedAt = performance.now()
+      const changes: Change[] = []
+      for (const row of await statements.read(group)) {
+        const change = await sealAgain(sealer, column, key, row)
+        if (change === null) unreadable.push(nameOf(column, row))
+        else changes.push(change)
+      }
+      const done = await statements.write(changes)
+      sealed += done
+      left += changes.length - done
+      await pause(performance.now() - startedAt)
+    }
+    after = page.at(-1) ?? null
+    if (page.length < pageRows) return { sealed, left, unreadable }
+  }
+}
+
+interface Listed extends Row {
+  readonly is_stale: boolean
+  readonly bytes: number
+}
+
+interface Value extends Row {
+  readonly sealed: Buffer
+}
+
+interface Change {
+  readonly row: Row
+  /** The first bytes of the value that was read. */
+  readonly was: Buffer
+  readonly becomes: Buffer
+}
+
+function* groups(rows: readonly Listed[]): Generator<Listed[]> {
+  let group: Listed[] = []
+  let bytes = 0
+  for (const row of rows) {
+    if (group.length === groupRows || (group.length > 0 && bytes + row.bytes > groupBytes)) {
+      yield group
+      group = []
+      bytes = 0
+    }
+    group.push(row)
+    bytes += row.bytes
+  }
+  if (group.length > 0) yield group
+}
+
+async function sealAgain(
+  sealer: Sealer,
+  column: SealedColumn,
+  key: DataKey,
+  row: Value,
+): Promise<Change | null> {
+  const place = column.place(row)
+  try {
+    const text = await sealer.open(place, row.sealed)
+    return { row, was: row.sealed.subarray(0, fingerprintBytes), becomes: sealWith(key, place, text) }
+  } catch (error) {
+    if (error instanceof UnsealError) return null
+    throw error
+  }
+}
+
+const nameOf = ({ table, column, key = ['id'] }: SealedColumn, row: Row): string =>
+  `${table}.${column} of ${key.map((name) => String(row[name])).join('/')}`
+
+const pause = (milliseconds: number): Promise<void> =>
+  new Promise((resolve) => setTimeout(resolve, Math.min(milliseconds, longestPauseMilliseconds)))
+
+function statementsOf(db: Db, column: SealedColumn, key: DataKey) {
+  const ref = (name: string): RawBuilder<unknown> => sql.ref(`t.${name}`)
+  const table = sql.table(column.table)
+  const sealed = ref(column.column)
+  const { key: keyNames = ['id'], isBase64 = false } = column
+  const listed = (names: readonly string[]) => sql.join(names.map(ref))
+  /** PostgreSQL reads only these bytes of a large value. */
+  const head = (bytes: number) =>
+    isBase64
+      ? sql`decode(left(${sealed}, ${sql.lit((bytes / 3) * 4)}), 'base64')`
+      : sql`substring(${sealed}, 1, ${sql.lit(bytes)})`
+  const header = headerOf(key)
+  const keysOf = (rows: readonly Row[]) =>
+    sql.join(
+      keyNames.map((name) => {
+        const type = sql.raw(name === 'item_index' ? 'integer' : 'text')
+        return sql`${rows.map((row) => row[name])}::${type}[]`
+      }),
+    )
+  const sameKey = sql.join(
+    keyNames.map((name) => sql`${ref(name)} = ${sql.ref(`w.${name}`)}`),
+    sql` and `,
+  )
+
+  return {
+    async page(after: Row | null): Promise<Listed[]> {
+      const rest =
+        after === null
+          ? sql`true`
+          : sql`(${listed(keyNames)}) > (${sql.join(keyNames.map((name) => after[name]))})`
+      const { rows } = await sql<Listed>`
+        select ${listed(keyNames)}, coalesce(octet_length(${sealed}), 0) as bytes,
+               coalesce(${head(header.length)} <> ${header}, false) as is_stale
+        from ${table} as t where ${rest} order by ${listed(keyNames)} limit ${sql.lit(pageRows)}`.execute(db)
+      return rows
+    },
+    async read(group: readonly Row[]): Promise<Value[]> {
+      const value = isBase64 ? sql`decode(${sealed}, 'base64')` : sealed
+      const { rows } = await sql<Value>`
+        select ${listed([...keyNames, ...(column.also ?? [])])}, ${value} as sealed
+        from ${table} as t join unnest(${keysOf(group)}) as w(${sql.raw(keyNames.join(', '))}) on ${sameKey}
+        where ${sealed} is not null`.execute(db)
+      return rows
+    },
+    async write(changes: readonly Change[]): Promise<number> {
+      if (changes.length === 0) return 0
+      const becomes = isBase64 ? sql`encode(w.becomes, 'base64')` : sql`w.becomes`
+      const unchanged = sql`
+        select ${listed(keyNames)}, w.becomes from ${table} as t
+          join unnest(${keysOf(changes.map(({ row }) => row))}, ${changes.map(({ was }) => was)}::bytea[],
+                      ${changes.map((each) => each.becomes)}::bytea[])
+            as w(${sql.raw(keyNames.join(', '))}, was, becomes) on ${sameKey}
+        where ${head(fingerprintBytes)} = w.was for no key update of t skip locked`
+      const { numAffectedRows } = await sql`
+        update ${table} as t set ${sql.ref(column.column)} = ${isBase64 ? sql`translate(${becomes}, E'\n', '')` : becomes}
+        from (${unchanged}) as w where ${sameKey}`.execute(db)
+      return Number(numAffectedRows ?? 0)
+    },
+  }
 }

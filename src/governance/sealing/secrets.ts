@@ -4,26 +4,22 @@ import { connectionPlace, newVersion } from './places.ts'
 import type { Sealer } from './sealer.ts'
 import { SecretGone, type SecretOwner, type Secrets } from './secrets-backend.ts'
 
-/**
- * Creates the backend that this process uses for new credentials. If this backend is AWS, the process also reads and
- * replaces credentials that are still in the database.
- */
+/** With AWS, the process also reads and replaces credentials that are still in the database. */
 export function createSecrets(config: Config['secrets'], sealer: Pick<Sealer, 'seal' | 'open'>): Secrets {
   const database = createDatabaseSecrets(sealer)
   if (config.backend === 'db') return database
   const aws = createAwsSecrets(config)
   return {
     ...aws,
-    // A credential that was stored before SECRETS_BACKEND changed is still in the connection's row.
+    // Credentials of before a change of SECRETS_BACKEND are still in the row.
     replace: (owner, text, old) => (old.backend === 'db' ? database : aws).replace(owner, text, old),
     read: (owner, kept) => (kept.backend === 'db' ? database : aws).read(owner, kept),
   }
 }
 
 const placeOf = ({ organizationId, connectionId }: SecretOwner, version: string): string =>
-  connectionPlace(organizationId, connectionId, 'credential', version)
+  connectionPlace(organizationId, connectionId, version)
 
-/** Stores credentials in the connection's row, sealed with a data key. */
 function createDatabaseSecrets(sealer: Pick<Sealer, 'seal' | 'open'>): Secrets {
   const keep: Secrets['keep'] = async (owner, text) => {
     const version = newVersion()
@@ -42,7 +38,7 @@ function createDatabaseSecrets(sealer: Pick<Sealer, 'seal' | 'open'>): Secrets {
       return sealer.open(placeOf(owner, kept.secret_version), kept.credential_sealed)
     },
     remove: async () => {},
-    // Seals and opens a test value, and stores nothing.
+    // With a test value, which is not stored.
     async check() {
       const sealed = await sealer.seal('health', 'ok').catch(() => null)
       const opened = sealed === null ? null : await sealer.open('health', sealed).catch(() => null)

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { catalog, getTool } from '../../tools/index.ts'
-import { serviceOf, type ToolDeclaration } from '../../tools/kit/tool.ts'
+import { serviceOf, type ToolDeclaration, type OwnService } from '../../tools/kit/tool.ts'
 import {
   connectionExpired,
   connectionLacksScope,
@@ -20,33 +20,20 @@ import {
   type LiveRow,
 } from '../audit/connected.ts'
 import { DomainError } from '../errors.ts'
+import { z } from 'zod'
 
-/** Whether a tool can be used in one organization. */
 export interface ToolStanding {
-  /**
-   * True if the person or the organization has the connection that the tool needs. Also true if the tool needs no
-   * connection.
-   */
+  /** Also true if the tool needs none. */
   readonly connected: boolean
-  /**
-   * The reason why the tool does not work, as one clause; null if the tool works. The text never names other
-   * organizations.
-   */
+  /** Why it does not work, as one clause, which never names other organizations. */
   readonly unavailable: string | null
-  /**
-   * The error code of a call that fails for the reason in `unavailable`. If this field is absent, the code is
-   * `tool_not_available`.
-   */
+  /** The default is `tool_not_available`. */
   readonly code?: typeof toolNotAvailable | typeof connectionExpired | typeof connectionLacksScope
 }
 
-/** The settings that decide whether tools work. */
 export type Installation = Pick<Config['tools'], 'installationTools' | 'smtpUrl'>
 
-/**
- * Returns whether a tool works for a person in an organization. If the tool does not work, also returns the reason.
- * Decisions, plans, saved workflows and the list of tools all use this function.
- */
+/** Decisions, plans, saved workflows and the list of tools all use this. */
 export function toolStanding(
   installation: Installation,
   connections: Connected,
@@ -58,9 +45,8 @@ export function toolStanding(
     return ofIntegration(tool.name, tool.connection, liveConnection(connections, tool.connection, userId))
   const { ownService } = tool
   const own = ownService === undefined ? null : liveConnection(connections, ownService.integration, userId)
-  // `own` is the connection to `ownService`. A person or organization may connect this service in place of the
-  // installation's service. If `own` has expired, the installation's service is not used, because the call would then
-  // act as another account.
+  // People may connect `ownService` in place of the installation's service. Once that has expired, the installation's
+  // is not used: the call would act as another account.
   if (ownService !== undefined && own !== null) return ofIntegration(tool.name, ownService.integration, own)
   const connected = installation.installationTools === 'all' || connections.installation.has(tool.name)
   const orOwn = ownService === undefined ? '' : `, or people a service of their own ${connectIt(tool.name)}`
@@ -80,10 +66,7 @@ export function toolStanding(
   }
 }
 
-/**
- * Returns where a person's call of a tool goes. Returns null if the call stays in the installation, or if there is no
- * connection. An expired connection has a destination too.
- */
+/** null if the call stays in the installation, or without a connection. An expired one has a destination too. */
 export function toolDestination(
   { smtpUrl }: Pick<Installation, 'smtpUrl'>,
   connections: Connected,
@@ -96,7 +79,6 @@ export function toolDestination(
   return { destination: mailHostOf(smtpUrl), ownHost: true }
 }
 
-/** Returns the host of the installation's mail server. */
 export const mailHostOf = (smtpUrl: string): string => new URL(smtpUrl).hostname.toLowerCase()
 
 function ofIntegration(tool: string, integration: string, live: LiveConnection | null): ToolStanding {
@@ -110,32 +92,26 @@ function ofIntegration(tool: string, integration: string, live: LiveConnection |
 
 const connectIt = (tool: string): string => `with \`POST /tools/${tool}/connect\``
 
-/** The message for a call that needs a connection but has none. */
 export const notConnectedMessage = (tool: string, integration: string): string =>
   `\`${tool}\` has no connection to \`${integration}\`: the person who runs the workflow can make one, or an admin for the organization, ${connectIt(tool)}`
 
-/**
- * Returns the message for a call whose connection lacks a right. `rights` is empty if the missing rights are not known.
- */
+/** `rights` is empty if they are not known. */
 export function lacksMessage(tool: string, integration: string, rights: readonly string[] = []): string {
   const named = rights.length === 0 ? '' : ` (${rights.map((each) => `\`${each}\``).join(', ')})`
   return `the connection of \`${tool}\` to \`${integration}\` was made without a right that it needs${named}: connect it again ${connectIt(tool)}, and grant this right`
 }
 
-/** Returns the message for a call that fails because the service no longer accepts the connection's credential. */
 export const expiredMessage = (tool: string, integration: string): string =>
   `the connection of \`${tool}\` to \`${integration}\` has expired: connect it again ${connectIt(tool)}`
 
-/** Returns the message for a call to a host that the operator no longer allows, or to another host than was shown. */
+/** The operator no longer allows the host, or it is not the one that was shown. */
 export const elsewhereMessage = (tool: string, integration: string): string =>
   `the operator has changed the address of \`${integration}\`, or no longer names its host in CONNECTION_HOSTS: connect \`${tool}\` again ${connectIt(tool)}, or ask the operator`
 
-/** The names of the tools that use a connection of the whole installation. */
 export const installationTools: readonly string[] = Object.values(catalog)
   .filter((tool) => (tool as ToolDeclaration).connection === 'installation')
   .map((tool) => tool.name)
 
-/** Reads the connections of the organization and of this person. */
 export async function readConnected(db: Db, organizationId: string, userId: string): Promise<Connected> {
   const { rows } = await sql<{ tools: string[]; live: LiveRow[] }>`
     select array(select tool from installation_connections where organization_id = ${organizationId}) as tools,
@@ -146,7 +122,6 @@ export async function readConnected(db: Db, organizationId: string, userId: stri
   return connectedOf(row?.tools ?? [], row?.live ?? [])
 }
 
-/** Reads which of the installation's tools the organization may use. */
 async function readInstallationTools(db: Db, organizationId: string): Promise<string[]> {
   const rows = await db
     .selectFrom('installation_connections')
@@ -157,10 +132,7 @@ async function readInstallationTools(db: Db, organizationId: string): Promise<st
   return rows.map((row) => row.tool)
 }
 
-/**
- * Connects every tool of the installation to the operator's organization. Returns the names of these tools, for the
- * first audit entry of the organization.
- */
+/** Returns the tools for the organization's first audit entry. */
 export async function connectEverything(tx: ChainTx): Promise<{ installation_tools: string[] }> {
   await tx.trx
     .insertInto('installation_connections')
@@ -171,18 +143,13 @@ export async function connectEverything(tx: ChainTx): Promise<{ installation_too
   return { installation_tools: [...installationTools] }
 }
 
-/** The output of `npm run connect-installation`: the installation's tools that the organization may use. */
+/** The output of `npm run connect-installation`. */
 export interface ConnectionsView {
   readonly organization_id: string
   readonly tools: readonly string[]
 }
 
-/**
- * Implements `npm run connect-installation`. If `wanted` is true, lets an organization use a tool of the installation.
- * If `wanted` is false, takes this right away. The commit point is `org.change`. Every process applies the change from
- * its next decision on. Throws `not_found` for an unknown organization, and `bad_request` if the installation has no
- * such tool.
- */
+/** `npm run connect-installation`. Throws `not_found`, and `bad_request` if the installation has no such tool. */
 export async function setConnection(
   context: Pick<Context, 'combiner'>,
   organizationId: string,
@@ -201,7 +168,6 @@ export async function setConnection(
       tx.append({
         eventType: wanted ? 'connection.created' : 'connection.removed',
         action: wanted ? 'create' : 'delete',
-        status: 'success',
         actor: { type: 'system', id: 'connect-installation' },
         metadata: { tool, scope: 'installation' },
       })
@@ -227,3 +193,40 @@ async function remove(tx: ChainTx, tool: string): Promise<boolean> {
     .executeTakeFirstOrThrow()
   return numDeletedRows === 1n
 }
+
+export function toolView(
+  installation: Installation,
+  connections: Connected,
+  tool: ToolDeclaration,
+  userId: string,
+) {
+  const { connected, unavailable } = toolStanding(installation, connections, tool, userId)
+  return {
+    name: tool.name,
+    description: tool.description,
+    side_effect: tool.sideEffect,
+    output_labels: tool.outputLabels,
+    params: z.toJSONSchema(tool.params, { io: 'input', unrepresentable: 'any' }),
+    output: z.toJSONSchema(tool.output, { unrepresentable: 'any' }),
+    constraints: Object.keys(tool.constraints),
+    categories: tool.categories,
+    connected,
+    destination: toolDestination(installation, connections, tool, userId)?.destination ?? null,
+    needs_connection: tool.connection !== 'none',
+    available: unavailable === null,
+    unavailable_because: unavailable,
+    risk: tool.risk,
+    reversible: tool.reversible,
+    repeat: tool.repeat,
+    own_service: tool.ownService === undefined ? null : ownServiceView(tool.ownService),
+    precondition: tool.precondition ?? null,
+    timeout_seconds: tool.timeoutSeconds,
+  }
+}
+
+/** Each call to a service of people's own has an idempotency key. */
+const ownServiceView = ({ integration, knowsKeySeconds }: OwnService) => ({
+  integration,
+  repeat: 'keyed' as const,
+  knows_key_seconds: knowsKeySeconds,
+})

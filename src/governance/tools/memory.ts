@@ -16,16 +16,14 @@ import {
 } from '../../policy/types.ts'
 import { sha256 } from '../../shared/canonical-json.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
-import { DomainError, notFound } from '../errors.ts'
+import { notFound, errorAt } from '../errors.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
-import { memoryGrowth, memoryOver } from './memory-limit.ts'
 import { growAs } from '../limits/storage.ts'
 import { hasRole } from '../access/scopes.ts'
 import { memoryPlace, newVersion } from '../sealing/places.ts'
 import { openKept, type Sealer } from '../sealing/sealer.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 
-/** A value in the organization's memory, with the labels of its key. */
 export interface MemoryView {
   readonly key: string
   readonly value: Json
@@ -51,17 +49,14 @@ export async function readMemory(
   return { key: row.key, value, labels: row.labels, updated_at: row.updated_at.toISOString() }
 }
 
-/**
- * Returns the revision of a key. Each write gives the key a new revision. A key without a row has the revision
- * `absent`.
- */
+/** Each write gives the key a new one. */
 export const memoryRevision = (row: { readonly revision: number } | undefined): string =>
   row === undefined ? 'absent' : String(row.revision)
 
-/** The columns of `memory` that `openMemory` reads. */
+/** For `openMemory`. */
 export const keptColumns = ['value_sealed as sealed', 'value_version as version'] as const
 
-/** Returns the JSON text of the value in a row of `memory`. Throws UnsealError. */
+/** The JSON text. Throws UnsealError. */
 export const openMemory = (
   sealer: Sealer,
   organizationId: string,
@@ -70,7 +65,6 @@ export const openMemory = (
 ): Promise<string | null> =>
   openKept(sealer, memoryPlace(organizationId, key, String(kept.version)), kept.sealed)
 
-/** Seals the JSON text of a value for the row of its key. */
 export async function sealMemory(
   sealer: Sealer,
   organizationId: string,
@@ -85,11 +79,9 @@ export async function sealMemory(
 }
 
 /**
- * Stores a value under a key and replaces the old value. If `labels` is null, the key keeps its present labels. The
- * labels of a deleted value count as present too. If `labels` is a list, it replaces the present labels. Everybody may
- * add labels, but only an admin may remove labels. If anybody else would remove labels, throws `insufficient_role`,
- * with the names of these labels. Throws `validation_error` for too many labels, and `quota_exceeded` if no storage is
- * left.
+ * Replaces the value of a key. null keeps its labels, also those of a deleted value. Everybody may add labels, only an
+ * admin may remove some: throws `insufficient_role` with their names. Throws `validation_error` for too many, and
+ * `quota_exceeded`.
  */
 export async function setMemory(
   context: Pick<Context, 'combiner' | 'config' | 'sealer'>,
@@ -99,8 +91,7 @@ export async function setMemory(
   const text = JSON.stringify(entry.value)
   const { key } = entry
   if (entry.labels !== null && new Set(entry.labels).size > mostLabels) {
-    const message = tooManyLabels('`labels` has')
-    throw new DomainError('validation_error', message, [{ path: 'labels', message }])
+    throw errorAt('validation_error', 'labels', tooManyLabels('`labels` has'))
   }
   const sealed = await sealMemory(context.sealer, caller.organizationId, key, text)
   const labelsBefore = async (tx: ChainTx) => (await keptUnder(tx, key))?.labels ?? []
@@ -150,31 +141,27 @@ const setEntry = (
   ({
     eventType: 'memory.set',
     action: 'set',
-    status: 'success',
     metadata: { key, value_hash: sha256(text), labels, labels_before: before },
   }) as const
 
-/** Nothing was written, because the thing that the call would change is not as the call's approvers saw it. */
+/** Nothing was written: the key is not as the call's approvers saw it. */
 export type Outdated = 'outdated'
 
-/** The transaction that commits the outcome of a call. It holds the organization's lock. */
+/** Commits the outcome of a call, under the organization's lock. */
 export interface OutcomeTx {
   readonly trx: Transaction<Database>
   readonly limits: Limits
-  /** The current role of the person who started the run; null if that person is no longer a member. */
+  /** The role of the person who started the run; null for a former member. */
   readonly role: Role | null
-  /** Adds an audit entry about the run to the same transaction. */
   append(entry: Omit<AuditDraft<'memory.set'>, 'actor' | 'workflowId' | 'runId'>): void
 }
 
 /**
- * Stores the value of a call in the transaction that commits its outcome. So a crash before the commit leaves nothing,
- * and a repeated attempt writes only once. Returns null after the write. If the write would exceed a limit, writes
- * nothing and returns the limit or an error.
+ * Stores the value in the transaction that commits the call's outcome: a crash leaves nothing, and a repetition writes
+ * once. Returns null after the write; a limit or an error if it would exceed one.
  *
- * The key keeps its earlier labels, even labels of a deleted value. They are dropped only if an admin started the run
- * (docs/decisions/0071). If two calls write the same key, the value of the later call stays. But an approved call writes
- * only if the key is unchanged since the approvers saw it. Otherwise this function returns `outdated`.
+ * The key keeps its labels, also of a deleted value, unless an admin started the run (docs/decisions/0071). Of two
+ * calls, the later value stays. But an approved call writes only if the key is as its approvers saw it.
  */
 export async function storeOfCall(
   { trx, limits, role, append }: OutcomeTx,
@@ -201,18 +188,21 @@ export async function storeOfCall(
 
 const tooMany: StepError = { code: 'resource_exhausted', message: tooManyLabels('the key would have') }
 
-/** Returns whether two lists have the same labels in any order. No label may be repeated in a list. */
+/** Labels are not repeated in a list. */
 const isSame = (one: readonly Label[], other: readonly Label[]): boolean =>
   one.length === other.length && unionLabels(one, other).length === one.length
 
 function requireRemover(role: Role, lost: readonly Label[]): void {
   if (hasRole(role, 'admin')) return
   const which = lost.map((label) => `\`${label}\``).join(', ')
-  const message = `${which} would be removed: give all labels of the key, or omit \`labels\`; removing one needs the role \`admin\``
-  throw new DomainError('insufficient_role', message, [{ path: 'labels', message }])
+  throw errorAt(
+    'insufficient_role',
+    'labels',
+    `${which} would be removed: give all labels of the key, or omit \`labels\`; removing one needs the role \`admin\``,
+  )
 }
 
-/** Returns the row of a key. If the value was deleted, the row has only labels. */
+/** With labels only, if the value was deleted. */
 function keptUnder(tx: ChainTx, key: string) {
   return tx.trx
     .selectFrom('memory')
@@ -223,9 +213,8 @@ function keptUnder(tx: ChainTx, key: string) {
 }
 
 /**
- * Deletes a value. The key keeps its labels, so a later value under this key gets these labels again. If an admin
- * deletes the same key once more, the labels are deleted too. Throws `not_found` if there is no value. An admin gets
- * this error only if there are no labels either.
+ * The key keeps its labels for a later value, until an admin deletes it once more. Throws `not_found` without a value;
+ * for an admin, only without labels either.
  */
 export async function deleteMemory(context: Acting, caller: Caller, key: string): Promise<void> {
   await runAs(context, caller, 'org.change', async (tx, now) => {
@@ -238,7 +227,6 @@ export async function deleteMemory(context: Acting, caller: Caller, key: string)
     tx.append({
       eventType: 'memory.deleted',
       action: 'delete',
-      status: 'success',
       actor: actorOf(caller),
       metadata: { key, labels: leaves, labels_before: kept.labels },
     })
@@ -264,3 +252,45 @@ const forgetValue = (tx: ChainTx, caller: Caller, key: string) =>
     .where('organization_id', '=', tx.organizationId)
     .where('key', '=', key)
     .execute()
+
+/** A guess: memory becomes free when somebody deletes or shortens a value. */
+const retryAfterSeconds = 60
+
+interface Entry {
+  readonly key: string
+  readonly text: string
+  readonly labels: readonly Label[]
+}
+
+/** Counts values, keys and labels. What does not enlarge the memory is accepted above the limit. Needs the lock. */
+async function memoryOver(
+  trx: Transaction<Database>,
+  organizationId: string,
+  entry: Entry,
+  limit: number,
+): Promise<Exceeded | null> {
+  const { used, more } = await growthOf(trx, organizationId, entry)
+  if (more <= 0 || used + more <= limit * 1024 ** 2) return null
+  return { limit: 'memory_mb', value: limit, retryAfter: retryAfterSeconds }
+}
+
+/** In bytes; negative if the memory becomes smaller. */
+const memoryGrowth = async (
+  trx: Transaction<Database>,
+  organizationId: string,
+  entry: Entry,
+): Promise<number> => (await growthOf(trx, organizationId, entry)).more
+
+async function growthOf(
+  trx: Transaction<Database>,
+  organizationId: string,
+  { key, text, labels }: Entry,
+): Promise<{ used: number; more: number }> {
+  const { rows } = await sql<{ used: number; before: number }>`
+    select coalesce((select bytes from memory_usage where organization_id = ${organizationId}), 0) as used,
+           coalesce((select memory_bytes(key, value_sealed, labels) from memory
+                     where organization_id = ${organizationId} and key = ${key}), 0) as before`.execute(trx)
+  const { used, before } = rows[0] as { used: number; before: number }
+  const size = (each: string): number => Buffer.byteLength(each)
+  return { used, more: size(key) + size(text) + size(labels.join(' ')) - before }
+}

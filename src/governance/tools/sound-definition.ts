@@ -4,7 +4,7 @@ import type { WorkflowDefinition } from '../../contract/definition.ts'
 import { headline } from '../../policy/issues.ts'
 import { DomainError } from '../errors.ts'
 
-/** Throws `validation_error` for unknown tools, wrong references, cycles and other errors in the definition. */
+/** Throws `validation_error` for unknown tools, wrong references, cycles and the like. */
 export function requireSound(definition: WorkflowDefinition): void {
   const issues = checkDefinition(definition, { get: getTool })
   if (issues.length === 0) return

@@ -5,10 +5,7 @@ import type { Context } from '../context.ts'
 import { keptHours } from '../idempotency.ts'
 import { pruneStarts } from '../runs/values/load-starts.ts'
 
-/**
- * Writes this process's heartbeat row. `/health` checks that some worker has a recent row. If the database refuses to
- * write the row, `/health` of this process reports the refusal.
- */
+/** `/health` checks that some worker has a recent row, and reports a refusal to write one. */
 export async function beat(
   context: Pick<Context, 'config' | 'db' | 'writeTrouble'>,
   kind: 'api' | 'worker',
@@ -27,7 +24,7 @@ export async function beat(
   }
 }
 
-/** Deletes this process's heartbeat row on a clean stop. */
+/** On a clean stop. */
 export async function leave(context: Pick<Context, 'config' | 'db'>): Promise<void> {
   await context.db
     .deleteFrom('process_heartbeats')
@@ -35,15 +32,7 @@ export async function leave(context: Pick<Context, 'config' | 'db'>): Promise<vo
     .execute()
 }
 
-/**
- * Deletes what is no longer needed:
- *
- * - idempotency keys of runs, after `keptHours`;
- * - the counts of started calls (`call_starts`), after their run has ended;
- * - heartbeat rows of processes, after one hour without a heartbeat;
- * - authorizations that were not finished in time (`connection_attempts`);
- * - claims of Slack accounts, after a day.
- */
+/** Keys of runs after `keptHours`, counts of starts after the run, heartbeats after an hour, claims after a day. */
 export async function prune(db: Db): Promise<void> {
   await sql`
     update runs set idempotency_key = null
@@ -56,10 +45,7 @@ export async function prune(db: Db): Promise<void> {
   await sql`delete from slack_claims where created_at < now() - interval '1 day'`.execute(db)
 }
 
-/**
- * Runs `work` repeatedly until `stop` is called. Each round begins `seconds` after the end of the previous round. A
- * failure is logged, and the rounds go on. The first success after a failure is logged too.
- */
+/** Each round begins `seconds` after the end of the one before. Logs each failure, and the first success after one. */
 export function every(
   context: Pick<Context, 'log' | 'metrics' | 'sparseLog'>,
   name: string,

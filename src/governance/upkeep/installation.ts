@@ -1,17 +1,12 @@
 import type { Context } from '../context.ts'
 import { isConnectionError } from '../../db/errors.ts'
 
-const retryMilliseconds = 1_000
-
-/** The error for a database that the service cannot use until a person changes it. */
+/** The service cannot use the database until a person changes it. */
 export class UnfitDatabase extends Error {
   override readonly name = 'UnfitDatabase'
 }
 
-/**
- * Returns an `UnfitDatabase` with advice for the operator if the SQLSTATE is known. Otherwise returns the error
- * unchanged.
- */
+/** With advice for the operator, if the SQLSTATE is known. */
 function unfit(error: unknown, role: string): unknown {
   if (!(error instanceof Error)) return error
   const { code } = error as { code?: unknown }
@@ -41,10 +36,9 @@ function unfit(error: unknown, role: string): unknown {
 }
 
 /**
- * Checks that this process can open values that other processes sealed. The very first process makes the first data
- * key. While the database cannot be reached, waits and tries again. Throws `WrongKey` if the values were sealed with
- * another key. Throws `UnfitDatabase` for a wrong login, role, right or table. After either error the process must not
- * run, because every call would fail.
+ * The first process makes the first data key. Waits while the database cannot be reached. Throws `WrongKey` if the
+ * values were sealed with another key, and `UnfitDatabase` for a wrong login, role, right or table. Then the process
+ * must not run, because every call would fail.
  */
 export async function checkInstallation(context: Pick<Context, 'config' | 'sealer'>): Promise<void> {
   for (;;) {
@@ -53,7 +47,7 @@ export async function checkInstallation(context: Pick<Context, 'config' | 'seale
       return
     } catch (error) {
       if (!isConnectionError(error)) throw unfit(error, context.config.database.appRole)
-      await new Promise((resolve) => setTimeout(resolve, retryMilliseconds))
+      await new Promise((resolve) => setTimeout(resolve, 1_000))
     }
   }
 }

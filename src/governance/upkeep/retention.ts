@@ -1,52 +1,50 @@
 import { sql } from 'kysely'
-import { removeValuesOfOldRuns, removeOldNotifications } from '../../db/queries/upkeep.ts'
+import { removeValuesOfOldRuns, removeOldNotifications } from '../../db/queries/upkeep/remove-old.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Context } from '../context.ts'
 
-/** One transaction removes at most this many rows, or the data of at most this many runs. */
+/** Rows, or runs whose data is removed, in one transaction. */
 const batch = 50
 
 /**
- * Removes old data. The cutoff is RETENTION_DAYS days before now. If RETENTION_DAYS is 0, only `removeUnkept` removes
- * data. Otherwise this function also removes:
- *
- * - inputs, sealed parameters, outputs, results and events of runs that ended before the cutoff;
- * - uploaded files that no run has used since the cutoff;
- * - sealed inputs of agents' calls that were decided before the cutoff;
- * - connections that were revoked before the cutoff;
- * - messages from before the cutoff, unless they are about something that still waits.
+ * Removes what is older than RETENTION_DAYS, unless it is 0 (then only `removeUnkept`):
+ * - inputs, sealed parameters, outputs, results and events of runs that have ended;
+ * - uploaded files that no run has used;
+ * - sealed inputs of agents' calls that were decided;
+ * - revoked connections;
+ * - messages, unless they are about something that still waits.
  *
  * Runs, steps, decisions, approvals and the audit log stay for ever, with hashes of the removed data. Returns the
- * number of runs whose data was removed. Several processes may call this function at the same time, because each
- * process takes different rows.
+ * number of runs. Several processes may call this, because each takes different rows.
  */
 export async function removeOldData(context: Pick<Context, 'config' | 'db'>): Promise<number> {
   const { retentionDays } = context.config
   await removeUnkept(context.db)
   if (retentionDays === 0) return 0
+  const cutoff = sql`clock_timestamp() - ${retentionDays}::float8 * interval '1 day'`
   await inBatches(() =>
     sql`
       update approvals set params_sealed = null
       where id in (select id from approvals
                    where kind = 'agent_call' and params_sealed is not null and status <> 'pending'
-                     and decided_at < clock_timestamp() - ${retentionDays}::float8 * interval '1 day'
+                     and decided_at < ${cutoff}
                    limit ${batch} for update skip locked)`.execute(context.db),
   )
   await inBatches(() =>
     sql`
       delete from connections
       where id in (select id from connections
-                   where revoked_at < clock_timestamp() - ${retentionDays}::float8 * interval '1 day'
+                   where revoked_at < ${cutoff}
                    limit ${batch} for update skip locked)`.execute(context.db),
   )
   await inBatches(() =>
     sql`
       delete from files
       where id in (select id from files
-                   where coalesce(last_used_at, created_at) < clock_timestamp() - ${retentionDays}::float8 * interval '1 day'
+                   where coalesce(last_used_at, created_at) < ${cutoff}
                    limit ${batch} for update skip locked)`.execute(context.db),
   )
-  await inBatches(() => removeNotifications(context.db, retentionDays))
+  await inBatches(() => removeOldNotifications(retentionDays, batch).execute(context.db))
   for (let removed = 0; ;) {
     const count = await removeBatch(context.db, retentionDays)
     removed += count
@@ -54,10 +52,7 @@ export async function removeOldData(context: Pick<Context, 'config' | 'db'>): Pr
   }
 }
 
-/**
- * Removes the inputs of agents' calls in organizations that have switched `keep_decision_params` off. In such an
- * organization, an input is kept only while its approval is pending (docs/decisions/0051).
- */
+/** With `keep_decision_params` off, an input is kept only while its approval is pending (docs/decisions/0051). */
 async function removeUnkept(db: Db): Promise<void> {
   await inBatches(() =>
     sql`
@@ -72,12 +67,6 @@ async function removeUnkept(db: Db): Promise<void> {
 async function inBatches(remove: () => Promise<{ readonly numAffectedRows?: bigint }>): Promise<void> {
   for (;;) if (((await remove()).numAffectedRows ?? 0n) < batch) return
 }
-
-/**
- * Removes old messages, each with all of its rows in `notifications`. Keeps a message while its subject still waits,
- * because the service edits the message when the wait ends.
- */
-const removeNotifications = (db: Db, days: number) => removeOldNotifications(days, batch).execute(db)
 
 function removeBatch(db: Db, days: number): Promise<number> {
   return db.transaction().execute(async (trx) => {

@@ -1,17 +1,15 @@
 import { sql } from 'kysely'
-import { measureStoredState } from '../../db/queries/upkeep.ts'
+import { measureStoredState, longestWaits, type LongestWait } from '../../db/queries/upkeep/measure-state.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Context } from '../context.ts'
-import { freeSpace } from './disk-space.ts'
+import { statfs } from 'node:fs/promises'
+import type { Config } from '../../shared/config.ts'
 
-/** Each count reads at most this many rows. */
+/** Rows that each count, and each search for the longest wait, reads at most. */
 const mostRows = 10_000
-/**
- * The database and the disk are read at most once in this many milliseconds. Other scrapes in this time report the
- * numbers that were read last.
- */
+/** Other scrapes in this time report the numbers that were read last. */
 const keptMilliseconds = 5_000
-/** If the database does not answer within this time, it counts as down for this scrape. */
+/** Without an answer in this time, the database counts as down for this scrape. */
 const patience = '2s'
 
 interface State {
@@ -31,11 +29,7 @@ interface State {
   readonly outbox_oldest: number
 }
 
-/**
- * Sets gauges before each scrape. The numbers come from this process, the database and the disk. The database and the
- * disk are read at most once in five seconds. One statement reads all numbers of the database. For each number, it
- * reads at most 10,000 rows through indexes.
- */
+/** Sets gauges before each scrape. One statement reads all numbers of the database, through indexes. */
 export function measureState(
   context: Pick<Context, 'combiner' | 'config' | 'db' | 'metrics' | 'pool'>,
 ): void {
@@ -59,10 +53,7 @@ async function setDiskFree({ config, metrics }: Pick<Context, 'config' | 'metric
   for (const { folder, bytes } of await freeSpace(config)) metrics.diskFree.set({ folder }, bytes)
 }
 
-/**
- * Sets the gauges. If the database has not answered, removes the gauges, so that an old number does not look like a
- * present number.
- */
+/** Without an answer, removes the gauges, so that an old number does not look present. */
 function set({ metrics }: Pick<Context, 'metrics'>, state: State | null): void {
   const { openRuns, oldestRun, slotWaits, pendingApprovals, oldestApproval, unknownOutcomes, outbox, oldestMessage } = metrics // prettier-ignore
   metrics.databaseUp.set(state === null ? 0 : 1)
@@ -91,4 +82,49 @@ function read(db: Db): Promise<State> {
     const { rows } = await measureStoredState<State>(mostRows).execute(trx)
     return rows[0] as State
   })
+}
+
+export interface FreeSpace {
+  readonly folder: 'logs' | 'data'
+  readonly bytes: number
+}
+
+/** For the log folder, and the data folder of `npm start`. Other processes usually have neither. */
+export async function freeSpace({
+  logFolder,
+  dataFolder,
+}: Pick<Config, 'logFolder' | 'dataFolder'>): Promise<readonly FreeSpace[]> {
+  const free = async (folder: FreeSpace['folder'], path: string | null): Promise<readonly FreeSpace[]> => {
+    if (path === null) return []
+    try {
+      const { bavail, bsize } = await statfs(path)
+      return [{ folder, bytes: bavail * bsize }]
+    } catch {
+      return []
+    }
+  }
+  return (await Promise.all([free('logs', logFolder), free('data', dataFolder)])).flat()
+}
+
+/** Somebody probably decides a shorter wait soon. */
+const leastSeconds = 60
+/** So that the newest log file has a long wait too. */
+const againMilliseconds = 3_600_000
+
+/** When it becomes the oldest, and again once an hour. The metrics have only the longest wait's duration. */
+export function longestWaitsTeller({ db, log }: Pick<Context, 'db' | 'log'>): () => Promise<void> {
+  const told = new Map<LongestWait['kind'], { readonly what: string; readonly at: number }>()
+  return async () => {
+    const { rows } = await longestWaits(mostRows).execute(db)
+    for (const { kind, ...wait } of rows) {
+      if (wait.waiting_seconds < leastSeconds) continue
+      const what = wait.approval_id ?? `${wait.run_id}/${wait.step_id}/${wait.item_index}`
+      const last = told.get(kind)
+      const now = performance.now()
+      if (last?.what === what && now < last.at + againMilliseconds) continue
+      told.set(kind, { what, at: now })
+      const known = Object.entries(wait).filter(([, value]) => value !== null)
+      log.info({ kind, ...Object.fromEntries(known) }, 'this waits longest')
+    }
+  }
 }

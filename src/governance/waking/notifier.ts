@@ -1,31 +1,6 @@
 import pg from 'pg'
 import type { Config } from '../../shared/config.ts'
 import type { Log } from '../../shared/log.ts'
-import { notifyChannel, openListener, type Listener } from './listener.ts'
-
-/**
- * Wakes the subscribers that wait for a change of a run or an approval, in every process.
- *
- * After a commit, `touch` wakes the subscribers of this process at once. It wakes the subscribers of other processes
- * with NOTIFY. The ids are collected, and one statement sends all of them. The pause between two statements is at least
- * 20 ms. If a run has ended, the pause is only 4 ms, because a caller may wait for the end of the run. The statement is
- * not in the transaction of the change, because NOTIFY in that transaction would make all commits of the database wait
- * for each other. Notifications can be lost. So each process also reads the state of all awaited runs and approvals
- * once a second. A wake-up only means that the subscriber must read again.
- */
-export interface Notifier {
-  /**
-   * Wakes all subscribers of these runs and approvals, in all processes. `hasEnded` is true if one of the runs has
-   * ended. Never throws and never waits.
-   */
-  touch(runIds: ReadonlySet<string>, hasEnded?: boolean): void
-  /**
-   * Calls `wake` whenever the run or approval may have changed. Returns a function that ends the subscription.
-   * Subscribe before you read the run or approval, so that you miss no change.
-   */
-  subscribe(runId: string, wake: () => void): () => void
-  close(): Promise<void>
-}
 
 export interface NotifierOptions {
   readonly config: Pick<Config, 'database' | 'processId'>
@@ -34,28 +9,33 @@ export interface NotifierOptions {
   readonly pollMilliseconds?: number
 }
 
-/** The shortest time between two NOTIFY statements, in milliseconds. `atEnd` applies if a run has ended. */
+/** Between two NOTIFY statements. `atEnd` if a run has ended. */
 const betweenMilliseconds = { usually: 20, atEnd: 4 }
-/** PostgreSQL accepts payloads below 8,000 bytes. Ids are ASCII, so each character is one byte. */
+/** PostgreSQL accepts below 8,000 bytes. Ids are ASCII. */
 const payloadBytes = 7_500
-/** If the ids need more payloads than this, `*` is sent instead of the ids, and every subscriber reads again. */
+/** Beyond this, `*` is sent instead of the ids, and every subscriber reads again. */
 const mostPayloads = 8
 const everything = '*'
 
-export function createNotifier(options: NotifierOptions): Notifier {
-  return new PostgresNotifier(options)
-}
-
-class PostgresNotifier implements Notifier {
+/**
+ * Wakes those who wait for a change of a run or an approval: of this process at once after a commit, of others by
+ * NOTIFY. One statement sends all collected ids, at least 20 ms after the last; 4 ms if a run has ended, because a
+ * caller may wait for that. It is not in the transaction of the change, where NOTIFY would make all commits of the
+ * database wait for each other.
+ *
+ * Notifications can be lost, so each process also reads what is awaited once a second. A wake-up only means to read
+ * again.
+ */
+export class Notifier {
   readonly #options: NotifierOptions
   readonly #subscribers = new Map<string, Set<() => void>>()
-  /** The event counter of each run, and the status of each approval, in the last poll. */
+  /** The event counter of each run and status of each approval in the last poll. */
   readonly #seen = new Map<string, string>()
   readonly #pending = new Set<string>()
   #flushTimer: NodeJS.Timeout | null = null
   #pollTimer: NodeJS.Timeout | null = null
   #polling = false
-  #listener: Listener | null = null
+  #stopListening: (() => Promise<void>) | null = null
   #closed = false
   #sending: Promise<void> = Promise.resolve()
   #sentAt = -Infinity
@@ -64,6 +44,7 @@ class PostgresNotifier implements Notifier {
     this.#options = options
   }
 
+  /** `hasEnded`: one of the runs has ended. Never throws and never waits. */
   touch(runIds: ReadonlySet<string>, hasEnded = false): void {
     if (this.#closed || runIds.size === 0) return
     for (const runId of runIds) {
@@ -79,6 +60,7 @@ class PostgresNotifier implements Notifier {
     )
   }
 
+  /** Returns a function that ends the subscription. Subscribe before you read, so that you miss no change. */
   subscribe(runId: string, wake: () => void): () => void {
     const wakes = this.#subscribers.get(runId) ?? new Set()
     this.#subscribers.set(runId, wakes.add(wake))
@@ -97,20 +79,20 @@ class PostgresNotifier implements Notifier {
     this.#stopPolling()
     if (this.#flushTimer !== null) {
       clearTimeout(this.#flushTimer)
-      // Sends the collected ids before stopping. Otherwise other processes would notice the changes only when they
-      // poll.
+      // Otherwise others would notice the changes only when they poll.
       this.#flush()
     }
     await this.#sending
-    await this.#listener?.close()
+    await this.#stopListening?.()
   }
 
   #start(): void {
     if (this.#closed) return
-    this.#listener ??= openListener(this.#options, {
-      onMessage: (payload) => this.#received(payload),
-      onOpen: () => this.#wakeAll(),
-    })
+    this.#stopListening ??= listen(
+      this.#options,
+      (payload) => this.#received(payload),
+      () => this.#wakeAll(),
+    )
     this.#pollTimer ??= setInterval(() => void this.#poll(), this.#options.pollMilliseconds ?? 1_000).unref()
   }
 
@@ -131,7 +113,7 @@ class PostgresNotifier implements Notifier {
   }
 
   #wake(runId: string): void {
-    // Iterates over a copy, because a woken subscriber may change the set.
+    // A copy, because a woken subscriber may change the set.
     for (const wake of Array.from(this.#subscribers.get(runId) ?? [])) {
       try {
         wake()
@@ -152,7 +134,7 @@ class PostgresNotifier implements Notifier {
     const payloads = payloadsOf(this.#options.config.processId, [...this.#pending])
     this.#pending.clear()
     try {
-      // The statement stores nothing, so its commit need not wait for the disk.
+      // It stores nothing, so its commit need not wait for the disk.
       await this.#options.pool.query(
         `select pg_notify($1, payload), set_config('synchronous_commit', 'off', true) from unnest($2::text[]) as p(payload)`,
         [notifyChannel, payloads],
@@ -184,10 +166,7 @@ class PostgresNotifier implements Notifier {
   }
 }
 
-/**
- * Splits the ids into payloads `origin:id,id,...` that are short enough for NOTIFY. If this makes too many payloads,
- * returns only `origin:*`.
- */
+/** `origin:id,id,...`, or only `origin:*` if it were too many. */
 export function payloadsOf(origin: string, runIds: readonly string[]): string[] {
   const payloads: string[] = []
   let current = ''
@@ -200,4 +179,68 @@ export function payloadsOf(origin: string, runIds: readonly string[]): string[] 
   }
   if (current !== '') payloads.push(`${origin}:${current}`)
   return payloads.length > mostPayloads ? [`${origin}:${everything}`] : payloads
+}
+
+const notifyChannel = 'countersign_runs'
+
+const firstDelay = 100
+
+/**
+ * Opens the connection for NOTIFY, again whenever it is lost: after 0.1 s, doubled with each failure, at most 5 s. What
+ * was sent before `onOpen` may be lost. Never throws. Returns the function that closes the connection.
+ */
+function listen(
+  { config, log }: NotifierOptions,
+  onMessage: (payload: string) => void,
+  onOpen: () => void,
+): () => Promise<void> {
+  let closed = false
+  let delay = firstDelay
+  let timer: NodeJS.Timeout | null = null
+  let client: pg.Client | null = null
+  let opening: Promise<void> = Promise.resolve()
+
+  const lost = (gone: pg.Client, reason: string): void => {
+    if (closed || client !== gone) return
+    client = null
+    log.debug({ reason }, 'the listening connection was lost')
+    gone.end().catch(() => {})
+    timer = setTimeout(open, delay)
+    timer.unref()
+    delay = Math.min(delay * 2, 5_000)
+  }
+
+  const connect = async (): Promise<void> => {
+    const mine = new pg.Client({
+      connectionString: config.database.url,
+      options: `-c role=${config.database.appRole}`,
+      application_name: 'countersign-listen',
+      keepAlive: true,
+      connectionTimeoutMillis: 5_000,
+    })
+    client = mine
+    mine.on('error', (error) => lost(mine, error.message))
+    mine.on('end', () => lost(mine, 'ended'))
+    mine.on('notification', (message) => onMessage(message.payload ?? ''))
+    try {
+      await mine.connect()
+      await mine.query(`listen ${notifyChannel}`)
+      delay = firstDelay
+      if (!closed) onOpen()
+    } catch (error) {
+      lost(mine, (error as Error).message)
+    }
+  }
+  const open = (): void => {
+    timer = null
+    opening = connect()
+  }
+
+  open()
+  return async () => {
+    closed = true
+    if (timer !== null) clearTimeout(timer)
+    await opening
+    await client?.end().catch(() => {})
+  }
 }

@@ -4,16 +4,16 @@ import { requireThawed } from '../access/frozen.ts'
 import type { Caller } from '../access/identity.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 import { DomainError, notFound } from '../errors.ts'
-import type { Once } from '../idempotency.ts'
+import { keepMade, type Once } from '../idempotency.ts'
 import { growAs } from '../limits/storage.ts'
-import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
+import { listPage, type Page, type PageRequest } from '../page.ts'
 import { deliveryView, type DeliveryView } from './webhook-view.ts'
 import { findWebhook, auditWebhook } from './webhooks.ts'
 
-/** A delivery is given up if it has not succeeded this many seconds after its event. */
+/** After its event, a delivery is given up. */
 export const giveUpSeconds = 24 * 3_600
 
-/** Lists the deliveries of a webhook, newest first. Throws `not_found`. */
+/** Throws `not_found`. */
 export async function listDeliveries(
   db: Db,
   organizationId: string,
@@ -28,10 +28,7 @@ export async function listDeliveries(
     .select('e.type as event_type')
     .where('d.webhook_id', '=', webhookId)
     .$if(state !== undefined, (some) => some.where('d.state', '=', state as DeliveryView['state']))
-  return viewPage(
-    await readPage(db, query, { column: 'd.id', kind: 'delivery' }, page, (row) => row.id),
-    deliveryView,
-  )
+  return listPage(db, query, 'delivery', page, deliveryView, 'd.id')
 }
 
 export interface AcceptedDelivery {
@@ -39,10 +36,7 @@ export interface AcceptedDelivery {
   readonly event_id: string
 }
 
-/**
- * Sends `webhook.test` to one webhook. Throws `not_found`. Throws `conflict` for a webhook that is turned off, and while
- * the organization is frozen.
- */
+/** Throws `not_found`, and `conflict` for a webhook that is turned off, and while the organization is frozen. */
 export async function testWebhook(
   context: Acting,
   caller: Caller,
@@ -56,18 +50,12 @@ export async function testWebhook(
       if (!row.active) throw turnedOff()
       requireThawed(tx)
       auditWebhook(tx, caller, 'tested', row)
-      const made = { event_id: tx.publish('webhook.test', {}, [webhookId]) as string }
-      await once?.markActed(tx.trx, made)
-      return made
+      return keepMade(once, tx, { event_id: tx.publish('webhook.test', {}, [webhookId]) as string })
     },
   })
 }
 
-/**
- * Sends a delivery again with the same `webhook-id`, even if the receiver has already accepted it. Attempts can then go
- * on for one more day. Throws `not_found`, and `conflict` for a webhook that is turned off. Throws `conflict` for a test
- * while the organization is frozen.
- */
+/** With the same `webhook-id`, for a day. Throws `not_found`; `conflict` if off, and for a test during a freeze. */
 export async function redeliver(
   context: Acting,
   caller: Caller,
@@ -100,9 +88,7 @@ export async function redeliver(
     if (row.type === 'webhook.test') requireThawed(tx)
     await tx.trx.updateTable('webhooks').set({ due_at: tx.now }).where('id', '=', webhookId).execute()
     auditWebhook(tx, caller, 'redelivered', webhook, { delivery_id: deliveryId })
-    const made = { event_id: row.event_id }
-    await once?.markActed(tx.trx, made)
-    return made
+    return keepMade(once, tx, { event_id: row.event_id })
   })
 }
 

@@ -1,23 +1,21 @@
 import { sql, type Transaction } from 'kysely'
 import { newId } from '../../contract/ids.ts'
-import { newWebhookEvents } from '../../db/queries/webhooks.ts'
+import { newWebhookEvents } from '../../db/queries/webhooks/read-new-events.ts'
 import type { Database } from '../../db/schema/index.ts'
 import { publicBase } from '../../shared/config.ts'
 import { faultSwitch } from '../audit/commit-points.ts'
 import type { Context } from '../context.ts'
 import { giveUpSeconds } from './deliveries.ts'
-import { messageOf, type EventRow } from './message.ts'
+import type { EventData, WebhookEvent } from '../../contract/webhook-events.ts'
+import { inOneLine } from '../../policy/text.ts'
 
-/** One transaction handles at most this many events. */
+/** Events in one transaction. */
 const batch = 100
 
-/** A webhook has at most this many waiting deliveries. Further deliveries fail at once. */
+/** For one webhook. Further deliveries fail at once. */
 export const mostWaiting = 10_000
 
-/**
- * Writes the message of each new event (commit point `webhook.fan_out`). Also writes one delivery for each webhook that
- * the event names and that is still active. Concurrent processes take different events. Returns the number of events.
- */
+/** With a delivery for each active webhook named (commit point `webhook.fan_out`). Processes take different events. */
 export async function fanOut(context: Pick<Context, 'config' | 'db'>): Promise<number> {
   for (let total = 0; ;) {
     const count = await context.db.transaction().execute(async (trx) => {
@@ -34,7 +32,7 @@ export async function fanOut(context: Pick<Context, 'config' | 'db'>): Promise<n
 type NewEvent = EventRow & { readonly webhook_ids: readonly string[] }
 
 async function fanOutBatch(trx: Transaction<Database>, base: string): Promise<number> {
-  const events = await newEvents(trx)
+  const { rows: events } = await newWebhookEvents<NewEvent>(batch).execute(trx)
   if (events.length === 0) return 0
   const webhooks = await lockWebhooks(trx, [...new Set(events.flatMap((event) => event.webhook_ids))])
   await sql`
@@ -58,15 +56,7 @@ async function fanOutBatch(trx: Transaction<Database>, base: string): Promise<nu
   return events.length
 }
 
-async function newEvents(trx: Transaction<Database>): Promise<readonly NewEvent[]> {
-  const { rows } = await newWebhookEvents<NewEvent>(batch).execute(trx)
-  return rows
-}
-
-/**
- * Locks and returns the active webhooks among `ids`. `waiting` is a webhook's number of waiting deliveries, counted up
- * to `mostWaiting`. Without the lock, a worker that ends a lease at the same time could miss the new deliveries.
- */
+/** With their waiting deliveries, up to `mostWaiting`. Without the lock, the end of a lease could miss new ones. */
 async function lockWebhooks(
   trx: Transaction<Database>,
   ids: readonly string[],
@@ -95,4 +85,73 @@ function deliveryOf(event: NewEvent, webhookId: string, isOver: boolean) {
     ended_at: isOver ? now : null,
     last_error: isOver ? `${mostWaiting.toLocaleString('en-US')} other deliveries waited` : null,
   }
+}
+
+/** With data of the workflow, run and approval that it names. */
+export interface EventRow {
+  readonly id: string
+  readonly organization_id: string
+  readonly type: WebhookEvent
+  readonly data: EventData
+  readonly created_at: Date
+  readonly workflow_id: string | null
+  readonly workflow_name: string | null
+  /** The requester, or the person of the agent's session. */
+  readonly requested_by: string | null
+  readonly approval: ApprovalPart | null
+}
+
+interface ApprovalPart {
+  readonly kind: string
+  readonly run_id: string | null
+  readonly session_id: string | null
+  readonly step_id: string | null
+  readonly item_index: number | null
+  readonly tool: string | null
+  readonly rule_name: string | null
+  readonly risk: string
+  readonly approver: string
+  readonly expires_at: string | null
+  readonly changes_requested: boolean
+}
+
+/** The fields of Standard Webhooks. `data` has ids, names, verdicts and a link, but never a parameter. */
+function messageOf(row: EventRow, base: string): string {
+  const { data, approval } = row
+  const { changes_requested: changesRequested, expires_at: expiresAt, ...ofApproval } = approval ?? {}
+  const fields = {
+    organization_id: row.organization_id,
+    workflow_id: row.workflow_id,
+    workflow_name: row.workflow_name,
+    requested_by: row.requested_by,
+    ...ofApproval,
+    expires_at: expiresAt ? new Date(expiresAt).toISOString() : null,
+    ...data,
+    changes_requested: changesRequested === true && data.status === 'rejected' ? true : null,
+  }
+  const link = linkOf(row)
+  const shown = { ...fields, link: link === null ? null : base + link }
+  return JSON.stringify({
+    type: row.type,
+    timestamp: row.created_at.toISOString(),
+    data: Object.fromEntries(
+      Object.entries(shown)
+        .filter(([, value]) => value !== null && value !== undefined)
+        .map(([name, value]) => [name, typeof value === 'string' ? short(value) : value]),
+    ),
+  })
+}
+
+function linkOf({ data }: EventRow): string | null {
+  if (data.approval_id !== undefined) return `/console/approvals/${data.approval_id}`
+  if (data.run_id) return `/console/runs/${data.run_id}`
+  return data.session_id === undefined ? null : `/console/sessions/${data.session_id}`
+}
+
+/** Characters of each text: an agent chooses the names of its tools. */
+const mostCharacters = 300
+
+function short(text: string): string {
+  const line = inOneLine(text)
+  return line.length <= mostCharacters ? line : `${line.slice(0, mostCharacters - 1).toWellFormed()}…`
 }

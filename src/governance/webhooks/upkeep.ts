@@ -1,20 +1,14 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 
-/**
- * A webhook keeps at most its newest `keptDeliveries` ended deliveries. Each ended delivery is kept for at most
- * `keptDays` days.
- */
+/** How many ended deliveries a webhook keeps, and for how many days. */
 export const keptDays = 30
 export const keptDeliveries = 1_000
 
-/** One statement changes at most this many rows. */
+/** Rows of one statement. */
 const batch = 1_000
 
-/**
- * Marks a waiting delivery as failed if it was not delivered in time (`give_up_at`). Removes old deliveries and the
- * deliveries of deleted webhooks. Then removes events without deliveries. Concurrent processes take different rows.
- */
+/** Fails deliveries after `give_up_at`, then removes old ones and events without any. Processes take different rows. */
 export async function removeOldDeliveries(db: Db): Promise<void> {
   await inBatches(() => expire(db))
   await inBatches(() => remove(db, sql`ended_at < clock_timestamp() - make_interval(days => ${keptDays})`))
@@ -29,8 +23,7 @@ export async function removeOldDeliveries(db: Db): Promise<void> {
                  ) as d limit ${batch})`,
     ),
   )
-  // Removes events that have no deliveries. There are two reasons for this: the deliveries were removed above, or no
-  // delivery was written, because the webhooks had been deleted or turned off before.
+  // Their deliveries were removed above, or their webhooks were gone or turned off before one was written.
   await inBatches(async () => {
     const { numAffectedRows = 0n } = await sql`
       delete from webhook_events where id in (

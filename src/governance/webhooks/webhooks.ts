@@ -5,16 +5,23 @@ import { requireProvenCaller } from '../access/address-proof.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
-import { DomainError, notFound } from '../errors.ts'
-import type { Once } from '../idempotency.ts'
+import { notFound, errorAt } from '../errors.ts'
+import { keepMade, type Once } from '../idempotency.ts'
 import { growAs } from '../limits/storage.ts'
 import { readPage, type Page, type PageRequest } from '../page.ts'
 import type { Sealer } from '../sealing/sealer.ts'
 import type { Outgoing } from '../../shared/outgoing/outgoing.ts'
-import { newWebhookSecret, openTarget, readAddress, sealTarget, type WebhookTarget } from './target.ts'
-import { webhookView, type WebhookRow, type WebhookView } from './webhook-view.ts'
+import {
+  newWebhookSecret,
+  openTarget,
+  readAddress,
+  sealTarget,
+  type WebhookTarget,
+  webhookView,
+  type WebhookRow,
+  type WebhookView,
+} from './webhook-view.ts'
 
-/** An organization has at most this many webhooks. */
 export const mostWebhooks = 20
 
 export type Managing = Acting & { readonly db: Db; readonly sealer: Sealer; readonly outgoing: Outgoing }
@@ -26,11 +33,7 @@ export interface WebhookInput {
 
 export type NewWebhook = WebhookView & { readonly secret: string }
 
-/**
- * Creates a webhook. The webhook gets the events of all later transactions. Throws `validation_error` if no request may
- * be sent to the webhook's address, or if the organization already has `mostWebhooks` webhooks. Throws `conflict` while
- * the caller's mail address is not confirmed. Also throws the errors of `growAs`.
- */
+/** From the next transaction on. Throws `validation_error`, `conflict` for an unconfirmed caller, and as `growAs`. */
 export async function createWebhook(
   context: Managing,
   caller: Caller,
@@ -61,28 +64,25 @@ export async function createWebhook(
         .executeTakeFirstOrThrow()
       tx.policyChanged()
       auditWebhook(tx, caller, 'created', row, { events: row.events })
-      const made = { ...webhookView(row, target), secret: target.secret }
-      await once?.markActed(tx.trx, made)
-      return made
+      return keepMade(once, tx, { ...webhookView(row, target), secret: target.secret })
     },
   })
 }
 
-/** Lists an organization's webhooks, newest first. */
 export async function listWebhooks(
   { db, sealer }: Pick<Managing, 'db' | 'sealer'>,
   organizationId: string,
   page: PageRequest,
 ): Promise<Page<WebhookView>> {
   const query = db.selectFrom('webhooks').selectAll().where('organization_id', '=', organizationId)
-  const rows = await readPage(db, query, { column: 'id', kind: 'webhook' }, page, (row) => row.id)
+  const rows = await readPage(db, query, 'webhook', page)
   const data = await Promise.all(
     rows.data.map(async (row) => webhookView(row, await openTarget(sealer, row))),
   )
   return { data, next_cursor: rows.next_cursor }
 }
 
-/** Returns a webhook as the API shows it. Throws `not_found`. */
+/** Throws `not_found`. */
 export async function readWebhook(
   { db, sealer }: Pick<Managing, 'db' | 'sealer'>,
   organizationId: string,
@@ -92,7 +92,7 @@ export async function readWebhook(
   return webhookView(row, await openTarget(sealer, row))
 }
 
-/** Returns the row of a webhook. Throws `not_found`. */
+/** Throws `not_found`. */
 export async function findWebhook(db: Db, organizationId: string, id: string): Promise<WebhookRow> {
   const row = await db
     .selectFrom('webhooks')
@@ -107,18 +107,11 @@ export async function findWebhook(db: Db, organizationId: string, id: string): P
 export interface WebhookChange {
   readonly url?: string | undefined
   readonly events?: readonly string[] | undefined
-  /**
-   * False turns the webhook off: it gets no new events, and its waiting deliveries pause. True turns the webhook on:
-   * its waiting deliveries continue.
-   */
+  /** While false, it gets no new events, and its deliveries pause. */
   readonly active?: boolean | undefined
 }
 
-/**
- * Changes a webhook. The change takes effect from the next event and the next attempt on. Throws `not_found` if the
- * organization has no such webhook, and `validation_error` if no request may be sent to the new address. Throws
- * `conflict` while the caller's mail address is not confirmed.
- */
+/** Throws `not_found`, `validation_error` for the address, and `conflict` while the caller's is not confirmed. */
 export async function changeWebhook(
   context: Managing,
   caller: Caller,
@@ -145,10 +138,10 @@ export async function changeWebhook(
   })
 }
 
-/** Forgets earlier failures, because the address is new or an owner has turned the webhook on again. */
+/** The address is new, or an owner has turned it on again. */
 const anew = (tx: ChainTx) => ({ failures: 0, failing_since: null, disabled_reason: null, due_at: tx.now })
 
-/** Deletes a webhook. Its waiting deliveries are never sent. Throws `not_found`. */
+/** Its waiting deliveries are never sent. Throws `not_found`. */
 export async function deleteWebhook(context: Acting, caller: Caller, id: string): Promise<void> {
   await runAs(context, caller, 'org.change', async (tx) => {
     const row = await findWebhook(tx.trx, tx.organizationId, id)
@@ -159,9 +152,8 @@ export async function deleteWebhook(context: Acting, caller: Caller, id: string)
 }
 
 /**
- * Makes a new secret. For `seconds` seconds, requests are also signed with the former secret. So receivers can change
- * to the new secret without losing a message. Throws `not_found`. Throws `conflict` while the caller's mail address is
- * not confirmed.
+ * For `seconds`, requests are also signed with the former secret, so receivers change without losing a message. Throws
+ * `not_found`, and `conflict` while the address of the caller is not confirmed.
  */
 export async function rotateWebhookSecret(
   context: Managing,
@@ -177,9 +169,7 @@ export async function rotateWebhookSecret(
     const target: WebhookTarget = { url, secret: newWebhookSecret(), former: { secret: old, until } }
     const next = await save(context, tx, row, target, {})
     auditWebhook(tx, caller, 'secret_rotated', next, { former_until: until })
-    const made = { ...webhookView(next, target), secret: target.secret }
-    await once?.markActed(tx.trx, made)
-    return made
+    return keepMade(once, tx, { ...webhookView(next, target), secret: target.secret })
   })
 }
 
@@ -200,7 +190,7 @@ async function save(
     .executeTakeFirstOrThrow()
 }
 
-/** Returns each chosen event once, in the order of the documentation. */
+/** Each once, in the order of the documentation. */
 const inOrder = (events: readonly string[]): string[] =>
   chosenEvents.filter((event) => events.includes(event))
 
@@ -211,8 +201,11 @@ async function requireRoom(tx: ChainTx): Promise<void> {
     .where('organization_id', '=', tx.organizationId)
     .executeTakeFirstOrThrow()
   if (count < mostWebhooks) return
-  const message = `an organization has at most ${mostWebhooks} webhooks: delete one first, or change the \`events\` of one`
-  throw new DomainError('validation_error', message, [{ path: '', message }])
+  throw errorAt(
+    'validation_error',
+    '',
+    `an organization has at most ${mostWebhooks} webhooks: delete one first, or change the \`events\` of one`,
+  )
 }
 
 export function auditWebhook(
@@ -225,7 +218,6 @@ export function auditWebhook(
   tx.append({
     eventType: `webhook.${verb}`,
     action: verb,
-    status: 'success',
     actor: actorOf(caller),
     metadata: { webhook_id: id, host, ...more },
   })

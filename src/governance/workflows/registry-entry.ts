@@ -2,28 +2,29 @@ import type { Selectable } from 'kysely'
 import type { RegistryEntriesTable, RegistryState } from '../../db/schema/workflows.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError } from '../errors.ts'
+import type { Db } from '../../db/schema/index.ts'
+import { readBounded, pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
 
 /**
- * A template is a workflow's version that an owner approved. Each template has an entry in `registry_entries`. A
- * workflow without an entry is in state *draft*. An *active* template can be used. A *deprecated* template can be used,
- * with a warning. An *archived* template can never be used again. Later versions of the workflow do not change the
- * template.
+ * A workflow's version that an owner approved. A workflow without an entry in `registry_entries` is a *draft*. An
+ * *active* template can be used, a *deprecated* one with a warning, an *archived* one never again. Later versions of
+ * the workflow do not change it.
  */
 export interface TemplateView {
-  /** The workflow's id. */
+  /** The id of the workflow. */
   readonly id: string
   readonly organization_id: string
   readonly state: RegistryState
   readonly template_name: string
   readonly description: string
   readonly tags: readonly string[]
-  /** The approved, frozen version. */
+  /** Approved and frozen. */
   readonly version: number
   readonly approved_by: string
   readonly approved_at: string
   readonly deprecated_by: string | null
   readonly deprecated_at: string | null
-  /** The reason for the template's deprecation. */
+  /** The reason of the deprecation. */
   readonly reason: string | null
   readonly replacement_id: string | null
   readonly archived_by: string | null
@@ -43,7 +44,7 @@ export function templateView(row: EntryRow): TemplateView {
   }
 }
 
-/** Returns the workflow's entry; undefined for a draft. The chain's lock protects the entry from changes. */
+/** undefined for a draft. The chain's lock protects it from changes. */
 export async function entryOf(tx: ChainTx, workflowId: string): Promise<EntryRow | undefined> {
   return tx.trx
     .selectFrom('registry_entries')
@@ -53,11 +54,7 @@ export async function entryOf(tx: ChainTx, workflowId: string): Promise<EntryRow
     .executeTakeFirst()
 }
 
-/**
- * Throws `conflict` if the workflow is a template that is not archived. Without this check, members could end a
- * template, because they may delete workflows. Only owners may end a template, and only after a deprecation has warned
- * the template's users.
- */
+/** Throws `conflict` unless archived: members delete workflows, but only owners end a template, after a warning. */
 export async function requireNoTemplate(tx: ChainTx, workflowId: string): Promise<void> {
   const entry = await entryOf(tx, workflowId)
   if (entry === undefined || entry.state === 'archived') return
@@ -65,4 +62,24 @@ export async function requireNoTemplate(tx: ChainTx, workflowId: string): Promis
     'conflict',
     `the workflow is the template \`${entry.template_name}\`: an owner has to deprecate and archive it first`,
   )
+}
+
+/** The last approved comes first. */
+export async function listTemplates(
+  db: Db,
+  organizationId: string,
+  includeArchived: boolean,
+  page: PageRequest,
+): Promise<Page<TemplateView>> {
+  const after = readCursor(page.cursor, /^\d{1,9}$/)
+  const query = db
+    .selectFrom('registry_entries')
+    .selectAll()
+    .where('organization_id', '=', organizationId)
+    .$if(!includeArchived, (query) => query.where('state', '<>', 'archived'))
+    .$if(after !== null, (query) => query.where('place', '<', Number(after)))
+    .orderBy('place', 'desc')
+    .limit(page.limit + 1)
+  const { rows } = await readBounded(db, (trx) => trx.executeQuery(query))
+  return pageOf(rows, page.limit, (row) => String(row.place), templateView)
 }

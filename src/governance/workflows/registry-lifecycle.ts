@@ -1,42 +1,41 @@
 import type { Selectable } from 'kysely'
-import { isReplacedBy } from '../../db/queries/workflows.ts'
+import { isReplacedBy } from '../../db/queries/workflows/is-replaced-by.ts'
 import type { RegistryState, WorkflowsTable } from '../../db/schema/workflows.ts'
 import type { AuditMetadata } from '../../contract/audit-events.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
-import { DomainError } from '../errors.ts'
-import type { Once } from '../idempotency.ts'
+import { DomainError, notFound } from '../errors.ts'
+import { keepMade, type Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
-import { lockWorkflow } from './workflows.ts'
+import { lockWorkflow, insertWorkflow, type WorkflowView } from './workflows.ts'
 import { entryOf, templateView, type EntryRow, type TemplateView } from './registry-entry.ts'
 import { growAs, type Growth } from '../limits/storage.ts'
 import { requireRole, runAs, type Acting } from '../access/recheck.ts'
+import { newId } from '../../contract/ids.ts'
+import { requireSound } from '../tools/sound-definition.ts'
+import { originOfRow, type Origin } from '../runs/values/authors.ts'
 
-/** An owner's description of an approved template. */
 export interface TemplateInput {
   readonly templateName: string
   readonly description: string
   readonly tags: readonly string[]
-  /** The version that becomes the template. The default is the current version. */
+  /** The default is the current version. */
   readonly version?: number | undefined
 }
 export interface Deprecation {
   readonly reason: string
-  /** The id of a workflow that people should use instead. Is null if there is none. */
+  /** A workflow to use instead. */
   readonly replacementId: string | null
 }
 type Move = 'approve' | 'deprecate' | 'archive'
 
-/** The allowed moves between states; any other move is refused with `bad_transition`. */
+/** Any other move is refused with `bad_transition`. */
 const moves = {
   approve: { from: 'draft', to: 'active' },
   deprecate: { from: 'active', to: 'deprecated' },
   archive: { from: 'deprecated', to: 'archived' },
 } as const satisfies Record<Move, { from: RegistryState | 'draft'; to: RegistryState }>
 
-/**
- * Makes a version of the workflow a template. Throws `personal_workflow` if the organization is personal,
- * `bad_transition` if the workflow is not a draft, and `validation_error` if the version does not exist.
- */
+/** Throws `personal_workflow`, `bad_transition` if it is no draft, and `validation_error` for an unknown version. */
 export function approveTemplate(
   context: Acting,
   caller: Caller,
@@ -70,10 +69,7 @@ export function approveTemplate(
   )
 }
 
-/**
- * Deprecates a template: every later use returns a warning. Throws `validation_error` for a replacement that cannot be
- * used.
- */
+/** Every later use returns a warning. Throws `validation_error` for a replacement that cannot be used. */
 export function deprecateTemplate(
   context: Acting,
   caller: Caller,
@@ -94,7 +90,7 @@ export function deprecateTemplate(
   })
 }
 
-/** Ends a template for good. Nobody can use the template after the commit. */
+/** For good. Nobody can use it after the commit. */
 export function archiveTemplate(
   context: Acting,
   caller: Caller,
@@ -107,7 +103,7 @@ export function archiveTemplate(
   })
 }
 
-/** Makes one audited move under the chain's lock. `work` changes the entry and returns metadata for the audit entry. */
+/** `work` changes the entry and returns metadata for the audit entry. */
 async function move(
   context: Acting,
   caller: Caller,
@@ -126,16 +122,13 @@ async function move(
     tx.append({
       eventType: `template.${moves[name].to === 'active' ? 'approved' : moves[name].to}`,
       action: name,
-      status: 'success',
       actor: actorOf(caller),
       workflowId,
       metadata,
     })
-    const view = templateView((await entryOf(tx, workflowId)) as EntryRow)
-    await once?.markActed(tx.trx, view)
-    return view
+    return keepMade(once, tx, templateView((await entryOf(tx, workflowId)) as EntryRow))
   }
-  // Approving stores more text, so the storage limit applies. Deprecating and archiving work even over the limit.
+  // Approving stores more text. Deprecating and archiving work even over the storage limit.
   return name === 'approve'
     ? growAs(context, caller, 'org.change', { action: name, work: inTransaction })
     : runAs(context, caller, 'org.change', inTransaction)
@@ -148,7 +141,7 @@ function requireState(entry: EntryRow | undefined, name: Move): void {
   throw new DomainError('bad_transition', refusals[name][state])
 }
 
-/** The error messages of refused moves. For each move, there is one message for each current state. */
+/** For each refused move, by the current state. */
 const refusals: Readonly<Record<Move, Readonly<Record<RegistryState | 'draft', string>>>> = {
   approve: {
     draft: '',
@@ -195,10 +188,7 @@ async function requireVersion(tx: ChainTx, workflowId: string, version: number) 
   throw invalid('version', `the workflow has no version \`${version}\`: GET its versions lists them`)
 }
 
-/**
- * Throws `validation_error` if the replacement is the template itself, is not a workflow of the organization, or is
- * archived. Also throws it if this template replaces the replacement, directly or through other workflows.
- */
+/** Throws `validation_error` for itself, an unknown or archived one, and one that this replaces, even indirectly. */
 async function requireReplacement(tx: ChainTx, workflowId: string, replacementId: string): Promise<void> {
   const path = 'replacement_id'
   if (replacementId === workflowId)
@@ -225,4 +215,87 @@ function invalid(path: string, message: string): DomainError {
 
 async function update(tx: ChainTx, workflowId: string, change: Partial<EntryRow>): Promise<void> {
   await tx.trx.updateTable('registry_entries').set(change).where('workflow_id', '=', workflowId).execute()
+}
+
+/** With advice about the template. */
+export interface UsedTemplate extends WorkflowView {
+  readonly template_id: string
+  readonly template_version: number
+  /** Only if the template is deprecated. */
+  readonly warning?: string
+  readonly replacement_id?: string | null
+}
+
+/**
+ * Makes a workflow from the frozen version, by default with the name and description of the template. Throws
+ * `not_found`, `conflict` if it is archived, and `validation_error` if the definition names something that no longer
+ * exists.
+ */
+export async function useTemplate(
+  context: Acting,
+  caller: Caller,
+  templateId: string,
+  input: { readonly name?: string | undefined; readonly description?: string | undefined },
+  once: Once | null = null,
+): Promise<UsedTemplate> {
+  const id = newId('workflow')
+  return growAs(context, caller, 'org.change', {
+    action: 'use',
+    async work(tx, now) {
+      const entry = await usableEntry(tx, templateId)
+      const from = await frozenVersion(tx, entry)
+      const { definition } = from
+      requireSound(definition)
+      const { name = entry.template_name, description = entry.description } = input
+      const message = `from the template \`${templateId}\`, version ${entry.version}`
+      const workflow = await insertWorkflow(
+        tx,
+        await now(),
+        id,
+        { name, description, definition },
+        { message, from },
+      )
+      tx.append({
+        eventType: 'template.used',
+        action: 'use',
+        actor: actorOf(caller),
+        workflowId: templateId,
+        metadata: { made_workflow_id: id, version: entry.version, state: entry.state },
+      })
+      return keepMade(once, tx, {
+        ...workflow,
+        template_id: templateId,
+        template_version: entry.version,
+        ...cautions(entry),
+      })
+    },
+  })
+}
+
+async function usableEntry(tx: ChainTx, id: string): Promise<EntryRow> {
+  const entry = await entryOf(tx, id)
+  if (entry === undefined) throw notFound('template', id)
+  if (entry.state === 'archived')
+    throw new DomainError('conflict', `the template is archived and can no longer be used${insteadOf(entry)}`)
+  return entry
+}
+
+function cautions(entry: EntryRow): Pick<UsedTemplate, 'warning' | 'replacement_id'> {
+  if (entry.state !== 'deprecated') return {}
+  return {
+    warning: `the template is deprecated (${entry.reason})${insteadOf(entry)}`,
+    replacement_id: entry.replacement_id,
+  }
+}
+
+const insteadOf = ({ replacement_id: id }: EntryRow): string => (id === null ? '' : `: use \`${id}\` instead`)
+
+async function frozenVersion(tx: ChainTx, entry: EntryRow): Promise<Origin> {
+  const row = await tx.trx
+    .selectFrom('workflow_versions')
+    .select(['definition', 'authors', 'step_authors'])
+    .where('workflow_id', '=', entry.workflow_id)
+    .where('version', '=', entry.version)
+    .executeTakeFirstOrThrow()
+  return originOfRow(row)
 }

@@ -4,36 +4,32 @@ import type { Author, WorkflowVersionsTable } from '../../db/schema/workflows.ts
 import type { Context } from '../context.ts'
 import type { WorkflowDefinition } from '../../contract/definition.ts'
 import { notFound } from '../errors.ts'
-import type { Once } from '../idempotency.ts'
+import { keepMade, type Once } from '../idempotency.ts'
 import type { Caller } from '../access/identity.ts'
 import { requireSound } from '../tools/sound-definition.ts'
 import { originOfRow } from '../runs/values/authors.ts'
 import { deploy, lockWorkflow, requireChangeable } from './workflows.ts'
 import { growAs } from '../limits/storage.ts'
 
-/** A frozen version in a list. */
 export interface VersionSummary {
   readonly version: number
   readonly deployed_at: string
   readonly deployed_by: string
   readonly message: string
-  /**
-   * If this version is a rollback: `rolled_back_from` is the version that was current before, and `rolled_back_to` is
-   * the version whose definition was copied. Otherwise both are null.
-   */
+  /** For a rollback: the version that was current, and the one whose definition was copied. */
   readonly rolled_back_from: number | null
   readonly rolled_back_to: number | null
-  /** The people whose text the version contains, each with the role that they had when they saved it. */
+  /** Whose text it contains, with their roles when they saved it. */
   readonly authors: readonly Author[]
 }
 export interface VersionView extends VersionSummary {
   readonly workflow_id: string
-  /** SHA-256 of the definition's canonical JSON text (RFC 8785). */
+  /** SHA-256 of the canonical JSON text (RFC 8785). */
   readonly digest: string
   readonly definition: WorkflowDefinition
 }
 
-/** Returns all versions, newest first. */
+/** Newest first. */
 export async function listVersions(db: Db, workflowId: string): Promise<VersionSummary[]> {
   const rows = await db
     .selectFrom('workflow_versions')
@@ -76,11 +72,7 @@ async function readRow(
   return row
 }
 
-/**
- * Deploys an earlier version's definition as a new version, because versions are never overwritten. `rolled_back_from`
- * is the version that was current before. Throws `validation_error` if the definition names something that no longer
- * exists.
- */
+/** Versions are never overwritten. Throws `validation_error` if it names something that no longer exists. */
 export async function rollBack(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,
   caller: Caller,
@@ -107,17 +99,16 @@ export async function rollBack(
         .execute()
       const rolledBack = { from: current, to: versionNumber(version) }
       await deploy(tx, present, { id: workflowId, version: next, definition, message, rolledBack, origin })
-      const answer = { new_version: next, rolled_back_from: current, deployed_at: tx.now.toISOString() }
-      await once?.markActed(tx.trx, answer)
-      return answer
+      return keepMade(once, tx, {
+        new_version: next,
+        rolled_back_from: current,
+        deployed_at: tx.now.toISOString(),
+      })
     },
   })
 }
 
-/**
- * Returns the version number in the text. Returns 0 if the text is no version number, because no version has the number
- * 0.
- */
+/** 0 for another text: no version has this number. */
 export function versionNumber(text: string): number {
   return /^[1-9]\d{0,8}$/.test(text) ? Number(text) : 0
 }

@@ -11,23 +11,22 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 import { toolStanding } from '../tools/connections.ts'
 import { requireSound } from '../tools/sound-definition.ts'
 import { notFound, type ErrorDetail } from '../errors.ts'
-import type { Once } from '../idempotency.ts'
+import { keepMade, type Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
-import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
+import { listPage, type Page, type PageRequest } from '../page.ts'
 import { requireNoTemplate } from './registry-entry.ts'
 import { growAs } from '../limits/storage.ts'
 import { requireRole, runAs, type Acting, type PresentCaller } from '../access/recheck.ts'
 import { authorsOf, originOf, type Origin } from '../runs/values/authors.ts'
 
-/** A workflow in a list. */
 export interface WorkflowSummary {
   readonly id: string
   readonly organization_id: string
   readonly name: string
   readonly description: string
-  /** The version that the next run uses. */
+  /** Which the next run uses. */
   readonly version: number
-  /** Whether only admins may change or delete the workflow. */
+  /** Only admins may change or delete it. */
   readonly protected: boolean
   readonly created_by: string
   readonly created_at: string
@@ -35,7 +34,7 @@ export interface WorkflowSummary {
 }
 export interface WorkflowView extends WorkflowSummary {
   readonly definition: WorkflowDefinition
-  /** Is present only in the answer to a request that saved a definition, and only if there are warnings. */
+  /** Only in the answer to a request that saved a definition. */
   readonly warnings?: readonly ErrorDetail[]
 }
 
@@ -53,7 +52,7 @@ export interface WorkflowChange {
   readonly message?: string | undefined
 }
 
-/** Saves a workflow and deploys its first version. Throws a `validation_error` that names the wrong steps. */
+/** Throws `validation_error` that names the wrong steps. */
 export async function createWorkflow(
   context: Acting,
   caller: Caller,
@@ -69,17 +68,12 @@ export async function createWorkflow(
       const present = await now()
       if (input.protected === true) requireRole(present.role, 'owner')
       const saved = await insertWorkflow(tx, present, id, input)
-      const view = { ...saved, ...warningsOf(context, tx, caller, input.definition) }
-      await once?.markActed(tx.trx, view)
-      return view
+      return keepMade(once, tx, { ...saved, ...warningsOf(context, tx, caller, input.definition) })
     },
   })
 }
 
-/**
- * Inserts a workflow with its first version. `from` is the template's version whose definition it has, and `message`
- * names it.
- */
+/** `from` is the template's version that it is made of, and `message` names it. */
 export async function insertWorkflow(
   tx: ChainTx,
   caller: Caller,
@@ -105,7 +99,6 @@ export async function insertWorkflow(
   return { ...summaryOf(row), definition: input.definition }
 }
 
-/** Returns one page of the organization's workflows, newest first. */
 export async function listWorkflows(
   db: Db,
   organizationId: string,
@@ -116,10 +109,7 @@ export async function listWorkflows(
     .selectAll()
     .where('organization_id', '=', organizationId)
     .where('deleted_at', 'is', null)
-  return viewPage(
-    await readPage(db, query, { column: 'id', kind: 'workflow' }, page, (row) => row.id),
-    summaryOf,
-  )
+  return listPage(db, query, 'workflow', page, summaryOf)
 }
 
 export async function readWorkflow(db: Db, id: string): Promise<WorkflowView> {
@@ -137,10 +127,7 @@ export async function readWorkflow(db: Db, id: string): Promise<WorkflowView> {
   return { ...summaryOf(row), definition: JSON.parse(row.definition) as WorkflowDefinition }
 }
 
-/**
- * Changes the fields that `change` contains. A definition becomes a new version, even if it equals the current
- * definition. If `change` has no field, nothing is written.
- */
+/** A definition becomes a new version, even if it is the same. Without a field, nothing is written. */
 export async function changeWorkflow(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,
   caller: Caller,
@@ -181,12 +168,12 @@ export async function changeWorkflow(
       return { ...summaryOf({ ...row, ...changed }), ...warnings }
     },
   })
-  // The answer shows the version of this change, even if another change has been saved meanwhile.
+  // As of this change, even if another one has been saved meanwhile.
   const definition = change.definition ?? (await readDefinition(context.db, id, saved.version))
   return { ...saved, definition }
 }
 
-/** Reads the definition of a version. It needs no lock, because a version never changes. */
+/** A version never changes, so it needs no lock. */
 async function readDefinition(db: Db, id: string, version: number): Promise<WorkflowDefinition> {
   const row = await db
     .selectFrom('workflow_versions')
@@ -197,10 +184,7 @@ async function readDefinition(db: Db, id: string, version: number): Promise<Work
   return JSON.parse(row.definition) as WorkflowDefinition
 }
 
-/**
- * Returns a warning for each step whose tool does not work for the caller now, because this step would fail. A workflow
- * with such steps may still be saved.
- */
+/** For each step whose tool does not work for the caller now. The workflow may still be saved. */
 function warningsOf(
   { config }: Pick<Context, 'config'>,
   { policy }: ChainTx,
@@ -218,10 +202,7 @@ function warningsOf(
   return warnings.length === 0 ? {} : { warnings }
 }
 
-/**
- * Deletes a workflow. Runs in progress go on, because they use a frozen version. Throws `conflict` if the workflow is a
- * template that is not archived.
- */
+/** Runs in progress go on with their frozen version. Throws `conflict` for a template that is not archived. */
 export async function deleteWorkflow(context: Acting, caller: Caller, id: string): Promise<void> {
   await runAs(context, caller, 'org.change', async (tx, now) => {
     requireChangeable(await lockWorkflow(tx, id), await now())
@@ -234,10 +215,7 @@ export async function deleteWorkflow(context: Acting, caller: Caller, id: string
 const isEmpty = ({ name, description, definition, protected: isProtected }: WorkflowChange): boolean =>
   [name, description, definition, isProtected].every((field) => field === undefined)
 
-/**
- * Throws `insufficient_role` if the caller may not change the workflow: only admins change a protected workflow, and
- * only an owner sets or clears the protection.
- */
+/** Throws `insufficient_role`: only admins change a protected workflow, only an owner its protection. */
 export function requireChangeable(
   workflow: Selectable<WorkflowsTable>,
   { role }: PresentCaller,
@@ -260,7 +238,7 @@ export async function lockWorkflow(tx: ChainTx, id: string): Promise<Selectable<
   return row
 }
 
-/** Inserts a frozen version and its audit entry. The caller's role is the one that was read under the lock. */
+/** The caller's role is the one that was read under the lock. */
 export async function deploy(
   tx: ChainTx,
   caller: Caller,
@@ -270,7 +248,7 @@ export async function deploy(
     definition: WorkflowDefinition
     message: string
     rolledBack?: { from: number; to: number }
-    /** The version from which this one takes over text. Is null if there is none. */
+    /** From which this one takes over text. */
     origin: Origin | null
   },
 ): Promise<void> {
@@ -317,7 +295,6 @@ function appendWorkflowEvent(
   tx.append({
     eventType: workflowEvents[action],
     action,
-    status: 'success',
     actor: actorOf(caller),
     workflowId,
     metadata,

@@ -4,8 +4,14 @@ import { addOrganization, addPerson } from '../../api/fixtures.ts'
 import { effectOf, holdRule, opOf } from '../../governance/runs/engine-fixture.ts'
 import { Pace } from '../../../src/activities/notify/pace.ts'
 import { connect } from '../../../src/governance/connections/connections.ts'
-import { leaveLane, takeLanes, type Turn } from '../../../src/governance/notifications/lanes.ts'
-import { markFailed, markIntent, markRetry } from '../../../src/governance/notifications/record.ts'
+import {
+  leaveLane,
+  takeLanes,
+  type Turn,
+  markFailed,
+  markIntent,
+  markRetry,
+} from '../../../src/governance/notifications/lanes.ts'
 import { until } from '../../stack/until.ts'
 import { emulatorToken } from '../../support/emulators.ts'
 import { startFaultProxy } from '../../support/fault-proxy.ts'

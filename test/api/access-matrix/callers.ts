@@ -1,6 +1,6 @@
 import { publicBase } from '../../../src/shared/config.ts'
 import type { Context } from '../../../src/governance/context.ts'
-import { newApiKey } from '../../../src/governance/access/key-format.ts'
+import { newApiKey } from '../../../src/governance/access/identity.ts'
 import type { Scope } from '../../../src/governance/access/scopes.ts'
 import type { Role } from '../../../src/policy/types.ts'
 import { addKey, addPerson, enrolPeople, everyScope, factorCookie, sessionCookie } from '../fixtures.ts'

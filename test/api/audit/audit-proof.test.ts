@@ -34,7 +34,7 @@ beforeEach(async () => {
   key = added.owner.key
 })
 
-const draft = (mark: string): AuditDraft => ({
+const draft = (mark: string): AuditDraft & { readonly status: string } => ({
   eventType: 'memory.set',
   action: 'set',
   status: 'ok',

@@ -15,7 +15,7 @@ import type { TestServer } from '../server.ts'
 import { Browser, totp } from '../browser.ts'
 import { addOrganization, sessionCookie } from '../fixtures.ts'
 import { withScrypt } from '../quick-passwords.ts'
-import { hashPassword } from '../../../src/governance/people/password.ts'
+import { hashPassword } from '../../../src/governance/people/bootstrap.ts'
 
 let sink: SmtpSink
 let server: TestServer

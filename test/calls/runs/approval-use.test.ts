@@ -13,7 +13,7 @@ import {
   toolOf,
 } from '../../governance/runs/engine-fixture.ts'
 import { create, forgetAll } from '../../governance/rules/policy-calls.ts'
-import { freeze, unfreeze } from '../../../src/governance/rules/freeze.ts'
+import { setFreeze } from '../../../src/governance/rules/freeze.ts'
 import { decideAgain } from '../../../src/calls/runs/effect.ts'
 import type { Basis } from '../../../src/calls/runs/call.ts'
 import { markSent, recordWithWrite } from '../../../src/calls/runs/outcome.ts'
@@ -294,8 +294,10 @@ describe('a run whose calls are held', () => {
 describe('between the decision on a call and its act', () => {
   beforeEach(() => engine.rules())
   const owner = () => engine.caller('owner')
-  const stop = () => freeze(engine.context, owner(), 'incident', performance.now(), null)
-  const goOn = () => unfreeze(engine.context, owner(), 'over', performance.now(), null)
+  const stop = () =>
+    setFreeze(engine.context, owner(), true, { reason: 'incident', askedAt: performance.now(), once: null })
+  const goOn = () =>
+    setFreeze(engine.context, owner(), false, { reason: 'over', askedAt: performance.now(), once: null })
   afterEach(goOn)
 
   const again = (op: ResolvedCall, attempt = 1) =>

@@ -12,7 +12,7 @@ import {
   outputOf,
 } from '../../governance/runs/engine-fixture.ts'
 import { connect, revokeConnection } from '../../../src/governance/connections/connections.ts'
-import { expireConnection } from '../../../src/governance/connections/expire.ts'
+import { expireConnection } from '../../../src/governance/connections/connection-view.ts'
 import { markSent } from '../../../src/calls/runs/outcome.ts'
 import { getTool } from '../../../src/tools/index.ts'
 import { mostStoredBytes } from '../../../src/calls/runs/storage-limit.ts'

@@ -219,7 +219,7 @@ export function sealedValues(): void {
         try {
           for (const column of sealedColumns) {
             const rows = await home.query<Row & { sealed: Buffer }>(
-              `select *, ${column.stored === 'base64' ? `decode(${column.column}, 'base64')` : column.column} as sealed
+              `select *, ${column.isBase64 ? `decode(${column.column}, 'base64')` : column.column} as sealed
                   from ${column.table} where ${column.column} is not null`,
             )
             for (const row of rows) {

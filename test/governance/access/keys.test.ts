@@ -2,7 +2,15 @@ import { crc32 } from 'node:zlib'
 import { scryptSync } from 'node:crypto'
 import { describe, expect, test, afterAll, beforeAll, jest } from '@jest/globals'
 import fc from 'fast-check'
-import { hashApiKey, isApiKey, newApiKey } from '../../../src/governance/access/key-format.ts'
+import {
+  hashApiKey,
+  isApiKey,
+  newApiKey,
+  authenticate,
+  recall,
+  roleIn,
+  type Caller,
+} from '../../../src/governance/access/identity.ts'
 import {
   covers,
   hasRole,
@@ -11,23 +19,18 @@ import {
   scopes,
   scopesOfRole,
 } from '../../../src/governance/access/scopes.ts'
-import { authenticate, recall, roleIn, type Caller } from '../../../src/governance/access/identity.ts'
 import { addKey } from '../../api/fixtures.ts'
 import { planLimits } from '../../../src/contract/plan-limits.ts'
 import { testContext, withPeople, type TestContext, auditOf } from '../support.ts'
-import {
-  changeApiKey,
-  createApiKey,
-  listApiKeys,
-  removeApiKey,
-} from '../../../src/governance/people/api-keys.ts'
+import { changeApiKey, createApiKey, listApiKeys } from '../../../src/governance/people/api-keys.ts'
 import {
   type BootstrapName,
   bootstrapIdentities,
   bootstrapRoles,
+  createOwner,
+  hashPassword,
+  newPassword,
 } from '../../../src/governance/people/bootstrap.ts'
-import { createOwner } from '../../../src/governance/people/create-owner.ts'
-import { hashPassword, newPassword } from '../../../src/governance/people/password.ts'
 import type { Context } from '../../../src/governance/context.ts'
 
 let running: TestContext
@@ -48,6 +51,9 @@ const keyOf = (name: BootstrapName, scopes: readonly string[] = [], extra: { exp
   addKey(context, caller(name).organizationId, caller(name).userId, scopes, extra)
 const setRevoked = (id: string, revoked_at: Date | null = new Date()) =>
   context.db.updateTable('api_keys').set({ revoked_at }).where('id', '=', id).execute()
+
+const removeApiKey = (by: Caller, id: string) =>
+  changeApiKey(context, by, id, { active: false, isDeletion: true })
 
 describe('an API key', () => {
   test('has the published form and a checksum', () => {
@@ -358,12 +364,12 @@ describe('API keys', () => {
   test('a deleted key stays deleted', async () => {
     const member = caller('member')
     const key = await create(member, ['runs:read'])
-    await removeApiKey(context, member, key.id)
+    await removeApiKey(member, key.id)
     const conflict = { code: 'conflict' }
     for (const change of [{ active: true }, { name: 'other' }])
       await expect(changeApiKey(context, member, key.id, change)).rejects.toMatchObject(conflict)
     // A DELETE may be repeated.
-    await removeApiKey(context, member, key.id)
+    await removeApiKey(member, key.id)
     expect(await opens(key.secret)).toBe(false)
   })
 
@@ -372,10 +378,10 @@ describe('API keys', () => {
     const ids = async (name: BootstrapName) => (await listed(name)).map(({ id }) => id)
     expect(await ids('owner')).toContain(key.id)
     expect(await ids('admin')).not.toContain(key.id)
-    const removed = removeApiKey(context, caller('admin'), key.id)
+    const removed = removeApiKey(caller('admin'), key.id)
     await expect(removed).rejects.toMatchObject({ code: 'not_found' })
     expect(await opens(key.secret)).toBe(true)
-    await removeApiKey(context, caller('owner'), key.id)
+    await removeApiKey(caller('owner'), key.id)
     expect(await opens(key.secret)).toBe(false)
   })
 

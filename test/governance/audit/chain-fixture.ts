@@ -3,11 +3,8 @@ import type { Db } from '../../../src/db/schema/index.ts'
 import { createDatabase, createPool, createPipeline } from '../../../src/db/connect.ts'
 import type { AuditDraft, EntryDraft } from '../../../src/governance/audit/entry.ts'
 import type { ChainTx } from '../../../src/governance/audit/chain-tx.ts'
-import {
-  createCombiner,
-  type BatchKind,
-  type CombinerOptions,
-} from '../../../src/governance/audit/combiner.ts'
+import { createCombiner, type CombinerOptions } from '../../../src/governance/audit/combiner.ts'
+import type { BatchKind } from '../../../src/governance/audit/lane-transactions.ts'
 import { createEntryMacs } from '../../../src/governance/audit/entry-macs.ts'
 import { createKeyring } from '../../../src/governance/sealing/keyring.ts'
 import { createLog } from '../../../src/shared/log.ts'
@@ -18,7 +15,10 @@ export const other = 'org_01J00000000000000000000001'
 export const userId = 'usr_01J00000000000000000000000'
 
 /** An entry that contains `mark`, so that a test can compare a caller's answer with the caller's entry. */
-export function marked(mark: string, metadata: EntryDraft['metadata'] = {}): AuditDraft {
+export function marked(
+  mark: string,
+  metadata: EntryDraft['metadata'] = {},
+): AuditDraft & { readonly status: string } {
   const draft: EntryDraft = {
     eventType: 'test.append',
     action: 'append',
@@ -26,7 +26,7 @@ export function marked(mark: string, metadata: EntryDraft['metadata'] = {}): Aud
     actor: { type: 'user', id: userId },
     metadata: { ...metadata, mark },
   }
-  return draft as AuditDraft
+  return draft as ReturnType<typeof marked>
 }
 
 /** Appends one marked entry, and returns its `seq`. */

@@ -31,7 +31,7 @@ import {
 } from './checkpoint-fixture.ts'
 import { createDatabase, createPool } from '../../../src/db/connect.ts'
 import { acceptCheckpoints } from '../../../src/governance/audit/accept-checkpoints.ts'
-import { signAgain } from '../../../src/governance/audit/sign-again.ts'
+import { signAgain } from '../../../src/governance/audit/checkpoints.ts'
 
 eachWithFolder()
 

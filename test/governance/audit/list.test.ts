@@ -3,10 +3,14 @@ import fc from 'fast-check'
 import { Kysely, PostgresDialect, sql, type CompiledQuery } from 'kysely'
 import type { Context } from '../../../src/governance/context.ts'
 import type { Database } from '../../../src/db/schema/index.ts'
-import { countSegments, countVerdicts, segmentLength } from '../../../src/governance/audit/counts.ts'
-import { listAudit, type AuditFilters } from '../../../src/governance/audit/list.ts'
-import { readBounded } from '../../../src/governance/bounded-read.ts'
-import { pageOf, readCursor } from '../../../src/governance/page.ts'
+import {
+  countSegments,
+  countVerdicts,
+  segmentLength,
+  listAudit,
+  type AuditFilters,
+} from '../../../src/governance/audit/list.ts'
+import { readBounded, pageOf, readCursor } from '../../../src/governance/page.ts'
 import { asAdmin } from '../../support/postgres.ts'
 import { testContext, type TestContext } from '../support.ts'
 

@@ -8,7 +8,7 @@ import {
   type AuditDraft,
   type ChainPosition,
 } from '../../../src/governance/audit/entry.ts'
-import { lineOf } from '../../../src/governance/audit/export-lines.ts'
+import { lineOf } from '../../../src/governance/audit/verify-entry.ts'
 import { linesOf, verifyFile, type FileResult } from '../../../src/governance/audit/verify-file.ts'
 import { marked, organizationId, other } from './chain-fixture.ts'
 import { canonicalJson, sha256 } from '../../../src/shared/canonical-json.ts'
@@ -191,7 +191,7 @@ test('a line without an end is refused before it fills the memory', async () => 
 })
 
 const at = new Date('2026-03-04T05:06:07.089Z')
-const draft: AuditDraft = {
+const draft: AuditDraft & { readonly status: string } = {
   eventType: 'workflow.execute',
   action: 'execute',
   status: 'accepted',

@@ -18,8 +18,7 @@ import { removeSecrets } from '../../../src/governance/connections/secret-remova
 import { startEngine, type Engine } from '../runs/engine-fixture.ts'
 import { createToolServices } from '../../../src/activities/tool-services.ts'
 import type { Context } from '../../../src/governance/context.ts'
-import { beginAuthorization } from '../../../src/governance/connections/authorize.ts'
-import { finishAuthorization } from '../../../src/governance/connections/finish-authorization.ts'
+import { beginAuthorization, finishAuthorization } from '../../../src/governance/connections/authorize.ts'
 import { startAuthorizationServer, type AuthorizationServer } from '../../support/authorization-server.ts'
 
 /** The operations of AWS, simulated by moto. A proxy before moto can refuse or throttle one of the operations. */

@@ -27,7 +27,7 @@ import {
 import { checkCredential, readCredential } from '../../../src/governance/connections/credential-check.ts'
 import { createOutgoing } from '../../../src/shared/outgoing/outgoing.ts'
 import { emulatorToken, startEmulator, type Emulator } from '../../support/emulators.ts'
-import { expireConnection } from '../../../src/governance/connections/expire.ts'
+import { expireConnection } from '../../../src/governance/connections/connection-view.ts'
 import { createToolPolicy, deleteToolPolicy } from '../../../src/governance/rules/tool-policies.ts'
 import { decideSteps } from '../../../src/calls/runs/effect.ts'
 

@@ -12,12 +12,12 @@ import { go, opOf, runOf, useEngine, type Engine } from '../runs/engine-fixture.
 import { skeletonOf } from '../../../src/governance/delivery/skeleton.ts'
 import type { WorkflowStep } from '../../../src/contract/definition.ts'
 import { temporalCheck } from '../../../src/programs/api-server.ts'
-import { watchTemporal } from '../../../src/governance/delivery/temporal-watch.ts'
+import { watchTemporal } from '../../../src/governance/delivery/workflow-engine.ts'
 import { createTemporalClient } from '../../../src/shared/temporal-connection.ts'
 import { asAdmin } from '../../support/postgres.ts'
 import { testTemporal } from '../../support/stack.ts'
 import { newId } from '../../../src/contract/ids.ts'
-import { createNotifier, payloadsOf, type Notifier } from '../../../src/governance/waking/notifier.ts'
+import { Notifier, payloadsOf } from '../../../src/governance/waking/notifier.ts'
 
 let engine: Engine
 useEngine((started) => (engine = started))
@@ -204,7 +204,7 @@ const opened: Notifier[] = []
 /** The notifier of a separate process. `poll` is in milliseconds; by default no poll happens during a test. */
 function open(poll = 3_600_000): Notifier {
   const { config, pool, log } = engine.another()
-  const notifier = createNotifier({ config, pool, log, pollMilliseconds: poll })
+  const notifier = new Notifier({ config, pool, log, pollMilliseconds: poll })
   opened.push(notifier)
   return notifier
 }
@@ -285,7 +285,7 @@ describe('the notifier', () => {
       ...context.config,
       database: { ...context.config.database, url: 'postgres://127.0.0.1:1/none' },
     }
-    const notifier = createNotifier({ config, pool: context.pool, log: context.log, pollMilliseconds: 5 })
+    const notifier = new Notifier({ config, pool: context.pool, log: context.log, pollMilliseconds: 5 })
     let woken = 0
     notifier.subscribe('run_a', () => (woken += 1))
     notifier.touch(new Set(['run_a']))

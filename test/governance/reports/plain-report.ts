@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { Period } from '../../../src/governance/reports/period.ts'
+import type { Period } from '../../../src/governance/reports/report.ts'
 
 /* Random rows, and a simple second computation of the reports from these rows. */
 

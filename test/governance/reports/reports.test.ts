@@ -2,9 +2,12 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import type { Client } from 'pg'
 import { getTool } from '../../../src/tools/index.ts'
-import { readApprovalsReport } from '../../../src/governance/reports/approvals-report.ts'
-import { periods, type Period } from '../../../src/governance/reports/period.ts'
-import { readReport } from '../../../src/governance/reports/report.ts'
+import {
+  readApprovalsReport,
+  periods,
+  type Period,
+  readReport,
+} from '../../../src/governance/reports/report.ts'
 import { asAdmin } from '../../support/postgres.ts'
 import { testContext, type TestContext } from '../support.ts'
 import { days, plain, plainByCategory, plainByWorkflow, rowsOf, type Rows } from './plain-report.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, test, afterEach, beforeEach, jest } from '@jest/globals'
 import { sql } from 'kysely'
-import { labelRuleInput, ruleInput } from '../../../src/governance/rules/rule-kinds.ts'
+import { labelRuleInput, ruleInput, ruleKinds } from '../../../src/governance/rules/rule-kinds.ts'
 import {
   createRule,
   deleteRule,
@@ -8,16 +8,15 @@ import {
   patchRule,
   readRule,
   replaceRule,
+  patchedBody,
 } from '../../../src/governance/rules/rules.ts'
-import { ruleKinds } from '../../../src/governance/rules/rule-kinds.ts'
 import { ruleTemplates } from '../../../src/governance/rules/rule-templates.ts'
 import type { Caller } from '../../../src/governance/access/identity.ts'
 import type { Context } from '../../../src/governance/context.ts'
 import { useEngine, type Engine } from '../runs/engine-fixture.ts'
 import { auditOf } from '../support.ts'
 import { mostRuleBytes, mostRuleValues } from '../../../src/governance/rules/size-limit.ts'
-import { patchedBody } from '../../../src/governance/rules/patched-body.ts'
-import { readGovernance } from '../../../src/governance/access/settings.ts'
+import { readGovernance } from '../../../src/governance/audit/policy-cache.ts'
 import { changeGovernance } from '../../../src/governance/rules/settings.ts'
 import { addOrganization, enrolPeople } from '../../api/fixtures.ts'
 import { DomainError } from '../../../src/governance/errors.ts'

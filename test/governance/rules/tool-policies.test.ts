@@ -24,7 +24,7 @@ import {
   type ResolvedCall,
 } from '../runs/engine-fixture.ts'
 import { create, save, forget, forgetAll } from './policy-calls.ts'
-import { policySnapshot } from '../../../src/governance/audit/policy-snapshot.ts'
+import { policySnapshot } from '../../../src/governance/audit/combiner.ts'
 import {
   createRoleOverride,
   deleteRoleOverride,

@@ -12,7 +12,7 @@ import { vote } from '../../../src/governance/approvals/vote.ts'
 import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
 import { canonicalJson, hashOf } from '../../../src/shared/canonical-json.ts'
 import type { Caller } from '../../../src/governance/access/identity.ts'
-import { freeze, unfreeze } from '../../../src/governance/rules/freeze.ts'
+import { setFreeze } from '../../../src/governance/rules/freeze.ts'
 import { createRule, deleteRule } from '../../../src/governance/rules/rules.ts'
 import { cancelRun } from '../../../src/governance/runs/end/cancel.ts'
 import { finishRun } from '../../../src/governance/runs/end/finish.ts'
@@ -137,11 +137,19 @@ export async function startEngine(overrides: NodeJS.ProcessEnv = {}): Promise<En
     resolve: (runId, outcome, over = {}) =>
       resolveStep(context, { caller: caller('admin'), runId, stepId: 's', items: null, outcome, ...over }),
     async frozen(work, reason = 'incident') {
-      await freeze(context, caller('owner'), reason, performance.now(), null)
+      await setFreeze(context, caller('owner'), true, {
+        reason: reason,
+        askedAt: performance.now(),
+        once: null,
+      })
       try {
         return await work()
       } finally {
-        await unfreeze(context, caller('owner'), 'over', performance.now(), null)
+        await setFreeze(context, caller('owner'), false, {
+          reason: 'over',
+          askedAt: performance.now(),
+          once: null,
+        })
       }
     },
     go: (op) => go(engine, op),

@@ -91,12 +91,12 @@ async function world(name: string) {
 /** The number of values per data key. */
 async function named(): Promise<Record<string, number>> {
   const counts: Record<string, number> = {}
-  for (const { table, column, stored } of sealedColumns) {
+  for (const { table, column, isBase64 } of sealedColumns) {
     const { rows } = await engine.context.pool.query(
       `select ${column} as sealed from ${table} where ${column} is not null`,
     )
     for (const { sealed } of rows) {
-      const id = keyIdOf(stored === 'base64' ? Buffer.from(sealed, 'base64') : sealed)
+      const id = keyIdOf(isBase64 ? Buffer.from(sealed, 'base64') : sealed)
       counts[id] = (counts[id] ?? 0) + 1
     }
   }

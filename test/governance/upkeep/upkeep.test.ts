@@ -24,8 +24,8 @@ import {
   type ResolvedCall,
 } from '../runs/engine-fixture.ts'
 import { newId } from '../../../src/contract/ids.ts'
-import { longestWaits, measureStoredState } from '../../../src/db/queries/upkeep.ts'
-import { longestWaitsTeller } from '../../../src/governance/upkeep/longest-waits.ts'
+import { longestWaits, measureStoredState } from '../../../src/db/queries/upkeep/measure-state.ts'
+import { longestWaitsTeller } from '../../../src/governance/upkeep/state-metrics.ts'
 import type { WorkflowEngine } from '../../../src/governance/delivery/workflow-engine.ts'
 import { reconcile } from '../../../src/governance/delivery/reconciler.ts'
 import { expireDue } from '../../../src/governance/approvals/expire.ts'

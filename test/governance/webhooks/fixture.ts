@@ -1,6 +1,6 @@
 import { Webhook } from 'standardwebhooks'
 import type { Context } from '../../../src/governance/context.ts'
-import { createWebhookSender } from '../../../src/governance/webhooks/sender.ts'
+import { createWebhookSender } from '../../../src/governance/webhooks/deliver.ts'
 import type { Arrived } from '../../support/scripted-server.ts'
 import { until } from '../../stack/until.ts'
 

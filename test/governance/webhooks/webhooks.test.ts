@@ -11,7 +11,13 @@ import {
   rotateWebhookSecret,
   type NewWebhook,
 } from '../../../src/governance/webhooks/webhooks.ts'
-import { createWebhookSender } from '../../../src/governance/webhooks/sender.ts'
+import {
+  createWebhookSender,
+  mostDeliveries,
+  pauseOf,
+  sendMessage,
+  signatureOf,
+} from '../../../src/governance/webhooks/deliver.ts'
 import {
   startScriptedServer,
   type Arrived,
@@ -22,12 +28,10 @@ import { until } from '../../stack/until.ts'
 import { startEngine, type Engine } from '../runs/engine-fixture.ts'
 import { listDeliveries, redeliver, testWebhook } from '../../../src/governance/webhooks/deliveries.ts'
 import { mostWaiting } from '../../../src/governance/webhooks/fan-out.ts'
-import { mostDeliveries, pauseOf } from '../../../src/governance/webhooks/deliver.ts'
 import { keptDeliveries, removeOldDeliveries } from '../../../src/governance/webhooks/upkeep.ts'
 import { readDrift } from '../../../src/governance/limits/storage-counters.ts'
 import { addOrganization } from '../../api/fixtures.ts'
 import { auditOf } from '../support.ts'
-import { sendMessage, signatureOf } from '../../../src/governance/webhooks/send.ts'
 import { loopbackHosts, type NamedHost } from '../../../src/shared/outgoing/hosts.ts'
 import { createOutgoing, type Outgoing } from '../../../src/shared/outgoing/outgoing.ts'
 import { sendAll, verified } from './fixture.ts'

@@ -17,9 +17,9 @@ import {
   approveTemplate,
   deprecateTemplate,
   archiveTemplate,
+  useTemplate,
 } from '../../../src/governance/workflows/registry-lifecycle.ts'
-import { listTemplates } from '../../../src/governance/workflows/registry-list.ts'
-import { useTemplate } from '../../../src/governance/workflows/registry-use.ts'
+import { listTemplates } from '../../../src/governance/workflows/registry-entry.ts'
 import { addOrganization } from '../../api/fixtures.ts'
 
 let engine: Engine

@@ -222,7 +222,7 @@ export async function listRuns(
     query = query.where(sql<boolean>`position(lower(${email}) in lower(requester_email)) > 0`)
   if (filters.since !== undefined) query = query.where('created_at', '>=', filters.since)
   if (filters.until !== undefined) query = query.where('created_at', '<', filters.until)
-  const rows = await readPage(context.db, query, { column: 'id', kind: 'run' }, page, (row) => row.id)
+  const rows = await readPage(context.db, query, 'run', page)
   return { data: (await withPresentReasons(context, rows.data)).map(head), next_cursor: rows.next_cursor }
 }
 

@@ -1,0 +1,88 @@
+import { sql, type RawBuilder } from 'kysely'
+
+export const insertNotifications = (
+  organizationId: string,
+  rows: readonly object[],
+): RawBuilder<unknown> => sql`
+  insert into notifications (id, organization_id, channel, event, kind, subject, round, recipient, message_id,
+    group_key, next_attempt_at)
+  select r.id, ${organizationId}, r.channel, r.event, r.kind, r.subject, r.round, r.recipient, r."messageId",
+    r."groupKey", clock_timestamp() + make_interval(secs => r."afterSeconds")
+  from json_to_recordset(${JSON.stringify(rows)}::json) as r(id text, channel text,
+    event text, kind text, subject text, round int, recipient text, "messageId" text, "groupKey" text,
+    "afterSeconds" float8)`
+
+/** `waits`: an item still waits. `is_open`: others can be added. Locked, so that they are not removed. */
+export const newestMessagesOf = (given: {
+  readonly organizationId: string
+  readonly channel: string
+  readonly event: string
+  readonly kind: string
+  readonly groupKey: string | null
+}): RawBuilder<{
+  readonly id: string
+  readonly recipient: string
+  readonly is_open: boolean
+  readonly waits: boolean
+}> => sql`
+  select m.id, m.recipient,
+    m.state <> 'failed' and case m.channel
+      when 'mail' then m.state = 'pending' and m.attempts = 0
+      else coalesce(m.place->>'account' = (select p.slack_account from memberships p
+                                           where p.organization_id = m.organization_id and p.user_id = m.recipient),
+                    m.place is null)
+    end as is_open,
+    exists (
+      select from notifications n
+        left join approvals a on n.kind = 'approval' and a.id = n.subject
+        left join effects e on n.kind = 'call' and n.group_key = e.run_id || '/' || e.step_id
+          and n.subject = n.group_key || '/' || e.item_index and e.attempt = n.round
+          and e.run_id = split_part(n.group_key, '/', 1)
+      where n.message_id = m.id
+        and (a.status = 'pending' or (e.state = 'unknown_outcome' and e.resolved_outcome is null))
+    ) as waits
+  from notifications m
+  where m.id in (
+    select max(id) from notifications
+    where organization_id = ${given.organizationId} and channel = ${given.channel} and event = ${given.event} and kind = ${given.kind}
+      and group_key = ${given.groupKey} and id = message_id
+    group by recipient)
+  for update of m`
+
+/** It may have been sent from then on. Renews the lease too; only this if it has changed, else nothing. */
+export const markMessageIntent = (given: {
+  readonly organizationId: string
+  readonly turn: string
+  readonly leaseSeconds: number
+  readonly id: string
+  readonly wanted: number
+  readonly place: object
+}): RawBuilder<unknown> => sql`
+  with lane as (
+    update notification_lanes set leased_until = clock_timestamp() + make_interval(secs => ${given.leaseSeconds}::float8)
+    where organization_id = ${given.organizationId} and channel = 'slack' and turn = ${given.turn}
+      and leased_until > clock_timestamp()
+    returning organization_id)
+  update notifications set intent_at = clock_timestamp(), attempts = attempts + 1, place = ${JSON.stringify(given.place)}
+  where id = ${given.id} and wanted = ${given.wanted} and intent_at is null and exists (select from lane)`
+
+/** Lanes with due messages that are not paused, and that no process holds; not those in `own`. */
+export const takeDueLanes = (given: {
+  readonly turn: string
+  readonly leaseSeconds: number
+  readonly own: readonly string[]
+  readonly limit: number
+}): RawBuilder<{ readonly organization_id: string }> => sql`
+  insert into notification_lanes as l (organization_id, channel, turn, leased_until)
+  select due.organization_id, 'slack', ${given.turn}, clock_timestamp() + make_interval(secs => ${given.leaseSeconds}::float8)
+  from (select n.organization_id from notifications n
+          left join notification_lanes k on k.organization_id = n.organization_id and k.channel = 'slack'
+        where n.channel = 'slack' and n.shown < n.wanted and n.id = n.message_id
+          and n.next_attempt_at <= clock_timestamp() and n.organization_id <> all(${given.own}::text[])
+          and coalesce(greatest(k.leased_until, k.paused_until) <= clock_timestamp(), true)
+        group by n.organization_id, k.paused_until
+        -- Organizations take turns: the one whose last turn ended first comes first.
+        order by k.paused_until nulls first, n.organization_id limit ${given.limit}) as due
+  on conflict (organization_id, channel) do update set turn = excluded.turn, leased_until = excluded.leased_until
+    where coalesce(greatest(l.leased_until, l.paused_until) <= clock_timestamp(), true)
+  returning organization_id`
