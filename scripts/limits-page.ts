@@ -1,13 +1,13 @@
-import { mostArrivalSeconds } from '../src/api/file-upload.ts'
+import { mostArrivalSeconds } from '../src/api/routes/files.ts'
 import { format, resolveConfig } from 'prettier'
 import { maxOutputLength } from '../src/activities/attempt.ts'
 import { defaultRetry } from '../src/activities/answers.ts'
 import { mostAnswerBytes } from '../src/tools/kit/exchange.ts'
-import { agentBodyLimit, mostAgentValues } from '../src/api/agent-question.ts'
+import { agentBodyLimit, mostAgentValues } from '../src/api/routes/agents.ts'
 import { authBodyLimit } from '../src/api/auth.ts'
 import { bytesForPiece, mostPieces } from '../src/api/body-bytes.ts'
 import { defaultBodyLimit, mostNames, mostValues, smallBody } from '../src/api/json-body.ts'
-import { longestRequestId } from '../src/api/request-id.ts'
+import { longestRequestId } from '../src/api/http-server.ts'
 import { routes } from '../src/api/routes/index.ts'
 import { mostReferences } from '../src/contract/definition-check.ts'
 import { longestPath } from '../src/contract/definition-paths.ts'
@@ -33,7 +33,6 @@ import { mostCells, mostColumns, mostRows } from '../src/shared/documents/table.
 import { readEnvironment } from '../src/shared/environment.ts'
 import { mostHeapBytes, mostValues as mostOutputValues } from '../src/shared/json-size.ts'
 import {
-  type Rows,
   bytes,
   characters,
   count,
@@ -42,6 +41,7 @@ import {
   sameAt,
   seconds,
   wait,
+  type Rows,
 } from './limits-numbers.ts'
 import { messages } from './limits-messages.ts'
 import { agents, people } from './limits-people.ts'

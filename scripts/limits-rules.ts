@@ -1,4 +1,4 @@
-import { mostExternalTools, mostFlags } from '../src/api/schemas/governance.ts'
+import { mostExternalTools, mostFlags } from '../src/api/routes/governance.ts'
 import { mostSamples } from '../src/governance/backtests/backtest.ts'
 import { mostDecisions, mostParamBytes } from '../src/governance/backtests/decided-calls.ts'
 import { mostToolGlobs } from '../src/policy/external-tools.ts'

@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import { createPipeline } from '../../src/db/pipelined.ts'
+import { createPipeline } from '../../src/db/connect.ts'
 import { sealEntry, type AuditDraft, type ChainPosition } from '../../src/governance/audit/entry.ts'
 import type { EntryMacs } from '../../src/governance/audit/entry-macs.ts'
 import { createCombiner, type BatchKind } from '../../src/governance/audit/combiner.ts'

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { newId } from '../../src/contract/ids.ts'
 import { newApiKey } from '../../src/governance/access/key-format.ts'
-import { v8Flags } from '../../src/stack/node-child.ts'
+import { v8Flags } from '../../src/stack/server.ts'
 import { createOrganization, withClient, type BenchPostgres } from './postgres.ts'
 
 export const organizationId = newId('organization')

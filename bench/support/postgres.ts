@@ -1,9 +1,9 @@
+import pg from 'pg'
 import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import pg from 'pg'
 import { migrate } from '../../src/db/migrate.ts'
-import { startGuard } from '../../src/stack/guarded.ts'
+import { startGuard } from '../../src/stack/guard.ts'
 import { startPostgres } from '../../src/stack/postgres.ts'
 
 export interface BenchPostgres {

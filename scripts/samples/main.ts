@@ -1,4 +1,4 @@
-import { turnApprovalsOn } from '../../src/demo/changes.ts'
+import { turnApprovalsOn } from '../../src/demo/prepare.ts'
 import { show } from '../../src/demo/show.ts'
 import { customerMailing } from './customer-mailing.ts'
 import { documentReview } from './document-review.ts'

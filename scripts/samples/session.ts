@@ -1,12 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { basename } from 'node:path'
-import type { Changes } from '../../src/demo/changes.ts'
-import type { Client, Person } from '../../src/demo/client.ts'
-import { followRun } from '../../src/demo/follow-run.ts'
+import type { Changes } from '../../src/demo/prepare.ts'
+import { followRun, type Client, type Person } from '../../src/demo/client.ts'
 import { mustHold, type Teller } from '../../src/demo/show.ts'
+import { connectStandIn, ownConnection, voteUntilDecided } from '../../src/demo/prepare.ts'
 import type { DemoStack } from '../../src/demo/stack.ts'
-import { connectStandIn, ownConnection } from '../../src/demo/stand-ins.ts'
-import { voteUntilDecided } from '../../src/demo/votes.ts'
 import type { Services } from './services.ts'
 
 /** The objects that every sample uses. */

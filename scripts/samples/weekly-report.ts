@@ -1,4 +1,4 @@
-import { caughtMail } from '../../src/demo/mail.ts'
+import { caughtMail } from '../../src/demo/story.ts'
 import { mustHold } from '../../src/demo/show.ts'
 import { answers, project, tickets } from './data.ts'
 import { connectTool, runToEnd, saveWorkflow, type Session } from './session.ts'

@@ -2,48 +2,42 @@ import type { Scope } from '../governance/access/scopes.ts'
 import type { Role } from '../policy/types.ts'
 
 /**
- * Says how the organization of a request is found. The organization is found before the role is checked. So if the
- * caller is not a member of the organization that owns the object, the answer is 404, and not 403.
- * - `own`: the `organization_id` of the query or body. If there is none, a signed-in person's request can name an
- *   organization in the header `X-Organization-Id` or in the console's cookie. Otherwise it is the organization of the
- *   key, or one of the signed-in person's organizations.
- * - `organization`: the organization that the path's `{id}` names.
- * - `workflow`, `run`, `approval`, `api_key`, `agent_session`, `connection`, `file`: the organization that owns the
- *   object named by the path's `{id}`.
- * - `nothing`: the call is about the caller and no organization, or the handler finds the organization itself. No role
- *   is checked beforehand.
- *
- * A path can also name an object inside the subject, such as a version of a workflow (inner-objects.ts).
+ * How the organization of a request is found. That comes before the check of the role, so the answer to a caller who is
+ * no member of the object's organization is 404, and not 403.
+ * - `own`: the `organization_id` of the query or body. Without one, what a signed-in person's header
+ *   `X-Organization-Id` or the console's cookie names, else the organization of the key, or one of the person's.
+ * - `organization`: named by the path's `{id}`; the other names: owner of the object that the path's `{id}` names.
+ * - `nothing`: the call is about the caller, or the handler finds the organization. No role is checked beforehand.
+ * A path can also name an object inside the subject, such as a version of a workflow (subjects.ts).
  */
-export type Subject =
-  | 'own'
-  | 'organization'
-  | 'workflow'
-  | 'run'
-  | 'approval'
-  | 'api_key'
-  | 'agent_session'
-  | 'connection'
-  | 'file'
-  | 'nothing'
+export type Subject = keyof typeof subjectWords | 'nothing'
+
+export const subjectWords = {
+  own: 'organization',
+  organization: 'organization',
+  workflow: 'workflow',
+  run: 'run',
+  approval: 'approval',
+  api_key: 'API key',
+  agent_session: 'agent session',
+  connection: 'connection',
+  file: 'file',
+} as const
 
 export type Access =
   | { readonly public: true }
   | {
       readonly public: false
       readonly scope: Scope | null
-      /** Scopes that a key needs in addition to `scope`, because the answer also shows what they protect. */
+      /** A key needs these too, because the answer also shows what they protect. */
       readonly further?: readonly Scope[]
       readonly role: Role
       readonly subject: Subject
-      /**
-       * True if the caller must have a session that was opened with a second factor. This is required even if the
-       * organization requires no factor.
-       */
+      /** The session must have been opened with a second factor, even if the organization requires none. */
       readonly factor?: boolean
       /**
-       * True if the subject is `own` and a request that names no organization is about every organization in which the
-       * caller has the role. A key also needs the role in its own organization (docs/decisions/0246).
+       * With the subject `own`, a request that names no organization is about every one in which the caller has the
+       * role. A key also needs the role in its own organization (docs/decisions/0246).
        */
       readonly every?: boolean
     }
@@ -65,33 +59,27 @@ const inEvery = (access: ReturnType<typeof needs>): Access => ({ ...access, ever
 
 const withFactor = (access: ReturnType<typeof needs>): Access => ({ ...access, factor: true })
 
-/**
- * The scope, the lowest role and the subject that each route needs. A route that is missing from this table cannot be
- * mounted.
- */
+/** What each route needs. A route that is missing here cannot be mounted. */
 export const access = {
   'GET /health': open,
   'GET /health/secrets': needs('secrets:*', 'admin', 'own'),
   'GET /openapi.json': open,
   'GET /docs': open,
 
-  // These routes are only about the caller and the list of scopes, so they need no scope. Every key except an agent's
-  // key may call them.
+  // Only about the caller and the list of scopes. Every key except an agent's may call them.
   'GET /me': needs(null, 'viewer', 'nothing'),
   'GET /me/notifications': needs(null, 'viewer', 'own'),
   'PUT /me/notifications': needs(null, 'viewer', 'own'),
   'GET /scopes': needs(null, 'viewer', 'nothing'),
 
-  // These routes create an organization or a membership for the caller, so the caller needs no role in any
-  // organization.
+  // They create an organization or a membership for the caller, who needs no role in any.
   'POST /organizations': needs('organizations:*', 'viewer', 'nothing'),
   'POST /invitations/accept': needs('organizations:*', 'viewer', 'nothing'),
   'GET /organizations/{id}/members': needs('organizations:*', 'owner', 'organization'),
   'PATCH /organizations/{id}/members/{user}': needs('organizations:*', 'owner', 'organization'),
-  // Every member may leave the organization. `removeMember` checks that only owners remove other members.
+  // Every member may leave. `removeMember` checks that only owners remove others.
   'DELETE /organizations/{id}/members/{user}': needs('organizations:*', 'viewer', 'organization'),
-  // A member may link their own Slack account, and an admin may link the account of any member. `linkSlackAccount`
-  // checks this.
+  // Members may link their own Slack account, and admins anybody's: `linkSlackAccount` checks this.
   'PUT /organizations/{id}/members/{user}/accounts/slack': needs('organizations:*', 'viewer', 'organization'),
   'DELETE /organizations/{id}/members/{user}/accounts/slack': needs(
     'organizations:*',
@@ -118,8 +106,7 @@ export const access = {
   'GET /workflows/{id}/versions/{version}': needs('workflows:read', 'admin', 'workflow'),
   'POST /workflows/{id}/versions/{version}/rollback': needs('workflows:write', 'admin', 'workflow'),
 
-  // A template is used with the scope `workflows:write`, which members have, because this only creates a workflow.
-  // Templates are changed with the scope `registry:write`, which only owners have.
+  // Using a template only creates a workflow, so it needs the scope of members. Only owners have `registry:write`.
   'GET /workflow-registry': needs('workflows:read', 'viewer', 'own'),
   'POST /workflow-registry/{id}/approve-template': needs('registry:write', 'owner', 'workflow'),
   'POST /workflow-registry/{id}/deprecate': needs('registry:write', 'owner', 'workflow'),
@@ -153,7 +140,7 @@ export const access = {
   'PATCH /organizations/{id}/rules/{rule}': needs('rules:write', 'admin', 'organization'),
   'DELETE /organizations/{id}/rules/{rule}': needs('rules:write', 'admin', 'organization'),
   'POST /organizations/{id}/rules/test': needs('rules:read', 'member', 'organization'),
-  // The counts of a draft with a condition show what the parameters of calls were. The samples name runs, sessions and
+  // Counts of a draft with a condition show what the parameters of calls were, and samples name runs, sessions and
   // labels. So only people who may see these values may send a backtest, with a key that may read them.
   'POST /organizations/{id}/rules/backtest': withFurther(needs('rules:read', 'admin', 'organization'), [
     'runs:read',
@@ -213,8 +200,7 @@ export const access = {
   'DELETE /organizations/{id}/role-policy-overrides/{tool}': needs('policies:write', 'owner', 'organization'),
   'GET /governance/tool-constraints': needs('policies:read', 'admin', 'own'),
 
-  // The subject is `nothing`, because the decision itself checks the role and answers `deny`. After an HTTP error, a
-  // client that allows calls on errors (fail-open) would make the call.
+  // The decision checks the role and answers `deny`: after an HTTP error, a fail-open client would make the call.
   'POST /authorize': needs('agents:authorize', 'member', 'nothing'),
   'POST /hooks/claude-code': needs('agents:authorize', 'member', 'nothing'),
   'GET /authorize/approvals/{id}': needs('agents:authorize', 'member', 'nothing'),
@@ -230,8 +216,7 @@ export const access = {
   'GET /tools': needs('tools:read', 'viewer', 'own'),
   'GET /tools/{name}': needs('tools:read', 'viewer', 'own'),
 
-  // Only an admin may make or change a connection that the whole organization uses. `connect`, `renameConnection` and
-  // `revokeConnection` check this.
+  // `connect`, `renameConnection` and `revokeConnection` check that only admins change the organization's.
   'POST /tools/{name}/connect': needs('tools:connect', 'member', 'own'),
   // Only the person who began the authorization can complete it, in the organization where it began.
   'GET /connections/callback/{integration}': needs('tools:connect', 'member', 'nothing'),
@@ -239,7 +224,7 @@ export const access = {
   'PATCH /connections/{id}': needs('tools:connect', 'member', 'connection'),
   'DELETE /connections/{id}': needs('tools:connect', 'member', 'connection'),
 
-  // `files:write` is also the scope for reading, because these routes never show the content of a file.
+  // Also for reading, because these routes never show the content of a file.
   'POST /files': needs('files:write', 'member', 'own'),
   'GET /files': needs('files:write', 'member', 'own'),
   'GET /files/{id}': needs('files:write', 'member', 'file'),
@@ -253,7 +238,6 @@ export const access = {
 export type RouteKey = keyof typeof access
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
-/** Splits `'GET /workflows/{id}'` into method and path. */
 export function splitKey(key: RouteKey): { method: Method; path: string } {
   const [method, path] = key.split(' ') as [Method, string]
   return { method, path }
@@ -261,23 +245,19 @@ export function splitKey(key: RouteKey): { method: Method; path: string } {
 
 /** POST routes that ignore `Idempotency-Key`. */
 const asking = [
-  // These routes change nothing, so the key would only repeat an old answer.
+  // They change nothing, so the key would only repeat an old answer.
   'POST /workflows/{id}/authorization-preview',
   'POST /organizations/{id}/rules/test',
   'POST /organizations/{id}/rules/backtest',
   'POST /organizations/{id}/rules/diff',
-  // The bodies of these routes have an id of their own, `tool_use_id`. If a client has lost the answer, it sends the
-  // same id again and gets the same answer. So these routes need no `Idempotency-Key`.
+  // Their bodies have an id of their own, `tool_use_id`: the same id gets the same answer.
   'POST /authorize',
   'POST /authorize/observe',
   'POST /hooks/claude-code',
 ] as const satisfies RouteKey[]
 export type ActingKey = Exclude<Extract<RouteKey, `POST ${string}`>, (typeof asking)[number]>
 
-/**
- * Returns true for a route that takes an `Idempotency-Key`. Such a route makes a change. Without the key, a repeated
- * call would make the change twice.
- */
+/** Without an `Idempotency-Key`, a repeated call of such a route would make its change twice. */
 export function acts(key: RouteKey): key is ActingKey {
   return splitKey(key).method === 'POST' && !asking.some((each) => each === key)
 }

@@ -6,35 +6,35 @@ import { scopesOfRole } from '../governance/access/scopes.ts'
 import { createEntry, type Entry } from '../governance/limits/request-shares.ts'
 import { requireRole, requireScopes } from '../governance/access/recheck.ts'
 import { accessOf, type Access } from './access.ts'
-import { ApiError, statusOf, toApiError } from './errors.ts'
-import { innerObjectsOf, type InnerObject } from './inner-objects.ts'
+import { ApiError, statusOf, toApiError, validate } from './errors.ts'
 import {
+  innerObjectsOf,
   organizationNamed,
   requireOneOrganization,
   requireSubjectsOrganization,
-} from './organization-named.ts'
+  findMissingToKey,
+  findStanding,
+  refuseAbsent,
+  requireOwnObjects,
+  type InnerObject,
+} from './subjects.ts'
 import { queryOf, refuseRepeated } from './query.ts'
 import type { Call, Mounted, Route } from './route.ts'
-import { findMissingToKey, findStanding, refuseAbsent, requireOwnObjects } from './subjects.ts'
-import { validate } from './validation.ts'
 
 export type Guarded = Extract<Access, { public: false }>
 
-/** The parts of a request that the checks read. The request came over HTTP or from a page of the console. */
+/** What the checks read of a request, over HTTP or from a page of the console. */
 export interface Sent {
   readonly params: Record<string, string>
   readonly query: Record<string, string>
-  /** A query parameter that is given more than once, or null. */
   readonly repeated: string | null
-  /** Reads and parses the body. It is called once for each request. */
   body(entry: Entry): Promise<unknown>
-  /** Returns the `Idempotency-Key` or null. Throws if the key is malformed. */
   idempotencyKey(): string | null
   readonly ip: string | null
   readonly requestId: string
-  /** Returns a signal that aborts when the client has disconnected or the server drains. */
+  /** Aborts when the client has disconnected or the server drains. */
   signal(): AbortSignal
-  /** Identifies the sender again. This is used while an answer takes long. Throws `unauthenticated`. */
+  /** Again, while an answer takes long. Throws `unauthenticated`. */
   identify(): Promise<Identity>
 }
 
@@ -47,9 +47,8 @@ interface Arrived {
 }
 
 /**
- * Checks a request, and runs `work` with the resulting call. This process works on a limited number of requests of one
- * organization at the same time (the organization's share, see request-shares.ts). The request waits until the share
- * has a free place. The request keeps this place until it ends or `leave` is called.
+ * Checks a request, and runs `work`. A process works on a limited number of one organization's requests at a time (its
+ * share, request-shares.ts): this one waits for a place, and keeps it until it ends or `leave` is called.
  */
 export async function admitted<T>(
   arrived: Arrived,
@@ -59,9 +58,8 @@ export async function admitted<T>(
   const entry = createEntry(context.shares, identity.charged.holderId)
   try {
     const { call, rawBody } = await checked(arrived, entry)
-    // A stream waits for its client, and a route with `waits` waits for work outside this thread. So such a request
-    // gives its place in the organization's share back here. A handler that begins to wait later calls `leaveShare`
-    // itself.
+    // A stream waits for its client, and a route with `waits` for work outside this thread, so they give their place
+    // back. A handler that begins to wait later calls `leaveShare`.
     if (route.stream !== undefined || route.waits) entry.leave()
     return await work(call, entry, rawBody)
   } finally {
@@ -116,8 +114,7 @@ async function checked(
         await callerNow()
         return true
       } catch (error) {
-        // An error of the server, such as a database outage, does not mean that the caller has lost the rights. So the
-        // error is thrown again.
+        // An error of the server does not mean that the caller has lost the rights.
         if (statusOf[toApiError(error).code] >= 500) throw error
         return false
       }
@@ -126,10 +123,7 @@ async function checked(
   return { call, rawBody }
 }
 
-/**
- * Returns the organization of a request that names none. If the request is about every organization of a signed-in
- * person, this is the first one in which the person has the needed role.
- */
+/** For a request that names none. For `every` organization of a person, the first with the needed role. */
 async function homeIn(
   { db }: Pick<Context, 'db'>,
   identity: Identity,
@@ -139,10 +133,7 @@ async function homeIn(
   return first ?? identity.organizationId
 }
 
-/**
- * Finds the caller's role in the organization that the request is about. Throws if a required second factor is
- * missing, if an inner object does not exist, or if the role is too low.
- */
+/** Throws if a required second factor or an inner object is missing, or if the role is too low. */
 async function standIn(
   context: Pick<Context, 'config' | 'db'>,
   identity: Identity,
@@ -170,7 +161,7 @@ async function standIn(
         }
       : await findStanding(context.db, identity, { subject, factor, inner }, naming)
   requireFactor(context.config, { scope, factor }, senderRights.missing, identity)
-  // Names such as the keys of memory can be guessed. So a sender without a required factor does not learn which exist.
+  // Names such as the keys of memory can be guessed: without a required factor, a sender does not learn which exist.
   refuseAbsent(senderRights.absent)
   if (subject !== 'nothing') requireRole(senderRights.role, role)
   return {
@@ -186,7 +177,7 @@ async function standIn(
   }
 }
 
-/** Returns the path parameters as text. Throws `not_found` for a NUL character, which PostgreSQL cannot compare. */
+/** As text. Throws `not_found` for a NUL character, which PostgreSQL cannot compare. */
 export function pathParams(given: Readonly<Record<string, unknown>>): Record<string, string> {
   const params: Record<string, string> = {}
   for (const [name, value] of Object.entries(given)) {

@@ -4,24 +4,20 @@ import { splitKey, type Method } from './access.ts'
 import { createAuth } from './auth.ts'
 import { consoleRouter } from './console/router.ts'
 import { dispatch } from './dispatch.ts'
-import { docsFiles } from './docs-page.ts'
+import { docsFiles } from './routes/docs.ts'
 import { ApiError, errorBody, statusOf, toApiError } from './errors.ts'
-import { sendPage } from './html-page.ts'
-import { observed, routeLocal } from './observed.ts'
-import { ownHost } from './own-host.ts'
-import { pages } from './pages.ts'
-import { dropBody } from './refused-body.ts'
-import { requestId, requestIdOf } from './request-id.ts'
+import { sendPage, refusalPage, showsPage } from './routes/connections.ts'
+import { observed, routeLocal, requestId, requestIdOf, ownHost } from './http-server.ts'
+import { dropBody } from './body-bytes.ts'
 import type { Mounted, Route, Services } from './route.ts'
-import { refusalPage, showsPage } from './routes/connection-callback.ts'
 import { routes } from './routes/index.ts'
+import { sendAnswer } from './send.ts'
 
-/** Every route can be called with each of these prefixes before its path. */
 export const prefixes = ['/api/v1', '/v1', '/'] as const
 
 /**
- * Creates the HTTP application. The same router serves all prefixes, and all errors of the API have one JSON format.
- * Outside `context`, the application keeps only caches and data of requests that are in progress.
+ * One router serves all prefixes, and all errors have one JSON format. Outside `context`, the application keeps only
+ * caches and data of requests in progress.
  */
 export function createApp(context: Context, services: Services): Express {
   const app = express()
@@ -57,10 +53,9 @@ function createRouter(context: Context, services: Mounted): Router {
   const router = express.Router({ caseSensitive: true })
   for (const [path, methods] of byPath(routes)) {
     router.all(path.replaceAll(/\{(\w+)\}/g, ':$1'), async (request, response) => {
-      // A HEAD request is handled like GET, and Node does not send the body.
+      // Node does not send the body of a HEAD.
       const found = methods.get((request.method === 'HEAD' ? 'GET' : request.method) as Method)
-      // If a path does not have the method of a request, the answer is 404. An unknown path gets the same answer. The
-      // API never answers 405.
+      // The API never answers 405: a path without the method is 404, like an unknown one.
       if (found === undefined) throw unknownRoute(request)
       response.locals[routeLocal] = path
       await dispatch(found, context, services, request, response)
@@ -99,7 +94,7 @@ function sendError(
   request: Request,
   response: Response,
 ): void {
-  // A URIError is thrown for a path that cannot be decoded (`%E0%A4%A`).
+  // For a path that cannot be decoded (`%E0%A4%A`).
   const error =
     thrown instanceof URIError
       ? new ApiError('bad_request', 'the path is not valid percent-encoding')
@@ -126,7 +121,40 @@ function sendError(
     response.end(text)
     return
   }
-  // A part of the request body may stay unread, so the connection cannot be used again.
+  // A part of the body may stay unread, so the connection cannot be used again.
   response.setHeader('Connection', 'close')
   void dropBody(request).then(() => response.end(text))
+}
+
+/**
+ * `/` and `/console` lead a browser to the console. At `/`, other programs get a list of addresses. They need no key,
+ * exist only without a prefix, and show nothing that needs a key.
+ */
+function pages(context: Pick<Context, 'config'>): Router {
+  const router = express.Router({ caseSensitive: true, strict: true })
+  router.get('/', (request, response) => {
+    response.setHeader('Vary', 'Accept')
+    if (wantsPage(request)) sendTo(response, '/console/')
+    else sendAnswer(response, { status: 200, body: pointer(context) })
+  })
+  router.get('/console', (_request, response) => sendTo(response, '/console/'))
+  return router
+}
+
+/** As browsers do. A wildcard does not count, because other programs send one. */
+function wantsPage(request: Request): boolean {
+  return (request.headers.accept ?? '').split(',').some((each) => {
+    const [type = '', ...parameters] = each.split(';').map((part) => part.trim().toLowerCase())
+    return type === 'text/html' && !parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter))
+  })
+}
+
+function sendTo(response: Response, place: string): void {
+  response.status(302).setHeader('Location', place)
+  response.end()
+}
+
+function pointer({ config }: Pick<Context, 'config'>): Record<string, string> {
+  const docs = config.http.docs ? { docs: '/docs', openapi: '/openapi.json' } : {}
+  return { name: 'Countersign', api: '/api/v1', health: '/health', console: '/console/', ...docs }
 }

@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto'
+import { randomUUID, createHash } from 'node:crypto'
 import type { BetterAuthOptions } from 'better-auth'
 import { twoFactor } from 'better-auth/plugins/two-factor'
 import { publicBase, type Config } from '../shared/config.ts'
@@ -7,34 +7,32 @@ import { newId } from '../contract/ids.ts'
 import { createPersonalOrganization, healPersonalOrganization } from '../governance/people/organizations.ts'
 import { takeAccountMail } from '../governance/people/account-mails.ts'
 import { endHalfSignIns, proveAddress } from '../governance/access/address-proof.ts'
-import { afterSignIn, authGuards, openingOf, sessionTokenIn } from './auth-guards.ts'
-import { resetMail, signUpAgainMail, verifyMail } from './auth-mails.ts'
-import { passwordWatch } from './password-watch.ts'
-import { sessionKeys } from './session-keys.ts'
+import {
+  afterSignIn,
+  authGuards,
+  openingOf,
+  sessionTokenIn,
+  requireConfirmedToSignIn,
+  requireMaySignUp,
+  requireModestUser,
+  passwordWatch,
+} from './auth-guards.ts'
 import { isError, wordsOf } from '../shared/log.ts'
-import type { SendMail, ServiceMail } from '../governance/service-mail.ts'
-import { requireConfirmedToSignIn, requireMaySignUp, requireModestUser } from './sign-up-guards.ts'
+import { MailText, mailText, type SendMail, type ServiceMail } from '../governance/service-mail.ts'
+import type { SessionSecrets } from '../shared/session-secrets.ts'
+import { confirmPath, invitationPath, resetPath } from '../contract/pages.ts'
 
 const cookiePrefix = 'countersign'
-/** The library puts the prefix `__Secure-` before this name if the public address is https. */
+/** With the prefix `__Secure-` if the public address is https. */
 export const sessionCookie = `${cookiePrefix}.session_token`
-/**
- * The header that carries the client's address for rate limits and session lists. Only this service sets the header
- * (client-address.ts).
- */
+/** The client's address, for rate limits and session lists. Only this service sets it (http-server.ts). */
 export const addressHeader = 'x-countersign-address'
 
 const day = 24 * 3600
-/**
- * In seconds. A session ends when `lasts` has passed since its last renewal. When `renewed` has passed since the last
- * renewal, the next use of the session renews it.
- */
+/** A session ends when `lasts` has passed since its last renewal. Once `renewed` has, its next use renews it. */
 export const sessionSeconds = { lasts: 7 * day, renewed: day } as const
 
-/**
- * Endpoints of the library that this service does not offer. Examples: signing in with another identity provider, and
- * deleting an account.
- */
+/** What this service does not offer, such as other identity providers and deleting an account. */
 const disabledPaths = [
   '/sign-in/social',
   '/link-social',
@@ -47,7 +45,7 @@ const disabledPaths = [
   '/delete-user',
   '/delete-user/callback',
   '/update-session',
-  // Somebody with a stolen session could guess the password at this endpoint.
+  // With a stolen session, somebody could guess the password here.
   '/verify-password',
   '/error',
   '/ok',
@@ -55,10 +53,7 @@ const disabledPaths = [
   '/two-factor/verify-otp',
 ]
 
-/**
- * The limits for each client address. `window` is in seconds. Requests are counted in the database, so all processes
- * share the counts. The limits for each account are in password-guesses.ts.
- */
+/** For each client address, in all processes; `window` is in seconds. For each account: password-guesses.ts. */
 export const rateLimits = {
   '/sign-in/email': { window: 60, max: 20 },
   '/sign-up/email': { window: 60, max: 10 },
@@ -69,16 +64,12 @@ export const rateLimits = {
   '/two-factor/*': { window: 60, max: 15 },
 }
 
-/**
- * Returns the accepted values of the `Origin` header: the public address, and `own`. `own` is the address to which the
- * request was sent; null if it is not known.
- */
+/** The accepted values of the `Origin` header. `own` is the address to which the request was sent. */
 export function ownOrigins(config: Config, own: string | null): string[] {
   const base = new URL(publicBase(config)).origin
   return own === null || own === base ? [base] : [base, own]
 }
 
-/** Options of the sign-in library: our tables, mails and rules about people. */
 export function authOptions(
   context: Context,
   mail: SendMail,
@@ -90,7 +81,7 @@ export function authOptions(
     if (await takeAccountMail(context, to, text.subject)) await mail({ to, ...text })
     else context.log.warn('a mail about an account was not sent: its address has had too many like it')
   }
-  // The answer does not wait for the mail: the duration of an answer must not show whether the account exists.
+  // The duration of an answer must not show whether the account exists, so it does not wait for the mail.
   const post: Post = async (to, text) => {
     send(to, text).catch((error: Error) =>
       context.log.warn({ err: error }, 'a mail about an account was not sent'),
@@ -107,8 +98,7 @@ export function authOptions(
     disabledPaths,
     telemetry: { enabled: false },
     logger: signInLog(context),
-    // With this setting the library throws unexpected errors. So these errors get the same answer and log line as all
-    // other errors.
+    // So that unexpected errors get the answer and log line of all others.
     onAPIError: { throw: true },
     ...mailedOptions(context, base, post, onReset),
     rateLimit: {
@@ -129,18 +119,16 @@ export function authOptions(
     },
     ...tables,
     hooks: { before: authGuards(config), after: afterSignIn(context.db) },
-    // `passwordWatch` must come after `twoFactor`. If a sign-in needs a second factor, `twoFactor` deletes the session
-    // of the sign-in, and `passwordWatch` must not see this session.
+    // After `twoFactor`, which deletes sessions of half a sign-in: `passwordWatch` must not see them.
     plugins: [twoFactor({ issuer: 'Countersign', schema: twoFactorTables }), passwordWatch(context.db)],
     databaseHooks: databaseHooks(context),
   } satisfies BetterAuthOptions
 }
 
-/** Writes the library's messages to our log. */
 function signInLog(context: Context) {
   return {
     level: 'error',
-    // The library declares `message` as text, but it also passes errors there.
+    // Declared as text, but the library also passes errors.
     log: (_level, message: unknown, ...more: unknown[]) => {
       const err = [message, ...more].find(isError)
       const words = typeof message === 'string' ? wordsOf(message) : 'something failed'
@@ -151,7 +139,6 @@ function signInLog(context: Context) {
 
 type Post = (to: string, text: Omit<ServiceMail, 'to'>) => Promise<void>
 
-/** Options for mails that reset a password or confirm an address. */
 function mailedOptions(
   context: Context,
   base: string,
@@ -163,12 +150,12 @@ function mailedOptions(
       enabled: true,
       minPasswordLength: 8,
       maxPasswordLength: 128,
-      // An automatic sign-in after the sign-up would show whether the address already had an account.
+      // It would show whether the address already had an account.
       autoSignIn: false,
       revokeSessionsOnPasswordReset: true,
       resetPasswordTokenExpiresIn: 3600,
       sendResetPassword: ({ user, token }) => post(user.email, resetMail(base, token)),
-      // The person set the password with a mailed token. This also proves that the mail address belongs to the person.
+      // A mailed token also proves that the address belongs to the person.
       onPasswordReset: async ({ user }, by) => {
         onReset(user.email, by)
         await proveAddress(context.db, user.id, null)
@@ -180,15 +167,14 @@ function mailedOptions(
       sendOnSignUp: true,
       expiresIn: day,
       sendVerificationEmail: ({ user, token }) => post(user.email, verifyMail(base, token)),
-      // Runs before the library marks the address as verified. So `proveAddress` can mark the address, and end the
-      // older sessions, factors and keys of the account, in one transaction.
+      // Before the library marks the address as verified, so that one transaction marks it and ends the account's older
+      // sessions, factors and keys.
       beforeEmailVerification: (user, request) =>
         proveAddress(context.db, user.id, sessionTokenIn(request?.headers.get('cookie') ?? null)),
     },
   } satisfies BetterAuthOptions
 }
 
-/** Checks and completes the rows of people and sessions before the library writes them. */
 function databaseHooks(context: Context) {
   return {
     user: {
@@ -207,8 +193,7 @@ function databaseHooks(context: Context) {
           await requireConfirmedToSignIn(context, session.userId)
           const openedWith = await openingOf(context.db, session.userId, endpoint)
           await healPersonalOrganization(context, session.userId)
-          // The client's address is taken from `addressHeader`. The library itself would store only the first 64 bits
-          // of an IPv6 address.
+          // The library itself would store only the first 64 bits of an IPv6 address.
           const ipAddress = endpoint?.headers?.get(addressHeader) ?? null
           return { data: { ...session, ipAddress, openedWith } }
         },
@@ -222,7 +207,7 @@ const tables = {
   user: {
     modelName: 'users',
     fields: { emailVerified: 'email_verified', ...times },
-    // No request can set or read `invited`.
+    // No request can set or read it.
     additionalFields: { invited: { type: 'boolean', required: false, input: false, returned: false } },
   },
   session: {
@@ -234,14 +219,13 @@ const tables = {
       userAgent: 'user_agent',
       ...times,
     },
-    // No request can set `openedWith`, and renewing a session does not change it.
+    // No request can set it, and renewing a session does not change it.
     additionalFields: {
       openedWith: { type: 'string', fieldName: 'opened_with', required: false, input: false },
     },
     expiresIn: sessionSeconds.lasts,
     updateAge: sessionSeconds.renewed,
-    // The cookie cache is off. With the cache, the second factor could be bypassed in two ways, and an ended session
-    // would stay valid.
+    // With the cookie cache, the second factor could be bypassed in two ways, and an ended session would stay valid.
     cookieCache: { enabled: false },
   },
   account: {
@@ -273,3 +257,74 @@ const twoFactorTables = {
     },
   },
 } as const
+
+/**
+ * In the format of the library, which signs and encrypts with the first of `secrets`. An encrypted value names the
+ * version of its secret. Without `secret`, the library would look for one in the environment.
+ */
+function sessionKeys(given: SessionSecrets): Required<Pick<BetterAuthOptions, 'secret' | 'secrets'>> {
+  const { sessionSecret, oldSessionSecrets } = given
+  const secrets = [sessionSecret, ...oldSessionSecrets].map((value) => ({ version: versionOf(value), value }))
+  return { secret: sessionSecret, secrets }
+}
+
+/** Depends on nothing but the secret, so that it stays when the order of the secrets changes. */
+const versionOf = (secret: string): number =>
+  Number.parseInt(createHash('sha256').update(`version of ${secret}`).digest('hex').slice(0, 8), 16)
+
+type Text = Omit<ServiceMail, 'to'>
+
+/* Links begin with `base`. A token is hexadecimal, base64url or a JWT, so it needs no escaping. */
+
+export const verifyMail = (base: string, token: string): Text => ({
+  subject: 'Confirm your address',
+  text: mailText`Somebody, probably you, signed up to Countersign with this address. Open this link within a day to confirm that it is yours:
+
+${MailText.link(base, `${confirmPath}?token=${token}`)}
+
+If it was not you, do nothing.
+`,
+})
+
+export const signUpAgainMail = (base: string): Text => ({
+  subject: 'You already have an account',
+  text: mailText`Somebody, probably you, tried to sign up to Countersign with this address, which already has an account. Sign in instead.
+If you have forgotten the password, ask for a new one:
+
+${MailText.link(base, resetPath)}
+
+If it was not you, do nothing.
+`,
+})
+
+export const resetMail = (base: string, token: string): Text => ({
+  subject: 'A new password',
+  text: mailText`Somebody, probably you, asked for a new password for Countersign. This link sets one. It works once, within an hour, and
+ends every session:
+
+${MailText.link(base, `${resetPath}?token=${token}`)}
+
+If it was not you, do nothing: the password stays as it is.
+`,
+})
+
+/** `inviter` is a confirmed address. `organization` is null for readers who do not know it (`INVITATION_NAMES`). */
+export const invitationMail = (
+  base: string,
+  token: string,
+  {
+    organization,
+    role,
+    inviter,
+  }: { readonly organization: string | null; readonly role: string; readonly inviter: string },
+): Text => ({
+  subject: 'An invitation to Countersign',
+  text: mailText`${MailText.address(inviter)} invites you to ${organization === null ? mailText`an organization` : mailText`the organization ${organization}`} as ${MailText.sentence(role)}.
+
+On this page you sign in or sign up with this address, and accept:
+
+${MailText.link(base, `${invitationPath}?token=${token}`)}
+
+If you do not expect this invitation, do nothing.
+`,
+})

@@ -5,55 +5,38 @@ import type { Context } from '../governance/context.ts'
 import { isDuplicate } from '../db/errors.ts'
 import { recordAccountEvents } from '../governance/people/account-events.ts'
 import { authOptions, addressHeader, ownOrigins, sessionCookie, sessionSeconds } from './auth-options.ts'
-import { addressOf, schemeOf } from './client-address.ts'
+import { addressOf, schemeOf } from './http-server.ts'
 import { ApiError } from './errors.ts'
 import { readJsonBody } from './json-body.ts'
-import { deviceCookie } from './device-cookie.ts'
-import { accountOf, guarded } from './password-guesses.ts'
+import { deviceCookie, accountOf, guarded } from './password-guesses.ts'
 import type { SendMail } from '../governance/service-mail.ts'
 
-/** Sign-in for people: the sign-in library behind `/api/auth/*`, and its sessions. */
 export interface Auth {
   /**
-   * Returns the person and the session that the request's cookie names, or null. Reads the database every time, so
-   * every process refuses an ended session at once. Throws `unauthenticated` if the request changes something and comes
-   * from another origin.
+   * Who the request's cookie names. Reads the database every time, so every process refuses an ended session at once.
+   * Throws `unauthenticated` if the request changes something and comes from another origin.
    */
   userOf(request: Request): Promise<SignedIn | null>
-  /** Answers a request below `/api/auth/` in the library's own format. */
   answer(request: Request, response: Response): Promise<void>
-  /**
-   * Sends the fields of a console form to an endpoint below `/api/auth`. Passes on the cookies and the client's address
-   * of `request`.
-   */
+  /** Calls an endpoint below `/api/auth` with the cookies and the client's address of `request`. */
   post(request: Request, path: string, body: unknown): Promise<AuthAnswer>
-  /**
-   * Sends a GET request to an endpoint below `/api/auth`. Passes on the cookies and the client's address of `request`.
-   */
   get(request: Request, path: string): Promise<AuthAnswer>
 }
 
 export interface SignedIn {
   readonly userId: string
   readonly sessionId: string
-  /**
-   * True if a day has passed since the session began or was last renewed. `GET /api/auth/get-session` then renews the
-   * session.
-   */
+  /** A day has passed since the session began or was renewed: `GET /api/auth/get-session` renews it. */
   readonly isDue: boolean
 }
 
-/** An answer of the library, and the cookies to set. */
 export interface AuthAnswer {
   readonly answer: globalThis.Response
   readonly cookies: readonly string[]
 }
 
 export const authBodyLimit = 64 * 1024
-/**
- * Headers that are passed on to the library. Headers such as `X-Forwarded-For`, with which a client could pretend to be
- * a proxy, are left out.
- */
+/** What is passed on to the library. With others, such as `X-Forwarded-For`, a client could pretend to be a proxy. */
 const passed = [
   'accept',
   'content-type',
@@ -69,7 +52,7 @@ const answered = new Set(['GET', 'HEAD', 'POST', 'OPTIONS'])
 const safe = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 export function createAuth(context: Context, mail: SendMail): Auth {
-  /** The requests that have reset a password with a mailed token. The values are the mail addresses of the accounts. */
+  /** Requests that have reset a password with a mailed token, with the mail addresses of the accounts. */
   const resets = new WeakMap<globalThis.Request, string>()
   const library = betterAuth(
     authOptions(context, mail, (email, by) => {
@@ -78,8 +61,7 @@ export function createAuth(context: Context, mail: SendMail): Auth {
   )
   const signedIn = async (request: Request): ReturnType<Auth['userOf']> => {
     if (!(request.headers.cookie ?? '').includes(`${sessionCookie}=`)) return null
-    // The session is not renewed here, because a renewal must send a new cookie to the browser. Only the answer of `GET
-    // /api/auth/get-session` brings this cookie.
+    // A renewal must send a new cookie to the browser, which only `GET /api/auth/get-session` does.
     const found = await library.api.getSession({
       headers: new Headers({ cookie: request.headers.cookie ?? '' }),
       query: { disableRefresh: true },
@@ -96,8 +78,7 @@ export function createAuth(context: Context, mail: SendMail): Auth {
     const { answer, cookies } = await guarded(context, { request, ...asked }, userOf, () =>
       library.handler(passedOn).catch(raced),
     )
-    // A reset by mail proves that this browser belongs to the person of the account. So the browser gets the cookie of
-    // device-cookie.ts. With this cookie, wrong passwords from other browsers cannot lock this browser out.
+    // A reset by mail proves whose browser this is, so wrong passwords elsewhere cannot lock it out.
     const reset = resets.get(passedOn)
     if (reset !== undefined) cookies.push(deviceCookie(context.config, accountOf(reset)))
     if (!safe.has(asked.method)) await recordAccountEvents(context).catch(recordLater(context))
@@ -123,15 +104,11 @@ export function createAuth(context: Context, mail: SendMail): Auth {
 
 interface Asked {
   readonly method: string
-  /** The path with the query. */
   readonly path: string
   readonly body: unknown
 }
 
-/**
- * Turns the error for a duplicate row into `conflict`, and throws any other error again. The library first looks for a
- * row and inserts it later. So if two requests arrive together, the second one finds a duplicate row.
- */
+/** The library first looks for a row and inserts it later, so the second of two requests at once finds a duplicate. */
 function raced(error: unknown): never {
   if (!isDuplicate(error)) throw error
   throw new ApiError(
@@ -140,10 +117,7 @@ function raced(error: unknown): never {
   )
 }
 
-/**
- * Throws `unauthenticated` if the request does not come from a page of this service. A browser sends the true origin,
- * and a page of another site cannot make the browser send the origin of this service.
- */
+/** A browser sends the true origin, and no page of another site can make it send ours. */
 export function requireSameOrigin(config: Config, request: Request): void {
   const { origin } = request.headers
   if (origin !== undefined && ownOrigins(config, ownOrigin(request)).includes(origin)) return
@@ -153,10 +127,7 @@ export function requireSameOrigin(config: Config, request: Request): void {
   )
 }
 
-/**
- * Returns the origin (scheme and host) to which the client sent the request. Returns null if the `Host` header is not
- * valid.
- */
+/** The scheme and host to which the client sent the request; null if the `Host` header is not valid. */
 function ownOrigin(request: Request): string | null {
   const url = `${schemeOf(request)}://${request.headers.host ?? ''}`
   return URL.canParse(url) ? new URL(url).origin : null
@@ -169,7 +140,7 @@ function asWebRequest(config: Config, request: Request, { method, path, body }: 
     if (typeof value === 'string') headers.set(name, value)
   }
   headers.set(addressHeader, addressOf(request) ?? '')
-  // The parsed body is always sent as JSON, so the content type of the request is not passed on.
+  // The parsed body is always sent as JSON.
   headers.delete('content-type')
   if (body !== undefined) headers.set('content-type', 'application/json')
   return new globalThis.Request(addressAsked(config, request, path), {
@@ -180,9 +151,8 @@ function asWebRequest(config: Config, request: Request, { method, path, body }: 
 }
 
 /**
- * Returns the full address of the request: the origin to which the client sent it, and the path with the query. If the
- * `Host` header is not valid, the origin is the public address. The first line of a request may name another scheme and
- * host, as requests to a proxy do. These are ignored.
+ * The origin to which the client sent the request (or the public address), with path and query. As for a proxy, the
+ * first line of a request may name another origin, which is ignored.
  */
 function addressAsked(config: Config, request: Request, path: string): string {
   const base = ownOrigin(request) ?? new URL(publicBase(config)).origin
@@ -194,10 +164,7 @@ function addressAsked(config: Config, request: Request, path: string): string {
 const recordLater = (context: Pick<Context, 'log'>) => (error: Error) =>
   context.log.warn({ err: error }, 'an account event is not in the audit log yet')
 
-/**
- * Logs a refused request. A refusal does not go to the audit log, because a stranger could otherwise make the audit log
- * of any person grow.
- */
+/** Not in the audit log, because a stranger could make that of any person grow. */
 function noteFailure(
   context: Pick<Context, 'log'>,
   request: Request,

@@ -1,26 +1,19 @@
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { freeBytes } from '../shared/free-bytes.ts'
 import { ApiError } from './errors.ts'
 
-/**
- * A body of less than 5 MB may arrive in at most this many pieces. Without a limit, Node's HTTP parser takes three
- * seconds for one megabyte that comes in pieces of one byte (docs/decisions/0066).
- */
+/** For a body below 5 MB. Node takes three seconds for one megabyte in pieces of one byte (docs/decisions/0066). */
 export const mostPieces = 10_000
 /** A larger body may have one piece for every 512 bytes. */
 export const bytesForPiece = 512
-/**
- * When this many small pieces have arrived in a row, they are joined to one buffer. So the memory for a body depends on
- * the number of bytes, and not on the number of pieces.
- */
+/** So many small pieces in a row are joined, so that memory depends on the number of bytes. */
 const joinedPieces = 256
-/** The size of the largest small piece, in bytes. Larger pieces are kept apart, because copying them takes too long. */
+/** Bytes. Copying larger pieces takes too long. */
 const smallPiece = 4 * 1024
-/** Reading a body takes about 0.01 ms for each piece, and about 2 ms for each MiB. */
+/** For each piece, and for each MiB. */
 const [pieceMilliseconds, mebibyteMilliseconds] = [0.01, 2]
 
-/** Counts the pieces of one body. */
-export class PieceCount {
+class PieceCount {
   readonly #most: number
   #pieces = 0
   #bytes = 0
@@ -33,12 +26,12 @@ export class PieceCount {
     return this.#bytes
   }
 
-  /** Estimates how many milliseconds the thread has worked to read the pieces, mostly in Node's HTTP parser. */
+  /** An estimate of the thread's work, mostly in Node's HTTP parser. */
   get milliseconds(): number {
     return this.#pieces * pieceMilliseconds + (this.#bytes / 1024 ** 2) * mebibyteMilliseconds
   }
 
-  /** Counts a piece. Returns true if the body has now arrived in too many pieces. */
+  /** True if the body has now arrived in too many pieces. */
   add({ length }: Uint8Array): boolean {
     this.#pieces += 1
     this.#bytes += length
@@ -46,7 +39,6 @@ export class PieceCount {
   }
 }
 
-/** Collects the pieces of one text or file. */
 export class Collected {
   #blocks: Buffer[] = []
   #small: Buffer[] = []
@@ -64,24 +56,23 @@ export class Collected {
     return Buffer.concat(this.blocks())
   }
 
-  /** Gives the memory of the bytes back. Do not use the bytes afterwards. */
+  /** Do not use the bytes afterwards. */
   free(): void {
     for (const block of this.#blocks.splice(0)) freeBytes(block)
     this.#small = []
   }
 }
 
-export interface BodyLimits {
+interface BodyLimits {
   readonly bytes: number
   readonly tooLarge: () => ApiError
-  /** If the body has not arrived completely after this many milliseconds, reading ends with the error of `late`. */
+  /** Reading ends with `late` if the body has not arrived after so many milliseconds. */
   readonly arrival?: { readonly milliseconds: number; readonly late: () => ApiError }
 }
 
 /**
- * Reads the bytes of a body. Throws `too_large` for too many bytes or pieces, and `bad_request` if the connection ends
- * before the body is complete. Listens to `data` events, because a loop over the stream would join pieces before they
- * are counted.
+ * Throws `too_large` for too many bytes or pieces, and `bad_request` if the connection ends early. Listens to `data`
+ * events, because a loop over the stream would join pieces before they are counted.
  */
 export async function readBytes(
   request: IncomingMessage,
@@ -93,7 +84,7 @@ export async function readBytes(
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const refuse = (error: ApiError): void => {
     reject(error)
-    // From here on the rest of the body is read and discarded.
+    // The rest of the body is read and discarded.
     request.off('data', take).resume()
   }
   const take = (piece: Buffer): void => {
@@ -113,16 +104,14 @@ export async function readBytes(
     return collected
   } finally {
     clearTimeout(timer)
-    // A request can wait minutes for its answer. If the listeners stayed until then, they would keep the bytes in
-    // memory.
+    // A request can wait minutes for its answer, and the listeners would keep the bytes in memory.
     request.off('data', take).off('end', end).off('error', cutOff).off('close', cutOff)
   }
 }
 
 /**
- * Reads the bytes of a body. Then awaits `admit` with two numbers. `worked` estimates the thread's work for the body in
- * milliseconds, and `bytes` is the size of the body. If the body is refused, `admit` is not called, and the error has
- * the estimate as `worked`.
+ * Reads a body, and awaits `admit` with the thread's work for it in milliseconds, and its size. The error of a refused
+ * body has the work as `worked`.
  */
 export async function arrived(
   request: IncomingMessage,
@@ -143,3 +132,55 @@ const endedEarly = (): ApiError =>
 
 const tooManyPieces = (): ApiError =>
   new ApiError('too_large', `the body comes in more than ${mostPieces} pieces: send larger ones`)
+
+/** Bytes of a refused body that are read and dropped. */
+const mostDropped = 64 * 1024 ** 2
+/** Pieces, if it comes in small ones. */
+const mostDroppedPieces = 1_000
+/** Milliseconds. */
+const longestDrop = 3_000
+
+/**
+ * Reads and drops the rest of a body that was too large, within these limits. If the connection closed while the client
+ * still sends, many clients would report that instead of the answer.
+ */
+export function dropBody(request: IncomingMessage): Promise<void> {
+  return new Promise((resolve) => {
+    if (request.complete || request.destroyed) {
+      resolve()
+      return
+    }
+    const pieces = new PieceCount(mostDroppedPieces)
+    const done = (): void => {
+      clearTimeout(timer)
+      request.off('data', drop)
+      // Nothing more is read: the connection closes after the answer.
+      request.pause()
+      resolve()
+    }
+    const drop = (piece: Buffer): void => {
+      if (pieces.add(piece) || pieces.bytes > mostDropped) done()
+    }
+    const timer = setTimeout(done, longestDrop)
+    request.on('data', drop)
+    for (const event of ['end', 'close', 'error']) request.once(event, done)
+    request.resume()
+  })
+}
+
+/**
+ * Closes the connection if the unread rest of an answered request comes in too many pieces. Node's own listener for
+ * `finish` would read it without a limit, so this one must run first.
+ */
+export function limitUnread(request: IncomingMessage, response: ServerResponse): void {
+  response.prependOnceListener('finish', () => {
+    if (request.complete || request.destroyed) return
+    const pieces = new PieceCount()
+    request.on('data', (piece: Buffer) => {
+      if (pieces.add(piece)) request.destroy()
+    })
+    request.resume()
+    // Tells Node that somebody reads the body. Otherwise it would drop pieces before the listener gets them.
+    request.read(0)
+  })
+}

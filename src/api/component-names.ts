@@ -1,3 +1,12 @@
+import * as agents from './routes/agents.ts'
+import * as approvals from './routes/approvals.ts'
+import * as common from './schemas/common.ts'
+import * as connections from './routes/connections.ts'
+import * as governance from './routes/governance.ts'
+import * as people from './routes/members.ts'
+import * as runs from './schemas/runs.ts'
+import * as webhooks from './routes/webhooks.ts'
+import * as workflows from './routes/workflows.ts'
 import { zodToOpenAPIRegistry } from '@asteasolutions/zod-to-openapi'
 import type { z } from 'zod'
 import { limitChanges } from '../contract/plan-limits.ts'
@@ -5,24 +14,15 @@ import { workflowDefinition } from '../contract/definition.ts'
 import { restrictions } from '../governance/rules/tool-policy-limits.ts'
 import { conditionForms, conditionInput } from '../policy/rule.ts'
 import { ruleShape } from '../governance/rules/rule-kinds.ts'
-import * as agents from './schemas/agents.ts'
-import * as approvals from './schemas/approvals.ts'
-import * as common from './schemas/common.ts'
-import * as connections from './schemas/connections.ts'
-import { fileForm } from './schemas/files.ts'
-import * as governance from './schemas/governance.ts'
-import { memoryBody } from './schemas/memory.ts'
-import * as people from './schemas/people.ts'
-import { ruleBacktestBody, ruleBodies, ruleDiffBody, ruleTrialBody } from './schemas/rules.ts'
-import { receipt } from './schemas/receipts.ts'
-import * as runs from './schemas/runs.ts'
-import * as webhooks from './schemas/webhooks.ts'
-import * as workflows from './schemas/workflows.ts'
+import { fileForm } from './routes/files.ts'
+import { memoryBody } from './routes/memory.ts'
+import { ruleBacktestBody, ruleBodies, ruleDiffBody, ruleTrialBody } from './routes/rules.ts'
+import { receipt } from './schemas/runs.ts'
 
 /*
- * The names of the schemas of openapi.json that are declared without an `id`. Generated clients use these names for
- * their types. If a schema has no name, a generator makes one type for each use of the schema, and derives the type's
- * name from the use. A published name must not change. A schema that contains another schema stands below it.
+ * Names of schemas of openapi.json that are declared without an `id`. Generated clients use them for their types:
+ * without one, a generator makes a type for each use. A published name must not change. A schema that contains another
+ * one stands below it.
  */
 
 const { steps, inputs } = workflowDefinition.shape
@@ -122,9 +122,9 @@ const names: Readonly<Record<string, z.ZodType>> = {
 }
 
 /**
- * Gives the schemas their names until the process ends, and returns the schemas for the document. The generator defines
- * a named schema in the form of its first use in the document. Some uses also allow null, which the definition must not
- * allow. So these schemas must come first in the document, and each of them before its uses.
+ * Gives the schemas their names until the process ends. The generator defines a named schema in the form of its first
+ * use, and some uses also allow null, which the definition must not. So these come first in the document, each before
+ * its uses.
  */
 export function namedComponents(): { type: 'schema'; schema: z.ZodType }[] {
   return Object.entries(names).map(([refId, schema]) => {

@@ -1,30 +1,36 @@
 import type { Request, Response } from 'express'
 import type { Context } from '../governance/context.ts'
-import { roleIn, type Identity } from '../governance/access/identity.ts'
-import { covers, hasRole } from '../governance/access/scopes.ts'
+import {
+  roleIn,
+  authenticate,
+  forget,
+  identityOfSession,
+  recall,
+  type Identity,
+  type Charged,
+} from '../governance/access/identity.ts'
+import { covers, hasRole, type Scope } from '../governance/access/scopes.ts'
 import { JsonParts } from '../shared/json-parts.ts'
-import type { Taken } from '../governance/limits/rates.ts'
+import type { Taken, Kind } from '../governance/limits/rates.ts'
 import { createEntry, withShare, type Entry } from '../governance/limits/request-shares.ts'
-import { requireScopes } from '../governance/access/recheck.ts'
+import { requireScopes, requireScope } from '../governance/access/recheck.ts'
 import { nextTurn } from '../shared/time-slices.ts'
 import { acts, accessOf, splitKey } from './access.ts'
 import { admitted, pathParams, type Guarded, type Sent } from './admitted.ts'
-import { addressOf } from './client-address.ts'
-import { ApiError } from './errors.ts'
+import { addressOf, requestIdOf } from './http-server.ts'
+import { ApiError, validate } from './errors.ts'
 import { answerOnce } from './idempotent.ts'
 import { readJsonBody } from './json-body.ts'
 import { queryOf, readQuery, refuseRepeated } from './query.ts'
-import { countRequest, showRate } from './rate.ts'
-import { requestIdOf } from './request-id.ts'
 import { clientGone, type Call, type Mounted, type Route } from './route.ts'
 import { sendAnswer, sendParts } from './send.ts'
-import { asking, requireIdentity } from './sender.ts'
-import { validate } from './validation.ts'
+import type { Auth } from './auth.ts'
+import { noteRefusal } from '../governance/limits/rate-refusal.ts'
 
 /**
- * Checks one request by the access table, and answers it. The first failed check decides the error. The checks have
- * this order: 401, `rate_limited`, `missing_scope`, a body that cannot be read, 404 of the subject,
- * `mfa_required`, 404 of an object inside the subject, `insufficient_role`, 422. Errors of the handler come last.
+ * The first failed check decides the error, in this order: 401, `rate_limited`, `missing_scope`, a body that cannot be
+ * read, 404 of the subject, `mfa_required`, 404 of an object inside the subject, `insufficient_role`, 422, errors of
+ * the handler.
  */
 export async function dispatch(
   route: Route,
@@ -45,8 +51,7 @@ export async function dispatch(
   if (route.ask !== undefined) {
     await nextTurn()
     const { identity, confirm } = await asking(context, services.auth, request, access.scope)
-    // `signal` is a function and not a getter. For each object with a getter, V8 makes a hidden class. This class would
-    // keep the whole request in memory until the next full garbage collection.
+    // Not a getter: V8's hidden class for it would keep the request until the next full garbage collection.
     const signal = (): AbortSignal => goneSignal(response, services)
     const asker = { identity, ip: addressOf(request), requestId: requestIdOf(response) }
     const show = (taken: Taken): void => showRate(response, taken)
@@ -84,13 +89,12 @@ export async function dispatch(
   }
 }
 
-/** If the thread worked for a refused body for at most this many milliseconds, the work is not counted. */
+/** Milliseconds of work for a refused body that are not counted. */
 const leastCounted = 10
 
 /**
- * Counts the thread's work for a refused body in the organization's share, so that many refused bodies do not delay
- * other organizations. The answer waits for the organization's turn, and no more of the body is read meanwhile. If the
- * client has gone, this function does not wait.
+ * Counts the thread's work for a refused body, so that many of them do not delay other organizations. The answer waits
+ * for the organization's turn, and no more of the body is read, unless the client has gone.
  */
 async function countRefused(
   { shares }: Pick<Context, 'shares'>,
@@ -100,7 +104,7 @@ async function countRefused(
 ): Promise<void> {
   request.pause()
   const counted = withShare(shares, charged.holderId, 'large', async (place) => place.adds(worked))
-  // If too many requests of the organization wait already, the answer does not wait.
+  // If too many requests of the organization wait already, the answer does not.
   const settled = counted.catch(() => undefined)
   if (!request.destroyed) await settled
 }
@@ -113,7 +117,6 @@ interface Admitted {
   readonly rawBody: unknown
 }
 
-/** Runs the handler of a request that has passed all checks, and sends its answer. */
 async function answer(route: Route, { request, response, call, entry, rawBody }: Admitted): Promise<void> {
   if (route.stream !== undefined) {
     if (request.method === 'HEAD') {
@@ -134,14 +137,13 @@ async function answer(route: Route, { request, response, call, entry, rawBody }:
   } else sendAnswer(response, answered)
 }
 
-/** Answers a request whose body is not JSON. */
 async function answerReceived(
   route: Route,
   call: Call,
   request: Request,
   entry: Entry,
 ): ReturnType<typeof answerOnce> {
-  // A request must hold no place in the organization's share (request-shares.ts) while a slow client sends its body.
+  // A slow client must not hold a place in its organization's share (request-shares.ts).
   entry.leave()
   const reading = createEntry(call.context.shares, call.identity.charged.holderId)
   const received = await (route.receive as NonNullable<Route['receive']>)(call, request, reading).finally(
@@ -155,9 +157,8 @@ async function answerReceived(
 }
 
 /**
- * Counts the request for the sender's organization. A change of a quota is counted apart, for the organization in the
- * path. So if an owner has set a limit too low, the owner can still raise the limit. If the sender has no right to
- * change this quota, the attempt counts as a normal request.
+ * A change of a quota is counted apart, for the organization in the path, so that an owner who set a limit too low can
+ * raise it. Without the right to change it, it counts as a normal request.
  */
 async function count(
   context: Pick<Context, 'db' | 'metrics' | 'rates' | 'sparseLog'>,
@@ -175,7 +176,7 @@ async function count(
   return countRequest(context, response, charged, scope === 'agents:authorize' ? 'reports' : 'requests')
 }
 
-/** Reads the JSON body. A missing body counts as an empty object, but the JSON value `null` does not. */
+/** A missing body counts as an empty object, but `null` does not. */
 async function bodyOf(request: Request, { bodyLimit, bodyValues }: Route, entry: Entry): Promise<unknown> {
   const body = await readJsonBody(request, bodyLimit, bodyValues, (size, worked) => entry.admit(size, worked))
   return body === undefined ? {} : body
@@ -191,13 +192,9 @@ function idempotencyKey(route: Route, request: Request): string | null {
   )
 }
 
-/** The field of `response.locals` that holds the signal of the request. */
 const goneLocal = 'goneSignal'
 
-/**
- * Returns the signal that aborts when the client has gone, or when the server stops. All calls for one response share
- * one signal, because one request can make many calls: a person may decide about many approvals at once.
- */
+/** Aborts when the client has gone, or the server stops. Shared, because one request can make many calls. */
 export function goneSignal(response: Response, { draining }: Pick<Mounted, 'draining'>): AbortSignal {
   const known: unknown = response.locals[goneLocal]
   if (known instanceof AbortSignal) return known
@@ -207,4 +204,112 @@ export function goneSignal(response: Response, { draining }: Pick<Mounted, 'drai
   const signal = AbortSignal.any([gone.signal, draining])
   response.locals[goneLocal] = signal
   return signal
+}
+
+async function requireIdentity(
+  context: Pick<Context, 'db' | 'keys'>,
+  auth: Auth,
+  request: Request,
+): Promise<Identity> {
+  const identity = await identify(context, auth, request)
+  if (identity === null) throw unauthenticated()
+  return identity
+}
+
+const unauthenticated = (): ApiError =>
+  new ApiError(
+    'unauthenticated',
+    'send `Authorization: Bearer <API key>` with a key that is valid, or sign in',
+  )
+
+/**
+ * The sender of an agent's question. The identity of a key that asks often comes from a cache: key, scope and role are
+ * checked again before the rules decide. An answer without this check needs `confirm` first, which looks up a cached
+ * key again (docs/decisions/0049).
+ */
+async function asking(
+  context: Pick<Context, 'db' | 'keys'>,
+  auth: Auth,
+  request: Request,
+  scope: Scope | null,
+): Promise<{ readonly identity: Identity; readonly confirm: () => Promise<void> }> {
+  const anew = async (): Promise<Identity> => {
+    const identity = await requireIdentity(context, auth, request)
+    requireScope(identity.scopes, scope, identity.keyName)
+    return identity
+  }
+  const { authorization } = request.headers
+  const recalled = authorization === undefined ? null : await recall(context.keys, authorization)
+  if (recalled === null && authorization !== undefined) throw unauthenticated()
+  // The key may have got the scope after it was cached.
+  if (recalled === null || (scope !== null && !covers(recalled.identity.scopes, scope)))
+    return { identity: await anew(), confirm: async () => {} }
+  const { identity, isRemembered } = recalled
+  const confirm = async (): Promise<void> => {
+    if (!isRemembered) return
+    forget(context.keys, authorization)
+    await anew()
+  }
+  return { identity, confirm }
+}
+
+/** With an `Authorization` header, the cookie is ignored. */
+async function identify(
+  context: Pick<Context, 'db' | 'keys'>,
+  auth: Auth,
+  request: Request,
+): Promise<Identity | null> {
+  if (request.headers.authorization !== undefined)
+    return authenticate(context.keys, request.headers.authorization)
+  const session = await auth.userOf(request)
+  if (session === null) return null
+  const wanted = request.headers['x-organization-id']
+  return identityOfSession(context.db, session, typeof wanted === 'string' ? wanted : null)
+}
+
+const spans = {
+  requests_per_minute: 'a minute',
+  requests_per_day: 'a day',
+  authorize_per_minute: 'a minute',
+  agent_reports_per_minute: 'a minute',
+  quota_changes_per_minute: 'a minute',
+} as const
+const words = {
+  requests: 'requests',
+  reports: 'reports',
+  quota: 'changes of its quota',
+} as const satisfies Partial<Record<Kind, string>>
+
+function showRate(response: Response, { limit, remaining, resetAt }: Taken): void {
+  response.setHeader('X-RateLimit-Limit', String(limit))
+  response.setHeader('X-RateLimit-Remaining', String(remaining))
+  response.setHeader('X-RateLimit-Reset', String(resetAt))
+}
+
+/**
+ * Counts a request and sets the `X-RateLimit-*` headers. Throws `rate_limited` over the limit: that of requests, of
+ * agents' reports, or of quota changes. Questions of agents are counted elsewhere, because one over the limit gets a
+ * decision.
+ */
+export async function countRequest(
+  context: Pick<Context, 'metrics' | 'rates' | 'sparseLog'>,
+  response: Response,
+  charged: Charged,
+  kind: keyof typeof words,
+): Promise<void> {
+  const taken = await context.rates.take(charged.holderId, charged.limits, kind)
+  showRate(response, taken)
+  if (taken.allowed) return
+  noteRefusal(context, charged.holderId, taken, requestIdOf(response))
+  throw new ApiError(
+    'rate_limited',
+    `the organization is at its limit of ${taken.limit} ${words[kind]} ${spans[taken.bucket]}: try again later`,
+    [
+      {
+        path: kind === 'reports' ? 'authorize_per_minute' : taken.bucket,
+        message: `the limit is ${taken.limit}`,
+      },
+    ],
+    taken.retryAfter,
+  )
 }

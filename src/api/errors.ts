@@ -1,13 +1,13 @@
 import pg from 'pg'
+import type { z } from 'zod'
 import { isConnectionError, writeRefusal } from '../db/errors.ts'
 import { DomainError, type DomainErrorCode, type ErrorDetail } from '../governance/errors.ts'
+import { headlineWithField, readAs } from '../policy/issues.ts'
 
-/** Error codes that only the HTTP layer uses. */
-export type ApiErrorCode =
+type ApiErrorCode =
   'too_large' | 'unsupported_media_type' | 'misdirected_request' | 'rate_limited' | 'internal'
 export type ErrorCode = DomainErrorCode | ApiErrorCode
 
-/** The HTTP status of every error code. */
 export const statusOf = {
   bad_request: 400,
   personal_workflow: 400,
@@ -35,7 +35,7 @@ export const statusOf = {
   unavailable: 503,
 } as const satisfies Record<ErrorCode, number>
 
-/** For these error codes, the same call may succeed after this many seconds. */
+/** Seconds after which the same call may succeed. */
 export const retryAfter: Readonly<Partial<Record<ErrorCode, number>>> = {
   idempotency_in_progress: 1,
   rate_limited: 1,
@@ -47,9 +47,9 @@ export class ApiError extends Error {
   override readonly name = 'ApiError'
   readonly code: ErrorCode
   readonly details: readonly ErrorDetail[]
-  /** Seconds after which the same call may succeed. The default comes from the table `retryAfter`. */
+  /** Seconds after which the same call may succeed; default: the table `retryAfter`. */
   readonly retryAfter: number | undefined
-  /** Estimates the thread's work for a refused body, in milliseconds. Is 0 if no body was refused. */
+  /** Milliseconds of the thread's work for a refused body, estimated. */
   worked = 0
   constructor(code: ErrorCode, message: string, details: readonly ErrorDetail[] = [], seconds?: number) {
     super(message)
@@ -59,7 +59,7 @@ export class ApiError extends Error {
   }
 }
 
-export interface ErrorBody {
+interface ErrorBody {
   readonly error: {
     readonly code: ErrorCode
     readonly message: string
@@ -74,15 +74,12 @@ export function errorBody(error: ApiError, requestId: string): ErrorBody {
 }
 
 /**
- * After an error with one of these SQLSTATEs, the same call may succeed. In the order of the list, they mean: statement
- * timeout, transaction timeout, timeout of an idle transaction, serialization failure, deadlock, lock timeout.
+ * SQLSTATEs after which the same call may succeed: timeouts of a statement, a transaction and an idle one,
+ * serialization failure, deadlock, lock timeout.
  */
 const passing = new Set(['57014', '25P04', '25P03', '40001', '40P01', '55P03'])
 
-/**
- * Turns any thrown value into the error that the client gets. An unexpected error becomes `internal` without details.
- * This function does not log the original error. Its caller decides whether to log it.
- */
+/** An unexpected error becomes `internal` without details, and is not logged here. */
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error
   if (error instanceof DomainError)
@@ -92,4 +89,11 @@ export function toApiError(error: unknown): ApiError {
   if (isConnectionError(error) || (error instanceof pg.DatabaseError && passing.has(error.code ?? '')))
     return new ApiError('unavailable', 'the database cannot be reached: try again')
   return new ApiError('internal', 'an unexpected error occurred: the log has it under this request id')
+}
+
+/** Throws 422 `validation_error`, which names every wrong or unknown field. */
+export function validate<T>(schema: z.ZodType<T>, value: unknown, what: string): T {
+  const read = readAs(schema, value)
+  if (read.ok) return read.value
+  throw new ApiError('validation_error', headlineWithField(`${what} is not valid`, read.issues), read.issues)
 }

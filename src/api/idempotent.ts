@@ -18,35 +18,29 @@ const isAboutCaller = (route: Route): boolean => {
   return !access.public && access.subject === 'nothing'
 }
 
-/**
- * Returns the route and its path parameters as text. In place of a long text, returns the route's key and a hash. The
- * text is part of a database index, and an index row has a maximum size.
- */
+/** The text is part of a database index, whose rows have a maximum size: so a hash in place of a long one. */
 function routeText({ key }: Route, { params }: Call): string {
   const text = `${key} ${JSON.stringify(params)}`
-  return text.length > longestRoute ? `${key} sha256:${sha256(text)}` : text
+  return text.length > 200 ? `${key} sha256:${sha256(text)}` : text
 }
 
-const longestRoute = 200
-
-/** An answer with one of these statuses is not stored, because the same call may get another answer a moment later. */
+/** Not stored, because the same call may get another answer a moment later. */
 const passing = new Set<number>([statusOf.rate_limited, statusOf.unauthenticated])
 
 /**
- * Runs the handler once for each `Idempotency-Key`. Stores answers with a status below 500, also refusals. Does not
- * store answers of 401 and 429, or very large answers. After an answer that was not stored, the key can be used again.
+ * Runs the handler once for each `Idempotency-Key`. Stores answers below 500, also refusals, except 401, 429 and very
+ * large ones. After an answer that was not stored, the key can be used again.
  */
 export async function answerOnce(route: Route, call: Call, sent: unknown): Promise<TextAnswer> {
   const handle: Handle = (each) => (route.handle as Handle)(each)
   const { idempotencyKey: key, caller, context } = call
   if (key === null) return handle(call)
   const opening = await openKey(context, {
-    // A route with the subject `nothing` is only about the caller. A call of such a route belongs to no organization.
+    // A route with the subject `nothing` belongs to no organization.
     organizationId: isAboutCaller(route) ? '' : caller.organizationId,
     userId: caller.userId,
     apiKeyId: caller.keyId ?? (await kindOfSession(context.db, caller)),
-    // The path of the request is not used here. So a call counts as repeated even if its path has another prefix, a
-    // slash at the end, or other percent-encoding.
+    // Not the path of the request: a prefix, a slash at the end or other percent-encoding makes no difference.
     route: routeText(route, call),
     key,
     bodyHash: hashOf(sent),
@@ -57,9 +51,8 @@ export async function answerOnce(route: Route, call: Call, sent: unknown): Promi
 }
 
 /**
- * A person's sign-in sessions share their idempotency keys. But sessions with and without a second factor have different
- * rights, so an answer to one kind is never given to the other. The id of an API key begins with `key_`, so it is none
- * of these values.
+ * A person's sessions share their keys. But with and without a second factor they have different rights, so an answer
+ * to one kind is never given to the other. The id of an API key begins with `key_`.
  */
 async function kindOfSession(db: Db, caller: Caller): Promise<'session' | 'session with factor'> {
   const { rows } = await sql<{ backed: boolean }>`select ${isBackedByFactor(caller)} as backed`.execute(db)
@@ -76,7 +69,7 @@ async function handleClaimed(
     const answer = await handle({ ...call, once: claim })
     if (answer.body instanceof JsonParts) {
       const within = await textWithin(answer.body, mostKeptLength)
-      // The answer is too large to store, so a repeated call runs again.
+      // Too large to store, so a repeated call runs again.
       if ('parts' in within) {
         await claim.release().catch(() => {})
         return { ...answer, body: within.parts }
@@ -97,7 +90,7 @@ async function handleClaimed(
   }
 }
 
-/** Stores the answer. If this fails, the error is only logged, because the handler has already made its change. */
+/** The handler has already made its change, so a failure is only logged. */
 async function keepIfPossible(
   call: Call,
   claim: Claim,

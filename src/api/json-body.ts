@@ -4,33 +4,24 @@ import { deepestJson, inspectJson } from '../contract/json.ts'
 import { headlineWithField, shownPath } from '../policy/issues.ts'
 import { arrived } from './body-bytes.ts'
 import { ApiError } from './errors.ts'
-import { syntaxErrorOf } from './json-syntax.ts'
-import { flawOf, hasMoreNames, sizeOf, type JsonFlaw } from './json-text.ts'
+import { syntaxErrorOf, flawOf, hasMoreNames, sizeOf, type JsonFlaw } from './json-text.ts'
 
 export const defaultBodyLimit = 1024 * 1024
-/** Maximum bytes of a body that contains the inputs of a run. */
+/** Bytes of a body with the inputs of a run. */
 export const inputsBodyLimit = 8 * 1024 * 1024
-/**
- * Maximum number of values in a body. Reading each value blocks the whole process for a moment (docs/decisions/0066).
- */
+/** Reading each value blocks the process for a moment (docs/decisions/0066). */
 export const mostValues = 100_000
-/**
- * Maximum number of different field names in a body. Parsing an object with this many names takes ten times as long as
- * parsing a list of the same length (docs/decisions/0066).
- */
+/** Different field names. An object with so many takes ten times as long to parse as a list (docs/decisions/0066). */
 export const mostNames = 10_000
-/**
- * A body with more bytes than this waits in the queue of this thread (`nextTurn`) before the thread parses the body.
- */
+/** Bytes. A larger body waits in the queue of this thread before it is parsed. */
 export const smallBody = 64 * 1024
 
 /**
- * Returns the request's JSON body, or undefined if the body is empty. Counts the bytes, because the declared length may
- * be wrong. Awaits `admit` after all bytes have arrived, so that a slow connection does not delay other requests.
- * Throws:
- * - 415 for another content type or encoding;
- * - 413 for more than `limit` bytes;
- * - 400 for more than `most` values, and for every other body that `parseJson` refuses.
+ * undefined for an empty body. Counts the bytes, because the declared length may be wrong. Awaits `admit` after all
+ * have arrived, so that a slow connection does not delay other requests. Throws:
+ * - 415 for another content type or encoding
+ * - 413 for more than `limit` bytes
+ * - 400 for more than `most` values, and for what `parseJson` refuses
  */
 export async function readJsonBody(
   request: IncomingMessage,
@@ -60,9 +51,8 @@ export async function readJsonBody(
 }
 
 /**
- * Parses bytes as JSON. Throws 400 `bad_request` if the body is not JSON, is too large or too deep, cannot be stored,
- * or is ambiguous (`flawOf`). Values, levels and names are counted before the text is parsed. So a body with too many
- * of these is refused quickly.
+ * Throws 400 if the body is not JSON, too large or deep, cannot be stored, or is ambiguous (`flawOf`). Values, levels
+ * and names are counted first, so that a body with too many is refused quickly.
  */
 export function parseJson(bytes: Uint8Array, most = mostValues): unknown {
   let text: string
@@ -85,8 +75,7 @@ export function parseJson(bytes: Uint8Array, most = mostValues): unknown {
   const { issues, fields } = inspectJson(value, { most: 1 })
   const [issue] = issues
   if (issue !== undefined) throw badValue(issue.path, headlineWithField('the body cannot be stored', [issue]))
-  // A parsed object has each field name once. So if the text has more fields than the parsed value, the text repeats a
-  // name.
+  // A parsed object has each name once, so fewer fields than in the text mean a repeated one.
   const flaw = fields === size.fields && !size.hasLongNumbers ? null : flawOf(text)
   if (flaw !== null) throw badValue(shownPath(flaw.path), wordsOf(flaw))
   return value
@@ -95,7 +84,7 @@ export function parseJson(bytes: Uint8Array, most = mostValues): unknown {
 const tooMany = (most: number, what: string): ApiError =>
   new ApiError('bad_request', `the body has more than ${most} ${what}: send fewer`)
 
-/** The error for a body that is not JSON. Its message shows no part of the body. */
+/** The message shows no part of the body. */
 function notJson(text: string): ApiError {
   const error = syntaxErrorOf(text)
   if (error === null) return new ApiError('bad_request', 'the body is not JSON')
@@ -116,7 +105,7 @@ function badValue(path: string, message: string): ApiError {
   return new ApiError('bad_request', message, [{ path, message }])
 }
 
-/** True for `application/json`. If the header has a `charset`, it must be `utf-8`. Other parameters are ignored. */
+/** A `charset` must be `utf-8`. Other parameters are ignored. */
 function isJsonType(header: string | undefined): boolean {
   const [type, ...parameters] = (header ?? '').split(';').map((part) => part.trim().toLowerCase())
   if (type !== 'application/json') return false

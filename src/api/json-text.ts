@@ -1,5 +1,5 @@
 interface Level {
-  /** The keys that were already read in this object. Is null for a list. */
+  /** Keys that were read in this object; null for a list. */
   readonly keys: Set<string> | null
   /** The current key or index. */
   at: string | number
@@ -7,19 +7,18 @@ interface Level {
 
 const [quote, backslash] = [0x22, 0x5c]
 
-/** A position in a JSON text where `JSON.parse` silently loses information. */
+/** Where `JSON.parse` silently loses information. */
 export interface JsonFlaw {
   readonly kind: 'repeated' | 'inexact'
   readonly path: readonly (string | number)[]
 }
 
 /**
- * Returns the first ambiguity in a JSON text, or null. `text` must be valid JSON.
- * - `repeated`: an object has two equal keys. `JSON.parse` keeps the last one, while other parsers keep the first. A
- *   rule could mean one thing to its reviewer and another to this service.
- * - `inexact`: a whole number is beyond ±(2^53-1), so `JSON.parse` rounds it. A payment to account 9007199254740993
- *   would become a payment to 9007199254740992. Numbers with a point or an exponent are not reported, because every
- *   parser rounds them.
+ * The first ambiguity in a text that is JSON.
+ * - `repeated`: of two equal keys, `JSON.parse` keeps the last one and other parsers the first. A rule could mean one
+ *   thing to its reviewer and another to this service.
+ * - `inexact`: a whole number beyond ±(2^53-1) is rounded. A payment to account 9007199254740993 would go to
+ *   9007199254740992. Numbers with a point or an exponent are not reported, because every parser rounds them.
  */
 export function flawOf(text: string): JsonFlaw | null {
   const levels: Level[] = []
@@ -69,21 +68,17 @@ export function flawOf(text: string): JsonFlaw | null {
   return null
 }
 
-/** The size of a JSON text. It is counted before the text is parsed. */
-export interface JsonSize {
-  /** Number of lists, objects and other values. An empty list or object counts as two values. */
+interface JsonSize {
+  /** An empty list or object counts as two. */
   readonly values: number
   readonly fields: number
   /** The deepest level of nested lists and objects. */
   readonly depth: number
-  /** True if a number has so many digits that `JSON.parse` may round it. */
+  /** A number has so many digits that `JSON.parse` may round it. */
   readonly hasLongNumbers: boolean
 }
 
-/**
- * Counts the size of a text, in much less time than parsing takes. Stops when there are more than `mostValues` values,
- * or more than `deepest` levels. If the text is not JSON, the result has no meaning.
- */
+/** In much less time than parsing. Stops above either limit. Without meaning for a text that is not JSON. */
 export function sizeOf(text: string, mostValues: number, deepest: number): JsonSize {
   let [values, fields, level, depth, digits] = [1, 0, 0, 0, 0]
   let hasLongNumbers = false
@@ -107,10 +102,7 @@ export function sizeOf(text: string, mostValues: number, deepest: number): JsonS
   return { values, fields, depth, hasLongNumbers }
 }
 
-/**
- * Returns whether a JSON text has more than `most` different field names. Names are compared as they are written. So
- * `"a"` and `"\u0061"` count as two names, although they mean the same.
- */
+/** Names are compared as they are written: `"a"` and `"\u0061"` count as two. */
 export function hasMoreNames(text: string, most: number): boolean {
   const names = new Set<string>()
   let [start, end] = [0, 0]
@@ -125,11 +117,11 @@ export function hasMoreNames(text: string, most: number): boolean {
   return names.size > most
 }
 
-/** Returns the key without quotes and escapes. Example: `"\u0061"` becomes `a`. */
+/** Without quotes and escapes. */
 const stringOf = (written: string): string =>
   written.includes('\\') ? (JSON.parse(written) as string) : written.slice(1, -1)
 
-/** Returns the index after the closing quote of the string that begins at `start`. */
+/** The index after the closing quote. */
 function endOfString(text: string, start: number): number {
   let place = start + 1
   while (place < text.length && text.charCodeAt(place) !== quote)
@@ -139,7 +131,7 @@ function endOfString(text: string, start: number): number {
 
 const isDigit = (sign: number): boolean => sign >= 0x30 && sign <= 0x39
 
-/** Returns the index after the number whose first digit is at `start`. */
+/** The index after the number. */
 function endOfNumber(text: string, start: number): number {
   let place = start + 1
   for (; place < text.length; place += 1) {
@@ -149,7 +141,188 @@ function endOfNumber(text: string, start: number): number {
   return place
 }
 
-/** Number of digits in 2^53. `JSON.parse` reads every whole number with fewer digits exactly. */
+/** Digits in 2^53. `JSON.parse` reads every whole number with fewer digits exactly. */
 const shortestInexact = 16
 
 const isInexact = (number: string): boolean => /^\d+$/.test(number) && !Number.isSafeInteger(Number(number))
+
+/** The first position where a text stops being JSON: in `[1,]` that of `]`. */
+interface JsonError {
+  /** From 1. A column is one UTF-16 code unit, as in editors. */
+  readonly line: number
+  readonly column: number
+  /** What JSON allows at this position. */
+  readonly expected: string
+  readonly isAtEnd: boolean
+}
+
+type State = 'value' | 'element' | 'name' | 'first name' | 'colon' | 'next' | 'end'
+
+/** null if the text is JSON. Reads each character once, and builds no values. */
+export function syntaxErrorOf(text: string): JsonError | null {
+  const flaw = new Reader(text).read()
+  if (flaw === null) return null
+  const before = text.lastIndexOf('\n', flaw.at - 1)
+  let line = 1
+  for (let at = text.indexOf('\n'); at >= 0 && at < flaw.at; at = text.indexOf('\n', at + 1)) line += 1
+  const column = flaw.at - (flaw.at === 0 ? -1 : before)
+  return { line, column, expected: flaw.expected, isAtEnd: flaw.at >= text.length }
+}
+
+interface Flaw {
+  readonly at: number
+  readonly expected: string
+}
+
+class Reader {
+  readonly #text: string
+  #at = 0
+  #state: State = 'value'
+  /** The closing marks of open lists and objects, the innermost last. */
+  readonly #open: (']' | '}')[] = []
+
+  constructor(text: string) {
+    this.#text = text
+  }
+
+  read(): Flaw | null {
+    for (;;) {
+      while (' \t\n\r'.includes(this.#sign || 'x')) this.#at += 1
+      if (this.#at >= this.#text.length) return this.#state === 'end' ? null : this.#flaw(this.#wanted())
+      const flaw = this.#token(this.#sign)
+      if (flaw !== null) return flaw
+    }
+  }
+
+  /** Empty at the end. */
+  get #sign(): string {
+    return this.#text.charAt(this.#at)
+  }
+
+  #flaw(expected: string): Flaw {
+    return { at: this.#at, expected }
+  }
+
+  #token(sign: string): Flaw | null {
+    const close = this.#open.at(-1)
+    switch (this.#state) {
+      case 'colon':
+        return sign === ':' ? this.#take('value') : this.#flaw(this.#wanted())
+      case 'next':
+        if (sign === ',') return this.#take(close === '}' ? 'name' : 'value')
+        return sign === close ? this.#close() : this.#flaw(this.#wanted())
+      case 'first name':
+      case 'name':
+        if (sign === '"') return this.#string('colon')
+        return sign === '}' && this.#state === 'first name' ? this.#close() : this.#flaw(this.#wanted())
+      case 'element':
+        return sign === ']' ? this.#close() : this.#value(sign)
+      case 'value':
+        return this.#value(sign)
+      default:
+        return this.#flaw(this.#wanted())
+    }
+  }
+
+  #wanted(): string {
+    switch (this.#state) {
+      case 'colon':
+        return '`:`'
+      case 'next':
+        return `\`,\` or \`${this.#open.at(-1) ?? ''}\``
+      case 'name':
+        return 'a name in double quotes'
+      case 'first name':
+        return 'a name in double quotes or `}`'
+      case 'element':
+        return 'a value or `]`'
+      case 'value':
+        return 'a value'
+      default:
+        return 'the end of the body'
+    }
+  }
+
+  #take(state: State): null {
+    this.#at += 1
+    this.#state = state
+    return null
+  }
+
+  #close(): null {
+    this.#open.pop()
+    return this.#take(this.#afterValue())
+  }
+
+  #afterValue(): State {
+    return this.#open.length === 0 ? 'end' : 'next'
+  }
+
+  #value(sign: string): Flaw | null {
+    if (sign === '{') {
+      this.#open.push('}')
+      return this.#take('first name')
+    }
+    if (sign === '[') {
+      this.#open.push(']')
+      return this.#take('element')
+    }
+    if (sign === '"') return this.#string(this.#afterValue())
+    const word = { t: 'true', f: 'false', n: 'null' }[sign]
+    if (word !== undefined) return this.#word(word)
+    return sign === '-' || isDigitSign(sign) ? this.#number() : this.#flaw(this.#wanted())
+  }
+
+  #word(word: string): Flaw | null {
+    for (const letter of word) {
+      if (this.#sign !== letter) return this.#flaw(`\`${word}\``)
+      this.#at += 1
+    }
+    this.#state = this.#afterValue()
+    return null
+  }
+
+  #number(): Flaw | null {
+    if (this.#sign === '-') this.#at += 1
+    if (this.#sign === '0') this.#at += 1
+    else if (!this.#digits()) return this.#flaw('a digit')
+    if (this.#sign === '.') {
+      this.#at += 1
+      if (!this.#digits()) return this.#flaw('a digit')
+    }
+    if (/^[eE]$/.test(this.#sign)) {
+      this.#at += 1
+      if (/^[+-]$/.test(this.#sign)) this.#at += 1
+      if (!this.#digits()) return this.#flaw('a digit')
+    }
+    this.#state = this.#afterValue()
+    return null
+  }
+
+  #digits(): boolean {
+    const start = this.#at
+    while (isDigitSign(this.#sign)) this.#at += 1
+    return this.#at > start
+  }
+
+  #string(next: State): Flaw | null {
+    for (this.#at += 1; this.#at < this.#text.length; this.#at += 1) {
+      const code = this.#text.charCodeAt(this.#at)
+      if (code === 0x22) return this.#take(next)
+      if (code < 0x20)
+        return this.#flaw('`"`, or an escape such as `\\n`: a text has no line breaks and tabs')
+      if (code !== 0x5c) continue
+      this.#at += 1
+      if (this.#sign === 'u') {
+        for (let left = 4; left > 0; left -= 1) {
+          this.#at += 1
+          if (!/^[0-9a-fA-F]$/.test(this.#sign)) return this.#flaw('a hexadecimal digit')
+        }
+      } else if (!'"\\/bfnrt'.includes(this.#sign || 'x'))
+        return this.#flaw('an escape such as `\\n` or `\\\\`')
+    }
+    return this.#flaw('`"`')
+  }
+}
+
+const isDigitSign = (sign: string): boolean => sign >= '0' && sign <= '9'

@@ -4,13 +4,12 @@ import { OpenAPIRegistry, OpenApiGeneratorV31 } from '@asteasolutions/zod-to-ope
 import { z } from 'zod'
 import { acts, accessOf, splitKey } from './access.ts'
 import { namedComponents } from './component-names.ts'
-import { tidy } from './openapi-tidy.ts'
 import { queryOf } from './query.ts'
 import { statusOf } from './errors.ts'
 import type { Route } from './route.ts'
 import { sessionCookie } from './auth-options.ts'
 import { errorAnswer } from './schemas/common.ts'
-import { webhookMessage } from './schemas/webhooks.ts'
+import { webhookMessage } from './routes/webhooks.ts'
 import { webhookEvents } from '../contract/webhook-events.ts'
 import { projectRoot } from '../shared/project-root.ts'
 
@@ -25,16 +24,13 @@ const statusWords: Record<number, string> = {
   503: 'The database cannot be reached',
 }
 
-/** The example of a route. It has the body of a request, and for each status the body of an answer. */
-export interface Example {
+/** The body of a request, and by status that of an answer. */
+interface Example {
   readonly body?: unknown
   readonly answers: Readonly<Record<string, unknown>>
 }
 
-/**
- * Reads the examples. The result maps the key of a route to its example. Only the routes that people use first have
- * one.
- */
+/** By the key of a route. Only the routes that people use first have one. */
 export function readExamples(): Readonly<Record<string, Example>> {
   return JSON.parse(readFileSync(join(projectRoot(), 'docs', 'openapi-examples.json'), 'utf8'))
 }
@@ -45,7 +41,6 @@ Send \`Authorization: Bearer <API key>\` and JSON. Lists take \`limit\` and \`cu
 
 Every error is \`{"error": {"code", "message", "details": [{"path", "message"}]}, "meta": {"request_id"}}\`.`
 
-/** Returns a Markdown table with the error codes of each status. */
 function tableOfErrors(): string {
   const statuses = Map.groupBy(Object.entries(statusOf), ([, status]) => status)
   const rows = [...statuses].map(
@@ -54,10 +49,7 @@ function tableOfErrors(): string {
   return ['| Status | Codes |', '| --- | --- |', ...rows].join('\n')
 }
 
-/**
- * Returns the OpenAPI 3.1 document. The document is generated from the schemas that validate requests. The same schemas
- * always give the same document.
- */
+/** Generated from the schemas that validate requests. The same schemas always give the same document. */
 export function openApiDocument(routes: readonly Route[]): object {
   const registry = new OpenAPIRegistry()
   for (const [name, description] of Object.entries(headerWords))
@@ -117,7 +109,7 @@ function addRoute(registry: OpenAPIRegistry, route: Route, example: Example | un
         : {
             body: {
               content: contentOf(route, route.body, example),
-              // A missing body counts as an empty object. So a body is required only if an empty object is not valid.
+              // A missing body counts as an empty object.
               required: !route.body.safeParse({}).success,
             },
           }),
@@ -137,7 +129,6 @@ function addRoute(registry: OpenAPIRegistry, route: Route, example: Example | un
   })
 }
 
-/** Adds the requests that this service sends to webhooks. */
 function addMessages(registry: OpenAPIRegistry): void {
   const rows = Object.entries(webhookEvents).map(([event, when]) => `| \`${event}\` | ${when} |`)
   const header = (description: string) => z.string().meta({ description })
@@ -179,10 +170,7 @@ function successes(route: Route, example: Example | undefined) {
   )
 }
 
-/**
- * Adds the defaults of the fields. zod-to-openapi omits the default of a field with an explicit type, such as every
- * number of a query.
- */
+/** zod-to-openapi omits the default of a field with an explicit type, such as every number of a query. */
 function withDefaults(query: z.ZodObject): z.ZodObject {
   const shape = Object.entries(query.shape).map(([name, field]) => [
     name,
@@ -191,7 +179,6 @@ function withDefaults(query: z.ZodObject): z.ZodObject {
   return z.strictObject(Object.fromEntries(shape) as z.ZodRawShape)
 }
 
-/** The path parameter `{version}` is a number. Every other path parameter is a text. */
 const pathParam = (name: string): z.ZodType => (name === 'version' ? z.int().min(1) : z.string())
 
 const idempotencyKey = z
@@ -222,7 +209,6 @@ const headerTypes: Readonly<Record<string, { type: 'string'; enum?: string[] }>>
 }
 const counted = ['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'] as const
 
-/** The headers that every answer of the route can have. */
 function answerHeaders({ key }: Route): readonly (keyof typeof headerWords)[] {
   return [
     'X-Request-Id',
@@ -235,7 +221,71 @@ function headersOf(...names: readonly (keyof typeof headerWords)[]) {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]))
 }
 
-/** Returns the id of an operation. Example: `GET /workflows/{id}/versions` has the id `get_workflows_id_versions`. */
+/** `get_workflows_id_versions` for `GET /workflows/{id}/versions` */
 function operationId(method: string, path: string): string {
   return `${method.toLowerCase()}_${path.replaceAll(/[^a-z0-9_]+/gi, '_').replace(/^_|_$/g, '')}`
+}
+
+/**
+ * Changes a generated document in place, so that generators of clients read it correctly:
+ * - zod-to-openapi writes `allOf` for a named part that may be null or has its own description. But null never fits an
+ *   `allOf`: this becomes `anyOf` with null, or a reference with a description.
+ * - A default moves into the description. Generators treat a field with one as always present, as it is in answers. But
+ *   a named part can also be in a body, where a client must be able to leave it out.
+ */
+function tidy(document: object): void {
+  const { paths, components } = document as { paths?: object; components?: { schemas?: object } }
+  for (const [name, { type }] of Object.entries(components?.schemas ?? {}) as [string, Rest][])
+    if (Array.isArray(type))
+      throw new Error(`\`${name}\` allows null: name it before the parts that contain it`)
+  visit(components?.schemas)
+  visit(paths, true)
+}
+
+interface Part {
+  allOf?: readonly [{ readonly $ref: string }, Rest]
+  anyOf?: readonly object[]
+  $ref?: string
+  description?: string | undefined
+  default?: unknown
+  properties?: Record<string, Part>
+}
+interface Rest {
+  readonly type?: unknown
+  readonly description?: string
+  readonly default?: unknown
+}
+
+/** `paths` keep their defaults: there only query parameters have one, which no answer contains. */
+function visit(value: unknown, keepsDefaults = false): void {
+  if (typeof value !== 'object' || value === null) return
+  const part = value as Part
+  if (isReferenceWithMore(part)) split(part)
+  if (!keepsDefaults) Object.values(part.properties ?? {}).forEach(tellDefault)
+  // A value, and not a schema.
+  for (const [name, each] of Object.entries(part)) if (name !== 'example') visit(each, keepsDefaults)
+}
+
+function isReferenceWithMore(part: Part): part is Part & Required<Pick<Part, 'allOf'>> {
+  return Array.isArray(part.allOf) && part.allOf.length === 2 && '$ref' in part.allOf[0]
+}
+
+function split(part: Part & Required<Pick<Part, 'allOf'>>): void {
+  const [reference, { type, description, default: value, ...unknown }] = part.allOf
+  const others = Object.keys(unknown)
+  if (others.length > 0)
+    throw new Error(`${reference.$ref} is used with \`${others.join('`, `')}\`: name that part too`)
+  delete (part as Part).allOf
+  if (Array.isArray(type) && type.includes('null')) part.anyOf = [reference, { type: 'null' }]
+  else part.$ref = reference.$ref
+  if (description !== undefined) part.description = description
+  if (value !== undefined) part.default = value
+}
+
+function tellDefault(property: Part): void {
+  if (isReferenceWithMore(property)) split(property)
+  if (!('default' in property)) return
+  const words = `default: \`${JSON.stringify(property.default)}\``
+  property.description = property.description === undefined ? words : `${property.description}; ${words}`
+  delete property.default
 }

@@ -1,10 +1,46 @@
-import { createHmac } from 'node:crypto'
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Request } from 'express'
 import type { Context } from '../governance/context.ts'
 import { returnGuess, takeGuess } from '../governance/people/guesses.ts'
-import { deviceOf, deviceCookie } from './device-cookie.ts'
+import { publicBase, type Config } from '../shared/config.ts'
 
-/** The library's error codes for a wrong password, a wrong code of the second factor, and an unknown account. */
+/*
+ * Marks a browser in which a person has signed in or has reset the password by mail. Its wrong passwords are counted
+ * apart, so guesses elsewhere do not lock it out. The cookie gives no access.
+ */
+
+const name = 'countersign.known_browser'
+const lastsSeconds = 180 * 24 * 3600
+
+/** The random name of this browser; null if the cookie is for another account or has expired. */
+function deviceOf(config: Config, request: Request, account: string): string | null {
+  for (const pair of (request.headers.cookie ?? '').split(';')) {
+    const [given, value = ''] = pair.trim().split('=', 2)
+    if (given !== name) continue
+    const [browser = '', until = '', signature = ''] = value.split('.')
+    const right = sign(config, account, browser, until)
+    if (signature.length !== right.length || !timingSafeEqual(Buffer.from(signature), Buffer.from(right)))
+      continue
+    if (Number(until) > Date.now() / 1_000) return browser
+  }
+  return null
+}
+
+export function deviceCookie(config: Config, account: string): string {
+  const browser = randomBytes(16).toString('base64url')
+  const until = String(Math.floor(Date.now() / 1_000) + lastsSeconds)
+  const value = `${browser}.${until}.${sign(config, account, browser, until)}`
+  const secure = publicBase(config).startsWith('https:') ? '; Secure' : ''
+  return `${name}=${value}; Max-Age=${lastsSeconds}; Path=/; HttpOnly; SameSite=Lax${secure}`
+}
+
+function sign(config: Config, ...parts: readonly string[]): string {
+  return createHmac('sha256', config.sessionSecret)
+    .update(JSON.stringify(['known browser', ...parts]))
+    .digest('base64url')
+}
+
+/** The library's codes for a wrong password, a wrong code of the second factor, and an unknown account. */
 const wrong = new Set([
   'INVALID_EMAIL_OR_PASSWORD',
   'INVALID_PASSWORD',
@@ -13,11 +49,9 @@ const wrong = new Set([
 ])
 
 /**
- * Limits guesses of passwords and of codes of the second factor (docs/decisions/0033). If the account has a guess left,
- * runs `answer`, which checks the password or code. Otherwise the answer is 429. Only a wrong password or code costs a
- * guess. This function does not look for accounts, so addresses with and without an account are treated alike. At some
- * endpoints a signed-in person enters the password again. For these endpoints, `userOf` finds the person. Returns the
- * answer, and the cookies to set with it.
+ * Limits guesses of passwords and codes (docs/decisions/0033): 429 if the account has none left. Only a wrong one costs
+ * a guess. This does not look for accounts, so addresses with and without one are treated alike. `userOf` finds a
+ * signed-in person who enters the password again.
  */
 export async function guarded(
   context: Pick<Context, 'config' | 'db'>,
@@ -47,14 +81,10 @@ export async function guarded(
 
 export const accountOf = (email: string): string => `email ${email.toLowerCase()}`
 
-/**
- * Returns the account whose password or code the request tries. Returns null if the request tries none, or if the
- * account is not known. The fields below are enough, because every endpoint that checks a password or code reads one of
- * these fields.
- */
+/** The account whose password or code is tried. Every endpoint that checks one reads one of these fields. */
 async function accountGuessedAt(body: unknown, userOf: () => Promise<string | null>): Promise<string | null> {
   const { email, password, currentPassword, code } = Object(body) as Record<string, unknown>
-  // The library limits guesses of codes only during a sign-in. After the sign-in it would allow any number of guesses.
+  // After the sign-in, the library would allow any number of guesses of codes.
   if (typeof code === 'string') {
     const userId = await userOf()
     return userId === null ? null : `factor ${userId}`
@@ -72,7 +102,7 @@ async function isWrong(answer: Response): Promise<boolean> {
   return code !== undefined && wrong.has(code)
 }
 
-/** Returns an answer with status 429, in the format of the library's answers. */
+/** In the format of the library's answers. */
 function tooMany(seconds: number): Response {
   const message =
     'too many wrong passwords or codes for this account: try again later, or set a new password by mail'

@@ -6,11 +6,10 @@ import type { Route } from './route.ts'
 
 export interface ReadQuery {
   readonly query: Record<string, string>
-  /** A parameter that is given more than once, or null. */
   readonly repeated: string | null
 }
 
-/** Reads the query parameters as text. Throws 400 for NUL characters. */
+/** As text. Throws 400 for NUL characters. */
 export function readQuery(request: Pick<Request, 'url'>): ReadQuery {
   const start = request.url.indexOf('?')
   const query: Record<string, string> = Object.create(null) as Record<string, string>
@@ -25,7 +24,6 @@ export function readQuery(request: Pick<Request, 'url'>): ReadQuery {
   return { query, repeated }
 }
 
-/** Throws 422 for a query parameter that is given more than once. */
 export function refuseRepeated(name: string | null): void {
   if (name === null) return
   const message = 'is given more than once: give it once'
@@ -33,9 +31,8 @@ export function refuseRepeated(name: string | null): void {
 }
 
 /**
- * Returns the schema of a route's query parameters. An unknown parameter is an error, because a list with a misspelt
- * filter would show everything (docs/decisions/0021). `organization_id` is allowed if the subject of the route is `own`
- * (access.ts).
+ * An unknown parameter is an error, because a list with a misspelt filter would show everything (docs/decisions/0021).
+ * `organization_id` is allowed for the subject `own` (access.ts).
  */
 export function queryOf(route: Pick<Route, 'key' | 'query'>): z.ZodObject {
   const schema = schemas.get(route.key) ?? strictQuery(route)
@@ -43,20 +40,17 @@ export function queryOf(route: Pick<Route, 'key' | 'query'>): z.ZodObject {
   return schema
 }
 
-/** The schema of each route. A schema is made at its first use. */
 const schemas = new Map<Route['key'], z.ZodObject>()
 
 function strictQuery(route: Pick<Route, 'key' | 'query'>): z.ZodObject {
   const declared = route.query ?? z.object({})
-  // A loose schema accepts unknown parameters. Only connection-callback.ts has a loose schema, because another server
-  // chooses the names of its parameters.
+  // Only connections.ts is loose, because another server chooses the names of its parameters.
   if (declared.def.catchall !== undefined) return declared
   const access = accessOf(route.key)
   const names = !access.public && access.subject === 'own'
   return (names ? declared.extend(organizationQuery.shape) : declared).strict()
 }
 
-/** A whole number from `minimum` to `maximum`. */
 export function wholeNumber(minimum: number, maximum: number) {
   return z
     .string()
@@ -73,7 +67,7 @@ export const flag = z
 
 export const filter = z.string().min(1).max(200)
 
-/** A point in time: ISO 8601 with an offset, or a date. A date means the beginning of that day in UTC. */
+/** ISO 8601 with an offset, or a date, which means the beginning of that day in UTC. */
 export const instant = z
   .union([z.iso.datetime({ offset: true }), z.iso.date()], {
     error: 'must be ISO 8601, e.g. `2026-01-31T00:00:00Z`',
@@ -81,8 +75,5 @@ export const instant = z
   .transform((text) => new Date(text))
   .meta({ type: 'string', format: 'date-time' })
 
-/**
- * For routes whose path does not name the organization. If `organization_id` is missing, the route uses the
- * organization of the key or of the sign-in session.
- */
+/** If it is missing, the organization of the key or of the sign-in session. */
 export const organizationQuery = z.object({ organization_id: filter.optional() })

@@ -2,17 +2,14 @@ import type { Response } from 'express'
 import { JsonParts } from '../shared/json-parts.ts'
 import type { Answer } from './route.ts'
 
-/**
- * An answer to send. If `text` is present, the service sends `text` in place of `body`. If `text` is null, the answer
- * has no body.
- */
+/** `text` is sent in place of `body`; null is no body. */
 export interface SentAnswer extends Answer {
   readonly text?: string | null
 }
 
 const jsonType = 'application/json; charset=utf-8'
 
-/** Sends the answer. `text` is sent unchanged, so that a replayed answer equals the first one byte for byte. */
+/** `text` is sent unchanged, so that a replayed answer equals the first one byte for byte. */
 export function sendAnswer(response: Response, answer: SentAnswer): void {
   const text = answer.text === undefined ? jsonText(answer.body) : answer.text
   response.status(answer.status)
@@ -29,29 +26,20 @@ export function jsonText(body: unknown): string | null {
 }
 
 export interface PartsOptions {
-  /** The default is JSON. */
   readonly contentType?: string
-  /** Is aborted when the client has disconnected or the server drains. */
+  /** Aborts when the client has disconnected or the server drains. */
   readonly signal: AbortSignal
-  /**
-   * Returns whether the caller may still read. `sendParts` calls this function after a slow client has delayed the
-   * answer.
-   */
   readonly stillAllowed: () => Promise<boolean>
 }
 
-/**
- * Parts are collected until they have this many characters, and are then written together. A shorter body is sent at
- * once, with a `Content-Length`.
- */
+/** Characters that are written together. A shorter body is sent at once, with a `Content-Length`. */
 const atOnce = 64 * 1024
-/** If one write takes longer than this, the caller's rights are checked again. */
+/** If one write takes longer, the caller's rights are checked again. */
 const patienceMilliseconds = 1_000
 
 /**
- * Sends a body in parts, as fast as the client reads it. Only the parts of one write are in memory. The connection is
- * cut if an error occurs, if the server drains, or if the caller loses the rights. So the client never takes a partial
- * answer for a complete one.
+ * Sends as fast as the client reads, with only the parts of one write in memory. The connection is cut after an error,
+ * a lost right, or when the server drains, so that no client takes a partial answer for a complete one.
  */
 export async function sendParts(
   response: Response,
@@ -78,7 +66,6 @@ export async function sendParts(
   response.end(held)
 }
 
-/** Writes a part and waits until the client has room for more. Returns false if the answer must end. */
 async function write(response: Response, text: string, options: PartsOptions): Promise<boolean> {
   const { signal, stillAllowed } = options
   if (signal.aborted) return false
@@ -89,7 +76,7 @@ async function write(response: Response, text: string, options: PartsOptions): P
   return performance.now() - began < patienceMilliseconds || stillAllowed()
 }
 
-/** Resolves when the client has room for more or `signal` aborts. */
+/** When the client has room for more, or `signal` aborts. */
 export function roomOrEnd(response: Response, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const go = (): void => {
@@ -103,7 +90,7 @@ export function roomOrEnd(response: Response, signal: AbortSignal): Promise<void
   })
 }
 
-/** Returns the text of a body if it has at most `most` characters. For a longer body, returns the parts to send. */
+/** The text of a body of at most `most` characters, or else the parts to send. */
 export async function textWithin(
   parts: JsonParts,
   most: number,

@@ -5,8 +5,8 @@ import type { Asker } from '../calls/agents/ask.ts'
 import { readAgentApproval } from '../governance/agents/waiting.ts'
 
 /**
- * Resolves when the run has ended, when `seconds` have passed, or when the signal aborts. Subscribes before the first
- * read of the run, so no change is missed. Holds no database connection while it waits.
+ * Until the run has ended, `seconds` have passed, or the signal aborts. Subscribes before the first read, so no change
+ * is missed. Holds no database connection while it waits.
  */
 export async function waitForEnd(
   context: Pick<Context, 'db' | 'notifier'>,
@@ -29,10 +29,7 @@ async function hasEnded(db: Db, runId: string): Promise<boolean> {
   return row === undefined || runEnded(row.status)
 }
 
-/**
- * Resolves when the approval is no longer pending, when `seconds` have passed, or when the signal aborts. Throws
- * `not_found` if the approval does not belong to the asker.
- */
+/** Until the approval is not pending, `seconds` have passed, or the signal aborts. Throws `not_found` if not own. */
 export async function waitForApproval(
   context: Pick<Context, 'combiner' | 'db' | 'notifier'>,
   asker: Asker,
@@ -55,25 +52,16 @@ export async function waitForApproval(
   }
 }
 
-/**
- * Wakes `waitForApproval` when the approval expires, because no notification announces an expiry. If the approval
- * expires in more than `seconds`, the wait ends earlier, so no timer is needed.
- */
+/** No notification announces an expiry. */
 function wakeAt(wakeUps: WakeUps, time: string | null, seconds: number): NodeJS.Timeout | undefined {
   if (time === null) return undefined
   const left = Math.max(100, new Date(time).getTime() - Date.now())
   return left > seconds * 1_000 ? undefined : setTimeout(() => wakeUps.stir(), left)
 }
 
-/**
- * Wake-ups for one run or approval. If a wake-up arrives before `next()` is called, the next call of `next()` returns
- * at once.
- */
+/** For one run or approval. After an earlier wake-up, `next()` returns at once. */
 export interface WakeUps {
-  /**
-   * Waits for a wake-up. Returns true if the row may have changed since the last call, and false if the signal has
-   * aborted.
-   */
+  /** True if the row may have changed since the last call, false if the signal has aborted. */
   next(): Promise<boolean>
   stir(): void
   end(): void

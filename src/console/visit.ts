@@ -1,11 +1,88 @@
 import type { ComponentChild } from 'preact'
-import { homePath } from '../contract/pages.ts'
+import { homePath, inboxPath } from '../contract/pages.ts'
 import type { JsonObject, Role } from '../policy/types.ts'
 import type { Layouts } from './graph.ts'
+import type { ApprovalView } from '../governance/approvals/read.ts'
+import type { GovernanceSettings } from '../policy/settings.ts'
+
+const order: readonly Role[] = ['viewer', 'member', 'admin', 'owner']
+
+/** This changes only what a page offers: the API checks each action. */
+export const hasRole = (role: Role | null, least: Role): boolean =>
+  role !== null && order.indexOf(role) >= order.indexOf(least)
+
+export const roleIn = ({ person }: PersonsVisit, organizationId: string): Role | null =>
+  person.organizations.find(({ id }) => id === organizationId)?.role ?? null
+
+const places = [
+  [inboxPath, 'Approvals', 'member'],
+  ['/console/runs', 'Runs', 'viewer'],
+  ['/console/sessions', 'Agents', 'admin'],
+] as const
+
+/** A person without an organization gets the lists of a member. */
+export const placesOf = ({ organization }: Pick<Person, 'organization'>) =>
+  places.filter(([, , least]) => hasRole(organization?.role ?? 'member', least))
+
+export const homeOf = (person: Pick<Person, 'organization'>): string => placesOf(person)[0]?.[0] ?? inboxPath
+
+/* Whether the list of approvals lets a person select one. This changes only the page: the API checks each vote. */
+
+export interface Chooser {
+  readonly visit: PersonsVisit
+  readonly allowsOwn: boolean
+}
+
+/** Who must decide, for the approval's row; null if the person may select it. */
+export function whoDecides({ visit, allowsOwn }: Chooser, approval: ApprovalView): string | null {
+  const { user, organizations } = visit.person
+  const role = organizations.find(({ id }) => id === approval.organization_id)?.role
+  const isAble = role === 'owner' || (role === 'admin' && approval.approver === 'admin')
+  if (!isAble) return approval.approver === 'owner' ? 'an owner decides' : 'an admin or owner decides'
+  // If enough people have voted and the approval still waits, a vote may be given again.
+  const isMissing = approval.votes.length < approval.approvals_needed
+  if (isMissing && approval.votes.some(({ user_id }) => user_id === user.id))
+    return 'you have voted, another person decides'
+  if (approval.requested_by === user.id && !allowsOwn) return 'you asked for it, another person decides'
+  if (isAuthor(approval, user.id) && !allowsOwn) return 'you wrote what runs, another person decides'
+  return null
+}
+
+const isAuthor = ({ authors }: ApprovalView, userId: string): boolean =>
+  authors.some(({ user_id }) => user_id === userId)
+
+export async function chooserOf(visit: PersonsVisit, items: readonly ApprovalView[]): Promise<Chooser> {
+  return { visit, allowsOwn: await readAllowsOwn(visit, items) }
+}
+
+/** Read only if the list has a request of this person, or of a version that they wrote. */
+async function readAllowsOwn(visit: PersonsVisit, items: readonly ApprovalView[]): Promise<boolean> {
+  const { user, organization } = visit.person
+  const isOwn = (item: ApprovalView): boolean => item.requested_by === user.id || isAuthor(item, user.id)
+  if (organization === null || !items.some(isOwn)) return false
+  const settings = await visit.api.call<GovernanceSettings>('GET /organizations/{id}/governance', {
+    params: { id: organization.id },
+  })
+  return settings.ok && settings.body.allow_self_approval
+}
+
+/** Calls that are approved together must have these in common. */
+export type Traits = Readonly<Record<'tool' | 'rule' | 'labels', string>>
+
+export const traitsOf = ({
+  kind,
+  tool,
+  rule_id,
+  labels,
+}: Pick<ApprovalView, 'kind' | 'tool' | 'rule_id' | 'labels'>): Traits => ({
+  tool: JSON.stringify([kind, tool]),
+  rule: rule_id ?? '',
+  labels: JSON.stringify([...labels].sort()),
+})
 
 /*
- * A page of the console gets a visit and returns what to show. The page reads and changes data only through `Api`.
- * `Api` calls the routes of the public API with the rights of the signed-in person.
+ * A page gets a visit and returns what to show. It reads and changes data only through `Api`: the routes of the public
+ * API, with the rights of the signed-in person.
  */
 
 export interface Organization {
@@ -18,10 +95,7 @@ export interface Organization {
 export interface Person {
   readonly user: { readonly id: string; readonly email: string; readonly name: string }
   readonly organizations: readonly Organization[]
-  /**
-   * The organization whose lists are shown. The person can choose this organization. Without a choice, this is the
-   * first organization that is not personal, or else the personal one. Is null if the person is in no organization.
-   */
+  /** Chosen by the person, else the first that is not personal, or else the personal one. */
   readonly organization: Organization | null
 }
 
@@ -38,39 +112,32 @@ export interface ApiRequest {
   readonly query?: Readonly<Record<string, string>>
   readonly body?: unknown
   readonly idempotencyKey?: string
-  /** The page needs only these fields of a large answer. Other fields are not read. */
+  /** The only fields of a large answer that are read. */
   readonly only?: readonly string[]
-  /**
-   * Maximum number of characters of a streamed answer. For a longer answer, the call fails with `too_large`, and the
-   * rest of the answer is not read.
-   */
+  /** For a streamed answer. A longer one fails with `too_large`. */
   readonly mostCharacters?: number
 }
 
 export interface Api {
-  /** Calls a route by its key, such as `GET /approvals/{id}`. `T` is the published type of the route's answer. */
+  /** `key` is that of a route, such as `GET /approvals/{id}`, and `T` the published type of its answer. */
   call<T>(key: string, request?: ApiRequest): Promise<Result<T>>
 }
 
-/** The fields of a submitted form. A name may have several values. */
 export type Form = URLSearchParams
 
-/** A request to a page. The person may be signed in or not. */
-export interface Visit {
-  /** The path with its query, so that a person can return to it. */
+interface Visit {
+  /** With its query, so that a person can return to it. */
   readonly place: string
   readonly params: Readonly<Record<string, string>>
   readonly query: URLSearchParams
 }
 
-/** A request of a signed-in person. */
 export interface PersonsVisit extends Visit {
   readonly api: Api
   readonly person: Person
   /** Proves that a form comes from a page of this sign-in session. */
   readonly token: string
   readonly now: Date
-  /** This process's cache of picture layouts. */
   readonly layouts: Layouts
 }
 
@@ -80,19 +147,14 @@ export interface Page {
   readonly main: ComponentChild
 }
 
-/** A JSON file that the browser saves. */
-export interface Download {
+interface Download {
   readonly name: string
   readonly value: JsonObject
 }
 
 export type Shown = Page | { readonly redirect: string } | { readonly file: Download }
 
-/**
- * Returns the path to open after the sign-in. Returns `given` if this is the path of a page of the console, but not of
- * the sign-in page. In all other cases, returns the home page. Examples: `given` leads to another host, or contains
- * `..`.
- */
+/** `given` might lead to another host, to the sign-in, or contain `..`: then the home page. */
 export function ownPlace(given: string | null): string {
   const inside =
     given !== null &&

@@ -5,24 +5,18 @@ import { grantStatements } from './migrations/grants.ts'
 import { migrations } from './migrations/index.ts'
 
 export interface MigrateOptions {
-  /** Connection string of a role that owns the tables, or that may create the tables. */
+  /** A role that owns the tables, or may create them. */
   readonly url: string
-  /**
-   * Role of the running service. If this role does not exist, it is created with NOLOGIN. For this, the owner must be
-   * allowed to create roles.
-   */
+  /** Created with NOLOGIN if it does not exist, for which the owner must be allowed to create roles. */
   readonly appRole?: string
   readonly log?: (line: string) => void
 }
 
 /**
- * Migrates the database to this version, and sets the rights of the application's role. Several processes may call this
- * function at the same time: one process migrates, and the others wait. Each migration runs in its own transaction. The
- * same transaction inserts the name and the checksum of the migration into `schema_migrations`. In two cases, throws
- * and changes nothing:
- *
- * - A development version made the database: a migration ran with another text, or the baseline did not run.
- * - The database has a migration that this version does not know.
+ * Migrates the database to this version, and sets the rights of the application's role. Of several processes, one
+ * migrates and the others wait. A migration and its checksum are committed in one transaction. Throws, and changes
+ * nothing, if a development version made the database (a migration ran with another text, or the baseline did not run),
+ * or if the database has a migration that this version does not know.
  */
 export async function migrate(options: MigrateOptions): Promise<{ applied: string[] }> {
   const client = new pg.Client({ connectionString: options.url, application_name: 'countersign-migrate' })
@@ -60,16 +54,12 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
   }
 }
 
-/** Returns a map from the name of each applied migration to its checksum. */
 async function appliedBefore(client: pg.Client): Promise<ReadonlyMap<string, string>> {
   const { rows } = await client.query<{ name: string; checksum: string }>('select * from schema_migrations')
   return new Map(rows.map(({ name, checksum }) => [name, checksum]))
 }
 
-/**
- * Throws if other migrations than those of this version made the tables. Without this check, a later statement would
- * fail on a missing table or column.
- */
+/** Without this check, a later statement would fail on a missing table or column. */
 function requireKnown(done: ReadonlyMap<string, string>): void {
   if (done.size === 0) return
   const edited = migrations.some(({ name, sql }) => done.has(name) && done.get(name) !== checksumOf(sql))
@@ -86,7 +76,6 @@ function requireKnown(done: ReadonlyMap<string, string>): void {
     )
 }
 
-/** Returns the SHA-256 of the SQL in hex. */
 function checksumOf(statements: string): string {
   return createHash('sha256').update(statements).digest('hex')
 }
@@ -99,8 +88,7 @@ async function grantTo(client: pg.Client, appRole: string): Promise<void> {
       if (error.code === '42710' || error.code === '23505') return // the migration of another database just created it
       throw error
     })
-    // With this grant, the owner can switch to the application's role (SET ROLE). So the service can use the connection
-    // string of the owner.
+    // The owner can then switch to the application's role, so the service can use the owner's connection string.
     await client.query(`grant ${role} to current_user`)
   }
   await inTransaction(client, async () => {

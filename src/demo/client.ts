@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
-/* A small client of the public HTTP API. It sends JSON with `fetch` and an API key. */
+/* A small client of the public HTTP API: JSON with an API key. */
 
 export type Person = 'owner' | 'admin' | 'approver' | 'member' | 'viewer'
 
@@ -8,22 +8,11 @@ export type Person = 'owner' | 'admin' | 'approver' | 'member' | 'viewer'
 export interface Bootstrap {
   readonly base_url: string
   readonly organization_id: string
-  readonly users: Readonly<
-    Record<
-      Person,
-      {
-        readonly user_id: string
-        readonly email: string
-        readonly password: string
-        readonly api_key: string
-      }
-    >
-  >
+  readonly users: Readonly<Record<Person, Record<'user_id' | 'email' | 'password' | 'api_key', string>>>
 }
 
-export interface Answer<T> {
+interface Answer<T> {
   readonly status: number
-  /** The body of the answer, also if the answer is an error. */
   readonly body: T
   /** null if the request succeeded. */
   readonly error: {
@@ -34,13 +23,11 @@ export interface Answer<T> {
 }
 
 export interface Client {
-  /** Sends one request as this person. Returns the answer, even if the answer is an error. */
+  /** Returns the answer, even if it is an error. */
   ask<T>(as: Person, method: string, path: string, body?: unknown): Promise<Answer<T>>
-  /** Sends one request as this person, and returns only the body of the answer. Throws if the answer is an error. */
+  /** Returns only the body. Throws if the answer is an error. */
   get<T>(as: Person, method: string, path: string, body?: unknown): Promise<T>
 }
-
-const answerTime = 60_000
 
 export function createClient(bootstrap: Bootstrap): Client {
   const ask = async <T>(as: Person, method: string, path: string, body?: unknown): Promise<Answer<T>> => {
@@ -51,7 +38,7 @@ export function createClient(bootstrap: Bootstrap): Client {
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      signal: AbortSignal.timeout(answerTime),
+      signal: AbortSignal.timeout(60_000),
     })
     const text = await response.text()
     const parsed = (text === '' ? null : JSON.parse(text)) as T & { error?: Answer<T>['error'] }
@@ -67,16 +54,10 @@ export function createClient(bootstrap: Bootstrap): Client {
   }
 }
 
-/**
- * The longest wait, in milliseconds. Temporal needs 10 seconds to notice that a worker died, and a busy machine needs
- * long to start another worker.
- */
+/** Milliseconds. Temporal notices after 10 seconds that a worker died, and a busy machine starts slowly. */
 const patience = 180_000
 
-/**
- * Calls `read` again and again, and returns the first value for which `holds` returns true. If there is no such value
- * within `milliseconds` (default: three minutes), throws an error with the last value.
- */
+/** Reads again until `holds`. Throws the last value after `milliseconds` (default: three minutes). */
 export async function until<T>(
   what: string,
   read: () => Promise<T>,
@@ -92,5 +73,35 @@ export async function until<T>(
         `waited ${milliseconds / 60_000} minutes for ${what}, and it is still\n${JSON.stringify(value, null, 2)}`,
       )
     await delay(milliseconds > patience ? 1_000 : 100)
+  }
+}
+
+/** The fields of a run that a show reads while it follows the run. */
+export interface Followed {
+  readonly status: string
+  readonly status_reason: string
+  readonly waiting_for: readonly { readonly approval_id: string | null; readonly step_id: string | null }[]
+}
+
+const ended = new Set(['completed', 'failed', 'denied', 'rejected', 'expired', 'cancelled'])
+
+/** Reads a run until it has ended. Calls `decide` once for each approval that it waits for. */
+export async function followRun<Run extends Followed>(
+  read: () => Promise<Run>,
+  decide: (waiting: Run['waiting_for'][number], run: Run) => Promise<void>,
+): Promise<Run> {
+  const seen = new Set<string | null>()
+  const isNew = ({ approval_id }: Followed['waiting_for'][number]) => !seen.has(approval_id)
+  for (;;) {
+    const run = await until(
+      'the run to end or to be held',
+      read,
+      ({ status, waiting_for }) => ended.has(status) || waiting_for.some(isNew),
+    )
+    if (ended.has(run.status)) return run
+    for (const waiting of run.waiting_for.filter(isNew)) {
+      seen.add(waiting.approval_id)
+      await decide(waiting, run)
+    }
   }
 }

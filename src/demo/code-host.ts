@@ -2,9 +2,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 
 /*
- * A stand-in of GitHub on this machine. It answers the three requests that are needed to create and find an issue, and
- * stores issues in memory. Like GitHub, it accepts no idempotency key, so a repeated request would create a second
- * issue.
+ * A stand-in of GitHub on this machine, for the three requests that create and find an issue. Like GitHub, it accepts
+ * no idempotency key, so a repeated request would create a second issue.
  */
 
 export interface HostedIssue {
@@ -18,20 +17,15 @@ export interface HostedIssue {
 export interface CodeHost {
   readonly url: string
   readonly issues: readonly HostedIssue[]
-  /** The number of requests for the list of issues. */
   looks: number
   close(): Promise<void>
 }
 
-/** The one repository of the stand-in. */
 export const repo = 'larkspur/pump-control'
 
 const mostBytes = 100_000
 
-/**
- * Starts the stand-in. When the first issue has been created, the stand-in sends no answer: it calls `lost` and breaks
- * the connection.
- */
+/** When the first issue has been created, the stand-in calls `lost` and breaks the connection instead of answering. */
 export async function startCodeHost(lost: () => void): Promise<CodeHost> {
   const issues: HostedIssue[] = []
   const create = ({ title, body }: { title?: unknown; body?: unknown }): HostedIssue => {

@@ -1,10 +1,7 @@
-import type { Changes } from './changes.ts'
-import type { Person } from './client.ts'
+import { connectStandIn, ownConnection, voteUntilDecided, type Changes } from './prepare.ts'
 import { repo, startCodeHost, type CodeHost } from './code-host.ts'
-import { followRun, type Followed } from './follow-run.ts'
+import { followRun, type Followed, type Person } from './client.ts'
 import { mustHold, type Stage } from './show.ts'
-import { connectStandIn, ownConnection } from './stand-ins.ts'
-import { voteUntilDecided } from './votes.ts'
 
 interface Run extends Followed {
   readonly steps: readonly { readonly attempts: number }[]
@@ -18,7 +15,7 @@ const name = 'the stand-in of the demo'
 /** People who may connect a server on this machine, which is not GitHub's own. */
 const people: readonly Person[] = ['admin', 'approver', 'owner']
 
-/** A run that has created an issue, although the first answer of the code host was lost. */
+/** A run that has created an issue, although the code host's first answer was lost. */
 interface Crashed {
   readonly person: Person
   readonly id: string
@@ -27,11 +24,9 @@ interface Crashed {
 }
 
 /**
- * Runs a workflow that creates an issue on GitHub. GitHub creates the issue, but its answer never reaches the worker:
- * the demo kills the worker first. If the stack already ran before the demo, only the connection breaks. A stand-in
- * replaces GitHub, so nobody needs an account.
- *
- * Returns null, and prints the reason, if all of these people have their own connection to GitHub.
+ * Runs a workflow that creates an issue on a stand-in of GitHub, whose answer never reaches the worker: the demo kills
+ * it first. In a stack that ran before, only the connection breaks. Returns null, and prints why, if all of these
+ * people have their own connection to GitHub.
  */
 export async function createInCrash(stage: Stage, { onUndo }: Changes): Promise<Crashed | null> {
   const { stack, client, tell, atEnd } = stage
@@ -79,7 +74,7 @@ export async function createInCrash(stage: Stage, { onUndo }: Changes): Promise<
   return { person, id, run, host }
 }
 
-/** Shows that the worker looked for the issue, found it, and did not create it again. */
+/** The worker looked for the issue, found it, and did not create it again. */
 export async function showFound({ client, tell }: Stage, { person, id, run, host }: Crashed): Promise<void> {
   mustHold(host.looks > 0, 'the issue was looked for')
   const [made, ...more] = host.issues
@@ -95,10 +90,7 @@ export async function showFound({ client, tell }: Stage, { person, id, run, host
   tell.line(`the receipt says: ${outcomes}`)
 }
 
-/**
- * Finds a person who has no own connection to GitHub, because the demo must not replace such a connection. Returns null
- * if everybody has one.
- */
+/** The demo must not replace a person's own connection to GitHub. Returns null if everybody has one. */
 async function personWithout(stage: Stage): Promise<Person | null> {
   for (const person of people)
     if ((await ownConnection(stage, person, name, ['github'])) === null) return person

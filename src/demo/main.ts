@@ -2,9 +2,9 @@ import { show } from './show.ts'
 import { tellStory } from './story.ts'
 
 /*
- * `npm run demo` shows how a mail needs an approval, from the rule to the receipt. The demo uses the stack that runs on
- * DATA_DIR, or starts its own. Exits with 0 only if every check passed. With `-- --browser`, the demo waits until a
- * person has decided in a browser.
+ * `npm run demo` shows how a mail needs an approval, from the rule to the receipt, on the stack that runs on DATA_DIR
+ * or on its own. Exits with 0 only if every check passed. With `-- --browser`, it waits until a person has decided in a
+ * browser.
  */
 const options = process.argv.slice(2)
 const unknown = options.find((each) => each !== '--browser')
@@ -12,5 +12,4 @@ if (unknown !== undefined) {
   process.stderr.write(`no option \`${unknown}\`: the only one is \`--browser\`\n`)
   process.exit(2)
 }
-const byPerson = options.includes('--browser')
-process.exit(await show('demo', (stage) => tellStory(stage, byPerson)))
+process.exit(await show('demo', (stage) => tellStory(stage, options.includes('--browser'))))

@@ -1,32 +1,23 @@
-import { turnApprovalsOn, type Changes } from './changes.ts'
-import type { Person } from './client.ts'
-import { limitMail } from './limit.ts'
-import type { Stage } from './show.ts'
+import { until, type Person, type Client } from './client.ts'
+import { mustHold, type Stage } from './show.ts'
 
 export const documentPath = 'reports/q3-summary.md'
 export const insideAddress = 'team@larkspur.example'
 export const outsideAddress = 'someone@elsewhere.example'
 
-/** The objects that one demo has saved. */
 export interface Prepared {
   readonly workflowId: string
   readonly subject: string
   readonly denyName: string
-  /**
-   * A workflow of the member, and the subject of the mail that this workflow sends. A tool policy limits the mail of
-   * members.
-   */
+  /** A workflow of the member, whose mail a tool policy limits. */
   readonly limited: { readonly workflowId: string; readonly subject: string }
-  /** Makes further changes in the organization and undoes all of them at the end of the show. */
   readonly changes: Changes
-  /** Lines to print about the saved objects. */
   readonly lines: readonly string[]
 }
 
 /**
- * Turns approvals on and saves two rules, a label rule, a tool policy and two workflows, with unique names. At the end
- * of the show, the rules are deleted, and the settings and the policy are restored. The workflows and runs stay for
- * inspection.
+ * Turns approvals on and saves rules, a tool policy and workflows with unique names. At the end of the show the rules
+ * are deleted, and the settings and the policy are restored. Workflows and runs stay for inspection.
  */
 export async function prepare(stage: Stage, as: Person): Promise<Prepared> {
   const tag = Math.random().toString(36).slice(2, 8)
@@ -52,8 +43,7 @@ export async function prepare(stage: Stage, as: Person): Promise<Prepared> {
     verdict: 'require_approval',
     side_effects: ['egress'],
     ...confidential,
-    // The rule matches only the mail of this demo. So the demo does not make other mail of the organization need an
-    // approval.
+    // Only the mail of this demo, so that other mail of the organization needs no approval.
     params: [{ param: 'subject', operator: 'equals', value: subject }],
   })
   await save('rules', {
@@ -88,4 +78,170 @@ export async function prepare(stage: Stage, as: Person): Promise<Prepared> {
   ]
   const limited = { workflowId: limit.workflowId, subject: tag }
   return { workflowId: workflow.id, subject, denyName: names.deny, limited, changes, lines }
+}
+
+/** A saved limit on the mail of one role, with a workflow of a person with this role. `line` describes it. */
+/** The person with this role has the same name. */
+export const limited: Person & 'member' = 'member'
+
+interface Policy {
+  readonly tool_name: string
+  readonly role: string | null
+  readonly allowed: boolean | null
+  readonly restrictions: object
+}
+
+const domain = 'larkspur.example'
+
+/**
+ * Lets people with the role `limited` send mail only to `domain`. The restrictions of a policy that exists already come
+ * back at the end. The workflow is not deleted.
+ */
+async function limitMail(
+  client: Client,
+  organizationId: string,
+  tag: string,
+  onUndo: (step: () => Promise<unknown>) => void,
+): Promise<{ workflowId: string; line: string }> {
+  const policies = `/organizations/${organizationId}/tool-policies`
+  const one = `${policies}/mail_send?role=${limited}`
+  const { data } = await client.get<{ data: Policy[] }>('owner', 'GET', `${policies}?limit=200`)
+  const before = data.find(({ tool_name, role }) => tool_name === 'mail_send' && role === limited)
+  const restrictions = { allowed_domains: [domain] }
+  const workflow = await client.get<{ id: string }>(limited, 'POST', '/workflows', {
+    name: `demo ${tag}: tell somebody`,
+    definition: {
+      inputs: { to: { type: 'string', required: true } },
+      steps: [{ id: 'tell', tool: 'mail_send', params: { to: '{{input.to}}', subject: tag, text: 'hello' } }],
+    },
+  })
+  if (before === undefined) {
+    await client.get('owner', 'POST', policies, { tool_name: 'mail_send', role: limited, restrictions })
+    onUndo(() => client.get('owner', 'DELETE', one))
+  } else {
+    onUndo(() => client.get('owner', 'PATCH', one, { restrictions: before.restrictions }))
+    await client.get('owner', 'PATCH', one, { restrictions })
+  }
+  return {
+    workflowId: workflow.id,
+    line: `policy    role ${limited}: mail_send only to ${domain} (allowed_domains)`,
+  }
+}
+
+/** What a show (`npm run demo` or `npm run samples`) changes in an organization. */
+export interface Changes {
+  /** Saves a rule, and deletes it at the end of the show. */
+  save(kind: 'rules' | 'label-rules', body: Readonly<Record<string, unknown>>): Promise<void>
+  /** For the end of the show. The step that was registered last runs first. */
+  onUndo(step: () => Promise<unknown>): void
+}
+
+interface Settings {
+  readonly approvals_enabled: boolean
+  readonly allow_self_approval: boolean
+}
+
+/**
+ * Turns approvals on and self-approval off. `save` saves rules as the person `as`. All is undone at the end of the
+ * show; a show that is ended before prints `what` may stay.
+ */
+export async function turnApprovalsOn(
+  { stack, client, atEnd }: Stage,
+  as: Person,
+  what: string,
+): Promise<Changes> {
+  const organization = `/organizations/${stack.bootstrap.organization_id}`
+  const governance = `${organization}/governance`
+  const undoing: (() => Promise<unknown>)[] = []
+  atEnd(what, () => undoAll(undoing))
+  const before = await client.get<Settings>('owner', 'GET', governance)
+  const { approvals_enabled, allow_self_approval } = before
+  undoing.push(() => client.get('owner', 'PATCH', governance, { approvals_enabled, allow_self_approval }))
+  const settings: Settings = { approvals_enabled: true, allow_self_approval: false }
+  await client.get('owner', 'PATCH', governance, settings)
+  return {
+    async save(kind, body) {
+      const { id } = await client.get<{ id: string }>(as, 'POST', `${organization}/${kind}`, body)
+      undoing.push(() => client.get(as, 'DELETE', `${organization}/${kind}/${id}`))
+    },
+    onUndo: (step) => void undoing.push(step),
+  }
+}
+
+/** Runs every step, and then throws one error with the messages of those that failed. */
+async function undoAll(undoing: (() => Promise<unknown>)[]): Promise<void> {
+  const failures: string[] = []
+  for (let step = undoing.pop(); step !== undefined; step = undoing.pop())
+    await step().catch((error: unknown) => failures.push((error as Error).message))
+  if (failures.length > 0) throw new Error(`not everything was changed back:\n${failures.join('\n')}`)
+}
+
+/* Connects a person to stand-ins of services while a show runs. */
+
+interface Connection {
+  readonly id: string
+  readonly name: string
+  readonly owner_id: string | null
+  readonly integration: string
+  readonly account: string | null
+  readonly status: string
+}
+
+/** The person's own. One named `name` is left from an interrupted show, and is revoked here. */
+export async function ownConnection(
+  { client, stack }: Pick<Stage, 'client' | 'stack'>,
+  person: Person,
+  name: string,
+  integrations: readonly string[],
+): Promise<Connection | null> {
+  const { data } = await client.get<{ data: Connection[] }>(person, 'GET', '/connections?limit=200')
+  const { user_id } = stack.bootstrap.users[person]
+  const live = data.filter((each) => each.owner_id === user_id && each.status !== 'revoked')
+  for (const { id } of live.filter((each) => each.name === name))
+    await client.get(person, 'DELETE', `/connections/${id}`)
+  return live.find((each) => each.name !== name && integrations.includes(each.integration)) ?? null
+}
+
+export async function connectStandIn(
+  client: Client,
+  onUndo: (step: () => Promise<unknown>) => void,
+  person: Person,
+  { tool, name, credential }: { readonly tool: string; readonly name: string; readonly credential: object },
+): Promise<Connection> {
+  const body = { credential, scope: 'personal', name }
+  const connection = await client.get<Connection>(person, 'POST', `/tools/${tool}/connect`, body)
+  onUndo(() => client.get(person, 'DELETE', `/connections/${connection.id}`))
+  return connection
+}
+
+const voters: readonly Person[] = ['approver', 'owner']
+
+/** Approves as one person after another, until there are enough votes. Throws if there never are. */
+export async function voteUntilDecided(client: Client, approvalId: string): Promise<Person[]> {
+  for (const [index, person] of voters.entries()) {
+    const body = { comment: 'read it, fine' }
+    const path = `/approvals/${approvalId}/approve`
+    const { status } = await client.get<{ status: string }>(person, 'POST', path, body)
+    if (status === 'approved') return voters.slice(0, index + 1)
+  }
+  throw new Error(`the organization asks for more approvals than ${voters.join(' and ')} can give`)
+}
+
+const hour = 3_600_000
+
+/** Returns the addresses of the people who voted. Throws if they did not approve, or after an hour. */
+export async function decidedByPerson(client: Client, approvalId: string): Promise<string[]> {
+  const { status, votes } = await until(
+    'a decision in the browser',
+    () =>
+      client.get<{ status: string; votes: readonly { email: string }[] }>(
+        'approver',
+        'GET',
+        `/approvals/${approvalId}`,
+      ),
+    (approval) => approval.status !== 'pending',
+    hour,
+  )
+  mustHold(status === 'approved', `the call is approved (it is ${status}, so the mail does not leave)`)
+  return votes.map(({ email }) => email)
 }

@@ -2,51 +2,40 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { createClient, type Client } from './client.ts'
 import { findStack, startOwnStack, type DemoStack } from './stack.ts'
 
-/* Runs a show: a story on a stack, with checks. `npm run demo` and `npm run samples` are shows. */
+/* A show is a story on a stack, with checks: `npm run demo` and `npm run samples`. */
 
-/** `step` prints a numbered heading. `line` prints a line below the heading. */
 export interface Teller {
   step(title: string): void
   line(text: string): void
 }
 
-/** Throws if the condition is false, and the show then fails. So exit code 0 means that every check passed. */
+/** A condition that is false fails the show, so exit code 0 means that every check passed. */
 export function mustHold(condition: boolean, what: string): asserts condition {
   if (!condition) throw new Error(`this did not hold: ${what}`)
 }
 
-/** The stack, the client and the output of a story. */
 export interface Stage {
   readonly stack: DemoStack
   readonly client: Client
   readonly tell: Teller
   /**
-   * Registers a step that cleans up `what` at the end of the show. The step also runs when the show fails or is
-   * interrupted, unless the whole stack is removed anyway. The step that was registered last runs first. Call this
-   * before the change is made, because a signal can come at any moment.
+   * Registers a step that cleans up `what` at the end of the show, also of one that fails or is interrupted, unless the
+   * whole stack is removed anyway. The last one runs first. Call this before the change is made, because a signal can
+   * come at any moment.
    */
   atEnd(what: string, step: () => Promise<unknown>): void
 }
 
-/**
- * How long an interrupted show waits, in milliseconds. `story`: for the last request of the story. `endings`: for the
- * steps that clean up.
- */
+/** Milliseconds that an interrupted show waits: for the last request of the story, and for the steps that clean up. */
 const patience = { story: 10_000, endings: 30_000 }
 
-/**
- * A second signal within this many milliseconds is ignored. The reason is that one Ctrl-C sends two signals: one comes
- * from the terminal, and one from npm.
- */
+/** Milliseconds. One Ctrl-C sends two signals: from the terminal, and from npm. */
 const sameSignal = 1_000
 
 const print = (text: string): void => void process.stdout.write(`${text}\n`)
 const complain = (text: string): void => void process.stderr.write(`\n${text}\n`)
 
-/**
- * Tells a story on the stack that runs on DATA_DIR. If no stack runs there, starts one, and prints that it is for
- * `name`. Returns the exit code, which is 0 only if every check passed.
- */
+/** Tells a story on the stack that runs on DATA_DIR, or on one that it starts. Returns the exit code. */
 export async function show(name: string, story: (stage: Stage) => Promise<void>): Promise<number> {
   const endings: { what: string; run: () => Promise<unknown> }[] = []
   const signal = listen(() => {
@@ -55,10 +44,7 @@ export async function show(name: string, story: (stage: Stage) => Promise<void>)
   })
   let number = 0
   const say = (text: string): void => void (signal.isInterrupted() || print(text))
-  const tell: Teller = {
-    step: (title) => say(`\n${++number}. ${title}`),
-    line: (text) => say(`   ${text}`),
-  }
+  const tell: Teller = { step: (title) => say(`\n${++number}. ${title}`), line: (text) => say(`   ${text}`) }
   let code = 0
   const attempt = async (work: () => Promise<unknown>): Promise<void> => {
     try {
@@ -76,11 +62,9 @@ export async function show(name: string, story: (stage: Stage) => Promise<void>)
     told = story({ stack, client, tell, atEnd: (what, run) => void endings.push({ what, run }) })
     await Promise.race([told, signal.promise])
   })
-  // If the show was interrupted on a stack that we started, nothing needs to be cleaned up: a signal from the terminal
-  // also ends this stack, and its whole folder is removed.
+  // A stack that we started ends with the same signal, and its whole folder is removed.
   if (stack?.isOthers === true || !signal.isInterrupted()) {
-    // The request in progress may still create something, and only the answer names what must be removed. So wait for
-    // the answer.
+    // The request in progress may still create something, and only its answer names what must be removed.
     if (signal.isInterrupted())
       await within(
         patience.story,
@@ -107,7 +91,6 @@ async function cleanUp(
   }
 }
 
-/** Returns whether `work` ends within this time. */
 async function within(milliseconds: number, work: Promise<unknown>): Promise<boolean> {
   const stop = new AbortController()
   const late = delay(milliseconds, false, { signal: stop.signal }).catch(() => false)
@@ -121,15 +104,12 @@ interface Signal {
   readonly promise: Promise<never>
   readonly interrupted: Error
   isInterrupted(): boolean
-  /** True from the first signal until `allowRequests` is called. The story must then send no requests. */
+  /** From the first signal until `allowRequests`: the story sends no requests. */
   isStopped(): boolean
   allowRequests(): void
 }
 
-/**
- * Listens for signals. The first signal interrupts the show. A second signal ends the process, and prints `left()`,
- * which names the changes that may stay in the organization.
- */
+/** The first signal interrupts the show. A second one ends the process and prints what may stay: `left()`. */
 function listen(left: () => string): Signal {
   const interrupted = new Error('interrupted')
   let since: number | null = null
@@ -158,10 +138,7 @@ function listen(left: () => string): Signal {
   }
 }
 
-/**
- * Wraps the client of the story. After a signal, every request throws, so that the story creates nothing more.
- * `allowRequests` lets the steps that clean up send requests again.
- */
+/** After a signal, every request of the story throws, so that it creates nothing more. */
 function stoppable(client: Client, signal: Signal): Client {
   const open = (): void => {
     if (signal.isStopped()) throw signal.interrupted

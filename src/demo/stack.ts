@@ -3,42 +3,33 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync } from '
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { programFile } from '../stack/files.ts'
-import { forgetProcess, isOurs, recordedProcesses, recordProcess } from '../stack/guard.ts'
-import { startGuard } from '../stack/guarded.ts'
+import { forgetProcess, isOurs, recordedProcesses, recordProcess, startGuard } from '../stack/guard.ts'
 import { createClient, type Bootstrap } from './client.ts'
 
-/** A running stack that the demo uses. */
 export interface DemoStack {
   readonly bootstrap: Bootstrap
-  /** The file that `bootstrap` was read from. */
   readonly bootstrapFile: string
-  /** The folder of the stack's mail catcher. */
   readonly mailDir: string
-  /** Whether the stack already ran before the demo. */
   readonly isOthers: boolean
-  /**
-   * Kills the stack's worker. The supervisor then starts the worker again. Is null if the stack already ran before the
-   * demo.
-   */
+  /** The supervisor then starts it again. null if the stack already ran before the demo. */
   readonly killWorker: (() => void) | null
-  /** Ends the stack and removes its data, unless the stack already ran before the demo. */
+  /** Ends the stack and removes its data, unless it already ran before the demo. */
   close(): Promise<void>
 }
 
-/** Environment variables that would make the demo's own stack use other servers, ports or files than its own. */
+/** They would make the demo's own stack use other servers, ports or files. */
 const notOurs = [
   ...['DATABASE_URL', 'DATABASE_OWNER_URL', 'DATA_ENCRYPTION_KEY', 'POSTGRES_PORT', 'TEMPORAL_ADDRESS'],
   ...['TEMPORAL_NAMESPACE', 'TEMPORAL_API_KEY', 'SMTP_URL', 'FILE_ROOT', 'PUBLIC_URL', 'TLS_CERT_FILE'],
   ...['TLS_KEY_FILE', 'APP_ENV', 'HOST', 'CONNECTION_HOSTS', 'LLM_PRICES', 'SECRETS_BACKEND'],
 ]
 
-/** Finds the stack that runs on `DATA_DIR` (default `.data`); null if none runs. */
+/** The stack that runs on `DATA_DIR` (default `.data`). */
 export async function findStack(env: NodeJS.ProcessEnv): Promise<DemoStack | null> {
   const dataDir = resolve(env['DATA_DIR'] || '.data')
   const bootstrap = readBootstrap(dataDir)
   if (bootstrap === null) return null
-  // Another program may use the port now. Only our API accepts this key for this organization, so this request shows
-  // whether our stack runs.
+  // Another program may use the port now. Only our API accepts this key for this organization.
   const mine = await createClient(bootstrap)
     .ask<unknown>('owner', 'GET', `/organizations/${bootstrap.organization_id}/governance`)
     .catch(() => null)
@@ -55,10 +46,7 @@ export async function findStack(env: NodeJS.ProcessEnv): Promise<DemoStack | nul
   }
 }
 
-/**
- * Starts a stack on free ports in a temporary folder. A guard ends the stack and removes the folder, even if this
- * process is killed.
- */
+/** In a temporary folder. A guard ends it and removes the folder, even if this process is killed. */
 export async function startOwnStack(
   env: NodeJS.ProcessEnv,
   show: (line: string) => void,

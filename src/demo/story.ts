@@ -1,11 +1,38 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { createInCrash, showFound } from './crash.ts'
-import { caughtMail } from './mail.ts'
 import { until, type Client, type Person } from './client.ts'
 import type { DemoStack } from './stack.ts'
-import { limited } from './limit.ts'
+import {
+  decidedByPerson,
+  limited,
+  documentPath,
+  insideAddress,
+  outsideAddress,
+  prepare,
+  voteUntilDecided,
+  type Prepared,
+} from './prepare.ts'
 import { mustHold, type Stage, type Teller } from './show.ts'
-import { decidedByPerson, voteUntilDecided } from './votes.ts'
-import { documentPath, insideAddress, outsideAddress, prepare, type Prepared } from './prepare.ts'
+
+/** Every accepted message: the server writes it to disk before it answers the sender. */
+export function caughtMail(dir: string): { file: string; to: string; subject: string; messageId: string }[] {
+  if (!existsSync(dir)) return []
+  return readdirSync(dir)
+    .filter((name) => name.endsWith('.eml'))
+    .map((name) => {
+      const file = join(dir, name)
+      const text = readFileSync(file, 'utf8')
+      const headers = text.slice(0, text.indexOf('\r\n\r\n')).replaceAll(/\r\n[ \t]+/g, ' ')
+      const header = (field: string) => new RegExp(`^${field}: *(.*)$`, 'im').exec(headers)?.[1]?.trim() ?? ''
+      return {
+        file,
+        to: header('x-envelope-to'),
+        subject: header('subject'),
+        messageId: header('message-id'),
+      }
+    })
+}
 
 interface Run {
   readonly id: string
@@ -45,13 +72,10 @@ interface Verified {
   readonly head: { readonly hash: string }
 }
 
-/** The person who starts the runs. This person does not vote, because the rule needs the vote of a second person. */
+/** Starts the runs. The rule needs the vote of a second person. */
 const requester: Person = 'admin'
 
-/**
- * Tells the story of the demo. Throws at the first check that fails. If `byPerson` is true, waits until somebody has
- * decided in a browser.
- */
+/** Throws at the first check that fails. With `byPerson`, waits until somebody has decided in a browser. */
 export async function tellStory(stage: Stage, byPerson: boolean): Promise<void> {
   const { stack, client, tell } = stage
   tell.step('The organization saves its rules and a workflow')

@@ -1,5 +1,5 @@
 import { acceptCheckpoints } from '../governance/audit/accept-checkpoints.ts'
-import { runOperatorProgram } from './operator-program.ts'
+import { exitWithUsage, runOperatorProgram } from './operator-program.ts'
 
 /*
  * `npm run accept-checkpoints -- ORGANIZATION|--all` accepts that the folder AUDIT_CHECKPOINT_DIR has lost checkpoints
@@ -7,10 +7,8 @@ import { runOperatorProgram } from './operator-program.ts'
  */
 
 const [asked, ...rest] = process.argv.slice(2)
-if (asked === undefined || rest.length > 0 || (asked.startsWith('-') && asked !== '--all')) {
-  process.stderr.write('usage: npm run accept-checkpoints -- ORGANIZATION|--all\n')
-  process.exit(2)
-}
+if (asked === undefined || rest.length > 0 || (asked.startsWith('-') && asked !== '--all'))
+  exitWithUsage('npm run accept-checkpoints -- ORGANIZATION|--all')
 await runOperatorProgram(async (context, say) => {
   const acceptance = await acceptCheckpoints(context, asked === '--all' ? null : asked)
   if (acceptance.refused.length > 0) {

@@ -1,11 +1,9 @@
 import type { AddressInfo } from 'node:net'
+import type { Connection } from '@temporalio/client'
 import { createApp } from '../api/app.ts'
-import { createHttpServer } from '../api/http-server.ts'
-import { serveMetrics } from '../api/metrics-server.ts'
-import { temporalCheck } from '../api/temporal-check.ts'
-import { readTlsKeyPair } from '../api/tls.ts'
+import { createHttpServer, serveMetrics, readTlsKeyPair } from '../api/http-server.ts'
 import { readProcessConfig } from './check-settings.ts'
-import { createContext } from './create-context.ts'
+import { createContext, createMailer } from './create-context.ts'
 import { endAtUncaught, failStart, orFail } from './fail.ts'
 import { checkAuditTriggers } from '../governance/audit/triggers.ts'
 import { beat, every, leave } from '../governance/upkeep/housekeeping.ts'
@@ -19,24 +17,19 @@ import { watchTemporal } from '../governance/delivery/temporal-watch.ts'
 import { keepDefaultQueue } from '../governance/delivery/task-queue.ts'
 import { hasSearchAttributes } from '../shared/search-attributes.ts'
 import { exitWithParent, signalReady } from '../stack/parent.ts'
-import { createMailer } from './mailer.ts'
 import { createTemporalClient } from '../shared/temporal-connection.ts'
 
 /*
- * The API process. It is stateless, and any number of API processes may run. On a stop, the process first refuses new
- * connections. Waiting calls and streams then send their present state, and all requests finish. Last, the process
- * closes its database connections.
+ * The API process. It is stateless, and any number may run. On a stop, it refuses new connections, waiting calls and
+ * streams send their present state, all requests finish, and the database connections close.
  */
 
-const cleaningSeconds = 3_600
-const recordingSeconds = 10
 /**
- * Seconds between two saves of the default task queue's name in the database. Workers read the name there, because
- * their own TEMPORAL_TASK_QUEUE may be the queue of one organization. The name is saved again and again, because the
- * database may have been unreachable before.
+ * Seconds. Workers read the queue's name in the database, because their own TEMPORAL_TASK_QUEUE may be that of one
+ * organization. It is saved again and again, because the database may have been away before.
  */
 const keepingSeconds = 60
-/** Seconds between two rounds of checkpoints. While a chain grows, a checkpoint must be made at least every minute. */
+/** Seconds. While a chain grows, a checkpoint must be made at least every minute. */
 const checkpointSeconds = 30
 
 const config = orFail(() => readProcessConfig(['LOG_DIR', 'AUDIT_CHECKPOINT_DIR']))
@@ -45,18 +38,13 @@ const context = createContext(config, 'api')
 endAtUncaught(context.log)
 const draining = new AbortController()
 const client = createTemporalClient(config.temporal)
-// This relay tells Temporal at once about this process's commits. If it cannot deliver a message, the relay of any
-// process delivers the message later.
+// Tells Temporal at once about this process's commits. What it cannot deliver, the relay of any process delivers later.
 const relay = startRelay(context, createWorkflowEngine(client), () =>
   hasSearchAttributes(client, context.log),
 )
 const temporal = temporalCheck(client.connection)
 const server = createHttpServer(
-  createApp(context, {
-    temporal,
-    draining: draining.signal,
-    mail: createMailer(config),
-  }),
+  createApp(context, { temporal, draining: draining.signal, mail: createMailer(config) }),
   tls,
 )
 
@@ -67,7 +55,7 @@ checkInstallation(context).then(
     if (draining.signal.aborted) return
     const failedCancellations = new FailedRuns()
     tasks = [
-      every(context, 'forgetting old keys and sign-ins', cleaningSeconds, () =>
+      every(context, 'forgetting old keys and sign-ins', 3_600, () =>
         Promise.all([forgetOldKeys(context.db), forgetEndedSignIns(context.db)]),
       ),
       every(context, 'heartbeat', 5, () => beat(context, 'api')),
@@ -75,17 +63,16 @@ checkInstallation(context).then(
       every(context, 'keeping checkpoints of audit logs', checkpointSeconds, () =>
         context.checkpoints.keep({ sweep: true }),
       ),
-      // The worker also ends cancelled runs. The API does it too, in case no worker runs.
+      // The worker does this too, but maybe none runs.
       every(context, 'ending cancelled runs', 1, () =>
         endCancelled(context, { failed: failedCancellations }),
       ),
       every(context, 'looking at Temporal', 1, () => watchTemporal(context, temporal)),
-      // Records account events in the audit log if a request could not append them, or if a crash came first.
-      every(context, 'recording account events', recordingSeconds, () => recordAccountEvents(context)),
+      // If a request could not append them, or a crash came first.
+      every(context, 'recording account events', 10, () => recordAccountEvents(context)),
     ]
   },
-  // If the process is asked to stop right after its start, the database connection closes during the check. This error
-  // is then expected.
+  // A process that is asked to stop right after its start closes the database connection during the check.
   (error: unknown) => draining.signal.aborted || failStart(error),
 )
 
@@ -96,8 +83,7 @@ exitWithParent(async () => {
   const stopped = Promise.all(tasks.map((task) => task.stop()))
   const closed = new Promise<void>((resolve) => server.close(() => resolve()))
   draining.abort()
-  // Only idle connections can be closed, and a connection becomes idle once its last answer has been sent. So the
-  // server tries again every 50 ms.
+  // A connection becomes idle once its last answer has been sent.
   const closing = setInterval(() => server.closeIdleConnections(), 50)
   await closed
   clearInterval(closing)
@@ -119,3 +105,16 @@ server.listen(config.http.port, config.http.host, () => {
   signalReady(port)
   void checkAuditTriggers(context.db, context.log)
 })
+
+/** `SERVING` of the protocol grpc.health.v1. */
+const serving = 1
+
+/** Asks Temporal's health service. Throws if Temporal cannot be reached. */
+export function temporalCheck(connection: Connection): () => Promise<boolean> {
+  return async () => {
+    const { status }: { status?: number | null } = await connection.withDeadline(Date.now() + 2_000, () =>
+      connection.healthService.check({}),
+    )
+    return status === serving
+  }
+}

@@ -1,6 +1,6 @@
 import { checkSettings } from './check-settings.ts'
 
-/* `npm run check-config`: prints the problems of the environment, one line each, without starting anything. */
+/* `npm run check-config` prints the problems of the environment, one line each, without starting anything. */
 
 const { wrong, warnings } = checkSettings(process.env)
 for (const line of wrong) process.stderr.write(`error: ${line}\n`)

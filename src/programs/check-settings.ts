@@ -2,23 +2,20 @@ import { accessSync, constants, existsSync, mkdtempSync, rmdirSync, statSync } f
 import { dirname, join, resolve } from 'node:path'
 import { parseSender } from '../tools/mail/message.ts'
 import { parseSmtpUrl } from '../tools/mail/smtp-url.ts'
-import { readTlsKeyPair } from '../api/tls.ts'
+import { readTlsKeyPair } from '../api/http-server.ts'
 import { readConfig, type Config } from '../shared/config.ts'
 import { readEnvironment, WrongSettings } from '../shared/environment.ts'
 import { apiPorts, clashingPorts } from '../shared/listening-ports.ts'
 import { readStackSettings, withStandIns } from '../stack/settings.ts'
 
-/** The result of `checkSettings`. Each line says what to change. */
 export interface CheckedSettings {
-  /** The problems that prevent a start. */
   readonly wrong: readonly string[]
   readonly warnings: readonly string[]
 }
 
 /**
- * Checks all settings, and the files and folders that they name, without starting anything. If DATABASE_URL is not set,
- * DATA_ENCRYPTION_KEY may be missing as well, because `npm start` then creates a database and a key. SESSION_SECRET_KEY
- * may be missing outside production.
+ * Checks all settings, and the files and folders that they name. Without DATABASE_URL, DATA_ENCRYPTION_KEY may be
+ * missing, because `npm start` then creates both. So may SESSION_SECRET_KEY outside production.
  */
 export function checkSettings(env: NodeJS.ProcessEnv): CheckedSettings {
   const wrong = [
@@ -36,8 +33,7 @@ export function checkSettings(env: NodeJS.ProcessEnv): CheckedSettings {
 }
 
 /**
- * Warnings about servers that a production environment does not name. `npm start` then runs its own servers, which no
- * other machine can use.
+ * Servers that a production environment does not name. `npm start` then runs its own, which no other machine can use.
  */
 function missingServers({ APP_ENV, DATABASE_URL, TEMPORAL_ADDRESS }: NodeJS.ProcessEnv): string[] {
   if (APP_ENV !== 'production') return []
@@ -55,10 +51,7 @@ function missingServers({ APP_ENV, DATABASE_URL, TEMPORAL_ADDRESS }: NodeJS.Proc
   ]
 }
 
-/**
- * Reads the configuration of one process. `places` are the variables that name the folders of this process. Throws
- * `WrongSettings` with a line for each problem of the environment or of these folders.
- */
+/** `places` name the folders of this process. Throws `WrongSettings` with a line for each problem. */
 export function readProcessConfig(
   places: readonly ('FILE_ROOT' | 'LOG_DIR' | 'AUDIT_CHECKPOINT_DIR')[],
 ): Config {
@@ -73,10 +66,7 @@ export function readProcessConfig(
   return readConfig()
 }
 
-/**
- * Problems that would make the mail settings useless for the tool `mail_send`. `readConfig` checks only whether
- * SMTP_URL is an address.
- */
+/** What the tool `mail_send` needs. `readConfig` checks only whether SMTP_URL is an address. */
 function wrongMail({ SMTP_URL: server, MAIL_FROM: sender }: NodeJS.ProcessEnv): string[] {
   return [
     ...(server && /^smtps?:\/\/[^/]/.test(server) && URL.canParse(server)
@@ -93,7 +83,7 @@ function wrongCertificate({
   return certFile && keyFile ? linesOf(() => readTlsKeyPair({ certFile, keyFile })) : []
 }
 
-/** Problems of the TLS files for Temporal. If only one of the two variables is set, `readConfig` reports it. */
+/** If only one of the two is set, `readConfig` reports it. */
 function wrongTemporalCertificate({
   TEMPORAL_TLS_CERT_FILE: certFile,
   TEMPORAL_TLS_KEY_FILE: keyFile,
@@ -102,9 +92,8 @@ function wrongTemporalCertificate({
 }
 
 /**
- * Returns a line for each port that the processes of `npm start` would open twice. If DATABASE_URL is set without
- * DATA_DIR, the processes may be on different machines. Then only `readConfig` compares ports, and only those of the
- * API.
+ * Ports that the processes of `npm start` would open twice. With DATABASE_URL and without DATA_DIR, the processes may
+ * be on different machines: then only `readConfig` compares ports of the API.
  */
 function wrongPorts(env: NodeJS.ProcessEnv): readonly string[] {
   if (!withDataFolder(env)['DATA_DIR']) return []
@@ -124,13 +113,11 @@ function wrongPlaces({ FILE_ROOT, LOG_DIR, DATA_DIR, AUDIT_CHECKPOINT_DIR }: Nod
   ]
 }
 
-/**
- * Adds the default data folder if neither DATABASE_URL nor DATA_DIR is set. `npm start` then creates a database there.
- */
+/** `npm start` creates a database there. */
 const withDataFolder = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv =>
   env['DATABASE_URL'] || env['DATA_DIR'] ? env : { ...env, DATA_DIR: '.data' }
 
-/** Returns a problem if the client for AWS is needed but not installed. An installation may leave out this package. */
+/** An installation may leave out the client for AWS. */
 function missingPackages({ SECRETS_BACKEND: backend }: NodeJS.ProcessEnv): string[] {
   const name = '@aws-sdk/client-secrets-manager'
   if (backend !== 'aws_secrets_manager' || isInstalled(name)) return []
@@ -165,10 +152,7 @@ function wrongReadable(name: string, path: string): string[] {
     : [`${name} \`${path}\` cannot be read by this user: change its owner or mode`]
 }
 
-/**
- * Returns the problem of a folder that must be writable. A missing folder is created at the start, so its nearest
- * existing parent is checked.
- */
+/** A missing folder is created at the start, so its nearest existing parent is checked. */
 function wrongWritable(name: string, path: string): string[] {
   let present = resolve(path)
   while (!existsSync(present) && dirname(present) !== present) present = dirname(present)
@@ -181,10 +165,7 @@ function wrongWritable(name: string, path: string): string[] {
       ]
 }
 
-/**
- * Whether this user can create a folder in `folder`. The function tries it. A check of the rights is not enough,
- * because root has all rights in `/proc` and on read-only disks.
- */
+/** Tries it: root has all rights in `/proc` and on read-only disks. */
 function canMakeFolderIn(folder: string): boolean {
   try {
     rmdirSync(mkdtempSync(join(folder, '.countersign-')))

@@ -1,19 +1,15 @@
 import { parseArgs } from 'node:util'
 import { setConnection } from '../governance/tools/connections.ts'
-import { runOperatorProgram } from './operator-program.ts'
+import { exitWithUsage, runOperatorProgram } from './operator-program.ts'
 
 /*
- * `npm run connect-installation -- ORGANIZATION TOOL [--remove]` lets an organization use a tool of the installation.
- * TOOL is `file_read` (for the installation's folder) or `mail_send` (for its mail server). `--remove` takes this right
- * from the organization. The change applies at once in every process.
+ * `npm run connect-installation -- ORGANIZATION TOOL [--remove]` lets an organization use a tool of the installation,
+ * or takes this right: `file_read` (its folder) or `mail_send` (its mail server). It applies at once in every process.
  */
 
-const usage = 'usage: npm run connect-installation -- ORGANIZATION file_read|mail_send [--remove]\n'
 const asked = readArguments()
-if (asked === null) {
-  process.stderr.write(usage)
-  process.exit(2)
-}
+if (asked === null)
+  exitWithUsage('npm run connect-installation -- ORGANIZATION file_read|mail_send [--remove]')
 await runOperatorProgram(async (context, say) => {
   const answer = await setConnection(context, asked.organizationId, asked.tool, asked.wanted)
   say(

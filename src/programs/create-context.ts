@@ -1,6 +1,6 @@
+import { randomUUID } from 'node:crypto'
 import type pg from 'pg'
-import { createDatabase, createPool } from '../db/connect.ts'
-import { createPipeline } from '../db/pipelined.ts'
+import { createDatabase, createPool, createPipeline } from '../db/connect.ts'
 import { createKeyLookup } from '../governance/access/identity.ts'
 import { createSessionCache } from '../governance/access/session-cache.ts'
 import { AuditAlarms } from '../governance/audit/alarms.ts'
@@ -29,13 +29,14 @@ import { createLog, type Log } from '../shared/log.ts'
 import { createMetrics, type Metrics } from '../shared/metrics.ts'
 import { createOutgoing } from '../shared/outgoing/outgoing.ts'
 import { createTokenCache } from '../shared/outgoing/token-cache.ts'
+import { composeMail } from '../tools/mail/message.ts'
+import { parseSmtpUrl } from '../tools/mail/smtp-url.ts'
+import { deliver } from '../tools/mail/smtp.ts'
+import type { ServiceMail } from '../governance/service-mail.ts'
 
-export type ProcessKind = 'api' | 'worker' | 'tool'
+type ProcessKind = 'api' | 'worker' | 'tool'
 
-/**
- * Creates the context of a process. A process must have only one log. So a caller that has already made a log passes it
- * as `log`.
- */
+/** A process must have only one log, so a caller that has already made one passes it. */
 export function createContext(
   config: Config,
   kind: ProcessKind,
@@ -59,13 +60,11 @@ export function createContext(
   const notifier = createNotifier({ config, pool, log })
   const close = async (): Promise<void> => {
     await notifier.close()
-    // A program keeps the checkpoints of its last entries before it ends. If this fails, a sweep of another process
-    // makes these checkpoints later.
+    // The last entries. If this fails, a sweep of another process makes them later.
     await context.checkpoints.keep().catch((error: unknown) => {
       log.warn({ err: error }, 'the last checkpoints of the audit log were not kept')
     })
-    // This process has taken requests of rate limits from the database in advance (rates.ts). `close` gives the unused
-    // requests back. If the database cannot be reached, the unused requests are lost, as after a crash.
+    // Gives back requests that were taken in advance (rates.ts). If that fails, they are lost, as after a crash.
     await context.rates.close().catch(() => undefined)
     await context.outgoing.close()
     context.secrets.close()
@@ -129,11 +128,6 @@ function countLostLines(metrics: Metrics): void {
   })
 }
 
-/**
- * Creates the combiner of a process. After a commit, the combiner tells all processes which runs and approvals have
- * changed. It counts and logs audit entries. It also records failed batches, refused writes, and audit entries that
- * this service did not write.
- */
 function processCombiner(pool: pg.Pool, config: Config, macs: EntryMacs, context: () => Context): Combiner {
   return createCombiner({
     macs,
@@ -189,4 +183,22 @@ export function createProcessLog(config: Config, kind: ProcessKind): Log {
     processId: config.processId,
     folder: config.logFolder,
   })
+}
+
+/**
+ * Sends a mail of the service itself, from `MAIL_FROM` through `SMTP_URL`. Resolves if the mail server has certainly
+ * accepted it. Otherwise the person can ask again, and a second copy does no harm. Awaits `beforeDot` before the final
+ * dot, after which the mail server may deliver.
+ */
+export function createMailer({
+  tools,
+}: Pick<Config, 'tools'>): (mail: ServiceMail, beforeDot?: () => Promise<void>) => Promise<void> {
+  return async ({ to, subject, text }, beforeDot = async () => {}) => {
+    const server = parseSmtpUrl(tools.smtpUrl)
+    const message = await composeMail(
+      { params: { to, subject, text: text.plain }, idempotencyKey: randomUUID() },
+      tools.mailFrom,
+    )
+    await deliver(server, message, { signal: AbortSignal.timeout(60_000), pointOfNoReturn: beforeDot })
+  }
 }

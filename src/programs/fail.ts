@@ -1,9 +1,7 @@
 import { WrongSettings } from '../shared/environment.ts'
 import type { Log } from '../shared/log.ts'
 
-/**
- * Ends the process with one line for each problem. A stack trace would not help a person who has set a wrong variable.
- */
+/** One line for each problem: a stack trace would not help a person who has set a wrong variable. */
 export function failStart(error: unknown): never {
   const message = error instanceof Error ? error.message : String(error)
   const lines = error instanceof WrongSettings ? error.lines : [message]
@@ -11,7 +9,7 @@ export function failStart(error: unknown): never {
   process.exit(1)
 }
 
-/** Returns the result of `read`. If `read` throws, prints the error and ends the process. */
+/** If `read` throws, prints the error and ends the process. */
 export function orFail<T>(read: () => T): T {
   try {
     return read()
@@ -20,10 +18,7 @@ export function orFail<T>(read: () => T): T {
   }
 }
 
-/**
- * Logs an uncaught error and ends the process. Without this function, Node would print the whole error, including rows
- * and parameters of the database.
- */
+/** Node would print the whole uncaught error, including rows and parameters of the database. */
 export function endAtUncaught(log: Log): void {
   process.once('uncaughtException', (error: unknown) => {
     log.fatal({ err: error }, 'the process ends because of an uncaught error')

@@ -10,14 +10,13 @@ import { CheckpointFolder } from '../governance/audit/checkpoint-folder.ts'
 import { checkInstallation } from '../governance/upkeep/installation.ts'
 import { programFile } from '../stack/files.ts'
 import { startMailCatcher } from '../stack/mail-catcher.ts'
-import { runStack } from '../stack/run.ts'
+import { runStack } from '../stack/start.ts'
 
 /*
- * `npm start`: runs the whole service on one machine. With your own database and Temporal, it runs only the API and the
- * worker.
+ * `npm start` runs the whole service on one machine; with your own database and Temporal, only the API and the worker.
  */
 
-// This program creates the data folder even if DATABASE_URL is set. So the folder is always checked.
+// This program creates the data folder even if DATABASE_URL is set.
 const { wrong } = checkSettings({ ...process.env, DATA_DIR: process.env['DATA_DIR'] || '.data' })
 if (wrong.length > 0) failStart(new WrongSettings(wrong))
 

@@ -2,9 +2,8 @@ import { isConnectionError } from '../db/errors.ts'
 import { migrate } from '../db/migrate.ts'
 
 /*
- * `npm run migrate` migrates the database to this version and sets the rights of the application's role. It connects to
- * DATABASE_OWNER_URL, which names the role that owns the tables. If the application's role owns the tables itself,
- * DATABASE_URL is enough.
+ * `npm run migrate` migrates the database to this version and sets the rights of the application's role.
+ * DATABASE_OWNER_URL names the role that owns the tables. If that is the application's role, DATABASE_URL is enough.
  */
 
 const url = process.env['DATABASE_OWNER_URL'] || process.env['DATABASE_URL']

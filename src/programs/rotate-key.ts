@@ -1,16 +1,13 @@
 import { parseArgs } from 'node:util'
 import { signAgain } from '../governance/audit/sign-again.ts'
 import { rotateKey } from '../governance/sealing/rotate.ts'
-import { runOperatorProgram } from './operator-program.ts'
+import { exitWithUsage, runOperatorProgram } from './operator-program.ts'
 
 /*
- * `npm run rotate-key` makes a new data key and seals every value with this key, while the service runs
- * (docs/encryption.md). With `--installation-key`, it makes no new data key, but wraps the existing data keys with the
- * new DATA_ENCRYPTION_KEY, and signs the kept checkpoints of audit logs with it. The operator runs this after a change of DATA_ENCRYPTION_KEY.
+ * `npm run rotate-key` makes a new data key and seals every value with it, while the service runs (docs/encryption.md).
+ * With `--installation-key`, after a change of DATA_ENCRYPTION_KEY, it instead wraps the data keys and signs the kept
+ * checkpoints of audit logs with the new one.
  */
-
-const usage = 'usage: npm run rotate-key [-- [--installation-key] [--settle SECONDS]]\n'
-const longestSettle = 3_600
 
 function optionsOf(args: string[]): { installationKey: boolean; settleMilliseconds: number } | null {
   try {
@@ -22,9 +19,8 @@ function optionsOf(args: string[]): { installationKey: boolean; settleMillisecon
       },
     })
     const seconds = Number(values.settle)
-    // `--settle` must be at least ten seconds: a process may seal with an old key for ten seconds before it looks for a
-    // newer key.
-    if (!(seconds >= 10 && seconds <= longestSettle)) return null
+    // A process may seal with an old key for ten seconds before it looks for a newer one.
+    if (!(seconds >= 10 && seconds <= 3_600)) return null
     return { installationKey: values['installation-key'], settleMilliseconds: seconds * 1_000 }
   } catch {
     return null
@@ -32,10 +28,7 @@ function optionsOf(args: string[]): { installationKey: boolean; settleMillisecon
 }
 
 const options = optionsOf(process.argv.slice(2))
-if (options === null) {
-  process.stderr.write(usage)
-  process.exit(2)
-}
+if (options === null) exitWithUsage('npm run rotate-key [-- [--installation-key] [--settle SECONDS]]')
 await runOperatorProgram(async (context, say) => {
   const rotation = await rotateKey(context, { ...options, say })
   if (rotation.unreadable.length > 0) {

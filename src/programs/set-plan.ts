@@ -1,26 +1,22 @@
 import { limitChanges, type LimitChanges } from '../contract/plan-limits.ts'
 import { setPlan } from '../governance/limits/quota.ts'
 import { headlineWithField, readAs } from '../policy/issues.ts'
-import { runOperatorProgram } from './operator-program.ts'
+import { exitWithUsage, runOperatorProgram } from './operator-program.ts'
 
 /*
  * `npm run set-plan -- ORGANIZATION PLAN [LIMIT=NUMBER ...]` moves an organization to the plan `free`, `pro` or
- * `enterprise`. `LIMIT=NUMBER` overrides a limit of the plan, and `LIMIT=plan` removes the override. The change applies
- * at once in every process.
+ * `enterprise`. `LIMIT=NUMBER` overrides a limit of the plan, and `LIMIT=plan` removes the override. It applies at once
+ * in every process.
  */
 
 const [organizationId, plan, ...assignments] = process.argv.slice(2)
 const overrides = overridesOf(assignments)
 if (organizationId === undefined || plan === undefined || typeof overrides === 'string') {
   if (typeof overrides === 'string') process.stderr.write(`error: ${overrides}\n`)
-  process.stderr.write(
-    'usage: npm run set-plan -- ORGANIZATION free|pro|enterprise [LIMIT=NUMBER|LIMIT=plan ...]\n',
-  )
-  process.exit(2)
+  exitWithUsage('npm run set-plan -- ORGANIZATION free|pro|enterprise [LIMIT=NUMBER|LIMIT=plan ...]')
 }
 await runOperatorProgram((context) => setPlan(context.combiner, organizationId, plan, overrides))
 
-/** Returns the overrides, or an error message if an argument is wrong. */
 function overridesOf(texts: readonly string[]): LimitChanges | string {
   const named: [string, number | null][] = []
   for (const text of texts) {

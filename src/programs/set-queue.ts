@@ -1,17 +1,15 @@
 import { setQueue } from '../governance/delivery/task-queue.ts'
-import { runOperatorProgram } from './operator-program.ts'
+import { exitWithUsage, runOperatorProgram } from './operator-program.ts'
 import { createTemporalClient } from '../shared/temporal-connection.ts'
 
 /*
- * `npm run set-queue -- ORGANIZATION QUEUE|--default` sets the task queue on which new runs of an organization start.
- * The workers of this queue then execute these runs. `--default` means the queue of the shared workers.
+ * `npm run set-queue -- ORGANIZATION QUEUE|--default` sets the task queue on which new runs of an organization start,
+ * for its own workers. `--default` is the queue of the shared workers.
  */
 
 const [organizationId, queue] = process.argv.slice(2)
-if (organizationId === undefined || queue === undefined || (queue.startsWith('-') && queue !== '--default')) {
-  process.stderr.write('usage: npm run set-queue -- ORGANIZATION QUEUE|--default\n')
-  process.exit(2)
-}
+if (organizationId === undefined || queue === undefined || (queue.startsWith('-') && queue !== '--default'))
+  exitWithUsage('npm run set-queue -- ORGANIZATION QUEUE|--default')
 await runOperatorProgram(async (context, say) => {
   const client = createTemporalClient(context.config.temporal)
   try {

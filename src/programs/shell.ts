@@ -5,22 +5,19 @@ import { DomainError } from '../governance/errors.ts'
 import { readConfig } from '../shared/config.ts'
 import { createContext } from './create-context.ts'
 import { orFail, failStart } from './fail.ts'
-import { toolEnvironment } from './tool-environment.ts'
+import { exitWithUsage, toolEnvironment } from './operator-program.ts'
 
 /*
- * `npm run shell -- ORGANIZATION [--write]` opens a Node prompt for developers of Countersign. The prompt has the
- * variables `context`, `db`, `sql` and `organizationId`. Its transactions are read-only unless `--write` is given. The
- * prompt opens only if ENABLE_DEVELOPER_ROUTES is set, and only after the organization's audit log has an entry about
- * the opening.
+ * `npm run shell -- ORGANIZATION [--write]` opens a Node prompt for developers of Countersign, with `context`, `db`,
+ * `sql` and `organizationId`; read-only without `--write`. Only if ENABLE_DEVELOPER_ROUTES is set, and after the
+ * organization's audit log has an entry about it.
  */
 
 const say = (line: string): void => void process.stderr.write(`${line}\n`)
 const [organizationId, ...flags] = process.argv.slice(2)
 const mayWrite = flags.includes('--write')
-if (organizationId === undefined || flags.some((flag) => flag !== '--write')) {
-  say('usage: npm run shell -- ORGANIZATION [--write]')
-  process.exit(2)
-}
+if (organizationId === undefined || flags.some((flag) => flag !== '--write'))
+  exitWithUsage('npm run shell -- ORGANIZATION [--write]')
 
 const config = orFail(() => readConfig(toolEnvironment(process.env, say)))
 if (!config.http.developerRoutes)
@@ -35,8 +32,7 @@ Object.assign(prompt.context, { context, db: context.db, sql, organizationId })
 prompt.once('exit', () => void context.close())
 
 /**
- * Writes an audit entry about the opening of the shell. Uses a context of its own, because the context of the prompt
- * may be read-only. Throws `not_found` for an unknown organization.
+ * In a context of its own, because that of the prompt may be read-only. Throws `not_found` for an unknown organization.
  */
 async function recordOpening(): Promise<void> {
   const recording = createContext(config, 'tool')

@@ -4,23 +4,16 @@ import { parseArgs } from 'node:util'
 import { linesOf, verifyFile, WrongFile, type FileResult } from '../governance/audit/verify-file.ts'
 
 /*
- * `countersign verify-audit FILE` or `npm run verify-audit -- FILE`: checks an export of an audit log
- * (docs/audit-log.md). Needs no service, no database and no network. Prints one line. The exit code is 0 if the file is
- * valid. It is 1 if the file is not valid or cannot be read, and 2 after wrong arguments.
+ * `countersign verify-audit FILE` or `npm run verify-audit -- FILE` checks an export of an audit log
+ * (docs/audit-log.md), without service, database and network. Exit code 0: valid, 1: not valid or not readable, 2:
+ * wrong arguments.
  */
 
 const usage = 'usage: countersign verify-audit FILE [--key VERIFIER_KEY]... [--checkpoint NOTE_FILE]...\n'
-const mostNoteBytes = 64 * 1024
-/** Bytes that are read at once. */
-const chunkBytes = 256 * 1024
 
-interface Arguments {
-  readonly file: string
-  readonly keys: readonly string[]
-  readonly noteFiles: readonly string[]
-}
-
-function argumentsOf(args: string[]): Arguments | null {
+function argumentsOf(
+  args: string[],
+): { file: string; keys: readonly string[]; noteFiles: readonly string[] } | null {
   try {
     const { values, positionals } = parseArgs({
       args,
@@ -43,18 +36,15 @@ function readNote(path: string): { name: string; text: string } {
   const found = statSync(path)
   // A device or a pipe has no size, and can send data without an end.
   if (!found.isFile()) throw new WrongFile(`\`${path}\` is not a regular file`)
-  if (found.size > mostNoteBytes) throw new WrongFile(`\`${path}\` is too large for a checkpoint`)
+  if (found.size > 64 * 1024) throw new WrongFile(`\`${path}\` is too large for a checkpoint`)
   return { name: basename(path), text: readFileSync(path, 'utf8') }
 }
 
-/**
- * Control characters, and characters that have no width or change the direction of the text. With them, a forged file
- * could show other words on a terminal.
- */
+/** Control characters, and those without width or that turn text: a forged file could show other words. */
 // oxlint-disable-next-line eslint/no-control-regex -- These are the characters that must not reach a terminal.
 const unsafe = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g
 
-/** Returns the text as one line that shows each unsafe character as `\u` and its code. */
+/** One line that shows each unsafe character as `\u` and its code. */
 const shown = (text: string): string =>
   text.replace(unsafe, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`)
 
@@ -79,7 +69,7 @@ async function main(): Promise<void> {
   try {
     const { file, keys, noteFiles } = given
     const notes = noteFiles.map(readNote)
-    const result = await verifyFile(linesOf(createReadStream(file, { highWaterMark: chunkBytes })), {
+    const result = await verifyFile(linesOf(createReadStream(file, { highWaterMark: 256 * 1024 })), {
       keys,
       notes,
     })
@@ -93,7 +83,7 @@ async function main(): Promise<void> {
   }
 }
 
-// The reader of the output may have closed it. The exit code still gives the result.
+// The reader may have closed the output. The exit code still gives the result.
 for (const output of [process.stdout, process.stderr])
   output.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error

@@ -7,7 +7,7 @@ import { createToolActivities } from '../activities/tool-activities.ts'
 import { isEndMessage } from '../contract/messages.ts'
 import type { Config } from '../shared/config.ts'
 import { readProcessConfig } from './check-settings.ts'
-import { createContext, createProcessLog } from './create-context.ts'
+import { createContext, createProcessLog, createMailer } from './create-context.ts'
 import type { Context } from '../governance/context.ts'
 import { endAtUncaught, failStart, orFail } from './fail.ts'
 import { expireDue } from '../governance/approvals/expire.ts'
@@ -23,7 +23,6 @@ import { checkInstallation } from '../governance/upkeep/installation.ts'
 import { planNotifications } from '../governance/notifications/plan.ts'
 import { planMail } from '../governance/notifications/plan-mail.ts'
 import { sendMails } from '../governance/notifications/send-mail.ts'
-import { createMailer } from './mailer.ts'
 import { planSlack } from '../governance/notifications/plan-slack.ts'
 import { createWorkflowEngine } from '../governance/delivery/workflow-engine.ts'
 import { reconcile } from '../governance/delivery/reconciler.ts'
@@ -31,16 +30,12 @@ import { startRelay } from '../governance/delivery/relay.ts'
 import { endCancelled, FailedRuns } from '../governance/runs/end/end-cancelled.ts'
 import { hasSearchAttributes } from '../shared/search-attributes.ts'
 import { isError, wordsOf, type Log } from '../shared/log.ts'
-import { measureSlots } from './worker-slots.ts'
-import { serveMetrics } from '../api/metrics-server.ts'
+import { serveMetrics } from '../api/http-server.ts'
 import { exitWithParent, signalReady } from '../stack/parent.ts'
 import { connectionOptions, createTemporalClient } from '../shared/temporal-connection.ts'
 import { workflowBundlePath } from './workflow-bundle.ts'
 
-/**
- * A worker runs workflows. It decides about their tool calls, makes these calls, delivers the outbox, and reconciles
- * the runs with Temporal.
- */
+/** Runs workflows, decides about and makes their tool calls, delivers the outbox, and reconciles with Temporal. */
 export interface RunningWorker {
   stop(): Promise<void>
 }
@@ -48,18 +43,16 @@ export interface RunningWorker {
 /** In a measurement on two cores, fixed slots and autoscaled pollers were the fastest. */
 export const workerTuning = {
   maxConcurrentActivityTaskExecutions: callSlots,
-  // Quick calls leave 40 of these slots free, so the engine's own local activities always find a slot.
+  // Quick calls leave 40 of these slots free for the engine's own local activities.
   maxConcurrentLocalActivityExecutions: callSlots + 40,
-  // A run keeps its slot while it executes quick calls (up to 4 s). So there must be enough slots for other runs too.
+  // A run keeps its slot while it executes quick calls (up to 4 s), so there must be enough for other runs too.
   maxConcurrentWorkflowTaskExecutions: 120,
   workflowTaskPollerBehavior: { type: 'autoscaling' },
   activityTaskPollerBehavior: { type: 'autoscaling' },
-  // A cached workflow takes about 45 KiB of the heaps, also while it waits for a person. So 400 cached workflows take
-  // at most 18 MiB. A workflow that is not cached is replayed when it wakes. Without this setting, the SDK would derive
-  // the number from V8's heap limit.
+  // A cached workflow takes about 45 KiB of the heaps, also while it waits for a person: 18 MiB for 400. One that is
+  // not cached is replayed when it wakes. By default, the SDK derives the number from V8's heap limit.
   maxCachedWorkflows: 400,
-  // If the worker of a run is dead, the run waits this long until another worker takes the run. The SDKs for Go and
-  // Java use five seconds too. The default of this SDK is ten seconds.
+  // How long a run waits for another worker if its own is dead. Go and Java have five seconds too, this SDK ten.
   stickyQueueScheduleToStartTimeout: '5s',
 } as const
 
@@ -112,7 +105,7 @@ export async function startWorker(config: Config, log?: Log): Promise<RunningWor
   }
 }
 
-/** The periodic tasks of a worker that need neither Temporal nor the senders of webhooks and chat messages. */
+/** Those that need neither Temporal nor the senders of webhooks and chat messages. */
 function periodicTasks(context: Context, config: Config) {
   const mail = createMailer(config)
   const failedCancellations = new FailedRuns()
@@ -134,7 +127,6 @@ function periodicTasks(context: Context, config: Config) {
   ]
 }
 
-/** Waits until Temporal can be reached, and logs each failed try. */
 async function connectUntilThere(context: Context): Promise<NativeConnection> {
   for (;;) {
     try {
@@ -146,15 +138,11 @@ async function connectUntilThere(context: Context): Promise<NativeConnection> {
   }
 }
 
-/**
- * Writes the SDK's warnings and errors to our log. A line has the SDK's message up to the first quoted value, the error
- * as `loggedError` converts it, ids, and the activity's type. A line has no arguments of workflows or activities.
- */
+/** The SDK's message up to the first quoted value, the error (`loggedError`), ids and the activity's type. */
 export function temporalLogger(log: Log): DefaultLogger {
   return new DefaultLogger('WARN', ({ level, message, meta = {} }) => {
     const { error, workflowId, activityType, runId: temporalRunId } = meta as Record<string, unknown>
-    // The SDK warns about every workflow that fails. A run that failed or was denied is not a problem of the worker, so
-    // this warning is not logged.
+    // The SDK warns about every workflow that fails. A run that failed or was denied is no problem of the worker.
     if (message === 'Workflow failed' && isError(error) && isEndMessage(error.message)) return
     const about = {
       ...(isError(error) ? { err: error } : {}),
@@ -173,20 +161,50 @@ async function main(): Promise<void> {
   endAtUncaught(log)
   Runtime.install({
     logger: temporalLogger(log),
-    // `exitWithParent` handles the signals instead of the SDK, so that everything stops in order.
+    // `exitWithParent` handles the signals, so that everything stops in order.
     shutdownSignals: [],
-    // A workflow task that fails is tried again without end, and its run stands still. The SDK only warns about this.
-    // So the filter also lets the warnings of the SDK's workflow module pass.
+    // A workflow task that fails is tried again without end. The SDK only warns about this in its workflow module.
     telemetryOptions: {
       logging: { forward: {}, filter: 'ERROR,temporalio_sdk_core::worker::workflow=WARN' },
     },
   })
   let worker: RunningWorker | undefined
-  // This call comes before the start. A worker that waits for Temporal or the database must also end with its
-  // supervisor.
+  // Before the start: a worker that waits for Temporal or the database must also end with its supervisor.
   exitWithParent(() => worker?.stop())
   worker = await startWorker(config, log).catch(failStart)
   signalReady()
 }
 
 if (import.meta.main) await main()
+
+interface Slots {
+  readonly maxConcurrentActivityTaskExecutions: number
+  readonly maxConcurrentLocalActivityExecutions: number
+  readonly maxConcurrentWorkflowTaskExecutions: number
+}
+
+type Status = Pick<
+  ReturnType<Worker['getStatus']>,
+  | 'numInFlightNonLocalActivities'
+  | 'numInFlightLocalActivities'
+  | 'numInFlightWorkflowActivations'
+  | 'numCachedWorkflows'
+>
+
+/** Tool calls (`activity`), local activities and workflow tasks have separate slots. */
+export function measureSlots(
+  { workerSlots, cachedWorkflows }: Pick<Context['metrics'], 'workerSlots' | 'cachedWorkflows'>,
+  slots: Slots,
+  status: Status,
+): void {
+  const kinds = [
+    ['activity', status.numInFlightNonLocalActivities, slots.maxConcurrentActivityTaskExecutions],
+    ['local_activity', status.numInFlightLocalActivities, slots.maxConcurrentLocalActivityExecutions],
+    ['workflow', status.numInFlightWorkflowActivations, slots.maxConcurrentWorkflowTaskExecutions],
+  ] as const
+  for (const [kind, used, all] of kinds) {
+    workerSlots.set({ kind, state: 'used' }, used)
+    workerSlots.set({ kind, state: 'free' }, Math.max(0, all - used))
+  }
+  cachedWorkflows.set(status.numCachedWorkflows)
+}

@@ -7,14 +7,10 @@ import { bundleWorkflowCode, type Logger } from '@temporalio/worker'
 
 /** The folder `src`, or the build's copy of it. */
 const here = join(dirname(fileURLToPath(import.meta.url)), '..')
-/** All code of the bundle comes from these folders: `workflows`, and the folders from which `workflows` imports. */
+/** All folders from which `workflows` imports. */
 const sources = ['workflows', 'contract', 'policy', 'tools']
 
-/**
- * Returns the path of the bundled workflow code. The build (dist) contains a bundle. Without a build, the sources are
- * bundled here, and this bundle is cached until the sources or the SDK change. `bundleWorkflows` makes both bundles.
- * For the build, it bundles compiled files.
- */
+/** The build's bundle; without a build, one of the sources, cached until they or the SDK change. */
 export async function workflowBundlePath(): Promise<string> {
   const built = join(here, 'workflows.bundle.js')
   if (existsSync(built)) return built
@@ -22,7 +18,7 @@ export async function workflowBundlePath(): Promise<string> {
   if (existsSync(cached)) return cached
   const code = await bundleWorkflows(join(here, 'workflows'), 'ts', quiet)
   mkdirSync(dirname(cached), { recursive: true })
-  // Another process may write the same file at the same time. The rename puts a complete file there at once.
+  // Another process may write the same file: the rename puts a complete one there.
   const partial = `${cached}.${process.pid}`
   writeFileSync(partial, code)
   renameSync(partial, cached)
@@ -30,9 +26,8 @@ export async function workflowBundlePath(): Promise<string> {
 }
 
 /**
- * Bundles the workflow code in `folder`, whose files end with `extension`. All runs of a worker share the loaded
- * modules of the bundle, both the SDK's and ours. So a new run loads no code again, and a waiting run needs no memory
- * for code. This is safe because no module of the bundle has state of its own.
+ * All runs of a worker share the loaded modules of the bundle, the SDK's and ours, so that a new run loads no code and
+ * a waiting one needs no memory for code. This is safe because no module of the bundle has state.
  */
 export async function bundleWorkflows(
   folder: string,

@@ -1,27 +1,19 @@
 import type { ChildProcess } from 'node:child_process'
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** A started server process. */
 export interface Running {
   readonly pid: number
-  /** Resolves when the process has ended, e.g. with `exit code 1` or `signal SIGKILL`. */
+  /** How the process has ended, e.g. `exit code 1` or `signal SIGKILL`. */
   readonly exited: Promise<string>
-  /** Whether the process has ended. */
   gone(): boolean
-  /**
-   * Sends the signals of `Ending` to the process, one after the other, until the process has ended. Once `hurry` is
-   * aborted, sends only SIGQUIT and SIGKILL. Resolves when the process has ended.
-   */
+  /** Sends the signals one after the other; once `hurry` is aborted, only SIGQUIT and SIGKILL. */
   stop(hurry?: AbortSignal): Promise<void>
 }
 
-/**
- * The signals that end a process, in this order. Each number is the time to wait after the signal, in milliseconds. The
- * last signal should be SIGKILL.
- */
+/** The signals that end a process, each with the milliseconds to wait after it. The last one should be SIGKILL. */
 export type Ending = readonly (readonly [NodeJS.Signals, number])[]
 
-/** Wraps a process that was just spawned. Throws if the process could not be started. */
+/** Throws if the process that was just spawned could not be started. */
 export async function running(child: ChildProcess, program: string, ending: Ending): Promise<Running> {
   const exited = new Promise<string>((resolve) => {
     child.once('exit', (code, signal) => resolve(signal === null ? `exit code ${code}` : `signal ${signal}`))

@@ -12,27 +12,26 @@ import {
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** Called with one line of progress, without its newline. */
+/** A line has no newline. */
 export type Log = (line: string) => void
 
-/** Replaces a file. Other programs see the old or the new content, never a part of it, even after a crash. */
+/** Other programs see the old or the new content, never a part of it, even after a crash. */
 export function writeFileAtomic(path: string, text: string, mode: number): void {
   const temporary = `${path}.${process.pid}.new`
   writeFileSync(temporary, text, { mode })
-  // umask changes the mode of a new file, and a file that a crash has left keeps its old mode. So set the mode again.
+  // umask changes the mode of a new file, and a file that a crash has left keeps its old mode.
   chmodSync(temporary, mode)
   renameSync(temporary, path)
 }
 
-/** Creates a folder that other accounts cannot read, and returns its path. An existing folder keeps its mode. */
+/** Other accounts cannot read the folder. An existing folder keeps its mode. */
 export function privateFolder(path: string): string {
   mkdirSync(path, { recursive: true, mode: 0o700 })
   return path
 }
 
 /**
- * Runs `work`, which must be synchronous. Files that `work` or its child processes create can only be read by this
- * account.
+ * Runs `work`, which must be synchronous. Only this account can read the files that it or its child processes create.
  */
 export function creatingPrivately<T>(work: () => T): T {
   const mask = process.umask(0o077)
@@ -43,34 +42,26 @@ export function creatingPrivately<T>(work: () => T): T {
   }
 }
 
-/** The maximum size of a log, in bytes. */
-const largestLog = 16 * 1024 * 1024
-/** Milliseconds between two checks of the size of a log. */
-const boundMilliseconds = 10_000
-
-/** The log file of a server that writes to the file itself. */
+/** The log of a server that writes to the file itself. */
 export interface ServerLog {
   readonly path: string
-  /** File descriptor for the server's output. The caller closes it after the start. */
+  /** For the server's output. The caller closes it after the start. */
   readonly file: number
-  /** The size of the file at this start, in bytes. Earlier starts have written these bytes. */
+  /** Bytes that earlier starts have written. */
   readonly from: number
   /** Call this when the server has ended. */
   stop(): void
 }
 
 /**
- * Opens `folder/NAME.log` for the output of a server. While the server runs, a log of more than `limit` bytes is copied
- * to `NAME.log.1` and then emptied. Lines that the server writes during the copy can be lost. The server writes to a
- * file and not to a pipe, because a pipe breaks if the program at its other end ends first.
+ * Opens `folder/NAME.log`. While the server runs, a log of more than `limit` bytes is copied to `NAME.log.1` and then
+ * emptied; lines that are written during the copy can be lost. It is a file, because a pipe breaks if the program at
+ * its other end ends first.
  */
 export function serverLog(
   folder: string,
   name: string,
-  {
-    limit = largestLog,
-    every = boundMilliseconds,
-  }: { readonly limit?: number; readonly every?: number } = {},
+  { limit = 16 * 1024 * 1024, every = 10_000 }: { limit?: number; every?: number } = {},
 ): ServerLog {
   const path = join(privateFolder(folder), `${name}.log`)
   if (existsSync(path) && statSync(path).size > limit) renameSync(path, `${path}.1`)
@@ -81,16 +72,13 @@ export function serverLog(
       copyFileSync(path, `${path}.1`)
       truncateSync(path)
     } catch {
-      // The disk is full, or somebody has removed the file. The server continues, because its log is less important.
+      // The disk is full, or somebody has removed the file. The server goes on.
     }
   }, every).unref()
   return { path, file, from: statSync(path).size, stop: () => clearInterval(timer) }
 }
 
-/**
- * Returns the path of a program file. `name` is relative to the module at `base`, and has no extension. The extension
- * is `.ts` in the sources and `.js` in the build.
- */
+/** `name` is relative to `base` and has no extension: `.ts` in the sources, `.js` in the build. */
 export function programFile(name: string, base: string): string {
   return fileURLToPath(new URL(`${name}${base.endsWith('.ts') ? '.ts' : '.js'}`, base))
 }

@@ -1,17 +1,16 @@
 /*
- * The guard is started as `node guard-process.ts DATA_DIR [--remove]`. It waits until the pipe on its standard input
- * closes. The pipe also closes if the parent is killed. Then the guard ends all processes that are recorded in the data
- * folder. After a clean stop, no such process is left. With `--remove` (demo and tests), the guard also deletes the
- * folder. The folder may contain other data folders, which have their own guards.
+ * `node guard-process.ts DATA_DIR [--remove]` waits until the pipe on its standard input closes, also because the
+ * parent is killed. Then it ends all processes that are recorded in the data folder; after a clean stop there are none.
+ * With `--remove` (demo and tests), it also deletes the folder, which may contain data folders with guards of their
+ * own.
  */
 import { existsSync } from 'node:fs'
-import { endOrphans } from './guard.ts'
-import { removeWhenUnused } from './guarded-folder.ts'
+import { endOrphans, removeWhenUnused } from './guard.ts'
 
 const [dataDir, remove] = process.argv.slice(2)
 if (dataDir === undefined) throw new Error('the guard needs a data folder')
 
-// The guard must outlive the processes that it guards. So a closed terminal or Ctrl-C must not end it.
+// The guard must outlive the processes that it guards, so a closed terminal or Ctrl-C must not end it.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined)
 
 process.stdin.resume()

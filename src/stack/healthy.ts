@@ -1,14 +1,12 @@
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { connect } from 'node:tls'
-import type { Patience } from './patience.ts'
+import { recordedProcesses } from './guard.ts'
+import { processorTime } from './process-identity.ts'
 
 const answerTime = 5_000
 
-/**
- * Waits until the health check of the API at `baseUrl` succeeds. If the patience is over first, throws an error with the
- * last answer. Also throws if `ending` is aborted.
- */
+/** Throws the API's last answer if the patience is over first, and if `ending` is aborted. */
 export async function healthy(baseUrl: string, ending: AbortSignal, patience: Patience): Promise<void> {
   const url = new URL('/health', baseUrl)
   const status = url.protocol === 'https:' ? statusOverTls : statusOf
@@ -27,9 +25,8 @@ async function statusOf(url: URL): Promise<number> {
 }
 
 /**
- * Returns the HTTP status of an answer over TLS. `fetch` would refuse the certificate, because the certificate is for a
- * public name and not for this local address. So this function opens its own connection and does not check the
- * certificate. The request contains no data, and the function reads only the status.
+ * `fetch` would refuse the certificate, which is for a public name and not for this local address. So it is not checked
+ * here. The request contains no data, and only the status is read.
  */
 async function statusOverTls({ hostname, port, pathname, host }: URL): Promise<number> {
   const socket = connect({ host: hostname, port: Number(port || 443), rejectUnauthorized: false })
@@ -41,5 +38,65 @@ async function statusOverTls({ hostname, port, pathname, host }: URL): Promise<n
     return Number(head.toString('latin1').split(' ', 2)[1])
   } finally {
     socket.on('error', () => undefined).destroy()
+  }
+}
+
+/*
+ * How long a start may take. A loaded machine can need minutes for what a free one does in seconds. So the time does not
+ * decide: a start is given up only once the processes of the data folder stand still.
+ */
+
+/** Milliseconds. */
+const longestPause = 60_000
+/** Waiting processes wake up at times too. So progress is this many milliseconds of processor time, or output. */
+const leastWork = 2_000
+/** Milliseconds, for a start that goes round in circles. */
+const longestStart = 20 * 60_000
+const lookEvery = 1_000
+
+interface PatienceOptions {
+  /** Characters that the processes have written so far. */
+  readonly said?: () => number
+  /** Milliseconds of processor time that the processes have used so far. */
+  readonly worked?: () => number
+  readonly clock?: () => number
+}
+
+/** When the start of a process of this data folder has to be given up. */
+export class Patience {
+  readonly #worked: () => number
+  readonly #said: () => number
+  readonly #clock: () => number
+  readonly #began: number
+  #looked: number
+  #progress: { readonly at: number; readonly worked: number; readonly said: number }
+
+  constructor(dataDir: string, options: PatienceOptions = {}) {
+    this.#worked = options.worked ?? (() => processorTime(recordedProcesses(dataDir).map(({ pid }) => pid)))
+    this.#said = options.said ?? (() => 0)
+    this.#clock = options.clock ?? (() => performance.now())
+    this.#began = this.#looked = this.#clock()
+    this.#progress = { at: this.#began, worked: this.#worked(), said: this.#said() }
+  }
+
+  isOver(): boolean {
+    const now = this.#clock()
+    if (now - this.#looked >= lookEvery) this.#look(now)
+    return now - this.#progress.at > longestPause || now - this.#began > longestStart
+  }
+
+  #look(at: number): void {
+    this.#looked = at
+    const [worked, said] = [this.#worked(), this.#said()]
+    const last = this.#progress
+    // A process has ended if the sum is lower than before.
+    if (worked < last.worked || worked - last.worked >= leastWork || said !== last.said)
+      this.#progress = { at, worked, said }
+  }
+
+  /** Resolves once the start has to be given up, or `done` is aborted. */
+  async over(done: AbortSignal): Promise<void> {
+    while (!done.aborted && !this.isOver())
+      await delay(lookEvery, undefined, { signal: done, ref: false }).catch(() => undefined)
   }
 }

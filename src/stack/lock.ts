@@ -4,15 +4,14 @@ import { DatabaseSync } from 'node:sqlite'
 import { writeFileAtomic } from './files.ts'
 import { runFolder } from './guard.ts'
 
-/** Thrown at the start if another running process already uses the data folder. */
 export class DataFolderInUse extends Error {
   override readonly name = 'DataFolderInUse'
 }
 
 /**
- * Locks the data folder for this process until `release` or the end of the process. The lock belongs to the operating
- * system, so a crash never leaves a lock. SQLite takes the lock, because Node has no function for such locks. If
- * another process has the lock, throws `DataFolderInUse` with the pid of that process.
+ * Locks the data folder until `release` or the end of the process: the lock is the operating system's, so a crash
+ * leaves none. SQLite takes it, because Node has no function for such locks. Throws `DataFolderInUse` with the pid of
+ * the holder.
  */
 export function lockDataFolder(dataDir: string): { release(): void } {
   const folder = runFolder(dataDir)

@@ -3,29 +3,23 @@ import type { AddressInfo, Socket } from 'node:net'
 import { join } from 'node:path'
 import { SMTPServer, type SMTPServerOptions, type SMTPServerSession } from 'smtp-server'
 
-/** A message that has arrived completely, but that the server has not answered yet. */
+/** A message that has arrived completely and is not answered yet. */
 export interface ReceivedMail {
   readonly from: string
   readonly recipients: readonly string[]
   readonly raw: Buffer
-  /** The connection over which the message came. */
   readonly socket: Socket | undefined
 }
 
 export interface LocalMailServer {
   readonly url: string
   readonly port: number
-  /** Stops accepting mail and ends every connection. */
   close(): Promise<void>
 }
 
-/** The size limit of a message, in bytes. */
-const maxMessageSize = 50 * 1024 * 1024
-
 /**
- * Starts a mail server on the loopback address, without TLS and login. The server calls `receive` with each whole
- * message. When `receive` resolves, the sender gets 250. When `receive` rejects, the sender gets the `responseCode` of
- * the error. If the error has none, the sender gets 450.
+ * A mail server on the loopback address, without TLS and login. Once `receive` resolves, the sender gets 250; if it
+ * rejects, the `responseCode` of the error, or 450.
  */
 export async function listenForMail(
   receive: (mail: ReceivedMail) => Promise<void>,
@@ -38,12 +32,12 @@ export async function listenForMail(
     disabledCommands: ['AUTH', 'STARTTLS'],
     disableReverseLookup: true,
     logger: false,
-    size: maxMessageSize,
+    size: 50 * 1024 * 1024,
     rejectOversized: true,
     onData(stream, session, callback) {
       const chunks: Buffer[] = []
       stream.on('data', (chunk: Buffer) => chunks.push(chunk))
-      // If the connection is lost before the final dot, the stream emits `error` and never `end`.
+      // Without an end if the connection is lost before the final dot.
       stream.on('error', () => {})
       stream.on('end', () => {
         if (stream.sizeExceeded) return callback()
@@ -95,9 +89,8 @@ function envelopeOf(session: SMTPServerSession): Pick<ReceivedMail, 'from' | 're
 }
 
 /**
- * Stores the mail of a stack without `SMTP_URL` (`npm start` on a laptop). Each message becomes the file
- * `<time>-<n>.eml` in `dir`. Only the owner of the file can read it. The file begins with `X-Envelope-*` headers,
- * because only the envelope contains bcc recipients. The file is on disk before the sender gets 250.
+ * Keeps the mail of a stack without `SMTP_URL`: `<time>-<n>.eml` in `dir`, for its owner alone, on disk before the
+ * sender gets 250. It begins with `X-Envelope-*` headers, because only the envelope has bcc recipients.
  */
 export async function startMailCatcher(options: { dir: string; port?: number }): Promise<LocalMailServer> {
   const { dir, ...listen } = options
@@ -110,10 +103,7 @@ export async function startMailCatcher(options: { dir: string; port?: number }):
   }, listen)
 }
 
-/**
- * Writes a file so that, after a power cut, the file is complete or does not exist. To ensure this, the function saves
- * the content to disk, then renames the file, and then saves the folder.
- */
+/** After a power cut, the file is complete or does not exist. */
 async function writeDurably(dir: string, name: string, bytes: Buffer): Promise<void> {
   const temporary = join(dir, `.${name}.tmp`)
   const file = await open(temporary, 'wx', 0o600)

@@ -2,34 +2,28 @@ import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 
 /**
- * Distinguishes a process from a later process with the same pid. A small machine reuses a pid within minutes, and a
- * restarted container always reuses its pids. So a signal to a bare pid could reach the wrong process.
+ * Tells a process from a later one with the same pid: a small machine reuses pids within minutes, and a restarted
+ * container always does, so a signal to a bare pid could reach the wrong process.
  */
 export interface ProcessIdentity {
   readonly pid: number
-  /** Start time in the system's own units, used only for comparison. */
+  /** In the system's own units, for comparison alone. */
   readonly startedAt: string
-  /**
-   * An id that changes with every boot. It is needed on Linux, where start times count from the boot. Elsewhere it is
-   * empty.
-   */
+  /** Changes with every boot. Linux counts start times from the boot; elsewhere it is empty. */
   readonly boot: string
 }
 
 export interface RunningProcess extends ProcessIdentity {
-  /** The whole command line, with arguments joined by spaces. */
+  /** The arguments are joined by spaces. */
   readonly command: string
 }
 
-/**
- * Returns the process that has this pid now. Returns null if there is no such process, if the process is a zombie, or
- * if this cannot be determined.
- */
+/** null if there is no such process, if it is a zombie, or if this cannot be determined. */
 export function identify(pid: number): RunningProcess | null {
   return process.platform === 'linux' ? fromProc(pid) : fromPs(pid)
 }
 
-/** Returns whether the recorded process still runs. A later process with the same pid does not count. */
+/** A later process with the same pid does not count. */
 export function isRunning(recorded: ProcessIdentity): boolean {
   const now = identify(recorded.pid)
   return now !== null && now.startedAt === recorded.startedAt && now.boot === recorded.boot
@@ -38,7 +32,7 @@ export function isRunning(recorded: ProcessIdentity): boolean {
 function fromProc(pid: number): RunningProcess | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    // The program's name is in parentheses and may contain spaces and parentheses, so count from the last `)`.
+    // The program's name is in parentheses and may contain spaces and parentheses.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
     const state = fields[0]
     const startedAt = fields[19]
@@ -60,21 +54,18 @@ function fromPs(pid: number): RunningProcess | null {
     }).trim()
     const found = /^(\S+)\s+(\S+\s+\S+\s+\S+\s+\S+\s+\S+)\s+(.*)$/s.exec(line)
     if (found === null || found[1]?.startsWith('Z')) return null
-    // `ps` prints the date of the start, and not the time from the boot to the start. So no boot id is needed.
+    // `ps` prints the date of the start, so no boot id is needed.
     return { pid, startedAt: found[2] ?? '', boot: '', command: found[3] ?? '' }
   } catch {
     return null
   }
 }
 
-/**
- * Returns the milliseconds of processor time that these processes and their descendants have used. Ended descendants
- * count if their parent still runs.
- */
+/** Milliseconds of these processes and their descendants. Ended ones count if their parent still runs. */
 export function processorTime(pids: readonly number[]): number {
   const all = process.platform === 'linux' ? timesFromProc() : timesFromPs()
   const wanted = new Set(pids)
-  // A child is newer than its parent, but may have a lower pid. So this is repeated until no process is added.
+  // A child may have a lower pid than its parent, so this is repeated until no process is added.
   for (let before = -1; before !== wanted.size;) {
     before = wanted.size
     for (const { pid, parent } of all) if (wanted.has(parent)) wanted.add(pid)
@@ -88,7 +79,7 @@ interface ProcessTime {
   readonly milliseconds: number
 }
 
-/** Linux counts processor time in hundredths of a second, for every program. */
+/** Linux counts in hundredths of a second, for every program. */
 const tick = 10
 
 function timesFromProc(): ProcessTime[] {

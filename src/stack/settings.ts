@@ -2,39 +2,13 @@ import { join, resolve } from 'node:path'
 import { readEnvironment, WrongSettings, type Environment } from '../shared/environment.ts'
 import { projectRoot } from '../shared/project-root.ts'
 
-/** The folder of the checkpoints of audit logs, in the data folder. */
+/** The checkpoints of audit logs, in the data folder. */
 export const checkpointsName = 'audit-checkpoints'
 
-/**
- * The settings that `npm start` itself uses. The API and the worker read all other settings from the same environment.
- */
-export interface StackSettings {
-  readonly production: boolean
-  readonly port: number
-  readonly host: string
-  readonly postgresPort: number
-  /** An absolute path. */
-  readonly dataDir: string
-  /** Is null if the embedded PostgreSQL is used. */
-  readonly database: { readonly url: string; readonly ownerUrl: string } | null
-  readonly encryptionKey: string | null
-  /** Is null if the development server of Temporal is used. */
-  readonly temporalAddress: string | null
-  readonly namespace: string | null
-  readonly smtpUrl: string | null
-  readonly fileRoot: string
-  /** An absolute path. Is null in production without LOG_DIR. The API and the worker then log to standard error. */
-  readonly logDir: string | null
-  /** An absolute path: the folder of the checkpoints of audit logs. */
-  readonly checkpointDir: string
-  /** True if AUDIT_CHECKPOINT_DIR is set. False if the checkpoints are in the data folder. */
-  readonly isCheckpointDirNamed: boolean
-  readonly publicUrl: string | null
-  readonly tls: boolean
-}
+export type StackSettings = Readonly<ReturnType<typeof readStackSettings>>
 
-/** Reads the settings. Throws one error that names every missing or invalid variable. */
-export function readStackSettings(env: NodeJS.ProcessEnv): StackSettings {
+/** What `npm start` itself uses. The API and the worker read all else from the same environment. */
+export function readStackSettings(env: NodeJS.ProcessEnv) {
   const { values: e, wrong } = readEnvironment(withStandIns(env))
   if (wrong.length > 0) throw new WrongSettings(wrong)
   const isOwnDatabase = Boolean(env['DATABASE_URL'])
@@ -44,13 +18,16 @@ export function readStackSettings(env: NodeJS.ProcessEnv): StackSettings {
     host: e.HOST,
     postgresPort: e.POSTGRES_PORT,
     dataDir: resolve(e.DATA_DIR),
+    /** null: the embedded PostgreSQL. */
     database: isOwnDatabase
       ? { url: e.DATABASE_URL, ownerUrl: e.DATABASE_OWNER_URL ?? e.DATABASE_URL }
       : null,
     encryptionKey: env['DATA_ENCRYPTION_KEY'] || null,
+    /** null: the development server of Temporal. */
     temporalAddress: env['TEMPORAL_ADDRESS'] || null,
     namespace: env['TEMPORAL_NAMESPACE'] || null,
     smtpUrl: e.SMTP_URL ?? null,
+    /** null in production without LOG_DIR: the API and the worker then log to standard error. */
     logDir: logDirOf(e),
     checkpointDir: resolve(e.AUDIT_CHECKPOINT_DIR ?? join(e.DATA_DIR, checkpointsName)),
     isCheckpointDirNamed: e.AUDIT_CHECKPOINT_DIR !== undefined,
@@ -65,10 +42,7 @@ function logDirOf(e: Environment): string | null {
   return e.APP_ENV === 'production' ? null : resolve(e.DATA_DIR, 'logs')
 }
 
-/**
- * Returns the environment. If DATABASE_URL is not set, adds a placeholder for it, and one for DATA_ENCRYPTION_KEY if
- * that is missing too. Both may be missing, because `npm start` creates the database and the key later.
- */
+/** Without DATABASE_URL, it and DATA_ENCRYPTION_KEY may be missing, because `npm start` makes both later. */
 export function withStandIns(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   if (env['DATABASE_URL']) return env
   return {

@@ -1,55 +1,53 @@
 import { join } from 'node:path'
-import { writeBootstrap, type Identities } from './bootstrap.ts'
+import { existsSync, readdirSync, realpathSync, writeSync } from 'node:fs'
+import { writeBootstrap, firstSteps, type Identities } from './bootstrap.ts'
 import type { Running } from './child.ts'
-import type { Log } from './files.ts'
-import type { Role } from './guard.ts'
-import { healthy } from './healthy.ts'
-import { portLike, rememberPorts } from './last-ports.ts'
-import { startProgram } from './node-child.ts'
-import { Patience } from './patience.ts'
-import { isFree } from './ports.ts'
-import { startPostgres } from './postgres.ts'
-import type { Step } from './progress.ts'
+import { privateFolder, serverLog, type Log } from './files.ts'
+import { endOrphans, startGuard, type Role } from './guard.ts'
+import { healthy, Patience } from './healthy.ts'
+import { portLike, rememberPorts, isFree } from './ports.ts'
+import { startProgram } from './server.ts'
+import { startPostgres, type PostgresServer } from './postgres.ts'
+import { createSteps, createSupervisor, type Step, type Supervisor } from './supervise.ts'
 import { loadSecrets } from './secrets.ts'
-import type { StackSettings } from './settings.ts'
-import type { Supervisor } from './supervise.ts'
-import { startTemporal } from './temporal.ts'
+import { readStackSettings, type StackSettings } from './settings.ts'
+import { startTemporal, type TemporalServer } from './temporal.ts'
+import { lockDataFolder } from './lock.ts'
+import { watchNpm } from './parent.ts'
 
-/** src/programs/main.ts passes these programs and functions to the stack. Tests pass other programs and functions. */
-export interface StackParts {
+/** Given by src/programs/main.ts; tests pass other ones. */
+interface StackParts {
   readonly programs: { readonly api: string; readonly worker: string }
-  /** Migrates the database to this version. `url` connects as the role that owns the tables. */
+  /** `url` connects as the role that owns the tables. */
   migrate(options: { url: string; log: Log }): Promise<unknown>
   /**
-   * Creates the first organization and its people. Does nothing if an organization with people exists. First calls
-   * `save` with the passwords and keys of the people, and commits afterwards. If the commit came first, a crash before
-   * `save` would lose passwords and keys that are already valid.
+   * Creates the first organization and its people, unless one with people exists. Calls `save` before it commits: else
+   * a crash between them would lose passwords and keys that are valid.
    */
   bootstrapIdentities(env: NodeJS.ProcessEnv, save: (made: Identities) => Promise<void>): Promise<unknown>
-  /** Throws an error that says what to change, if the service cannot work with the database of this environment. */
+  /** Throws what to change if the service cannot work with this database. */
   checkDatabase(env: NodeJS.ProcessEnv): Promise<unknown>
-  /** Marks a new folder of checkpoints, so that it does not look like a folder whose disk is not mounted. */
+  /** So that a new folder does not look like one whose disk is not mounted. */
   markCheckpointFolder(path: string): Promise<unknown>
   startMailCatcher(options: { dir: string }): Promise<{ url: string; close(): Promise<void> }>
 }
 
-export interface StartOptions extends StackParts {
+interface StartOptions extends StackParts {
   readonly settings: StackSettings
   readonly dataDir: string
   readonly env: NodeJS.ProcessEnv
   readonly log: Log
   readonly step: Step
   readonly supervisor: Supervisor<Role>
-  /** `startStack` adds functions to this list. The caller calls these functions after all processes have ended. */
+  /** `startStack` adds to it. The caller calls these after all processes have ended. */
   readonly closers: (() => Promise<void>)[]
-  /** Aborted when the start is no longer wanted. */
+  /** The start is no longer wanted. */
   readonly ending: AbortSignal
 }
 
 interface DatabaseUrls {
   readonly app: string
   readonly owner: string
-  /** Is null if the database is external, so that this stack does not start it. */
   readonly admin: string | null
 }
 
@@ -59,13 +57,14 @@ interface TemporalPlace {
   readonly uiUrl: string | null
 }
 
-/** Starts every service in order. Resolves with the address of the API once the API answers requests. */
-export async function startStack(options: StartOptions): Promise<string> {
+/** Starts every service in order. Returns the address of the API, which answers requests. */
+async function startStack(options: StartOptions): Promise<string> {
   const { settings, dataDir, step, ending } = options
   await requirePort(settings)
-  const databaseStep = (): Promise<DatabaseUrls> => step('PostgreSQL', () => database(options))
-  const temporalStep = (): Promise<TemporalPlace> => step('Temporal', () => temporal(options))
-  const [urls, place] = await Promise.all([databaseStep(), temporalStep()])
+  const [urls, place] = await Promise.all([
+    step('PostgreSQL', () => database(options)),
+    step('Temporal', () => temporal(options)),
+  ])
   ending.throwIfAborted()
   await step('migrations', () => options.migrate({ url: urls.owner, log: options.log }))
   ending.throwIfAborted()
@@ -92,19 +91,13 @@ export async function startStack(options: StartOptions): Promise<string> {
   return baseUrl
 }
 
-/**
- * Checks first whether the port of the API is free. Without this check, the API would report a port in use only at its
- * own start, perhaps minutes later.
- */
+/** The API itself would report a port in use only at its own start, perhaps minutes later. */
 async function requirePort({ port, host }: StackSettings): Promise<void> {
   if (port !== 0 && !(await isFree(port, host)))
     throw new Error(`port ${port} of ${host} is in use: set PORT`)
 }
 
-/**
- * Starts a service under the supervisor. At each later start of this service, `start` gets the result of the last
- * start. So the service can use the same ports again.
- */
+/** At each later start of the service, `start` gets the last one, so that its ports stay. */
 async function keep<R extends Running>(
   { supervisor }: StartOptions,
   name: Role,
@@ -119,20 +112,11 @@ async function keep<R extends Running>(
 
 async function database(options: StartOptions): Promise<DatabaseUrls> {
   const { settings, dataDir, log } = options
-  if (settings.database !== null) {
+  if (settings.database !== null)
     return { app: settings.database.url, owner: settings.database.ownerUrl, admin: null }
-  }
-  const server = await keep(
-    options,
-    'postgres',
-    [],
-    (previous: Awaited<ReturnType<typeof startPostgres>> | undefined) =>
-      startPostgres({
-        dataDir,
-        logFolder: settings.logDir ?? undefined,
-        port: previous?.port ?? settings.postgresPort,
-        log,
-      }),
+  const logFolder = settings.logDir ?? undefined
+  const server = await keep(options, 'postgres', [], (previous: PostgresServer | undefined) =>
+    startPostgres({ dataDir, logFolder, port: previous?.port ?? settings.postgresPort, log }),
   )
   const admin = new URL(server.adminUrl)
   admin.pathname = '/countersign'
@@ -141,20 +125,13 @@ async function database(options: StartOptions): Promise<DatabaseUrls> {
 
 async function temporal(options: StartOptions): Promise<TemporalPlace> {
   const { settings, dataDir, log, ending } = options
-  if (settings.temporalAddress !== null) {
+  if (settings.temporalAddress !== null)
     return { address: settings.temporalAddress, namespace: settings.namespace, uiUrl: null }
-  }
   const namespace = settings.namespace === null ? {} : { namespace: settings.namespace }
-  return keep(options, 'temporal', [], (previous: Awaited<ReturnType<typeof startTemporal>> | undefined) => {
+  const logFolder = settings.logDir ?? undefined
+  return keep(options, 'temporal', [], (previous: TemporalServer | undefined) => {
     const ports = previous === undefined ? {} : { port: previous.port, uiPort: previous.uiPort }
-    return startTemporal({
-      dataDir,
-      logFolder: settings.logDir ?? undefined,
-      log,
-      signal: ending,
-      ...namespace,
-      ...ports,
-    })
+    return startTemporal({ dataDir, logFolder, log, signal: ending, ...namespace, ...ports })
   })
 }
 
@@ -167,10 +144,7 @@ interface Addresses {
   readonly workerMetricsPort: number
 }
 
-/**
- * Updates bootstrap.json: writes the identities once, and the addresses at every start. Does nothing in production or
- * with an external database.
- */
+/** Writes the identities once and the addresses at every start. Not in production or with an external database. */
 async function bootstrap(
   { settings, dataDir, log, bootstrapIdentities }: StartOptions,
   { urls, place, baseUrl, metricsPort, workerMetricsPort }: Addresses,
@@ -180,9 +154,11 @@ async function bootstrap(
   const addresses = {
     base_url: baseUrl,
     console_url: `${baseUrl}/console/`,
+    // null if this stack has not started the Temporal server
     temporal_ui_url: place.uiUrl,
     metrics_url: `http://127.0.0.1:${metricsPort}/metrics`,
     worker_metrics_url: `http://127.0.0.1:${workerMetricsPort}/metrics`,
+    // as the application's role, and as the superuser
     database_url: urls.app,
     database_admin_url: urls.admin,
     temporal_address: place.address,
@@ -195,16 +171,12 @@ async function bootstrap(
   if (!written) writeBootstrap(dataDir, addresses, null, log)
 }
 
-/**
- * Returns the environment of the API and the worker: the environment of `npm start`, with the addresses of the services
- * that this stack has started.
- */
+/** The environment of `npm start`, with the addresses of what this stack has started. */
 async function childEnvironment(
   { settings, dataDir, env, closers, startMailCatcher }: StartOptions,
   { urls, place, baseUrl, port, metricsPort, workerMetricsPort }: Addresses,
 ): Promise<NodeJS.ProcessEnv> {
-  // The API and the worker do not get DATABASE_OWNER_URL. The role of this URL owns the tables and could remove the
-  // triggers of the audit log. Only migrations need this role.
+  // Not that of DATABASE_OWNER_URL, which could remove the triggers of the audit log: only migrations need it.
   const { DATABASE_OWNER_URL: _, ...inherited } = env
   const children: NodeJS.ProcessEnv = {
     ...inherited,
@@ -224,8 +196,7 @@ async function childEnvironment(
     const secrets = loadSecrets(dataDir)
     children['DATA_ENCRYPTION_KEY'] = settings.encryptionKey ?? secrets.data_encryption_key
     children['SESSION_SECRET_KEY'] = env['SESSION_SECRET_KEY'] || secrets.session_secret_key
-    // Before SESSION_SECRET_KEY was set, the key of the data folder may have sealed second factors. So this key stays
-    // valid as an old key.
+    // Before SESSION_SECRET_KEY was set, the key of the data folder may have sealed second factors.
     children['SESSION_SECRET_KEY_OLD'] = [env['SESSION_SECRET_KEY_OLD'], secrets.session_secret_key]
       .filter(Boolean)
       .join(',')
@@ -236,4 +207,95 @@ async function childEnvironment(
     children['SMTP_URL'] = catcher.url
   }
   return children
+}
+
+/** A service is stopped after those that use it. */
+const stopOrder: readonly (readonly Role[])[] = [['api', 'worker'], ['temporal'], ['postgres']]
+
+/**
+ * Runs everything for `npm start` until SIGINT, SIGTERM or SIGHUP, or until a service keeps failing; then stops
+ * everything in order. A second signal hurries. Standard output has the progress, the first steps and then `ready URL`.
+ * The exit code is 0 after a signal, else 1 with the reason on standard error.
+ */
+export async function runStack(parts: StackParts, env: NodeJS.ProcessEnv = process.env): Promise<number> {
+  const ending = new AbortController()
+  const hurry = new AbortController()
+  let askedAt = 0
+  const onSignal = (): void => {
+    // Ctrl-C sends two signals, one from the terminal and one from npm. They are one request.
+    if (ending.signal.aborted && performance.now() - askedAt > 500) hurry.abort()
+    if (!ending.signal.aborted) askedAt = performance.now()
+    ending.abort(new Error('asked to stop'))
+  }
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal)
+  const npm = watchNpm(env, onSignal)
+  // The reader of our output may exit first, as in `npm start | head`. Later writes then fail without an effect.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
+  try {
+    await hold(parts, env, ending.signal, hurry.signal)
+    return 0
+  } catch (error) {
+    if (ending.signal.aborted) return 0
+    process.stderr.write(`error: ${(error as Error).message}\n`)
+    return 1
+  } finally {
+    clearInterval(npm)
+  }
+}
+
+async function hold(
+  parts: StackParts,
+  env: NodeJS.ProcessEnv,
+  ending: AbortSignal,
+  hurry: AbortSignal,
+): Promise<void> {
+  const settings = readStackSettings(env)
+  const isNewFolder = !existsSync(settings.dataDir) || readdirSync(settings.dataDir).length === 0
+  const kept = settings.logDir === null ? null : serverLog(settings.logDir, 'supervisor')
+  const log: Log = (line) => {
+    process.stdout.write(`${line}\n`)
+    if (kept === null) return
+    const entry = { level: 30, time: Date.now(), process: 'supervisor', msg: line }
+    try {
+      writeSync(kept.file, `${JSON.stringify(entry)}\n`)
+    } catch {
+      // The disk is full: the log lacks this line.
+    }
+  }
+  const dataDir = realpathSync(privateFolder(settings.dataDir))
+  const lock = lockDataFolder(dataDir)
+  // On a further machine of an installation, both folders are new. But a named AUDIT_CHECKPOINT_DIR may be a disk that
+  // is not mounted, so it is never marked here.
+  if (isNewFolder && !settings.isCheckpointDirNamed) await parts.markCheckpointFolder(settings.checkpointDir)
+  await endOrphans(dataDir, { log })
+  const guard = startGuard(dataDir)
+  const supervisor = createSupervisor<Role>({ log })
+  const closers: (() => Promise<void>)[] = []
+  const step = createSteps(log)
+  try {
+    const starting = startStack({ ...parts, settings, dataDir, env, log, step, supervisor, closers, ending })
+    // After a stop request, nothing awaits it. What it has started is known or recorded, and stopped below.
+    starting.catch(() => undefined)
+    const asked = aborted(ending)
+    const url = await Promise.race([starting, asked])
+    if (url === undefined) return
+    for (const line of firstSteps(settings, dataDir, url)) log(line)
+    log(`ready ${url}`)
+    const failure = await Promise.race([supervisor.gaveUp, asked])
+    if (failure !== undefined) throw failure
+  } finally {
+    if (!hurry.aborted) log('stopping')
+    for (const names of stopOrder) await supervisor.stop(names, hurry)
+    for (const close of closers) await close()
+    await endOrphans(dataDir, { except: ['guard'] })
+    await guard.close()
+    lock.release()
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<undefined> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(undefined)
+    signal.addEventListener('abort', () => resolve(undefined), { once: true })
+  })
 }

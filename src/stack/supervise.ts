@@ -3,45 +3,38 @@ import type { Running } from './child.ts'
 import type { Log } from './files.ts'
 
 /*
- * A service is *starting*, *up*, *down* or *stopped*. It is down if it has ended unexpectedly and waits for its next
- * start. A service that is down starts again after a pause, once every service that it needs is up.
+ * A service is *starting*, *up*, *down* or *stopped*. Down: it has ended unexpectedly, and starts again after a pause,
+ * once every service that it needs is up.
  *
- * The supervisor counts failures in a row. The first failure is an unexpected end. Each further failure in the row is
- * an immediate failure (`settled`), and doubles the pause. After more than `limit` failures in a row, the supervisor
- * gives up. Its caller then stops the other services.
+ * Failures in a row are counted: the first is an unexpected end, and each further one is immediate (`settled`) and
+ * doubles the pause. After more than `limit` of them, the supervisor gives up, and its caller stops the other services.
  */
 
-/** A service that the supervisor keeps running. */
 export interface Service<Name extends string> {
   readonly name: Name
-  /** Services that must be up before this service starts again. */
+  /** Must be up before this service starts again. */
   readonly needs: readonly Name[]
-  /** Starts the service, always with the same port and data. Resolves once the service answers. */
+  /** Always with the same port and data. Resolves once the service answers. */
   start(): Promise<Running>
 }
 
 export interface Supervisor<Name extends string> {
-  /** Starts a service and keeps it running. Throws if the first start fails. */
+  /** Throws if the first start fails. */
   add(service: Service<Name>): Promise<void>
-  /**
-   * Stops these services at the same time. Resolves when they have ended. After the first call, the supervisor never
-   * starts a service again.
-   */
+  /** Resolves when these services have ended. From the first call on, no service is started again. */
   stop(names: readonly Name[], hurry?: AbortSignal): Promise<void>
-  /** Resolves with an error message for the operator if a service keeps failing. */
+  /** A message for the operator, if a service keeps failing. */
   readonly gaveUp: Promise<Error>
 }
 
-export interface SupervisorOptions {
+interface SupervisorOptions {
   readonly log: Log
-  /** Milliseconds before a service is started again. The pause doubles up to `longestPause`. */
+  /** Milliseconds before a service is started again, doubled up to `longestPause`. */
   readonly pause?: number
   readonly longestPause?: number
-  /**
-   * A failure is immediate if a service ends within this many milliseconds after it was up, or if its restart fails.
-   */
+  /** A failure is immediate if the service was up for less than these milliseconds, or if its restart fails. */
   readonly settled?: number
-  /** The maximum number of failures in a row. */
+  /** The most failures in a row. */
   readonly limit?: number
 }
 
@@ -75,7 +68,7 @@ export function createSupervisor<Name extends string>(options: SupervisorOptions
       const entry = { current: await service.start(), up: true }
       kept.set(service.name, entry)
       loops.set(service.name, keepRunning(service, entry, shared))
-      // If a stop was requested during the start, `stop` did not know this service yet. So the service is stopped here.
+      // `stop` did not know of a service that was still starting.
       if (stopping.signal.aborted) await entry.current.stop(stopping.signal)
     },
     stop: async (names, hurry) => {
@@ -84,8 +77,7 @@ export function createSupervisor<Name extends string>(options: SupervisorOptions
         names.map(async (name) => {
           const entry = kept.get(name)
           if (entry === undefined) return
-          // The loop may be starting the service again. In this case, waits for the start, and then stops the new
-          // process.
+          // The loop may be starting the service again: wait for this start, and stop the new process.
           const started = entry.current
           await started.stop(hurry)
           await loops.get(name)
@@ -96,7 +88,6 @@ export function createSupervisor<Name extends string>(options: SupervisorOptions
   }
 }
 
-/** Starts the service again whenever it ends, until the supervisor stops or gives up. */
 async function keepRunning<Name extends string>(
   service: Service<Name>,
   entry: Kept,
@@ -146,4 +137,28 @@ async function untilNeededAreUp<Name extends string>(
 
 async function quietly(waiting: Promise<unknown>): Promise<void> {
   await waiting.catch(() => undefined)
+}
+
+/** Runs one step of the start. Logs its duration at the end, and from time to time while it is slow. */
+export type Step = <T>(what: string, work: () => Promise<T>) => Promise<T>
+
+/** Milliseconds. */
+const slow = 1_000
+
+export function createSteps(log: Log): Step {
+  return async (what, work) => {
+    const began = performance.now()
+    const seconds = (): string => `${((performance.now() - began) / 1_000).toFixed(1)} s`
+    let timer = setTimeout(function again() {
+      log(`${what} ... (${seconds()})`)
+      timer = setTimeout(again, 15_000)
+    }, slow)
+    try {
+      const result = await work()
+      log(`${what}: done (${seconds()})`)
+      return result
+    } finally {
+      clearTimeout(timer)
+    }
+  }
 }

@@ -2,8 +2,7 @@ import type { AddressInfo } from 'node:net'
 import { createApp } from '../../src/api/app.ts'
 import { createHttpServer } from '../../src/api/http-server.ts'
 import { readConfig } from '../../src/shared/config.ts'
-import { createContext } from '../../src/programs/create-context.ts'
-import { createMailer } from '../../src/programs/mailer.ts'
+import { createContext, createMailer } from '../../src/programs/create-context.ts'
 
 /*
  * An API process on the database `URL`, started with a heap too small for whole large answers. Arguments: `URL KEY`,

@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { sharedCache } from '../../src/stack/pinned-program.ts'
+import { sharedCache } from '../../src/stack/temporal-binary.ts'
 import { chat } from './chat.ts'
 import type { AgentClient, HookCommand } from './client.ts'
 

@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import type { agentSession } from '../../src/api/schemas/agents.ts'
+import type { agentSession } from '../../src/api/routes/agents.ts'
 import { until } from '../stack/until.ts'
 import { Api } from '../support/client.ts'
 import type { Approval } from '../support/client-types.ts'

@@ -2,10 +2,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { sql } from 'kysely'
 import pg, { Client } from 'pg'
 import { advisoryLocks } from '../../src/db/advisory-locks.ts'
-import { createDatabase, createPool } from '../../src/db/connect.ts'
+import { createDatabase, createPool, createPipeline, type Pipeline } from '../../src/db/connect.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { migrations } from '../../src/db/migrations/index.ts'
-import { createPipeline, type Pipeline } from '../../src/db/pipelined.ts'
 import { createTestDatabase, type TestDatabase } from '../support/stack.ts'
 
 /** The database of all tests that leave its tables as they are. */

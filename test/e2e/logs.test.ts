@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { crashHome, type CrashHome } from '../support/chaos.ts'
 import { jsonLines } from '../support/json-lines.ts'
-import { type Model, startModel } from '../support/model.ts'
+import { startModel, type Model } from '../support/model.ts'
 import { sendPlanted } from '../support/planted-requests.ts'
 import { formsOf } from '../support/scan.ts'
 import { until } from '../stack/until.ts'
@@ -12,7 +12,7 @@ import { plantedRuns } from './planted-runs.ts'
 import { callServices } from './planted-services.ts'
 import { expectMetrics } from './shown-metrics.ts'
 import { Client, Connection } from '@temporalio/client'
-import { readTemporalConfig } from '../../src/stack/temporal-config.ts'
+import { readTemporalConfig } from '../../src/stack/temporal.ts'
 
 /*
  * The logs of a whole stack show an operator each event once, with its ids. Secrets are planted in every

@@ -5,9 +5,15 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/gl
 import { Client } from 'pg'
 import { temporaryFolder } from './temporary-folder.ts'
 import { until } from './until.ts'
-import { accountFor, giveTo, type System } from '../../src/stack/postgres-account.ts'
-import { disownStalePid } from '../../src/stack/postgres-cluster.ts'
-import { type PostgresOptions, type PostgresServer, startPostgres } from '../../src/stack/postgres.ts'
+import {
+  accountFor,
+  giveTo,
+  disownStalePid,
+  startPostgres,
+  type System,
+  type PostgresOptions,
+  type PostgresServer,
+} from '../../src/stack/postgres.ts'
 import { guardedFolder } from '../support/postgres.ts'
 
 /** One data folder for servers that are durable, and one for those that are not. Each test starts its own server. */

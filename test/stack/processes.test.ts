@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -13,19 +13,17 @@ import {
   isOurs,
   recordedProcesses,
   recordProcess,
-  type Role,
   runFolder,
+  startGuard,
+  removeWhenUnused,
+  type Role,
 } from '../../src/stack/guard.ts'
-import { removeWhenUnused } from '../../src/stack/guarded-folder.ts'
-import { startGuard } from '../../src/stack/guarded.ts'
-import { portLike, rememberPorts } from '../../src/stack/last-ports.ts'
 import { DataFolderInUse, lockDataFolder } from '../../src/stack/lock.ts'
-import { v8Flags } from '../../src/stack/node-child.ts'
-import { Patience } from '../../src/stack/patience.ts'
-import { freePort, isFree, listens } from '../../src/stack/ports.ts'
+import { portLike, rememberPorts, freePort, isFree, listens } from '../../src/stack/ports.ts'
+import { v8Flags } from '../../src/stack/server.ts'
+import { Patience } from '../../src/stack/healthy.ts'
 import { identify, isRunning, processorTime } from '../../src/stack/process-identity.ts'
-import { createSteps } from '../../src/stack/progress.ts'
-import { createSupervisor, type Service } from '../../src/stack/supervise.ts'
+import { createSteps, createSupervisor, type Service } from '../../src/stack/supervise.ts'
 
 const started: ChildProcess[] = []
 
@@ -101,7 +99,7 @@ describe('the guard process', () => {
     const dataDir = temporaryFolder()
     const guarded = idle(dataDir)
     recordProcess(dataDir, 'temporal', guarded.pid)
-    const parent = await calling('guarded', `startGuard(${JSON.stringify(dataDir)}, { remove: true })`)
+    const parent = await calling('guard', `startGuard(${JSON.stringify(dataDir)}, { remove: true })`)
     parent.kill('SIGKILL')
     await until('the guarded process is ended', () => identify(guarded.pid) === null)
     await until('the folder is removed', () => !existsSync(dataDir))

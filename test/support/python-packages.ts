@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { sharedCache } from '../../src/stack/pinned-program.ts'
+import { sharedCache } from '../../src/stack/temporal-binary.ts'
 
 const run = promisify(execFile)
 

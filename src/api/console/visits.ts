@@ -1,27 +1,28 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Request, Response } from 'express'
-import type { Api, Organization, Person } from '../../console/visit.ts'
+import type { Api, Organization, Person, ApiRequest, Result } from '../../console/visit.ts'
 import type { Context } from '../../governance/context.ts'
 import { identityOfSession, type Identity } from '../../governance/access/identity.ts'
 import { publicBase, type Config } from '../../shared/config.ts'
-import { addressOf } from '../client-address.ts'
+import { addressOf, requestIdOf } from '../http-server.ts'
 import { goneSignal } from '../dispatch.ts'
-import { ApiError } from '../errors.ts'
-import { requestIdOf } from '../request-id.ts'
-import type { Mounted } from '../route.ts'
-import { apiFor } from './in-process.ts'
+import { ApiError, statusOf, toApiError } from '../errors.ts'
+import type { Mounted, Answer, Route } from '../route.ts'
+import { requireScopes } from '../../governance/access/recheck.ts'
+import { JsonParts, ObjectParts } from '../../shared/json-parts.ts'
+import { accessOf } from '../access.ts'
+import { admitted, pathParams, type Sent } from '../admitted.ts'
+import { answerOnce } from '../idempotent.ts'
+import { routes } from '../routes/index.ts'
 
-/** A person who is signed in. Pages accept no API keys. */
+/** Pages accept no API keys. */
 export interface Signed {
   readonly identity: Identity
   readonly sessionId: string
-  /** True if a day has passed since the session began or was last renewed. The session should be renewed then. */
   readonly isDue: boolean
 }
 
-/**
- * Renews the session if it is due and the person opens a page. An open page also sends requests by itself. These
- * requests do not renew the session. So the session can end after the person has left, even if a page stays open.
- */
+/** Only when the person opens a page, so that the session can end after the person has left an open one. */
 export async function renewed(
   { auth }: Pick<Mounted, 'auth'>,
   request: Request,
@@ -45,7 +46,6 @@ export async function signedIn(
   return session && identity && { identity, sessionId: session.sessionId, isDue: session.isDue }
 }
 
-/** Returns the public API with the rights of this session. */
 export function apiOf(
   context: Context,
   services: Mounted,
@@ -66,10 +66,7 @@ export function apiOf(
 
 const cookie = 'countersign.organization'
 
-/**
- * Returns the `Set-Cookie` line of a cookie that names an organization. The person wants to see the lists of this
- * organization. The cookie gives no access.
- */
+/** Names the organization whose lists the person wants to see. The cookie gives no access. */
 export function organizationCookie(config: Config, id: string): string {
   const secure = publicBase(config).startsWith('https:') ? '; Secure' : ''
   return `${cookie}=${id}; Path=/console; HttpOnly; SameSite=Lax; Max-Age=31536000${secure}`
@@ -84,10 +81,7 @@ export async function personOf(api: Api, request: Request): Promise<Person> {
   return { user, organizations, organization: chosen(organizations, request) }
 }
 
-/**
- * Returns the organization that the cookie names, if the person is a member of it. Otherwise returns the first
- * organization that is not personal, or else the personal one. Returns null if the person is in no organization.
- */
+/** What the cookie names if the person is a member; else the first that is not personal, or else the personal one. */
 function chosen(organizations: readonly Organization[], request: Request): Organization | null {
   const wanted = wantedBy(request)
   return (
@@ -100,3 +94,97 @@ function chosen(organizations: readonly Organization[], request: Request): Organ
 
 const wantedBy = (request: Request): string | null =>
   /(?:^|; ?)countersign\.organization=(org_\w{26})(?:;|$)/.exec(request.headers.cookie ?? '')?.[1] ?? null
+
+/*
+ * Pages call the routes of the public API without HTTP, with the same checks of rights, shares, audit and idempotency.
+ * Only the request for the page counts for the rate limits.
+ */
+
+interface Sender {
+  readonly identity: Identity
+  readonly ip: string | null
+  readonly requestId: string
+  readonly signal: () => AbortSignal
+  readonly identify: () => Promise<Identity>
+}
+
+/** A second tap on a button shows the answer to the first request, and looks for it so often. */
+const mostLooks = 50
+const lookMilliseconds = 100
+
+const byKey = new Map<string, Route>(routes.map((route) => [route.key, route]))
+
+function apiFor(context: Context, services: Mounted, sender: Sender): Api {
+  return {
+    async call<T>(key: string, request: ApiRequest = {}): Promise<Result<T>> {
+      for (let looks = 1; ; looks += 1)
+        try {
+          return {
+            ok: true,
+            body: (await bodyOf(await call(context, services, sender, key, request), request)) as T,
+          }
+        } catch (thrown) {
+          const error = toApiError(thrown)
+          // The application's error handler logs it.
+          if (error.code === 'internal') throw thrown
+          const refused = { status: statusOf[error.code], code: error.code, message: error.message }
+          if (error.code !== 'idempotency_in_progress' || looks >= mostLooks) return { ok: false, ...refused }
+          await delay(lookMilliseconds)
+        }
+    },
+  }
+}
+
+async function call(
+  context: Context,
+  services: Mounted,
+  { identity, ip, requestId, signal, identify }: Sender,
+  key: string,
+  { params = {}, query = {}, body, idempotencyKey }: ApiRequest,
+): Promise<TextAnswer> {
+  const route = byKey.get(key)
+  if (route?.handle === undefined) throw new Error(`no route for pages has the key ${key}`)
+  const access = accessOf(route.key)
+  if (!access.public) requireScopes(identity.scopes, access)
+  const sent: Sent = {
+    params: pathParams(params),
+    query: { ...query },
+    repeated: null,
+    body: () => Promise.resolve(route.body === undefined ? undefined : (body ?? {})),
+    idempotencyKey: () => idempotencyKey ?? null,
+    ip,
+    requestId,
+    signal,
+    identify,
+  }
+  return admitted({ route, context, services, identity, sent }, (made, _entry, rawBody) =>
+    answerOnce(route, made, rawBody),
+  )
+}
+
+type TextAnswer = Answer & { readonly text?: string | null }
+
+/** As a client of the HTTP API would parse it. */
+async function bodyOf(
+  { status, body, text }: TextAnswer,
+  { only, mostCharacters }: ApiRequest,
+): Promise<unknown> {
+  if (text !== undefined && text !== null) {
+    const read = JSON.parse(text) as { error?: { code: string; message: string } }
+    // An earlier request with this key ended with an error, which its stored answer has.
+    if (status >= 400 && read.error !== undefined)
+      throw new ApiError(read.error.code as ApiError['code'], read.error.message)
+    return read
+  }
+  if (only !== undefined && body instanceof ObjectParts) return JSON.parse(await body.only(only).text())
+  return body instanceof JsonParts ? JSON.parse(await textUpTo(body, mostCharacters ?? Infinity)) : body
+}
+
+async function textUpTo(parts: JsonParts, most: number): Promise<string> {
+  let text = ''
+  for await (const part of parts) {
+    text += part
+    if (text.length > most) throw new ApiError('too_large', `the answer has more than ${most} characters`)
+  }
+  return text
+}

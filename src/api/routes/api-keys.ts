@@ -8,10 +8,11 @@ import {
 } from '../../governance/people/api-keys.ts'
 import type { KeyView } from '../../governance/people/key-view.ts'
 import { actOnce } from '../../governance/idempotency.ts'
-import { created, noContent, ok, route } from '../route.ts'
-import { emptyBody, id, listOf, listQuery, scopeMap, time } from '../schemas/common.ts'
-import { apiKeyBody, apiKeyChanges } from '../schemas/people.ts'
-import { scopesAsMap } from '../schemas/scopes.ts'
+import { created, done, ok, tagged } from '../route.ts'
+import { emptyBody, id, listOf, listQuery, scopeMap, time, pageIn } from '../schemas/common.ts'
+import { apiKeyBody, apiKeyChanges, scopesAsMap } from './members.ts'
+
+const { route } = tagged('API keys')
 
 const keyShape = {
   id,
@@ -30,79 +31,68 @@ const keyShape = {
 }
 const apiKey = z.strictObject(keyShape).meta({ id: 'ApiKey' })
 const newApiKey = z
-  .strictObject({ ...keyShape, api_key: z.string().meta({ description: 'the key itself, shown this once' }) })
+  .strictObject({ ...keyShape, api_key: z.string().describe('the key itself, shown this once') })
   .meta({ id: 'NewApiKey' })
 
-export const postApiKey = route({
-  key: 'POST /api-keys',
-  summary: 'Create an API key for yourself',
-  description:
-    'Its scopes, and the roles that they need, may not exceed your own. It needs at least one scope; `expires_at` must be in the future.',
-  tag: 'API keys',
-  body: apiKeyBody,
-  responses: { 201: newApiKey },
-  async handle({ context, caller, body, once }) {
-    const { name, scopes, expires_at: expiresAt = null } = body
-    const { secret, ...key } = await actOnce(once, () =>
-      createApiKey(context, caller, { name, scopes, expiresAt }, once),
-    )
-    return created({ ...answer(key), api_key: secret })
-  },
-})
-
-export const getApiKeys = route({
-  key: 'GET /api-keys',
-  summary: 'Your keys; an owner sees all keys of the organization',
-  tag: 'API keys',
-  query: listQuery,
-  responses: { 200: listOf(apiKey) },
-  async handle({ context, caller, query }) {
-    const page = await listApiKeys(context.db, caller, { limit: query.limit, cursor: query.cursor ?? null })
-    return ok({ data: page.data.map(answer), next_cursor: page.next_cursor })
-  },
-})
-
-export const patchApiKey = route({
-  key: 'PATCH /api-keys/{id}',
-  summary:
-    'Change, revoke or reactivate a key. Another person’s key can only be narrowed, renamed or revoked',
-  tag: 'API keys',
-  body: apiKeyChanges,
-  responses: { 200: apiKey },
-  async handle({ context, caller, params, body }) {
-    const { name, scopes, active } = body
-    const key = await changeApiKey(context, caller, params.id, {
-      name,
-      scopes,
-      active,
-      expiresAt: body.expires_at,
-    })
-    return ok(answer(key))
-  },
-})
-
-export const deleteApiKey = route({
-  key: 'DELETE /api-keys/{id}',
-  summary: 'Delete a key: it is revoked at once in every process, and cannot be made active again',
-  tag: 'API keys',
-  responses: { 204: null },
-  async handle({ context, caller, params }) {
-    await removeApiKey(context, caller, params.id)
-    return noContent
-  },
-})
-
-export const postApiKeyConfirm = route({
-  key: 'POST /api-keys/{id}/confirm',
-  summary: 'Confirm a key of yours with your second factor',
-  description:
-    'An organization that requires a second factor refuses keys that were made without one until they are confirmed. Only a session that was opened with the factor can confirm them.',
-  tag: 'API keys',
-  body: emptyBody,
-  responses: { 200: apiKey },
-  async handle({ context, caller, params, once }) {
-    return ok(answer(await actOnce(once, () => confirmApiKey(context, caller, params.id, once))))
-  },
-})
-
 const answer = (key: KeyView) => ({ ...key, scopes: scopesAsMap(key.scopes) })
+
+export const apiKeyRoutes = [
+  route({
+    key: 'POST /api-keys',
+    summary: 'Create an API key for yourself',
+    description:
+      'Its scopes, and the roles that they need, may not exceed your own. It needs at least one scope; `expires_at` must be in the future.',
+    body: apiKeyBody,
+    responses: { 201: newApiKey },
+    async handle({ context, caller, body, once }) {
+      const { name, scopes, expires_at: expiresAt = null } = body
+      const { secret, ...key } = await actOnce(once, () =>
+        createApiKey(context, caller, { name, scopes, expiresAt }, once),
+      )
+      return created({ ...answer(key), api_key: secret })
+    },
+  }),
+  route({
+    key: 'GET /api-keys',
+    summary: 'Your keys; an owner sees all keys of the organization',
+    query: listQuery,
+    responses: { 200: listOf(apiKey) },
+    async handle({ context, caller, query }) {
+      const page = await listApiKeys(context.db, caller, pageIn(query))
+      return ok({ data: page.data.map(answer), next_cursor: page.next_cursor })
+    },
+  }),
+  route({
+    key: 'PATCH /api-keys/{id}',
+    summary:
+      'Change, revoke or reactivate a key. Another person’s key can only be narrowed, renamed or revoked',
+    body: apiKeyChanges,
+    responses: { 200: apiKey },
+    async handle({ context, caller, params, body }) {
+      const { name, scopes, active } = body
+      const key = await changeApiKey(context, caller, params.id, {
+        name,
+        scopes,
+        active,
+        expiresAt: body.expires_at,
+      })
+      return ok(answer(key))
+    },
+  }),
+  route({
+    key: 'DELETE /api-keys/{id}',
+    summary: 'Delete a key: it is revoked at once in every process, and cannot be made active again',
+    responses: { 204: null },
+    handle: ({ context, caller, params }) => done(removeApiKey(context, caller, params.id)),
+  }),
+  route({
+    key: 'POST /api-keys/{id}/confirm',
+    summary: 'Confirm a key of yours with your second factor',
+    description:
+      'An organization that requires a second factor refuses keys that were made without one until they are confirmed. Only a session that was opened with the factor can confirm them.',
+    body: emptyBody,
+    responses: { 200: apiKey },
+    handle: async ({ context, caller, params, once }) =>
+      ok(answer(await actOnce(once, () => confirmApiKey(context, caller, params.id, once)))),
+  }),
+]

@@ -3,79 +3,179 @@ import { listApprovals, readApproval } from '../../governance/approvals/read.ts'
 import { readDetail } from '../../governance/approvals/detail.ts'
 import { listResolutions, readResolution } from '../../governance/approvals/resolutions.ts'
 import { readWaitingSummary } from '../../governance/approvals/summary.ts'
-import { vote, type VoteRequest } from '../../governance/approvals/vote.ts'
+import { vote as cast, type VoteRequest } from '../../governance/approvals/vote.ts'
 import { DomainError } from '../../governance/errors.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { filter, flag } from '../query.ts'
-import { ok, route, type Call } from '../route.ts'
-import { listOf, listQuery, riskLevel } from '../schemas/common.ts'
-import { approval, approveBody, rejectBody, waitingSummary } from '../schemas/approvals.ts'
-import { approvalStatus, waitingKind } from '../schemas/runs.ts'
+import { ok, tagged, type Call } from '../route.ts'
+import {
+  listOf,
+  listQuery,
+  riskLevel,
+  anyJson,
+  approver,
+  destination,
+  id,
+  labels,
+  reversible,
+  side,
+  time,
+  named,
+} from '../schemas/common.ts'
+import {
+  approvalStatus,
+  waitingKind,
+  itemIndex,
+  labelSources,
+  resolveWith,
+  risk,
+  unknownAttempt,
+  vote,
+  words,
+} from '../schemas/runs.ts'
 
-const tag = 'Approvals'
+const preview = z
+  .strictObject({
+    title: z.string().describe('one sentence: what would happen'),
+    fields: z.array(
+      z.strictObject({
+        name: z.string(),
+        value: z.string(),
+        note: z
+          .string()
+          .optional()
+          .describe(
+            'characters of the value that can be overlooked or taken for others, and hosts in punycode',
+          ),
+        said_by: z
+          .string()
+          .optional()
+          .describe('the host that says this; absent for parameters and for words of Countersign'),
+      }),
+    ),
+    diff: z
+      .strictObject({
+        before: z.string().nullable().describe('null: there was nothing yet'),
+        after: z.string(),
+        skipped: z.int().describe('characters at the beginning that are the same, and are left out'),
+      })
+      .optional()
+      .describe('what the call changes, as it was when the approval was made'),
+    note: z.string().optional().describe('what could not be shown, and why'),
+  })
+  .meta({
+    id: 'Preview',
+    description: 'what the call would do, in plain text; long values are cut. Shown like `params`',
+  })
 
-export const getApprovals = route({
-  key: 'GET /approvals',
-  summary: 'Approvals, newest first; with `mine=true` those that you may decide',
-  description:
-    '`kind=resolution` lists the calls of open runs whose outcome is unknown, by run, with the route that resolves each. No other list has them.',
-  tag,
-  query: z.object({
-    ...listQuery.shape,
-    status: approvalStatus.optional(),
-    kind: waitingKind.optional(),
-    run_id: filter.optional(),
-    mine: flag.optional(),
-    rule_id: filter.optional(),
-    requested_by: filter.optional(),
-    // A new schema without the message of the setting `approval_required_from`, which may also be null.
-    risk: z.enum(riskLevel.options).optional(),
-  }),
-  responses: { 200: listOf(approval) },
-  async handle({ context, caller, query }) {
-    const { limit, cursor = null, organization_id: _, ...filters } = query
-    const page = { limit, cursor }
-    if (filters.kind !== 'resolution')
-      return ok(await listApprovals(context, caller, { ...filters, kind: filters.kind }, page))
-    // A call with an unknown outcome is always pending and has no rule, and its risk is not stored. So a filter for
-    // another status, for a rule or for a risk matches no such call.
-    const isEmpty =
-      (filters.status !== undefined && filters.status !== 'pending') ||
-      filters.rule_id !== undefined ||
-      filters.risk !== undefined
-    return ok(
-      isEmpty ? { data: [], next_cursor: null } : await listResolutions(context, caller, filters, page),
-    )
-  },
+export const approval = named('Approval', {
+  id,
+  kind: waitingKind,
+  status: approvalStatus,
+  used_at: time.nullable(),
+  organization_id: id,
+  run_id: id.nullable(),
+  step_id: z.string().nullable(),
+  item_index: itemIndex,
+  session_id: z.string().nullable(),
+  agent_session_id: id.nullable(),
+  agent_name: z.string().nullable().describe('the name of the agent whose call it is'),
+  workflow_id: id.nullable(),
+  workflow_name: z.string().nullable().describe('the name that the workflow has now'),
+  tool: z.string().nullable(),
+  summary: z.string().nullable().describe('the `summary` of the step in its definition'),
+  side_effect: side.nullable(),
+  destination,
+  reversible: reversible.nullable().describe('null for a whole run and for a call of an agent'),
+  params: z.record(z.string(), anyJson).optional().describe('only for those who may decide it'),
+  preview: preview.optional(),
+  superseded_by: id.nullable().describe('the approval that replaced this one'),
+  supersedes_id: id.nullable().describe('the approval that this one replaces; its votes do not count here'),
+  held_again: z.string().nullable().describe('why it replaces it, in one sentence'),
+  params_hash: z.string().nullable(),
+  rule_id: id.nullable(),
+  rule_name: z.string().nullable(),
+  labels,
+  risk,
+  requested_by: id,
+  authors: z
+    .array(z.strictObject({ user_id: id, email: z.string() }))
+    .describe('who wrote the version that runs; their votes do not count, unless `allow_self_approval`'),
+  requester_email: z
+    .string()
+    .nullable()
+    .describe(
+      'the address that `me` in the parameters stands for; for an agent’s call, the person it acts for',
+    ),
+  approver,
+  approvals_needed: z.int(),
+  votes: z.array(vote),
+  created_at: time,
+  expires_at: time.nullable(),
+  decided_at: time.nullable(),
+  resolve_with: resolveWith,
+  attempt: unknownAttempt,
+  detail: z
+    .strictObject({
+      agent: z.strictObject({ name: z.string(), kind: z.string() }).nullable(),
+      explanation: z.string().nullable().describe('why the call was held; null for a whole run'),
+      held_by: z.array(z.string()).describe('names of all rules that hold the call, the deciding one first'),
+      label_sources: labelSources,
+      votes_missing: z.int().describe('approving votes that are missing now'),
+      voters_left: z
+        .int()
+        .describe(
+          'the number of people who can still vote, up to 100; if it is less than `votes_missing`, the approval cannot be given now',
+        ),
+      vote_refused: z
+        .string()
+        .nullable()
+        .describe('why your vote would be refused now; null if it would count'),
+      observed: z
+        .strictObject({
+          outcome: z.string().describe('`ok`, `error`, or `finished` if the client does not know'),
+          at: time,
+        })
+        .nullable()
+        .describe('what the client reported of an agent’s call; null for any other call'),
+    })
+    .optional()
+    .describe('only in `GET /approvals/{id}`, and not for a `resolution`'),
+  console_url: z.string(),
 })
 
-export const getWaitingSummary = route({
-  key: 'GET /organizations/{id}/approvals/summary',
-  summary: 'How many approvals wait, by kind, rule, requester and risk',
-  description:
-    'Each list has the values that `GET /approvals?status=pending` can be filtered by, at most 100, the most frequent first.',
-  tag,
-  responses: { 200: waitingSummary },
-  async handle({ context, caller }) {
-    return ok(await readWaitingSummary(context.db, caller.organizationId))
-  },
+const count = z.int().min(1)
+
+const waitingSummary = named('WaitingSummary', {
+  total: z.int().min(0),
+  kinds: z.array(z.strictObject({ kind: waitingKind.exclude(['resolution']), count })),
+  rules: z.array(z.strictObject({ rule_id: id, rule_name: z.string(), count })),
+  requesters: z.array(z.strictObject({ user_id: id, email: z.string(), count })),
+  risks: z.array(z.strictObject({ level: riskLevel, count })),
 })
 
-export const getApproval = route({
-  key: 'GET /approvals/{id}',
-  summary: 'One approval; reading it decides nothing',
-  tag,
-  responses: { 200: approval },
-  async handle({ context, caller, params }) {
-    if (isResolution(params.id)) return ok(await readResolution(context, caller, params.id))
-    const read = await readApproval(context, caller, params.id)
-    return ok({ ...read, detail: await readDetail(context, caller, params.id) })
-  },
-})
+export const approveBody = z.strictObject({ comment: words.default('') })
+export const rejectBody = z
+  .strictObject({
+    comment: words.optional(),
+    reason: words.optional().describe('another name of `comment`'),
+    request_changes: z
+      .boolean()
+      .default(false)
+      .describe('the requester reads that something else is wanted; `comment` says what'),
+  })
+  .refine(
+    ({ comment, reason }) => comment === undefined || reason === undefined || comment === reason,
+    'give `comment` or `reason`: they mean the same',
+  )
+  .refine(
+    ({ comment, reason, request_changes }) => !request_changes || (comment ?? reason ?? '').trim() !== '',
+    { path: ['comment'], message: 'say in `comment` what should change' },
+  )
 
-/**
- * True if the id names a call with an unknown outcome, such as `RUN/STEP/ITEM`. The id of an approval contains no `/`.
- */
+const { route } = tagged('Approvals')
+
+/** `RUN/STEP/ITEM`. The id of an approval contains no `/`. */
 const isResolution = (id: string): boolean => id.includes('/')
 
 async function notByVote(...read: Parameters<typeof readResolution>): Promise<DomainError> {
@@ -85,29 +185,6 @@ async function notByVote(...read: Parameters<typeof readResolution>): Promise<Do
     `an unknown outcome has no votes: resolve it with \`${resolve_with}\``,
   )
 }
-
-export const postApprove = route({
-  key: 'POST /approvals/{id}/approve',
-  summary: 'Approve this exact call',
-  tag,
-  body: approveBody,
-  responses: { 200: approval },
-  handle: ({ body, ...call }) => decide(call, { decision: 'approve', comment: body.comment }),
-})
-
-export const postReject = route({
-  key: 'POST /approvals/{id}/reject',
-  summary: 'Reject this call; one rejection decides',
-  tag,
-  body: rejectBody,
-  responses: { 200: approval },
-  handle: ({ body, ...call }) =>
-    decide(call, {
-      decision: 'reject',
-      comment: body.comment ?? body.reason ?? '',
-      changesRequested: body.request_changes,
-    }),
-})
 
 async function decide(
   {
@@ -119,6 +196,78 @@ async function decide(
   given: Pick<VoteRequest, 'decision' | 'comment' | 'changesRequested'>,
 ) {
   if (isResolution(params.id)) throw await notByVote(context, caller, params.id)
-  await actOnce(once, () => vote(context, { caller, approvalId: params.id, once, ...given }))
+  await actOnce(once, () => cast(context, { caller, approvalId: params.id, once, ...given }))
   return ok(await readApproval(context, caller, params.id))
 }
+
+export const approvalRoutes = [
+  route({
+    key: 'GET /approvals',
+    summary: 'Approvals, newest first; with `mine=true` those that you may decide',
+    description:
+      '`kind=resolution` lists the calls of open runs whose outcome is unknown, by run, with the route that resolves each. No other list has them.',
+    query: z.object({
+      ...listQuery.shape,
+      status: approvalStatus.optional(),
+      kind: waitingKind.optional(),
+      run_id: filter.optional(),
+      mine: flag.optional(),
+      rule_id: filter.optional(),
+      requested_by: filter.optional(),
+      // Without the message of the setting `approval_required_from`, which may also be null.
+      risk: z.enum(riskLevel.options).optional(),
+    }),
+    responses: { 200: listOf(approval) },
+    async handle({ context, caller, query }) {
+      const { limit, cursor = null, organization_id: _, ...filters } = query
+      const page = { limit, cursor }
+      if (filters.kind !== 'resolution')
+        return ok(await listApprovals(context, caller, { ...filters, kind: filters.kind }, page))
+      // A call with an unknown outcome is always pending, has no rule, and its risk is not stored.
+      const isEmpty =
+        (filters.status !== undefined && filters.status !== 'pending') ||
+        filters.rule_id !== undefined ||
+        filters.risk !== undefined
+      return ok(
+        isEmpty ? { data: [], next_cursor: null } : await listResolutions(context, caller, filters, page),
+      )
+    },
+  }),
+  route({
+    key: 'GET /organizations/{id}/approvals/summary',
+    summary: 'How many approvals wait, by kind, rule, requester and risk',
+    description:
+      'Each list has the values that `GET /approvals?status=pending` can be filtered by, at most 100, the most frequent first.',
+    responses: { 200: waitingSummary },
+    handle: async ({ context, caller }) => ok(await readWaitingSummary(context.db, caller.organizationId)),
+  }),
+  route({
+    key: 'GET /approvals/{id}',
+    summary: 'One approval; reading it decides nothing',
+    responses: { 200: approval },
+    async handle({ context, caller, params }) {
+      if (isResolution(params.id)) return ok(await readResolution(context, caller, params.id))
+      const read = await readApproval(context, caller, params.id)
+      return ok({ ...read, detail: await readDetail(context, caller, params.id) })
+    },
+  }),
+  route({
+    key: 'POST /approvals/{id}/approve',
+    summary: 'Approve this exact call',
+    body: approveBody,
+    responses: { 200: approval },
+    handle: ({ body, ...call }) => decide(call, { decision: 'approve', comment: body.comment }),
+  }),
+  route({
+    key: 'POST /approvals/{id}/reject',
+    summary: 'Reject this call; one rejection decides',
+    body: rejectBody,
+    responses: { 200: approval },
+    handle: ({ body, ...call }) =>
+      decide(call, {
+        decision: 'reject',
+        comment: body.comment ?? body.reason ?? '',
+        changesRequested: body.request_changes,
+      }),
+  }),
+]

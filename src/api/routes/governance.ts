@@ -1,54 +1,269 @@
 import { z } from 'zod'
-import { listAudit } from '../../governance/audit/list.ts'
 import { readGovernance } from '../../governance/access/settings.ts'
 import { changeGovernance } from '../../governance/rules/settings.ts'
-import { completeSettings } from '../../policy/settings.ts'
-import { filter, instant, wholeNumber } from '../query.ts'
-import { ok, route } from '../route.ts'
-import { auditEntry } from '../schemas/audit.ts'
-import { governancePatch } from '../schemas/governance.ts'
+import { completeSettings, type GovernanceSettings } from '../../policy/settings.ts'
+import { ok, tagged } from '../route.ts'
+import { readApprovalsReport } from '../../governance/reports/approvals-report.ts'
+import { readReport } from '../../governance/reports/report.ts'
+import { periods } from '../../governance/reports/period.ts'
+import { id, time, named, role, listOf, listQueryOfPath } from '../schemas/common.ts'
+import { limitsSchema, overridesSchema, plans, limitChanges } from '../../contract/plan-limits.ts'
+import { changeQuota, readQuota } from '../../governance/limits/quota.ts'
+import { freeze, unfreeze } from '../../governance/rules/freeze.ts'
+import { actOnce } from '../../governance/idempotency.ts'
+import { mostToolGlobs } from '../../policy/external-tools.ts'
+import { restrictions } from '../../governance/rules/tool-policy-limits.ts'
+import { textField } from '../../policy/text.ts'
+import { facts } from '../../tools/facts.ts'
+import { listNotifications } from '../../governance/notifications/list.ts'
+import { filter } from '../query.ts'
+
+/** Categories that one organization can flag. */
+export const mostFlags = 100
+/** Every change of the policy reads all of them. */
+export const mostExternalTools = 1_000
+
+export const governancePatch = z
+  .strictObject(
+    Object.fromEntries(
+      Object.entries(completeSettings.shape).map(([name, field]) => [name, field.optional()]),
+    ) as unknown as { [K in keyof GovernanceSettings]: z.ZodOptional<z.ZodType<GovernanceSettings[K]>> },
+  )
+  .superRefine(({ category_flags, external_tools }, context) => {
+    const categories = Object.keys(category_flags ?? {})
+    if (categories.length > mostFlags) {
+      const message = `names ${categories.length} categories: at most ${mostFlags} are allowed`
+      context.addIssue({ code: 'custom', path: ['category_flags'], message })
+    }
+    const tools = Object.keys(external_tools ?? {})
+    if (tools.length > mostExternalTools) {
+      const message = `names ${tools.length} tools: at most ${mostExternalTools.toLocaleString('en-US')} are kept`
+      context.addIssue({ code: 'custom', path: ['external_tools'], message })
+    }
+    const globs = tools.filter((name) => name.includes('*')).length
+    if (globs > mostToolGlobs) {
+      const message = `names ${globs} globs: at most ${mostToolGlobs} are allowed`
+      context.addIssue({ code: 'custom', path: ['external_tools'], message })
+    }
+    for (const name of tools) {
+      const message = facts.names.settingIssue(name)
+      if (message !== null) context.addIssue({ code: 'custom', path: ['external_tools', name], message })
+    }
+    for (const [name, told] of Object.entries(external_tools ?? {})) {
+      if (told.side_effect !== undefined || told.output_labels !== undefined) continue
+      const message = 'changes nothing: give `side_effect` or `output_labels`, or leave the tool out'
+      context.addIssue({ code: 'custom', path: ['external_tools', name], message })
+    }
+  })
+
+export const quotaPatch = limitChanges
+
+const toolName = z
+  .string()
+  .min(1)
+  .max(200)
+  .refine((name) => !/[*?]/.test(name), 'name one tool: only rules take globs')
+  .superRefine((name, context) => {
+    const message = facts.names.issue(name)
+    if (message !== null) context.addIssue({ code: 'custom', message })
+  })
+
+export const toolPolicyBody = z.strictObject({
+  tool_name: toolName,
+  allowed: z.boolean().nullable().default(null),
+  restrictions: restrictions.default({}),
+  role: role.optional(),
+})
+/** Without `role`, the policy of the whole organization changes. */
+export const toolPolicyPatch = z.strictObject({
+  allowed: z.boolean().nullable().optional(),
+  restrictions: restrictions.optional(),
+  role: role.optional(),
+})
+
+/** A role of members, or any other name. Names that differ only in letter case would mislead people. */
+export const roleName = z
+  .string()
+  .regex(
+    /^[a-z][a-z0-9_-]{0,63}$/,
+    'a role has at most 64 lower-case letters, digits, `_` and `-`, and begins with a letter',
+  )
+export const roleOverrideBody = z.strictObject({ tool_name: toolName, role: roleName, allowed: z.boolean() })
+
+export const freezeBody = z.strictObject({ reason: textField(500, 1) })
+
+const { route } = tagged('Governance')
 
 const settings = completeSettings.meta({ id: 'GovernanceSettings' })
 
-export const getGovernance = route({
-  key: 'GET /organizations/{id}/governance',
-  summary: 'The organization’s settings',
-  tag: 'Governance',
-  responses: { 200: settings },
-  async handle({ context, caller }) {
-    return ok(await readGovernance(context.db, caller.organizationId))
-  },
+const share = z.number().min(0).max(1)
+const count = z.int().min(0)
+const period = z.enum(periods)
+
+const reportQuery = z.object({
+  period: period
+    .default('30d')
+    .describe('The last 7, 30 or 90 days until now, or everything that is stored.'),
 })
 
-export const patchGovernance = route({
-  key: 'PATCH /organizations/{id}/governance',
-  summary: 'Change settings; they apply from the next decision on',
-  tag: 'Governance',
-  body: governancePatch,
-  responses: { 200: settings },
-  async handle({ context, caller, body }) {
-    return ok(await changeGovernance(context, caller, body))
-  },
+const holdingRule = z.strictObject({
+  rule_id: id,
+  rule_name: z.string().nullable(),
+  held: count,
+  approved: count,
+  rejected: count,
+  always_approved: z.boolean().describe('at least one was approved and none was rejected'),
+  median_decision_seconds: z.number().nullable(),
 })
 
-export const getAudit = route({
-  key: 'GET /organizations/{id}/governance/audit',
-  summary: 'The audit log, newest first',
-  tag: 'Audit',
-  query: z.object({
-    page: wholeNumber(1, 1_000_000).default(1),
-    per_page: wholeNumber(1, 200).default(50),
-    event_type: filter.optional(),
-    user_id: filter.optional(),
-    since: instant.optional(),
-    until: instant.optional(),
+const governanceReport = named('GovernanceReport', {
+  period,
+  since: time.nullable().describe('null for `all`'),
+  total_executions: count.describe('runs that were accepted'),
+  gated_executions: count.describe('those of them that asked for an approval'),
+  held: count.describe('approvals that runs, steps and agents’ calls asked for'),
+  approved: count,
+  rejected: count,
+  pending: count,
+  expired: count,
+  cancelled: count,
+  approval_rate: share.describe('approved / (approved + rejected); 0 if nothing was decided'),
+  avg_approval_time_minutes: z.number().describe('until a person decided; 0 if nothing was decided'),
+  decisions: z
+    .strictObject({ allow: count, require_approval: count, deny: count })
+    .describe(
+      'decisions of calls of runs and agents, by verdict; a held call that is approved and made has two `require_approval`',
+    ),
+  median_decision_seconds: z.number().nullable(),
+  p95_decision_seconds: z.number().nullable(),
+  approved_within_ten_seconds: count,
+  share_approved_within_ten_seconds: share.nullable().describe('null if nothing was approved'),
+  top_approvers: z.array(z.strictObject({ user_id: id, approvals: count })),
+  top_rules: z.array(holdingRule).describe('the rules that hold most'),
+  always_approved_rules: z.array(holdingRule).describe('those of them whose calls are always approved'),
+})
+
+const approvalsReport = named('ApprovalsReport', {
+  period,
+  since: time.nullable(),
+  by_workflow: z.array(
+    z.strictObject({ workflow_id: id, name: z.string(), total: count, approved: count, rejected: count }),
+  ),
+  workflows: count.describe('all workflows that were held, also those beyond the list'),
+  by_category: z.record(z.string(), z.strictObject({ total: count, approved: count })),
+})
+
+const quota = named('Quota', {
+  plan: z.enum(plans),
+  limits: limitsSchema.describe('limits of the plan'),
+  overrides: overridesSchema.describe('limits that an owner has set instead'),
+  effective: limitsSchema.describe('what holds'),
+  usage: z
+    .strictObject({
+      storage_mb: z.number(),
+      pending_approvals: z.int(),
+      rules: z.int(),
+      memory_mb: z.number(),
+    })
+    .optional()
+    .describe('present usage of limits on stored things; only in the answer to GET'),
+})
+
+const frozen = z.strictObject({ frozen: z.boolean(), reason: z.string().nullable() })
+
+const change = (verb: 'freeze' | 'unfreeze') =>
+  route({
+    key: `POST /organizations/{id}/${verb}`,
+    summary:
+      verb === 'freeze'
+        ? 'Deny every call of runs and agents from the next decision on'
+        : 'Let the rules decide again',
+    body: freezeBody,
+    responses: { 200: frozen },
+    async handle({ context, caller, body: { reason }, once }) {
+      const act = verb === 'freeze' ? freeze : unfreeze
+      const askedAt = performance.now()
+      return ok(await actOnce(once, () => act(context, caller, reason, askedAt, once)))
+    },
+  })
+
+export const freezeRoutes = [change('freeze'), change('unfreeze')]
+
+export const governanceRoutes = [
+  route({
+    key: 'GET /organizations/{id}/governance',
+    summary: 'The organization’s settings',
+    responses: { 200: settings },
+    handle: async ({ context, caller }) => ok(await readGovernance(context.db, caller.organizationId)),
   }),
-  responses: {
-    200: z.strictObject({ events: z.array(auditEntry), page: z.int(), per_page: z.int(), total: z.int() }),
-  },
-  async handle({ context, caller, query }) {
-    const { page, per_page: perPage, since, until } = query
-    const filters = { eventType: query.event_type, userId: query.user_id, since, until }
-    return ok(await listAudit(context.db, caller.organizationId, filters, page, perPage))
+  route({
+    key: 'PATCH /organizations/{id}/governance',
+    summary: 'Change settings; they apply from the next decision on',
+    body: governancePatch,
+    responses: { 200: settings },
+    handle: async ({ context, caller, body }) => ok(await changeGovernance(context, caller, body)),
+  }),
+  route({
+    key: 'GET /organizations/{id}/governance/report',
+    summary: 'How much was held, how people decided and how fast, over a period',
+    query: reportQuery,
+    responses: { 200: governanceReport },
+    handle: async ({ context, caller, query }) =>
+      ok(await readReport(context.db, caller.organizationId, query.period)),
+  }),
+  route({
+    key: 'GET /organizations/{id}/governance/approvals',
+    summary: 'Approvals of a period by workflow and by category',
+    query: reportQuery,
+    responses: { 200: approvalsReport },
+    handle: async ({ context, caller, query }) =>
+      ok(await readApprovalsReport(context.db, caller.organizationId, query.period)),
+  }),
+  route({
+    key: 'GET /organizations/{id}/quota',
+    summary: 'The plan, its limits, the overrides and the effective limits',
+    responses: { 200: quota },
+    handle: async ({ context, caller }) => ok(await readQuota(context.db, caller.organizationId)),
+  }),
+  route({
+    key: 'PATCH /organizations/{id}/quota',
+    summary: 'Override limits; they apply at once',
+    description: 'Positive whole numbers, each at most 100 times the plan’s limit; null removes an override.',
+    body: quotaPatch,
+    responses: { 200: quota },
+    handle: async ({ context, caller, body }) => ok(await changeQuota(context, caller, body)),
+  }),
+]
+
+const channel = z.enum(['slack', 'mail', 'webhook'])
+const state = z.enum(['pending', 'sent', 'updated', 'failed'])
+
+const notification = named('Notification', {
+  id,
+  channel,
+  event: z.string().describe('such as `approval.created` and `approval.decided`'),
+  recipient: id.describe('the person, or the webhook'),
+  approval_id: id.nullable().describe('the id in the list of approvals'),
+  run_id: id.nullable().describe('the run of a message about a run'),
+  state,
+  attempts: z.int(),
+  last_error: z.string().nullable().describe('the code of the last failure'),
+  created_at: time,
+  sent_at: time.nullable(),
+})
+
+export const getNotifications = route({
+  key: 'GET /organizations/{id}/notifications',
+  summary: 'Messages about what waits and how it ended, the newest first',
+  description: 'The list shows who was told through which channel. It keeps no text of a message.',
+  query: listQueryOfPath.extend({
+    channel: channel.optional(),
+    state: state.optional(),
+    approval_id: filter.optional(),
+  }),
+  responses: { 200: listOf(notification) },
+  async handle({ context, caller, query: { limit, cursor, ...filters } }) {
+    const page = { limit, cursor: cursor ?? null }
+    return ok(await listNotifications(context.db, caller.organizationId, filters, page))
   },
 })

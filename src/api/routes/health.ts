@@ -1,10 +1,21 @@
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
 import { sql } from 'kysely'
 import { z } from 'zod'
+import { named } from '../schemas/common.ts'
 import type { WriteRefusal } from '../../db/errors.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Context } from '../../governance/context.ts'
 import { freeSpace } from '../../governance/upkeep/disk-space.ts'
-import { publicRoute } from '../route.ts'
+import { tagged, ok } from '../route.ts'
+import { organizationQuery } from '../query.ts'
+import { publicBase } from '../../shared/config.ts'
+import { projectRoot } from '../../shared/project-root.ts'
+import { ApiError } from '../errors.ts'
+
+const { publicRoute, route } = tagged('Service')
 
 const check = z.enum(['ok', 'down'])
 const databaseCheck = z
@@ -16,40 +27,28 @@ const workerCheck = z
 const diskCheck = z
   .enum(['ok', 'full'])
   .describe('`full`: the disk of the logs, or of the data folder of `npm start`')
-const health = z
-  .strictObject({
-    status: z.enum(['ok', 'degraded']),
-    checks: z.strictObject({
-      database: databaseCheck,
-      temporal: check,
-      worker: workerCheck,
-      disk: diskCheck,
-      audit: z
-        .enum(['ok', 'alarm'])
-        .describe(
-          '`alarm`: an audit log has entries that the service did not write, or a check found that it was changed, or that its kept checkpoint is lost',
-        ),
-    }),
-  })
-  .meta({ id: 'Health' })
+const health = named('Health', {
+  status: z.enum(['ok', 'degraded']),
+  checks: z.strictObject({
+    database: databaseCheck,
+    temporal: check,
+    worker: workerCheck,
+    disk: diskCheck,
+    audit: z
+      .enum(['ok', 'alarm'])
+      .describe(
+        '`alarm`: an audit log has entries that the service did not write, or a check found that it was changed, or that its kept checkpoint is lost',
+      ),
+  }),
+})
 
-/** A check that takes longer than this counts as failed. */
-const patienceMilliseconds = 2_000
-const alarmMilliseconds = 5 * 60_000
-/**
- * Every five seconds, a heartbeat writes to the database. If the database refuses to write, the process notes the time.
- * If the noted time is more than this many milliseconds ago, the database accepts writes again.
- */
+/** A heartbeat writes every five seconds: after so long without a refusal, the database accepts writes. */
 const troubleMilliseconds = 30_000
-/** A disk with fewer free bytes than this counts as full. */
 const leastFree = 32 * 1024 * 1024
-/** A worker counts as down if it was last seen more than this many seconds ago. */
-const workerSeenWithinSeconds = 20
 
 export const getHealth = publicRoute({
   key: 'GET /health',
   summary: 'Whether the service, its database, Temporal and a worker answer',
-  tag: 'Service',
   description:
     '503 if the database cannot be reached. `degraded` if the database refuses to write, a disk is full, Temporal or every worker is down, or an audit log was tampered with.',
   responses: { 200: health, 503: health },
@@ -75,25 +74,20 @@ export const getHealth = publicRoute({
 async function databaseState(db: Db): Promise<{ worker: boolean }> {
   const { rows } = await sql<{ worker: boolean }>`
     select exists (select 1 from process_heartbeats where kind = 'worker'
-      and seen_at >= clock_timestamp() - make_interval(secs => ${workerSeenWithinSeconds})) as worker`.execute(
-    db,
-  )
+      and seen_at >= clock_timestamp() - make_interval(secs => 20)) as worker`.execute(db)
   return { worker: rows[0]?.worker === true }
 }
 
 /**
- * Returns whether a chain is in alarm. An entry that the service did not write is an alarm for five minutes: every
- * later attempt to add to that audit log sets `auditAlarmAt` again, at most once a minute.
+ * An entry that the service did not write is an alarm for five minutes: every later attempt to add to that audit log
+ * sets `auditAlarmAt` again, at most once a minute.
  */
 function isAlarmed({ auditAlarmAt, auditAlarms }: Pick<Context, 'auditAlarmAt' | 'auditAlarms'>): boolean {
   if (auditAlarms.any) return true
-  return auditAlarmAt !== null && performance.now() - auditAlarmAt < alarmMilliseconds
+  return auditAlarmAt !== null && performance.now() - auditAlarmAt < 5 * 60_000
 }
 
-/**
- * Returns `unknown` if the database is down. Also returns `unknown` if the database refuses to write and no worker was
- * seen. In both cases, the heartbeats of living workers can be missing.
- */
+/** `unknown` if the heartbeats of living workers can be missing from the database. */
 function workerState(
   database: { worker: boolean } | null,
   trouble: WriteRefusal | null,
@@ -111,11 +105,10 @@ async function freeBytes({ config }: Pick<Context, 'config'>): Promise<number> {
   return Math.min(...(await freeSpace(config)).map(({ bytes }) => bytes))
 }
 
-/** Returns the result of `check`. Returns `otherwise` if the check fails or takes too long. */
 async function within<T>(check: () => Promise<T>, otherwise: T): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const patience = new Promise<T>((resolve) => {
-    timer = setTimeout(resolve, patienceMilliseconds, otherwise)
+    timer = setTimeout(resolve, 2_000, otherwise)
   })
   try {
     return await Promise.race([(async () => check())().catch(() => otherwise), patience])
@@ -123,3 +116,104 @@ async function within<T>(check: () => Promise<T>, otherwise: T): Promise<T> {
     clearTimeout(timer)
   }
 }
+
+const secretsCheck = z
+  .string()
+  .describe('`ok`, or a sentence that says what to change; never a secret or its name.')
+
+export const getSecretsHealth = route({
+  key: 'GET /health/secrets',
+  summary: 'Whether the backend of credentials answers, and lets the service list and read',
+  query: organizationQuery,
+  responses: {
+    200: z
+      .strictObject({
+        status: z.enum(['ok', 'degraded']),
+        backend: z.enum(['db', 'aws_secrets_manager']),
+        checks: z.strictObject({ list_secrets: secretsCheck, get_secret: secretsCheck }),
+      })
+      .meta({ id: 'SecretsHealth' }),
+  },
+  // For the backend of the secrets, which may be slow.
+  waits: true,
+  async handle({ context }) {
+    const checks = await context.secrets.check()
+    const isFine = Object.values(checks).every((each) => each === 'ok')
+    return ok({ status: isFine ? 'ok' : 'degraded', backend: context.secrets.backend, checks })
+  },
+})
+
+interface Adapter {
+  readonly name: string
+  readonly bytes: Buffer
+  readonly sha256: string
+}
+
+let known: ReadonlyMap<string, Adapter> | undefined
+
+/** The released files. Read at the first call, and kept in memory. */
+function adapters(): ReadonlyMap<string, Adapter> {
+  if (known !== undefined) return known
+  const folder = join(projectRoot(), 'adapters')
+  const names = readdirSync(folder).filter((name) => /^service_[a-z]+\.py$/.test(name))
+  known = new Map(
+    names.sort().map((name) => {
+      const bytes = readFileSync(join(folder, name))
+      return [name, { name, bytes, sha256: createHash('sha256').update(bytes).digest('hex') }]
+    }),
+  )
+  return known
+}
+
+const { version } = createRequire(import.meta.url)(join(projectRoot(), 'package.json')) as { version: string }
+
+export const integrationRoutes = [
+  publicRoute({
+    key: 'GET /integrations',
+    summary: 'The adapters for agent clients, with their checksums',
+    responses: {
+      200: z.strictObject({
+        files: z.array(
+          z.strictObject({
+            name: z.string(),
+            version: z.string(),
+            sha256: z.string(),
+            size: z.int(),
+            url: z.string(),
+          }),
+        ),
+      }),
+    },
+    async open({ config }) {
+      const files = [...adapters().values()].map(({ name, bytes, sha256 }) => ({
+        name,
+        version,
+        sha256,
+        size: bytes.length,
+        url: `${publicBase(config)}/api/v1/integrations/${name}`,
+      }))
+      return ok({ files })
+    },
+  }),
+  publicRoute({
+    key: 'GET /integrations/{file}',
+    summary: 'One adapter file, exactly as released',
+    contentType: 'text/x-python',
+    responses: { 200: null },
+    async open(_context, _services, request, response) {
+      const adapter = adapters().get(String(request.params['file']))
+      if (adapter === undefined)
+        throw new ApiError('not_found', 'this adapter does not exist: `GET /integrations` lists them')
+      const etag = `"${adapter.sha256}"`
+      response.setHeader('ETag', etag)
+      if (request.headers['if-none-match'] === etag) {
+        response.status(304).end()
+        return null
+      }
+      response.setHeader('Content-Type', 'text/x-python; charset=utf-8')
+      response.setHeader('Content-Disposition', `attachment; filename="${adapter.name}"`)
+      response.status(200).end(adapter.bytes)
+      return null
+    },
+  }),
+]

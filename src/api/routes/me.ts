@@ -3,13 +3,16 @@ import { z } from 'zod'
 import { isBackedByFactor, type OpenedWith } from '../../governance/access/second-factor.ts'
 import { scopes, scopesOfRole, type Scope } from '../../governance/access/scopes.ts'
 import { access, splitKey, type Access, type RouteKey } from '../access.ts'
-import { ok, route } from '../route.ts'
-import { id, role, scopeMap, time } from '../schemas/common.ts'
-import { mailPreferencesBody, organization } from '../schemas/people.ts'
+import { ok, tagged, created } from '../route.ts'
+import { id, role, scopeMap, time, named } from '../schemas/common.ts'
+import { mailPreferencesBody, organization, organizationBody, scopesAsMap } from './members.ts'
 import { organizationQuery } from '../query.ts'
 import { openClaimsOf, type OpenClaim } from '../../governance/notifications/claims.ts'
 import { changeMailPreferences, readMailPreferences } from '../../governance/people/mail-preferences.ts'
-import { scopesAsMap } from '../schemas/scopes.ts'
+import { actOnce } from '../../governance/idempotency.ts'
+import { createOrganization } from '../../governance/people/organizations.ts'
+
+const { route } = tagged('Identity')
 
 const myOrganization = organization
   .extend({
@@ -21,69 +24,22 @@ const myOrganization = organization
   })
   .meta({ id: 'MyOrganization' })
 
-const me = z
-  .strictObject({
-    user: z.strictObject({
-      id,
-      email: z.string(),
-      name: z.string(),
-      email_verified: z.boolean(),
-      second_factor: z.boolean(),
-    }),
-    organizations: z.array(myOrganization),
-    organization_id: id,
-    key_id: id.nullable(),
-    /** How the person opened the sign-in session. Is null if the request has an API key. */
-    session_opened_with: z
-      .enum(['unrecorded', 'password', 'password+totp', 'password+backup_code'])
-      .nullable(),
-    /**
-     * True if a second factor was used for the API key or the sign-in session, and the person still has a second
-     * factor.
-     */
-    has_second_factor: z.boolean(),
-    scopes: scopeMap,
-  })
-  .meta({ id: 'Me' })
-
-export const getMe = route({
-  key: 'GET /me',
-  summary: 'The user of the key or session, their organizations, and its scopes',
-  tag: 'Identity',
-  responses: { 200: me },
-  async handle({ context, identity }) {
-    const memberships = await context.db
-      .selectFrom('memberships as m')
-      .innerJoin('organizations as o', 'o.id', 'm.organization_id')
-      .select(['o.id', 'o.name', 'o.personal', 'o.plan', 'm.role', 'm.slack_account'])
-      .where('m.user_id', '=', identity.user.id)
-      .orderBy('o.id')
-      .execute()
-    const claims = await openClaimsOf(context.db, identity.user.id)
-    const organizations = memberships.map((each) => ({
-      ...each,
-      slack_claim: claimView(claims.get(each.id)),
-    }))
-    const account = await context.db
-      .selectFrom('users')
-      .select(['email_verified', 'two_factor_enabled as second_factor'])
-      .where('id', '=', identity.user.id)
-      .executeTakeFirstOrThrow()
-    const { rows } = await sql<{ opened_with: OpenedWith | null; has_factor: boolean }>`
-      select (select opened_with from auth_sessions where id = ${identity.sessionId}) as opened_with,
-             ${isBackedByFactor(identity)} as has_factor`.execute(context.db)
-    const [how] = rows
-    const here = organizations.find((each) => each.id === identity.organizationId)
-    return ok({
-      user: { ...identity.user, ...account },
-      organizations,
-      organization_id: identity.organizationId,
-      key_id: identity.keyId,
-      session_opened_with: how?.opened_with ?? null,
-      has_second_factor: account.second_factor && how?.has_factor === true,
-      scopes: scopesAsMap(identity.keyId === null ? scopesOfRole(here?.role ?? 'viewer') : identity.scopes),
-    })
-  },
+const me = named('Me', {
+  user: z.strictObject({
+    id,
+    email: z.string(),
+    name: z.string(),
+    email_verified: z.boolean(),
+    second_factor: z.boolean(),
+  }),
+  organizations: z.array(myOrganization),
+  organization_id: id,
+  key_id: id.nullable(),
+  /** null if the request has an API key. */
+  session_opened_with: z.enum(['unrecorded', 'password', 'password+totp', 'password+backup_code']).nullable(),
+  /** A second factor was used for the key or session, and the person still has one. */
+  has_second_factor: z.boolean(),
+  scopes: scopeMap,
 })
 
 const claimView = (claim: OpenClaim | undefined) =>
@@ -93,59 +49,18 @@ const mailPreferences = z
   .strictObject({ organization_id: id, ...mailPreferencesBody.shape })
   .meta({ id: 'MailPreferences' })
 
-export const getMyNotifications = route({
-  key: 'GET /me/notifications',
-  summary: 'Whether and when you get mails about what waits for you in the organization',
-  tag: 'Identity',
-  query: organizationQuery,
-  responses: { 200: mailPreferences },
-  async handle({ context, caller }) {
-    return ok(await readMailPreferences(context.db, caller))
-  },
-})
-
-export const putMyNotifications = route({
-  key: 'PUT /me/notifications',
-  summary: 'Choose whether and when you get mails about what waits for you in the organization',
-  tag: 'Identity',
-  query: organizationQuery,
-  body: mailPreferencesBody,
-  responses: { 200: mailPreferences },
-  async handle({ context, caller, body }) {
-    return ok(await changeMailPreferences(context, caller, body))
-  },
-})
-
-const accessTable = z
-  .strictObject({
-    scopes: z.array(z.strictObject({ name: z.string(), minimum_role: role })),
-    routes: z.array(
-      z.strictObject({
-        method: z.string(),
-        path: z.string(),
-        public: z.boolean(),
-        scope: z.string().nullable(),
-        further_scopes: z.array(z.string()).meta({ description: 'scopes that a key needs besides `scope`' }),
-        minimum_role: role.nullable(),
-      }),
-    ),
-  })
-  .meta({ id: 'Scopes' })
-
-export const getScopes = route({
-  key: 'GET /scopes',
-  summary: 'Every scope, and the scope and lowest role that each route needs',
-  tag: 'Identity',
-  responses: { 200: accessTable },
-  async handle() {
-    return ok({
-      scopes: Object.entries(scopes).map(([name, minimum]) => ({
-        name: name as Scope,
-        minimum_role: minimum,
-      })),
-      routes: Object.entries(access).map(([key, entry]) => describe(key as RouteKey, entry)),
-    })
-  },
+const accessTable = named('Scopes', {
+  scopes: z.array(z.strictObject({ name: z.string(), minimum_role: role })),
+  routes: z.array(
+    z.strictObject({
+      method: z.string(),
+      path: z.string(),
+      public: z.boolean(),
+      scope: z.string().nullable(),
+      further_scopes: z.array(z.string()).describe('scopes that a key needs besides `scope`'),
+      minimum_role: role.nullable(),
+    }),
+  ),
 })
 
 function describe(key: RouteKey, entry: Access) {
@@ -155,3 +70,81 @@ function describe(key: RouteKey, entry: Access) {
     : { scope: entry.scope, further_scopes: entry.further ?? [], minimum_role: entry.role }
   return { method, path, public: entry.public, ...needed }
 }
+
+export const meRoutes = [
+  route({
+    key: 'GET /me',
+    summary: 'The user of the key or session, their organizations, and its scopes',
+    responses: { 200: me },
+    async handle({ context, identity }) {
+      const memberships = await context.db
+        .selectFrom('memberships as m')
+        .innerJoin('organizations as o', 'o.id', 'm.organization_id')
+        .select(['o.id', 'o.name', 'o.personal', 'o.plan', 'm.role', 'm.slack_account'])
+        .where('m.user_id', '=', identity.user.id)
+        .orderBy('o.id')
+        .execute()
+      const claims = await openClaimsOf(context.db, identity.user.id)
+      const organizations = memberships.map((each) => ({
+        ...each,
+        slack_claim: claimView(claims.get(each.id)),
+      }))
+      const account = await context.db
+        .selectFrom('users')
+        .select(['email_verified', 'two_factor_enabled as second_factor'])
+        .where('id', '=', identity.user.id)
+        .executeTakeFirstOrThrow()
+      const { rows } = await sql<{ opened_with: OpenedWith | null; has_factor: boolean }>`
+      select (select opened_with from auth_sessions where id = ${identity.sessionId}) as opened_with,
+             ${isBackedByFactor(identity)} as has_factor`.execute(context.db)
+      const [how] = rows
+      const here = organizations.find((each) => each.id === identity.organizationId)
+      return ok({
+        user: { ...identity.user, ...account },
+        organizations,
+        organization_id: identity.organizationId,
+        key_id: identity.keyId,
+        session_opened_with: how?.opened_with ?? null,
+        has_second_factor: account.second_factor && how?.has_factor === true,
+        scopes: scopesAsMap(identity.keyId === null ? scopesOfRole(here?.role ?? 'viewer') : identity.scopes),
+      })
+    },
+  }),
+  route({
+    key: 'GET /me/notifications',
+    summary: 'Whether and when you get mails about what waits for you in the organization',
+    query: organizationQuery,
+    responses: { 200: mailPreferences },
+    handle: async ({ context, caller }) => ok(await readMailPreferences(context.db, caller)),
+  }),
+  route({
+    key: 'PUT /me/notifications',
+    summary: 'Choose whether and when you get mails about what waits for you in the organization',
+    query: organizationQuery,
+    body: mailPreferencesBody,
+    responses: { 200: mailPreferences },
+    handle: async ({ context, caller, body }) => ok(await changeMailPreferences(context, caller, body)),
+  }),
+  route({
+    key: 'GET /scopes',
+    summary: 'Every scope, and the scope and lowest role that each route needs',
+    responses: { 200: accessTable },
+    async handle() {
+      return ok({
+        scopes: Object.entries(scopes).map(([name, minimum]) => ({
+          name: name as Scope,
+          minimum_role: minimum,
+        })),
+        routes: Object.entries(access).map(([key, entry]) => describe(key as RouteKey, entry)),
+      })
+    },
+  }),
+  route({
+    key: 'POST /organizations',
+    summary: 'Create an organization on plan `free`; you become its owner',
+    body: organizationBody,
+    responses: { 201: organization },
+    handle: async ({ context, caller, body, once }) =>
+      created(await actOnce(once, () => createOrganization(context, caller, body.name, once))),
+  }),
+]

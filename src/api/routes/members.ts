@@ -9,33 +9,113 @@ import {
 } from '../../governance/people/invitations.ts'
 import { linkSlackAccount, unlinkSlackAccount } from '../../governance/people/slack-accounts.ts'
 import { changeRole, listMembers, removeMember } from '../../governance/people/members.ts'
-import { invitationMail } from '../auth-mails.ts'
+import { invitationMail } from '../auth-options.ts'
 import { invitationPath } from '../../contract/pages.ts'
-import { created, noContent, ok, route } from '../route.ts'
-import { id, listOf, listQuery, role, time } from '../schemas/common.ts'
-import { acceptanceBody, invitationBody, memberChanges, slackAccountBody } from '../schemas/people.ts'
+import { created, done, ok, tagged } from '../route.ts'
+import { id, listOf, role, time, pageIn, listQueryOfPath, named } from '../schemas/common.ts'
+import { longestMailDelay } from '../../contract/mail-delay.ts'
+import { nameField } from '../../policy/text.ts'
+import { isScope } from '../../governance/access/scopes.ts'
 
-const tag = 'Identity'
-
-const member = z
-  .strictObject({
-    user_id: id,
-    email: z.string(),
-    name: z.string(),
-    role,
-    second_factor: z.boolean(),
-    joined_at: time,
+const scopeName = z
+  .string()
+  .max(100)
+  .refine(isScope, {
+    error: (issue) => `\`${String(issue.input)}\` is not a scope: GET /scopes lists them`,
   })
-  .meta({ id: 'Member' })
 
-const slackLink = z
-  .strictObject({
-    user_id: id,
-    external_id: z.string(),
-    linked: z.boolean().describe('false: a code was sent to the account'),
-    code_expires_at: time.nullable(),
-  })
-  .meta({ id: 'SlackLink' })
+const scopesInput = z.union([
+  z.array(scopeName).max(100),
+  z.record(scopeName, z.boolean()).transform((map) => Object.keys(map).filter((name) => map[name] === true)),
+])
+
+export function scopesAsMap(scopes: readonly string[]): Record<string, boolean> {
+  return Object.fromEntries([...scopes].sort().map((scope) => [scope, true]))
+}
+
+const day = 24 * 3600
+
+/** With the caller's role in it. */
+export const organization = named('Organization', {
+  id,
+  name: z.string(),
+  personal: z.boolean(),
+  plan: z.enum(['free', 'pro', 'enterprise']),
+  role,
+})
+
+export const organizationBody = z.strictObject({ name: nameField(200) })
+export const memberChanges = z.strictObject({ role })
+export const slackAccountBody = z.strictObject({
+  external_id: z
+    .string()
+    .regex(/^[UW][A-Z\d]{7,20}$/, 'must be the member id of a Slack profile, such as `U012ABCDEF`'),
+  code: z
+    .string()
+    .regex(/^\d{8}$/, 'must be the eight digits of the code')
+    .optional()
+    .describe('the code that was sent to this account. Admins need none'),
+})
+export const invitationBody = z.strictObject({
+  email: z.email().max(254),
+  role: role.default('member'),
+  expires_in_seconds: z
+    .int()
+    .min(60)
+    .max(30 * day)
+    .default(7 * day),
+  send_mail: z.boolean().default(true),
+})
+export const acceptanceBody = z.strictObject({ token: z.string().min(1).max(200) })
+
+/** Many clients cannot read longer years. */
+const expiry = z.iso
+  .datetime({ offset: true })
+  .transform((text) => new Date(text))
+  .refine((time) => time.getUTCFullYear() <= 9_999, 'must be before the year 10000; null means never')
+  .meta({ type: 'string', format: 'date-time' })
+const noScopes = 'a key without scopes can do nothing: name at least one; `GET /scopes` lists them'
+const keyName = nameField(200)
+
+export const apiKeyBody = z.strictObject({
+  name: keyName,
+  scopes: scopesInput.refine((scopes) => scopes.length > 0, noScopes),
+  organization_id: z.string().optional(),
+  expires_at: expiry.nullable().optional(),
+})
+export const apiKeyChanges = z.strictObject({
+  name: keyName.optional(),
+  scopes: scopesInput.refine((scopes) => scopes.length > 0, noScopes).optional(),
+  expires_at: expiry.nullable().optional(),
+  active: z.boolean().optional(),
+})
+
+export const mailPreferencesBody = z.strictObject({
+  mail: z.boolean().describe('Whether you get mails about what waits for your decision.'),
+  delay_seconds: z
+    .int()
+    .min(0)
+    .max(longestMailDelay)
+    .describe('A mail leaves if nobody has decided after so many seconds.'),
+})
+
+const { route } = tagged('Identity')
+
+const member = named('Member', {
+  user_id: id,
+  email: z.string(),
+  name: z.string(),
+  role,
+  second_factor: z.boolean(),
+  joined_at: time,
+})
+
+const slackLink = named('SlackLink', {
+  user_id: id,
+  external_id: z.string(),
+  linked: z.boolean().describe('false: a code was sent to the account'),
+  code_expires_at: time.nullable(),
+})
 
 const invitationShape = {
   id,
@@ -48,144 +128,103 @@ const invitationShape = {
   expires_at: time,
 }
 const invitation = z.strictObject(invitationShape).meta({ id: 'Invitation' })
-const newInvitation = z
-  .strictObject({
-    ...invitationShape,
-    token: z.string().meta({ description: 'the token that accepts it, shown only this once' }),
-    link: z.string().meta({ description: 'a page on which the invited person signs in or up, and accepts' }),
-  })
-  .meta({ id: 'NewInvitation' })
-const listed = listQuery.omit({ organization_id: true })
-
-const getMembers = route({
-  key: 'GET /organizations/{id}/members',
-  summary: 'The organization’s members',
-  tag,
-  query: listed,
-  responses: { 200: listOf(member) },
-  async handle({ context, caller, query }) {
-    return ok(await listMembers(context.db, caller, { limit: query.limit, cursor: query.cursor ?? null }))
-  },
-})
-
-const patchMember = route({
-  key: 'PATCH /organizations/{id}/members/{user}',
-  summary: 'Give a member another role; the last owner cannot lose theirs',
-  tag,
-  body: memberChanges,
-  responses: { 200: z.strictObject({ user_id: id, role }) },
-  async handle({ context, caller, params, body }) {
-    return ok(await changeRole(context, caller, params.user, body.role))
-  },
-})
-
-const deleteMember = route({
-  key: 'DELETE /organizations/{id}/members/{user}',
-  summary: 'Leave the organization, or, as an owner, remove a member; the last owner cannot leave',
-  tag,
-  responses: { 204: null },
-  async handle({ context, caller, params }) {
-    await removeMember(context, caller, params.user)
-    return noContent
-  },
-})
-
-const putSlackAccount = route({
-  key: 'PUT /organizations/{id}/members/{user}/accounts/slack',
-  summary: 'Link a Slack account: your own with a code, or as an admin that of anybody',
-  description:
-    'An admin links at once. Anybody else first gets a code in a direct message to that account (`linked` is false), and sends it with the same id within half an hour. `@me` in Slack tools means this account. Nobody is linked by e-mail address. The id is in the profile in Slack, as “Copy member ID”.',
-  tag,
-  body: slackAccountBody,
-  responses: { 200: slackLink },
-  async handle({ context, caller, params, body }) {
-    return ok(await linkSlackAccount(context, caller, params.user, body))
-  },
-})
-
-const deleteSlackAccount = route({
-  key: 'DELETE /organizations/{id}/members/{user}/accounts/slack',
-  summary: 'Unlink a Slack account',
-  tag,
-  responses: { 204: null },
-  async handle({ context, caller, params }) {
-    await unlinkSlackAccount(context, caller, params.user)
-    return noContent
-  },
-})
-
-const postInvitation = route({
-  key: 'POST /organizations/{id}/invitations',
-  summary: 'Invite a person by mail or by link',
-  description:
-    'Only the invited address can accept, once and within a week unless `expires_in_seconds` says otherwise.',
-  tag,
-  body: invitationBody,
-  responses: { 201: newInvitation },
-  async handle({ context, services, caller, body, once }) {
-    const { organization_name: name, ...made } = await actOnce(once, () =>
-      invite(
-        context,
-        caller,
-        { email: body.email, role: body.role, seconds: body.expires_in_seconds, mailed: body.send_mail },
-        once,
-      ),
-    )
-    const base = publicBase(context.config)
-    if (body.send_mail)
-      services
-        .mail({
-          to: made.email,
-          ...invitationMail(base, made.token, { organization: name, role: made.role, inviter: caller.email }),
-        })
-        .catch((error: Error) =>
-          context.log.warn({ err: error, invitation_id: made.id }, 'an invitation could not be mailed'),
-        )
-    return created({ ...made, link: `${base}${invitationPath}?token=${made.token}` })
-  },
-})
-
-const getInvitations = route({
-  key: 'GET /organizations/{id}/invitations',
-  summary: 'The organization’s invitations',
-  tag,
-  query: listed,
-  responses: { 200: listOf(invitation) },
-  async handle({ context, caller, query }) {
-    return ok(await listInvitations(context.db, caller, { limit: query.limit, cursor: query.cursor ?? null }))
-  },
-})
-
-const deleteInvitation = route({
-  key: 'DELETE /organizations/{id}/invitations/{invitation}',
-  summary: 'Revoke an open invitation',
-  tag,
-  responses: { 204: null },
-  async handle({ context, caller, params }) {
-    await revokeInvitation(context, caller, params.invitation)
-    return noContent
-  },
-})
-
-const postAccept = route({
-  key: 'POST /invitations/accept',
-  summary: 'Accept an invitation with its token',
-  tag,
-  body: acceptanceBody,
-  responses: { 200: z.strictObject({ organization_id: id, role }) },
-  async handle({ context, caller, body, once }) {
-    return ok(await actOnce(once, () => acceptInvitation(context, caller, body.token, once)))
-  },
+const newInvitation = named('NewInvitation', {
+  ...invitationShape,
+  token: z.string().describe('the token that accepts it, shown only this once'),
+  link: z.string().describe('a page on which the invited person signs in or up, and accepts'),
 })
 
 export const memberRoutes = [
-  getMembers,
-  patchMember,
-  deleteMember,
-  putSlackAccount,
-  deleteSlackAccount,
-  postInvitation,
-  getInvitations,
-  deleteInvitation,
-  postAccept,
+  route({
+    key: 'GET /organizations/{id}/members',
+    summary: 'The organization’s members',
+    query: listQueryOfPath,
+    responses: { 200: listOf(member) },
+    handle: async ({ context, caller, query }) => ok(await listMembers(context.db, caller, pageIn(query))),
+  }),
+  route({
+    key: 'PATCH /organizations/{id}/members/{user}',
+    summary: 'Give a member another role; the last owner cannot lose theirs',
+    body: memberChanges,
+    responses: { 200: z.strictObject({ user_id: id, role }) },
+    handle: async ({ context, caller, params, body }) =>
+      ok(await changeRole(context, caller, params.user, body.role)),
+  }),
+  route({
+    key: 'DELETE /organizations/{id}/members/{user}',
+    summary: 'Leave the organization, or, as an owner, remove a member; the last owner cannot leave',
+    responses: { 204: null },
+    handle: ({ context, caller, params }) => done(removeMember(context, caller, params.user)),
+  }),
+  route({
+    key: 'PUT /organizations/{id}/members/{user}/accounts/slack',
+    summary: 'Link a Slack account: your own with a code, or as an admin that of anybody',
+    description:
+      'An admin links at once. Anybody else first gets a code in a direct message to that account (`linked` is false), and sends it with the same id within half an hour. `@me` in Slack tools means this account. Nobody is linked by e-mail address. The id is in the profile in Slack, as “Copy member ID”.',
+    body: slackAccountBody,
+    responses: { 200: slackLink },
+    handle: async ({ context, caller, params, body }) =>
+      ok(await linkSlackAccount(context, caller, params.user, body)),
+  }),
+  route({
+    key: 'DELETE /organizations/{id}/members/{user}/accounts/slack',
+    summary: 'Unlink a Slack account',
+    responses: { 204: null },
+    handle: ({ context, caller, params }) => done(unlinkSlackAccount(context, caller, params.user)),
+  }),
+  route({
+    key: 'POST /organizations/{id}/invitations',
+    summary: 'Invite a person by mail or by link',
+    description:
+      'Only the invited address can accept, once and within a week unless `expires_in_seconds` says otherwise.',
+    body: invitationBody,
+    responses: { 201: newInvitation },
+    async handle({ context, services, caller, body, once }) {
+      const { organization_name: name, ...made } = await actOnce(once, () =>
+        invite(
+          context,
+          caller,
+          { email: body.email, role: body.role, seconds: body.expires_in_seconds, mailed: body.send_mail },
+          once,
+        ),
+      )
+      const base = publicBase(context.config)
+      if (body.send_mail)
+        services
+          .mail({
+            to: made.email,
+            ...invitationMail(base, made.token, {
+              organization: name,
+              role: made.role,
+              inviter: caller.email,
+            }),
+          })
+          .catch((error: Error) =>
+            context.log.warn({ err: error, invitation_id: made.id }, 'an invitation could not be mailed'),
+          )
+      return created({ ...made, link: `${base}${invitationPath}?token=${made.token}` })
+    },
+  }),
+  route({
+    key: 'GET /organizations/{id}/invitations',
+    summary: 'The organization’s invitations',
+    query: listQueryOfPath,
+    responses: { 200: listOf(invitation) },
+    handle: async ({ context, caller, query }) =>
+      ok(await listInvitations(context.db, caller, pageIn(query))),
+  }),
+  route({
+    key: 'DELETE /organizations/{id}/invitations/{invitation}',
+    summary: 'Revoke an open invitation',
+    responses: { 204: null },
+    handle: ({ context, caller, params }) => done(revokeInvitation(context, caller, params.invitation)),
+  }),
+  route({
+    key: 'POST /invitations/accept',
+    summary: 'Accept an invitation with its token',
+    body: acceptanceBody,
+    responses: { 200: z.strictObject({ organization_id: id, role }) },
+    handle: async ({ context, caller, body, once }) =>
+      ok(await actOnce(once, () => acceptInvitation(context, caller, body.token, once))),
+  }),
 ]

@@ -1,6 +1,13 @@
 import { z } from 'zod'
 import { actOnce } from '../../governance/idempotency.ts'
-import { labelRuleShape, ruleKinds, ruleShape, type RuleKindName } from '../../governance/rules/rule-kinds.ts'
+import {
+  labelRuleShape,
+  ruleKinds,
+  ruleShape,
+  labelRuleInput,
+  ruleInput,
+  type RuleKindName,
+} from '../../governance/rules/rule-kinds.ts'
 import {
   createRule,
   deleteRule,
@@ -9,19 +16,136 @@ import {
   readRule,
   replaceRule,
 } from '../../governance/rules/rules.ts'
-import { created, noContent, ok, route, type Route } from '../route.ts'
-import { id, listOf, listQuery, time } from '../schemas/common.ts'
-import { ruleBodies } from '../schemas/rules.ts'
+import { created, done, ok, tagged, type Route } from '../route.ts'
+import {
+  id,
+  listOf,
+  time,
+  listQueryOfPath,
+  listQuery,
+  named,
+  anyJson,
+  approver,
+  role,
+  side,
+  labels,
+  matchedRule,
+  verdict,
+} from '../schemas/common.ts'
+import { ruleTemplates } from '../../governance/rules/rule-templates.ts'
+import { pageOfList } from '../../governance/page.ts'
+import { labelSlug } from '../../policy/text.ts'
+import { instant } from '../query.ts'
+import { tryRules } from '../../governance/rules/rule-trial.ts'
+import type { JsonObject } from '../../policy/types.ts'
+import { backtestRules, mostSamples } from '../../governance/backtests/backtest.ts'
+import { mostDecisions } from '../../governance/backtests/decided-calls.ts'
+import { unreplayed } from '../../governance/backtests/replay.ts'
+import { analyzeSavedRules, mostFindings } from '../../governance/rules/analysis.ts'
+import { findingKinds } from '../../policy/rule-analysis.ts'
+import { diffRules, mostChanges } from '../../governance/rules/diff.ts'
 
-/** The status of a saved rule. In a request the status may be missing, but a saved rule always has a status. */
+/** null removes an optional field. */
+const ruleChanges = z.strictObject({
+  name: ruleShape.name.optional(),
+  description: ruleShape.description.nullable(),
+  verdict: ruleShape.verdict.optional(),
+  status: ruleShape.status.unwrap().optional(),
+  side_effects: ruleShape.side_effects.nullable(),
+  tools: ruleShape.tools.nullable(),
+  labels: ruleShape.labels.nullable(),
+  params: ruleShape.params.nullable(),
+  applies_to: ruleShape.applies_to.nullable(),
+  classed: ruleShape.classed.nullable(),
+  match_all: ruleShape.match_all.nullable(),
+  approver: ruleShape.approver.nullable(),
+  approvals_needed: ruleShape.approvals_needed.nullable(),
+  expires_after_seconds: ruleShape.expires_after_seconds.nullable(),
+})
+
+const labelRuleChanges = z.strictObject({
+  name: labelRuleShape.name.optional(),
+  status: labelRuleShape.status.unwrap().optional(),
+  tools: labelRuleShape.tools.nullable(),
+  params: labelRuleShape.params.nullable(),
+  labels: labelRuleShape.labels.nullable(),
+  add_labels: labelRuleShape.add_labels.optional(),
+})
+
+export const ruleBodies = {
+  rule: { body: ruleInput, changes: ruleChanges },
+  label_rule: { body: labelRuleInput, changes: labelRuleChanges },
+} as const
+
+const host = z.string().min(1).max(261)
+
+const call = z.strictObject({
+  source: z
+    .enum(['workflows', 'agents'])
+    .optional()
+    .describe('default: `agents` for a tool that only agents have, else `workflows`'),
+  tool: z.string().min(1).max(200),
+  side_effect: side.optional().describe('default: the side effect that the tool declares, else `write`'),
+  params: z.record(z.string(), anyJson).default({}),
+  destination: host
+    .optional()
+    .describe('the host to which a call of a workflow goes; default: it stays here'),
+  labels: z.array(labelSlug).max(1000).default([]).describe('labels of the call’s inputs'),
+  role: role
+    .optional()
+    .describe(
+      'the caller’s role, at most your own: it and its tool policies are asked before the rules; without it, the rules alone',
+    ),
+})
+
+/** As `rules/test` takes it. */
+export const exampleCall = z
+  .strictObject({
+    source: z.enum(['workflows', 'agents']),
+    tool: z.string(),
+    side_effect: side,
+    params: z.record(z.string(), anyJson),
+    destination: z.string().optional(),
+    labels: z.array(z.string()),
+  })
+  .meta({ id: 'ExampleCall', description: 'a call in the form in which `rules/test` takes it' })
+
+/** null if the call needs no approval. */
+export const approvalNeeds = z
+  .strictObject({ approver, approvals_needed: z.int(), expires_after_seconds: z.int().nullable() })
+  .nullable()
+  .describe('what the approval of a held call needs')
+
+const drafts = z.array(ruleInput).max(1000)
+
+export const ruleTrialBody = z.strictObject({ call, rules: drafts.optional() })
+
+export const ruleDiffBody = z.strictObject({
+  from: z
+    .union([z.literal('active'), drafts])
+    .describe('`active` stands for the saved rules that are active'),
+  to: drafts,
+})
+
+export const ruleBacktestBody = z
+  .strictObject({
+    rules: drafts.describe('they decide in place of the saved rules'),
+    since: instant.optional().describe('only calls that were decided at this time or later'),
+    until: instant.optional().describe('only calls that were decided before this time'),
+  })
+  .refine(({ since, until }) => since === undefined || until === undefined || since < until, {
+    path: ['until'],
+    message: 'must be after `since`',
+  })
+
+const { route } = tagged('Rules')
+
 const ruleStatus = ruleShape.status.unwrap()
 const added = { id, organization_id: id, created_by: id, created_at: time, updated_at: time }
 const schemas = {
   rule: z.strictObject({ ...ruleShape, status: ruleStatus, ...added }).meta({ id: 'Rule' }),
   label_rule: z.strictObject({ ...labelRuleShape, status: ruleStatus, ...added }).meta({ id: 'LabelRule' }),
 } as const
-
-const tag = 'Rules'
 
 function allRules(path: 'rules' | 'label-rules', kind: RuleKindName): Route[] {
   const { word } = ruleKinds[kind]
@@ -31,18 +155,15 @@ function allRules(path: 'rules' | 'label-rules', kind: RuleKindName): Route[] {
     route({
       key: `POST /organizations/{id}/${path}`,
       summary: `Save a ${word}; it applies from the next decision on`,
-      tag,
       body: input,
       responses: { 201: view },
-      async handle({ context, caller, body, once }) {
-        return created(await actOnce(once, () => createRule(context, kind, caller, body, once)))
-      },
+      handle: async ({ context, caller, body, once }) =>
+        created(await actOnce(once, () => createRule(context, kind, caller, body, once))),
     }),
     route({
       key: `GET /organizations/{id}/${path}`,
       summary: `The organization’s ${word}s, newest first`,
-      tag,
-      query: listQuery.omit({ organization_id: true }),
+      query: listQueryOfPath,
       responses: { 200: listOf(view) },
       async handle({ context, caller, query }) {
         const { limit, cursor = null } = query
@@ -60,46 +181,35 @@ function oneRule(path: 'rules' | 'label-rules', kind: RuleKindName): Route[] {
     route({
       key: `GET /organizations/{id}/${path}/{rule}`,
       summary: `One ${word}`,
-      tag,
       responses: { 200: view },
-      async handle({ context, caller, params }) {
-        return ok(await readRule(context.db, kind, caller.organizationId, params.rule))
-      },
+      handle: async ({ context, caller, params }) =>
+        ok(await readRule(context.db, kind, caller.organizationId, params.rule)),
     }),
     route({
       key: `PUT /organizations/{id}/${path}/{rule}`,
       summary: `Replace a ${word}`,
-      tag,
       body: input,
       responses: { 200: view },
-      async handle({ context, caller, params, body }) {
-        return ok(await replaceRule(context, kind, caller, params.rule, body))
-      },
+      handle: async ({ context, caller, params, body }) =>
+        ok(await replaceRule(context, kind, caller, params.rule, body)),
     }),
     route({
       key: `PATCH /organizations/{id}/${path}/{rule}`,
       summary: `Change fields of a ${word}; null removes an optional field`,
-      tag,
       body: changes,
       responses: { 200: view },
-      async handle({ context, caller, params, body }) {
-        return ok(await patchRule(context, kind, caller, params.rule, body))
-      },
+      handle: async ({ context, caller, params, body }) =>
+        ok(await patchRule(context, kind, caller, params.rule, body)),
     }),
     route({
       key: `DELETE /organizations/{id}/${path}/{rule}`,
       summary: `Delete a ${word}`,
-      tag,
       responses: { 204: null },
-      async handle({ context, caller, params }) {
-        await deleteRule(context, kind, caller, params.rule)
-        return noContent
-      },
+      handle: ({ context, caller, params }) => done(deleteRule(context, kind, caller, params.rule)),
     }),
   ]
 }
 
-/** Returns the six routes of one kind of rules: action rules or label rules. */
 const rulesOf = (path: 'rules' | 'label-rules', kind: RuleKindName): Route[] => [
   ...allRules(path, kind),
   ...oneRule(path, kind),
@@ -108,4 +218,175 @@ const rulesOf = (path: 'rules' | 'label-rules', kind: RuleKindName): Route[] => 
 export const ruleRoutes: readonly Route[] = [
   ...rulesOf('rules', 'rule'),
   ...rulesOf('label-rules', 'label_rule'),
+]
+
+const template = named('RuleTemplate', {
+  id: z.string(),
+  title: z.string(),
+  description: z.string(),
+  starter: z.boolean().describe('whether `service_hook.py install --starter-rules` saves it'),
+  kind: z.enum(['rule', 'label_rule']),
+  body: z.union([ruleKinds.rule.input, ruleKinds.label_rule.input]),
+})
+
+export const getRuleTemplates = route({
+  key: 'GET /rule-templates',
+  summary: 'Rules to start from; none is active until an organization saves it',
+  query: listQuery,
+  responses: { 200: listOf(template) },
+  handle({ query }) {
+    const { limit, cursor = null } = query
+    const page = pageOfList(ruleTemplates, { limit, cursor }, ({ id }) => id)
+    const data = page.data.map((each) => ({ ...each, starter: each.starter === true }))
+    return Promise.resolve(ok({ ...page, data }))
+  },
+})
+
+const trial = named('RuleTrial', {
+  decision: verdict,
+  reason: z.string(),
+  explanation: z.string(),
+  rule_id: id.nullable(),
+  rule_name: z.string().nullable(),
+  matched_rules: z.array(matchedRule),
+  side_effect: side,
+  labels,
+  approval: approvalNeeds,
+})
+
+const sample = z.strictObject({
+  decision_id: id,
+  run_id: id.nullable().describe('the run, or the record of the agent’s session'),
+  step_id: z.string().nullable(),
+  item_index: z.int().nullable(),
+  session_id: id.nullable().describe('the agent’s session; null for a call of a run'),
+  tool: z.string(),
+  decided_at: time,
+  labels,
+  from: z
+    .strictObject({ verdict, rule_name: z.string().nullable() })
+    .describe('what the rules said when the call was recorded'),
+  to: z
+    .strictObject({ verdict, rule_name: z.string().nullable(), explanation: z.string() })
+    .describe('what the drafts say'),
+})
+
+const backtest = named('RuleBacktest', {
+  examined: z.int().describe('calls, including those that are not replayable'),
+  changed: z.int().describe('calls that get another verdict'),
+  not_replayable: z.array(z.strictObject({ reason: z.enum(unreplayed), count: z.int() })),
+  by_change: z
+    .record(z.string(), z.int())
+    .describe('changed calls by old and new verdict, such as `allow->deny`'),
+  samples: z.array(sample).max(mostSamples).describe('the newest changed calls'),
+  limit_reached: z
+    .enum(['decisions', 'bytes', 'time'])
+    .nullable()
+    .describe('the limit that leaves out older calls; null if none is left out'),
+  oldest: time.nullable().describe('when the oldest examined call was decided'),
+})
+
+const finding = z.strictObject({
+  kind: z.enum(findingKinds),
+  rules: z
+    .array(matchedRule)
+    .describe('the rule without effect; for `duplicate` and `contradicts`, the second rule is the other one'),
+  covered_by: matchedRule.nullable().describe('the rule that decides in its place'),
+  example_call: exampleCall.nullable().describe('a call that both rules match'),
+  message: z.string(),
+})
+
+const analysis = named('RuleAnalysis', {
+  findings: z.array(finding).max(mostFindings),
+  limit_reached: z
+    .enum(['findings', 'comparisons', 'time'])
+    .nullable()
+    .describe('the limit that leaves out further findings; null if none is left out'),
+})
+
+const change = z.strictObject({
+  change: z
+    .string()
+    .describe('the verdicts before and after, such as `allow->deny`; if they are equal, `approval` differs'),
+  example_call: exampleCall,
+  approval: z
+    .strictObject({ from: approvalNeeds, to: approvalNeeds })
+    .describe('what the approval of the call needs, before and after'),
+  rules: z
+    .array(z.strictObject({ set: z.enum(['from', 'to']), id, name: z.string(), verdict }))
+    .describe('the rules that decide the call; a set without such a rule is missing'),
+})
+
+const diff = named('RuleDiff', {
+  changes: z.array(change).max(mostChanges).describe('the smallest examples come first'),
+  tried: z.int().describe('the number of calls that were tried'),
+  limit_reached: z
+    .enum(['changes', 'calls', 'time', 'comparisons'])
+    .nullable()
+    .describe(
+      'the limit that ended the search; `comparisons`: calls or rules that need too many comparisons are left out',
+    ),
+})
+
+export const ruleQuestionRoutes = [
+  route({
+    key: 'POST /organizations/{id}/rules/test',
+    summary: 'Ask what the rules would decide; nothing is called and nothing recorded',
+    description: 'With `rules` these drafts alone are asked, else the saved ones.',
+    body: ruleTrialBody,
+    responses: { 200: trial },
+    async handle({ context, caller, body }) {
+      const { params, ...rest } = body.call
+      const asked = { ...rest, params: params as JsonObject }
+      return ok(await tryRules(context, caller, asked, body.rules ?? null))
+    },
+  }),
+  route({
+    key: 'POST /organizations/{id}/rules/backtest',
+    summary: 'Decide recorded calls again by drafts, and count what would change',
+    description: `Examines the newest ${mostDecisions.toLocaleString('en-US')} decisions of the period. Each call counts once, by its first decision. Nothing is called and nothing recorded. A key also needs \`runs:read\`, \`approvals:read\` and \`agents:read\`, because the answer shows what these scopes protect.`,
+    body: ruleBacktestBody,
+    responses: { 200: backtest },
+    async handle({ context, caller, identity, body, signal, leaveShare, callerNow }) {
+      // `backtestRules` takes a place of its own in the share, for long work.
+      leaveShare()
+      return ok(
+        await backtestRules(context, caller.organizationId, {
+          drafts: body.rules,
+          since: body.since ?? null,
+          until: body.until ?? null,
+          chargedTo: identity.charged.holderId,
+          callerNow,
+          signal,
+        }),
+      )
+    },
+  }),
+  route({
+    key: 'GET /organizations/{id}/rules/analysis',
+    summary: 'Saved rules that have no effect, each with its reason',
+    description:
+      'Looks at active and shadow rules. Each finding is proven. A rule without a finding may have no effect all the same.',
+    responses: { 200: analysis },
+    async handle({ context, caller, identity, signal, leaveShare, callerNow }) {
+      // `analyzeSavedRules` takes a place of its own in the share, for long work.
+      leaveShare()
+      const request = { chargedTo: identity.charged.holderId, callerNow, signal }
+      return ok(await analyzeSavedRules(context, caller.organizationId, request))
+    },
+  }),
+  route({
+    key: 'POST /organizations/{id}/rules/diff',
+    summary: 'Look for calls that two sets of rules decide differently',
+    description:
+      'Tries calls that are made from the conditions of the rules. An empty list of changes does not prove that the sets are equal.',
+    body: ruleDiffBody,
+    responses: { 200: diff },
+    async handle({ context, caller, identity, body, signal, leaveShare, callerNow }) {
+      // `diffRules` takes a place of its own in the share, for long work.
+      leaveShare()
+      const request = { ...body, chargedTo: identity.charged.holderId, callerNow, signal }
+      return ok(await diffRules(context, caller.organizationId, request))
+    },
+  }),
 ]

@@ -1,23 +1,22 @@
 import { z } from 'zod'
+import type { Response } from 'express'
 import { runEnded } from '../../contract/status.ts'
 import { wholeNumber } from '../query.ts'
-import { streamRoute, type Call } from '../route.ts'
-import { eventText, openStream, setStreamHeaders } from '../sse.ts'
+import { tagged, type Call } from '../route.ts'
 import { subscribeTo } from '../wait.ts'
 import { readRunEvents } from '../../governance/runs/read/events.ts'
 import { withShare, type Place } from '../../governance/limits/request-shares.ts'
+import { roomOrEnd } from '../send.ts'
+
+const { streamRoute } = tagged('Runs')
 
 export const getRunEvents = streamRoute({
   key: 'GET /runs/{id}/events',
   summary: 'The events of a run, live (Server-Sent Events)',
   description:
     'The id of an event is its sequence number in the run. A client that reconnects with `Last-Event-ID` (or `?after=`) misses nothing. The stream ends after the run’s last event, or after `limit` events; `?after=` goes on behind the last of them.',
-  tag: 'Runs',
   contentType: 'text/event-stream',
-  query: z.object({
-    after: wholeNumber(0, 999_999_999).optional(),
-    limit: wholeNumber(1, 200).optional(),
-  }),
+  query: z.object({ after: wholeNumber(0, 999_999_999).optional(), limit: wholeNumber(1, 200).optional() }),
   responses: { 200: null },
   head: (_call, response) => Promise.resolve(setStreamHeaders(response)),
   async stream(call, request, response) {
@@ -25,7 +24,7 @@ export const getRunEvents = streamRoute({
     const look = createLook(call)
     const stream = openStream(response, {
       pingMilliseconds: services.pingMilliseconds ?? 15_000,
-      // This check ends the stream after the key was revoked or the person has left.
+      // Ends the stream after the key was revoked or the person has left.
       stillAllowed: () => look(['allowed', ...callerOf(call)], call.stillAllowed),
       signal: call.signal,
     })
@@ -40,7 +39,7 @@ export const getRunEvents = streamRoute({
             async (place) => {
               const read = await readRunEvents(context.db, params.id, last, left)
               place.works()
-              // All events are written with one call of `write`, because each call checks the caller's rights.
+              // Each `write` checks the caller's rights, so all events go at once.
               return {
                 ...read,
                 text: read.events.map((event) => eventText(event.seq, event.type, event)).join(''),
@@ -65,10 +64,9 @@ type EventsCall = Call<'GET /runs/{id}/events'>
 type Look = <T>(key: readonly unknown[], work: (place: Pick<Place, 'works'>) => Promise<T>) => Promise<T>
 
 /**
- * Returns a function that reads for a stream. Streams that wake at the same time need the same data. So calls with the
- * same key share one read (shared/joined.ts). Each read takes a place in the share of the organization
- * (request-shares.ts). Without these two limits, hundreds of streams of one run would block the database for other
- * organizations.
+ * Streams that wake at the same time need the same data, so calls with the same key share one read (shared/joined.ts),
+ * which takes a place in the organization's share. Otherwise hundreds of streams of one run would block the database
+ * for others.
  */
 function createLook({ context, identity }: EventsCall): Look {
   const { holderId } = identity.charged
@@ -81,7 +79,7 @@ function createLook({ context, identity }: EventsCall): Look {
     )
 }
 
-/** All values of the call that can change the result of `stillAllowed`. Calls with equal values share one check. */
+/** All that can change the result of `stillAllowed`. */
 const callerOf = ({ identity, caller, params }: EventsCall): readonly unknown[] => [
   identity.keyId,
   identity.sessionId,
@@ -91,10 +89,63 @@ const callerOf = ({ identity, caller, params }: EventsCall): readonly unknown[] 
   params.id,
 ]
 
-/**
- * Returns the number of the last event that the client has got. Returns 0 if the header is missing or not a number. The
- * client then gets every event, so nothing is lost.
- */
+/** 0 if the header is missing or not a number: the client then gets every event. */
 function lastEventId(header: string | string[] | undefined): number {
   return typeof header === 'string' && /^\d{1,9}$/.test(header) ? Number(header) : 0
+}
+
+export interface StreamOptions {
+  readonly pingMilliseconds: number
+  /** Before each text, and at every ping. If the result is false, the stream ends. */
+  readonly stillAllowed: () => Promise<boolean>
+  /** Aborts when the client has disconnected or the server drains. */
+  readonly signal: AbortSignal
+}
+
+export interface Stream {
+  /** Nothing more may be written: the client has gone, the server drains, or `stillAllowed` has returned false. */
+  readonly signal: AbortSignal
+  /** Throws what `stillAllowed` throws. Resolves when the client has room for more. */
+  write(text: string): Promise<void>
+  end(): void
+}
+
+/** Proxies must not buffer the answer. */
+function setStreamHeaders(response: Response): void {
+  response.status(200)
+  response.setHeader('Content-Type', 'text/event-stream; charset=utf-8')
+  response.setHeader('Cache-Control', 'no-cache, no-transform')
+  response.setHeader('X-Accel-Buffering', 'no')
+}
+
+export function openStream(response: Response, options: StreamOptions): Stream {
+  setStreamHeaders(response)
+  response.flushHeaders()
+  const barred = new AbortController()
+  const signal = AbortSignal.any([options.signal, barred.signal])
+  const ping = setInterval(() => {
+    response.write(': ping\n\n')
+    // The stream does not end if this check throws: `write` makes it again before each event.
+    barUnlessAllowed().catch(() => undefined)
+  }, options.pingMilliseconds)
+  const barUnlessAllowed = async (): Promise<void> => {
+    if (!(await options.stillAllowed())) barred.abort()
+  }
+  return {
+    signal,
+    async write(text) {
+      await barUnlessAllowed()
+      if (signal.aborted || response.write(text)) return
+      await roomOrEnd(response, signal)
+    },
+    end() {
+      clearInterval(ping)
+      response.end()
+    },
+  }
+}
+
+/** JSON text has no raw line breaks, so the data fits into one `data` line. */
+function eventText(id: number, type: string, data: unknown): string {
+  return `id: ${id}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`
 }

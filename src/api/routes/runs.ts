@@ -11,22 +11,50 @@ import { acceptRun } from '../../governance/runs/start/accept.ts'
 import { cancelRun } from '../../governance/runs/end/cancel.ts'
 import { listRuns } from '../../governance/runs/read/read.ts'
 import { readRunFields, type RunFields } from '../../governance/runs/read/run-parts.ts'
-import type { JsonObject } from '../../policy/types.ts'
+import type { JsonObject, Json } from '../../policy/types.ts'
 import { inputsBodyLimit } from '../json-body.ts'
 import { filter, instant, wholeNumber } from '../query.ts'
-import { accepted, ok, route, type Route } from '../route.ts'
-import { listOf, listQuery } from '../schemas/common.ts'
-import { cancelBody, execution, executeBody, run, runStatus, runSummary } from '../schemas/runs.ts'
+import { accepted, ok, tagged, type Route } from '../route.ts'
+import {
+  listOf,
+  listQuery,
+  anyJson,
+  destination,
+  id,
+  labels,
+  riskLevel,
+  side,
+  verdict,
+  named,
+} from '../schemas/common.ts'
+import {
+  cancelBody,
+  execution,
+  executeBody,
+  run,
+  runStatus,
+  runSummary,
+  receipt,
+  resolveBody,
+  stepCall,
+  previewBody,
+  versionChange,
+} from '../schemas/runs.ts'
 import { waitForEnd } from '../wait.ts'
+import { getRunEvents } from './run-events.ts'
+import { readCalls, requireOutputs } from '../../governance/runs/read/calls.ts'
+import { readOutputParts } from '../../governance/runs/read/output-parts.ts'
+import { readReceipt } from '../../governance/runs/read/receipt.ts'
+import { resolveStep } from '../../calls/runs/resolve.ts'
+import { previewRun } from '../../governance/runs/start/preview.ts'
 
-const tag = 'Runs'
+const { route } = tagged('Runs')
 
 export const postExecute = route({
   key: 'POST /workflows/{id}/execute',
   summary: 'Start a run of a frozen version and wait for its end',
   description:
     '200 with the outputs if the run ends within `wait` seconds, else 202 with its present status.',
-  tag,
   query: z.object({ wait: wholeNumber(0, 60).default(10) }),
   bodyLimit: inputsBodyLimit,
   body: executeBody,
@@ -40,7 +68,7 @@ export const postExecute = route({
       files: body.files,
       timeZone: body.time_zone,
       version: body.version,
-      // The same `Idempotency-Key` may be used again with another body after 24 hours. So the body is part of the hash.
+      // The same `Idempotency-Key` may be used again with another body after 24 hours.
       idempotencyKey: idempotencyKey === null ? undefined : hashOf([once?.sender, idempotencyKey, body]),
       once,
     }
@@ -88,23 +116,16 @@ const runsQuery = z.object({
   until: instant.optional(),
 })
 
-/** Each route of runs has two addresses with the same answers, below `/runs` and below `/executions`. */
 function runRoutesAt(root: 'runs' | 'executions'): Route[] {
   return [
     route({
       key: `GET /${root}`,
       summary: 'Runs without their data, newest first',
-      tag,
       query: runsQuery,
       responses: { 200: listOf(runSummary) },
       async handle({ context, caller, query }) {
         const { limit, cursor = null, organization_id: _, ...filters } = query
-        return ok(
-          await listRuns(context, caller.organizationId, filters, {
-            limit,
-            cursor,
-          }),
-        )
+        return ok(await listRuns(context, caller.organizationId, filters, { limit, cursor }))
       },
     }),
     route({
@@ -112,7 +133,6 @@ function runRoutesAt(root: 'runs' | 'executions'): Route[] {
       summary: 'A run, with the reason why it has not started or the approvals it waits for',
       description:
         'Without `limit` and `cursor` it has all steps and their outputs. With one of them it has a page of both, and `next_cursor` leads to the next page.',
-      tag,
       query: z.object({ limit: wholeNumber(1, 200).optional(), cursor: filter.optional() }),
       responses: { 200: run },
       async handle({ context, caller, params, query: { limit, cursor = null } }) {
@@ -128,7 +148,6 @@ function runRoutesAt(root: 'runs' | 'executions'): Route[] {
     route({
       key: `POST /${root}/{id}/cancel`,
       summary: 'Cancel your own run, or any run as an admin',
-      tag,
       body: cancelBody,
       responses: { 200: run },
       async handle({ context, caller, params, body, once }) {
@@ -141,3 +160,168 @@ function runRoutesAt(root: 'runs' | 'executions'): Route[] {
 }
 
 export const runRoutes: readonly Route[] = [...runRoutesAt('runs'), ...runRoutesAt('executions')]
+
+export const runDetailRoutes = [
+  route({
+    key: 'GET /runs/{id}/authorization',
+    summary: 'The receipt: every decision with its rule, labels, approval and outcome',
+    description:
+      'Without `limit` and `cursor` the answer is whole. With one of them it is a page, and `next_cursor` leads to the next.',
+    query: z.object({
+      limit: wholeNumber(1, 200).optional(),
+      cursor: filter.optional(),
+      order: z.enum(['oldest', 'newest']).default('oldest').describe('`newest` is always a page'),
+    }),
+    responses: { 200: receipt },
+    async handle({ context, caller, params, query: { limit, cursor = null, order } }) {
+      const page = { limit, cursor, isNewestFirst: order === 'newest' }
+      return ok(await readReceipt(context.db, caller.organizationId, params.id, page))
+    },
+  }),
+  getRunEvents,
+  route({
+    key: 'GET /runs/{id}/steps/{step}/output',
+    summary: 'The whole output of a step; for a `for_each` step the list of its items’ outputs',
+    responses: { 200: anyJson },
+    async handle({ context, caller, params }) {
+      await requireOutputs(context.db, caller, params.id)
+      return ok(await readOutputParts(context, caller.organizationId, params.id, params.step))
+    },
+  }),
+  route({
+    key: 'GET /runs/{id}/steps/{step}/calls',
+    summary: 'The calls of a step, with their parameters and errors, in the order of the items',
+    description:
+      'A step without `for_each` has one call. The requester of the run and admins see `params`, `item` and `error.detail`. ' +
+      'A page ends early when its parameters take more than 8 MiB.',
+    query: z.object({ limit: wholeNumber(1, 200).default(50), cursor: filter.optional() }),
+    responses: { 200: listOf(stepCall) },
+    handle: async ({ context, caller, params, query: { limit, cursor = null } }) =>
+      ok(await readCalls(context, caller, { runId: params.id, stepId: params.step }, { limit, cursor })),
+  }),
+  route({
+    key: 'POST /runs/{id}/steps/{step}/resolve',
+    summary: 'Resolve a call whose outcome is unknown',
+    description:
+      '`retry` makes the call again, `done` counts it as completed, `fail` as failed. Without `item_index`, `item_indexes` and `all`: the call of a step without `for_each`.',
+    body: resolveBody,
+    responses: { 200: run },
+    async handle({ context, caller, params, body, once }) {
+      await actOnce(once, () =>
+        resolveStep(context, {
+          caller,
+          runId: params.id,
+          stepId: params.step,
+          items: body.all === true ? 'all' : (body.item_indexes ?? body.item_index ?? null),
+          attempt: body.attempt,
+          outcome: body.outcome,
+          output: body.output as Json | undefined,
+          once,
+        }),
+      )
+      return ok(objectInParts(await runOf(context, caller, params.id)))
+    },
+  }),
+]
+
+const certainty = z.enum(['definite', 'possible'])
+const sentence = z.string().nullable()
+
+const step = z.strictObject({
+  step_id: z.string(),
+  tool: z.string(),
+  side_effect: side,
+  destination,
+  verdict: verdict.describe('the strictest verdict that the step can get'),
+  certainty: certainty.describe('`definite`: every run gets this verdict'),
+  at_least: verdict.describe(
+    'the least strict verdict that the step can get; a skipped step counts as allowed',
+  ),
+  runs: z.enum(['certainly', 'possibly', 'never']),
+  labels: z.strictObject({
+    definite: labels.describe('every run brings them to the step'),
+    possible: labels.describe('some run brings them to the step; contains the definite ones'),
+    others_from: z
+      .array(z.string())
+      .describe('steps and inputs (`input.NAME`) that can bring further labels, which nothing declares'),
+    left_out: z.int().min(0).describe('labels of a very large plan that are not shown'),
+  }),
+  rules: z.array(
+    z.strictObject({
+      rule_id: id,
+      name: z.string(),
+      verdict,
+      certainty,
+      because: z.string().describe('one sentence'),
+      shadow: z.boolean().describe('true: the rule is recorded and never enforced'),
+    }),
+  ),
+  rules_left_out: z.int().min(0).describe('matching rules of a very large plan that are not shown'),
+  role_policy: z
+    .strictObject({
+      verdict: z.literal('deny'),
+      certainty,
+      reason: z.string(),
+      explanation: z.string(),
+    })
+    .nullable()
+    .describe(
+      'what tool policies say against the call for your role, or for the role of an author of the step',
+    ),
+  frozen: sentence.describe('why a freeze denies every call of the step; null without a freeze'),
+  checked_during_call: z
+    .array(z.string())
+    .describe('limits of tool policies that only the call itself can check, one sentence each'),
+  connected: z.boolean(),
+  available: z.boolean(),
+  unavailable_because: sentence,
+})
+
+const preview = named('AuthorizationPreview', {
+  verdict: verdict.describe('the strictest verdict of all steps'),
+  executable: z.boolean().describe('false: `execute` would answer `run_denied`'),
+  not_executable_because: sentence,
+  unknown_inputs: z.array(z.string()),
+  run_approval: z.strictObject({
+    required: z.boolean().describe('every run would wait for approval before it starts'),
+    certainty: certainty.describe(
+      '`possible`: some runs would wait and others would not; inputs or dates that are not known decide',
+    ),
+    risk_level: riskLevel.describe('the least risk that a run can have'),
+    highest_risk_level: riskLevel.describe('the highest risk that a run can have'),
+    reasons: z.array(z.string()).describe('hold for every run'),
+    possible_reasons: z.array(z.string()).describe('hold for some runs, each with what decides'),
+    approver: z
+      .enum(['admin', 'owner'])
+      .nullable()
+      .describe('the strictest that a run can need; null if no run would wait'),
+    approvals_needed: z.int().nullable(),
+  }),
+  steps: z.array(step),
+  changed_since_your_last_run: versionChange.describe(
+    'a version that another person saved and you have not run yet',
+  ),
+})
+
+export const postPreview = route({
+  key: 'POST /workflows/{id}/authorization-preview',
+  summary: 'Ask what would be decided for every step of a run, without running anything',
+  description:
+    'Without `inputs` their values are unknown. `definition` is previewed in place of a saved version, and checked as on save.',
+  bodyLimit: inputsBodyLimit,
+  bodyValues: 40_000,
+  body: previewBody,
+  responses: { 200: preview },
+  async handle({ context, caller, params, body }) {
+    const request = {
+      caller,
+      workflowId: params.id,
+      inputs: body.inputs as JsonObject | undefined,
+      inputLabels: body.input_labels,
+      files: body.files,
+      version: body.version,
+      definition: body.definition,
+    }
+    return ok(await previewRun(context, request))
+  },
+})

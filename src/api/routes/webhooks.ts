@@ -9,18 +9,80 @@ import {
   readWebhook,
   rotateWebhookSecret,
 } from '../../governance/webhooks/webhooks.ts'
-import { accepted, created, noContent, ok, route } from '../route.ts'
-import { emptyBody, id, listOf, listQuery, time } from '../schemas/common.ts'
+import { accepted, created, done, ok, tagged } from '../route.ts'
 import {
-  deliveryState,
-  messageType,
-  rotationBody,
-  webhookBody,
-  webhookChanges,
-  webhookEvent,
-} from '../schemas/webhooks.ts'
+  emptyBody,
+  id,
+  listOf,
+  time,
+  pageIn,
+  listQueryOfPath,
+  approver,
+  riskLevel,
+  named,
+} from '../schemas/common.ts'
+import { chosenEvents, webhookEvents, type WebhookEvent } from '../../contract/webhook-events.ts'
+import { textField } from '../../policy/text.ts'
+import { approvalKinds, approvalStatuses } from '../../contract/status.ts'
 
-const tag = 'Webhooks'
+export const webhookEvent = z.enum(chosenEvents)
+export const messageType = z.enum(Object.keys(webhookEvents) as WebhookEvent[])
+export const deliveryState = z.enum(['waiting', 'delivered', 'failed'])
+
+const events = z.array(webhookEvent).min(1, 'name at least one event').max(chosenEvents.length)
+const url = textField(2_000).describe(
+  'Where messages are sent: https, at a public address, without a user and without `#`.',
+)
+
+export const webhookBody = z.strictObject({ url, events })
+
+export const webhookChanges = z.strictObject({
+  url: url.optional(),
+  events: events.optional(),
+  active: z
+    .boolean()
+    .optional()
+    .describe('`false`: it gets no messages. `true`: what still waits for it goes on.'),
+})
+
+export const rotationBody = z.strictObject({
+  former_valid_seconds: z
+    .int()
+    .min(0)
+    .max(7 * 24 * 3_600)
+    .default(24 * 3_600)
+    .describe('How long the secret before this one also signs; 0: not at all.'),
+})
+
+/** The body of a request to a webhook. Fields without a value are left out. */
+export const webhookMessage = named('WebhookMessage', {
+  type: messageType,
+  timestamp: time,
+  data: z.strictObject({
+    organization_id: id,
+    approval_id: id.optional(),
+    run_id: id.optional(),
+    workflow_id: id.optional(),
+    workflow_name: z.string().optional(),
+    session_id: id.optional(),
+    step_id: z.string().optional(),
+    item_index: z.int().optional(),
+    tool: z.string().optional(),
+    kind: z.enum(approvalKinds).optional(),
+    status: z.enum(approvalStatuses).optional().describe('How an approval ended.'),
+    rule_name: z.string().optional(),
+    risk: riskLevel.optional(),
+    approver: approver.optional(),
+    requested_by: id.optional(),
+    decided_by: id.optional().describe('The person whose vote was the last.'),
+    changes_requested: z.literal(true).optional(),
+    expires_at: time.optional(),
+    error_code: z.string().optional(),
+    link: z.string().optional(),
+  }),
+})
+
+const { route } = tagged('Webhooks')
 
 const webhookShape = {
   id,
@@ -35,151 +97,106 @@ const webhookShape = {
   created_by: id,
 }
 const webhook = z.strictObject(webhookShape).meta({ id: 'Webhook' })
-const newWebhook = z
-  .strictObject({
-    ...webhookShape,
-    secret: z.string().meta({ description: '`whsec_…`, which signs the messages; shown only this once' }),
-  })
-  .meta({ id: 'NewWebhook' })
+const newWebhook = named('NewWebhook', {
+  ...webhookShape,
+  secret: z.string().describe('`whsec_…`, which signs the messages; shown only this once'),
+})
 
-const delivery = z
-  .strictObject({
-    id,
-    webhook_id: id,
-    event_id: id.describe('The `webhook-id` of its requests.'),
-    event_type: messageType,
-    state: deliveryState,
-    attempts: z.int(),
-    last_status: z.int().nullable().describe('The status of the last answer; null without one.'),
-    last_error: z.string().nullable(),
-    last_attempt_at: time.nullable(),
-    next_attempt_at: time.nullable(),
-    created_at: time,
-    ended_at: time.nullable(),
-  })
-  .meta({ id: 'Delivery' })
+const delivery = named('Delivery', {
+  id,
+  webhook_id: id,
+  event_id: id.describe('The `webhook-id` of its requests.'),
+  event_type: messageType,
+  state: deliveryState,
+  attempts: z.int(),
+  last_status: z.int().nullable().describe('The status of the last answer; null without one.'),
+  last_error: z.string().nullable(),
+  last_attempt_at: time.nullable(),
+  next_attempt_at: time.nullable(),
+  created_at: time,
+  ended_at: time.nullable(),
+})
 const acceptedDelivery = z
   .strictObject({ event_id: id.describe('The `webhook-id` of the requests.') })
   .meta({ id: 'AcceptedDelivery' })
 
-const listed = listQuery.omit({ organization_id: true })
-const pageOf = (query: { limit: number; cursor?: string | undefined }) => ({
-  limit: query.limit,
-  cursor: query.cursor ?? null,
-})
-
-const postWebhook = route({
-  key: 'POST /organizations/{id}/webhooks',
-  summary: 'Create a webhook: an address that gets a signed message for each of these events',
-  description:
-    'Messages are signed as Standard Webhooks says. They hold ids, names, verdicts and a link, and no parameter or value.',
-  tag,
-  body: webhookBody,
-  responses: { 201: newWebhook },
-  async handle({ context, caller, body, once }) {
-    return created(await actOnce(once, () => createWebhook(context, caller, body, once)))
-  },
-})
-
-const getWebhooks = route({
-  key: 'GET /organizations/{id}/webhooks',
-  summary: 'The organization’s webhooks',
-  tag,
-  query: listed,
-  responses: { 200: listOf(webhook) },
-  async handle({ context, caller, query }) {
-    return ok(await listWebhooks(context, caller.organizationId, pageOf(query)))
-  },
-})
-
-const getWebhook = route({
-  key: 'GET /organizations/{id}/webhooks/{webhook}',
-  summary: 'One webhook',
-  tag,
-  responses: { 200: webhook },
-  async handle({ context, caller, params }) {
-    return ok(await readWebhook(context, caller.organizationId, params.webhook))
-  },
-})
-
-const patchWebhook = route({
-  key: 'PATCH /organizations/{id}/webhooks/{webhook}',
-  summary: 'Change a webhook’s address or events, or turn it on or off',
-  tag,
-  body: webhookChanges,
-  responses: { 200: webhook },
-  async handle({ context, caller, params, body }) {
-    return ok(await changeWebhook(context, caller, params.webhook, body))
-  },
-})
-
-const removeWebhook = route({
-  key: 'DELETE /organizations/{id}/webhooks/{webhook}',
-  summary: 'Delete a webhook: what waits for it is never sent',
-  tag,
-  responses: { 204: null },
-  async handle({ context, caller, params }) {
-    await deleteWebhook(context, caller, params.webhook)
-    return noContent
-  },
-})
-
-const postRotation = route({
-  key: 'POST /organizations/{id}/webhooks/{webhook}/rotate-secret',
-  summary: 'Make a new secret; for a time the old one also signs each message',
-  tag,
-  body: rotationBody,
-  responses: { 200: newWebhook },
-  async handle({ context, caller, params, body, once }) {
-    const input = { id: params.webhook, seconds: body.former_valid_seconds }
-    return ok(await actOnce(once, () => rotateWebhookSecret(context, caller, input, once)))
-  },
-})
-
-const postTest = route({
-  key: 'POST /organizations/{id}/webhooks/{webhook}/test',
-  summary: 'Send the event `webhook.test` to this webhook',
-  description: 'The list of deliveries shows how it ended.',
-  tag,
-  body: emptyBody,
-  responses: { 202: acceptedDelivery },
-  async handle({ context, caller, params, once }) {
-    return accepted(await actOnce(once, () => testWebhook(context, caller, params.webhook, once)))
-  },
-})
-
-const getDeliveries = route({
-  key: 'GET /organizations/{id}/webhooks/{webhook}/deliveries',
-  summary: 'What was sent to a webhook, and what waits',
-  tag,
-  query: listed.extend({ state: deliveryState.optional() }),
-  responses: { 200: listOf(delivery) },
-  async handle({ context, caller, params, query }) {
-    const which = { webhookId: params.webhook, state: query.state }
-    return ok(await listDeliveries(context.db, caller.organizationId, which, pageOf(query)))
-  },
-})
-
-const postRedelivery = route({
-  key: 'POST /organizations/{id}/webhooks/{webhook}/deliveries/{delivery}/redeliver',
-  summary: 'Send a message again, with the same `webhook-id`',
-  tag,
-  body: emptyBody,
-  responses: { 202: acceptedDelivery },
-  async handle({ context, caller, params, once }) {
-    const which = { webhookId: params.webhook, deliveryId: params.delivery }
-    return accepted(await actOnce(once, () => redeliver(context, caller, which, once)))
-  },
-})
-
 export const webhookRoutes = [
-  postWebhook,
-  getWebhooks,
-  getWebhook,
-  patchWebhook,
-  removeWebhook,
-  postRotation,
-  postTest,
-  getDeliveries,
-  postRedelivery,
+  route({
+    key: 'POST /organizations/{id}/webhooks',
+    summary: 'Create a webhook: an address that gets a signed message for each of these events',
+    description:
+      'Messages are signed as Standard Webhooks says. They hold ids, names, verdicts and a link, and no parameter or value.',
+    body: webhookBody,
+    responses: { 201: newWebhook },
+    handle: async ({ context, caller, body, once }) =>
+      created(await actOnce(once, () => createWebhook(context, caller, body, once))),
+  }),
+  route({
+    key: 'GET /organizations/{id}/webhooks',
+    summary: 'The organization’s webhooks',
+    query: listQueryOfPath,
+    responses: { 200: listOf(webhook) },
+    handle: async ({ context, caller, query }) =>
+      ok(await listWebhooks(context, caller.organizationId, pageIn(query))),
+  }),
+  route({
+    key: 'GET /organizations/{id}/webhooks/{webhook}',
+    summary: 'One webhook',
+    responses: { 200: webhook },
+    handle: async ({ context, caller, params }) =>
+      ok(await readWebhook(context, caller.organizationId, params.webhook)),
+  }),
+  route({
+    key: 'PATCH /organizations/{id}/webhooks/{webhook}',
+    summary: 'Change a webhook’s address or events, or turn it on or off',
+    body: webhookChanges,
+    responses: { 200: webhook },
+    handle: async ({ context, caller, params, body }) =>
+      ok(await changeWebhook(context, caller, params.webhook, body)),
+  }),
+  route({
+    key: 'DELETE /organizations/{id}/webhooks/{webhook}',
+    summary: 'Delete a webhook: what waits for it is never sent',
+    responses: { 204: null },
+    handle: ({ context, caller, params }) => done(deleteWebhook(context, caller, params.webhook)),
+  }),
+  route({
+    key: 'POST /organizations/{id}/webhooks/{webhook}/rotate-secret',
+    summary: 'Make a new secret; for a time the old one also signs each message',
+    body: rotationBody,
+    responses: { 200: newWebhook },
+    async handle({ context, caller, params, body, once }) {
+      const input = { id: params.webhook, seconds: body.former_valid_seconds }
+      return ok(await actOnce(once, () => rotateWebhookSecret(context, caller, input, once)))
+    },
+  }),
+  route({
+    key: 'POST /organizations/{id}/webhooks/{webhook}/test',
+    summary: 'Send the event `webhook.test` to this webhook',
+    description: 'The list of deliveries shows how it ended.',
+    body: emptyBody,
+    responses: { 202: acceptedDelivery },
+    handle: async ({ context, caller, params, once }) =>
+      accepted(await actOnce(once, () => testWebhook(context, caller, params.webhook, once))),
+  }),
+  route({
+    key: 'GET /organizations/{id}/webhooks/{webhook}/deliveries',
+    summary: 'What was sent to a webhook, and what waits',
+    query: listQueryOfPath.extend({ state: deliveryState.optional() }),
+    responses: { 200: listOf(delivery) },
+    async handle({ context, caller, params, query }) {
+      const which = { webhookId: params.webhook, state: query.state }
+      return ok(await listDeliveries(context.db, caller.organizationId, which, pageIn(query)))
+    },
+  }),
+  route({
+    key: 'POST /organizations/{id}/webhooks/{webhook}/deliveries/{delivery}/redeliver',
+    summary: 'Send a message again, with the same `webhook-id`',
+    body: emptyBody,
+    responses: { 202: acceptedDelivery },
+    async handle({ context, caller, params, once }) {
+      const which = { webhookId: params.webhook, deliveryId: params.delivery }
+      return accepted(await actOnce(once, () => redeliver(context, caller, which, once)))
+    },
+  }),
 ]

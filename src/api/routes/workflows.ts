@@ -8,80 +8,262 @@ import {
   listWorkflows,
   readWorkflow,
 } from '../../governance/workflows/workflows.ts'
-import { created, noContent, ok, route } from '../route.ts'
-import { listOf, listQuery, problem } from '../schemas/common.ts'
-import { workflowBody, workflowChanges, workflowShape } from '../schemas/workflows.ts'
+import { created, done, ok, tagged, type Route } from '../route.ts'
+import { listOf, listQuery, problem, pageIn, id, role, time, emptyBody, named } from '../schemas/common.ts'
+import { inspectVersion, listVersions, rollBack } from '../../governance/workflows/versions.ts'
+import { nameField, textField } from '../../policy/text.ts'
+import { filter, flag } from '../query.ts'
+import {
+  approveTemplate,
+  archiveTemplate,
+  deprecateTemplate,
+} from '../../governance/workflows/registry-lifecycle.ts'
+import { listTemplates } from '../../governance/workflows/registry-list.ts'
+import { useTemplate } from '../../governance/workflows/registry-use.ts'
+
+const workflowShape = {
+  id,
+  organization_id: id,
+  name: z.string(),
+  description: z.string(),
+  version: z.int(),
+  protected: z.boolean().describe('only admins may change or delete the workflow'),
+  created_by: id,
+  created_at: time,
+  updated_at: time,
+}
+
+const name = nameField(200)
+const description = textField(2000, 0)
+const message = textField(2000, 0)
+const isProtected = z
+  .boolean()
+  .optional()
+  .describe('only an owner sets or clears it; then only admins may change or delete the workflow')
+
+export const workflowBody = z.strictObject({
+  organization_id: z.string().optional(),
+  name,
+  description: description.default(''),
+  definition: workflowDefinition,
+  protected: isProtected,
+})
+export const workflowChanges = z
+  .strictObject({
+    name: name.optional(),
+    description: description.optional(),
+    definition: workflowDefinition.optional(),
+    message: message.optional(),
+    protected: isProtected,
+  })
+  .refine(({ definition, message: said }) => said === undefined || definition !== undefined, {
+    path: ['message'],
+    error: 'describes a new version: give its `definition` too',
+  })
+export const rollbackBody = z.strictObject({ message: message.default('') })
+
+/** People would confuse tags that differ only in letter case. */
+const tags = z
+  .array(nameField(50))
+  .max(20, 'a template has at most 20 tags')
+  .superRefine((list, context) => {
+    const folded = list.map((each) => each.trim().toLowerCase())
+    const seen = new Set<string>()
+    folded.forEach((each, index) => {
+      if (seen.size < seen.add(each).size) return
+      const repeated = `the tag \`${list[index]}\` is given twice: name each tag once`
+      context.addIssue({ code: 'custom', message: repeated, path: [index] })
+    })
+  })
+
+export const templateBody = z.strictObject({
+  template_name: name,
+  description: description.default(''),
+  tags: tags.default([]),
+  version: z.int().min(1).max(1_000_000_000).optional(),
+})
+export const deprecationBody = z.strictObject({
+  reason: textField(2000),
+  replacement_id: filter.nullable().default(null),
+})
+export const templateUseBody = z.strictObject({ name: name.optional(), description: description.optional() })
+
+const { route } = tagged('Workflows')
 
 const workflowSummary = z.strictObject(workflowShape).meta({ id: 'WorkflowSummary' })
-const workflow = z
-  .strictObject({
-    ...workflowShape,
-    definition: workflowDefinition,
-    warnings: z.array(problem).optional().meta({
-      description: 'only after saving a definition: steps whose tool does not work in the organization',
-    }),
-  })
-  .meta({ id: 'Workflow' })
+const workflow = named('Workflow', {
+  ...workflowShape,
+  definition: workflowDefinition,
+  warnings: z
+    .array(problem)
+    .optional()
+    .describe('only after saving a definition: steps whose tool does not work in the organization'),
+})
 
-/**
- * Maximum number of values in a body with a definition. Each value is read again when the definition is checked,
- * hashed, planned and run.
- */
+/** Each value is read again when the definition is checked, hashed, planned and run. */
 const bodyValues = 40_000
 
-export const postWorkflow = route({
-  key: 'POST /workflows',
-  summary: 'Save a workflow and deploy its first version',
-  tag: 'Workflows',
-  bodyValues,
-  body: workflowBody,
-  responses: { 201: workflow },
-  async handle({ context, caller, body, once }) {
-    return created(await actOnce(once, () => createWorkflow(context, caller, body, once)))
-  },
+const summaryShape = {
+  version: z.int(),
+  deployed_at: time,
+  deployed_by: id,
+  message: z.string(),
+  rolled_back_from: z.int().nullable(),
+  rolled_back_to: z.int().nullable(),
+  authors: z
+    .array(z.strictObject({ user_id: id, role }))
+    .describe('whose text the version contains, each with the role at the time'),
+}
+const version = z
+  .strictObject({ ...summaryShape, workflow_id: id, digest: z.string(), definition: workflowDefinition })
+  .meta({ id: 'WorkflowVersion' })
+
+export const workflowRoutes = [
+  route({
+    key: 'POST /workflows',
+    summary: 'Save a workflow and deploy its first version',
+    bodyValues,
+    body: workflowBody,
+    responses: { 201: workflow },
+    handle: async ({ context, caller, body, once }) =>
+      created(await actOnce(once, () => createWorkflow(context, caller, body, once))),
+  }),
+  route({
+    key: 'GET /workflows',
+    summary: 'Workflows, newest first',
+    query: listQuery,
+    responses: { 200: listOf(workflowSummary) },
+    handle: async ({ context, caller, query }) =>
+      ok(await listWorkflows(context.db, caller.organizationId, pageIn(query))),
+  }),
+  route({
+    key: 'GET /workflows/{id}',
+    summary: 'A workflow with its current definition',
+    responses: { 200: workflow },
+    handle: async ({ context, params }) => ok(await readWorkflow(context.db, params.id)),
+  }),
+  route({
+    key: 'PUT /workflows/{id}',
+    summary: 'Change a workflow; a definition deploys a new version',
+    bodyValues,
+    body: workflowChanges,
+    responses: { 200: workflow },
+    handle: async ({ context, caller, params, body }) =>
+      ok(await changeWorkflow(context, caller, params.id, body)),
+  }),
+  route({
+    key: 'DELETE /workflows/{id}',
+    summary: 'Delete a workflow; runs in flight go on',
+    responses: { 204: null },
+    handle: ({ context, caller, params }) => done(deleteWorkflow(context, caller, params.id)),
+  }),
+  route({
+    key: 'GET /workflows/{id}/versions',
+    summary: 'A workflow’s frozen versions, newest first',
+    responses: { 200: z.strictObject({ versions: z.array(z.strictObject(summaryShape)) }) },
+    handle: async ({ context, params }) => ok({ versions: await listVersions(context.db, params.id) }),
+  }),
+  route({
+    key: 'GET /workflows/{id}/versions/{version}',
+    summary: 'The full definition of one version',
+    responses: { 200: version },
+    handle: async ({ context, params }) => ok(await inspectVersion(context.db, params.id, params.version)),
+  }),
+  route({
+    key: 'POST /workflows/{id}/versions/{version}/rollback',
+    summary: 'Deploy an earlier version’s definition as a new version',
+    body: rollbackBody,
+    responses: {
+      200: z.strictObject({ new_version: z.int(), rolled_back_from: z.int(), deployed_at: time }),
+    },
+    async handle({ context, caller, params: { id: workflowId, version: target }, body, once }) {
+      return ok(
+        await actOnce(once, () =>
+          rollBack(context, caller, workflowId, { version: target, message: body.message }, once),
+        ),
+      )
+    },
+  }),
+]
+
+const { route: registryRoute } = tagged('Workflow registry')
+
+const template = named('Template', {
+  id: id.describe('the workflow’s'),
+  organization_id: id,
+  state: z.enum(['active', 'deprecated', 'archived']),
+  template_name: z.string(),
+  description: z.string(),
+  tags: z.array(z.string()),
+  version: z.int().describe('the frozen version that was approved'),
+  approved_by: id,
+  approved_at: time,
+  deprecated_by: id.nullable(),
+  deprecated_at: time.nullable(),
+  reason: z.string().nullable().describe('why it was deprecated'),
+  replacement_id: id.nullable(),
+  archived_by: id.nullable(),
+  archived_at: time.nullable(),
 })
 
-export const getWorkflows = route({
-  key: 'GET /workflows',
-  summary: 'Workflows, newest first',
-  tag: 'Workflows',
-  query: listQuery,
-  responses: { 200: listOf(workflowSummary) },
-  async handle({ context, caller, query }) {
-    const { limit, cursor = null } = query
-    return ok(await listWorkflows(context.db, caller.organizationId, { limit, cursor }))
-  },
+const usedTemplate = named('UsedTemplate', {
+  ...workflowShape,
+  definition: workflowDefinition,
+  template_id: id,
+  template_version: z.int(),
+  warning: z.string().optional().describe('only for a deprecated template'),
+  replacement_id: id.nullable().optional(),
 })
 
-export const getWorkflow = route({
-  key: 'GET /workflows/{id}',
-  summary: 'A workflow with its current definition',
-  tag: 'Workflows',
-  responses: { 200: workflow },
-  async handle({ context, params }) {
-    return ok(await readWorkflow(context.db, params.id))
-  },
-})
-
-export const putWorkflow = route({
-  key: 'PUT /workflows/{id}',
-  summary: 'Change a workflow; a definition deploys a new version',
-  tag: 'Workflows',
-  bodyValues,
-  body: workflowChanges,
-  responses: { 200: workflow },
-  async handle({ context, caller, params, body }) {
-    return ok(await changeWorkflow(context, caller, params.id, body))
-  },
-})
-
-export const deleteWorkflowRoute = route({
-  key: 'DELETE /workflows/{id}',
-  summary: 'Delete a workflow; runs in flight go on',
-  tag: 'Workflows',
-  responses: { 204: null },
-  async handle({ context, caller, params }) {
-    await deleteWorkflow(context, caller, params.id)
-    return noContent
-  },
-})
+export const registryRoutes: readonly Route[] = [
+  registryRoute({
+    key: 'GET /workflow-registry',
+    summary: 'Templates, latest approval first; archived ones only with `include_archived=true`',
+    query: listQuery.extend({ include_archived: flag.default(false) }),
+    responses: { 200: listOf(template) },
+    async handle({ context, caller, query }) {
+      const { limit, cursor = null, include_archived: archived } = query
+      return ok(await listTemplates(context.db, caller.organizationId, archived, { limit, cursor }))
+    },
+  }),
+  registryRoute({
+    key: 'POST /workflow-registry/{id}/approve-template',
+    summary: 'Approve a version of a workflow as a template',
+    description:
+      'Approves one frozen version: `version`, or the current one. Later versions do not change the template.',
+    body: templateBody,
+    responses: { 200: template },
+    async handle({ context, caller, params, body, once }) {
+      const { template_name: templateName, ...rest } = body
+      const input = { templateName, ...rest }
+      return ok(await actOnce(once, () => approveTemplate(context, caller, params.id, input, once)))
+    },
+  }),
+  registryRoute({
+    key: 'POST /workflow-registry/{id}/deprecate',
+    summary: 'Deprecate a template: everybody who uses it is warned and told the replacement',
+    body: deprecationBody,
+    responses: { 200: template },
+    async handle({ context, caller, params, body, once }) {
+      const input = { reason: body.reason, replacementId: body.replacement_id }
+      return ok(await actOnce(once, () => deprecateTemplate(context, caller, params.id, input, once)))
+    },
+  }),
+  registryRoute({
+    key: 'POST /workflow-registry/{id}/archive',
+    summary: 'Archive a deprecated template; this cannot be undone',
+    body: emptyBody,
+    responses: { 200: template },
+    handle: async ({ context, caller, params, once }) =>
+      ok(await actOnce(once, () => archiveTemplate(context, caller, params.id, once))),
+  }),
+  registryRoute({
+    key: 'POST /workflow-registry/{id}/use',
+    summary: 'Create a workflow from a template’s frozen version',
+    description: 'For a deprecated template the answer has a `warning` and its `replacement_id`.',
+    body: templateUseBody,
+    responses: { 201: usedTemplate },
+    handle: async ({ context, caller, params, body, once }) =>
+      created(await actOnce(once, () => useTemplate(context, caller, params.id, body, once))),
+  }),
+]

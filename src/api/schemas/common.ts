@@ -5,26 +5,25 @@ import { governanceSettings } from '../../policy/settings.ts'
 import { filter, wholeNumber } from '../query.ts'
 import { statusOf, type ErrorCode } from '../errors.ts'
 
-/** ISO 8601 in UTC. */
 export const time = z.iso.datetime()
 export const id = z.string()
 
-/** One problem in a request: the path of the field, and a message. */
+/** In openapi.json the schema has this name, which generated clients use for their types. */
+export const named = <T extends z.ZodRawShape>(name: string, shape: T) =>
+  z.strictObject(shape).meta({ id: name })
+
 export const problem = z.strictObject({ path: z.string(), message: z.string() })
 
-/** The body of every error answer. */
-export const errorAnswer = z
-  .strictObject({
-    error: z.strictObject({
-      code: z.enum(Object.keys(statusOf) as [ErrorCode, ...ErrorCode[]]),
-      message: z.string(),
-      details: z.array(problem),
-    }),
-    meta: z.strictObject({ request_id: z.string() }),
-  })
-  .meta({ id: 'Error' })
+export const errorAnswer = named('Error', {
+  error: z.strictObject({
+    code: z.enum(Object.keys(statusOf) as [ErrorCode, ...ErrorCode[]]),
+    message: z.string(),
+    details: z.array(problem),
+  }),
+  meta: z.strictObject({ request_id: z.string() }),
+})
 
-/** One page of a list. On the last page, `next_cursor` is null. */
+/** On the last page, `next_cursor` is null. */
 export const listOf = <T extends z.ZodType>(item: T) =>
   z.strictObject({ data: z.array(item), next_cursor: z.string().nullable() })
 
@@ -34,11 +33,20 @@ export const listQuery = z.object({
   organization_id: filter.optional(),
 })
 
-export const side = ruleShape.side_effects.unwrap().element
-export const destination = z.string().nullable().meta({
-  description:
-    'the host to which the call goes, with the port if it is not the default; null: the call stays here, has no connection, or is of an agent',
+/** For routes whose path names the organization. */
+export const listQueryOfPath = listQuery.omit({ organization_id: true })
+export const pageIn = ({ limit, cursor }: { limit: number; cursor?: string | undefined }) => ({
+  limit,
+  cursor: cursor ?? null,
 })
+
+export const side = ruleShape.side_effects.unwrap().element
+export const destination = z
+  .string()
+  .nullable()
+  .describe(
+    'the host to which the call goes, with the port if it is not the default; null: the call stays here, has no connection, or is of an agent',
+  )
 export const verdict = ruleShape.verdict
 export const role = z.enum(['viewer', 'member', 'admin', 'owner'])
 export const riskLevel = governanceSettings.shape.approval_required_from.unwrap().unwrap()
@@ -47,9 +55,7 @@ export const reversible = z.enum(reversibilities)
 export const approver = ruleShape.approver.unwrap()
 export const labels = z.array(z.string())
 export const scopeMap = z.record(z.string(), z.boolean())
-/** A rule whose conditions the call fulfils. */
 export const matchedRule = z.strictObject({ id, name: z.string(), verdict, shadow: z.boolean() })
-export const anyJson = z.unknown().meta({ description: 'any JSON value' })
+export const anyJson = z.unknown().describe('any JSON value')
 
-/** The empty body of a request whose path contains all that the request needs. */
 export const emptyBody = z.strictObject({})

@@ -12,16 +12,24 @@ import {
 import { faults } from '../../tools/kit/errors.ts'
 import { labelSlug, textField } from '../../policy/text.ts'
 import { mostLabels, tooManyLabels } from '../../policy/types.ts'
-import { anyJson, destination, id, labels, riskLevel, time, verdict } from './common.ts'
+import {
+  anyJson,
+  destination,
+  id,
+  labels,
+  riskLevel,
+  time,
+  verdict,
+  matchedRule,
+  side,
+  named,
+} from './common.ts'
 
 export const runStatus = z.enum(runStatuses)
 export const approvalStatus = z.enum(approvalStatuses)
 const milliseconds = z.int().min(0)
 export const itemIndex = z.int().min(0).nullable()
-export const risk = z.strictObject({
-  level: riskLevel,
-  reasons: z.array(z.string()),
-})
+export const risk = z.strictObject({ level: riskLevel, reasons: z.array(z.string()) })
 const stepError = z.strictObject({
   code: z.string(),
   message: z.string(),
@@ -71,7 +79,7 @@ const headShape = {
   cost: z.number(),
 }
 
-/** The newest change of a workflow by another person since the caller's last run. */
+/** By another person, since the caller's last run. */
 export const versionChange = z
   .strictObject({
     version: z.int(),
@@ -84,10 +92,8 @@ export const versionChange = z
   })
   .nullable()
 
-/** A run in a list, without its data. */
 export const runSummary = z.strictObject(headShape).meta({ id: 'RunSummary' })
 
-/** The kinds of decisions for which a run or an agent waits. */
 export const waitingKind = z
   .enum([...approvalKinds, 'resolution'])
   .describe('`resolution`: a call whose outcome is unknown, which has no approval')
@@ -129,26 +135,23 @@ const failedItem = z.strictObject({
 
 const bodies = z.int().describe('How often the body of the tool began.')
 
-/** One call of a step. */
-export const stepCall = z
-  .strictObject({
-    item_index: itemIndex,
-    status: z.enum(effectStates),
-    attempts: bodies,
-    params: z.record(z.string(), anyJson).optional().describe('Only for the requester and admins.'),
-    item: anyJson.optional().describe('The item of a `for_each`; shown like `params`.'),
-    params_hash: z.string().nullable(),
-    labels,
-    destination,
-    error: stepError.nullable(),
-    waits_until: time.nullable().describe('the time for which a step `wait` waits'),
-    decision_id: id.nullable(),
-    approval_id: id.nullable(),
-    started_at: time.nullable(),
-    finished_at: time.nullable(),
-    duration_ms: milliseconds.nullable(),
-  })
-  .meta({ id: 'StepCall' })
+export const stepCall = named('StepCall', {
+  item_index: itemIndex,
+  status: z.enum(effectStates),
+  attempts: bodies,
+  params: z.record(z.string(), anyJson).optional().describe('Only for the requester and admins.'),
+  item: anyJson.optional().describe('The item of a `for_each`; shown like `params`.'),
+  params_hash: z.string().nullable(),
+  labels,
+  destination,
+  error: stepError.nullable(),
+  waits_until: time.nullable().describe('the time for which a step `wait` waits'),
+  decision_id: id.nullable(),
+  approval_id: id.nullable(),
+  started_at: time.nullable(),
+  finished_at: time.nullable(),
+  duration_ms: milliseconds.nullable(),
+})
 
 const step = z.strictObject({
   id: z.string(),
@@ -185,10 +188,7 @@ const step = z.strictObject({
   approval_ids: z.array(id),
 })
 
-export const labelSource = z.strictObject({
-  label: z.string(),
-  from: z.array(z.string()),
-})
+export const labelSource = z.strictObject({ label: z.string(), from: z.array(z.string()) })
 export const labelSources = z
   .array(labelSource)
   .describe('`from` names steps, inputs as `input.NAME`, and steps of other runs as `RUN/STEP`')
@@ -198,60 +198,53 @@ const outputs = z
     'The outputs of the steps that have ended; null for a step without an output. The list of a `for_each` step has a place for each item.',
   )
 
-export const run = z
-  .strictObject({
-    ...headShape,
-    workflow_id: id.nullable().describe('null: the record of an agent session'),
-    workflow_version: z.int().nullable(),
-    agent_session_id: id.optional().describe('only for the record of an agent session'),
-    waiting_for: z.array(waiting),
-    inputs: z
-      .record(z.string(), anyJson)
-      .optional()
-      .describe(
-        'absent if an approval of the run hides its parameters from you, like `outputs` and `result`',
-      ),
-    input_labels: z
-      .record(z.string(), labelSources)
-      .describe('labels of inputs; inputs without labels are left out'),
-    outputs: outputs.optional(),
-    result: anyJson.optional(),
-    steps: z.array(step),
-    changed_since_your_last_run: versionChange.describe(
-      'only for the requester: set if this is their first run after another person changed the workflow',
-    ),
-    next_cursor: z
-      .string()
-      .nullable()
-      .optional()
-      .describe('only with `limit` or `cursor`: leads to the next steps, null after the last'),
-  })
-  .meta({ id: 'Run' })
+export const run = named('Run', {
+  ...headShape,
+  workflow_id: id.nullable().describe('null: the record of an agent session'),
+  workflow_version: z.int().nullable(),
+  agent_session_id: id.optional().describe('only for the record of an agent session'),
+  waiting_for: z.array(waiting),
+  inputs: z
+    .record(z.string(), anyJson)
+    .optional()
+    .describe('absent if an approval of the run hides its parameters from you, like `outputs` and `result`'),
+  input_labels: z
+    .record(z.string(), labelSources)
+    .describe('labels of inputs; inputs without labels are left out'),
+  outputs: outputs.optional(),
+  result: anyJson.optional(),
+  steps: z.array(step),
+  changed_since_your_last_run: versionChange.describe(
+    'only for the requester: set if this is their first run after another person changed the workflow',
+  ),
+  next_cursor: z
+    .string()
+    .nullable()
+    .optional()
+    .describe('only with `limit` or `cursor`: leads to the next steps, null after the last'),
+})
 
-/** The answer to `execute`, whether the run has ended or not. */
-export const execution = z
-  .strictObject({
-    execution_id: id,
-    status: runStatus,
-    status_reason: z.string(),
-    waiting_for: z.array(waiting),
-    outputs,
-    result: anyJson,
-    duration_ms: milliseconds,
-    nodes_executed: z.int(),
-    nodes_failed: z.int(),
-    changed_since_your_last_run: versionChange.describe(
-      'set if this is your first run after another person changed the workflow',
-    ),
-  })
-  .meta({ id: 'Execution' })
+/** Whether the run has ended or not. */
+export const execution = named('Execution', {
+  execution_id: id,
+  status: runStatus,
+  status_reason: z.string(),
+  waiting_for: z.array(waiting),
+  outputs,
+  result: anyJson,
+  duration_ms: milliseconds,
+  nodes_executed: z.int(),
+  nodes_failed: z.int(),
+  changed_since_your_last_run: versionChange.describe(
+    'set if this is your first run after another person changed the workflow',
+  ),
+})
 
 const inputLabels = z
   .record(z.string(), z.array(labelSlug).max(100))
   .refine((all) => Object.values(all).flat().length <= mostLabels, tooManyLabels('has'))
   .describe('labels by input name; every step that refers to the input carries them')
 
-/** Ids of the uploaded files that one run may read. */
 const runFiles = z
   .array(z.string().max(100))
   .max(20)
@@ -288,7 +281,6 @@ export const previewBody = z
 
 const item = z.int().min(0).max(10_000)
 
-/** A person's decision about a call whose outcome is unknown. */
 export const resolveBody = z
   .strictObject({
     item_index: item.nullable().optional(),
@@ -315,7 +307,53 @@ export const resolveBody = z
     message: 'is only for the outcome `done`: leave it out',
   })
 
-/** A comment or reason. */
 export const words = textField(2000, 0)
 
 export const cancelBody = z.strictObject({ reason: words.optional() })
+
+const decision = z.strictObject({
+  decision_id: id,
+  seq: z.int(),
+  step_id: z.string().nullable(),
+  item_index: itemIndex,
+  tool_use_id: z.string().nullable(),
+  tool: z.string(),
+  side_effect: side,
+  destination,
+  verdict,
+  rule_id: id.nullable(),
+  rule_name: z.string().nullable(),
+  matched_rules: z.array(matchedRule),
+  reason: z.string(),
+  explanation: z.string(),
+  labels,
+  label_sources: labelSources,
+  params_hash: z.string(),
+  approval: z
+    .strictObject({
+      id,
+      status: approvalStatus,
+      votes: z.array(vote),
+      supersedes_id: id.nullable().describe('the approval that it replaces'),
+      held_again: z.string().nullable().describe('why it replaces it'),
+    })
+    .nullable(),
+  held_at: time.nullable().describe('When the call was held for this approval.'),
+  executed_at: time.nullable(),
+  outcome: z.string().nullable(),
+  decided_at: time,
+})
+
+export const receipt = named('Receipt', {
+  run_id: id,
+  workflow_id: id.nullable(),
+  workflow_version: z.int().nullable(),
+  decisions: z.array(decision),
+  rules_version: z.int(),
+  audit_head: z.strictObject({ seq: z.int(), hash: z.string() }),
+  next_cursor: z
+    .string()
+    .nullable()
+    .optional()
+    .describe('only with `limit` or `cursor`: leads to the next decisions, null after the last'),
+})

@@ -1,12 +1,14 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { EffectKey } from '../../contract/effect-key.ts'
-import { updateApprovals } from '../../db/queries/approvals/update-approvals.ts'
+import { updateApprovals } from '../../db/queries/approvals.ts'
 import { numbered } from '../../db/queries/rows.ts'
-import { insertNewEffects } from '../../db/queries/runs/insert-effects.ts'
-import { readRunLedger } from '../../db/queries/runs/read-ledger.ts'
-import { updateMovedEffects } from '../../db/queries/runs/update-effects.ts'
-import { updateRuns } from '../../db/queries/runs/update-runs.ts'
-import { updateSteps } from '../../db/queries/runs/update-steps.ts'
+import {
+  insertNewEffects,
+  updateMovedEffects,
+  updateRuns,
+  updateSteps,
+  readRunLedger,
+} from '../../db/queries/runs.ts'
 import type { ChainReader, ChainTx } from '../../governance/audit/chain-tx.ts'
 import type { BatchKind } from '../../governance/audit/combiner.ts'
 import type { CommitPoint } from '../../governance/audit/commit-points.ts'

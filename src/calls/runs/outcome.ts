@@ -1,7 +1,6 @@
 import { CompiledQuery } from 'kysely'
 import type { Context } from '../../governance/context.ts'
-import { markSentText } from '../../db/queries/runs/mark-sent.ts'
-import { openIntentText } from '../../db/queries/runs/open-intent.ts'
+import { markSentText, openIntentText, reserveCostOfAttempt } from '../../db/queries/runs.ts'
 import type { StepError } from '../../db/schema/runs.ts'
 import { getTool } from '../../tools/index.ts'
 import { isOutcome, type EffectState } from '../../contract/status.ts'
@@ -19,7 +18,6 @@ import type { Basis, CallOutcome, NewError } from './call.ts'
 import { storageOver } from '../../governance/limits/storage.ts'
 import { countBody, runActor, settle } from './ledger-moves.ts'
 import { fitsRun, runTooLarge } from './storage-limit.ts'
-import { reserveCostOfAttempt } from '../../db/queries/runs/reserve-cost.ts'
 
 /** Records outcomes; commit point `effect.outcome`. Returns the call's state afterwards. */
 export const recordOutcomes = ledgerKind('effect.outcome', applyOutcome)
@@ -178,7 +176,7 @@ export async function stillHolds(
 ): Promise<boolean> {
   const values = [runId, stepId, itemIndex, attempt, policyVersion, role]
   // This statement goes through Kysely's pool, which prepares statements only if the configuration allows it
-  // (db/prepared.ts).
+  // (db/connect.ts).
   const { rows } = await db.executeQuery<{ same: boolean }>(CompiledQuery.raw(openIntentText, values))
   return rows[0]?.same === true
 }

@@ -1,20 +1,25 @@
 import { h, type ComponentChild } from 'preact'
 import { accountPath, confirmPath, resetPath, secondFactorPath } from '../../contract/pages.ts'
-import { Alert } from '../parts/alert.ts'
-import { MailChoice, noMails, type MailState } from '../parts/mail-choice.ts'
-import { SlackAccount, type SlackState } from '../parts/slack-account.ts'
+import { Alert, Words } from '../parts/words.ts'
 import { Badge } from '../parts/state.ts'
-import { Words } from '../parts/words.ts'
-import { hasRole } from '../role.ts'
-import type { Form, Organization, PersonsVisit, Problem, Result, Shown } from '../visit.ts'
-import { problemPage } from './problem.ts'
+import {
+  hasRole,
+  type Form,
+  type Organization,
+  type PersonsVisit,
+  type Problem,
+  type Result,
+  type Shown,
+} from '../visit.ts'
+import { problemPage } from './plain.ts'
+import { PostForm } from '../parts/layout.ts'
+import { distance, Time } from '../parts/time.ts'
 
 interface Me {
   readonly user: { readonly second_factor: boolean; readonly email_verified: boolean }
   readonly organizations: readonly (SlackState & { readonly id: string })[]
 }
 
-/** `GET /console/account`: shows the signed-in person, with the person's Slack account and mail settings. */
 export async function accountPage(
   visit: PersonsVisit,
   refused: Problem | null = null,
@@ -51,10 +56,7 @@ export async function accountPage(
   }
 }
 
-/**
- * Reads the mail settings of a person who can decide approvals. Returns null for everybody else, and if the settings
- * cannot be read.
- */
+/** null for people who cannot decide approvals, and if the settings cannot be read. */
 async function mailsIn({ api }: PersonsVisit, organization: Organization | null): Promise<MailState | null> {
   if (organization === null || !hasRole(organization.role, 'admin')) return null
   const query = { organization_id: organization.id }
@@ -62,7 +64,7 @@ async function mailsIn({ api }: PersonsVisit, organization: Organization | null)
   return found.ok ? found.body : null
 }
 
-function SignIn({ me: { user } }: { readonly me: Me }): ComponentChild {
+function SignIn({ me: { user } }: { readonly me: Me }) {
   return h('section', { class: 'card', 'aria-labelledby': 'signing-in' }, [
     h('h2', { id: 'signing-in' }, 'Signing in'),
     h('p', { class: 'badges' }, [
@@ -75,11 +77,9 @@ function SignIn({ me: { user } }: { readonly me: Me }): ComponentChild {
     ]),
     h('p', { class: 'links' }, [
       user.email_verified ? null : h('a', { href: confirmPath }, 'Confirm your address'),
-      h(
-        'a',
-        { href: `${secondFactorPath}?return=${encodeURIComponent(accountPath)}` },
+      h('a', { href: `${secondFactorPath}?return=${encodeURIComponent(accountPath)}` }, [
         user.second_factor ? 'Second factor and backup codes' : 'Add a second factor',
-      ),
+      ]),
       h('a', { href: resetPath }, 'Set a new password by mail'),
     ]),
   ])
@@ -100,13 +100,11 @@ export async function changeAccount(visit: PersonsVisit, form: Form): Promise<Sh
   return accountPage(visit, { ...done, message }, action === 'link' ? account.slice(0, 40) : '')
 }
 
-/** The messages for wrong entries. The key is the value of the pressed button. */
 const mistakes: Readonly<Record<string, string>> = {
   link: 'That is no member id: it looks like U012ABCDEF.',
   prove: 'That is not the code. After five wrong ones, have a new one sent.',
 }
 
-/** Sends the change that belongs to the pressed button. Returns null if there is no such button. */
 function changeOf(
   { api, person }: PersonsVisit,
   { id }: Organization,
@@ -127,11 +125,163 @@ function changeOf(
     case 'mails': {
       const delay = form.get('delay')
       const isOff = delay === noMails
-      // A person who turns mails off keeps the previous delay. This delay applies again when the mails are turned on.
+      // The previous delay applies again when the mails are turned on.
       const body = { mail: !isOff, delay_seconds: Number(isOff ? form.get('before') : delay) }
       return api.call('PUT /me/notifications', { query: { organization_id: id }, body })
     }
     default:
       return null
   }
+}
+
+/** As in the answer of `GET /me/notifications`. */
+interface MailState {
+  readonly mail: boolean
+  readonly delay_seconds: number
+}
+
+const noMails = 'none'
+const delays = [0, 300, 600, 1_800, 3_600, 14_400, 86_400]
+
+function MailChoice(props: {
+  readonly organization: Organization
+  readonly mails: MailState
+  readonly token: string
+  readonly isSaved: boolean
+}) {
+  const { organization, mails, token, isSaved } = props
+  const chosen = mails.mail ? String(mails.delay_seconds) : noMails
+  const offered = [...new Set([...delays, mails.delay_seconds])].toSorted((a, b) => a - b)
+  return h('section', { class: 'card', 'aria-labelledby': 'mails' }, [
+    h('h2', { id: 'mails' }, ['Mails from ', h(Words, { text: organization.name, most: 100 })]),
+    isSaved ? h('p', { class: 'note', role: 'status' }, 'Your choice is saved.') : null,
+    h(PostForm, { action: accountPath, token, class: 'fill' }, [
+      h('input', { type: 'hidden', name: 'organization_id', value: organization.id }),
+      h('input', { type: 'hidden', name: 'before', value: String(mails.delay_seconds) }),
+      h('div', { class: 'stack' }, [
+        h('label', { for: 'delay' }, 'Mail me what nobody has decided'),
+        h('select', { id: 'delay', name: 'delay', 'aria-describedby': 'delay-help' }, [
+          ...offered.map((seconds) =>
+            h('option', { value: String(seconds), selected: chosen === String(seconds) }, [
+              seconds === 0 ? 'at once' : `after ${distance(seconds * 1_000)}`,
+            ]),
+          ),
+          h('option', { value: noMails, selected: chosen === noMails }, 'never'),
+        ]),
+        h('p', { id: 'delay-help', class: 'quiet small' }, [
+          'A reminder comes before an approval expires. “Never” turns that off too.',
+        ]),
+      ]),
+      h('button', { name: 'action', value: 'mails' }, 'Save'),
+    ]),
+  ])
+}
+
+/** As `GET /me` shows it. */
+interface SlackState {
+  readonly slack_account: string | null
+  /** The account to which a code was sent; null if no code waits for its entry. */
+  readonly slack_claim: { readonly external_id: string; readonly expires_at: string } | null
+}
+
+/** The account of an admin or owner is linked at once. Other members must enter a code from a Slack message. */
+function SlackAccount(props: {
+  readonly organization: Organization
+  readonly slack: SlackState
+  readonly given: string
+  readonly token: string
+  readonly now: Date
+}) {
+  const { organization, slack, token } = props
+  const hidden = h('input', { type: 'hidden', name: 'organization_id', value: organization.id })
+  return h('section', { class: 'card', 'aria-labelledby': 'slack' }, [
+    h('h2', { id: 'slack' }, ['Slack in ', h(Words, { text: organization.name, most: 100 })]),
+    h('p', null, [
+      slack.slack_account === null
+        ? 'No Slack account is linked to you. You get no messages there about what waits for you.'
+        : ['Messages about what waits for you go to ', h('code', null, slack.slack_account), '.'],
+    ]),
+    slack.slack_claim === null
+      ? null
+      : h(CodeForm, { claim: slack.slack_claim, hidden, token, now: props.now }),
+    h(IdForm, { ...props, hidden }),
+    slack.slack_account === null
+      ? null
+      : h(PostForm, { action: accountPath, token }, [
+          hidden,
+          h('button', { class: 'danger', name: 'action', value: 'unlink' }, 'Unlink'),
+        ]),
+  ])
+}
+
+interface Inside {
+  readonly hidden: ComponentChild
+  readonly token: string
+}
+
+function CodeForm(props: Inside & { claim: NonNullable<SlackState['slack_claim']>; now: Date }) {
+  const { claim, hidden, token, now } = props
+  return h(PostForm, { action: accountPath, token, class: 'fill' }, [
+    hidden,
+    h('input', { type: 'hidden', name: 'external_id', value: claim.external_id }),
+    h('div', { class: 'stack' }, [
+      h('label', { for: 'code' }, 'Code from Slack'),
+      h('input', {
+        id: 'code',
+        name: 'code',
+        required: true,
+        inputmode: 'numeric',
+        maxlength: 11,
+        pattern: '[0-9]{4}[ ]?[0-9]{4}',
+        autocomplete: 'one-time-code',
+        'aria-describedby': 'code-help',
+      }),
+      h('p', { id: 'code-help', class: 'quiet small' }, [
+        'A message with eight digits goes to ',
+        h('code', null, claim.external_id),
+        ' in Slack. The code ends ',
+        h(Time, { at: claim.expires_at, now }),
+        '. If none arrives, check the member ID.',
+      ]),
+    ]),
+    h('button', { class: 'primary', name: 'action', value: 'prove' }, 'Link it'),
+  ])
+}
+
+function IdForm(props: Inside & { organization: Organization; slack: SlackState; given: string }) {
+  const {
+    organization,
+    slack: { slack_account: account, slack_claim: claim },
+    given,
+    hidden,
+    token,
+  } = props
+  const isAtOnce = hasRole(organization.role, 'admin')
+  const isFirst = account === null && claim === null
+  return h(PostForm, { action: accountPath, token, class: 'fill' }, [
+    hidden,
+    h('div', { class: 'stack' }, [
+      h('label', { for: 'external_id' }, isFirst ? 'Your member id in Slack' : 'Another member id'),
+      h('input', {
+        id: 'external_id',
+        name: 'external_id',
+        required: true,
+        maxlength: 21,
+        pattern: '[UWuw][A-Za-z0-9]{7,20}',
+        autocomplete: 'off',
+        autocapitalize: 'characters',
+        spellcheck: false,
+        'aria-describedby': 'external-help',
+        value: given,
+      }),
+      h('p', { id: 'external-help', class: 'quiet small' }, [
+        `It looks like U012ABCDEF. In Slack, open your profile, then the menu with three dots, then “Copy member ID”.${
+          isAtOnce ? '' : ' You get a code there, which you type in here.'
+        }`,
+      ]),
+    ]),
+    h('button', { class: isFirst ? 'primary' : '', name: 'action', value: 'link' }, [
+      isAtOnce ? 'Link it' : claim === null ? 'Send the code' : 'Send a new code',
+    ]),
+  ])
 }

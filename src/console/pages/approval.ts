@@ -1,14 +1,14 @@
 import { h } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import type { RuleBody } from '../../policy/rule.ts'
-import { Approval, sentenceOf } from '../parts/approval.ts'
-import { onceOf } from '../parts/ask.ts'
-import { commentMissing } from '../parts/decide.ts'
+import { sentenceOf } from '../parts/state.ts'
+import { Approval, commentMissing } from '../parts/approval.ts'
+import { onceOf } from '../parts/waiting.ts'
 import type { RunSummary } from '../parts/outcome.ts'
 import { capital } from '../parts/words.ts'
 import type { Form, PersonsVisit, Problem, Result, Shown } from '../visit.ts'
 import { coveredBy, isTooLong, readRun } from './parameters.ts'
-import { problemPage } from './problem.ts'
+import { problemPage } from './plain.ts'
 
 /** `GET /console/approvals/{id}`. Opening this page decides nothing. */
 export async function approvalPage(
@@ -25,8 +25,7 @@ export async function approvalPage(
     runOf(visit, approval),
     callOf(visit, approval),
   ])
-  // If the run cannot be read, the page cannot show the run's steps and inputs. Nobody may approve a run without seeing
-  // its steps and inputs.
+  // Nobody may approve a run without seeing its steps and inputs.
   if (run?.ok === false && approval.status === 'pending') return problemPage(run, visit.place)
   const known = run?.ok === true ? run.body : null
   return {
@@ -50,7 +49,7 @@ const readApproval = ({ api, params }: PersonsVisit): Promise<Result<ApprovalVie
 
 const decisions = new Set(['approve', 'reject', 'request_changes'])
 
-/** `POST /console/approvals/{id}`: casts one vote. Then the page shows the new state of the approval. */
+/** `POST /console/approvals/{id}`: casts one vote. */
 export async function decideApproval(visit: PersonsVisit, form: Form): Promise<Shown> {
   const id = visit.params['id'] ?? ''
   const decision = form.get('decision') ?? ''
@@ -73,19 +72,12 @@ export async function decideApproval(visit: PersonsVisit, form: Form): Promise<S
   return voted.ok ? { redirect: `/console/approvals/${id}` } : approvalPage(visit, inWords(voted), comment)
 }
 
-/**
- * Returns the refusal of a vote. If the approval was already decided, the message first says that the person's vote
- * does not count.
- */
 function inWords(problem: Problem): Problem {
   if (problem.code !== 'approval_already_decided') return problem
   return { ...problem, message: `Your vote came too late and does not count. ${capital(problem.message)}` }
 }
 
-/**
- * Checks that the person has seen everything that the approval covers. Returns a message if not, or else null.
- * `hasRead` is true if the person has confirmed that they have read the downloaded file.
- */
+/** Returns a message unless the person has seen all that it covers, on the page or in the file (`hasRead`). */
 async function hiddenFrom(visit: PersonsVisit, hasRead: boolean): Promise<string | null> {
   const found = await readApproval(visit)
   if (!found.ok) return 'Nothing was decided, because the approval could not be read. Load the page again.'
@@ -96,7 +88,7 @@ async function hiddenFrom(visit: PersonsVisit, hasRead: boolean): Promise<string
     : null
 }
 
-/** Reads the rule in its present state. The rule may have been deleted or changed since the call was held. */
+/** In its present state: it may have been deleted or changed since the call was held. */
 async function ruleOf({ api }: PersonsVisit, approval: ApprovalView): Promise<RuleBody | null> {
   if (approval.rule_id === null) return null
   const found = await api.call<RuleBody>('GET /organizations/{id}/rules/{rule}', {
@@ -105,10 +97,7 @@ async function ruleOf({ api }: PersonsVisit, approval: ApprovalView): Promise<Ru
   return found.ok ? found.body : null
 }
 
-/**
- * Reads the run of the approval in two cases: the approval covers a whole run, or the approval covers a call of a run
- * and is no longer pending. Returns null in every other case.
- */
+/** The whole run that the approval covers, or the run of a decided call. */
 function runOf(visit: PersonsVisit, approval: ApprovalView): Promise<Result<RunSummary>> | null {
   const { kind, run_id: id, status } = approval
   const isShown = id !== null && kind !== 'agent_call' && (kind === 'run' || status !== 'pending')
@@ -120,10 +109,7 @@ interface CallShown {
   readonly approval_id: string | null
 }
 
-/**
- * Returns the state of the call that used this approval. Returns null if no call has used the approval. Also returns
- * null for an agent's call, because the service does not make such a call itself.
- */
+/** The state of the call that used this approval. null for an agent's call, which the service does not make. */
 async function callOf({ api }: PersonsVisit, approval: ApprovalView): Promise<string | null> {
   const { id, kind, run_id: run, step_id: step, item_index: item, used_at: usedAt } = approval
   if (kind !== 'step' || run === null || step === null || usedAt === null) return null
@@ -135,5 +121,4 @@ async function callOf({ api }: PersonsVisit, approval: ApprovalView): Promise<st
   return call?.approval_id === id ? call.status : null
 }
 
-/** Returns the cursor with which a list of calls begins at this item. */
 const before = (item: number): string => Buffer.from(String(item - 1)).toString('base64url')

@@ -3,25 +3,25 @@ import { inboxPath } from '../../contract/pages.ts'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import type { WaitingSummary } from '../../governance/approvals/summary.ts'
 import type { Page as ListPage } from '../../governance/page.ts'
-import { traitsOf, type Traits } from '../alike.ts'
-import { chooserOf } from '../may-decide.ts'
+import {
+  traitsOf,
+  chooserOf,
+  type Traits,
+  type Form,
+  type PersonsVisit,
+  type Result,
+  type Shown,
+} from '../visit.ts'
 import { Inbox, type Done } from '../parts/inbox.ts'
-import { onceOf } from '../parts/ask.ts'
-import { addressOf, chosenOf } from '../parts/pager.ts'
-import type { Form, PersonsVisit, Result, Shown } from '../visit.ts'
+import { onceOf } from '../parts/waiting.ts'
+import { addressOf, chosenOf } from '../parts/filters.ts'
 import { coveredBy, isTooLong } from './parameters.ts'
-import { problemPage } from './problem.ts'
+import { problemPage } from './plain.ts'
 
 const perPage = '50'
-/**
- * The number of unknown outcomes on one page. It is small, because unknown outcomes stand above the approvals and push
- * the approvals down.
- */
+/** Few, because they stand above the approvals and push them down. */
 const unknownPerPage = '10'
-/**
- * Query parameters of the page: the filters of the API's list, the cursor of the approvals (`cursor`), and the cursor
- * of the unknown outcomes (`unknown`).
- */
+/** The filters of the API's list, and the cursors of the approvals and of the unknown outcomes. */
 const parameters = ['kind', 'rule_id', 'requested_by', 'risk', 'mine', 'cursor', 'unknown'] as const
 
 type Chosen = Readonly<Record<string, string>>
@@ -69,10 +69,7 @@ function approvalsOf(visit: PersonsVisit, chosen: Chosen): Promise<Listed> {
   })
 }
 
-/**
- * Reads the calls whose outcome is unknown. Returns null if the filter `kind` selects approvals. Also returns null on
- * later pages of approvals, because only the first page shows these calls.
- */
+/** null if the filter `kind` selects approvals, and on later pages, because only the first one shows these calls. */
 async function unknownOf(
   visit: PersonsVisit,
   { kind, cursor, unknown, ...filters }: Chosen,
@@ -89,10 +86,6 @@ async function unknownOf(
   })
 }
 
-/**
- * The decision of a form, and the ids of the approvals for which a vote was sent. The address of the page with the
- * result contains both the decision and the ids.
- */
 interface Decided {
   readonly decision: 'approve' | 'reject'
   readonly ids: readonly string[]
@@ -101,10 +94,7 @@ interface Decided {
 const isDecision = (given: string | null): given is Decided['decision'] =>
   given === 'approve' || given === 'reject'
 
-/**
- * `POST /console/approvals`: sends one vote for each selected approval. If at least one vote counted, the browser is
- * redirected to the page with the result. So the form is not sent again if the person loads that page again.
- */
+/** `POST /console/approvals`: one vote for each. Redirects to the result, so that loading it again sends nothing. */
 export async function decideMany(visit: PersonsVisit, form: Form): Promise<Shown> {
   const ids = [...new Set(form.getAll('id'))].slice(0, Number(perPage))
   const decision = form.get('decision')
@@ -136,7 +126,6 @@ export async function decideMany(visit: PersonsVisit, form: Form): Promise<Shown
   return { redirect: addressOf(inboxPath, query) }
 }
 
-/** Returns the result of the decisions in the page's address, or null if the address contains no decisions. */
 async function resultOf(visit: PersonsVisit): Promise<Done | null> {
   const decision = visit.query.get('decision')
   const ids = (visit.query.get('decided') ?? '').split(' ').filter((id) => /^apr_\w{1,40}$/.test(id))
@@ -144,10 +133,7 @@ async function resultOf(visit: PersonsVisit): Promise<Done | null> {
   return readResult(visit, { decision, ids: ids.slice(0, Number(perPage)) })
 }
 
-/**
- * Reads what became of the decisions. The page's address names the decisions, and anybody can forge an address. So the
- * result counts only votes that the person has really cast.
- */
+/** Anybody can forge the address that names the decisions. So only votes count that the person has really cast. */
 async function readResult({ api, person }: PersonsVisit, { decision, ids }: Decided): Promise<Done> {
   const failed: { id: string; message: string }[] = []
   for (const id of ids) {
@@ -165,7 +151,7 @@ async function readResult({ api, person }: PersonsVisit, { decision, ids }: Deci
   }
 }
 
-/** Returns each call that cannot be approved together with the first call, and the reason. */
+/** The calls that cannot be approved together with the first one, each with the reason. */
 async function unlikeOnes(visit: PersonsVisit, ids: readonly string[]): Promise<Done['failed']> {
   const unlike: { id: string; message: string }[] = []
   let first: Traits | null = null
@@ -177,7 +163,6 @@ async function unlikeOnes(visit: PersonsVisit, ids: readonly string[]): Promise<
   return unlike
 }
 
-/** Returns why this call and a call with the traits `first` cannot be approved together. Returns null if they can. */
 function whyApart(visit: PersonsVisit, approval: ApprovalView, first: Traits): string | null {
   if (approval.kind === 'run') return 'whole runs are approved one by one: open it'
   if (isTooLong(coveredBy(visit, approval, null))) return 'it is too long for a page: open it'
@@ -186,5 +171,4 @@ function whyApart(visit: PersonsVisit, approval: ApprovalView, first: Traits): s
   return names.length === 0 ? null : `differs from the first one in ${listed.format(names)}`
 }
 
-/** Writes a list as `tool, rule and labels`. */
 const listed = new Intl.ListFormat('en-GB')

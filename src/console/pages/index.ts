@@ -1,6 +1,5 @@
 import { homePath } from '../../contract/pages.ts'
-import { homeOf } from '../home.ts'
-import type { Form, PersonsVisit, Shown } from '../visit.ts'
+import { homeOf, type Form, type PersonsVisit, type Shown } from '../visit.ts'
 import { accountPage, changeAccount } from './account.ts'
 import { approvalPage, decideApproval } from './approval.ts'
 import { decideMany, inboxPage } from './inbox.ts'
@@ -11,7 +10,6 @@ import { endSession, sessionPage } from './session.ts'
 import { sessionsPage } from './sessions.ts'
 import { stepPage } from './step.ts'
 
-/** A page for signed-in people. */
 export interface PageRoute {
   readonly path: string
   get(visit: PersonsVisit): Promise<Shown>
@@ -50,7 +48,6 @@ export const pages: readonly PageRoute[] = [
   },
 ]
 
-/** Routes that return files to signed-in people. */
 export const files: readonly PageRoute[] = [
   { path: '/console/approvals/:id/parameters', get: (visit) => parametersFile(visit) },
 ]

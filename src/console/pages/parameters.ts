@@ -4,14 +4,10 @@ import type { Json, JsonObject } from '../../policy/types.ts'
 import { summaryFields, type RunSummary } from '../parts/outcome.ts'
 import { lengthOf } from '../parts/values.ts'
 import { mostShown } from '../parts/words.ts'
-import { hasRole, roleIn } from '../role.ts'
-import type { PersonsVisit, Problem, Result, Shown } from '../visit.ts'
-import { problemPage } from './problem.ts'
+import { hasRole, roleIn, type PersonsVisit, type Problem, type Result, type Shown } from '../visit.ts'
+import { problemPage } from './plain.ts'
 
-/**
- * Returns what an approval covers: a call with its parameters, or a run with its inputs. Returns null if the reader may
- * not see this, or if the approval covers a run and `run` is null.
- */
+/** The parameters or inputs that it covers; null if the reader may not see them, or `run` is needed and null. */
 export function coveredBy(
   visit: PersonsVisit,
   { kind, organization_id, approver, params, tool, workflow_id }: ApprovalView,
@@ -21,18 +17,14 @@ export function coveredBy(
   if (run === null || !hasRole(roleIn(visit, organization_id), approver)) return null
   const { inputs, definition } = run
   if (inputs === undefined) return null
-  // A definition has come from JSON, so its steps are JSON too.
+  // It has come from JSON, so its steps are JSON too.
   return { workflow_id, inputs, ...(definition ? { steps: definition.steps as unknown as Json } : {}) }
 }
 
-/** Returns whether this value is too long for the approval's page. In this case, the page shows only the beginning. */
 export const isTooLong = (covered: JsonObject | null): boolean =>
   covered !== null && lengthOf(covered) > mostShown
 
-/**
- * Reads the run of an approval. The approval covers either this whole run or one of its calls. For a whole run, also
- * reads the definition that the run would follow, if the reader may decide.
- */
+/** For an approval of the whole run, also reads the definition that it would follow, if the reader may decide. */
 export async function readRun(
   visit: PersonsVisit,
   approval: Pick<ApprovalView, 'kind' | 'run_id' | 'workflow_id' | 'organization_id' | 'approver'>,
@@ -63,8 +55,8 @@ const refused: Problem = {
 }
 
 /**
- * `GET /console/approvals/{id}/parameters`: returns a file with exactly what the approval covers. Only people who may
- * decide get the file. For a call, the SHA-256 of the file is the approval's `params_hash`.
+ * `GET /console/approvals/{id}/parameters`: exactly what the approval covers, for people who may decide. For a call,
+ * the SHA-256 of the file is the approval's `params_hash`.
  */
 export async function parametersFile(visit: PersonsVisit): Promise<Shown> {
   const id = visit.params['id'] ?? ''

@@ -1,15 +1,14 @@
 import { h, type ComponentChild } from 'preact'
-import { Alert } from '../parts/alert.ts'
-import type { Page } from '../visit.ts'
+import { Alert, Message } from '../parts/words.ts'
+import { ownPlace, type Page, type Problem } from '../visit.ts'
+import { homePath, secondFactorPath } from '../../contract/pages.ts'
 
-/** The reason why the person's previous attempt failed, such as a refused form. */
 export interface Refusal {
   readonly status: number
   readonly message: string
 }
 
-/** Returns a narrow page with one heading, and below it one form or one message. */
-export function plainPage(title: string, contents: ComponentChild, problem: Refusal | null = null): Page {
+export function plainPage(title: string, problem: Refusal | null, contents: ComponentChild): Page {
   return {
     status: problem?.status ?? 200,
     title,
@@ -20,3 +19,43 @@ export function plainPage(title: string, contents: ComponentChild, problem: Refu
     ]),
   }
 }
+
+const titles: Readonly<Record<number, string>> = {
+  403: 'This is not yours to see',
+  404: 'There is nothing here',
+  429: 'Too many requests',
+  503: 'The service cannot answer now',
+}
+
+const helps: Readonly<Record<number, string>> = {
+  403: 'Ask an admin or owner of the organization for a role that may see this. If you are a member of another organization, switch to it in the account menu at the top right. You can open the links of runs that other people give you.',
+  404: 'The link may be wrong, or it leads to an organization that you are not a member of.',
+  429: 'Wait a moment, and load the page again.',
+  503: 'Nothing was changed. Load the page again in a moment.',
+}
+
+export function problemPage({ status, code, message }: Problem, place: string): Page {
+  const title =
+    code === 'mfa_required' ? 'A second factor is needed' : (titles[status] ?? 'This did not work')
+  // A 403 can also mean that a form came from another site: advice about roles would be wrong.
+  const help = status === 403 && code !== 'insufficient_role' ? undefined : helps[status]
+  const words = status === 404 ? null : message
+  return {
+    status,
+    title,
+    main: h('article', { class: 'narrow card' }, [
+      h('h1', null, title),
+      words === null ? null : h('p', null, h(Message, { text: words, most: 1_000 })),
+      help === undefined ? null : h('p', null, help),
+      code === 'mfa_required'
+        ? h('p', null, h('a', { class: 'button', href: factorPlace(place) }, 'Go to the second factor'))
+        : null,
+      status === 403 && code !== 'insufficient_role'
+        ? null
+        : h('p', null, h('a', { href: homePath }, 'Go to the first page')),
+    ]),
+  }
+}
+
+const factorPlace = (place: string): string =>
+  `${secondFactorPath}?return=${encodeURIComponent(ownPlace(place))}`

@@ -1,19 +1,21 @@
 import { h } from 'preact'
-import { nothingDone, onceOf, reasonOf } from '../parts/ask.ts'
-import { outcomeChoices } from '../parts/outcome-choices.ts'
-import { Run } from '../parts/run.ts'
-import { runFields, type RunShown } from '../run-fields.ts'
-import { stepsPerPage } from '../parts/steps.ts'
-import { hasRole, roleIn } from '../role.ts'
-import type { Form, PersonsVisit, Problem, Shown } from '../visit.ts'
-import { problemPage } from './problem.ts'
-import { receiptOf } from './receipt.ts'
-import { sentencesOf } from './sentences.ts'
+import { nothingDone, onceOf, reasonOf, Ask, Waiting } from '../parts/waiting.ts'
+import { outcomeChoices } from '../parts/outcome.ts'
+import { runFields, stepsPerPage, Steps, type RunShown } from '../parts/steps.ts'
+import { hasRole, roleIn, type Form, type PersonsVisit, type Problem, type Shown } from '../visit.ts'
+import { problemPage } from './plain.ts'
+import { receiptOf, sentencesOf, Receipts, type ReceiptsProps } from '../parts/receipts.ts'
+import { runEnded } from '../../contract/status.ts'
+import type { Role } from '../../policy/types.ts'
+import { Alert, Message, Words } from '../parts/words.ts'
+import { Facts, Value, Inputs } from '../parts/values.ts'
+import { countedFromOne, partlyDone, RunReason } from '../parts/items.ts'
+import { Live, pollOf } from '../parts/layout.ts'
+import { Picture } from '../parts/picture.ts'
+import { Risk, RunState } from '../parts/state.ts'
+import { duration, Time } from '../parts/time.ts'
 
-/**
- * `GET /console/runs/{id}`: shows a run. If the run is the record of an agent's session, an admin or owner is
- * redirected to the page of the session.
- */
+/** `GET /console/runs/{id}`. The record of an agent's session leads an admin or owner to the page of the session. */
 export async function runPage(visit: PersonsVisit, refused: Problem | null = null): Promise<Shown> {
   const id = visit.params['id'] ?? ''
   const [found, receipt] = await Promise.all([
@@ -40,16 +42,13 @@ export async function runPage(visit: PersonsVisit, refused: Problem | null = nul
   }
 }
 
-/** Returns one sentence for each waiting call of the run. Viewers get none, because they cannot read approvals. */
+/** Viewers get none, because they cannot read approvals. */
 const sentencesIn = (visit: PersonsVisit, { id, organization_id, waiting_for }: RunShown) =>
   hasRole(roleIn(visit, organization_id), 'member') && waiting_for.some((each) => each.approval_id !== null)
     ? sentencesOf(visit, { run_id: id, organization_id })
     : new Map<string, string>()
 
-/**
- * Returns the index of the part of the step list that the address asks for. The address counts parts from 1, and the
- * index begins at 0. Returns 0 if there is no such part.
- */
+/** The index of the part of the step list that the address asks for, which counts from 1. 0 if there is none such. */
 function partOf(given: string | null, steps: number): number {
   const part = Number(given ?? '1') - 1
   return Number.isInteger(part) && part >= 0 && part * stepsPerPage < steps ? part : 0
@@ -57,7 +56,7 @@ function partOf(given: string | null, steps: number): number {
 
 const outcomes = new Set<string>(outcomeChoices.map(([outcome]) => outcome))
 
-/** `POST /console/runs/{id}`: cancels the run, or records a person's choice for calls whose outcome is unknown. */
+/** `POST /console/runs/{id}`: cancels the run, or records what became of calls whose outcome is unknown. */
 export async function changeRun(visit: PersonsVisit, form: Form): Promise<Shown> {
   const id = visit.params['id'] ?? ''
   const done = outcomes.has(form.get('outcome') ?? '')
@@ -88,4 +87,166 @@ function resolve(visit: PersonsVisit, form: Form) {
     only: ['id'],
     ...onceOf(form),
   })
+}
+
+export interface RunProps {
+  readonly run: RunShown
+  readonly role: Role | null
+  readonly part: number
+  readonly receipt: ReceiptsProps['receipt']
+  /** What each waiting call would do, by the id of the approval. */
+  readonly sentences: ReadonlyMap<string, string>
+  readonly visit: PersonsVisit
+  readonly refused: Problem | null
+}
+
+export function Run({ run, role, part, receipt, sentences, visit, refused }: RunProps) {
+  const path = `/console/runs/${run.id}`
+  const isOpen = !runEnded(run.status) && run.workflow_id !== null
+  const mayCancel =
+    isOpen &&
+    (hasRole(role, 'admin') || (hasRole(role, 'member') && run.requested_by === visit.person.user.id))
+  const states = run.steps.map(
+    ({ status, items }) => `${status}${items === null ? '' : JSON.stringify(items.states)}`,
+  )
+  return h('article', { class: 'page' }, [
+    h(Head, { run, isOpen, visit }),
+    h(Alert, { message: refused === null ? null : countedFromOne(refused.message) }),
+    h(Changed, { change: run.changed_since_your_last_run, now: visit.now }),
+    h('div', { class: 'columns' }, [
+      h('div', { class: 'column' }, [
+        h(Waiting, { run: { id: run.id, waiting_for: inOrder(run) }, role, visit, sentences }),
+        run.steps.length < 2
+          ? null
+          : h(Live, { name: 'run-picture', version: states.join('/') }, [
+              h('section', { class: 'card', 'aria-labelledby': 'picture-title' }, [
+                h('h2', { id: 'picture-title' }, 'What depends on what'),
+                h(Picture, {
+                  layouts: visit.layouts,
+                  version: `${run.workflow_id ?? ''}@${run.workflow_version ?? 0}`,
+                  steps: run.steps,
+                  addressOf: (id) => `${path}/steps/${id}`,
+                }),
+              ]),
+            ]),
+        run.steps.length === 0
+          ? null
+          : h(Steps, { run, part, path, version: states.join('/'), now: visit.now }),
+        h(Result, { run }),
+        h(Receipts, {
+          receipt,
+          path,
+          visit,
+          mayOpenApprovals: hasRole(role, 'member'),
+          words: { first: 'First decisions', next: 'Later decisions' },
+        }),
+      ]),
+      h('div', { class: 'column' }, [
+        h(About, { run, role, visit }),
+        h(Ask, {
+          name: 'run-cancel',
+          isOffered: mayCancel,
+          action: path,
+          token: visit.token,
+          value: 'cancel',
+          open: 'Cancel the run…',
+          explanation: 'Steps that have not begun will not run. Calls that were made are not taken back.',
+          sure: 'Yes, cancel it',
+        }),
+      ]),
+    ]),
+  ])
+}
+
+/** In the order of the steps and of their items. */
+function inOrder({ waiting_for: waiting, steps }: RunShown): RunShown['waiting_for'] {
+  const places = new Map(steps.map(({ id }, place) => [id, place]))
+  const placeOf = (step: string | null): number => places.get(step ?? '') ?? -1
+  return waiting.toSorted(
+    (a, b) => placeOf(a.step_id) - placeOf(b.step_id) || (a.item_index ?? 0) - (b.item_index ?? 0),
+  )
+}
+
+function Head({ run, isOpen, visit }: { run: RunShown; isOpen: boolean; visit: PersonsVisit }) {
+  const { now } = visit
+  const version = `${run.status}/${run.status_reason}/${partlyDone(run)}`
+  return h(Live, { name: 'run-head', version, ...pollOf(run.id, isOpen) }, [
+    h('header', { class: 'headline' }, [
+      h('p', { class: 'crumbs small' }, h('a', { href: '/console/runs' }, 'Runs')),
+      h('p', { class: 'badges', role: 'status' }, [
+        h(RunState, { status: run.status }),
+        run.risk.level === 'low' ? null : h(Risk, { level: run.risk.level }),
+      ]),
+      h('h1', null, [
+        h(Words, { text: run.workflow_name ?? (run.workflow_id === null ? 'An agent’s session' : 'A run') }),
+      ]),
+      h('p', null, h(RunReason, { run })),
+      h('p', { class: 'quiet small' }, [
+        h(Words, { text: run.requester_email }),
+        ' started it ',
+        h(Time, { at: run.created_at, now }),
+        run.duration_ms === null ? null : ` · it took ${duration(run.duration_ms)}`,
+      ]),
+    ]),
+  ])
+}
+
+/** The change of another person that the requester had not run before. */
+function Changed({ change, now }: { change: RunShown['changed_since_your_last_run']; now: Date }) {
+  if (change === null) return null
+  return h('p', { class: 'note' }, [
+    h('strong', null, h(Words, { text: change.author })),
+    ` changed the workflow, and this is your first run since then: version ${change.version}, `,
+    h(Time, { at: change.deployed_at, now }),
+    change.others.length === 0 ? null : [', with text of ', h(Words, { text: change.others.join(', ') })],
+    change.message === ''
+      ? '.'
+      : [', with the message ', h('q', null, h(Words, { text: change.message, most: 300 })), '.'],
+  ])
+}
+
+/** As the field `result` of the workflow's definition says. */
+function Result({ run }: { run: RunShown }) {
+  return h(Live, { name: 'run-result', version: run.status }, [
+    run.result === undefined || run.result === null
+      ? null
+      : h('section', { class: 'card', 'aria-labelledby': 'result' }, [
+          h('h2', { id: 'result' }, 'Result'),
+          h(Value, { value: run.result }),
+        ]),
+  ])
+}
+
+function About({ run, role, visit }: { run: RunShown; role: Role | null; visit: PersonsVisit }) {
+  const { now } = visit
+  const areShown = hasRole(role, 'admin') || run.requested_by === visit.person.user.id
+  const version = `${run.status}/${run.started_at ?? ''}/${run.data_removed_at ?? ''}`
+  return h(Live, { name: 'run-about', version }, [
+    h('section', { class: 'card', 'aria-labelledby': 'about' }, [
+      h('h2', { id: 'about' }, 'About this run'),
+      h(Facts, {
+        facts: [
+          ['Version', run.workflow_version === null ? null : String(run.workflow_version)],
+          [
+            'Risk',
+            run.risk.reasons.length === 0
+              ? null
+              : run.risk.reasons.map((each) => h('div', null, h(Message, { text: each, most: 500 }))),
+          ],
+          ['Accepted', h(Time, { at: run.created_at, now, exact: true })],
+          ['Started', run.started_at === null ? null : h(Time, { at: run.started_at, now, exact: true })],
+          ['Ended', run.finished_at === null ? null : h(Time, { at: run.finished_at, now, exact: true })],
+          ['Id', h('code', null, run.id)],
+        ],
+      }),
+      h('h3', null, 'Inputs'),
+      run.data_removed_at !== null
+        ? h('p', { class: 'quiet' }, [
+            'Inputs and outputs were removed ',
+            h(Time, { at: run.data_removed_at, now }),
+            '.',
+          ])
+        : h(Inputs, { run, areShown }),
+    ]),
+  ])
 }

@@ -1,4 +1,4 @@
-import { h, type ComponentChild } from 'preact'
+import { h } from 'preact'
 
 export interface FieldProps {
   readonly name: string
@@ -11,16 +11,7 @@ export interface FieldProps {
   readonly help?: string
 }
 
-/** Shows a required field with its label. The help text is optional. */
-export function Field({
-  name,
-  label,
-  type = 'text',
-  most,
-  least,
-  help,
-  ...rest
-}: FieldProps): ComponentChild {
+export function Field({ name, label, type = 'text', most, least, help, ...rest }: FieldProps) {
   const helpId = `${name}-help`
   return h('div', { class: 'stack' }, [
     h('label', { for: name }, label),
@@ -40,8 +31,7 @@ export function Field({
   ])
 }
 
-/** The field for a new password. */
-export const NewPassword = (): ComponentChild =>
+export const NewPassword = () =>
   h(Field, {
     name: 'password',
     label: 'New password',
@@ -52,7 +42,7 @@ export const NewPassword = (): ComponentChild =>
     help: 'At least 8 characters. A long one is better than a strange one.',
   })
 
-export const Email = ({ value }: { readonly value: string }): ComponentChild =>
+export const Email = ({ value }: { value: string }) =>
   h(Field, {
     name: 'email',
     label: 'E-mail address',
@@ -62,8 +52,8 @@ export const Email = ({ value }: { readonly value: string }): ComponentChild =>
     value,
   })
 
-/** The field for a code of an authenticator app, or for a backup code. */
-export const Code = (): ComponentChild =>
+/** Or for a backup code. */
+export const Code = () =>
   h(Field, {
     name: 'code',
     label: 'Code of your authenticator app, or a backup code',
@@ -71,6 +61,15 @@ export const Code = (): ComponentChild =>
     most: 40,
   })
 
-/** The field for the first code of an authenticator app that has a new key. */
-export const FirstCode = (): ComponentChild =>
+/** The first code after the authenticator app got a new key. */
+export const FirstCode = () =>
   h(Field, { name: 'code', label: 'Code', autocomplete: 'one-time-code', most: 40 })
+
+export const Password = () =>
+  h(Field, {
+    name: 'password',
+    label: 'Password',
+    type: 'password',
+    autocomplete: 'current-password',
+    most: 128,
+  })

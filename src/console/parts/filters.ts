@@ -1,26 +1,52 @@
-import { h, type ComponentChild, type ComponentChildren } from 'preact'
+import { h, type ComponentChildren } from 'preact'
 import { Icon } from './state.ts'
 import { visible } from '../../policy/readers/look-alikes.ts'
 
+export function addressOf(path: string, query: Readonly<Record<string, string>>): string {
+  const given = Object.entries(query).filter(([, value]) => value !== '')
+  return given.length === 0 ? path : `${path}?${new URLSearchParams(given).toString()}`
+}
+
+export function chosenOf(query: URLSearchParams, names: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    names.flatMap((name) => {
+      const value = (query.get(name) ?? '').trim()
+      return value === '' ? [] : [[name, value]]
+    }),
+  )
+}
+
+export function Pager(props: {
+  readonly path: string
+  readonly chosen: Readonly<Record<string, string>>
+  readonly cursor: string
+  readonly next: string | null
+  readonly words: { readonly first: string; readonly next: string }
+}) {
+  const { path, chosen, cursor, next, words } = props
+  const isFirst = chosen[cursor] === undefined
+  if (isFirst && next === null) return null
+  return h('nav', { class: 'pager', 'aria-label': `Pages: ${words.next}` }, [
+    isFirst
+      ? null
+      : h('a', { class: 'button', href: addressOf(path, { ...chosen, [cursor]: '' }) }, words.first),
+    next === null
+      ? null
+      : h('a', { class: 'button', href: addressOf(path, { ...chosen, [cursor]: next }) }, words.next),
+  ])
+}
+
 type Chosen = Readonly<Record<string, string>>
 
-/**
- * Shows a form that filters a list. The browser sends the form by GET. The form is unfolded if at least one filter is
- * in use.
- */
-export function Filters({
-  path,
-  chosen,
-  names,
-  title,
-  children,
-}: {
-  readonly path: string
-  readonly chosen: Chosen
-  readonly names: readonly string[]
-  readonly title: string
-  readonly children?: ComponentChildren
-}): ComponentChild {
+/** A form that filters a list. It is unfolded if a filter is in use. */
+export function Filters(props: {
+  path: string
+  chosen: Chosen
+  names: readonly string[]
+  title: string
+  children?: ComponentChildren
+}) {
+  const { path, chosen, names, title, children } = props
   const count = names.filter((name) => chosen[name] !== undefined).length
   return h('details', { class: 'filters', open: count > 0 }, [
     h('summary', { class: 'button' }, [
@@ -37,17 +63,8 @@ export function Filters({
   ])
 }
 
-export function Field({
-  name,
-  label,
-  chosen,
-  type = 'text',
-}: {
-  readonly name: string
-  readonly label: string
-  readonly chosen: Chosen
-  readonly type?: 'text' | 'date'
-}): ComponentChild {
+export function Field(props: { name: string; label: string; chosen: Chosen; type?: 'text' | 'date' }) {
+  const { name, label, chosen, type = 'text' } = props
   return h('div', null, [
     h('label', { for: name }, label),
     h('input', {
@@ -60,25 +77,15 @@ export function Field({
   ])
 }
 
-/**
- * Lets a person choose one option, or `any`. If the address has a value that is not an option, this value is added to
- * the options and stays selected.
- */
-export function Choice({
-  name,
-  label,
-  chosen,
-  options,
-}: {
+/** A value of the address that is no option is added, and stays selected. */
+export function Choice(props: {
   readonly name: string
   readonly label: string
   readonly chosen: Chosen
-  /**
-   * Each option has a value and a text. A long text is cut. After this text, an option can have a second text, which is
-   * never cut.
-   */
+  /** Value, text (cut if it is long), and a second text that is never cut. */
   readonly options: readonly (readonly [string, string, string?])[]
-}): ComponentChild {
+}) {
+  const { name, label, chosen, options } = props
   const value = chosen[name] ?? ''
   const isListed = value === '' || options.some(([id]) => id === value)
   return h('div', null, [
@@ -93,9 +100,6 @@ export function Choice({
   ])
 }
 
-/**
- * Returns the beginning of a text. Invisible characters, and marks that change the writing direction, are shown as
- * numbers such as `U+202E`.
- */
+/** Invisible characters, and marks that change the writing direction, are shown as numbers such as `U+202E`. */
 const beginning = (text: string, characters: number): string =>
   visible(text.slice(0, characters).toWellFormed())

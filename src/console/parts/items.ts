@@ -1,13 +1,13 @@
-import type { StepView } from '../../governance/runs/read/read.ts'
+import { h } from 'preact'
+import type { StepView, RunView } from '../../governance/runs/read/read.ts'
 import { wordOf } from './state.ts'
+import { runEnded } from '../../contract/status.ts'
+import { Message, Sentence } from './words.ts'
 
 /** The words of states that differ for several items. */
 const plurals: Readonly<Record<string, string>> = { held: 'wait for approval', waiting: 'wait' }
 
-/**
- * Returns the progress of a `for_each` step as a short text and as a full text. Returns null for any other step, and
- * for a `for_each` step whose items are not counted yet.
- */
+/** The progress of a `for_each` step; null for others, and before the items are counted. */
 export function itemWords({
   kind,
   items,
@@ -30,16 +30,13 @@ export function itemWords({
   }
 }
 
-/** Returns the number of an item as a page shows it. Pages count items from 1, and the API counts from 0. */
+/** Pages count items from 1, and the API from 0. */
 export const itemNumber = (index: number): string => (index + 1).toLocaleString('en')
 
-/** Matches item numbers in the sentences of the API: `item 0 of step`, and `at item 0 of 6 (counted from 0)`. */
+/** Item numbers in sentences of the API: `item 0 of step`, and `at item 0 of 6 (counted from 0)`. */
 const apiItem = /\bitem (\d+) of (?:step $|\d+ \(counted from 0\))/g
 
-/**
- * Returns a sentence of the API about a run, with items counted from 1. Example: `at item 0 of 6 (counted from 0)`
- * becomes `at item 1 of 6`. Names in backticks stay as they are.
- */
+/** `at item 0 of 6 (counted from 0)` becomes `at item 1 of 6`. Names in backticks stay. */
 export const countedFromOne = (text: string): string =>
   text
     .split('`')
@@ -57,10 +54,7 @@ interface OfItem {
   readonly item_index: number | null
 }
 
-/**
- * Sorts the items of each step by their number. Only items of the same step change places with each other. All other
- * entries of the list stay where they are.
- */
+/** Only items of the same step change places with each other. */
 export function inItemOrder<T extends OfItem & { readonly run_id?: string | null }>(
   list: readonly T[],
 ): readonly T[] {
@@ -71,4 +65,28 @@ export function inItemOrder<T extends OfItem & { readonly run_id?: string | null
     keyOf,
   )
   return list.map((each) => (each.item_index === null ? each : (groups.get(keyOf(each))?.shift() ?? each)))
+}
+
+type Run = Pick<RunView, 'status' | 'status_reason' | 'steps'>
+
+/** For a run that ended badly: `3 of 6 items of step x completed.` */
+export function partlyDone({ status, steps }: Run): string {
+  if (!runEnded(status) || status === 'completed') return ''
+  const parts = steps.flatMap(({ id, items }) => {
+    const done = items?.states.completed ?? 0
+    return items === null || done === 0 || done === items.total
+      ? []
+      : [
+          `${done.toLocaleString('en')} of ${items.total.toLocaleString('en')} items of step \`${id}\` completed.`,
+        ]
+  })
+  return parts.slice(0, 3).join(' ')
+}
+
+export function RunReason({ run, most }: { run: Run; most?: number }) {
+  const done = partlyDone(run)
+  return [
+    h(Message, { text: countedFromOne(run.status_reason), ...(most === undefined ? {} : { most }) }),
+    done === '' ? null : [' ', h(Sentence, { text: done })],
+  ]
 }

@@ -1,19 +1,15 @@
-import { h, type ComponentChild } from 'preact'
+import { h } from 'preact'
 import type { WorkflowDefinition } from '../../contract/definition.ts'
 import { inboxPath } from '../../contract/pages.ts'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import type { RunView } from '../../governance/runs/read/read.ts'
-import { itemNumber } from './items.ts'
+import { itemNumber, RunReason } from './items.ts'
 import { Report } from './receipts.ts'
-import { RunReason } from './run-reason.ts'
 import { Badge, RunState } from './state.ts'
 import { Time } from './time.ts'
 import { Words } from './words.ts'
+import { OnceField, PostForm } from './layout.ts'
 
-/**
- * The fields of a run that the page of an approval needs. They show the result of an approved call, or what a whole run
- * would do.
- */
 export const summaryFields = [
   'id',
   'status',
@@ -25,10 +21,7 @@ export const summaryFields = [
 ] as const
 
 export interface RunSummary extends Pick<RunView, (typeof summaryFields)[number]> {
-  /**
-   * The frozen definition that a whole run would follow. Is null if the reader may not see it, or if it cannot be read.
-   * It is absent for an approval of one call.
-   */
+  /** What a whole run would follow. null if the reader may not see it, or if it cannot be read. Absent for one call. */
   readonly definition?: WorkflowDefinition | null
 }
 
@@ -38,11 +31,7 @@ const ends: Readonly<Record<string, string>> = {
   expired: 'Nobody decided in time. It will not happen.',
 }
 
-/**
- * Says who decided and what the decision means. If the approval ended without a decision, says why the call will not
- * happen.
- */
-function endOf({ status, votes }: ApprovalView): ComponentChild {
+function endOf({ status, votes }: ApprovalView) {
   if (status === 'rejected') {
     const vote = votes.find(({ decision }) => decision === 'reject')
     if (vote === undefined) return 'It will not happen.'
@@ -61,13 +50,12 @@ function endOf({ status, votes }: ApprovalView): ComponentChild {
 interface OutcomeProps {
   readonly approval: ApprovalView
   readonly run: RunSummary | null
-  /** The state of the approved call. Is null if no call has used the approval, and for an agent's call. */
+  /** The state of the approved call; null for an agent's call. */
   readonly call: string | null
   readonly now: Date
 }
 
-/** Shows the result of a decided approval, and what became of its call. */
-export function Outcome({ approval, run, call, now }: OutcomeProps): ComponentChild {
+export function Outcome({ approval, run, call, now }: OutcomeProps) {
   const by = approval.superseded_by
   return h('section', { 'aria-labelledby': 'outcome', class: 'outcome' }, [
     h('h2', { id: 'outcome' }, 'What became of it'),
@@ -88,12 +76,7 @@ export function Outcome({ approval, run, call, now }: OutcomeProps): ComponentCh
   ])
 }
 
-/** Shows the states of the call and of its run. */
-function InRun({
-  approval,
-  run,
-  call,
-}: Omit<OutcomeProps, 'run' | 'now'> & { readonly run: RunSummary }): ComponentChild {
+function InRun({ approval, run, call }: Omit<OutcomeProps, 'run' | 'now'> & { readonly run: RunSummary }) {
   const { item_index: item, step_id } = approval
   const step = run.steps.find(({ id }) => id === step_id)
   return h('dl', { class: 'fields' }, [
@@ -121,16 +104,7 @@ function InRun({
   ])
 }
 
-/**
- * Shows whether the agent has asked again after the approval, and what the agent's client has reported about the call.
- */
-function AgentsCall({
-  approval: { used_at, detail },
-  now,
-}: {
-  readonly approval: ApprovalView
-  readonly now: Date
-}): ComponentChild {
+function AgentsCall({ approval: { used_at, detail }, now }: { approval: ApprovalView; now: Date }) {
   const observed = detail?.observed ?? null
   const [badge, at] =
     used_at === null
@@ -145,3 +119,53 @@ function AgentsCall({
     used_at !== null && observed === null ? '. Its client has not reported what became of it.' : null,
   ])
 }
+
+export const outcomeChoices = [
+  ['done', 'It happened: go on', ''],
+  ['retry', 'It did not: make it again', ''],
+  ['fail', 'Count it as failed', 'danger'],
+] as const
+
+/** The form goes to the run's page, so the person sees the run afterwards. */
+export function OutcomeChoices(props: {
+  readonly runId: string
+  readonly token: string
+  readonly fields: readonly (readonly [string, string])[]
+  readonly question?: string
+  /** Distinguishes the buttons of several forms, for screen readers. */
+  readonly of?: string
+}) {
+  const {
+    runId,
+    token,
+    fields,
+    question = 'Look at the service it was sent to, then choose:',
+    of = '',
+  } = props
+  return h(PostForm, { action: `/console/runs/${runId}`, token, class: 'stack' }, [
+    h(OnceField, null),
+    fields.map(([name, value]) => h('input', { type: 'hidden', name, value })),
+    h('p', null, question),
+    h('div', { class: 'buttons' }, [
+      outcomeChoices.map(([outcome, words, kind]) =>
+        h('button', { name: 'outcome', value: outcome, ...(kind === '' ? {} : { class: kind }) }, [
+          of === '' ? words : [words, h('span', { class: 'unseen' }, of)],
+        ]),
+      ),
+    ]),
+  ])
+}
+
+export const callFields = ({
+  attempt,
+  step_id,
+  item_index,
+}: {
+  attempt: number | null
+  step_id: string | null
+  item_index: number | null
+}): readonly (readonly [string, string])[] => [
+  ['step', step_id ?? ''],
+  ['attempt', String(attempt ?? '')],
+  ...(item_index === null ? [] : [['item_index', String(item_index)] as const]),
+]

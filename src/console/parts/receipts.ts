@@ -1,27 +1,23 @@
-import { h, type ComponentChild } from 'preact'
+import { h } from 'preact'
 import type { ReceiptDecision, ReceiptView } from '../../governance/runs/read/receipt.ts'
 import type { PersonsVisit, Problem } from '../visit.ts'
 import { inItemOrder, itemNumber } from './items.ts'
-import { Labels } from './labels.ts'
-import { Live } from './live.ts'
-import { chosenOf, Pager } from './pager.ts'
-import { ApprovalState, Badge, effectTitle, Host, RunState, type Tone } from './state.ts'
+import { sentenceOf, Labels, ApprovalState, Badge, effectTitle, Host, RunState, type Tone } from './state.ts'
+import { Live } from './layout.ts'
+import { chosenOf, Pager } from './filters.ts'
 import { Time } from './time.ts'
 import { Message, Words } from './words.ts'
+import type { ApprovalView } from '../../governance/approvals/read.ts'
 
 export interface ReceiptsProps {
   readonly receipt: (Pick<ReceiptView, 'decisions'> & { readonly next_cursor: string | null }) | Problem
-  /** The page's path. */
   readonly path: string
   readonly visit: PersonsVisit
-  /** Whether the reader's role may open approvals. */
   readonly mayOpenApprovals: boolean
-  /** Texts of the links to other pages of decisions. */
   readonly words: { readonly first: string; readonly next: string }
 }
 
-/** Shows every decision with its call, the verdict of the rules, the approvers, and the outcome. */
-export function Receipts({ receipt, path, visit, words, mayOpenApprovals }: ReceiptsProps): ComponentChild {
+export function Receipts({ receipt, path, visit, words, mayOpenApprovals }: ReceiptsProps) {
   const chosen = chosenOf(visit.query, ['receipts'])
   const list = 'decisions' in receipt ? inItemOrder(receipt.decisions) : []
   const version = list
@@ -34,17 +30,13 @@ export function Receipts({ receipt, path, visit, words, mayOpenApprovals }: Rece
       h('h2', { id: 'receipts' }, 'What was decided'),
       'decisions' in receipt ? null : h('p', { class: 'alert' }, h(Message, { text: receipt.message })),
       'decisions' in receipt && list.length === 0
-        ? h(
-            'p',
-            { class: 'quiet' },
+        ? h('p', { class: 'quiet' }, [
             chosen['receipts'] === undefined ? 'No call was decided yet.' : 'There are no more.',
-          )
+          ])
         : null,
-      h(
-        'ol',
-        { class: 'rows' },
+      h('ol', { class: 'rows' }, [
         list.map((decision) => h(Decision, { decision, now: visit.now, mayOpenApprovals })),
-      ),
+      ]),
       h(Pager, {
         path,
         chosen,
@@ -62,21 +54,15 @@ const verdicts: Readonly<Record<string, readonly [Tone, string]>> = {
   require_approval: ['hold', 'Held for approval'],
 }
 
-/** Texts for the outcomes that an agent's client reports. */
+/** Outcomes that an agent's client reports. */
 const reports: Readonly<Record<string, readonly [Tone, string]>> = {
   ok: ['good', 'Reported as done'],
   error: ['bad', 'Reported as failed'],
   finished: ['off', 'Reported as finished'],
 }
 
-function Decision({
-  decision,
-  now,
-  mayOpenApprovals,
-}: {
-  readonly decision: ReceiptDecision
-  readonly now: Date
-} & Pick<ReceiptsProps, 'mayOpenApprovals'>): ComponentChild {
+function Decision(props: { decision: ReceiptDecision; now: Date } & Pick<ReceiptsProps, 'mayOpenApprovals'>) {
+  const { decision, now, mayOpenApprovals } = props
   const { approval, explanation, labels, outcome, side_effect, step_id, item_index, verdict } = decision
   const [tone, word] = verdicts[verdict] ?? ['off', verdict]
   return h('li', { class: 'row' }, [
@@ -92,15 +78,13 @@ function Decision({
       ]),
       h('p', { class: 'badges' }, [
         h(Badge, { tone, word }),
-        // The outcome of a held call is not shown, because the verdict already says that the call is held.
+        // The verdict already says that the call is held.
         outcome === null || outcome === 'held' ? null : h(Outcome, { outcome, isAgents: step_id === null }),
       ]),
     ]),
-    h(
-      'p',
-      { class: 'small' },
+    h('p', { class: 'small' }, [
       h(Message, { text: explanation === '' ? decision.reason : withoutId(explanation), most: 600 }),
-    ),
+    ]),
     approval === null ? null : h(ApprovalLine, { approval, mayOpenApprovals }),
     h('div', { class: 'meta' }, [
       h('span', null, effectTitle(side_effect)),
@@ -113,29 +97,18 @@ function Decision({
   ])
 }
 
-/**
- * Returns the explanation without the id of the approval. The id is not needed, because a link to the approval stands
- * below.
- */
 const withoutId = (explanation: string): string =>
   explanation.replace(
     / Its approval `apr_\w+` lets this one call through\.$/,
     ' Its approval lets this one call through.',
   )
 
-/** Shows what an agent's client has reported about a call. */
-export function Report({ outcome }: { readonly outcome: string }): ComponentChild {
+export function Report({ outcome }: { outcome: string }) {
   const [tone, word] = reports[outcome] ?? ['off', outcome]
   return h(Badge, { tone, word })
 }
 
-function Outcome({
-  outcome,
-  isAgents,
-}: {
-  readonly outcome: string
-  readonly isAgents: boolean
-}): ComponentChild {
+function Outcome({ outcome, isAgents }: { outcome: string; isAgents: boolean }) {
   return isAgents && reports[outcome] !== undefined
     ? h(Report, { outcome })
     : h(RunState, { status: outcome })
@@ -145,9 +118,9 @@ function ApprovalLine({
   approval,
   mayOpenApprovals,
 }: {
-  readonly approval: NonNullable<ReceiptDecision['approval']>
-  readonly mayOpenApprovals: boolean
-}): ComponentChild {
+  approval: NonNullable<ReceiptDecision['approval']>
+  mayOpenApprovals: boolean
+}) {
   const voters = [...new Set(approval.votes.map(({ email }) => email))]
   return h('p', { class: 'badges small' }, [
     mayOpenApprovals ? h('a', { href: `/console/approvals/${approval.id}` }, 'Its approval') : 'Its approval',
@@ -162,4 +135,36 @@ function ApprovalLine({
           voters.length > 3 ? ` and ${voters.length - 3} more` : null,
         ]),
   ])
+}
+
+/** One page of a run's decisions. The parameter `receipts` of the page's address is the cursor. */
+export async function receiptOf(
+  visit: PersonsVisit,
+  runId: string,
+  order: 'oldest' | 'newest' = 'oldest',
+): Promise<ReceiptsProps['receipt']> {
+  const cursor = visit.query.get('receipts')
+  const found = await visit.api.call<Exclude<ReceiptsProps['receipt'], { status: number }>>(
+    'GET /runs/{id}/authorization',
+    {
+      params: { id: runId },
+      query: { limit: '20', order, ...(cursor === null ? {} : { cursor }) },
+      only: ['decisions', 'next_cursor'],
+    },
+  )
+  return found.ok ? found.body : found
+}
+
+/** For each further approval, the page names the step, the tool or the run. */
+const most = '50'
+
+/** What each waiting approval would do, by its id. */
+export async function sentencesOf(
+  { api }: PersonsVisit,
+  query: Readonly<Record<string, string>>,
+): Promise<ReadonlyMap<string, string>> {
+  const found = await api.call<{ readonly data: readonly ApprovalView[] }>('GET /approvals', {
+    query: { status: 'pending', limit: most, ...query },
+  })
+  return new Map(found.ok ? found.body.data.map((approval) => [approval.id, sentenceOf(approval)]) : [])
 }

@@ -1,14 +1,13 @@
-import { h, type ComponentChild } from 'preact'
+import { h } from 'preact'
+import type { ApprovalView } from '../../governance/approvals/read.ts'
 import { effectWord } from '../../policy/explain.ts'
 import { capital, Words } from './words.ts'
 
-/*
- * A state is shown as a word and an icon. The colour only repeats the meaning of the word.
- */
+/* A state is a word and an icon. The colour only repeats the meaning of the word. */
 
 export type Tone = 'wait' | 'good' | 'bad' | 'off' | 'warn' | 'hold' | 'go'
 
-/** Each icon is a path in a box of 16 by 16. */
+/** Paths in a box of 16 by 16. */
 const icons = {
   wait: 'M8 1.5a6.5 6.5 0 1 0 0 13 6.5 6.5 0 0 0 0-13Zm0 3V8l2.5 1.5',
   good: 'M3 8.5 6.5 12 13 4.5',
@@ -21,22 +20,24 @@ const icons = {
   filter: 'M2 4h12M4.5 8h7M7 12h2',
 } as const satisfies Record<Tone | 'person' | 'filter', string>
 
-export function Icon({ name }: { readonly name: keyof typeof icons }): ComponentChild {
+export function Icon({ name }: { name: keyof typeof icons }) {
   return h(
     'svg',
     { class: 'icon', viewBox: '0 0 16 16', width: 16, height: 16, 'aria-hidden': 'true', focusable: 'false' },
-    h('path', {
-      d: icons[name],
-      fill: 'none',
-      stroke: 'currentColor',
-      'stroke-width': 1.8,
-      'stroke-linecap': 'round',
-      'stroke-linejoin': 'round',
-    }),
+    [
+      h('path', {
+        d: icons[name],
+        fill: 'none',
+        stroke: 'currentColor',
+        'stroke-width': 1.8,
+        'stroke-linecap': 'round',
+        'stroke-linejoin': 'round',
+      }),
+    ],
   )
 }
 
-export function Badge({ tone, word }: { readonly tone: Tone; readonly word: string }): ComponentChild {
+export function Badge({ tone, word }: { tone: Tone; word: string }) {
   return h('span', { class: `badge ${tone}` }, [h(Icon, { name: tone }), word])
 }
 
@@ -48,7 +49,7 @@ const approvalStates: Readonly<Record<string, readonly [Tone, string]>> = {
   expired: ['off', 'Expired'],
 }
 
-export function ApprovalState({ status }: { readonly status: string }): ComponentChild {
+export function ApprovalState({ status }: { status: string }) {
   const [tone, word] = approvalStates[status] ?? ['off', status]
   return h(Badge, { tone, word })
 }
@@ -60,7 +61,7 @@ const riskTones: Readonly<Record<string, Tone>> = {
   critical: 'bad',
 }
 
-export function Risk({ level }: { readonly level: string }): ComponentChild {
+export function Risk({ level }: { level: string }) {
   return h(Badge, {
     tone: riskTones[level] ?? 'warn',
     word: `${capital(level)} risk`,
@@ -89,29 +90,67 @@ const runStates: Readonly<Record<string, readonly [Tone, string]>> = {
   superseded: ['off', 'Ended without an outcome'],
 }
 
-/** Returns the word for the state of a run, a step or a call. */
 export const wordOf = (status: string): string => runStates[status]?.[1] ?? status
 
 export const toneOf = (status: string): Tone => runStates[status]?.[0] ?? 'off'
 
-/** Returns the state of a step as pages show it: only a step with a tool is held for an approval. */
-export const stateOf = ({ kind, status }: { readonly kind: string; readonly status: string }): string =>
+/** The state of a step as pages show it: only a step with a tool is held for an approval. */
+export const stateOf = ({ kind, status }: { kind: string; status: string }): string =>
   kind !== 'tool' && status === 'held' ? 'waiting' : status
 
-/** Shows the state of a run, or of one of its steps or calls. */
-export function RunState({ status }: { readonly status: string }): ComponentChild {
+/** The state of a run, a step or a call. */
+export function RunState({ status }: { status: string }) {
   return h(Badge, { tone: toneOf(status), word: wordOf(status) })
 }
 
-/** Shows a host. It runs from left to right, whatever stands around it. */
-export const Host = ({ host }: { readonly host: string }): ComponentChild =>
+/** From left to right, whatever stands around it. */
+export const Host = ({ host }: { host: string }) =>
   h('bdi', { dir: 'ltr' }, h(Words, { text: host, most: 253 }))
 
-/** A call with this side effect needs no warning, because it only reads. */
-const harmless = 'read'
-
-/** Returns the title of a side effect. The explanations of rules use the same words. */
+/** As in the explanations of rules. */
 export const effectTitle = (effect: string): string => capital(effectWord(effect))
 
-export const Effect = ({ effect }: { readonly effect: string }): ComponentChild =>
-  h(Badge, { tone: effect === harmless ? 'off' : 'warn', word: effectTitle(effect) })
+export const Effect = ({ effect }: { effect: string }) =>
+  h(Badge, { tone: effect === 'read' ? 'off' : 'warn', word: effectTitle(effect) })
+
+export function Labels({ labels, most = 12 }: { labels: readonly string[]; most?: number }) {
+  return h('span', { class: 'badges' }, [
+    labels.slice(0, most).map((label) => h('span', { class: 'label' }, label)),
+    labels.length > most ? h('span', { class: 'quiet small' }, `and ${labels.length - most} more`) : null,
+  ])
+}
+
+const most = 5
+
+/** For an agent, tools that it has used; for a run, steps, inputs and files. */
+export function Sources({ from, isAgents }: { from: readonly string[]; isAgents: boolean }) {
+  if (from.length === 0) return null
+  return h('span', { class: 'quiet small' }, [
+    'from ',
+    from.slice(0, most).map((source, index) => {
+      const [kind, name, end = ''] = isAgents ? toolNamed(source) : named(source)
+      return [index === 0 ? '' : ', ', `${kind} `, h('code', null, h(Words, { text: name, most: 100 })), end]
+    }),
+    from.length > most ? ` and ${from.length - most} more` : '',
+  ])
+}
+
+type Named = readonly [string, string, string?]
+
+const toolNamed = (tool: string): Named => ['tool', tool]
+
+/** In the API, an input is `input.NAME`, and a step of another run is `RUN/STEP`. */
+function named(source: string): Named {
+  if (/^file_[0-9A-Z]{26}$/.test(source)) return ['file', source]
+  const [first = '', ...others] = source.split('/')
+  if (others.length > 0) return ['step', others.join('/'), ' of another run']
+  return first.startsWith('input.') ? ['input', first.slice('input.'.length)] : ['step', first]
+}
+
+/** What the request would do if it is approved. */
+export function sentenceOf(props: ApprovalView): string {
+  const { kind, tool, side_effect, preview, workflow_name: workflow } = props
+  if (preview !== undefined) return preview.title
+  if (kind === 'run') return workflow === null ? 'Start a whole run' : `Start the whole run of “${workflow}”`
+  return `${kind === 'agent_call' ? 'An agent’s call of' : 'A call of'} ${tool ?? 'a tool'}, which ${effectWord(side_effect ?? 'write')}`
+}

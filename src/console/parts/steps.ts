@@ -1,75 +1,81 @@
-import { h, type ComponentChild } from 'preact'
-import type { StepView } from '../../governance/runs/read/read.ts'
+import { h } from 'preact'
+import type { StepView, RunView } from '../../governance/runs/read/read.ts'
 import { shownWhat } from '../../steps/index.ts'
 import { itemWords } from './items.ts'
-import { Labels } from './labels.ts'
-import { Live } from './live.ts'
-import type { RunShown } from '../run-fields.ts'
-import { RunState, stateOf } from './state.ts'
+import { Labels, RunState, stateOf } from './state.ts'
+import { Live } from './layout.ts'
 import { duration, Time } from './time.ts'
 import { Message, Words } from './words.ts'
 
-/** Maximum number of steps on one page. */
+export const runFields = [
+  'id',
+  'organization_id',
+  'workflow_id',
+  'workflow_name',
+  'workflow_version',
+  'agent_session_id',
+  'status',
+  'status_reason',
+  'waiting_for',
+  'requested_by',
+  'requester_email',
+  'inputs',
+  'input_labels',
+  'result',
+  'steps',
+  'risk',
+  'created_at',
+  'started_at',
+  'finished_at',
+  'data_removed_at',
+  'duration_ms',
+  'changed_since_your_last_run',
+] as const
+
+export type RunShown = Pick<
+  RunView,
+  Exclude<(typeof runFields)[number], 'workflow_id' | 'workflow_version' | 'agent_session_id'>
+> & {
+  /** null if the run is the record of an agent's session. */
+  readonly workflow_id: string | null
+  readonly workflow_version: number | null
+  readonly agent_session_id?: string
+}
+
 export const stepsPerPage = 100
 
-/**
- * Shows the steps as a list, in the order of the definition. The list says in words everything that the picture shows.
- */
-export function Steps({
-  run,
-  part,
-  path,
-  version,
-  now,
-}: {
+interface StepsProps {
   readonly run: Pick<RunShown, 'steps'>
-  /** The index of the shown part of a long list. The first part has the index 0. */
   readonly part: number
-  /** The path of the run's page. */
   readonly path: string
   readonly version: string
   readonly now: Date
-}): ComponentChild {
+}
+
+/** In the order of the definition. The list says in words everything that the picture shows. */
+export function Steps({ run, part, path, version, now }: StepsProps) {
   const from = part * stepsPerPage
   const shown = run.steps.slice(from, from + stepsPerPage)
   return h(Live, { name: 'run-steps', version: `${part}/${version}` }, [
     h('section', { class: 'card', 'aria-labelledby': 'steps' }, [
-      h(
-        'h2',
-        { id: 'steps' },
+      h('h2', { id: 'steps' }, [
         run.steps.length === 1 ? 'Step' : `Steps (${run.steps.length.toLocaleString('en')})`,
-      ),
-      h(
-        'ol',
-        { class: 'rows', start: from + 1 },
+      ]),
+      h('ol', { class: 'rows', start: from + 1 }, [
         shown.map((step) => h(Step, { step, address: `${path}/steps/${step.id}`, now })),
-      ),
+      ]),
       h(Parts, { count: run.steps.length, part, path }),
     ]),
   ])
 }
 
 /** Says when a step that waits for a time goes on. */
-export function GoesOn({
-  step,
-  now,
-}: {
-  readonly step: Pick<StepView, 'waits_until'>
-  readonly now: Date
-}): ComponentChild {
+export function GoesOn({ step, now }: { step: Pick<StepView, 'waits_until'>; now: Date }) {
   if (step.waits_until === null) return null
   return h('span', null, ['goes on ', h(Time, { at: step.waits_until, now, exact: true })])
 }
 
-function Step({
-  step,
-  address,
-  now,
-}: {
-  readonly step: StepView
-  readonly address: string
-  readonly now: Date
-}): ComponentChild {
+function Step({ step, address, now }: { step: StepView; address: string; now: Date }) {
   const items = itemWords(step)
   return h('li', { class: 'row' }, [
     h('p', { class: 'split' }, [
@@ -94,14 +100,10 @@ function Step({
   ])
 }
 
-/** The row of a step names at most this many steps after the word "after". */
 const mostNamed = 8
 
-/**
- * Shows the ids of the steps that this step waits for, but at most `mostNamed` ids. The picture shows lines from these
- * steps, but leaves out lines that follow from other lines.
- */
-export function After({ step: { depends_on: needed } }: { readonly step: StepView }): ComponentChild {
+/** The steps that this one waits for, also where the picture leaves out a line that follows from others. */
+export function After({ step: { depends_on: needed } }: { readonly step: StepView }) {
   if (needed.length === 0) return null
   return h('span', null, [
     'after ',
@@ -112,15 +114,7 @@ export function After({ step: { depends_on: needed } }: { readonly step: StepVie
   ])
 }
 
-function Parts({
-  count,
-  part,
-  path,
-}: {
-  readonly count: number
-  readonly part: number
-  readonly path: string
-}): ComponentChild {
+function Parts({ count, part, path }: { count: number; part: number; path: string }) {
   const parts = Math.ceil(count / stepsPerPage)
   if (parts < 2) return null
   return h('nav', { class: 'pager', 'aria-label': 'Parts of the list of steps' }, [

@@ -1,53 +1,40 @@
 import { h, type ComponentChild } from 'preact'
 import type { Json, JsonObject } from '../../policy/types.ts'
 import { LongText, mostShown, Words, type LongKind } from './words.ts'
+import type { RunView } from '../../governance/runs/read/read.ts'
+import { Badge } from './state.ts'
 
 /*
- * Shows values so that people can read them easily. A person who approves must not miss a part of a value. So a value
- * is shown whole if its JSON has at most `mostShown` characters. A longer value is cut, and the page of the approval
- * says so (pages/parameters.ts).
+ * A person who approves must not miss a part of a value. So a value is shown whole if its JSON has at most `mostShown`
+ * characters. A longer one is cut, and the page of the approval says so (pages/parameters.ts).
  */
 
-/**
- * A list or object is shown as JSON in two cases: it is nested deeper than `deepest`, or `mostValues` values are
- * already shown. If there is room for only some of its entries, the other entries are shown as JSON.
- */
+/** What is deeper, or comes after so many values, is shown as JSON. */
 const deepest = 5
 const mostValues = 300
 
 /**
- * These limits apply to a value that must be cut. A text is short if it has at most `shortText` characters. The page
- * shows at most `mostOfShort` characters of short texts. Long texts have a limit of their own (`mostShown`), so they do
- * not use up the room for short texts.
+ * Of a value that must be cut: texts of at most `shortText` characters, and the room for them. Long texts have a limit
+ * of their own (`mostShown`), so they do not use it up.
  */
 const shortText = 2_000
 const mostOfShort = 500_000
 
-/** A name with more characters is shown like a text: folded if it is long, and cut if there is no room. */
+/** A longer name is shown like a text. */
 const mostOfName = 300
 
 /** Parameters of agents' tools that a shell or another program runs. */
 const commands: ReadonlySet<string> = new Set(['command', 'cmd', 'script', 'code'])
 
-/** Returns the length that decides whether a value fits on a page. */
 export const lengthOf = (value: Json): number => JSON.stringify(value, null, 2).length
 
-/** Shows parameters: each name with its value. */
-export function Values({
-  values,
-  beside,
-}: {
-  readonly values: JsonObject
-  /** Returns the element beside the name of a value. */
-  readonly beside?: Beside
-}): ComponentChild {
+export function Values({ values, beside }: { values: JsonObject; beside?: Beside }) {
   return h('div', { class: 'values' }, fields(values, 0, remainingFor(values), beside))
 }
 
 type Beside = (name: string) => ComponentChild
 
-/** Shows any value so that people can read it easily. */
-export function Value({ value }: { readonly value: Json }): ComponentChild {
+export function Value({ value }: { value: Json }) {
   return isObject(value)
     ? h(Values, { values: value })
     : h('div', { class: 'values' }, valueAt(value, 0, remainingFor(value)))
@@ -66,14 +53,14 @@ const remainingFor = (value: Json): Remaining => ({
       : { short: mostOfShort, long: mostShown },
 })
 
-function textIn({ characters }: Remaining, text: string, textKind: LongKind = 'text'): ComponentChild {
+function textIn({ characters }: Remaining, text: string, textKind: LongKind = 'text') {
   const kind = text.length <= shortText ? 'short' : 'long'
   const most = Math.min(text.length, characters[kind])
   characters[kind] -= most
   return h(LongText, { text, most, kind: textKind })
 }
 
-const jsonIn = (remaining: Remaining, value: Json): ComponentChild =>
+const jsonIn = (remaining: Remaining, value: Json) =>
   textIn(remaining, JSON.stringify(value, null, 2), 'json')
 
 function fields(values: JsonObject, depth: number, remaining: Remaining, beside?: Beside): ComponentChild {
@@ -81,43 +68,35 @@ function fields(values: JsonObject, depth: number, remaining: Remaining, beside?
   if (entries.length === 0) return h('p', { class: 'quiet' }, 'no values')
   const [shown, others] = split(entries, remaining)
   return [
-    h(
-      'dl',
-      { class: 'fields' },
+    h('dl', { class: 'fields' }, [
       shown.map(([name, value]) =>
         h('div', { class: 'field' }, [
           h('dt', null, [nameIn(remaining, name), beside === undefined ? null : [' ', beside(name)]]),
           h('dd', null, valueAt(value, depth + 1, remaining, name)),
         ]),
       ),
-    ),
+    ]),
     others.length === 0 ? null : restOf(remaining, others.length, Object.fromEntries(others)),
   ]
 }
 
-const nameIn = (remaining: Remaining, name: string): ComponentChild =>
+const nameIn = (remaining: Remaining, name: string) =>
   name.length <= mostOfName ? h(Words, { text: name }) : textIn(remaining, name)
 
 function items(list: readonly Json[], depth: number, remaining: Remaining): ComponentChild {
   const [shown, others] = split(list, remaining)
   return [
-    h(
-      'ol',
-      { class: 'items' },
-      shown.map((each) => h('li', null, valueAt(each, depth + 1, remaining))),
-    ),
+    h('ol', { class: 'items' }, [shown.map((each) => h('li', null, valueAt(each, depth + 1, remaining)))]),
     others.length === 0 ? null : restOf(remaining, others.length, others),
   ]
 }
 
-/** Returns the entries that are shown one by one, and all other entries. */
 function split<T>(entries: readonly T[], { values }: Remaining): readonly [readonly T[], readonly T[]] {
   const most = Math.max(0, values)
   return [entries.slice(0, most), entries.slice(most)]
 }
 
-/** Shows, as JSON, the values that are left over by `split`. */
-const restOf = (remaining: Remaining, count: number, value: Json): ComponentChild =>
+const restOf = (remaining: Remaining, count: number, value: Json) =>
   h('div', { class: 'field' }, [
     h('p', { class: 'quiet small' }, `${count.toLocaleString('en')} more, as JSON:`),
     jsonIn(remaining, value),
@@ -138,3 +117,49 @@ function valueAt(value: Json, depth: number, remaining: Remaining, name = ''): C
 
 const isObject = (value: Json): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
+
+export function Facts({ facts }: { facts: readonly (readonly [string, ComponentChild | null])[] }) {
+  return h('dl', { class: 'facts' }, [
+    facts.map(([name, value]) =>
+      value === null ? null : h('div', null, [h('dt', null, name), h('dd', null, value)]),
+    ),
+  ])
+}
+
+type InputsShown = Pick<RunView, 'inputs' | 'input_labels'>
+
+const mostNames = 50
+
+/** If the reader may not see values, only the names and labels. */
+export function Inputs({ run: { inputs, input_labels }, areShown }: { run: InputsShown; areShown: boolean }) {
+  if (inputs === undefined)
+    return h('p', { class: 'quiet' }, [
+      'Only the requester and people who may decide its approvals see the inputs.',
+    ])
+  const names = Object.keys(inputs)
+  if (names.length === 0) return h('p', { class: 'quiet' }, 'No inputs.')
+  const labels = (name: string): ComponentChild => h(LabelsOf, { name, labels: input_labels })
+  if (areShown) return h(Values, { values: inputs, beside: labels })
+  return [
+    h('ul', { class: 'stack' }, [
+      names
+        .slice(0, mostNames)
+        .map((name) =>
+          h('li', { class: 'badges' }, [h('code', null, h(Words, { text: name, most: 100 })), labels(name)]),
+        ),
+    ]),
+    names.length > mostNames ? h('p', { class: 'quiet' }, `and ${names.length - mostNames} more`) : null,
+  ]
+}
+
+const mostLabels = 10
+
+function LabelsOf({ name, labels: all }: { name: string; labels: InputsShown['input_labels'] }) {
+  const labels = Object.hasOwn(all, name) ? (all[name] ?? []) : []
+  return [
+    labels.slice(0, mostLabels).map(({ label }) => h('span', { class: 'label' }, label)),
+    labels.length > mostLabels
+      ? h(Badge, { tone: 'off', word: `${labels.length - mostLabels} more labels` })
+      : null,
+  ]
+}

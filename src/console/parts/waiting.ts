@@ -1,35 +1,26 @@
-import { h, type ComponentChild } from 'preact'
+import { h } from 'preact'
 import type { WaitingView } from '../../governance/runs/read/read.ts'
 import type { Role } from '../../policy/types.ts'
-import { hasRole } from '../role.ts'
-import type { PersonsVisit } from '../visit.ts'
+import { hasRole, type PersonsVisit } from '../visit.ts'
 import { itemNumber } from './items.ts'
-import { Live } from './live.ts'
-import { callFields, OutcomeChoices } from './outcome-choices.ts'
-import type { RunShown } from '../run-fields.ts'
+import { Live, OnceField, PostForm } from './layout.ts'
+import { callFields, OutcomeChoices } from './outcome.ts'
+import type { RunShown } from './steps.ts'
 import { Badge } from './state.ts'
 import { Time } from './time.ts'
 import { Words } from './words.ts'
 
-/** Maximum number of waiting calls and approvals on one page. */
 const most = 20
 
-/**
- * Shows the calls and approvals that wait for a person. The row of an approval says who can decide. The row of a call
- * with an unknown outcome offers the choices. If the reader may not choose, the row says who can.
- */
-export function Waiting({
-  run,
-  role,
-  visit,
-  sentences,
-}: {
+/** What waits for a person. A row offers the choices, or says who can decide. */
+export function Waiting(props: {
   readonly run: Pick<RunShown, 'id' | 'waiting_for'>
   readonly role: Role | null
   readonly visit: PersonsVisit
   /** Each sentence says what a waiting call would do. The key is the id of the approval. */
   readonly sentences: ReadonlyMap<string, string>
-}): ComponentChild {
+}) {
+  const { run, role, visit, sentences } = props
   const { waiting_for } = run
   const version = [
     waiting_for.length,
@@ -45,9 +36,7 @@ export function Waiting({
       ? null
       : h('section', { class: 'card waits', 'aria-labelledby': 'waits' }, [
           h('h2', { id: 'waits' }, 'What waits for a person'),
-          h(
-            'ul',
-            { class: 'inbox' },
+          h('ul', { class: 'inbox' }, [
             waiting_for.slice(0, most).map((each) =>
               each.approval_id === null
                 ? h(Unknown, { waiting: each, run, role, visit })
@@ -58,7 +47,7 @@ export function Waiting({
                     now: visit.now,
                   }),
             ),
-          ),
+          ]),
           waiting_for.length > most
             ? h('p', { class: 'quiet' }, `and ${(waiting_for.length - most).toLocaleString('en')} more`)
             : null,
@@ -67,12 +56,8 @@ export function Waiting({
   ])
 }
 
-/** Shows what waits. This is a step (`step send, item 3`, counted from 1), a call of a tool, or the whole run. */
-function Place({
-  waiting: { step_id, item_index, tool },
-}: {
-  readonly waiting: WaitingView
-}): ComponentChild {
+/** A step (`step send, item 3`, counted from 1), a call of a tool, or the whole run. */
+function Place({ waiting: { step_id, item_index, tool } }: { waiting: WaitingView }) {
   if (step_id === null)
     return tool === null
       ? 'the whole run'
@@ -84,11 +69,8 @@ function Place({
   ]
 }
 
-/**
- * Shows the title of a waiting approval. The title is the sentence that says what the call would do. If there is no
- * sentence, the title names the step, the tool or the run.
- */
-function Title({ waiting, sentence, role }: Omit<HeldProps, 'now'>): ComponentChild {
+/** Without a sentence, names the step, the tool or the run. */
+function Title({ waiting, sentence, role }: Omit<HeldProps, 'now'>) {
   const words =
     sentence === undefined ? ['Approval of ', h(Place, { waiting })] : h(Words, { text: sentence })
   // A viewer cannot open approvals.
@@ -104,9 +86,9 @@ interface HeldProps {
   readonly now: Date
 }
 
-function Held({ now, ...props }: HeldProps): ComponentChild {
+function Held({ now, ...props }: HeldProps) {
   const { approver, expires_at, rule_name, since, step_id } = props.waiting
-  // If there is no sentence, the title already names the step. So the line below the title does not repeat the step.
+  // Without a sentence, the title already names the step.
   const place = props.sentence === undefined || step_id === null ? null : h(Place, props)
   return h('li', { class: 'plain-item stack' }, [
     h('p', { class: 'split' }, [
@@ -128,17 +110,13 @@ function Held({ now, ...props }: HeldProps): ComponentChild {
   ])
 }
 
-function Unknown({
-  waiting,
-  run,
-  role,
-  visit,
-}: {
-  readonly waiting: WaitingView
-  readonly run: Pick<RunShown, 'id'>
-  readonly role: Role | null
-  readonly visit: PersonsVisit
-}): ComponentChild {
+function Unknown(props: {
+  waiting: WaitingView
+  run: Pick<RunShown, 'id'>
+  role: Role | null
+  visit: PersonsVisit
+}) {
+  const { waiting, run, role, visit } = props
   const { attempt, item_index: item, since, tool } = waiting
   return h('li', { class: 'plain-item stack' }, [
     h('p', { class: 'split' }, [
@@ -163,19 +141,13 @@ function Unknown({
   ])
 }
 
-/**
- * Shows one form for each group of items whose outcome is unknown. All items of a group belong to one step and have the
- * same attempt number. A group has at least two items.
- */
-function ManyUnknown({
-  run,
-  role,
-  visit,
-}: {
-  readonly run: Pick<RunShown, 'id' | 'waiting_for'>
-  readonly role: Role | null
-  readonly visit: PersonsVisit
-}): ComponentChild {
+/** One form for each group of items of one step and attempt whose outcome is unknown. */
+function ManyUnknown(props: {
+  run: Pick<RunShown, 'id' | 'waiting_for'>
+  role: Role | null
+  visit: PersonsVisit
+}) {
+  const { run, role, visit } = props
   const groups = new Map<string, { step: string; attempt: number; count: number }>()
   for (const { kind, step_id: step, item_index, attempt } of run.waiting_for) {
     if (kind !== 'resolution' || step === null || item_index === null || attempt === null) continue
@@ -207,20 +179,66 @@ function ManyUnknown({
   )
 }
 
-function Choices({
-  run,
-  role,
-  visit,
-  ...choices
-}: {
-  readonly run: Pick<RunShown, 'id'>
-  readonly role: Role | null
-  readonly visit: PersonsVisit
-  readonly fields: readonly (readonly [string, string])[]
-  readonly question?: string
-  readonly of: string
-}): ComponentChild {
+function Choices(props: {
+  run: Pick<RunShown, 'id'>
+  role: Role | null
+  visit: PersonsVisit
+  fields: readonly (readonly [string, string])[]
+  question?: string
+  of: string
+}) {
+  const { run, role, visit, ...choices } = props
   return hasRole(role, 'admin')
     ? h(OutcomeChoices, { runId: run.id, token: visit.token, ...choices })
     : h('p', { class: 'quiet' }, 'An admin or owner says what became of it.')
+}
+
+/** A button for an action that ends something. It opens a form that asks for a reason. */
+export function Ask({ name, isOffered, ...form }: { name: string; isOffered: boolean } & AskForm) {
+  return h(Live, { name, version: String(isOffered) }, isOffered ? h(Form, form) : null)
+}
+
+interface AskForm {
+  readonly action: string
+  readonly token: string
+  /** The value of the field `action`. */
+  readonly value: string
+  readonly open: string
+  readonly explanation: string
+  /** The text of the button that sends the form. */
+  readonly sure: string
+}
+
+function Form({ action, token, value, open, explanation, sure }: AskForm) {
+  return h(PostForm, { action, token }, [
+    h(OnceField, null),
+    h('details', { class: 'ask' }, [
+      h('summary', { class: 'button danger' }, open),
+      h('div', { class: 'note stack' }, [
+        h('p', null, explanation),
+        h('label', { for: 'reason' }, 'Reason'),
+        h('textarea', { id: 'reason', name: 'reason', rows: 2, maxlength: 500 }),
+        h('button', { name: 'action', value, class: 'danger' }, sure),
+      ]),
+    ]),
+  ])
+}
+
+export const reasonOf = (form: URLSearchParams): { readonly reason?: string } => {
+  const reason = (form.get('reason') ?? '').replaceAll('\r\n', '\n').trim()
+  return reason === '' ? {} : { reason }
+}
+
+/** For a form that was sent without a known button. */
+export const nothingDone = {
+  ok: false,
+  status: 422,
+  code: 'validation_error',
+  message: 'Nothing was done: press one of the buttons.',
+} as const
+
+/** With this key, a form takes effect only once, even if a second tap sends it again. */
+export const onceOf = (form: URLSearchParams): { readonly idempotencyKey?: string } => {
+  const once = form.get('once') ?? ''
+  return /^[\w-]{8,80}$/.test(once) ? { idempotencyKey: once } : {}
 }

@@ -7,15 +7,16 @@ import {
   type TextKind,
 } from '../../policy/readers/look-alikes.ts'
 
+export function Alert({ message }: { message: string | null }) {
+  return message === null ? null : h('p', { class: 'alert', role: 'alert' }, h(Message, { text: message }))
+}
+
 /*
- * Shows text from outside the service, always as plain text. Such a text cannot change how the rest of the page looks.
- * Whatever a reader could overlook or take for something else has a mark (src/policy/readers/look-alikes.ts).
+ * Text from outside the service is always plain text, and cannot change how the rest of the page looks. Whatever a
+ * reader could overlook or take for something else has a mark (src/policy/readers/look-alikes.ts).
  */
 
-/**
- * Maximum number of marks that get elements of their own. If a text has more, the notes of all marks are written as
- * plain text.
- */
+/** If a text has more, the notes of all marks are written as plain text. */
 const mostMarks = 2_000
 
 function marked(text: string, kind: TextKind): ComponentChild[] {
@@ -34,87 +35,52 @@ function partIn(part: Part): ComponentChild {
   return h('span', { class: 'hidden-character', title }, part.note)
 }
 
-/** Shows a name or another short text in one line. */
-export function Words({
-  text,
-  most = 300,
-  kind = 'name',
-}: {
-  readonly text: string
-  readonly most?: number
-  readonly kind?: TextKind
-}): ComponentChild {
+export function Words({ text, most = 300, kind = 'name' }: { text: string; most?: number; kind?: TextKind }) {
   const cut = text.length > most ? `${text.slice(0, most).toWellFormed()}…` : text
   const line = cut.replaceAll(/[\n\t]/g, ' ')
   return h('bdi', { class: 'words', ...(isListOfPointers(line) ? { dir: 'ltr' } : {}) }, marked(line, kind))
 }
 
-/** Shows a piece of text without cutting it. */
-export const Plain = ({ text }: { readonly text: string }): ComponentChild =>
-  h('bdi', { class: 'words' }, marked(text, 'text'))
+export const Plain = ({ text }: { text: string }) => h('bdi', { class: 'words' }, marked(text, 'text'))
 
-/** Shows a sentence that the service has written. Names and values in the sentence stand in backticks. */
-export function Sentence({ text }: { readonly text: string }): ComponentChild {
+/** A sentence of the service, with names and values in backticks. */
+export function Sentence({ text }: { text: string }) {
   const parts = text.slice(0, 4_000).toWellFormed().split('`')
   const isPaired = parts.length % 2 === 1
-  return h(
-    'span',
-    null,
+  return h('span', null, [
     parts.map((part, index) =>
       isPaired && index % 2 === 1
         ? h('code', { class: 'quoted' }, h(Words, { text: part }))
         : h(Words, { text: isPaired || index === 0 ? part : `\`${part}`, most: 4_000, kind: 'sentence' }),
     ),
-  )
+  ])
 }
 
-/** Returns the text with a capital letter at its beginning. */
 export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
 
-/** Shows a message of the service as a whole sentence, with a capital letter and a full stop. */
-export function Message({
-  text,
-  most = 4_000,
-}: {
-  readonly text: string
-  readonly most?: number
-}): ComponentChild {
+/** With a capital letter and a full stop. */
+export function Message({ text, most = 4_000 }: { text: string; most?: number }) {
   const cut = text.length > most ? `${text.slice(0, most).toWellFormed()}…` : text
   const whole = cut === '' || /[.!?…]`?$/.test(cut) ? cut : `${cut}.`
   return h(Sentence, { text: capital(whole) })
 }
 
-/**
- * A text with more characters or lines than `mostUnfolded` is folded to its `beginning`. `beginning` is much less than
- * `mostUnfolded`, so that folding always hides a large part.
- */
+/** A longer text is folded to its `beginning`, which is much less, so that folding always hides a large part. */
 const mostUnfolded = { characters: 800, lines: 16 } as const
 const beginning = { characters: 500, lines: 10 } as const
 
-/** Maximum number of text characters in one part of a page. A longer part would be slow to render and to read. */
+/** Characters in one part of a page. A longer part would be slow to render and to read. */
 export const mostShown = 1_500_000
 
-/**
- * Matches a text that looks like a table. Such a text has a tab, a line that begins and ends with `|`, or a gap of at
- * least three spaces. A table needs a font with characters of equal width.
- */
+/** A tab, a line that begins and ends with `|`, or a gap of three spaces: a table needs characters of equal width. */
 const table = /\t|^\|.*\|$|\S {3,}\S/m
 
-/** A text that may be long. JSON is shown as the service writes it. */
+/** JSON is shown as the service writes it. */
 export type LongKind = Extract<TextKind, 'command' | 'json' | 'text'>
 
-/**
- * Shows an exact text with its line breaks. Shows only the beginning of a long text until the reader unfolds the text.
- */
-export function LongText({
-  text,
-  most = mostShown,
-  kind = 'text',
-}: {
-  readonly text: string
-  readonly most?: number
-  readonly kind?: LongKind
-}): ComponentChild {
+/** Exact, with its line breaks. A long text is folded. */
+export function LongText(props: { text: string; most?: number; kind?: LongKind }) {
+  const { text, most = mostShown, kind = 'text' } = props
   if (text.length > most) return h('div', { class: 'long' }, [h(CutText, { text, most, kind })])
   const isCommand = kind === 'command'
   const look = isCommand || table.test(text.slice(0, 5_000)) ? 'text code' : 'text'
@@ -132,19 +98,23 @@ export function LongText({
   ])
 }
 
-/** Shows the beginning of a text that is too long for a page, and the number of missing characters. */
-function CutText({
-  text,
-  most,
-  kind,
-}: {
-  readonly text: string
-  readonly most: number
-  readonly kind: LongKind
-}): ComponentChild {
+function CutText({ text, most, kind }: { text: string; most: number; kind: LongKind }) {
   const missing = (text.length - most).toLocaleString('en')
   return [
     h(LongText, { text: text.slice(0, most).toWellFormed(), kind }),
     h('p', { class: 'alert' }, `${missing} more characters are not on this page.`),
   ]
+}
+
+/** The name alone could look like the product's. */
+export const OrganizationName = ({ name }: { name: string }) => ['Organization: ', h(Words, { text: name })]
+
+/** If an id is longer, only the first and the last `end` characters are shown. */
+const most = 20
+const end = 8
+
+/** As its client gave it. Several ids can begin with the same characters, so the end is shown too. */
+export function SessionId({ id }: { id: string }) {
+  const text = id.length <= most ? id : `${id.slice(0, end).toWellFormed()}…${id.slice(-end).toWellFormed()}`
+  return h('code', null, h(Words, { text }))
 }

@@ -54,3 +54,9 @@ export interface ToolPoliciesTable {
   created_at: Generated<Date>
   updated_at: Generated<Date>
 }
+
+export interface AgentsTables {
+  agent_sessions: AgentSessionsTable
+  agent_observations: AgentObservationsTable
+  tool_policies: ToolPoliciesTable
+}

@@ -10,10 +10,7 @@ export interface ChainHeadTable {
   policy_version: Generated<number>
   /** The reason why the organization is frozen; null if it is not frozen. */
   frozen: string | null
-  /**
-   * Counters of the organization's stored bytes and pending approvals. They do not include the rows of `storage_moves`
-   * yet.
-   */
+  /** Stored bytes and pending approvals, without the rows of `storage_moves` yet. */
   stored_bytes: Generated<number>
   pending_approvals: Generated<number>
   /** When the two counters were last compared with all rows of the organization. */
@@ -31,10 +28,7 @@ export interface StorageMovesTable {
   pending: number
 }
 
-/**
- * The number of entries with this type, this person and this status in a segment of an audit chain. An empty text means
- * any value.
- */
+/** Entries with this type, person and status in a segment of a chain. An empty text means any value. */
 export interface AuditCountsTable {
   organization_id: string
   event_type: string
@@ -72,4 +66,12 @@ export interface AuditEventsTable {
   duration_ms: GeneratedAlways<number | null>
   metadata: GeneratedAlways<Record<string, unknown>>
   prev_hash: GeneratedAlways<string>
+}
+
+export interface AuditTables {
+  chain_head: ChainHeadTable
+  audit_events: AuditEventsTable
+  audit_counts: AuditCountsTable
+  storage_moves: StorageMovesTable
+  checkpoint_folders: CheckpointFoldersTable
 }

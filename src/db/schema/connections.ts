@@ -62,3 +62,9 @@ export interface SecretRemovalsTable {
   organization_id: string
   due_at: Date
 }
+
+export interface ConnectionsTables {
+  connections: ConnectionsTable
+  secret_removals: SecretRemovalsTable
+  connection_attempts: ConnectionAttemptsTable
+}

@@ -20,3 +20,7 @@ export interface FilesTable {
   /** When a run last used the file. */
   last_used_at: Generated<Date | null>
 }
+
+export interface FilesTables {
+  files: FilesTable
+}

@@ -93,10 +93,7 @@ export interface MembershipsTable {
   slack_linked_at: Generated<Date | null>
 }
 
-/**
- * A Slack account that a member claims as theirs. The service sends a code to the account. If the member types in this
- * code, the account is linked.
- */
+/** The service sends a code to the account. If the member types it in, the account is linked. */
 export interface SlackClaimsTable {
   /** The id of the message that contains the code. */
   id: string
@@ -108,10 +105,7 @@ export interface SlackClaimsTable {
   wrong_codes: Generated<number>
   created_at: Date
   expires_at: Date
-  /**
-   * Says whether the account was linked, or another claim replaced this one. Is null for an open claim, and also for a
-   * claim that has expired.
-   */
+  /** null for an open claim, and also for one that has expired. */
   ended: Generated<'linked' | 'replaced' | null>
 }
 
@@ -131,9 +125,18 @@ export interface ApiKeysTable {
   /** When the key was deleted. `revoked_at` is set too. A deleted key cannot be made active again. */
   deleted_at: Generated<Date | null>
   last_used_at: Date | null
-  /**
-   * When the key was confirmed with a second factor, at its creation or later. Is null if the current rights of the key
-   * are not confirmed.
-   */
+  /** With a second factor, at its creation or later; null if its current rights are not confirmed. */
   factor_confirmed_at: Generated<Date | null>
+}
+
+export interface IdentityTables {
+  organizations: OrganizationsTable
+  users: UsersTable
+  auth_accounts: AuthAccountsTable
+  invitations: InvitationsTable
+  account_events: AccountEventsTable
+  memberships: MembershipsTable
+  slack_claims: SlackClaimsTable
+  api_keys: ApiKeysTable
+  installation_connections: InstallationConnectionsTable
 }

@@ -2,10 +2,7 @@ import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
 
 /** Says what a notice is about. `call` means a call with an unknown outcome. */
 export type NoticeKind = 'approval' | 'call' | 'run'
-/**
- * A claim says that a Slack account belongs to a member. The message of a claim contains a code. The member types in
- * this code to prove that the account is theirs.
- */
+/** A claim says that a Slack account belongs to a member, who types in the code of its message. */
 export type MessageKind = NoticeKind | 'claim'
 export type NotificationChannel = 'slack' | 'mail' | 'webhook'
 export type NotificationState = 'pending' | 'sent' | 'updated' | 'failed'
@@ -78,4 +75,11 @@ export interface MailPreferencesTable {
   mail: boolean
   /** A mail is sent if nobody has decided after this many seconds. */
   delay_seconds: number
+}
+
+export interface NotificationsTables {
+  notices: NoticesTable
+  notifications: NotificationsTable
+  notification_lanes: NotificationLanesTable
+  mail_preferences: MailPreferencesTable
 }

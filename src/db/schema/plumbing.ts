@@ -73,10 +73,7 @@ export interface CallStartsTable {
   started_at: Generated<Date>
 }
 
-/**
- * The table has one row: the task queue of all organizations that have no workers of their own. Each API process writes
- * this row when it starts.
- */
+/** One row: the task queue of organizations without workers of their own. API processes write it. */
 export interface DefaultTaskQueueTable {
   single: Generated<boolean>
   queue: string
@@ -108,4 +105,16 @@ export interface DataKeysTable {
   created_at: Generated<Date>
   /** When the service found that no stored value uses the key any more; null before that. */
   retired_at: Generated<Date | null>
+}
+
+export interface PlumbingTables {
+  outbox: OutboxTable
+  idempotency_keys: IdempotencyKeysTable
+  process_heartbeats: ProcessHeartbeatsTable
+  memory: MemoryTable
+  memory_usage: MemoryUsageTable
+  request_windows: RequestWindowsTable
+  data_keys: DataKeysTable
+  call_starts: CallStartsTable
+  default_task_queue: DefaultTaskQueueTable
 }

@@ -21,3 +21,9 @@ export interface RolePolicyOverridesTable {
   created_by: string
   created_at: Generated<Date>
 }
+
+export interface PolicyTables {
+  rules: RulesTable
+  label_rules: RulesTable
+  role_policy_overrides: RolePolicyOverridesTable
+}

@@ -23,10 +23,7 @@ export interface StepError {
   fault?: Fault
   /** Whether the same call could succeed later. */
   retryable?: boolean
-  /**
-   * Is set if an output did not fit in memory. This many bytes must be free before the output is read again. People do
-   * not see this number.
-   */
+  /** This many bytes must be free before an output that did not fit is read again. People do not see it. */
   bytes?: number
 }
 export interface PastOutcome {
@@ -92,10 +89,7 @@ export interface RunsTable {
   slot: 'queued' | 'waits' | 'taken' | null
   /** Ids of the authors of the run's version. */
   authors: Generated<string[]>
-  /**
-   * The newest version that another person had saved and the requester had not run before this run. Is null if there
-   * was none.
-   */
+  /** By another person, and new to the requester at this run; null if there was none. */
   changed_in_version: Generated<number | null>
   /** The cost in units of the currency. Reading it returns the text of a PostgreSQL `numeric`. */
   cost: ColumnType<string, number | undefined, number>
@@ -134,10 +128,7 @@ export interface EffectsTable {
   /** Null: the step calls no tool, and this is the row of its wait. */
   tool: string | null
   state: EffectState
-  /**
-   * Number of the newest attempt. Only this attempt may still send the call. Temporal's own attempts have other
-   * numbers.
-   */
+  /** The newest attempt, which alone may send the call. Temporal's attempts have other numbers. */
   attempt: Generated<number>
   /**
    * How often the tool's body began (docs/decisions/0274). `attempt` can be higher: a worker may not use a decision, and an attempt may only look for the effect of an earlier one.
@@ -147,10 +138,7 @@ export interface EffectsTable {
   body_counted: Generated<boolean>
   /** The number of attempts that failed in the tool. Dead processes and database outages do not count. */
   failures: Generated<number>
-  /**
-   * Is `retry` if a person decided to repeat a call with an unknown outcome. Is null again when the next attempt
-   * begins.
-   */
+  /** A person wants a call with an unknown outcome again. null when that attempt begins. */
   resolved_outcome: 'retry' | null
   /** The resolved parameters, sealed. The approval and every attempt use exactly these parameters. */
   params_sealed: Buffer | null
@@ -165,17 +153,11 @@ export interface EffectsTable {
   error: ColumnType<StepError | null, string | null | undefined, string | null>
   /** The values that belong to the error, as sealed JSON text. Example: the recipients that a mail server refused. */
   error_detail_sealed: Buffer | null
-  /**
-   * The outcomes of earlier attempts. Each outcome has the id of the decision that allowed the attempt. Only the newest
-   * outcomes are stored.
-   */
+  /** Earlier attempts, each with the decision that allowed it. Only the newest are stored. */
   past_outcomes: DefaultJson<readonly PastOutcome[]>
   intent_at: Date | null
   sent_at: Date | null
-  /**
-   * The id and address of the connection through which the call was sent. Is null if the connection is unknown or
-   * nothing was sent.
-   */
+  /** Id and address of the connection; null if it is unknown or nothing was sent. */
   sent_with: Generated<string | null>
   finished_at: Date | null
   duration_ms: number | null
@@ -271,10 +253,7 @@ export interface ApprovalsTable {
   /** The earlier approval that this one replaced. `held_again` is the reason for the replacement. */
   supersedes_id: string | null
   held_again: string | null
-  /**
-   * How many times the call was held again because the state was no longer the state that its approvers saw. Each new
-   * approval of the call continues the count.
-   */
+  /** How often the state was no longer what its approvers saw. Each new approval continues the count. */
   state_changes: Generated<number>
 }
 
@@ -293,4 +272,14 @@ export interface RunEventsTable {
   type: string
   at: Date
   data: Json<Record<string, unknown>>
+}
+
+export interface RunsTables {
+  runs: RunsTable
+  run_steps: RunStepsTable
+  effects: EffectsTable
+  decisions: DecisionsTable
+  approvals: ApprovalsTable
+  approval_votes: ApprovalVotesTable
+  run_events: RunEventsTable
 }

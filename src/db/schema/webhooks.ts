@@ -58,3 +58,9 @@ export interface WebhookDeliveriesTable {
   created_at: Date
   ended_at: Generated<Date | null>
 }
+
+export interface WebhooksTables {
+  webhooks: WebhooksTable
+  webhook_events: WebhookEventsTable
+  webhook_deliveries: WebhookDeliveriesTable
+}

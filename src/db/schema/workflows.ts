@@ -70,3 +70,9 @@ export interface RegistryEntriesTable {
   archived_by: Generated<string | null>
   archived_at: Generated<Date | null>
 }
+
+export interface WorkflowsTables {
+  workflows: WorkflowsTable
+  workflow_versions: WorkflowVersionsTable
+  registry_entries: RegistryEntriesTable
+}

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { readCaller } from '../../db/queries/access/read-caller.ts'
+import { readCaller } from '../../db/queries/access.ts'
 import type { Config } from '../../shared/config.ts'
 import type { Role } from '../../policy/types.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'

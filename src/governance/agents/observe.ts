@@ -1,7 +1,5 @@
 import { sql } from 'kysely'
-import type { DecidedCall } from '../../db/queries/agents/find-finished-call.ts'
-import { noteOutcomeOfId } from '../../db/queries/agents/note-outcome-of-id.ts'
-import { noteOutcomeOfOldest } from '../../db/queries/agents/note-outcome-of-oldest.ts'
+import { noteOutcomeOfId, noteOutcomeOfOldest, type DecidedCall } from '../../db/queries/agents.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Context } from '../context.ts'
 import type { ToolAnnotations } from '../../policy/agent-tools.ts'

@@ -1,6 +1,6 @@
 import { sql, type SelectQueryBuilder } from 'kysely'
 import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
-import { countingVotesOf } from '../../db/queries/approvals/counting-votes.ts'
+import { countingVotesOf } from '../../db/queries/approvals.ts'
 import type { Database } from '../../db/schema/index.ts'
 import type { Risk } from '../../db/schema/runs.ts'
 import type { Caller } from '../access/identity.ts'

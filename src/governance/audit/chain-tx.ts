@@ -1,14 +1,15 @@
 import type { AuditEventType } from '../../contract/audit-events.ts'
 import { newId } from '../../contract/ids.ts'
 import type { EventData, WebhookEvent } from '../../contract/webhook-events.ts'
-import { sql, type RawBuilder, type Transaction } from 'kysely'
-import type { Insertable } from 'kysely'
-import { insertWebhookEvents } from '../../db/queries/audit/insert-webhook-events.ts'
-import { insertRunEvents } from '../../db/queries/audit/insert-run-events.ts'
-import type { GrantedRun } from '../../db/queries/runs/grant-slots.ts'
-import { insertMessages } from '../../db/queries/audit/insert-messages.ts'
-import { appendEntries } from '../../db/queries/audit/append-entries.ts'
-import type { PipelinedTransaction, Statement } from '../../db/pipelined.ts'
+import { sql, type RawBuilder, type Transaction, type Insertable } from 'kysely'
+import {
+  insertWebhookEvents,
+  insertRunEvents,
+  insertMessages,
+  appendEntries,
+} from '../../db/queries/audit.ts'
+import type { GrantedRun } from '../../db/queries/runs.ts'
+import type { PipelinedTransaction, Statement } from '../../db/connect.ts'
 import type { Database } from '../../db/schema/index.ts'
 import type { NoticeKind } from '../../db/schema/notifications.ts'
 import { sealEntry, type AuditDraft, type ChainPosition, type EntryDraft, type SealedEntry } from './entry.ts'

@@ -1,5 +1,4 @@
-import { headsAfter, type HeadOfChain } from '../../db/queries/audit/list-heads.ts'
-import { readEnd, type EndRow } from '../../db/queries/audit/read-end.ts'
+import { headsAfter, readEnd, type HeadOfChain, type EndRow } from '../../db/queries/audit.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Log } from '../../shared/log.ts'
 import { DomainError, notFound } from '../errors.ts'

@@ -1,6 +1,5 @@
 import { sql, type RawBuilder, type Transaction } from 'kysely'
-import { countSegmentEntries } from '../../db/queries/audit/count-segment.ts'
-import { chainsToCount } from '../../db/queries/audit/find-chains-to-count.ts'
+import { countSegmentEntries, chainsToCount } from '../../db/queries/audit.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 
 /*

@@ -1,4 +1,4 @@
-import type { EndRow } from '../../db/queries/audit/read-end.ts'
+import type { EndRow } from '../../db/queries/audit.ts'
 import { chainStart, type ChainPosition } from './entry.ts'
 
 /** The checkpoint that is kept outside the database for a chain, or the reason why this checkpoint cannot be used. */

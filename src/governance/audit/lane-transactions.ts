@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
-import { lockChain } from '../../db/queries/audit/lock-chain.ts'
-import type { Pipeline, PipelinedTransaction } from '../../db/pipelined.ts'
+import { lockChain } from '../../db/queries/audit.ts'
+import type { Pipeline, PipelinedTransaction } from '../../db/connect.ts'
 import { isAborted, isConnectionError, violates } from '../../db/errors.ts'
 import { notFound } from '../errors.ts'
 import { loadSegment, planningOf, runBatch, type Operation } from './batch.ts'

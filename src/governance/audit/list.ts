@@ -1,5 +1,5 @@
 import { sql, type RawBuilder, type Transaction } from 'kysely'
-import { firstEntryFrom } from '../../db/queries/audit/find-first.ts'
+import { firstEntryFrom } from '../../db/queries/audit.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import { readBounded } from '../bounded-read.ts'
 import { partsOf, type Part, type Stretch } from './counts.ts'

@@ -1,4 +1,4 @@
-import { headsAfter } from '../../db/queries/audit/list-heads.ts'
+import { headsAfter } from '../../db/queries/audit.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import type { Kept } from './end-problems.ts'

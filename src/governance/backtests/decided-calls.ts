@@ -1,9 +1,8 @@
-import { newestDecisions, type CallDecision } from '../../db/queries/rules/list-decided-calls.ts'
-import { decidedCalls, type DecidedCall } from '../../db/queries/rules/read-decided-calls.ts'
+import { newestDecisions, decidedCalls, type CallDecision, type DecidedCall } from '../../db/queries/rules.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { readBounded } from '../bounded-read.ts'
 
-export type { DecidedCall } from '../../db/queries/rules/read-decided-calls.ts'
+export type { DecidedCall } from '../../db/queries/rules.ts'
 
 /** A backtest examines at most this many of the newest decisions. */
 export const mostDecisions = 5_000

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { leaseRequests } from '../../db/queries/limits/lease-requests.ts'
+import { leaseRequests } from '../../db/queries/limits.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { RequestWindowsTable } from '../../db/schema/plumbing.ts'
 

@@ -1,7 +1,5 @@
 import { sql } from 'kysely'
-import { readStorageDrift } from '../../db/queries/limits/read-drift.ts'
-import { addStorageMoves } from '../../db/queries/limits/add-storage-moves.ts'
-import { readStoredAmounts } from '../../db/queries/limits/read-usage.ts'
+import { readStorageDrift, addStorageMoves, readStoredAmounts } from '../../db/queries/limits.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Log } from '../../shared/log.ts'
 

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { sql, type Transaction } from 'kysely'
 import { newId } from '../../contract/ids.ts'
-import { insertNotifications } from '../../db/queries/notifications/insert-notifications.ts'
+import { insertNotifications } from '../../db/queries/notifications.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { takeDueLanes } from '../../db/queries/notifications/take-lanes.ts'
+import { takeDueLanes } from '../../db/queries/notifications.ts'
 import type { Db } from '../../db/schema/index.ts'
 
 /*

@@ -1,7 +1,6 @@
 import { sql, type Transaction } from 'kysely'
 import { newId } from '../../contract/ids.ts'
-import { dropUnsentMails } from '../../db/queries/notifications/drop-unsent-mails.ts'
-import { insertNotifications } from '../../db/queries/notifications/insert-notifications.ts'
+import { dropUnsentMails, insertNotifications } from '../../db/queries/notifications.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import type { NoticeKind } from '../../db/schema/notifications.ts'
 import { readSettings } from '../../policy/settings.ts'

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
-import { markMessageIntent } from '../../db/queries/notifications/mark-intent.ts'
+import { markMessageIntent } from '../../db/queries/notifications.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { NotificationPlace } from '../../db/schema/notifications.ts'
 import { atCommitPoint } from '../audit/commit-points.ts'

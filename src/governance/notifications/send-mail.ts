@@ -1,6 +1,5 @@
 import { sql } from 'kysely'
-import { settleMail } from '../../db/queries/notifications/settle-mail.ts'
-import { leaseDueMails, type LeasedMail } from '../../db/queries/notifications/lease-mails.ts'
+import { settleMail, leaseDueMails, type LeasedMail } from '../../db/queries/notifications.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { readSettings } from '../../policy/settings.ts'
 import { atCommitPoint } from '../audit/commit-points.ts'

@@ -1,5 +1,5 @@
 import { sql, type Transaction } from 'kysely'
-import { newestMessagesOf } from '../../db/queries/notifications/find-newest-messages.ts'
+import { newestMessagesOf } from '../../db/queries/notifications.ts'
 import type { Database } from '../../db/schema/index.ts'
 import type { NewNotification } from './planner.ts'
 

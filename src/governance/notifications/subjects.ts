@@ -2,11 +2,12 @@ import { sql, type RawBuilder } from 'kysely'
 import { getTool } from '../../tools/index.ts'
 import { callId, readCallId } from '../../contract/effect-key.ts'
 import type { ApprovalKind } from '../../contract/status.ts'
-import { selectCallSubjects, type CallRow } from '../../db/queries/notifications/read-call-subjects.ts'
 import {
+  selectCallSubjects,
   selectApprovalSubjects,
+  type CallRow,
   type ApprovalRow,
-} from '../../db/queries/notifications/read-approval-subjects.ts'
+} from '../../db/queries/notifications.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Risk } from '../../db/schema/runs.ts'
 import { assessRisk } from '../../policy/risk.ts'

@@ -1,7 +1,6 @@
 import { sql, type RawBuilder, type Transaction } from 'kysely'
 import { getTool } from '../../tools/index.ts'
-import { heldVersions, type HeldVersion } from '../../db/queries/reports/count-held-versions.ts'
-import { heldWorkflows } from '../../db/queries/reports/count-held-workflows.ts'
+import { heldVersions, heldWorkflows, type HeldVersion } from '../../db/queries/reports.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import { everyCategory } from '../../policy/gates.ts'
 import { readBounded } from '../bounded-read.ts'

@@ -1,6 +1,5 @@
 import { sql, type RawBuilder, type Transaction } from 'kysely'
-import { rulesThatHold } from '../../db/queries/reports/rank-holding-rules.ts'
-import { countApprovalsByStatus, type ApprovalTotals } from '../../db/queries/reports/count-approvals.ts'
+import { rulesThatHold, countApprovalsByStatus, type ApprovalTotals } from '../../db/queries/reports.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import { countVerdicts } from '../audit/counts.ts'
 import { stretchOf } from '../audit/list.ts'

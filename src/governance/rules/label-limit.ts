@@ -1,4 +1,4 @@
-import { countAddedLabels } from '../../db/queries/rules/count-labels.ts'
+import { countAddedLabels } from '../../db/queries/rules.ts'
 import { mostLabels } from '../../policy/types.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError } from '../errors.ts'

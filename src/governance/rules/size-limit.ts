@@ -1,4 +1,4 @@
-import { measureRules } from '../../db/queries/rules/measure-rules.ts'
+import { measureRules } from '../../db/queries/rules.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError } from '../errors.ts'
 import type { RuleBody } from '../../policy/rule.ts'

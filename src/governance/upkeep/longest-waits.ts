@@ -1,4 +1,4 @@
-import { longestWaits, type LongestWait } from '../../db/queries/upkeep/find-longest-waits.ts'
+import { longestWaits, type LongestWait } from '../../db/queries/upkeep.ts'
 import type { Context } from '../context.ts'
 
 /** One query reads at most this many pending approvals, and at most this many open runs. */

@@ -1,6 +1,5 @@
 import { sql } from 'kysely'
-import { removeValuesOfOldRuns } from '../../db/queries/upkeep/remove-run-values.ts'
-import { removeOldNotifications } from '../../db/queries/upkeep/remove-notifications.ts'
+import { removeValuesOfOldRuns, removeOldNotifications } from '../../db/queries/upkeep.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Context } from '../context.ts'
 

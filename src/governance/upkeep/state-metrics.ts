@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { measureStoredState } from '../../db/queries/upkeep/measure-state.ts'
+import { measureStoredState } from '../../db/queries/upkeep.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Context } from '../context.ts'
 import { freeSpace } from './disk-space.ts'

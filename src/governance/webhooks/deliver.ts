@@ -1,7 +1,10 @@
 import { sql } from 'kysely'
-import { recordDeliveryAttempt } from '../../db/queries/webhooks/record-attempt.ts'
-import { nextDueDelivery, type DueDelivery } from '../../db/queries/webhooks/find-next-delivery.ts'
-import { leaseDueWebhooks } from '../../db/queries/webhooks/lease-webhooks.ts'
+import {
+  recordDeliveryAttempt,
+  nextDueDelivery,
+  leaseDueWebhooks,
+  type DueDelivery,
+} from '../../db/queries/webhooks.ts'
 import type { Context } from '../context.ts'
 import { atCommitPoint } from '../audit/commit-points.ts'
 import { disableFailing } from './disable.ts'

@@ -1,5 +1,5 @@
 import type { Selectable } from 'kysely'
-import { isReplacedBy } from '../../db/queries/workflows/is-replaced-by.ts'
+import { isReplacedBy } from '../../db/queries/workflows.ts'
 import type { RegistryState, WorkflowsTable } from '../../db/schema/workflows.ts'
 import type { AuditMetadata } from '../../contract/audit-events.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'

@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { v8Flags } from '../../../src/stack/node-child.ts'
+import { v8Flags } from '../../../src/stack/server.ts'
 import { programEnv } from '../../support/program-env.ts'
 
 /** One of our programs in a separate process that reports its processor time. */

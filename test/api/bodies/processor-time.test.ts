@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from '@jest/globals'
 import { splitKey } from '../../../src/api/access.ts'
-import { agentBodyLimit, mostAgentValues } from '../../../src/api/agent-question.ts'
+import { agentBodyLimit, mostAgentValues } from '../../../src/api/routes/agents.ts'
 import { defaultBodyLimit, mostValues } from '../../../src/api/json-body.ts'
 import type { Route } from '../../../src/api/route.ts'
 import { routes } from '../../../src/api/routes/index.ts'

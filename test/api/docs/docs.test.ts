@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { webhookMessage } from '../../../src/api/schemas/webhooks.ts'
+import { webhookMessage } from '../../../src/api/routes/webhooks.ts'
 import { planLimits } from '../../../src/contract/plan-limits.ts'
 import { webhookEvents } from '../../../src/contract/webhook-events.ts'
 import { asAdmin } from '../../support/postgres.ts'

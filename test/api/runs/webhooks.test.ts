@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { chosenEvents } from '../../../src/contract/webhook-events.ts'
 import { expireDue } from '../../../src/governance/approvals/expire.ts'
 import { finishRun } from '../../../src/governance/runs/end/finish.ts'
-import { webhookMessage } from '../../../src/api/schemas/webhooks.ts'
+import { webhookMessage } from '../../../src/api/routes/webhooks.ts'
 import { mostWebhooks } from '../../../src/governance/webhooks/webhooks.ts'
 import { sendAll, verified } from '../../governance/webhooks/fixture.ts'
 import { startScriptedServer, type ScriptedServer } from '../../support/scripted-server.ts'

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { Connection, Client } from '@temporalio/client'
 import { randomUUID } from 'node:crypto'
-import { readTemporalConfig } from '../../../src/stack/temporal-config.ts'
+import { readTemporalConfig } from '../../../src/stack/temporal.ts'
 import { heldRun, type Held } from '../../support/chaos.ts'
 import { callsOf, expectFinished, expectQuiet } from '../../support/chaos-checks.ts'
 import { strangers } from '../../support/chaos-strangers.ts'

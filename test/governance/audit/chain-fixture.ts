@@ -1,7 +1,6 @@
 import pg from 'pg'
 import type { Db } from '../../../src/db/schema/index.ts'
-import { createDatabase, createPool } from '../../../src/db/connect.ts'
-import { createPipeline } from '../../../src/db/pipelined.ts'
+import { createDatabase, createPool, createPipeline } from '../../../src/db/connect.ts'
 import type { AuditDraft, EntryDraft } from '../../../src/governance/audit/entry.ts'
 import type { ChainTx } from '../../../src/governance/audit/chain-tx.ts'
 import {

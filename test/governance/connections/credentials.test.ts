@@ -1,7 +1,7 @@
 import { createServer, request as forward, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
-import { getSecretsHealth } from '../../../src/api/routes/secrets-health.ts'
+import { getSecretsHealth } from '../../../src/api/routes/health.ts'
 import { createAwsSecrets } from '../../../src/governance/sealing/aws-secrets.ts'
 import {
   SecretGone,

@@ -1,6 +1,6 @@
 import { deleteRoleOverride } from '../../../src/governance/rules/role-overrides.ts'
 import { createToolPolicy, deleteToolPolicy } from '../../../src/governance/rules/tool-policies.ts'
-import { toolPolicyBody } from '../../../src/api/schemas/governance.ts'
+import { toolPolicyBody } from '../../../src/api/routes/governance.ts'
 import type { Restrictions } from '../../../src/policy/tool-limits.ts'
 import type { Engine } from '../runs/engine-fixture.ts'
 

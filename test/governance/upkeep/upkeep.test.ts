@@ -24,8 +24,7 @@ import {
   type ResolvedCall,
 } from '../runs/engine-fixture.ts'
 import { newId } from '../../../src/contract/ids.ts'
-import { longestWaits } from '../../../src/db/queries/upkeep/find-longest-waits.ts'
-import { measureStoredState } from '../../../src/db/queries/upkeep/measure-state.ts'
+import { longestWaits, measureStoredState } from '../../../src/db/queries/upkeep.ts'
 import { longestWaitsTeller } from '../../../src/governance/upkeep/longest-waits.ts'
 import type { WorkflowEngine } from '../../../src/governance/delivery/workflow-engine.ts'
 import { reconcile } from '../../../src/governance/delivery/reconciler.ts'

@@ -1,7 +1,7 @@
 import { sql, type RawBuilder } from 'kysely'
 import { catalog } from '../../../tools/index.ts'
 import type { ToolDeclaration } from '../../../tools/kit/tool.ts'
-import { readDueCancellations } from '../../../db/queries/runs/read-due-cancellations.ts'
+import { readDueCancellations } from '../../../db/queries/runs.ts'
 import type { Context } from '../../context.ts'
 import { runEnded } from '../../../contract/status.ts'
 import type { ChainTx } from '../../audit/chain-tx.ts'

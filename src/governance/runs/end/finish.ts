@@ -1,5 +1,5 @@
 import { sql, type Selectable } from 'kysely'
-import { endOpenEffects } from '../../../db/queries/runs/end-effects.ts'
+import { endOpenEffects } from '../../../db/queries/runs.ts'
 import type { Db } from '../../../db/schema/index.ts'
 import { catalog } from '../../../tools/index.ts'
 import type { ToolDeclaration } from '../../../tools/kit/tool.ts'

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { getTool } from '../../../tools/index.ts'
 import { isOutcome, type EffectState } from '../../../contract/status.ts'
-import { readFailedCalls } from '../../../db/queries/runs/read-failed-calls.ts'
+import { readFailedCalls } from '../../../db/queries/runs.ts'
 import type { Db } from '../../../db/schema/index.ts'
 import type { StepError } from '../../../db/schema/runs.ts'
 import type { Json, JsonObject } from '../../../policy/types.ts'

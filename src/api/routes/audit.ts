@@ -1,0 +1,193 @@
+import { z } from 'zod'
+import type { Response } from 'express'
+import { listAudit } from '../../governance/audit/list.ts'
+import { filter, instant, wholeNumber } from '../query.ts'
+import { ok, tagged, type Call } from '../route.ts'
+import { id, time, named } from '../schemas/common.ts'
+import { exportInParts, readEntries } from '../../governance/audit/export.ts'
+import type { ChainEnd } from '../../governance/audit/end-problems.ts'
+import { DomainError } from '../../governance/errors.ts'
+import { withShare } from '../../governance/limits/request-shares.ts'
+import { sendParts } from '../send.ts'
+
+const hash = z.string().regex(/^[0-9a-f]{64}$/)
+
+const auditEntry = named('AuditEntry', {
+  seq: z.int(),
+  id,
+  timestamp: time,
+  event_type: z.string(),
+  organization_id: id,
+  actor: z.strictObject({ type: z.string(), id }),
+  user_id: id.nullable(),
+  workflow_id: id.nullable(),
+  run_id: id.nullable(),
+  ip_address: z.string().nullable(),
+  action: z.string(),
+  status: z.string(),
+  duration_ms: z.int().nullable(),
+  metadata: z.record(z.string(), z.unknown()),
+  prev_hash: hash,
+  hash,
+})
+
+const verification = named('AuditVerification', {
+  valid: z.boolean(),
+  entries: z.int(),
+  head: z.strictObject({ seq: z.int(), hash: z.string() }),
+  first_mismatch: z
+    .strictObject({
+      seq: z.int(),
+      id: id.nullable(),
+      reason: z.enum(['hash', 'link', 'gap', 'truncated', 'foreign', 'checkpoint']),
+      expected: z.string(),
+      found: z.string(),
+    })
+    .nullable(),
+  duration_ms: z.int(),
+})
+
+const { route, streamRoute } = tagged('Audit')
+
+/** With the key that checks the checkpoint in the answer. */
+const keyHeader = 'X-Verifier-Key' as const
+
+const words =
+  'The checkpoint is a signed note in the form of C2SP tlog-checkpoint. Its size is the `seq` of the newest entry, and its root hash is the hash of this entry. The header `X-Verifier-Key` has the key that checks it.'
+
+async function checkpointFor(call: Call, response: Response): Promise<string> {
+  const { note, problem } = await endOf(call)
+  // The key also checks the checkpoints that were kept before a problem.
+  showKey(call, response)
+  if (note === null || problem !== null) throw mismatch(problem)
+  response.setHeader('Content-Type', 'text/plain; charset=utf-8')
+  return note
+}
+
+/** Before a page is read, the caller's rights are checked again if the last check is older. */
+const checkedMilliseconds = 1_000
+
+const exportType = 'application/x-ndjson; charset=utf-8'
+
+async function beginExport(call: Call, response: Response): Promise<{ end: ChainEnd; note: string }> {
+  const end = await endOf(call)
+  if (end.note === null) throw mismatch(end.problem)
+  showKey(call, response)
+  response.setHeader('Content-Type', exportType)
+  return { end, note: end.note }
+}
+
+/** Each read takes a place in the organization's share, and gives it back before the client gets the answer. */
+const inShare = <T>({ context, identity }: Call, read: () => Promise<T>): Promise<T> =>
+  withShare(context.shares, identity.charged.holderId, 'look', async (place) => {
+    const result = await read()
+    place.works()
+    return result
+  })
+
+const endOf = (call: Call): Promise<ChainEnd> =>
+  inShare(call, () => call.context.checkpoints.end(call.caller.organizationId))
+
+function showKey({ context, caller }: Call, response: Response): void {
+  response.setHeader(keyHeader, context.checkpoints.verifierKey(caller.organizationId))
+}
+
+const mismatch = (problem: string | null): DomainError =>
+  new DomainError('conflict', `no checkpoint is signed, because ${problem}: verify the audit log`)
+
+export const auditRoutes = [
+  route({
+    key: 'GET /organizations/{id}/governance/audit',
+    summary: 'The audit log, newest first',
+    query: z.object({
+      page: wholeNumber(1, 1_000_000).default(1),
+      per_page: wholeNumber(1, 200).default(50),
+      event_type: filter.optional(),
+      user_id: filter.optional(),
+      since: instant.optional(),
+      until: instant.optional(),
+    }),
+    responses: {
+      200: z.strictObject({ events: z.array(auditEntry), page: z.int(), per_page: z.int(), total: z.int() }),
+    },
+    async handle({ context, caller, query }) {
+      const { page, per_page: perPage, since, until } = query
+      const filters = { eventType: query.event_type, userId: query.user_id, since, until }
+      return ok(await listAudit(context.db, caller.organizationId, filters, page, perPage))
+    },
+  }),
+  route({
+    key: 'GET /organizations/{id}/audit-events/verify',
+    summary: 'Recompute the hash chain and report the first entry that does not match',
+    description:
+      'Also compares the chain with the checkpoint that is kept outside the database. The reason `checkpoint` means: the chain is shorter, has another entry at that place, or the kept file is lost or cannot be used. The reason `foreign` means: the service did not write the entry.',
+    responses: { 200: verification },
+    waits: true,
+    async handle({ context, caller }) {
+      const { database, encryptionKeys } = context.config
+      const { organizationId } = caller
+      const expected = await context.checkpoints.expected(organizationId)
+      const request = {
+        databaseUrl: database.url,
+        appRole: database.appRole,
+        organizationId,
+        encryptionKeys,
+        expected,
+      }
+      const result = await context.verifier.verify(request, context.shares.isContended)
+      context.auditAlarms.verified(organizationId, result.first_mismatch)
+      return ok(result)
+    },
+  }),
+  streamRoute({
+    key: 'GET /organizations/{id}/audit-events/checkpoint',
+    summary: 'A signed checkpoint of the audit log',
+    description: `${words} 409 \`conflict\` if the log does not match the checkpoint that is kept outside the database.`,
+    contentType: 'text/plain',
+    headers: [keyHeader],
+    responses: { 200: null },
+    async head(call, response) {
+      await checkpointFor(call, response)
+    },
+    async stream(call, _request, response) {
+      response.end(await checkpointFor(call, response))
+    },
+  }),
+  streamRoute({
+    key: 'GET /organizations/{id}/audit-events/export',
+    summary: 'The whole audit log as JSON lines, for `countersign verify-audit`',
+    description:
+      'A line for each entry in the order of `seq`, with `hash` as its first field. The hash covers the line without `"hash":"…",`, which still begins with `{`. The last line has `checkpoint` and `verifier_key`. An answer without this line is not complete. Entries that are appended meanwhile are left out. If the log does not match the checkpoint that is kept outside the database, the last line has the kept checkpoint, and the check of the file fails.',
+    contentType: 'application/x-ndjson',
+    headers: [keyHeader],
+    responses: { 200: null },
+    async head(call, response) {
+      await beginExport(call, response)
+    },
+    async stream(call, _request, response) {
+      const { context, caller, signal, stillAllowed } = call
+      const { organizationId } = caller
+      const leave = context.exports.take(organizationId)
+      try {
+        const { end, note } = await beginExport(call, response)
+        const lastLine = { checkpoint: note, verifier_key: context.checkpoints.verifierKey(organizationId) }
+        let checkedAt = performance.now()
+        const read = async (after: number, last: number) => {
+          if (performance.now() - checkedAt > checkedMilliseconds) {
+            if (!(await stillAllowed()))
+              throw new DomainError('unauthenticated', 'the caller has lost the rights')
+            checkedAt = performance.now()
+          }
+          return inShare(call, () => readEntries(context.db, organizationId, after, last))
+        }
+        await sendParts(response, 200, exportInParts(read, end, lastLine), {
+          contentType: exportType,
+          signal,
+          stillAllowed,
+        })
+      } finally {
+        leave()
+      }
+    },
+  }),
+]

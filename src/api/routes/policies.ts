@@ -1,0 +1,148 @@
+import { z } from 'zod'
+import { DomainError } from '../../governance/errors.ts'
+import { actOnce } from '../../governance/idempotency.ts'
+import {
+  changeToolPolicy,
+  createToolPolicy,
+  deleteToolPolicy,
+  listToolPolicies,
+} from '../../governance/rules/tool-policies.ts'
+import { restrictions } from '../../governance/rules/tool-policy-limits.ts'
+import { created, done, ok, tagged } from '../route.ts'
+import { id, listOf, role, time, pageIn, listQueryOfPath, listQuery, side, named } from '../schemas/common.ts'
+import { toolPolicyBody, toolPolicyPatch, roleName, roleOverrideBody } from './governance.ts'
+import {
+  createRoleOverride,
+  deleteRoleOverride,
+  listRoleOverrides,
+} from '../../governance/rules/role-overrides.ts'
+import type { ToolDeclaration } from '../../tools/kit/tool.ts'
+import { limitNames } from '../../policy/tool-limits.ts'
+import { pageOfTools } from './tools.ts'
+
+const { route } = tagged('Governance')
+
+const toolPolicy = named('ToolPolicy', {
+  tool_name: z.string(),
+  role: role.nullable().describe('null: the organization’s own'),
+  allowed: z.boolean().nullable(),
+  restrictions,
+  created_by: id,
+  created_at: time,
+  updated_at: time,
+})
+
+const roleOverride = named('RolePolicyOverride', {
+  tool_name: z.string(),
+  role: z.string(),
+  allowed: z.boolean(),
+  members: z.int().describe('how many members have the role now'),
+  created_by: id,
+  created_at: time,
+})
+
+const limitName = z.enum(limitNames).meta({ id: 'LimitName' })
+const limit = named('ToolLimit', {
+  params: z.array(z.string()).describe('the parameters that it reads; none: it holds for the whole call'),
+  schema: z.record(z.string(), z.unknown()).describe('JSON Schema of its value in `restrictions`'),
+})
+const constraints = named('ToolConstraints', {
+  tool_name: z.string(),
+  side_effect: side,
+  constraints: z.array(limitName),
+  limits: z.record(z.string(), limit).describe('by the limit’s name'),
+})
+
+const schemas = Object.fromEntries(
+  limitNames.map((name) => {
+    const { $schema: _, ...schema } = z.toJSONSchema(restrictions.shape[name].unwrap(), { io: 'input' })
+    return [name, schema]
+  }),
+)
+
+function constraintsOf(tool: ToolDeclaration): z.infer<typeof constraints> {
+  const names = limitNames.filter((name) => Object.hasOwn(tool.constraints, name))
+  const limits = names.map((name) => {
+    const params = Object.keys(tool.constraints[name] ?? {})
+    return [name, { params, schema: schemas[name] ?? {} }] as const
+  })
+  return {
+    tool_name: tool.name,
+    side_effect: tool.sideEffect,
+    constraints: names,
+    limits: Object.fromEntries(limits),
+  }
+}
+
+export const policyRoutes = [
+  route({
+    key: 'GET /organizations/{id}/tool-policies',
+    summary: 'The tool policies of the organization and of its roles',
+    query: listQueryOfPath,
+    responses: { 200: listOf(toolPolicy) },
+    handle: async ({ context, caller, query }) =>
+      ok(await listToolPolicies(context.db, caller.organizationId, pageIn(query))),
+  }),
+  route({
+    key: 'POST /organizations/{id}/tool-policies',
+    summary: 'Block or limit a tool for the organization or one role; policies can only restrict',
+    body: toolPolicyBody,
+    responses: { 201: toolPolicy },
+    handle: async ({ context, caller, body, once }) =>
+      created(await actOnce(once, () => createToolPolicy(context, caller, body, once))),
+  }),
+  route({
+    key: 'PATCH /organizations/{id}/tool-policies/{tool}',
+    summary: 'Change a tool policy; `role`, in the body or the query, selects a role’s policy',
+    query: z.object({ role: role.optional() }),
+    body: toolPolicyPatch,
+    responses: { 200: toolPolicy },
+    async handle({ context, caller, params, query, body }) {
+      const named = { ...body, role: body.role ?? query.role }
+      if (query.role !== undefined && query.role !== named.role) {
+        const message = `is \`${query.role}\` in the query and \`${named.role}\` in the body: give it once`
+        throw new DomainError('validation_error', `\`role\` ${message}`, [{ path: 'role', message }])
+      }
+      return ok(await changeToolPolicy(context, caller, params.tool, named))
+    },
+  }),
+  route({
+    key: 'DELETE /organizations/{id}/tool-policies/{tool}',
+    summary: 'Delete a tool policy; `role` says whose',
+    query: z.object({ role: role.optional() }),
+    responses: { 204: null },
+    handle: ({ context, caller, params, query }) =>
+      done(deleteToolPolicy(context, caller, params.tool, query.role)),
+  }),
+  route({
+    key: 'GET /organizations/{id}/role-policy-overrides',
+    summary: 'The overrides of all roles, with the members of each role',
+    query: listQueryOfPath,
+    responses: { 200: listOf(roleOverride) },
+    handle: async ({ context, caller, query }) =>
+      ok(await listRoleOverrides(context.db, caller.organizationId, pageIn(query))),
+  }),
+  route({
+    key: 'POST /organizations/{id}/role-policy-overrides',
+    summary: 'Allow or block a tool for one role; a block of the organization holds all the same',
+    body: roleOverrideBody,
+    responses: { 201: roleOverride },
+    handle: async ({ context, caller, body, once }) =>
+      created(await actOnce(once, () => createRoleOverride(context, caller, body, once))),
+  }),
+  route({
+    key: 'DELETE /organizations/{id}/role-policy-overrides/{tool}',
+    summary: 'Delete the override of a tool for the role in the query',
+    query: z.object({ role: roleName }),
+    responses: { 204: null },
+    handle: ({ context, caller, params, query }) =>
+      done(deleteRoleOverride(context, caller, params.tool, query.role)),
+  }),
+  route({
+    key: 'GET /governance/tool-constraints',
+    summary: 'The limits that a tool policy can set, for every tool of workflow steps',
+    query: listQuery,
+    responses: { 200: listOf(constraints) },
+    handle: async ({ query }) => ok(pageOfTools(query, constraintsOf)),
+  }),
+]
