@@ -75,7 +75,7 @@ export async function runAttempt(
     attempt: control.attempt,
     result,
     durationMs: Date.now() - startedAt,
-    bodiless: !control.body.hasBegun,
+    bodiless: !control.hasBegun,
   })
   for (;;) {
     const state = await save(control, outcome(), ended.stores, follow)
@@ -154,7 +154,6 @@ async function sealed(
 /** Controls the body of one attempt: its time limit, its cancellation and its point of no return. */
 class Control {
   readonly #attempt: Attempt
-  readonly #spend: Spend
   #decision: Allowed
   #isSent = false
   #sentAt = 0
@@ -165,12 +164,13 @@ class Control {
   #refused: Refused | null = null
   #approved = new Approved()
   readonly #account: ActingAccount
-  readonly body: BodyCount
+  /** The cost that this attempt has reserved in the organization's spend of the month, in currency units. */
+  #reserved = 0
+  /** Whether the body has begun. It has not if the attempt only looked for the effect of an earlier one. */
+  hasBegun = false
 
   constructor(attempt: Attempt) {
     this.#attempt = attempt
-    this.#spend = new Spend(attempt)
-    this.body = new BodyCount(attempt)
     this.#decision = attempt.decision
     this.#account = new ActingAccount(attempt.decision.sentWith)
   }
@@ -195,7 +195,7 @@ class Control {
     const signal = AbortSignal.any([limit, activity.cancellationSignal])
     const make = (until: AbortSignal, found: Look | null) => body(this.#issued(parsed.params, until, found))
     if (look !== null) return this.#look(() => make(signal, look), limit, look.sentSecondsAgo)
-    const ended = await this.body.during(async () => {
+    const ended = await this.#counted(async () => {
       try {
         const made = await raceWithLimit(make(signal, null), limit, () => this.#isSent)
         return this.#completed(made as ToolResult)
@@ -216,7 +216,7 @@ class Control {
     const services = {
       signal,
       pointOfNoReturn: (isKeyed?: boolean) => this.#pointOfNoReturn(isKeyed === true),
-      reserve: (most: number) => this.#spend.reserve(this.attempt, most),
+      reserve: (most: number) => this.#reserve(most),
       tools: createToolServices(context, actAs, () => this.#leaving.requireFresh()),
     }
     return issueCall(toolCallOf(this.#attempt.call, params, this.#approved.revision), services, look)
@@ -370,13 +370,61 @@ class Control {
     )
   }
 
+  /** See `ToolContext.reserve`. The number of the attempt is a fence: only the newest attempt may spend. */
+  async #reserve(most: number): Promise<void> {
+    if (most === 0) return
+    const { context, call } = this.#attempt
+    const ask = { key: call.key, attempt: this.attempt, tool: call.tool.name, most }
+    const answer = await reserveCost(context, call.run.organizationId, ask)
+    if (answer === 'reserved') {
+      this.#reserved += most
+      return
+    }
+    if (answer === 'superseded') {
+      this.#isSuperseded = true
+      const message = 'the call was taken over or cancelled before it spent anything'
+      throw new ToolError('superseded', message, { retryable: true })
+    }
+    const { code, message } = quotaExceeded(answer)
+    throw new ToolError(code, message)
+  }
+
+  /**
+   * Returns the amount to add to the reserved cost, so that the month counts the real `cost`. The amount is negative if
+   * the call cost less than was reserved.
+   */
+  #correction(cost = 0): number {
+    return cost - this.#reserved
+  }
+
+  /**
+   * Runs the body, and tells the database that it has begun, if no other statement of the attempt tells it soon. Reads
+   * that are no quick calls go to other services, so they are counted at once. If the body throws, the attempt saves no
+   * outcome, so the body is counted then. The count does not wait for the database, and ignores its errors.
+   */
+  async #counted<Result>(body: () => Promise<Result>): Promise<Result> {
+    const { activity, call, context, decision } = this.#attempt
+    this.hasBegun = true
+    const count = () => void noteBody(context, call.key, decision.attempt).catch(() => {})
+    const isSlow = call.tool.repeat === 'free' && !activity.info.isLocal
+    const timer = setTimeout(count, isSlow ? 0 : longBody)
+    try {
+      return await body()
+    } catch (error) {
+      count()
+      throw error
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
   #completed(result: ToolResult): Ended {
     const { call } = this.#attempt
     const output = JSON.stringify(result.output ?? null)
     const refusal = this.#isSent ? null : refusalOfSize(output)
     if (refusal !== null) return refusal
     const labels = unionLabels(call.tool.outputLabels, result.labels ?? [])
-    const cost = this.#spend.correction(result.cost)
+    const cost = this.#correction(result.cost)
     const completed = {
       state: 'completed',
       output,
@@ -403,7 +451,7 @@ class Control {
     // return, for example if a server has refused the request.
     if (error instanceof ToolError && this.#isSent) return this.#toolError(error)
     if (this.#isSent) return 'lost'
-    if (this.#isSuperseded || this.#spend.isSuperseded || isCancelled(activity)) {
+    if (this.#isSuperseded || isCancelled(activity)) {
       if (isShutdown(activity)) throw error
       return { result: { state: tool.repeat === 'keyed' ? 'unknown_outcome' : 'cancelled' } }
     }
@@ -415,7 +463,7 @@ class Control {
       return this.#toolError(
         new ToolError('timeout', `\`${tool.name}\` took longer than ${seconds} s`, {
           retryable: true,
-          cost: this.#spend.reserved,
+          cost: this.#reserved,
         }),
       )
     if (isOutage(error)) throw error
@@ -432,7 +480,7 @@ class Control {
         state: again ? 'retry' : 'failed',
         error: stepError(error, error.retryable),
         detail: error.detail,
-        cost: this.#spend.correction(error.cost),
+        cost: this.#correction(error.cost),
       },
       retryAfterSeconds: error.retryAfterSeconds,
     }
@@ -449,97 +497,11 @@ const logFields = ({ run, key, tool }: ResolvedCall) => ({
   tool: tool.name,
 })
 
-/** Reserves the cost of one attempt in the organization's spend of the month, before the attempt spends money. */
-class Spend {
-  readonly #of: Attempt
-  #reserved = 0
-  #isSuperseded = false
-
-  constructor(of: Attempt) {
-    this.#of = of
-  }
-
-  /** See `ToolContext.reserve`. `attempt` is a fence: only the newest attempt may spend. */
-  async reserve(attempt: number, most: number): Promise<void> {
-    if (most === 0) return
-    const { context, call } = this.#of
-    const ask = { key: call.key, attempt, tool: call.tool.name, most }
-    const answer = await reserveCost(context, call.run.organizationId, ask)
-    if (answer === 'reserved') {
-      this.#reserved += most
-      return
-    }
-    this.#isSuperseded = answer === 'superseded'
-    if (answer === 'superseded')
-      throw new ToolError('superseded', 'the call was taken over or cancelled before it spent anything', {
-        retryable: true,
-      })
-    const { code, message } = quotaExceeded(answer)
-    throw new ToolError(code, message)
-  }
-
-  get reserved(): number {
-    return this.#reserved
-  }
-
-  get isSuperseded(): boolean {
-    return this.#isSuperseded
-  }
-
-  /**
-   * Returns the amount to add to the reserved cost, so that the month counts the real `cost`. The amount is negative if
-   * the call cost less than was reserved.
-   */
-  correction(cost = 0): number {
-    return cost - this.#reserved
-  }
-}
-
 /**
  * A body that takes longer than this many milliseconds is counted before it ends. If its worker dies earlier, nobody
  * learns of the body, but the call costs one statement less.
  */
 const longBody = 250
-
-/** Tells the database that a body has begun, if no other statement of the attempt tells it soon. */
-class BodyCount {
-  readonly #of: Attempt
-  #hasBegun = false
-
-  constructor(attempt: Attempt) {
-    this.#of = attempt
-  }
-
-  /** Whether the body has begun. It has not if the attempt only looked for the effect of an earlier one. */
-  get hasBegun(): boolean {
-    return this.#hasBegun
-  }
-
-  /**
-   * Runs the body. Reads that are no quick calls go to other services, so they are counted at once. If the body throws,
-   * the attempt saves no outcome, so the body is counted then.
-   */
-  async during<Ended>(body: () => Promise<Ended>): Promise<Ended> {
-    const { activity, call } = this.#of
-    this.#hasBegun = true
-    const isSlow = call.tool.repeat === 'free' && !activity.info.isLocal
-    const timer = setTimeout(() => this.#count(), isSlow ? 0 : longBody)
-    try {
-      return await body()
-    } catch (error) {
-      this.#count()
-      throw error
-    } finally {
-      clearTimeout(timer)
-    }
-  }
-
-  /** Does not wait for the database, and ignores its errors: the call must not depend on its number. */
-  #count(): void {
-    const { context, call, decision } = this.#of
-    noteBody(context, call.key, decision.attempt).catch(() => {})
-  }
-}
 
 type Completed = Extract<CallOutcome['result'], { state: 'completed' }>
 type Failed = Extract<CallOutcome['result'], { state: 'failed' | 'retry' }>

@@ -19,7 +19,7 @@ export type Looked =
   | { readonly kind: 'unknown' }
 
 /** The times for a call that is looked for, or that is sent again with its key. */
-export interface Patience {
+interface Patience {
   /**
    * Until this many seconds after the point of no return, the call is looked for or sent again. Afterwards a person
    * decides.

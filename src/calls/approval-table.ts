@@ -1,9 +1,8 @@
 import type { Decided } from '../policy/decide.ts'
 import type { Label, Role } from '../policy/types.ts'
 import type { ChainTx } from '../governance/audit/chain-tx.ts'
-import { pendingApproval, requirementNow, type HeldAgain } from '../governance/approvals/held.ts'
-import { supersedeApproval, type ApprovalWriter } from '../governance/approvals/moves.ts'
-import { withRoles, type ApprovalRecord, type NewApproval } from '../governance/approvals/records.ts'
+import { requirementNow } from '../governance/approvals/held.ts'
+import { withRoles, type ApprovalRecord } from '../governance/approvals/records.ts'
 import { approvalState, type ApprovalState } from '../governance/approvals/state.ts'
 
 /*
@@ -163,38 +162,3 @@ export function standingNow(
 /** Returns what the call does, by the row of the table. */
 export const stepOf = (table: ApprovalTable, standing: Standing, { verdict }: Decided): Step =>
   table[standing][verdict === 'require_approval' ? 'required' : 'free']
-
-/**
- * Adds the pending approval of a held call. If an earlier approval no longer covers the call, the new one replaces it.
- * The caller announces the approval.
- */
-export function addApproval(
-  call: ApprovalWriter & { readonly ledger: { addApproval(approval: NewApproval): unknown } },
-  decided: Decided,
-  again: HeldAgain | null,
-  {
-    record: held,
-    id,
-    seconds,
-    sealed,
-    ...shown
-  }: Pick<NewApproval, 'state' | 'tool' | 'side_effect' | 'destination' | 'risk'> & {
-    readonly record: Omit<Parameters<typeof pendingApproval>[1], 'rule_name'>
-    readonly id?: string | undefined
-    /** Seconds until the approval expires, if its rule sets no other time. */
-    readonly seconds: number
-    readonly sealed: (approvalId: string) => Buffer
-  },
-): NewApproval {
-  const record = pendingApproval(
-    call.tx,
-    { ...held, rule_name: decided.ruleName },
-    requirementNow(call.tx, decided),
-    decided.expiresAfterSeconds ?? seconds,
-    { id, again },
-  )
-  const approval: NewApproval = { record, sealed: sealed(record.id), ...shown, rule_id: decided.ruleId }
-  call.ledger.addApproval(approval)
-  if (again !== null) supersedeApproval(call, again.former, record.id)
-  return approval
-}

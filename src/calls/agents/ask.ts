@@ -17,7 +17,7 @@ import { callHash, hashOfCall } from './same-call.ts'
 import { unrecorded, type AgentDecision } from './call.ts'
 
 /** A validated question, which an agent asks before it calls a tool. */
-export interface AgentRequest extends Surroundings {
+interface AgentRequest extends Surroundings {
   readonly agent: { readonly name: string; readonly kind: string }
   readonly session_id: string
   readonly tool_name: string

@@ -1,18 +1,19 @@
 import type { Decided } from '../../policy/decide.ts'
 import { assessRisk } from '../../policy/risk.ts'
-import type { HeldAgain } from '../../governance/approvals/held.ts'
+import { pendingApproval, requirementNow, type HeldAgain } from '../../governance/approvals/held.ts'
 import {
   announceRequest,
   approvalsActor,
   expireApproval,
   markUsed,
+  supersedeApproval,
   withdrawApproval,
 } from '../../governance/approvals/moves.ts'
 import { rejectionBy } from '../../governance/approvals/votes.ts'
-import { isoTime, type ApprovalRecord } from '../../governance/approvals/records.ts'
+import { isoTime, type ApprovalRecord, type NewApproval } from '../../governance/approvals/records.ts'
 import type { Exceeded } from '../../governance/limits/run-quota.ts'
 import { approvalsOver, storageOver } from '../../governance/limits/storage.ts'
-import { addApproval, heldAgain, standingNow, stepOf, tableOfAgent } from '../approval-table.ts'
+import { heldAgain, standingNow, stepOf, tableOfAgent } from '../approval-table.ts'
 import { type DecidedCall, type LockedCall, limitExplanation } from './call.ts'
 
 /**
@@ -89,13 +90,14 @@ const useOf = ({ session, op }: LockedCall): string =>
   `${session.id}/${op.key.toolUseId ?? `call ${session.decision_seq + 1}`}`
 
 function holdCall(locked: LockedCall, decided: Decided, again: HeldAgain | null): DecidedCall {
-  const { tx, op, session, sideEffect, labels } = locked
+  const { tx, ledger, op, session, sideEffect, labels } = locked
   const isMore = again?.former.status !== 'pending'
   const over = storageOver(tx, op.weight) ?? (isMore ? approvalsOver(tx) : null)
   if (over !== null) return { ...decided, ...noRoom(over) }
   tx.expects({ bytes: op.weight, approvals: isMore ? 1 : 0 })
-  const approval = addApproval(locked, decided, again, {
-    record: {
+  const record = pendingApproval(
+    tx,
+    {
       kind: 'agent_call',
       run_id: null,
       workflow_id: null,
@@ -106,18 +108,27 @@ function holdCall(locked: LockedCall, decided: Decided, again: HeldAgain | null)
       authors: [],
       params_hash: op.key.paramsHash,
       labels: [...labels],
+      rule_name: decided.ruleName,
       decision_id: locked.decisionId,
     },
-    seconds: op.approvalSeconds,
-    sealed: op.seal,
+    requirementNow(tx, decided),
+    decided.expiresAfterSeconds ?? op.approvalSeconds,
+    { again },
+  )
+  const approval: NewApproval = {
+    record,
+    sealed: op.seal(record.id),
     state: null,
     tool: op.call.tool,
     side_effect: sideEffect,
     destination: null,
+    rule_id: decided.ruleId,
     risk: assessRisk([{ sideEffect, risk: riskOf[sideEffect], labels }]),
-  })
+  }
+  ledger.addApproval(approval)
+  if (again !== null) supersedeApproval(locked, again.former, record.id)
   announceRequest(tx, approval, { actor: op.actor, runId: session.run_id })
-  return { ...decided, approvalId: approval.record.id, expiresAt: approval.record.expires_at }
+  return { ...decided, approvalId: record.id, expiresAt: record.expires_at }
 }
 
 const noRoom = (over: Exceeded) =>

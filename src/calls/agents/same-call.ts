@@ -52,7 +52,7 @@ export function priorOf(ledger: AgentLedger, session: SessionRecord, op: AskedCa
 }
 
 /** A call about which two adapters of the same person ask: the hook has asked before, and the gateway asks now. */
-export interface SharedCall {
+interface SharedCall {
   readonly session: SessionRecord
   readonly prior: PriorDecision
 }

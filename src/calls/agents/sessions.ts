@@ -6,7 +6,7 @@ import type { ChainTx } from '../../governance/audit/chain-tx.ts'
 import type { AgentLedger, SessionRecord } from './ledger.ts'
 
 /** Identifies an agent session by the person and the client's session id. Also names the agent. */
-export interface SessionKey {
+interface SessionKey {
   readonly userId: string
   readonly sessionId: string
   readonly agent: { readonly name: string; readonly kind: string }

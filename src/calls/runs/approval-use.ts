@@ -5,11 +5,12 @@ import type { Decided } from '../../policy/decide.ts'
 import { quote } from '../../policy/words.ts'
 import { assessRisk } from '../../policy/risk.ts'
 import { unionLabels } from '../../policy/types.ts'
-import type { HeldAgain } from '../../governance/approvals/held.ts'
+import { pendingApproval, requirementNow, type HeldAgain } from '../../governance/approvals/held.ts'
 import {
   announceRequest,
   expireApproval,
   markUsed,
+  supersedeApproval,
   withdrawApproval,
 } from '../../governance/approvals/moves.ts'
 import { rejectionBy } from '../../governance/approvals/votes.ts'
@@ -18,7 +19,7 @@ import { liveConnection } from '../../governance/audit/connected.ts'
 import { waitsForSlot } from '../../governance/limits/slots.ts'
 import type { Exceeded } from '../../governance/limits/run-quota.ts'
 import { approvalsOver } from '../../governance/limits/storage.ts'
-import { addApproval, heldAgain, standingNow, stepOf, tableOfRun } from '../approval-table.ts'
+import { heldAgain, standingNow, stepOf, tableOfRun } from '../approval-table.ts'
 import { callOf, whereTo, type ResolvedCall } from './call.ts'
 import { toolOf, type LockedCall, type LockedRun } from './ledger.ts'
 import { recordDecision, runActor, stepEvent, updateRunStatus } from './ledger-moves.ts'
@@ -143,8 +144,9 @@ function holdCall(
   if (over !== null) return { kind: 'no_room', over }
   tx.expects({ bytes, approvals: isMore ? 1 : 0 })
   const { sideEffect, destination = null } = callOf(op, whereTo(call, op))
-  const approval = addApproval(call, decided, again, {
-    record: {
+  const record = pendingApproval(
+    tx,
+    {
       kind: 'step',
       run_id: run.id,
       workflow_id: run.workflow_id,
@@ -155,18 +157,25 @@ function holdCall(
       authors: run.authors,
       params_hash: op.paramsHash,
       labels: op.labels,
+      rule_name: decided.ruleName,
       decision_id: null,
     },
-    id: op.seen?.approvalId,
-    seconds: op.approvalSeconds,
-    sealed: () => op.sealed,
+    requirementNow(tx, decided),
+    decided.expiresAfterSeconds ?? op.approvalSeconds,
+    { id: op.seen?.approvalId, again },
+  )
+  const approval: NewApproval = {
+    record,
+    sealed: op.sealed,
     state: op.seen?.sealed ?? null,
     tool: toolOf(effect),
     side_effect: sideEffect,
     destination,
+    rule_id: decided.ruleId,
     risk: assessRisk([{ sideEffect, risk: op.tool.risk, labels: op.labels }]),
-  })
-  const { record } = approval
+  }
+  ledger.addApproval(approval)
+  if (again !== null) supersedeApproval(call, again.former, record.id)
   countStoredBytes(call, bytes)
   if (effect.state !== 'held' && effect.state !== 'unknown_outcome') run.waiting += 1
   effect.state = 'held'

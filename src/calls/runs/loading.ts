@@ -27,12 +27,12 @@ const copiesOfParams = 3
 /** Milliseconds that a load waits for memory before it fails and is tried again later. */
 const patienceMilliseconds = 15_000
 
-export interface Loader extends OutputReader {
+interface Loader extends OutputReader {
   readonly runCaches: RunCaches
 }
 
 /** One load: the values for a call, or for a run's result. */
-export interface Load {
+interface Load {
   readonly key: EffectKey
   readonly run: RunSnapshot
   /** The steps whose outputs the templates name. */
