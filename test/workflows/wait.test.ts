@@ -41,7 +41,10 @@ test('the run goes on when the time has come, and the next step runs once', asyn
   await waits(runId)
   const run = await stack.readRun(runId)
   const { waits_until: at } = await stepOf(runId, 'pause')
-  expect(run).toMatchObject({ status: 'paused', status_reason: `step \`pause\` waits until ${at}` })
+  expect(run).toMatchObject({
+    status: 'paused',
+    status_reason: `step \`pause\` waits until ${at?.slice(0, 19)}Z`,
+  })
   expect(run?.steps[1]).toMatchObject({
     kind: 'wait',
     tool: null,
@@ -128,7 +131,7 @@ test('no run with a wait begins while as many runs wait as the organization may 
   await changeQuota(stack.context, stack.caller('owner'), { queued_executions: 1 })
   const first = await start(wait('pause', hour))
   await waits(first)
-  await expect(start(wait('pause', hour))).rejects.toThrow('at its limit of 1 waiting runs')
+  await expect(start(wait('pause', hour))).rejects.toThrow('at its limit of 1 runs that wait')
   expect(await stack.ended(await start(read('only', 'a')))).toMatchObject({ run: 'completed' })
   await stack.cancel(first)
   await stack.ended(first)

@@ -28,7 +28,7 @@ const untilSlotSeconds = 10
 
 const words: Readonly<Partial<Record<Exceeded['limit'], string>>> = {
   workflow_runs_per_hour: 'runs an hour',
-  queued_executions: 'waiting runs',
+  queued_executions: 'runs that wait for a slot, or for a time',
   monthly_spend: 'units of spend a month',
   memory_mb: 'MiB of memory values',
   storage_mb: 'MiB of stored data',

@@ -1,7 +1,10 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, describe, expect, test } from '@jest/globals'
 import { routes } from '../../../src/api/routes/index.ts'
 import { splitKey, type RouteKey } from '../../../src/api/access.ts'
 import { useTestStack } from '../../workflows/worker-fixture.ts'
+import { ownActivities } from '../../../src/steps/index.ts'
 import { fieldsOf } from './fields.ts'
 import { memoryProofs, quotaProofs, settingProofs } from './governance.ts'
 import * as people from './people.ts'
@@ -69,9 +72,13 @@ const acts: readonly RouteKey[] = [
   'POST /organizations/{id}/webhooks/{webhook}/deliveries/{delivery}/redeliver',
 ]
 
-/** All routes read conditions with the same schema, so each operator is tested only when a rule is created. */
+/**
+ * All routes read conditions with the same schema, so each operator is tested only when a rule is created. The fields of
+ * a step that calls no tool are tested in test/steps, in the file of the kind.
+ */
 const isLookedAtElsewhere = (method: string, field: string): boolean =>
-  method !== 'POST' && field.includes('.operator=')
+  (method !== 'POST' && field.includes('.operator=')) ||
+  ownActivities.some((kind) => field.startsWith(`definition.steps[].${kind}.`))
 
 const withBody = routes.flatMap(({ key, body }) =>
   body === undefined ? [] : [{ key, fields: fieldsOf(body) }],
@@ -95,6 +102,10 @@ test('every route with a body is a single act, or every field of it is tested he
   const known = [...acts, ...Object.keys(settable)]
   expect(withBody.map(({ key }) => key).filter((key) => !known.includes(key))).toEqual([])
   expect(known.filter((key) => !withBody.some((each) => each.key === key))).toEqual([])
+})
+
+test.each(ownActivities)('the fields of a step `%s` have their tests', (kind) => {
+  expect(existsSync(join(import.meta.dirname, `../../steps/${kind}.test.ts`))).toBe(true)
 })
 
 test('every tested field exists in a schema', () => {

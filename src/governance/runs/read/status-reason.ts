@@ -135,11 +135,14 @@ function whatOf({ step_id, count, first }: Waiting): string {
   return first < 0 ? step : `item ${first} of ${step}`
 }
 
+/** A time for people, exact to the second. */
+const shownTime = (at: Date | null): string => `${at?.toISOString().slice(0, 19) ?? ''}Z`
+
 function sentenceOf(waiting: Waiting, facts: Facts): string {
   const what = whatOf(waiting)
   const isOne = waiting.count === 1
   if (waiting.kind === 'time')
-    return `${what} ${isOne ? 'waits' : 'wait, the first'} until ${waiting.until?.toISOString() ?? ''}`
+    return `${what} ${isOne ? 'waits' : 'wait, the first'} until ${shownTime(waiting.until)}`
   if (waiting.kind === 'resolution')
     return `${what} may or may not have taken effect: an approver must resolve ${isOne ? 'it' : 'them'}`
   const who = waiting.approver === 'owner' ? 'an owner' : 'an admin or owner'
