@@ -109,8 +109,7 @@ test('npm run samples starts a stack, runs every sample, and leaves nothing behi
     ) as { steps: readonly { id: string; tool?: string }[] }
     // A step that calls no tool has no receipt.
     for (const { id, tool } of steps)
-      if (tool !== undefined)
-        expect(output).toMatch(new RegExp(`${id}(\\[\\d+\\])?: ${tool} .*completed`))
+      if (tool !== undefined) expect(output).toMatch(new RegExp(`${id}(\\[\\d+\\])?: ${tool} .*completed`))
   }
   expect(code).toBe(0)
   expect(readdirSync(folder)).toEqual([])
