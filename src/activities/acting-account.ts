@@ -1,31 +1,25 @@
 import { OtherAccount, ToolError } from '../tools/kit/executor.ts'
 
 /**
- * The account with which one call acts at its service. Another account perhaps cannot see the things that this account
- * made. The service also does not share idempotency keys between accounts. So after an attempt that may have acted,
- * only an attempt with the same account may look for the call or make the call again.
+ * Another account may not see what this one made, and shares no idempotency keys with it. So after an attempt
+ * that may have acted, only the same account may look for the call or repeat it.
  */
 export class ActingAccount {
   readonly #earlier: string | null
   #name: string | null = null
 
-  /**
-   * `earlier` is the account of an earlier attempt that may have acted. It is null if this account is unknown, or if
-   * no earlier attempt has sent anything.
-   */
+  /** `earlier` is null if the account of an earlier attempt is unknown, or if nothing was sent. */
   constructor(earlier: string | null) {
     this.#earlier = earlier
   }
 
-  /** The account that this attempt uses. Is null if the tool has not named an account yet. */
   get name(): string | null {
     return this.#name
   }
 
   /**
-   * Sets the account of this attempt. Throws OtherAccount in two cases: this attempt already uses another account, or
-   * an earlier attempt may have acted with another or an unknown account. `looks` is true if an earlier attempt may
-   * have acted.
+   * Throws OtherAccount if this attempt already uses another account, or if an earlier attempt may have acted
+   * (`looks`) with another or an unknown account.
    */
   take(name: string, looks: boolean): void {
     const first = this.#name ?? this.#earlier
@@ -34,7 +28,7 @@ export class ActingAccount {
   }
 }
 
-/** The error of an attempt whose connection was revoked or replaced before the point of no return. */
+/** The connection was revoked or replaced before the point of no return. */
 export const disconnected = (): ToolError =>
   new ToolError(
     'connection_replaced',

@@ -4,16 +4,10 @@ import { failureTypes, type HeldDetails, type StepDone } from '../contract/messa
 import type { DecidedCall, Refused } from '../calls/runs/call.ts'
 import { longestRetryAfter } from '../shared/outgoing/retry-after.ts'
 
-/**
- * A call without storage room is tried again after a delay. The first delay is `firstSeconds`. Each further delay is
- * twice as long as the last one, up to `mostSeconds`.
- */
+/** The delay doubles with each attempt, up to `mostSeconds`. */
 const roomDelay = { firstSeconds: 2, mostSeconds: 30 }
 
-/**
- * The failure of a call that has no storage room. Temporal tries the call again until the organization frees storage or
- * gets a higher limit. `attempt` is Temporal's number of the attempt.
- */
+/** Temporal tries the call again until the organization frees storage or gets a higher limit. */
 function waitsForRoom(attempt: number): ApplicationFailure {
   const { firstSeconds, mostSeconds } = roomDelay
   return ApplicationFailure.create({
@@ -24,10 +18,7 @@ function waitsForRoom(attempt: number): ApplicationFailure {
   })
 }
 
-/**
- * Tells the workflow the state of a call that does not run now. Returns the outcome of a completed or skipped call.
- * Throws an ApplicationFailure for every other state.
- */
+/** Returns only a completed or skipped outcome. Every other state is thrown as an ApplicationFailure. */
 export function answer(refused: Refused, { info }: ActivityContext): StepDone {
   if (refused.state === 'no_room') throw waitsForRoom(info.attempt)
   if (refused.state === 'completed' || refused.state === 'skipped') return { outcome: refused.state }
@@ -61,10 +52,7 @@ export const defaultRetry = { attempts: 3, backoff_seconds: 1 }
 
 export const retryOf = ({ call }: DecidedCall) => call.step.retry ?? defaultRetry
 
-/**
- * Returns a failure that asks the workflow to make the call again after a pause. The pause is the step's
- * `backoff_seconds` and doubles with each failure. If the service asks for a longer pause, that pause is used.
- */
+/** The pause doubles with each failure. A longer pause that the service asks for is used instead. */
 export function retryLater(
   decided: DecidedCall,
   retryAfterSeconds: number | null = null,

@@ -56,7 +56,6 @@ import { createToolServices } from './tool-services.ts'
 import { quotaExceeded } from '../governance/limits/run-quota.ts'
 import { isTooLarge, mostHeapBytes, mostValues } from '../shared/json-size.ts'
 
-/** Runs the body of a decided call and records its outcome. */
 export async function runAttempt(
   attempt: Attempt,
   body: (call: IssuedCall) => Promise<unknown>,
@@ -91,21 +90,17 @@ export async function runAttempt(
   }
 }
 
-/**
- * Decides again about a call whose approval is outdated, because the thing named by `changed` has changed. Usually the
- * call is then held for a new approval. The call has done nothing so far.
- */
+/** Decides again about a call that has done nothing yet, because its approval is outdated (`changed`). */
 async function heldAgain(attempt: Attempt, control: Control, changed: string): Promise<StepDone> {
   control.logState(`${changed} has changed since it was approved`)
   const refused = await throughOutages(() => control.holdAgain(changed))
   if (refused === 'superseded') return conclude(attempt, 'intent')
-  // No rule requires an approval for the call any more. So the next attempt makes the call, although `changed` has
-  // changed.
+  // No rule requires an approval any more, so the next attempt makes the call.
   if (refused === null) throw retryLater(attempt)
   return answer(refused, attempt.activity)
 }
 
-/** Tells the workflow the state in the call's row, because another attempt may have continued the call meanwhile. */
+/** Reads the call's row, because another attempt may have continued the call meanwhile. */
 function conclude({ activity }: Attempt, state: EffectState): StepDone {
   if (state === 'held' || state === 'intent' || state === 'sent' || state === 'retry')
     throw ApplicationFailure.create({ message: 'the attempt was superseded', type: failureTypes.unavailable })
@@ -113,10 +108,7 @@ function conclude({ activity }: Attempt, state: EffectState): StepDone {
   return answer({ go: false, state, reason: state }, activity)
 }
 
-/**
- * Saves a known outcome. Also does the operation that follows the call, for example the decision about the next call.
- * Tries again while the database cannot be reached, because otherwise the outcome would become unknown.
- */
+/** Tries again while the database cannot be reached, because otherwise the outcome would become unknown. */
 function save(
   control: Control,
   op: CallOutcome,
@@ -129,10 +121,7 @@ function save(
   })
 }
 
-/**
- * Seals the values of a result. Values are sealed before the outcome is saved, so that no lock is held while they are
- * sealed.
- */
+/** Runs before the outcome is saved, so that no lock is held while values are sealed. */
 async function sealed(
   { context, call: { key } }: Attempt,
   result: Ended['result'],
@@ -151,7 +140,6 @@ async function sealed(
   }
 }
 
-/** Controls the body of one attempt: its time limit, its cancellation and its point of no return. */
 class Control {
   readonly #attempt: Attempt
   #decision: Allowed
@@ -164,9 +152,9 @@ class Control {
   #refused: Refused | null = null
   #approved = new Approved()
   readonly #account: ActingAccount
-  /** The cost that this attempt has reserved in the organization's spend of the month, in currency units. */
+  /** Reserved in the organization's spend of the month, in currency units. */
   #reserved = 0
-  /** Whether the body has begun. It has not if the attempt only looked for the effect of an earlier one. */
+  /** False if the attempt only looked for the effect of an earlier one. */
   hasBegun = false
 
   constructor(attempt: Attempt) {
@@ -175,7 +163,7 @@ class Control {
     this.#account = new ActingAccount(attempt.decision.sentWith)
   }
 
-  /** The number of the present attempt. Each new decision increases this number. */
+  /** Each new decision increases this number. */
   get attempt(): number {
     return this.#decision.attempt
   }
@@ -222,10 +210,7 @@ class Control {
     return issueCall(toolCallOf(this.#attempt.call, params, this.#approved.revision), services, look)
   }
 
-  /**
-   * Throws StateChanged if the call would now go to another host than the one that was decided. `account` is the name of
-   * the connection; null for the mail server of the installation.
-   */
+  /** Throws StateChanged for another host than the decided one. `account` is null for the mail server. */
   #requireDestination(account: string | null): void {
     const { context } = this.#attempt
     const { smtpUrl } = context.config.tools
@@ -237,14 +222,13 @@ class Control {
   }
 
   /**
-   * Runs an attempt for a call that an earlier attempt may have made. `find` looks for the call, or sends the call
-   * again with its key. `ago` is the number of seconds since the earlier attempt's point of no return.
+   * `find` looks for the call, or sends it again. `ago` is in seconds since the earlier point of no return.
    */
   async #look(find: () => Promise<unknown>, limit: AbortSignal, ago: number): Promise<Ended | Stopped> {
     const { activity, call } = this.#attempt
     const { tool } = call
     const patience = patienceWith(tool, this.#isKeyed)
-    // The service may have forgotten the key by now. Then a second request would make the call a second time.
+    // The service may have forgotten the key. Then a second request would make the call a second time.
     if (this.#isKeyed && ago > patience.most) return unknownOutcome
     let looked: Looked
     try {
@@ -256,8 +240,7 @@ class Control {
       looked = readLookError(limit.aborted ? tookTooLong(tool) : error, patience, ago)
     }
     this.logState(`the call was looked for: ${looked.kind}`)
-    // A call that was found has happened, so its output must be accepted. While `#isSent` is true, `#completed` accepts
-    // even an output that is too large.
+    // A call that was found has happened. With `#isSent`, `#completed` accepts an output of any size.
     this.#isSent = true
     if (looked.kind === 'done') return this.#completed({ output: looked.output })
     if (looked.kind === 'absent') return this.#toolError(notMade())
@@ -266,16 +249,15 @@ class Control {
   }
 
   /**
-   * Ends an attempt that has sent its request and got no answer. The next attempt looks for a `findable` call, or sends
-   * the call again if the service knows the call by a key. For all other calls, the outcome is unknown.
+   * The request was sent and got no answer. The next attempt looks for a `findable` call, or repeats a call
+   * with a key. The outcome of all other calls is unknown.
    */
   async #lost(find: (signal: AbortSignal, look: Look) => Promise<unknown>): Promise<Ended> {
     const { activity, call } = this.#attempt
     const { tool } = call
     if (tool.repeat !== 'findable' && !this.#isKeyed) return unknownOutcome
     if (!isCancelled(activity) || isShutdown(activity)) throw retryLater(this.#attempt)
-    // The run is cancelled. If the service has not carried out the lost request, a second request would carry out the
-    // call now. So no second request is sent.
+    // The run is cancelled, and a second request could carry out the call now.
     if (this.#isKeyed) return unknownOutcome
     const found = await lookOnce(find, this.#sentAt)
     this.logState('the cancelled call was looked for')
@@ -313,24 +295,19 @@ class Control {
     this.logState('the call is sent')
   }
 
-  /** Logs a state that has no audit entry. */
   logState(message: string): void {
     const { context } = this.#attempt
     context.log.debug({ ...logFields(this.#attempt.call), attempt: this.attempt }, message)
   }
 
   /**
-   * Decides the call again with the present rules and roles. Returns null if the call may act, and `superseded` if this
-   * attempt may not. A loop over this function ends, because each decision uses up one attempt of the call.
+   * Returns `superseded` if this attempt may not act. A loop ends, because each decision uses up an attempt.
    */
   async decideAgain(): Promise<Refused | 'superseded' | null> {
     return this.#decided(this.#attempt.call)
   }
 
-  /**
-   * Decides the call again, because something that its approvers saw has changed. New approvers see the present state.
-   * Returns null if no rule requires an approval any more.
-   */
+  /** Something that the approvers saw has changed. Returns null if no rule requires an approval any more. */
   async holdAgain(changed: string): Promise<Refused | 'superseded' | null> {
     const { activity, call, context } = this.#attempt
     const seen = await seenNow(context, call, activity.cancellationSignal)
@@ -348,8 +325,7 @@ class Control {
     )
     if (decision === null) return 'superseded'
     if (!decision.go) return decision
-    // The call is now allowed by another approval than before. The people who gave this approval may have seen a state
-    // that this attempt has not read. So a new attempt must make the call.
+    // The people who gave this other approval may have seen a state that this attempt has not read.
     const isOther = decision.approvalId !== null && decision.approvalId !== this.#decision.approvalId
     if (isOther && coversMore(call.tool)) return 'superseded'
     // The attempt may already hold the connection to the former host. So a new attempt must make the call.
@@ -358,10 +334,7 @@ class Control {
     return null
   }
 
-  /**
-   * Saves an outcome, together with the write of a transactional tool. If the call must be decided again first, saves
-   * nothing and returns `changed`.
-   */
+  /** Also saves the write of a transactional tool. Saves nothing if it returns `changed`. */
   save(outcome: CallOutcome, stores: ToolResult['stores']): Promise<EffectState | 'changed' | Outdated> {
     const { context, call } = this.#attempt
     if (stores === undefined) return context.combiner.join(call.run.organizationId, recordOutcomes, outcome)
@@ -370,7 +343,7 @@ class Control {
     )
   }
 
-  /** See `ToolContext.reserve`. The number of the attempt is a fence: only the newest attempt may spend. */
+  /** The number of the attempt is a fence: only the newest attempt may spend. */
   async #reserve(most: number): Promise<void> {
     if (most === 0) return
     const { context, call } = this.#attempt
@@ -389,18 +362,15 @@ class Control {
     throw new ToolError(code, message)
   }
 
-  /**
-   * Returns the amount to add to the reserved cost, so that the month counts the real `cost`. The amount is negative if
-   * the call cost less than was reserved.
-   */
+  /** Makes the month count the real `cost`. Negative if the call cost less than was reserved. */
   #correction(cost = 0): number {
     return cost - this.#reserved
   }
 
   /**
-   * Runs the body, and tells the database that it has begun, if no other statement of the attempt tells it soon. Reads
-   * that are no quick calls go to other services, so they are counted at once. If the body throws, the attempt saves no
-   * outcome, so the body is counted then. The count does not wait for the database, and ignores its errors.
+   * Runs the body and counts it, if no other statement of the attempt counts it soon. Reads that are not
+   * quick are counted at once, and so is a body that throws, because it saves no outcome. Does not wait for
+   * the database, and ignores its errors.
    */
   async #counted<Result>(body: () => Promise<Result>): Promise<Result> {
     const { activity, call, context, decision } = this.#attempt
@@ -435,10 +405,7 @@ class Control {
     return { result: completed, stores: result.stores }
   }
 
-  /**
-   * Converts a thrown error to an outcome. Returns `lost` if bytes have left and the outcome is unknown, for example
-   * after a timeout or a cancellation.
-   */
+  /** Returns `lost` if bytes have left and the outcome is unknown, e.g. after a timeout or a cancellation. */
   #ended(error: unknown, limit: AbortSignal, seconds: number): Ended | Stopped | 'lost' {
     const { activity, context, call } = this.#attempt
     const { tool } = call
@@ -447,8 +414,7 @@ class Control {
     if (error instanceof OutcomeUnknown) return 'lost'
     // This attempt has sent nothing, but an earlier attempt may have acted with another account.
     if (error instanceof OtherAccount && !this.#isSent) return unknownOutcome
-    // A tool throws ToolError only if it knows that nothing was done. It can know this even after its point of no
-    // return, for example if a server has refused the request.
+    // A tool throws ToolError only if it knows that nothing was done, even after its point of no return.
     if (error instanceof ToolError && this.#isSent) return this.#toolError(error)
     if (this.#isSent) return 'lost'
     if (this.#isSuperseded || isCancelled(activity)) {
@@ -456,8 +422,7 @@ class Control {
       return { result: { state: tool.repeat === 'keyed' ? 'unknown_outcome' : 'cancelled' } }
     }
     if (error instanceof ToolError) return this.#toolError(error)
-    // A `keyed` tool has no point of no return, so it is unknown whether the call was carried out. The next attempt
-    // makes the call again with the same key.
+    // A `keyed` tool has no point of no return. The next attempt makes the call again with the same key.
     if (limit.aborted && tool.repeat === 'keyed') throw retryLater(this.#attempt)
     if (limit.aborted)
       return this.#toolError(
@@ -487,7 +452,6 @@ class Control {
   }
 }
 
-/** Returns the fields of a log line about a call. */
 const logFields = ({ run, key, tool }: ResolvedCall) => ({
   organization_id: run.organizationId,
   request_id: run.requestId ?? undefined,
@@ -498,32 +462,25 @@ const logFields = ({ run, key, tool }: ResolvedCall) => ({
 })
 
 /**
- * A body that takes longer than this many milliseconds is counted before it ends. If its worker dies earlier, nobody
- * learns of the body, but the call costs one statement less.
+ * In milliseconds. A longer body is counted before it ends. A shorter one costs one statement less, but if
+ * its worker dies, nobody learns of it.
  */
 const longBody = 250
 
 type Completed = Extract<CallOutcome['result'], { state: 'completed' }>
 type Failed = Extract<CallOutcome['result'], { state: 'failed' | 'retry' }>
 
-/**
- * The end of an attempt that has not acted. `refused` is the new decision, if the call was decided again and refused.
- * `changed` names a thing that has changed since the approvers of the call saw it.
- */
+/** The attempt has not acted. `changed` names what has changed since the approvers of the call saw it. */
 type Stopped = { readonly refused: Refused } | { readonly changed: string }
 
-/** The end of one body. It has the body's result. For a `transactional` tool, it also has the write. */
 interface Ended {
-  /** The values in the result are not sealed yet, so `output` is JSON text. */
+  /** Not sealed yet, so `output` is JSON text. */
   readonly result:
     | Extract<CallOutcome['result'], { state: 'cancelled' | 'unknown_outcome' }>
     | (Omit<Failed, 'errorDetail'> & { readonly detail?: JsonObject | undefined })
     | (Omit<Completed, 'output'> & { readonly output: string })
   readonly stores?: ToolResult['stores']
-  /**
-   * Seconds that the service asks to wait before the next attempt. This number is used only if the failed call is tried
-   * again.
-   */
+  /** This is what the service asks for. It is used only if the failed call is tried again. */
   readonly retryAfterSeconds?: number | null
 }
 
@@ -533,11 +490,10 @@ const failed = (code: string, message: string): Ended => ({
 
 const unknownOutcome: Ended = { result: { state: 'unknown_outcome' } }
 
-/** The maximum number of characters of an output's JSON text. The text goes to PostgreSQL, and never to Temporal. */
+/** This is in characters of JSON text. The text goes to PostgreSQL, and never to Temporal. */
 export const maxOutputLength = 32 * 1024 * 1024
 const tooLarge = `the output has more than ${mostValues} values, or takes more than ${mostHeapBytes / 1024 / 1024} MiB in memory`
 
-/** Returns the refusal for an output's JSON text. Returns null if the text is small enough to be stored. */
 export function refusalOfSize(output: string): Ended | null {
   if (output.length > maxOutputLength)
     return failed('output_too_large', `the output is larger than ${maxOutputLength / 1024 / 1024} MiB`)

@@ -7,71 +7,49 @@ import { failureTypes } from '../contract/messages.ts'
  * Temporal hands out the calls of organizations in turn, but only while a slot is free.
  */
 
-/** The number of a worker's slots. A call occupies a slot from its arrival at the worker until its end. */
+/** A call occupies a slot from its arrival at the worker until its end. */
 export const callSlots = 120
-/**
- * One organization has at most this many calls in progress. The other slots stay free for other organizations, even if
- * none of these calls ever ends.
- */
+/** The rest of the slots stays free for other organizations, even if none of these calls ever ends. */
 const mostInProgress = 100
-/**
- * One organization has at most this many calls at work (`working`) while the worker also serves other organizations.
- */
+/** This limits the calls `working` of one organization while the worker also serves others. */
 const mostAtWork = 2
-/**
- * A body that runs longer than this many milliseconds probably waits for a service. Its call then counts as `outside`,
- * and no longer as `working`.
- */
+/** In milliseconds. A longer body probably waits for a service, so its call counts as `outside`. */
 const longBody = 100
-/**
- * All organizations together have at most this many calls that count as `outside`. The other slots stay free for short
- * calls.
- */
+/** This limits the calls `outside` of all organizations. The other slots stay free for short calls. */
 const mostOutside = 100
 /**
- * While the thread is busy, an organization that uses too much of the thread (thread-use.ts) pauses after each call.
- * The pause is this many times as long as the call's time at work. Overload makes the pause longer (`strain`).
+ * While the thread is busy, an organization that uses too much of it (thread-use.ts) pauses after each call,
+ * this many times as long as the call worked. Overload makes the pause longer (`strain`).
  */
 const restFactor = 8
-/** The longest pause in milliseconds. */
+/** This is in milliseconds. */
 const longestRest = 1_000
-/**
- * During a pause, the worker checks whether the pause is still needed. This is the time between two checks in
- * milliseconds.
- */
+/** Milliseconds between two checks whether a pause is still needed. */
 const restStep = 50
-/**
- * An organization pauses only for the sake of another organization. The other organization must have waiting calls, or
- * must have been served less than this many milliseconds ago.
- */
+/** In milliseconds. A pause needs another organization that waits, or was served within this time. */
 const besideMilliseconds = 2_000
-/** The thread counts as busy if it works for more than this fraction of the time. */
+/** The thread is busy if it works for more than this fraction of the time. */
 const busyShare = 0.35
-/** An organization counts as served for this many milliseconds after one of its calls last arrived or ended. */
+/** In milliseconds since a call of the organization last arrived or ended. */
 const rememberedMilliseconds = 10_000
-/**
- * If all slots are in use for this many milliseconds, one call that waits for a place gives its slot back to Temporal.
- */
+/** In milliseconds. If no slot is free for so long, a call that waits for a place gives its slot back. */
 const longestFull = 100
-/** A quick call (a local activity) waits at most this many milliseconds for a place. */
+/** A local activity waits at most this many milliseconds for a place. */
 const quickPatience = 100
 
-/** The weight of the latest call in the average `Organization.placeTime`, from 0 to 1. */
+/** The weight of the latest call in `Organization.placeTime`, from 0 to 1. */
 const newPart = 0.2
 
-/** One call's permission to run at the same time as other calls of its organization. */
 export interface CallPlace {
-  /** Records that the body of the call starts. */
   bodyBegins(): void
-  /** Records that the call has ended. The place of the call becomes free, sometimes only after a pause. */
+  /** The place becomes free, sometimes only after a pause. */
   leave(): void
 }
 
 export interface CallPlaces {
   /**
-   * Waits until the call gets a place. Rejects with the signal's reason if the signal is aborted. If the call must give
-   * its slot back, rejects with a retryable failure, and Temporal hands out the call again. A quick call gives up after
-   * `quickPatience`, because a waiting quick call also occupies a slot for workflow tasks.
+   * Rejects with the signal's reason, or with a retryable failure if the call must give its slot back. A
+   * quick call gives up after `quickPatience`, because it also occupies a slot for workflow tasks.
    */
   enter(organizationId: string, signal: AbortSignal, isQuick: boolean): Promise<CallPlace>
 }
@@ -83,15 +61,11 @@ interface Waiting {
 
 interface Organization {
   working: number
-  /** The number of calls that count as `outside` (`longBody`). */
   outside: number
   readonly waiting: Waiting[]
-  /** The time at which a call of the organization last arrived or ended, by the clock of `createCallPlaces`. */
+  /** When a call last arrived or ended, by the clock of `createCallPlaces`. */
   servedAt: number
-  /**
-   * The average time in milliseconds for which a call occupies a place. A pause after the call is included. Newer calls
-   * count more than older calls.
-   */
+  /** The average in milliseconds, with the pause after the call. Newer calls count more. */
   placeTime: number
 }
 
@@ -107,14 +81,9 @@ class Places implements CallPlaces {
   readonly #load: ThreadLoad
   readonly #use: ReturnType<typeof createUse>
   readonly #organizations = new Map<string, Organization>()
-  /** The number of calls that have got a place and have not ended, of all organizations. */
   #inProgress = 0
-  /** The number of calls that count as `outside`, of all organizations. */
   #outside = 0
-  /**
-   * Has one function for each call with a long body that still counts as `working`, because there was no room for
-   * another `outside` call. The function tries again to count its call as `outside`.
-   */
+  /** Each function tries again to count a long body as `outside`, for which there was no room. */
   readonly #longBodies = new Set<() => void>()
   #waiting = 0
   #full: NodeJS.Timeout | undefined
@@ -135,7 +104,7 @@ class Places implements CallPlaces {
     return this.#place(organizationId, organization)
   }
 
-  /** Records that the organization is served. Forgets idle organizations that were not served lately. */
+  /** Also forgets idle organizations that were not served lately. */
   #served(id: string): Organization {
     const now = this.#clock()
     const organization = this.#organizations.get(id) ?? {
@@ -194,7 +163,7 @@ class Places implements CallPlaces {
     })
   }
 
-  /** Returns the milliseconds after which a quick call that gets no place comes again (comes-again.ts). */
+  /** The result is in milliseconds (comes-again.ts). */
   #untilTurn({ waiting, placeTime }: Organization): number {
     return this.#organizations.size === 1 ? 0 : untilTurn(waiting.length, placeTime, mostAtWork)
   }
@@ -211,8 +180,7 @@ class Places implements CallPlaces {
     let timer: NodeJS.Timeout | undefined
     const goOutside = (): void => {
       worked ??= this.#clock() - began
-      // An organization may have only as many calls with long bodies as there are free slots. So a single organization
-      // takes about half of the slots. Each further organization takes about half of the rest.
+      // One organization takes at most about half of the slots, and each further one about half of the rest.
       const hasRoom = this.#outside < mostOutside && organization.outside < callSlots - this.#inProgress
       if (!hasRoom) {
         this.#longBodies.add(goOutside)
@@ -248,13 +216,13 @@ class Places implements CallPlaces {
     }
   }
 
-  /** Returns for how many milliseconds the place of an ended call stays taken. `#free` may end this time early. */
+  /** The result is in milliseconds. `#free` may end this time early. */
   #restAfter(organizationId: string, worked: number): number {
     const isUnfair = this.#use.usesTooMuch(organizationId, worked)
     return isUnfair ? Math.min(worked * restFactor * this.#load.strain(), longestRest) : 0
   }
 
-  /** Frees a place after a pause. The pause ends early if the thread is idle, or if no other organization is served. */
+  /** The pause ends early if the thread is idle, or if no other organization is served. */
   #free(organization: Organization, rest: number, began: number): void {
     if (rest <= 0 || !this.#load.isBusy() || !this.#hasCompany(organization)) {
       organization.working -= 1
@@ -266,7 +234,6 @@ class Places implements CallPlaces {
     setTimeout(() => this.#free(organization, rest - step, began), step).unref()
   }
 
-  /** Returns whether another organization waits for a place, or was served lately. */
   #hasCompany(organization: Organization): boolean {
     const since = this.#clock() - besideMilliseconds
     for (const each of this.#organizations.values())
@@ -275,8 +242,7 @@ class Places implements CallPlaces {
   }
 
   /**
-   * While all slots are in use, one waiting call after another gives its slot back, so that other organizations get
-   * slots. The call is always one of the organization that has the most waiting calls.
+   * One call after another gives its slot back. It is one of the organization with the most waiting calls.
    */
   #noteFull(): void {
     const isFull = this.#inProgress + this.#waiting >= callSlots
@@ -297,15 +263,11 @@ class Places implements CallPlaces {
 
 /* A call that finds no place in its worker leaves the worker, and comes again later. */
 
-/**
- * A call that gave its slot back comes again after a random time. This time is between `returnsAfter` and twice
- * `returnsAfter`, in milliseconds.
- */
+/** In milliseconds. A call that gave its slot back comes again after a random time of once to twice this. */
 const returnsAfter = 2_500
-/** A quick call without a place comes again after at most this many milliseconds, as an ordinary activity. */
+/** In milliseconds. A quick call then comes again as an ordinary activity. */
 const longestTurn = 2_000
 
-/** Returns the failure that makes a call come again after this many milliseconds. */
 const comesAgain = (milliseconds: number): ApplicationFailure =>
   ApplicationFailure.create({
     message: 'waits behind other calls of its organization',
@@ -314,14 +276,11 @@ const comesAgain = (milliseconds: number): ApplicationFailure =>
     category: ApplicationFailureCategory.BENIGN,
   })
 
-/** Returns the milliseconds until a call that gave its slot back comes again. */
 const untilReturn = (): number => Math.round(returnsAfter * (1 + Math.random()))
 
 /**
- * Returns the milliseconds until a quick call without a place comes again. The result is half of the time that all
- * `waiting` calls probably need to get a place, but at most `longestTurn`. Until then, Temporal has only a timer for
- * the call. A timer costs less than an activity that waits in a worker, above all if the run is cancelled. `placeTime`
- * is the number of milliseconds for which a call occupies one of the `places`.
+ * Half of the time that all `waiting` calls probably need to get a place. A timer of Temporal costs less than
+ * an activity that waits in a worker, above all if the run is cancelled. `placeTime` is in milliseconds.
  */
 const untilTurn = (waiting: number, placeTime: number, places: number): number =>
   Math.min(Math.round((waiting * placeTime) / places / 2), longestTurn)

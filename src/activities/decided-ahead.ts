@@ -11,27 +11,20 @@ import { unionLabels } from '../policy/types.ts'
 import { prepareNext } from '../calls/runs/prepare.ts'
 
 /*
- * The transaction that saves the outcome of a call also decides the next call, or ends the run. The next call's
- * activity arrives some milliseconds later. The activity makes the call if the decision is still valid. If the activity
- * goes to another worker, or this worker dies, the call is decided again from its row, as after every crash.
+ * The transaction that saves the outcome of a call also decides the next call, or ends the run. The next
+ * call's activity uses the decision if it is still valid. If the activity goes to another worker, or this
+ * worker dies, the call is decided again from its row, as after every crash.
  */
 
-/** The next calls that one worker has decided before their activities arrived. */
 export interface DecidedAhead {
-  /**
-   * Returns the kept call with this key. Returns null if there is none, or if its decision is no longer valid. Each
-   * call is returned at most once.
-   */
+  /** Returns null if the decision is no longer valid. Each call is returned at most once. */
   take(context: Context, key: EffectKey): Promise<DecidedCall | null>
   keep(call: DecidedCall): void
 }
 
-/** At most this many calls are kept. A worker never has so many quick calls in progress. */
+/** A worker never has so many quick calls in progress. */
 const mostKept = 200
-/**
- * A call that has been kept for longer than this many milliseconds is dropped when another call is kept. Usually, the
- * activity of a call arrives sooner.
- */
+/** In milliseconds. An older call is dropped when another call is kept. */
 const keptMilliseconds = 10_000
 
 export function createDecidedAhead(clock: () => number = () => performance.now()): DecidedAhead {
@@ -56,29 +49,20 @@ export function createDecidedAhead(clock: () => number = () => performance.now()
   }
 }
 
-/**
- * If a call of a tool with one of these values of `repeat` runs twice, the second time has no further effect. So such
- * calls may be decided ahead, although another worker may then decide and make the same call again.
- */
+/** A second run has no further effect, although another worker may decide and make the call again. */
 const mayBeDecidedAhead: ReadonlySet<Repeat> = new Set(['free', 'transactional'])
 
-/** One attempt at a call. The transaction that saves its outcome may also decide the next call, which `ahead` keeps. */
+/** The transaction that saves the outcome may also decide the next call, which `ahead` keeps. */
 export interface Attempt extends DecidedCall {
   readonly context: Context
   readonly activity: ActivityContext
   readonly ahead: DecidedAhead
 }
 
-/**
- * Submits the operation that follows a call. Run this function right after the outcome is submitted, so that one
- * transaction saves the outcome and the operation. Never throws.
- */
+/** Run this right after the outcome is submitted, so that one transaction saves both. Never throws. */
 export type FollowUp = () => Promise<void>
 
-/**
- * Prepares the operation that follows a call with the outcome `result`. Returns null if no operation follows, or if the
- * preparation fails. The outcome is saved even then.
- */
+/** Returns null if no operation follows, or if the preparation fails. The outcome is saved even then. */
 export const followUpOf = (
   attempt: Attempt,
   result: CallOutcome['result'],
@@ -112,7 +96,7 @@ async function prepared(
     )
 }
 
-/** Ignores a failure of `work`, because the activity of the next operation does this work again. */
+/** A failure is ignored, because the activity of the next operation does this work again. */
 const quietly = (work: Promise<unknown>): Promise<void> =>
   work.then(
     () => undefined,

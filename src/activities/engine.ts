@@ -6,21 +6,16 @@ import { finishRun } from '../governance/runs/end/finish.ts'
 import { finishItems } from '../governance/runs/end/finish-items.ts'
 import { expandStep } from '../calls/runs/items.ts'
 
-/**
- * The workflow interpreter's own activities, which are not tool calls. They run as local activities. They can be
- * repeated safely, because the rows that they write show what was done.
- */
+/** These local activities can be repeated safely, because their rows show what was done. */
 export interface EngineActivities {
   enterRun(runId: string): Promise<EnterResult>
   expandStep(runId: string, stepId: string): Promise<ExpandResult>
   finishItems(runId: string, stepId: string): Promise<void>
-  /** Ends the run and returns its final status. If the run has ended already, its status does not change. */
+  /** If the run has ended already, its status does not change. */
   finishRun(input: FinishInput): Promise<FinalStatus>
 }
 
-/**
- * Returns the signal of the present activity. The signal is aborted if the activity is cancelled or its worker stops.
- */
+/** Aborted if the activity is cancelled or its worker stops. */
 const signal = (): AbortSignal => Activity.current().cancellationSignal
 
 export function createEngineActivities(context: Context): EngineActivities {
@@ -32,9 +27,7 @@ export function createEngineActivities(context: Context): EngineActivities {
   }
 }
 
-/**
- * The policy interceptor lets these activities run without a decision, because they change only Countersign's own rows.
- */
+/** These run without a decision, because they change only Countersign's own rows. */
 export const engineActivityNames: ReadonlySet<string> = new Set<keyof EngineActivities>([
   'enterRun',
   'expandStep',

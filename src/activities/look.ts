@@ -3,48 +3,33 @@ import { raceWithLimit } from './patience.ts'
 import { ToolError, type Found, type Look } from '../tools/kit/executor.ts'
 
 /*
- * If a worker died or an answer was lost, an earlier attempt may have made the call. The next attempt of a `findable`
- * call looks for the call at the service. If the service knows the call by a key, the next attempt sends the call again
- * with this key. In both cases, the attempt has one of these results:
+ * An earlier attempt may have made the call. A look at the service, or a second request with the same key,
+ * shows:
  *
- * - `done`: the call has happened. The result has the call's output.
- * - `absent`: the call is not there, although `findableAfterSeconds` have passed. The attempt has failed, and nothing
- *   was done.
- * - `later`: it is not known yet whether the call has happened. A later attempt looks again.
- * - `unknown`: it cannot be found out whether the call has happened. A person decides.
+ * - `done`: the call has happened.
+ * - `absent`: the call is not there after `findableAfterSeconds`. The attempt has failed, and nothing was
+ *   done.
+ * - `later`: it is not known yet. A later attempt looks again.
+ * - `unknown`: it cannot be found out. A person decides.
  */
 export type Looked =
   | Extract<Found, { kind: 'done' | 'absent' }>
   | { readonly kind: 'later'; readonly seconds: number }
   | { readonly kind: 'unknown' }
 
-/** The times for a call that is looked for, or that is sent again with its key. */
 interface Patience {
-  /**
-   * Until this many seconds after the point of no return, the call is looked for or sent again. Afterwards a person
-   * decides.
-   */
+  /** Seconds after the point of no return. Afterwards a person decides. */
   readonly most: number
-  /**
-   * Returns the seconds until the next look, unless the service asks to wait longer. `ago` is the number of seconds
-   * since the point of no return.
-   */
+  /** In seconds, unless the service asks to wait longer. `ago` counts from the point of no return. */
   pause(ago: number): number
-  /** If a look finds no call this many seconds after the point of no return, the call was certainly not made. */
+  /** A look that finds no call this many seconds after the point of no return proves that it was not made. */
   readonly absentAfter: number
 }
 
 const pauseSeconds = 15
-/**
- * The pauses between two requests with the same key grow to at most this many seconds. If the pauses stayed shorter,
- * these requests could use up all attempts of the call.
- */
+/** With shorter pauses, requests with the same key could use up all attempts of the call. */
 const longestPauseSeconds = 1_800
 
-/**
- * Returns the times for a call of this tool. `isKeyed` is false if the call is only looked for. `isKeyed` is true if
- * the call is sent again with its key. The service then repeats its answer to the first request.
- */
 export function patienceWith(tool: ToolDeclaration, isKeyed: boolean): Patience {
   if (!isKeyed)
     return { most: 900, pause: () => pauseSeconds, absentAfter: tool.findableAfterSeconds ?? Infinity }
@@ -55,7 +40,7 @@ export function patienceWith(tool: ToolDeclaration, isKeyed: boolean): Patience 
   }
 }
 
-/** Interprets the answer of a tool's finder. `ago` is the number of seconds since the point of no return. */
+/** `ago` is the number of seconds since the point of no return. */
 export function readFound(found: Found, patience: Patience, ago: number): Looked {
   if (found.kind === 'done') return found
   const left = patience.absentAfter - ago
@@ -63,7 +48,6 @@ export function readFound(found: Found, patience: Patience, ago: number): Looked
   return later(patience, ago, found.kind === 'absent' ? left : patience.pause(ago))
 }
 
-/** Interprets the error of a tool's finder. */
 export function readLookError(error: unknown, patience: Patience, ago: number): Looked {
   if (!(error instanceof ToolError) || !error.retryable) return { kind: 'unknown' }
   return later(patience, ago, Math.max(error.retryAfterSeconds ?? 0, patience.pause(ago)))
@@ -72,7 +56,7 @@ export function readLookError(error: unknown, patience: Patience, ago: number): 
 const later = ({ most }: Patience, ago: number, seconds: number): Looked =>
   ago > most ? { kind: 'unknown' } : { kind: 'later', seconds }
 
-/** Returns the error for a call that was sent, but was not carried out. */
+/** The call was sent, but was not carried out. */
 export const notMade = (): ToolError =>
   new ToolError('not_made', 'the call was interrupted, and the service shows that it was not carried out', {
     retryable: true,
@@ -81,14 +65,9 @@ export const notMade = (): ToolError =>
 export const tookTooLong = ({ name }: Pick<ToolDeclaration, 'name'>): ToolError =>
   new ToolError('timeout', `looking for a call of \`${name}\` took too long`, { retryable: true })
 
-/** A cancelled call is looked for only once, for at most this many milliseconds. */
 const lastLookMilliseconds = 30_000
 
-/**
- * Looks once for a cancelled call, because a cancelled call has no further attempt. `sentAt` is the time at which the
- * call was sent, by `performance.now()`. Returns null if the call is not found. This does not prove that the call was
- * not made, because the call may still appear at the service.
- */
+/** The result null does not prove that the call was not made. `sentAt` is by `performance.now()`. */
 export async function lookOnce(
   find: (signal: AbortSignal, look: Look) => Promise<unknown>,
   sentAt: number,

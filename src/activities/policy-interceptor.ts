@@ -25,26 +25,18 @@ import { brokenCall, brokenPause, prepareCall, preparePause } from '../calls/run
 import type { Loaded } from '../calls/runs/loading.ts'
 import { askSeeing } from './seen-state.ts'
 
-/** Milliseconds until Temporal retries a call after a database outage. Outages do not use up a step's attempts. */
+/** In milliseconds. Outages do not use up a step's attempts. */
 const outageRetryDelay = 1_000
-/**
- * After this many unexpected errors of one activity, the activity fails and is not tried again. Outages do not count.
- * All these tries together take hours.
- */
+/** After so many unexpected errors, which takes hours, the activity fails and is not tried again. */
 const mostUnexpected = 2_000
-/**
- * Retry delay in milliseconds for a run that this installation does not know. The run belongs to another installation
- * on the same task queue, and a worker of that installation can take the activity meanwhile.
- */
+/** In milliseconds. A worker of the run's own installation can take the activity meanwhile. */
 const foreignRetryDelay = 5_000
-/** Retry delay in milliseconds for a local activity whose failure names no delay. */
+/** This is in milliseconds. It is used if the failure of a local activity names no delay. */
 const localRetryDelay = 500
 
 /**
- * Creates the policy interceptor. It runs before the body of every tool, on every attempt. It reads the call's row,
- * resolves and seals the parameters, and decides the call. The body runs only if the decision allows the call. The
- * interceptor returns `completed` or `skipped`. All other results are failures of a known type, and contain no
- * parameter.
+ * Runs before the body of every tool, on every attempt. Returns only `completed` or `skipped`. All other
+ * results are failures of a known type, and contain no parameter.
  */
 export function createPolicyInterceptor(context: Context) {
   const worker: OfWorker = { places: createCallPlaces(), ahead: createDecidedAhead() }
@@ -58,16 +50,12 @@ export function createPolicyInterceptor(context: Context) {
   })
 }
 
-/** State that the calls of one worker share. */
 interface OfWorker {
   readonly places: CallPlaces
   readonly ahead: DecidedAhead
 }
 
-/**
- * Runs one of the workflow interpreter's own activities. Such an activity changes only rows of its own run, and returns
- * no data.
- */
+/** Such an activity changes only rows of its own run, and returns no data. */
 async function engine(
   context: Context,
   activity: ActivityContext,
@@ -94,8 +82,7 @@ async function governed(
   next: Next<ActivityInboundCallsInterceptor, 'execute'>,
 ): Promise<StepDone> {
   let place: CallPlace | undefined
-  // A local activity needs no heartbeat. If its worker dies, Temporal notices the death when the workflow task times
-  // out.
+  // If the worker of a local activity dies, Temporal notices it when the workflow task times out.
   const beat = activity.info.isLocal
     ? undefined
     : setInterval(() => activity.heartbeat(), (context.config.heartbeatTimeoutSeconds * 1_000) / 3)
@@ -133,10 +120,7 @@ async function governed(
   }
 }
 
-/**
- * Prepares the call. Throws after an outage or a cancellation. After any other error, returns a call whose outcome will
- * be `failed`, because the error would repeat on every attempt.
- */
+/** Throws after an outage or a cancellation. Any other error would repeat, so the call becomes `failed`. */
 async function prepared(
   context: Context,
   defined: DefinedCall,
@@ -151,7 +135,7 @@ async function prepared(
   }
 }
 
-/** Logs why a call could not be prepared. Throws the error of an outage or a cancellation. */
+/** Throws the error of an outage or a cancellation. */
 function noteBroken(
   { log }: Pick<Context, 'log'>,
   { key }: DefinedCall,
@@ -162,7 +146,7 @@ function noteBroken(
   log.error({ err: error, run_id: key.runId, step_id: key.stepId }, 'a call could not be prepared')
 }
 
-/** Reads which call the activity makes. Throws if the activity belongs to another workflow than the run. */
+/** Throws if the activity belongs to another workflow than the run. */
 function keyOf(activity: ActivityContext, argument: unknown): EffectKey {
   const { runId, stepId, itemIndex } = (argument ?? {}) as Partial<EffectKey>
   if (typeof runId !== 'string' || typeof stepId !== 'string') throw refused('the call names no run and step')
@@ -173,10 +157,7 @@ function keyOf(activity: ActivityContext, argument: unknown): EffectKey {
   return { runId, stepId, itemIndex: index }
 }
 
-/**
- * Reads the step from the workflow version that the run uses. Throws if this version has no such step or item, or if
- * another activity runs the step. Throws if a dependency of the step has not ended.
- */
+/** Throws if the run's version has no such step, item or activity, or if a dependency has not ended. */
 async function admit(
   context: Pick<Context, 'db' | 'runCaches' | 'sealer'>,
   activity: ActivityContext,
@@ -195,7 +176,6 @@ async function admit(
 const noSuchCall = ({ info }: ActivityContext, { stepId }: EffectKey): ApplicationFailure =>
   refused(`step \`${stepId}\` does not call \`${info.activityType}\``)
 
-/** Begins or ends the wait of a step. No call is made. */
 async function pause(
   context: Context,
   activity: ActivityContext,
@@ -213,10 +193,7 @@ async function pause(
 const refused = (message: string): ApplicationFailure =>
   ApplicationFailure.nonRetryable(message, failureTypes.refused)
 
-/**
- * The SDK does not pass the `nextRetryDelay` of a local activity's failure to the workflow. So this function puts the
- * delay into the failure's details.
- */
+/** The SDK does not pass a local activity's `nextRetryDelay` to the workflow, so the details carry it. */
 function withDelay(activity: ActivityContext, failure: unknown): unknown {
   const isDelayed =
     activity.info.isLocal &&
@@ -232,10 +209,7 @@ function withDelay(activity: ActivityContext, failure: unknown): unknown {
   })
 }
 
-/**
- * Converts an error to the failure that Temporal gets. The message of an unexpected error stays in our log, because the
- * message could contain a value.
- */
+/** The message of an unexpected error stays in our log, because it could contain a value. */
 async function toFailure(
   context: Pick<Context, 'db' | 'log' | 'sparseLog'>,
   activity: ActivityContext,
@@ -255,9 +229,7 @@ async function toFailure(
   return unexpected(context, activity)
 }
 
-/**
- * Counts an unexpected error and returns its failure. If an outage prevents the count, returns the outage's failure.
- */
+/** If an outage prevents the count, returns the outage's failure. */
 async function unexpected(
   context: Pick<Context, 'db' | 'log' | 'sparseLog'>,
   activity: ActivityContext,

@@ -24,16 +24,12 @@ import { isWithinAudience, type Audience } from '../policy/audience.ts'
 import { list, quote } from '../policy/words.ts'
 
 /*
- * If a call must wait for an approval, Countersign first reads the thing that the call changes. It also reads the
- * connection that the call uses. So the approvers see the thing and the connection. This state is stored together with
- * the approval, in one commit. A crash before the commit leaves no approval, and the next attempt reads the state
- * again.
+ * What a call changes and the connection that it uses are stored together with the approval, in one commit. A
+ * crash before it leaves no approval, and the next attempt reads the state again.
  */
 
-/** `readWith` waits for its read at most this many milliseconds. */
 const readMilliseconds = 10_000
 
-/** Returns the call as its tool sees it. */
 export function toolCallOf(
   { key, run, labels }: ResolvedCall,
   params: JsonObject,
@@ -52,30 +48,27 @@ export function toolCallOf(
   }
 }
 
-/**
- * Reads the thing that a call changes, with the credential of the call. Throws ToolError if the thing cannot be read.
- */
+/** Uses the credential of the call. Throws ToolError if the thing cannot be read. */
 async function readPresent(context: Context, call: ResolvedCall, signal: AbortSignal): Promise<State> {
   const read = (await bodiesOf(call.tool.name))?.state
   if (read === undefined) throw new Error(`no reader for the precondition of \`${call.tool.name}\``)
   return readWith(context, call, signal, read)
 }
 
-/** Throws StateChanged if the thing that the call changes is no longer as the approvers saw it. */
+/** Throws StateChanged if the thing is no longer as the approvers saw it. */
 export async function requireRevision(
   context: Context,
   call: ResolvedCall,
   signal: AbortSignal,
   approved: string | null,
 ): Promise<void> {
-  // If `check` is `before`, the revision is compared here. For every other value, the tool itself compares the
-  // revision.
+  // For every other value of `check`, the tool itself compares the revision.
   if (approved === null || call.tool.precondition?.check !== 'before') return
   const { revision } = await readPresent(context, call, signal)
   if (revision !== approved) throw new StateChanged()
 }
 
-/** Reads something from the service of a call, with the credential of the call and within 10 seconds. */
+/** Uses the credential of the call, and takes at most 10 seconds. */
 async function readWith<T>(
   context: Context,
   call: ResolvedCall,
@@ -98,10 +91,7 @@ function parsedParams({ tool, params }: ResolvedCall): JsonObject {
   throw invalidParams("the parameters do not match the tool's schema")
 }
 
-/**
- * Asks for a decision. If a person must decide, reads the state that this person sees besides the parameters, and asks
- * again.
- */
+/** If a person must decide, reads the state that this person sees, and asks again. */
 export async function askSeeing<Answer extends Allowed | Refused | null>(
   context: Context,
   call: ResolvedCall,
@@ -118,10 +108,7 @@ export async function askSeeing<Answer extends Allowed | Refused | null>(
 const isUnseen = (decision: Allowed | Refused | Unseen | null): decision is Unseen =>
   decision !== null && !decision.go && decision.state === 'unseen'
 
-/**
- * Reads the thing that the call changes and the connection that it uses, and seals this state for the next approval. If
- * the state cannot be read, the preview says so.
- */
+/** The state is sealed for the next approval. If it cannot be read, the preview says so. */
 export async function seenNow(context: Context, call: ResolvedCall, signal: AbortSignal): Promise<Seen> {
   const approvalId = newId('approval')
   const { fields, host, ...used } = await readUsed(context, call)
@@ -130,11 +117,7 @@ export async function seenNow(context: Context, call: ResolvedCall, signal: Abor
   return { approvalId, sealed: await sealState(context.sealer, approvalId, all) }
 }
 
-/**
- * Reads the connection that the call would use now. `seenNow` calls this function before it reads the thing that the
- * call changes. Another connection may replace this connection in between. Then the approval does not cover the new
- * connection.
- */
+/** This is read first, so the approval does not cover a connection that replaces it meanwhile. */
 async function readUsed(
   context: Context,
   { run, tool }: ResolvedCall,
@@ -157,7 +140,7 @@ async function readUsed(
   }
 }
 
-/** Marks texts that a service has chosen, so that approvers do not take them for Countersign's words. */
+/** The host is named so that approvers do not take these texts for Countersign's words. */
 const saidBy = (host: string | null, fields: readonly PreviewField[]): readonly PreviewField[] =>
   host === null ? fields : fields.map((field) => ({ ...field, said_by: host }))
 
@@ -190,28 +173,19 @@ async function readChanged(
   }
 }
 
-/**
- * An approval always covers the parameters of a call. Returns whether an approval can also cover the state of the thing
- * that the call changes, or the connection that the call uses.
- */
+/** Returns whether an approval can also cover the thing that the call changes, or the connection. */
 export const coversMore = (tool: ToolDeclaration): boolean =>
   tool.precondition !== undefined || serviceOf(tool) !== null
 
-/** Returns words for the thing that a call changes, as a part of a sentence. Example: `the value in the memory`. */
+/** A part of a sentence, such as `the value in the memory`. */
 export const changedBy = ({ precondition }: Pick<ToolDeclaration, 'precondition'>): string =>
   precondition?.of ?? 'what it changes'
 
-/**
- * The state that the approvers of a call saw, in addition to the parameters. The call acts only if this state has not
- * changed.
- */
+/** What the approvers saw besides the parameters. The call acts only if this has not changed. */
 export class Approved {
-  /** The thing that the call changes must have this revision. If null, any revision is allowed. */
+  /** Null allows any revision. */
   readonly revision: string | null
-  /**
-   * The id of the connection that the call must use. If null, the call must go without a connection. If undefined, any
-   * connection is allowed.
-   */
+  /** Null: the call must go without a connection. Undefined: any connection is allowed. */
   readonly #connection: string | null | undefined
 
   constructor(revision: string | null = null, connection?: string | null) {
@@ -219,10 +193,7 @@ export class Approved {
     this.#connection = connection
   }
 
-  /**
-   * Reads the state that the approvers of a call saw. `approvalId` is null if the call needed no approval, or if an
-   * earlier attempt may have made the call.
-   */
+  /** `approvalId` is null if the call needed no approval, or if an earlier attempt may have made the call. */
   static async read(
     context: Pick<Context, 'db' | 'sealer'>,
     tool: ToolDeclaration,
@@ -230,15 +201,13 @@ export class Approved {
   ): Promise<Approved> {
     if (approvalId === null || !coversMore(tool)) return new Approved()
     const state = await approvedState(context, approvalId)
-    // The saved state may say nothing about the connection. A tool with `ownService` can work without a connection, so
-    // its call must then go without one (null). For every other tool, any connection is allowed (undefined).
+    // A tool with `ownService` can work without a connection, so its call must then go without one (null).
     const unsaid = tool.ownService === undefined ? undefined : null
     return new Approved(state?.revision, state?.connection === undefined ? unsaid : state.connection)
   }
 
   /**
-   * Throws StateChanged if the approvers saw another connection. `name` begins with the id of the connection that the
-   * call is about to use. `name` is null if the call goes without a connection.
+   * Throws StateChanged for another connection. `name` begins with its id, and is null without a connection.
    */
   requireConnection(name: string | null): void {
     const id = name?.split(' ', 1)[0] ?? null
@@ -247,16 +216,9 @@ export class Approved {
   }
 }
 
-/*
- * Some limits of tool policies depend on who can read the thing that a call writes to, such as a folder or a
- * spreadsheet. Only the service knows these readers. So Countersign asks the service right before a call is sent.
- * Countersign does not notice a later change of the readers.
- */
+/* Only the service knows who can read the thing that a call writes to. A later change is not noticed. */
 
-/**
- * Checks who can read the folder or file that the call writes to. Throws ToolError if a tool policy does not allow one
- * of these readers.
- */
+/** Throws ToolError if a tool policy does not allow one of the readers. */
 export async function requireAudience(
   context: Context,
   call: ResolvedCall,

@@ -13,7 +13,7 @@ import {
 } from '../governance/tools/connections.ts'
 import { ToolError, type ServiceConnection } from '../tools/kit/executor.ts'
 
-/** The caller. If the organization itself calls, `userId` is null, and no person's own connection is used. */
+/** `userId` is null if the organization itself calls. Then no person's own connection is used. */
 interface Calling {
   readonly organizationId: string
   readonly requester: { readonly userId: string | null }
@@ -23,7 +23,7 @@ const onlyReads = (): never => {
   throw new Error('this connection sends no request with an effect')
 }
 
-/** See `ToolServices.connection`. Without `requireFresh`, the connection sends only requests without an effect. */
+/** Without `requireFresh`, the connection sends only requests without an effect. */
 export async function connectionOfCall<Name extends Connectable>(
   context: Context,
   call: Calling,
@@ -36,7 +36,6 @@ export async function connectionOfCall<Name extends Connectable>(
   throw new ToolError(toolNotAvailable, notConnectedMessage(tool, integration))
 }
 
-/** See `ToolServices.connectionIfAny`. */
 export async function connectionIfAny<Name extends Connectable>(
   context: Context,
   { organizationId, requester }: Calling,
@@ -68,8 +67,8 @@ export async function connectionIfAny<Name extends Connectable>(
     fetchWithin: (bounds) => context.outgoing.fetchWithin({ ...bounds, addresses, reserve }),
     requireFresh,
     async expired() {
-      // The service may have ended this access token early. So the token is dropped, and the next try gets a new token.
-      // If the service refuses even a new token, the connection has expired.
+      // The service may have ended this access token early, so the next try gets a new one. If the service
+      // refuses even a new token, the connection has expired.
       if (access !== null && !access.isNew) {
         await access.drop()
         return new ToolError(
@@ -84,7 +83,7 @@ export async function connectionIfAny<Name extends Connectable>(
   }
 }
 
-/** Converts errors that come before any byte has left for the service. */
+/** These errors come before any byte has left for the service. */
 function errorOf(error: unknown, tool: ToolName, integration: Connectable): unknown {
   if (error instanceof SecretsUnavailable)
     return new ToolError('secrets_unavailable', error.message, { retryable: true, cause: error })

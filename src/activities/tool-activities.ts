@@ -7,13 +7,13 @@ import { bodiesOf } from '../tools/bodies.ts'
 
 const issued = new WeakSet<object>()
 
-/** The argument of a tool's body. It proves that the policy interceptor has decided this call. */
+/** Proves that the policy interceptor has decided this call. */
 export interface IssuedCall {
   readonly call: ToolCall<unknown>
   readonly context: ToolContext
   /**
-   * Is null if the body must make the call. Otherwise an earlier attempt may have made the call. Then the tool's finder
-   * looks for the call, or sends the call again with its key.
+   * Null if the body must make the call. Otherwise the tool's finder looks for it, or repeats it with its
+   * key.
    */
   readonly look: Look | null
 }
@@ -24,10 +24,7 @@ export function issueCall(call: ToolCall<unknown>, context: ToolContext, look: L
   return decided
 }
 
-/**
- * Returns whether `issueCall` has created the value. Tools run only with such a value, so a worker without the
- * policy interceptor can run no tool.
- */
+/** Tools run only with a value of `issueCall`, so a worker without the policy interceptor can run no tool. */
 export function isIssuedCall(value: unknown): value is IssuedCall {
   return typeof value === 'object' && value !== null && issued.has(value)
 }
@@ -37,11 +34,7 @@ type Body = (decided: unknown) => Promise<ToolResult | Found>
 const notDecided = (): ApplicationFailure =>
   ApplicationFailure.nonRetryable('the call was not decided by a rule', failureTypes.refused)
 
-/**
- * Creates one activity for each tool of the catalogue. The activity has the tool's name, and runs only for a decided
- * call. Also creates the activities of steps that call no tool: the policy interceptor runs these steps itself, so
- * they have no body.
- */
+/** Steps that call no tool have an activity without a body: the policy interceptor runs them itself. */
 export function createToolActivities(): Record<string, Body> {
   const ofKinds = ownActivities.map((name): [string, Body] => [name, () => Promise.reject(notDecided())])
   return Object.fromEntries([

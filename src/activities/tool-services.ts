@@ -9,9 +9,7 @@ import { ToolError, type ToolServices } from '../tools/kit/executor.ts'
 import { connectionIfAny, connectionOfCall } from './service-connection.ts'
 
 /**
- * Makes the services that are configured in this process. `actAs` gets the name of each connection before the
- * connection is used. `actAs` gets null if the call goes through the installation, without a connection.
- * `requireFresh`: see `ServiceConnection`. Without `requireFresh`, a connection sends only requests without an effect.
+ * `actAs` gets the name of each connection before it is used; null if the call goes through the installation.
  */
 export function createToolServices(
   context: Context,

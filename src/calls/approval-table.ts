@@ -5,15 +5,10 @@ import { requirementNow } from '../governance/approvals/held.ts'
 import { withRoles, type ApprovalRecord } from '../governance/approvals/records.ts'
 import { approvalState, type ApprovalState } from '../governance/approvals/state.ts'
 
-/*
- * What a call does with its approval. Calls of runs and of agents are decided by one table: a row for each standing of
- * the approval, and in it one step if a rule requires an approval now, and one if none does. An approval covers one
- * call with all its technical retries.
- */
+/* An approval covers one call with all its technical retries. */
 
-/** How an approval stands to a call that wants to use it. The first of these that is true counts. */
+/** The first of these that is true counts. */
 export type Standing =
-  /** The call has no approval. */
   | 'none'
   /** Another call has used the approval. */
   | 'used'
@@ -35,15 +30,12 @@ export type Standing =
   | 'new_state'
   | 'usable'
 
-/** What happens to the call. `notes` means: the approval is marked as expired first. */
+/** `notes`: the approval is marked as expired first. */
 export type Step =
-  /** The call goes on without the approval. If the approval is pending, it is withdrawn. */
+  /** If the approval is pending, it is withdrawn. */
   | { readonly does: 'go' }
-  /** The call uses the approval and goes on. */
   | { readonly does: 'use' }
-  /** The call waits for the approval. */
   | { readonly does: 'wait' }
-  /** The call is held with a new approval. */
   | { readonly does: 'hold' }
   /** The call is held with a new approval, which replaces this one and says why. */
   | { readonly does: 'hold_again'; readonly because: keyof typeof heldAgain; readonly notes?: true }
@@ -55,7 +47,7 @@ export type Step =
       readonly notes?: true
     }
 
-/** The reasons why a call is held again, as texts for people. `state` comes after the name of what has changed. */
+/** Texts for people. `state` comes after the name of what has changed. */
 export const heldAgain = {
   used: 'another call has used its approval',
   params: 'its parameters are not those that were approved',
@@ -65,7 +57,6 @@ export const heldAgain = {
   state: 'has changed since it was approved',
 } as const
 
-/** The steps of each standing: if a rule requires an approval now, and if none does. */
 type ApprovalTable = Readonly<Record<Standing, { readonly required: Step; readonly free: Step }>>
 
 const go: Step = { does: 'go' }
@@ -73,7 +64,7 @@ const hold: Step = { does: 'hold' }
 const again = (because: keyof typeof heldAgain): Step => ({ does: 'hold_again', because })
 const both = (step: Step) => ({ required: step, free: step })
 
-/** A call of a run has one outcome, so the end of its approval ends it, also if no rule requires an approval any more. */
+/** A call of a run has one outcome, so the end of its approval ends the call. */
 export const tableOfRun: ApprovalTable = {
   none: { required: hold, free: go },
   used: { required: again('used'), free: go },
@@ -94,8 +85,8 @@ export const tableOfRun: ApprovalTable = {
 }
 
 /**
- * An agent can always ask again, so of all ends only a rejection ends its call. A call after a used, withdrawn or
- * expired approval is a new call. If its own approval is late, the new approval says so.
+ * An agent can always ask again, so only a rejection ends its call. A call after a used, withdrawn or expired
+ * approval is a new call. If its own approval is late, the new approval says so.
  */
 export const tableOfAgent: ApprovalTable = {
   ...tableOfRun,
@@ -107,15 +98,14 @@ export const tableOfAgent: ApprovalTable = {
   unused: { required: again('late'), free: go },
 }
 
-/** What an approval is compared with: the call as it is now. */
 interface Compared {
   readonly paramsHash: string | null
   readonly labels: readonly Label[]
-  /** What has changed since the approvers saw it. Is absent if nothing has. */
+  /** What has changed since the approvers saw it. */
   readonly changed?: string
 }
 
-/** Returns how an approval stands to a call. `state` is the approval's state for this call now. */
+/** `state` is the approval's state for this call now. */
 export function standingOf(
   approval: Pick<ApprovalRecord, 'status' | 'params_hash' | 'labels'>,
   state: ApprovalState,
@@ -138,9 +128,9 @@ interface Deciding {
 }
 
 /**
- * Returns how an approval stands to a call at this moment. `user` identifies the call in the format of `used_by`. The
- * votes must satisfy the rules of this moment. An approval that was requested from owners still needs the votes of
- * owners, even if the rules now require only admins. Expiry is compared with the database's clock.
+ * `user` has the format of `used_by`. The votes must satisfy the rules of this moment. An approval that was
+ * requested from owners still needs their votes, even if the rules now require only admins. Expiry is
+ * compared with the database's clock.
  */
 export function standingNow(
   { tx, ledger }: Deciding,
@@ -159,6 +149,5 @@ export function standingNow(
   )
 }
 
-/** Returns what the call does, by the row of the table. */
 export const stepOf = (table: ApprovalTable, standing: Standing, { verdict }: Decided): Step =>
   table[standing][verdict === 'require_approval' ? 'required' : 'free']

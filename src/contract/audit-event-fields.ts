@@ -2,7 +2,7 @@ import type { JsonObject } from '../policy/types.ts'
 
 /* The kinds of metadata fields in the audit log, and fields that several events share. */
 
-/** Gives the type of the values for each kind of field. A field that does not apply to an event is absent or null. */
+/** A field that does not apply to an event is absent or null. */
 export interface FieldValues {
   readonly text: string | null
   readonly number: number | null

@@ -5,10 +5,8 @@ import * as fields from './audit-event-fields.ts'
 const { text, number, flag, list, object } = fields
 
 /**
- * All events of the audit log. Each entry of the table says when the event is written, and names the fields of the
- * event's metadata with their kinds. The metadata of every event also has `policy_version`. If an API key was used, the
- * metadata also has `api_key_id`. `AuditDraft` types each event by this table, and `npm run openapi` writes
- * docs/reference/audit-events.md from it.
+ * Each text says when the event is written. The metadata also has `policy_version`, and `api_key_id` if an
+ * API key was used. `npm run openapi` writes docs/reference/audit-events.md from this table.
  */
 export const auditEvents = {
   'workflow.deployed': {
@@ -348,10 +346,7 @@ type Fields = Readonly<Record<string, fields.FieldKind>>
 export type AuditEventType = keyof typeof auditEvents
 
 type FieldsOf<T extends AuditEventType> = (typeof auditEvents)[T]['metadata']
-/**
- * The names of the metadata fields of one event type. For several event types, these are the names of the fields of all
- * these types.
- */
+/** Several event types together have the fields of all of them. */
 type FieldOf<T> = T extends AuditEventType ? keyof FieldsOf<T> : never
 type ValueOf<T, Field> = T extends AuditEventType
   ? Field extends keyof FieldsOf<T>
@@ -359,10 +354,9 @@ type ValueOf<T, Field> = T extends AuditEventType
     : never
   : never
 
-/** The metadata of one event type. For several event types, it has the fields of all of them. */
 export type AuditMetadata<T extends AuditEventType> = { readonly [Field in FieldOf<T>]?: ValueOf<T, Field> }
 
-/** Events of people's accounts. Triggers in the database record them, and no other events. */
+/** Triggers in the database record these, and no other events. */
 export const accountEvents = [
   'session.started',
   'session.ended',

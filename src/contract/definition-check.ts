@@ -13,19 +13,11 @@ import { typeOf, words, writtenForm } from './forms.ts'
 import { type Known, formOf, itemForm, knownOf, referenceForm } from './reference-forms.ts'
 
 const name = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$/
-/** Maximum number of issues in one answer. */
 const mostIssues = 100
-/**
- * Maximum number of references in one definition. Each reference is looked up when the workflow is saved, when a run is
- * planned, and in each step.
- */
+/** Each reference is looked up when the workflow is saved, when a run is planned, and in each step. */
 export const mostReferences = 10_000
 
-/**
- * Returns at most 100 errors of a definition. The shape of the definition must already be valid. An error in a step
- * names the step. An empty list means that the definition can be saved. The time is linear in the size of the
- * definition.
- */
+/** The shape must already be valid. The time is linear in the size of the definition. */
 export function checkDefinition(definition: WorkflowDefinition, catalog: ToolCatalog): Issue[] {
   const malformed = jsonIssues(definition)
   if (malformed.length > 0) return malformed
@@ -151,14 +143,10 @@ function checkStep(
   checkWhen(step, add)
 }
 
-/** If `place` is in a parameter, puts the name of the parameter in front of the message. */
 const inParam = (place: string, message: string): string =>
   place.startsWith('params.') ? `parameter \`${place.slice('params.'.length)}\`: ${message}` : message
 
-/**
- * Returns the first field name that contains a template, or null if there is none. A template in a name would not be
- * filled in.
- */
+/** A template in a field name would not be filled in. */
 function templateInName(value: Json): string | null {
   if (typeof value !== 'object' || value === null) return null
   for (const [name, each] of Object.entries(value)) {
@@ -192,10 +180,7 @@ function checkForEach(step: WorkflowStep, known: Known, add: Add): void {
     add('for_each', `\`for_each\` has more than ${inWords(mostItems)} items`)
 }
 
-/**
- * Checks that the operator can work with the type of `compare`. If `compare` has templates, its type is checked only
- * during the run.
- */
+/** If `compare` has templates, its type is checked only during the run. */
 function checkWhen(step: WorkflowStep, add: Add): void {
   if (step.when === undefined) return
   const { operator } = step.when

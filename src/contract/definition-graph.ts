@@ -2,7 +2,7 @@ import { type Reference, references } from '../policy/template-syntax.ts'
 import { kindOf, valuesOf } from '../steps/index.ts'
 import type { WorkflowDefinition, WorkflowStep } from './definition.ts'
 
-/** Returns every reference of a step, with its dotted path in the step, such as `params.to`. */
+/** `place` is the dotted path in the step, such as `params.to`. */
 export function stepReferences(step: WorkflowStep): { place: string; reference: Reference }[] {
   const at = (place: string, list: Reference[]) => list.map((reference) => ({ place, reference }))
   return [
@@ -19,10 +19,7 @@ export function stepReferences(step: WorkflowStep): { place: string; reference: 
   ]
 }
 
-/**
- * Returns the steps that each step waits for. These are the steps in `depends_on` and all referenced steps. The step
- * itself and unknown steps are left out.
- */
+/** `depends_on` and all referenced steps, without the step itself and unknown steps. */
 export function dependencies(definition: Pick<WorkflowDefinition, 'steps'>): Map<string, string[]> {
   const ids = new Set(definition.steps.map((step) => step.id))
   return new Map(
@@ -36,10 +33,7 @@ export function dependencies(definition: Pick<WorkflowDefinition, 'steps'>): Map
   )
 }
 
-/**
- * Returns, for each step A, the first step that waits for A and for no other step. Leaves out A if there is no such
- * step.
- */
+/** Names for each step A the first step that waits for A and for no other step. */
 export function followers(graph: ReadonlyMap<string, readonly string[]>): Map<string, string> {
   const found = new Map<string, string>()
   for (const [id, [needed, ...others]] of graph)
@@ -47,20 +41,14 @@ export function followers(graph: ReadonlyMap<string, readonly string[]>): Map<st
   return found
 }
 
-/**
- * Returns the only step that no other step waits for, or null if there are several such steps. The graph must have no
- * cycle. Then all steps lead to the returned step.
- */
+/** Null if several steps have no follower. Without a cycle, all steps lead to the returned step. */
 export function lastStep(graph: ReadonlyMap<string, readonly string[]>): string | null {
   const needed = new Set([...graph.values()].flat())
   const [last, ...others] = [...graph.keys()].filter((id) => !needed.has(id))
   return last !== undefined && others.length === 0 ? last : null
 }
 
-/**
- * Returns one cycle of the graph, or null if there is none. Each step in the list waits for the next step, and the last
- * step waits for the first. The time is linear in the number of steps and dependencies.
- */
+/** Each step in the list waits for the next, and the last for the first. The time is linear in the graph. */
 export function findCycle(graph: ReadonlyMap<string, readonly string[]>): string[] | null {
   const waitingFor = new Map<string, number>()
   const dependants = new Map<string, string[]>()
@@ -81,7 +69,7 @@ export function findCycle(graph: ReadonlyMap<string, readonly string[]>): string
       if (left === 0) ready.push(each)
     }
   }
-  // Each remaining step waits for another remaining step, so following these steps leads to a cycle.
+  // Each remaining step waits for another remaining one, so this leads to a cycle.
   const seen = new Map<string, number>()
   const walk: string[] = []
   let at = waitingFor.keys().next().value

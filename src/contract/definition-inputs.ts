@@ -7,8 +7,7 @@ export function hasInputType(value: Json, type: InputType): boolean {
 }
 
 /**
- * The inputs after the check. `areComplete` is false if a required input is missing. Incomplete inputs are only for a
- * preview. They get no defaults, because the later run may get other values.
+ * Incomplete inputs are only for a preview. They get no defaults, because the later run may get other values.
  */
 export interface CheckedInputs {
   readonly inputs: JsonObject
@@ -16,11 +15,9 @@ export interface CheckedInputs {
 }
 
 /**
- * Returns the inputs of a run with defaults filled in, or the errors. null counts as not given. An optional input that
- * is not given and has no default is left out. Errors are:
- * - a missing required input, unless `mayLack` is true;
- * - an unknown input;
- * - an input of the wrong type, or one that cannot be stored as JSON.
+ * null counts as not given. An optional input without a value and a default is left out. Only with `mayLack`
+ * may a required input be missing. Inputs that are unknown, of the wrong type or cannot be stored as JSON are
+ * errors.
  */
 export function checkInputs(
   definition: Pick<WorkflowDefinition, 'inputs'>,

@@ -8,12 +8,8 @@ import { type Issue, joinPath } from './json.ts'
 import { aboutParam, accepts, fieldsOf } from './tool-params.ts'
 
 /**
- * Finds the errors in a step's parameters that are certain before any run. If a template gives a wrong value, some
- * errors are found only during the run. `formOf` returns the form of a reference, which says what values the reference
- * can have (forms.ts). The errors are:
- * - unknown parameters, and missing required parameters;
- * - values in the definition that the tool refuses;
- * - references to a value whose type the parameter does not take.
+ * Finds the errors in a step's parameters that are certain before any run: unknown and missing parameters,
+ * values that the tool refuses, and references to a value whose type the parameter does not take.
  */
 export function checkParams(
   tool: ToolDeclaration,
@@ -55,17 +51,14 @@ function checkParam(
   })
 }
 
-/** A position in a parameter that a template fills in. */
+/** A position that a template fills in. */
 interface Gap {
-  /** The type of the value that the template gives. Is null if the value can have several types. */
+  /** Null if the value can have several types. */
   readonly type: JsonType | null
-  /**
-   * The reference, if the text is exactly one reference. Is null if the text also has other parts. In this case,
-   * `sampleOf` returns the text without the references.
-   */
+  /** Null if the text is not exactly one reference. `sampleOf` then returns the text without them. */
   readonly reference: string | null
 }
-/** The gaps of a parameter. Each key is the dotted path of a gap. */
+/** Each key is a dotted path. */
 type Gaps = Map<string, Gap>
 
 const samples: Readonly<Record<JsonType, unknown>> = {
@@ -76,10 +69,7 @@ const samples: Readonly<Record<JsonType, unknown>> = {
   object: {},
 }
 
-/**
- * Returns the value with a sample in place of each gap, and adds the gaps to `gaps`. A sample has the type of its gap,
- * or is undefined if the gap can have several types.
- */
+/** A sample has the type of its gap, or is undefined if the gap can have several types. */
 function sampleOf(
   value: Json,
   way: readonly string[],
@@ -108,10 +98,7 @@ function sampleOf(
   )
 }
 
-/**
- * Returns true if the issue exists for all possible values of the gaps. A union is wrong if all of its branches are
- * wrong.
- */
+/** The issue exists for all values of the gaps. A union is wrong if all of its branches are wrong. */
 function isSure(issue: z.core.$ZodIssue, at: readonly PropertyKey[], gaps: Gaps): boolean {
   const way = [...at, ...issue.path]
   const gap = gaps.get(way.join('.'))
@@ -122,8 +109,7 @@ function isSure(issue: z.core.$ZodIssue, at: readonly PropertyKey[], gaps: Gaps)
   if (gap.type === null) return false
   if (issue.code === 'invalid_type') return true
   if (issue.code === 'invalid_value') return issue.values.every((each) => typeof each !== gap.type)
-  // The value of a template can only make a text longer. So a text that is too long without this value is always too
-  // long.
+  // The value of a template can only make a text longer.
   return issue.code === 'too_big' && gap.reference === null
 }
 

@@ -3,17 +3,13 @@ import type { WorkflowDefinition } from './definition.ts'
 import type { Issue } from './json.ts'
 
 /**
- * Maximum number of characters of a value's dotted path in a step or a result. Every template is stored under its path.
- * V8 computes the hash of a text with more than 16,383 characters from the length of the text, and not from the
- * characters. So many long paths would take quadratic time.
+ * The unit is characters. V8 hashes a text with more than 16,383 characters by its length only. Every
+ * template is stored under its path, so many long paths would take quadratic time.
  */
 export const longestPath = 2_000
 const mostIssues = 10
 
-/**
- * Returns an issue for each value of a definition whose path is too long, but at most ten issues. Does not look inside
- * such a value.
- */
+/** Returns at most ten issues. Does not look inside a value whose path is too long. */
 export function pathIssues({ steps, result }: Pick<WorkflowDefinition, 'steps' | 'result'>): Issue[] {
   const issues: Issue[] = []
   const way: string[] = []

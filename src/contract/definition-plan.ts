@@ -7,9 +7,6 @@ import { sourcesOf } from '../policy/plan-cases.ts'
 import type { WorkflowDefinition } from './definition.ts'
 import { dependencies } from './definition-graph.ts'
 
-/**
- * Converts a checked definition for the policy core.
- */
 export function planOf(
   definition: WorkflowDefinition,
   catalog: ToolCatalog,

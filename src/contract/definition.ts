@@ -5,7 +5,6 @@ import { kindFields, kindIssue } from '../steps/index.ts'
 import { inputTypes } from './forms.ts'
 import { jsonValue } from './json.ts'
 
-/** Maximum number of steps in a workflow. */
 export const mostSteps = 1000
 /** Maximum number of items of one `for_each`. */
 export const mostItems = 10_000
@@ -53,7 +52,7 @@ const step = z
   })
   .overwrite((given) => (given.tool === undefined ? given : { ...given, params: given.params ?? {} }))
 
-/** Shape of a workflow definition. `checkDefinition` checks references, tools and the graph. */
+/** `checkDefinition` checks references, tools and the graph. */
 export const workflowDefinition = z.strictObject({
   inputs: z.record(textField(100), inputDeclaration).optional(),
   steps: z

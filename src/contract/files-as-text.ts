@@ -5,9 +5,8 @@ import { wholeReference } from './forms.ts'
 import { accepts, fieldsOf } from './tool-params.ts'
 
 /**
- * Returns the parameters of a step. Changes only values that are exactly `{{input.uploaded_files}}`. If the parameter
- * takes text and no list, the value becomes the text of the files. An example is the prompt of a language model. In
- * other parameters, the value stays the list of the files.
+ * If a parameter takes text and no list, such as a prompt, exactly `{{input.uploaded_files}}` becomes the
+ * text of the files. In other parameters it stays the list.
  */
 export function withFilesAsText(tool: ToolDeclaration, params: JsonObject): JsonObject {
   if (!Object.values(params).some(isAllFiles)) return params
@@ -16,7 +15,7 @@ export function withFilesAsText(tool: ToolDeclaration, params: JsonObject): Json
     Object.entries(params).map(([name, value]) => {
       const field = Object.hasOwn(fields, name) ? fields[name] : undefined
       const isText = field !== undefined && accepts(field, 'text') && !accepts(field, [{}])
-      // A template with two parts always resolves to text. So an empty part is put in front of the template.
+      // A template with two parts always resolves to text, so an empty part comes first.
       return [name, isAllFiles(value) && isText ? `{{''}}${value}` : value]
     }),
   )

@@ -10,7 +10,7 @@ import {
 } from '../policy/template-syntax.ts'
 import type { Json } from '../policy/types.ts'
 
-/** The part of JSON Schema that says which values are possible at one position. `true` means any value. */
+/** The possible values at one position, as a part of JSON Schema. `true` means any value. */
 export type Form = true | FormObject
 interface FormObject {
   readonly type?: string | readonly string[]
@@ -26,29 +26,23 @@ type OneType = FormObject & { readonly type: string }
 
 export const textForm: Form = { type: 'string' }
 export const numberForm: Form = { type: 'number' }
-/** The form of a list in which all elements have the form `items`. */
 export const listForm = (items: Form): Form => ({ type: 'array', items })
-/** The types that a workflow can declare for its inputs. */
+/** A workflow can declare these types for its inputs. */
 export const inputTypes = ['string', 'number', 'boolean', 'array', 'object'] as const
 
 export const inputForm = (type: JsonType): Form => ({ type })
 export const outputForm = (tool: ToolDeclaration): Form =>
   z.toJSONSchema(tool.output, { unrepresentable: 'any' }) as Form
 
-/**
- * Maximum number of forms that one value can have. If there are more forms, the value counts as any value. The reason:
- * each reference to the value is looked up in all of its forms.
- */
+/** A value with more forms counts as any value, because each reference to it is looked up in all of them. */
 const mostOptions = 100
 
-/**
- * The results of `options`. The key is the form. The results are stored, because many references can lead to one form.
- */
+/** The results of `options`, stored because many references can lead to one form. */
 const known = new WeakMap<FormObject, readonly OneType[] | null>()
 
 /**
- * Splits a form into forms with one type each, and leaves out the type null. Returns null if the form allows any value,
- * has more than `mostOptions` parts, or has no type that this module knows.
+ * Returns one form for each type, without null. Returns null if the form allows any value, has more than
+ * `mostOptions` parts, or has no known type.
  */
 function options(form: Form): readonly OneType[] | null {
   if (form === true) return null
@@ -73,13 +67,10 @@ function readOptions(form: FormObject): readonly OneType[] | null {
   return all.length === 0 ? null : all
 }
 
-/** The results of `below` during one check. The results are stored, because many references follow the same path. */
+/** The results of `below` during one check, because many references follow the same path. */
 export type Steps = WeakMap<FormObject, Map<Segment, Form | null>>
 
-/**
- * Follows one segment of a path. Returns the form of the value at `segment` inside a value of this form. Returns null
- * if no value of this form has the segment.
- */
+/** Returns null if no value of this form has the segment. */
 function below(form: Form, segment: Segment, steps: Steps): Form | null {
   if (form === true) return true
   let taken = steps.get(form)
@@ -107,25 +98,19 @@ function belowOne(form: OneType, segment: Segment): Form | null {
   return additionalProperties === false ? null : additionalProperties
 }
 
-/** Returns the form of the elements of a list, or null if the value is no list. */
+/** Null if the value is no list. */
 export const elementOf = (form: Form): Form | null => findBelow(form, '0')
 
 export type JsonType = (typeof inputTypes)[number]
 
-/**
- * Returns the type of a value with this form. The type does not say whether the value can also be null. Returns null if
- * the value can have several types.
- */
+/** Null if the value can have several types. Whether it can also be null is left open. */
 export function typeOf(form: Form): JsonType | null {
   const types = new Set(options(form)?.map(({ type }) => (type === 'integer' ? 'number' : type)))
   const [only] = types
   return types.size === 1 ? ((only ?? null) as JsonType | null) : null
 }
 
-/**
- * Returns the form at the end of a path, or an error message. The path begins at a value of the form `form`, and `what`
- * is the name of this value in the message.
- */
+/** Returns an error message if the path leads nowhere. `what` names the first value in it. */
 export function follow(
   form: Form,
   { path, text }: Pick<WithPath, 'path' | 'text'>,
@@ -145,7 +130,6 @@ export function follow(
 
 const inWords = (segment: Segment): string => (typeof segment === 'string' ? segment : '[index]')
 
-/** A message shows at most this many field names. */
 const mostNames = 30
 
 function lacks(form: Form, segment: string): string {
@@ -159,7 +143,6 @@ function lacks(form: Form, segment: string): string {
   return type === null ? `has no \`${segment}\`` : `is ${words[type]}, which has no \`${segment}\``
 }
 
-/** The names of the types, as messages show them. */
 export const words: Readonly<Record<JsonType, string>> = {
   string: 'text',
   number: 'a number',
@@ -168,22 +151,13 @@ export const words: Readonly<Record<JsonType, string>> = {
   object: 'an object',
 }
 
-/**
- * Maximum number of different forms that the elements of one list in a definition can have. If the elements have more
- * forms, each element counts as a value of any form.
- */
+/** If the elements of one list have more forms, each counts as a value of any form. */
 const mostForms = 20
 
-/**
- * The form of a value in a definition is read to this depth. Deeper parts count as values of any form, so the work
- * stays linear.
- */
+/** Deeper parts of a value count as values of any form, so the work stays linear. */
 const mostLevels = 6
 
-/**
- * Returns the form of a value in a definition. The value can contain templates. `formOf` returns the form of a
- * reference.
- */
+/** The value can contain templates. */
 export function writtenForm(value: Json, formOf: (reference: Reference) => Form, levels = mostLevels): Form {
   if (typeof value === 'string') {
     const only = wholeReference(value)
@@ -207,10 +181,7 @@ function formOfElements(list: readonly Json[], formOf: (element: Json) => Form):
   return { anyOf: [...different.values()] }
 }
 
-/**
- * Returns the reference if the text is exactly one reference, or else null. The value of such a text keeps the type of
- * the referenced value.
- */
+/** The value of exactly one reference keeps its type. Null for any other text. */
 export function wholeReference(text: string): Reference | null {
   const [only, ...others] = isTemplate(text) ? parseText(text) : []
   return typeof only === 'object' && others.length === 0 ? only : null

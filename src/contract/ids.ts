@@ -1,6 +1,6 @@
 import { monotonicFactory } from 'ulid'
 
-/** Prefixes of ids such as `org_01J…`. Ids sort by creation time. */
+/** Ids such as `org_01J…` sort by creation time. */
 export const idPrefixes = {
   organization: 'org',
   user: 'usr',
@@ -26,10 +26,7 @@ export type IdKind = keyof typeof idPrefixes
 const pool = new Uint8Array(4_096)
 let used = pool.length
 
-/**
- * Returns a random number from 0 (inclusive) to 1 (exclusive). Reads the random generator of the system in blocks,
- * because each call of that generator is slow.
- */
+/** The result is at least 0 and below 1. The system's generator is slow, so it is read in blocks. */
 function random(): number {
   if (used === pool.length) {
     crypto.getRandomValues(pool)
@@ -40,7 +37,7 @@ function random(): number {
 
 const next = monotonicFactory(random)
 
-/** Returns a new id of this kind. The id sorts after all earlier ids of this kind from the same process. */
+/** Sorts after all earlier ids of this kind from the same process. */
 export function newId(kind: IdKind): string {
   return `${idPrefixes[kind]}_${next()}`
 }

@@ -4,10 +4,10 @@ import type { Json, JsonObject } from '../policy/types.ts'
 
 export type Issue = FieldIssue
 
-/** JSON may have at most this many nested levels, everywhere in the service. This protects recursive functions. */
+/** This limit of nested levels is for the whole service. It protects recursive functions. */
 export const deepestJson = 64
 
-/** The names with a special meaning in JavaScript objects. These names are never accepted as keys or ids. */
+/** These are special in JavaScript objects, so they are never accepted as keys or ids. */
 const forbiddenNames: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype'])
 
 export function isForbiddenName(name: string): boolean {
@@ -18,22 +18,20 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Maximum number of characters of a field's name. */
+/** Characters of a field's name. */
 export const longestKey = 1_000
 
 /**
- * Returns at most ten problems that prevent a value from being stored as JSON. The problems are: more than 64 levels,
- * NUL characters, broken surrogate pairs, values that JSON cannot express, forbidden names, and names of more than
- * 1,000 characters.
+ * Returns at most ten issues: too many levels, NUL characters, broken surrogate pairs, values that JSON
+ * cannot express, and names that are forbidden or too long.
  */
 export function jsonIssues(value: unknown, path = ''): Issue[] {
   return inspectJson(value, { path }).issues
 }
 
 /**
- * Finds the same problems as `jsonIssues`, and also counts the fields of all objects in the value. Stops after `most`
- * issues. The time is proportional to the size of the value, and the depth of the recursion is limited. The whole walk
- * shares one path. The path is converted to text only for an issue.
+ * Also counts the fields of all objects. Stops after `most` issues. The time is proportional to the size, and
+ * the depth is limited. The walk shares one path, which becomes text only for an issue.
  */
 export function inspectJson(
   value: unknown,
@@ -56,7 +54,6 @@ export function joinPath(...parts: readonly (string | number)[]): string {
 
 interface Walk {
   readonly way: (string | number)[]
-  /** Length of the path at the start of the walk. */
   readonly start: number
   readonly most: number
   readonly issues: Issue[]
@@ -93,8 +90,7 @@ function visitAll(value: object, walk: Walk): void {
     for (const [key, each] of Object.entries(value)) {
       if (issues.length >= most) break
       walk.fields += 1
-      // PostgreSQL cannot store a name with a NUL character or a broken surrogate pair. So the message does not show
-      // the name.
+      // PostgreSQL cannot store such a name, so the message does not show it.
       const bad = textProblem(key)
       if (bad !== null) {
         way.length = at
@@ -121,16 +117,13 @@ function textProblem(text: string): string | null {
   return text.isWellFormed() ? null : 'must not contain broken surrogate pairs'
 }
 
-/** Returns the type of a JSON value in the words of `InputType`. For null, the type is the text `null`. */
+/** The result is a word of `InputType`, or the text `null`. */
 export function typeOfJson(value: Json): string {
   if (value === null) return 'null'
   return Array.isArray(value) ? 'array' : typeof value
 }
 
-/**
- * Accepts any JSON and does not change it. zod's own object schemas would silently drop a `__proto__` key instead of
- * refusing the key.
- */
+/** zod's own object schemas would silently drop a `__proto__` key instead of refusing it. */
 const json = z.unknown().superRefine((value, context) => {
   if (value === undefined) context.addIssue({ code: 'custom', message: 'is missing' })
   else

@@ -4,8 +4,8 @@ export const plans = ['free', 'pro', 'enterprise'] as const
 export type Plan = (typeof plans)[number]
 
 /**
- * Every limit is at least 1. `monthly_spend` is in units of the currency, and `_mb` means MiB. `concurrent_executions`
- * counts runs at the same time, `queued_executions` counts waiting runs, and `authorize_per_minute` counts requests.
+ * Every limit is at least 1. `monthly_spend` is in units of the currency, and `_mb` means MiB.
+ * `concurrent_executions` and `queued_executions` count runs, `authorize_per_minute` counts requests.
  */
 export const limitNames = [
   'workflow_runs_per_hour',
@@ -27,34 +27,27 @@ export type Overrides = Readonly<Partial<Limits>>
 const row = (...values: readonly number[]): Limits =>
   Object.fromEntries(limitNames.map((name, index) => [name, values[index]])) as unknown as Limits
 
-/** The limits of each plan, in the order of `limitNames`. */
+/** The numbers are in the order of `limitNames`. */
 export const planLimits: Readonly<Record<Plan, Limits>> = {
   free: row(60, 5, 100, 50, 60, 1_000, 600, 256, 512, 1_000, 2_000),
   pro: row(600, 25, 1_000, 500, 300, 50_000, 6_000, 1_024, 10_240, 10_000, 2_000),
   enterprise: row(6_000, 250, 10_000, 5_000, 1_000, 1_000_000, 60_000, 4_096, 102_400, 100_000, 2_000),
 }
 
-/** An override may be at most this many times the plan's limit. */
+/** An override is at most this many times the plan's limit. */
 export const ceiling = 100
 
 const shape = <T extends z.ZodType>(field: T) =>
   Object.fromEntries(limitNames.map((name) => [name, field])) as Record<LimitName, T>
 
 export const limitsSchema = z.strictObject(shape(z.int().min(1)))
-/** The overrides of an organization. A limit without an override is absent. */
+/** A limit without an override is absent. */
 export const overridesSchema = z.strictObject(shape(z.int().min(1).optional()))
-/**
- * A change of overrides. A whole number from 1 sets an override, and null removes it. An absent limit stays as it is.
- * `refuseOverCeiling` checks the maximum.
- */
+/** null removes an override, and an absent limit stays as it is. `refuseOverCeiling` checks the maximum. */
 export const limitChanges = z.strictObject(shape(z.int().min(1).nullable().optional()))
 export type LimitChanges = z.infer<typeof limitChanges>
 
-/**
- * Returns the limits that apply to an organization. A limit is the override of the organization, or else the limit of
- * the plan. After a change to a smaller plan, an override can be more than `ceiling` times the new plan's limit. Then
- * this maximum applies.
- */
+/** An override can be too high after a change of plan. Then `ceiling` times the plan's limit applies. */
 export function effectiveLimits(plan: Plan, stored: object): Limits {
   if (Object.keys(stored).length === 0) return planLimits[plan]
   const overrides = overridesSchema.parse(stored)

@@ -15,26 +15,17 @@ import {
   writtenForm,
 } from './forms.ts'
 
-/** The values to which the templates of a definition can refer. */
 export interface Known {
   readonly inputs: NonNullable<WorkflowDefinition['inputs']>
-  /**
-   * Each key is the id of a step. `output` is the form of the step's output, and `name` describes this output in
-   * messages.
-   */
+  /** The key is the id of a step. `name` describes its output in messages. */
   readonly steps: ReadonlyMap<string, { readonly output: Form; readonly name: string }>
-  /**
-   * The forms that were found inside other forms. The check stores them, because many references follow the same path.
-   */
+  /** The check stores these, because many references follow the same path. */
   readonly below: Steps
 }
 
-/**
- * Collects the values to which the templates of a definition can refer. If a step's tool is not in the catalogue, the
- * output of the step can be any value.
- */
+/** The output of a step whose tool is not in the catalogue can be any value. */
 export function knownOf(definition: WorkflowDefinition, catalog: ToolCatalog): Known {
-  // Steps with the same tool have the same form, which takes long to make.
+  // A form takes long to make, so steps with the same tool share it.
   const forms = new Map<string, Form>()
   const steps = definition.steps.map((step) => {
     const key = `${kindOf(step).name} ${step.tool ?? ''}`
@@ -47,26 +38,22 @@ export function knownOf(definition: WorkflowDefinition, catalog: ToolCatalog): K
   return { inputs: definition.inputs ?? {}, steps: new Map(steps), below: new WeakMap() }
 }
 
-/**
- * Returns the form of `{{item}}` in a step. Returns null if the step has no `for_each`. If `isUsed` is false, does not
- * compute the form and returns `true` (any value).
- */
+/** Null without `for_each`. If `isUsed` is false, returns `true` (any value) without computing the form. */
 export function itemForm(step: WorkflowStep, known: Known, isUsed: boolean): Form | null {
   if (step.for_each === undefined) return null
   if (!isUsed) return true
   return elementOf(writtenForm(step.for_each, (reference) => formOf(reference, known, null))) ?? true
 }
 
-/** Returns the form of a reference. Returns `true` (any value) if the reference has an error. */
+/** `true` (any value) if the reference has an error. */
 export function formOf(reference: Reference, known: Known, item: Form | null): Form {
   const form = referenceForm(reference, known, item)
   return typeof form === 'string' ? true : form
 }
 
 /**
- * Returns the form of a reference, or a message if the reference has an error. `item` is the form of `{{item}}`, or
- * null where `{{item}}` has no value. The form does not tell whether the value is null in a run: every value can be
- * null then. For example, the output of a skipped step is null.
+ * Returns a message for an error. `item` is null where `{{item}}` has no value. The form does not tell
+ * whether the value is null in a run: every value can be, e.g. the output of a skipped step.
  */
 export function referenceForm(reference: Reference, known: Known, item: Form | null): Form | string {
   const { text } = reference
@@ -101,10 +88,9 @@ export function referenceForm(reference: Reference, known: Known, item: Form | n
   }
 }
 
-/** Matches a path behind a step's id in which `output` is missing, such as `{{read.text}}`. */
+/** `output` is missing after a step's id, such as in `{{read.text}}`. */
 const withoutOutput = /^\{\{\s*((?:steps\.)?([\w-]{1,100}))([.[][^{}]{1,100})\}\}$/
 
-/** Says what to write in place of a text that is not a reference. */
 function insteadOf(text: string, { steps }: Known): string {
   const [, head, id, path] = withoutOutput.exec(text) ?? []
   if (head !== undefined && id !== undefined && path !== undefined && steps.has(id)) {
@@ -128,10 +114,7 @@ const fileForm: Form = {
   additionalProperties: false,
 }
 const filesList = listForm(fileForm)
-/**
- * The form of `{{input.uploaded_files}}`. The value is a list. Only for a parameter that takes nothing but text, the
- * value is text (files-as-text.ts).
- */
+/** A list. Only for a parameter that takes nothing but text, the value is text (files-as-text.ts). */
 const filesForm: Form = { anyOf: [filesList, textForm] }
 
 const outsideForEach = (text: string): string =>

@@ -3,10 +3,7 @@ import { faults, type Fault } from '../tools/kit/errors.ts'
 
 export type { Fault }
 
-/**
- * The error codes that a step can have besides those of the services, which `integrations` declare. Each key is the
- * fault of its codes. A test compares all codes with the source of the tools.
- */
+/** `integrations` declare further codes. A test compares all codes with the source of the tools. */
 const codesOf: Readonly<Record<Fault, readonly string[]>> = {
   caller: [
     ...['invalid_params', 'template_unresolved', 'resource_exhausted', 'output_too_large', 'run_too_large'],
@@ -39,13 +36,11 @@ const all: readonly (readonly [code: string, fault: Fault])[] = [
 ]
 const faultByCode: ReadonlyMap<string, Fault> = new Map(all)
 
-/** Returns the fault of an error code. Returns null if the code is unknown. */
 export const faultOf = (code: string): Fault | null => faultByCode.get(code) ?? null
 
-/** All known codes. */
 export const faultyCodes: readonly string[] = all.map(([code]) => code)
 
-/** Returns an error as steps store it. `retryable` is true if the same call could succeed later. */
+/** `retryable`: the same call could succeed later. */
 export function stepError(
   { code, message }: { readonly code: string; readonly message: string },
   retryable = false,

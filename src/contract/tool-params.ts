@@ -9,12 +9,11 @@ export type ParsedParams =
 
 type Fields = Readonly<Record<string, z.ZodType>>
 
-/** The schema of each parameter. */
 export const fieldsOf = (tool: ToolDeclaration) => tool.params.shape as Fields
 
 /**
- * Checks the resolved parameters of a call, and adds the defaults. No issue contains a value. An optional input that
- * was not given resolves to null. So if an optional parameter does not accept null, null counts as absent.
+ * Adds the defaults. No issue contains a value. An optional input that was not given resolves to null, so
+ * null counts as absent for an optional parameter that does not accept null.
  */
 export function parseParams(tool: ToolDeclaration, params: JsonObject): ParsedParams {
   const issues = jsonIssues(params)

@@ -1,7 +1,4 @@
-/**
- * The events of webhooks. Each text says when the event happens. `npm run openapi` writes these texts into
- * docs/openapi.json.
- */
+/** Each text says when the event happens. `npm run openapi` writes it into docs/openapi.json. */
 export const webhookEvents = {
   'approval.created': 'A run, a step or an agent’s call waits for a person.',
   'approval.decided': 'People approved or rejected. `status` is `approved` or `rejected`.',
@@ -21,14 +18,13 @@ export const webhookEvents = {
 
 export type WebhookEvent = keyof typeof webhookEvents
 
-/** The events that a webhook can choose in its field `events`. */
 export const chosenEvents = (Object.keys(webhookEvents) as WebhookEvent[]).filter(
   (event) => event !== 'webhook.test',
 )
 
 /**
- * The data of an event, as the transaction of the event stores it. It has ids, names and codes. It never has a
- * parameter or another value of a call. Later, the rest of the message is read from the rows with these ids.
+ * The transaction of the event stores these ids, names and codes, and never a value of a call. The rest of
+ * the message is read later from the rows with these ids.
  */
 export interface EventData {
   readonly approval_id?: string
@@ -41,6 +37,6 @@ export interface EventData {
   readonly status?: string
   readonly rule_name?: string
   readonly error_code?: string
-  /** The person who voted last. */
+  /** This person voted last. */
   readonly decided_by?: string
 }

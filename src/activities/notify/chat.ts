@@ -11,15 +11,11 @@ import { Pace } from './pace.ts'
 import { handleMessage, type ChatTiming, type Sending } from './send.ts'
 
 /**
- * Sends and edits Countersign's own messages in Slack. Each organization has its own lane. Only one process at a time
- * sends in a lane, so this process can stay below Slack's limits for the organization. Lanes do not wait for each
- * other. So a slow or broken connection of one organization delays no other organization.
+ * Only one process at a time sends in an organization's lane, so it can stay below Slack's limits. A slow or
+ * broken connection of one organization delays no other.
  */
 export interface Chat {
-  /**
-   * Begins no further requests, and resolves when the requests in flight have ended. Another process sends the
-   * remaining messages, or this process sends them after its next start.
-   */
+  /** Resolves when the requests in flight have ended. The remaining messages are sent later. */
   stop(): Promise<void>
 }
 
@@ -31,12 +27,8 @@ const usual: ChatTiming = {
   turnMilliseconds: 20_000,
 }
 
-/** This process sends for at most this many organizations at the same time. */
 const mostLanes = 50
-/**
- * One read of the queue returns at most `batchSize` messages. One organization sends at most `inFlight` new messages at
- * the same time, and makes at most `inFlight` edits at the same time.
- */
+/** `batchSize` limits one read of the queue, `inFlight` the new messages and the edits of an organization. */
 const batchSize = 20
 const inFlight = 4
 const renewMilliseconds = 10_000
@@ -56,7 +48,7 @@ export function startChat(context: Context, timing: ChatTiming = usual): Chat {
       const { organizationId } = taken
       const pace = paces.get(organizationId) ?? new Pace(timing.speed)
       if (paces.size >= mostPaces) paces.clear()
-      // The pace is kept for the next turn, because Slack counts the requests of several turns together.
+      // Slack counts the requests of several turns together.
       paces.set(organizationId, pace)
       const lane = runLane(context, taken, { pace, timing }, ending.signal)
         .catch((error: unknown) => {
@@ -88,7 +80,7 @@ export function startChat(context: Context, timing: ChatTiming = usual): Chat {
   }
 }
 
-/** Sends the due messages of one organization until none is left, the turn is over, or the service asks to wait. */
+/** Sends until no message is left, the turn is over, or the service asks to wait. */
 async function runLane(
   context: Context,
   turn: Turn,
@@ -114,8 +106,7 @@ async function runLane(
     pause: (seconds) => (pauseSeconds = Math.max(pauseSeconds, seconds)),
   }
   try {
-    // Edits have their own limit at Slack. So edits run at the same time as new messages, and do not delay new
-    // messages.
+    // Edits have their own limit at Slack, so they do not delay new messages.
     await Promise.all([drain(sending, 'new', mustStop, isOver), drain(sending, 'sent', mustStop, isOver)])
   } finally {
     clearInterval(renewing)
@@ -123,10 +114,7 @@ async function runLane(
   }
 }
 
-/**
- * Sends or edits due messages until none is left or the turn is over. The time is checked only after a message, so even
- * the shortest turn handles at least one message.
- */
+/** The time is checked only after a message, so even the shortest turn handles at least one message. */
 async function drain(
   sending: Sending,
   kind: 'new' | 'sent',

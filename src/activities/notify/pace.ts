@@ -1,27 +1,22 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
 /**
- * The limits for each kind of request to Slack. These limits are lower than Slack's own limits (docs.slack.dev, "Rate
- * limits"). Slack allows several hundred posts a minute in a workspace, and one post a second in a conversation. The
- * other requests are in Slack's tier 3, which allows 50 requests a minute. `burst` is the number of requests that may
- * be sent at once.
+ * Lower than Slack's own limits (docs.slack.dev, "Rate limits"): several hundred posts a minute in a
+ * workspace, one post a second in a conversation, and 50 of the other requests a minute (tier 3). `burst` is
+ * the number of requests that may be sent at once.
  */
 const limits = {
-  /** Limits `chat.postMessage` for all conversations together. */
+  /** `chat.postMessage` for all conversations together. */
   post: { perMinute: 220, burst: 20 },
-  /** Limits `chat.postMessage` for one conversation. */
+  /** `chat.postMessage` for one conversation. */
   conversation: { perMinute: 60, burst: 1 },
   open: { perMinute: 40, burst: 10 },
   history: { perMinute: 40, burst: 10 },
   update: { perMinute: 40, burst: 10 },
 } as const
 
-/** Keeps the requests of one connection below `limits`. */
 export class Pace {
-  /**
-   * Has for each limit the time at which the next request would go if all requests were evenly spaced. The times are by
-   * `performance.now()`. A request may go up to `burst - 1` intervals earlier.
-   */
+  /** The times are by `performance.now()`. A request may go up to `burst - 1` intervals earlier. */
   readonly #due = new Map<string, number>()
   readonly #speed: number
   readonly #opened = new Map<string, { readonly conversation: string; readonly at: number }>()
@@ -31,7 +26,7 @@ export class Pace {
     this.#speed = speed
   }
 
-  /** Resolves when the request may be sent. `place` is the conversation if each conversation has its own limit. */
+  /** `place` is the conversation if each conversation has its own limit. */
   async take(kind: keyof typeof limits, place = ''): Promise<void> {
     const { perMinute, burst } = limits[kind]
     const interval = 60_000 / perMinute / this.#speed
@@ -45,8 +40,7 @@ export class Pace {
   }
 
   /**
-   * Returns the direct conversation with an account. Slack's answer is used for only ten seconds. Then Slack is asked
-   * again, because the account may have been deactivated meanwhile. Slack refuses a conversation with such an account.
+   * The answer is used for only ten seconds, because Slack refuses an account that was deactivated meanwhile.
    */
   async conversation(account: string, open: () => Promise<string>): Promise<string> {
     const known = this.#opened.get(account)

@@ -22,47 +22,33 @@ import { textOf } from './text.ts'
 
 export interface ChatTiming {
   readonly pollMilliseconds: number
-  /** The seconds until a failed message is tried again. */
   readonly retrySeconds: number
   /** Multiplies the limits in pace.ts. */
   readonly speed: number
-  /**
-   * A process first saves the intent to send a message. The process sends the message only within this many
-   * milliseconds after the save has begun.
-   */
+  /** The message must leave within this time after the save of the intent to send it has begun. */
   readonly leaveMilliseconds: number
-  /**
-   * After this many milliseconds, the process stops sending for an organization, so that other organizations get their
-   * turn.
-   */
+  /** After this time other organizations get their turn. */
   readonly turnMilliseconds: number
 }
 
-/** Everything that is needed to send messages of one organization. */
 export interface Sending {
   readonly context: Context
   readonly turn: Turn
   readonly pace: Pace
   readonly timing: Pick<ChatTiming, 'retrySeconds' | 'leaveMilliseconds'>
-  /** Call this if the service asks to send nothing for this many seconds. */
+  /** The service asks to send nothing for this many seconds. */
   pause(seconds: number): void
 }
 
-/** A message is given up after this many failed attempts to send it. */
+/** Failed attempts to send a message before it is given up. */
 export const mostAttempts = 2
-/**
- * A message is given up after this many failed attempts to look for the message or to edit the message. Many attempts
- * are allowed, because such an attempt cannot post the message a second time. All these attempts together take about
- * five hours, because the pauses between them grow.
- */
+/** These attempts cannot post the message a second time, so there may be many (about five hours). */
 export const mostFailures = 12
 const longestWaitSeconds = 7_200
-/** Seconds to wait if Slack limits the requests and does not say how long to wait. */
+/** Used if Slack limits the requests and does not say how long to wait. */
 const waitSeconds = 30
 
-/**
- * Returns the mark that a message has in its metadata. If Slack's answer was lost, the message is found by its mark.
- */
+/** If Slack's answer was lost, the message is found by the mark in its metadata. */
 const markOf = (id: string): string => `countersign:notification:${id}`
 const metadataOf = (id: string) => ({
   event_type: 'countersign_notification',
@@ -71,7 +57,7 @@ const metadataOf = (id: string) => ({
 /** With these options Slack makes no links, names or mentions out of the text, and fetches nothing. */
 const plainText = { parse: 'none', link_names: false } as const
 
-/** Sends, looks for or edits one message, if there is something to do. A failure is saved with the message. */
+/** A failure is saved with the message. */
 export async function handleMessage(sending: Sending, id: string): Promise<void> {
   const message = await readSentMessage(sending.context.db, id)
   if (message === null) return
@@ -89,13 +75,13 @@ export async function handleMessage(sending: Sending, id: string): Promise<void>
 
 interface Progress {
   readonly doing: 'send' | 'look' | 'edit'
-  /** Is true if the intent to send was saved. Then this attempt is counted, and the message may leave. */
+  /** The intent to send was saved: this attempt is counted, and the message may leave. */
   begun: boolean
 }
 
 async function send(sending: Sending, message: SentMessage, progress: Progress): Promise<void> {
   const { context, pace, timing, turn } = sending
-  // This message was given up earlier. It is due again only because its subject has changed, so nothing is sent.
+  // It was given up earlier, and is due again only because its subject has changed.
   if (message.state === 'failed') return markDone(context.db, message)
   const account = accountOf(message)
   if (account === null || !isOfUse(message)) {
@@ -112,11 +98,9 @@ async function send(sending: Sending, message: SentMessage, progress: Progress):
   await pace.take('post')
   await pace.take('conversation', conversation)
   const place = { account, conversation }
-  // If this process stands still after it saved the intent, another process may send the message (lanes.ts). So this
-  // process sends only shortly after the intent.
+  // If this process stands still now, another may send the message (lanes.ts). So it must leave soon.
   intent = presentMoment()
-  // `begun` stays false if the message has changed or another process sends now. Then nothing is sent, and the message
-  // is read again later.
+  // False if the message has changed or another process sends now. It is then read again later.
   progress.begun = await markIntent(context.db, turn, message, place)
   if (!progress.begun) return
   const made = await slack.write(madeMessage, (client) =>
@@ -133,18 +117,11 @@ async function send(sending: Sending, message: SentMessage, progress: Progress):
   count(sending, 'sent')
 }
 
-/**
- * Returns the account that gets the message. A message with the code of a claim goes to the account that the member
- * claims to own. Every other message goes to the member's linked account. Returns null if there is no such account, or
- * if the member has left.
- */
+/** The code of a claim goes to the claimed account. Null if there is no account or the member has left. */
 const accountOf = ({ person, claim }: SentMessage): string | null =>
   person === null ? null : (claim?.account ?? person.slackAccount)
 
-/**
- * Looks for a message that may have been sent. The found message may show an earlier text. So the message is saved as
- * one that must be edited.
- */
+/** The found message may show an earlier text, so it is saved as one that must be edited. */
 async function look(sending: Sending, message: SentMessage): Promise<void> {
   const { context, pace } = sending
   const { account = '', conversation = '' } = message.place ?? {}
@@ -190,7 +167,7 @@ async function edit(sending: Sending, message: SentMessage): Promise<void> {
   count(sending, 'updated')
 }
 
-/** Returns a Slack client with the connection of the organization. The connection of a person is never used. */
+/** Uses the connection of the organization, and never that of a person. */
 async function slackFor({ context, turn }: Sending, requireFresh?: () => void): Promise<Slack> {
   const call = { organizationId: turn.organizationId, requester: { userId: null } }
   return slackAt(await connectionOfCall(context, call, 'slack_send_message', 'slack', requireFresh), null)
@@ -209,7 +186,7 @@ async function noteFailure(
     const seconds = (error as ToolError).retryAfterSeconds ?? waitSeconds
     sending.pause(seconds)
     count(sending, 'rate_limited')
-    // Slack has not begun to process the request, so the request does not count as an attempt.
+    // Slack has not begun to process the request, so it is no attempt.
     const { attempts, failures } = message
     return markRetry(db, sending.turn, message.id, {
       seconds,
@@ -233,7 +210,7 @@ async function noteFailure(
     })
   }
   const attempts = message.attempts + 1
-  // If `isUnsent` is false, the message may have been sent. The next try looks for the message.
+  // If this is false, the message may have been sent, and the next try looks for it.
   const isUnsent = notSent || error instanceof ToolError
   if (isUnsent && attempts >= mostAttempts) return fail(sending, message, code, attempts)
   const seconds = sending.timing.retrySeconds

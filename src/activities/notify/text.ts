@@ -5,16 +5,12 @@ import { canDecide, hasVoted, votesOf } from '../../governance/notifications/rec
 import type { Subject, SubjectState } from '../../governance/notifications/subjects.ts'
 import { code, escape, link, time } from './mrkdwn.ts'
 
-/** A message shows at most this many names of one list. */
 const mostNamed = 10
 
-/** A message and the person who reads it (`person`). The text depends on this person. */
+/** The text depends on the reader (`person`). */
 type Shown = Pick<SentMessage, 'event' | 'subjects' | 'claim' | 'person' | 'settings'>
 
-/**
- * Returns the text of a message in Slack's markup. The text shows the present state of the message's subjects, and
- * never a parameter of a call. `base` is the address of the console.
- */
+/** The text never shows a parameter of a call. `base` is the address of the console. */
 export function textOf(message: Shown, base: string): string {
   if (message.claim !== null) return codeText(message.claim, base)
   const [first] = message.subjects
@@ -34,14 +30,10 @@ function oneThing(message: Shown, subject: Subject, base: string): readonly stri
   ]
 }
 
-/**
- * Returns whether the person who reads the message can decide about the subject now. This changes while it waits: their
- * role may be taken away, or enough votes may count again, so that their second vote decides.
- */
+/** This changes while the message waits: their role may be taken away, or votes may count again. */
 const isAsked = ({ person, settings }: Shown, subject: Subject): boolean =>
   person !== null && canDecide(person, subject, settings)
 
-/** Returns whether the person has voted, and others are asked now. */
 const waitsForOthers = (message: Shown, subject: Subject): boolean =>
   message.person !== null && !isAsked(message, subject) && hasVoted(message.person, subject)
 
@@ -51,10 +43,7 @@ const claimEnds = {
   expired: '*This code has expired*',
 } as const
 
-/**
- * Returns the text of a message about the code of a claim. The text names the person who asked for the code, so that
- * the recipient does not pass the code on to a stranger.
- */
+/** Names the person who asked for the code, so that the recipient does not pass the code on to a stranger. */
 function codeText(claim: SentClaim, base: string): string {
   const { email, organizationName, state } = claim
   const who = `${code(email)} in ${code(organizationName)}`
@@ -108,7 +97,6 @@ function whatOf(subject: Subject): string {
   return `${code(tool ?? '')} in ${item}step ${code(stepId ?? '')} of ${workflow}`
 }
 
-/** Returns the lines of a message about several items of one step. */
 function manyItems(message: Shown, first: Subject, base: string): readonly string[] {
   const { event, subjects } = message
   const waiting = subjects.filter(({ state }) => state === 'waits')
@@ -153,7 +141,6 @@ const countWords: Readonly<Partial<Record<SubjectState, string>>> = {
   dropped: 'not settled before the run ended',
 }
 
-/** Returns the lines about the rules, the labels, the risk and the requester of these approvals or calls. */
 function about(subjects: readonly Subject[]): readonly string[] {
   const [first] = subjects
   const rules = named(subjects.flatMap(({ ruleName }) => (ruleName === null ? [] : [ruleName])))
@@ -172,7 +159,7 @@ function about(subjects: readonly Subject[]): readonly string[] {
   ]
 }
 
-/** Shows a reason for a risk level. The service writes these reasons, but a reason with a backtick names a tool. */
+/** The service writes these reasons, but a reason with a backtick names a tool. */
 const reasonText = (reason: string): string => (reason.includes('`') ? code(reason) : escape(reason))
 
 function named(names: readonly string[]): string {

@@ -16,7 +16,6 @@ import { readCall, type Surroundings } from './classify.ts'
 import { callHash, hashOfCall } from './same-call.ts'
 import { unrecorded, type AgentDecision } from './call.ts'
 
-/** A validated question, which an agent asks before it calls a tool. */
 interface AgentRequest extends Surroundings {
   readonly agent: { readonly name: string; readonly kind: string }
   readonly session_id: string
@@ -27,18 +26,13 @@ interface AgentRequest extends Surroundings {
   readonly annotations?: ToolAnnotations | undefined
 }
 
-/** The person and the key that ask, with the IP address of the request. */
 export interface Asker {
   readonly identity: Identity
   readonly ip: string | null
-  /** Id of the HTTP request, for the log. */
   readonly requestId?: string
 }
 
-/**
- * Returns the asker as the caller of an operation in this organization. `runAs` checks the needed scope and role under
- * the chain lock.
- */
+/** `runAs` checks the needed scope and role under the chain lock. */
 export function callerIn({ identity, ip, requestId }: Asker, organizationId: string): Caller {
   const { user, keyId, sessionId, scopes } = identity
   return {
@@ -55,21 +49,15 @@ export function callerIn({ identity, ip, requestId }: Asker, organizationId: str
   }
 }
 
-/**
- * An approval of an agent's call expires after this many seconds, unless the rule that required the approval sets
- * another time.
- */
+/** A rule that requires the approval can set another time. */
 export const approvalSeconds = 3_600
 
-/**
- * `authorize` tries to decide a call at most this many times. It tries again only if a concurrent question has opened
- * the same agent session in another organization.
- */
+/** A try fails if a concurrent question has opened the same agent session in another organization. */
 const mostTries = 3
 
 /**
- * Decides one call of an agent. A person without the right to ask gets a `deny` and no error, because fail-open clients
- * let a call pass after an error. Throws only if no decision can be made, e.g. because the database cannot be reached.
+ * A person without the right to ask gets a `deny`, because fail-open clients let a call pass after an error.
+ * Throws only if no decision can be made, e.g. because the database cannot be reached.
  */
 export async function authorize(
   context: Pick<
@@ -113,19 +101,14 @@ export async function authorize(
         limitNotedAt: context.agentSessions.limitNotedAt,
       })
     } catch (error) {
-      // Meanwhile, a concurrent question has opened this agent session in another organization. Therefore the cached
-      // organization is deleted, and the next attempt reads the organization from the database.
+      // A concurrent question has opened this session in another organization. The next try reads it.
       if (tries === mostTries || !violates(error, 'agent_sessions_name')) throw error
       context.agentSessions.organizations.delete(sessionName(asker.identity, request.session_id))
     }
   }
 }
 
-/**
- * Counts the question against the rate limit of the organization that decides the question. Returns the denial if the
- * limit is reached, else null. Does nothing if the question was already counted for this organization. Also does
- * nothing if the person is not a member, so that only members use up an organization's rate.
- */
+/** Counts each question once for each organization. Only members use up an organization's rate. */
 async function limitedElsewhere(
   context: Pick<Context, 'db' | 'metrics' | 'rates' | 'sparseLog'>,
   { identity: { charged, user }, requestId }: Asker,
@@ -147,7 +130,6 @@ async function limitedElsewhere(
   return rateLimited(taken)
 }
 
-/** The denial that an agent gets if the organization has reached its rate limit of agents' questions. */
 export const rateLimited = ({ limit, retryAfter }: Taken): AgentDecision =>
   unrecorded(
     'rate limited',
@@ -157,9 +139,8 @@ export const rateLimited = ({ limit, retryAfter }: Taken): AgentDecision =>
 const sessionName = (identity: Identity, sessionId: string): string => `${identity.user.id}\n${sessionId}`
 
 /**
- * Returns the organization of an agent session. A new session belongs to the organization that the request names, if
- * the person is a member there. Otherwise the session belongs to `identity.organizationId`. This id is '' if the asker
- * uses no key and belongs to no organization.
+ * A new session belongs to the organization that the request names, if the person is a member there, or else
+ * to `identity.organizationId`. This id is '' if the asker uses no key and belongs to no organization.
  */
 export async function organizationOf(
   { db, agentSessions: { organizations } }: Pick<Context, 'agentSessions' | 'db'>,
@@ -194,10 +175,9 @@ const nowhere = (): AgentDecision =>
   unrecorded('no organization', 'The person this agent acts for belongs to no organization.')
 
 /**
- * Denies a request that cannot be parsed. Such a request belongs to no agent session, so the denial goes to the audit
- * log of the asker's organization (`Identity.organizationId`). The denial is written only if storage is left and the
- * person may ask in this organization. Otherwise a person without this right could fill the audit log. `why` must not
- * quote the request.
+ * No agent session is known, so the denial goes to the audit log of the asker's organization. It is written
+ * only if storage is left and the person may ask there. Otherwise the person could fill the audit log. `why`
+ * must not quote the request.
  */
 export async function denyUnreadable(
   context: Pick<Context, 'combiner'>,

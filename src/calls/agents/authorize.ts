@@ -21,12 +21,12 @@ import { storageOver } from '../../governance/limits/storage.ts'
 import { addLabels, noteTool, openSession, resume, wouldExceedLabels } from './sessions.ts'
 import { priorOf, sharedCall, mayRepeat } from './same-call.ts'
 
-/** The reason of the denial if the asking key or sign-in session has ended, or has lost its scope. */
+/** The asking key or sign-in session has ended, or has lost its scope. */
 export const keyEnded = 'key ended'
 
 /**
- * Decides agents' calls in order, under the chain lock (commit point `agent.decide`). If a call adds labels to a
- * session, the next calls of this session in the batch carry these labels.
+ * Decides in order, under the chain lock (commit point `agent.decide`). Labels that a call adds to a session
+ * count for the session's next calls in the batch.
  */
 export const authorizeCalls: BatchKind<AskedCall, AgentLedger, AgentDecision> = {
   point: 'agent.decide',
@@ -55,8 +55,7 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AskedCall): AgentDe
   const asking = ledger.session(op.key.userId, op.key.sessionId) ?? session
   const refusal = refusalOf(tx, ledger, [session, asking], op)
   const answered = priorOf(ledger, session, op)
-  // The hook and the gateway may ask about one call in two agent sessions. The call's result reaches both sessions, so
-  // both sessions get the labels of this call.
+  // The hook and the gateway may ask about one call in two sessions. Its result reaches both.
   const carry = (labels: readonly Label[]): void => {
     addLabels(tx, session, labels, op.call.tool)
     if (shared !== null && labels.length > 0)
@@ -66,7 +65,7 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AskedCall): AgentDe
     [session, asking].some((each) => wouldExceedLabels(each.labels, labels))
   if (refusal === null && answered !== null && mayRepeat(tx, answered, op)) {
     if (answered.verdict !== 'allow') return answerAgain(session, answered)
-    // The same call was allowed before. But annotations that the adapter has sent since then may add labels.
+    // The call was allowed before, but annotations that the adapter has sent since then may add labels.
     const more = classifyIn(op.call, answered.labels, tx.policy.settings).outputLabels
     if (!hasNoRoomFor(more)) {
       carry(more)
@@ -76,9 +75,7 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AskedCall): AgentDe
 
   const earlier = answered?.verdict === 'allow' ? answered : (shared?.prior ?? answered)
   const held = earlier?.verdict === 'allow' ? earlier.labels : session.labels
-  // If the hook and the gateway ask about one call in two sessions, `asking` is the gateway's session. It has labels
-  // from earlier calls through the gateway. This call goes through the gateway too. So the call carries the labels of
-  // both sessions.
+  // If the hook and the gateway ask in two sessions, `asking` is the gateway's. The call goes through both.
   const labels = asking === session ? held : unionLabels(held, asking.labels)
   const { sideEffect, outputLabels, words } = classifyIn(op.call, labels, tx.policy.settings)
   const locked: LockedCall = {
@@ -99,13 +96,12 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AskedCall): AgentDe
   const decided = byRules.verdict !== 'deny' && isTooMany ? tooMany : byRules
   const judged = explained(useHeldCall(locked, decided), words)
   const answer = recordDecision(locked, judged)
-  // The session gets the labels when the call is allowed, not when it finishes. Calls run at the same time, so no other
-  // call may be decided without these labels.
+  // The session gets the labels now, because other calls at the same time must not be decided without them.
   if (judged.verdict === 'allow') carry(brings)
   return answer
 }
 
-/** The call as the rules see it. */
+/** The rules see the call like this. */
 const callOf = ({ call }: AskedCall, sideEffect: SideEffect, labels: readonly Label[]): Call => ({
   source: 'agents',
   tool: call.tool,
@@ -119,10 +115,7 @@ const tooMany = refused(
   `${tooManyLabels('With this call the session would carry')}: start a new session.`,
 )
 
-/**
- * Denies a question in a new session of a person who is not a member. The denial is not stored. Otherwise a person who
- * has left could open any number of sessions in the organization.
- */
+/** The denial is not stored. Otherwise a person who has left could open any number of sessions. */
 function denyStranger(tx: ChainTx, ledger: AgentLedger, op: AskedCall): AgentDecision {
   const { reason, explanation } = refusalOf(tx, ledger, [], op) ?? notMember
   return unrecorded(reason, explanation)
@@ -133,7 +126,7 @@ const notMember = refused(
   'The person this agent acts for is not a member of the organization.',
 )
 
-/** Returns the refusal if this person, key or agent session may make no call at all, else null. */
+/** Returns null if this person, key and agent session may make calls. */
 function refusalOf(
   tx: ChainTx,
   ledger: AgentLedger,
@@ -182,15 +175,12 @@ function blockedBy({ tx, ledger, op, sideEffect }: LockedCall): Decided | null {
   return blocked === null ? null : refused(blocked.reason, blocked.explanation)
 }
 
-/**
- * Adds `words` to the explanation of a denial or hold. `words` says why the command counts as egress. For other calls,
- * `words` is empty.
- */
+/** `words` says why the command counts as egress, and is empty for other calls. */
 function explained(judged: DecidedCall, words: string): DecidedCall {
   return judged.verdict === 'allow' ? judged : { ...judged, explanation: `${judged.explanation}${words}` }
 }
 
-/** Writes the decision and its audit entry. Also counts the decision in the session. */
+/** The decision is also counted in the session. */
 function recordDecision(locked: LockedCall, judged: DecidedCall): AgentDecision {
   const { tx, ledger, op, session, sideEffect, decisionId: id } = locked
   const labels = [...locked.labels]

@@ -18,50 +18,40 @@ import { protocolToolKind, protocolToolSideEffect } from '../../policy/protocol-
 import type { Json, JsonObject, Label, SideEffect } from '../../policy/types.ts'
 import type { GovernanceSettings } from '../../policy/settings.ts'
 
-/**
- * The properties of a call that do not depend on its agent session. `readCall` finds them before the chain lock is
- * taken, because the work is expensive.
- */
+/** This is found before the chain lock is taken, because the work is expensive. */
 export interface ReadCall {
   readonly tool: string
   readonly sideEffect: SideEffect
   readonly outputLabels: readonly Label[]
-  /**
-   * Whether the call runs code that may do anything. Such a call counts as egress if its session has any label other
-   * than `untrusted`.
-   */
+  /** Such a call may do anything. It counts as egress with any label other than `untrusted`. */
   readonly isScript: boolean
-  /** The reason for the call's side effect, if the tool runs code. Is null for any other tool. */
+  /** Why the call has its side effect. Null if the tool runs no code. */
   readonly because: string | null
   readonly annotations: ToolAnnotations
   /**
-   * What the call's hash and approval cover: the arguments. If the tool may run in the client's folder, also `cwd`, the
-   * folders in which it may run, and for a shell `scripts`, the files that it runs.
+   * What the call's hash and approval cover: the arguments. If the tool may run in the client's folder, also
+   * `cwd` and the folders. For a shell also `scripts`, the files that it runs.
    */
   readonly covered: JsonObject
-  /** `covered` as rules see it. Is null if a path climbs above the root or contains a NUL character. */
+  /** Null if a path climbs above the root or contains a NUL character. */
   readonly params: JsonObject | null
 }
 
 /** What the adapter on the machine of the agent says of a shell's call. */
 export interface Surroundings {
   readonly cwd?: string | undefined
-  /** The folders of the call without symbolic links, if they then are other ones. */
+  /** The folders without symbolic links, if they differ. */
   readonly real_folders?: readonly string[] | undefined
   /** Files that the words of the command name. The service keeps those that the command runs. */
   readonly scripts?: readonly Script[] | undefined
 }
 
-/** The denial of a call whose `params` are null. */
 export const pathAboveRoot: Decided = refused(
   'path above the root',
   'A path of the call climbs above the root or contains a NUL character: correct the path.',
 )
 
-/**
- * Classifies a call by its tool's name and arguments.
- * @param around is null for arguments that need no folder: those of an approval already contain it
- */
+/** `around` is null for arguments of an approval, which already contain the folder. */
 export function readCall(
   tool: string,
   input: JsonObject,
@@ -84,10 +74,7 @@ export function readCall(
   }
 }
 
-/**
- * Adds to a shell's arguments the folders in which it may run, and the files that it runs. A tool with an unknown name
- * may be a shell. For tools that open files, relative paths are resolved instead.
- */
+/** A tool with an unknown name may be a shell. Tools that open files get resolved paths instead. */
 function coveredBy(
   tool: string,
   input: JsonObject,
@@ -100,7 +87,7 @@ function coveredBy(
   const cwd = foldersOf(input, around.cwd, around.real_folders ?? [])
   const scripts = isShell ? scriptsOf(around.scripts ?? [], reading) : []
   const { cwd: own, ...others } = input
-  // Another value than a text is a part of the call that is no folder. For a shell it was refused before.
+  // A value that is no text is no folder. For a shell it was refused before.
   const isOther = own !== undefined && own !== null && typeof own !== 'string'
   return {
     ...others,
@@ -110,10 +97,9 @@ function coveredBy(
 }
 
 /**
- * Returns the files that a command runs. Of the files that the adapter sent, a file counts if the command runs it, or if
- * a program of the command reads it from the folder: `make` reads `Makefile`. If the command runs code that cannot be
- * read, a file that is named like a script counts too: `cat deploy.sh | bash`. If it is then unknown which file is run,
- * every file counts: `cat deploy | bash`.
+ * A file counts if the command runs it, or if a program reads it from the folder: `make` reads `Makefile`. If
+ * the command runs code that cannot be read, a file that is named like a script counts too: `cat deploy.sh |
+ * bash`. If it is then unknown which file is run, every file counts: `cat deploy | bash`.
  */
 function scriptsOf(sent: readonly Script[], reading: ShellReading | null): readonly Script[] {
   const named = new Map(reading?.scripts.map((word) => [plain(word), word]))
@@ -131,7 +117,7 @@ function scriptsOf(sent: readonly Script[], reading: ShellReading | null): reado
   return [...kept, ...[...named.values()].map((word) => ({ word, path: null, sha256: null }))]
 }
 
-/** Whether the program with this name reads what it runs from a file with the name of this one. */
+/** The program reads what it runs from a file with the name of this one. */
 const readsFromFolder = (program: string, path: string | null): boolean =>
   folderFiles.get(program)?.includes(path?.split(/[/\\]/).at(-1) ?? '') === true
 
@@ -139,9 +125,8 @@ const readsFromFolder = (program: string, path: string | null): boolean =>
 const plain = (word: string): string => plainPath(word) ?? word
 
 /**
- * Classifies a tool whose name is unknown. The tool counts as write, with one exception. Some clients write a protocol
- * tool as `mcp_<server>_<tool>` or `MCP:<tool>`, and it is unclear which part is the server's name. If such a name
- * contains a verb of sending, the tool counts as egress. Example: `mcp_tracker_create_issue`.
+ * Counts as write. But in `mcp_<server>_<tool>` or `MCP:<tool>` it is unclear which part is the server's
+ * name. If such a name contains a verb of sending, it counts as egress: `mcp_tracker_create_issue`.
  */
 function unknownTool(name: string): AgentTool {
   const own = /^mcp[_:](.+)$/is.exec(name)?.[1]
@@ -159,8 +144,7 @@ function readCode(code: NonNullable<AgentTool['code']>, input: JsonObject): Shel
     return { kind: 'script', because: 'it runs a program whose code is unknown', scripts: [] }
   // With the field `ws`, the tool opens a socket and runs no command.
   if (input['ws'] !== undefined) return { kind: 'egress', because: 'it opens a connection', scripts: [] }
-  // If a call has both `command` and `cmd`, it is unknown which of the two the client runs. So the stricter result
-  // counts.
+  // With both `command` and `cmd`, it is unknown which one the client runs. So the stricter result counts.
   const given = [input['command'], input['cmd']].filter((command) => command !== undefined)
   const readings = (given.length === 0 ? [undefined] : given).map((command) => readCommand(code, command))
   const strictest = readings.reduce((a, b) => (strictness[b.kind] > strictness[a.kind] ? b : a))
@@ -175,10 +159,7 @@ function readCommand(code: 'bash' | 'powershell', given: Json | undefined): Shel
   return code === 'powershell' ? { ...classifyPowerShell(command), scripts: [] } : classifyCommand(command)
 }
 
-/**
- * Returns a command as text. Quotes the words of an array, so that each word stays one word: `["ls", "a b"]` becomes
- * `'ls' 'a b'`. Returns null if the command is neither text nor an array of words.
- */
+/** Quotes the words of an array: `["ls", "a b"]` becomes `'ls' 'a b'`. Returns null for other values. */
 function textOf(command: Json | undefined): string | null {
   if (typeof command === 'string') return command
   if (!Array.isArray(command)) return null
@@ -190,11 +171,10 @@ function textOf(command: Json | undefined): string | null {
 export interface Classified {
   readonly sideEffect: SideEffect
   readonly outputLabels: readonly Label[]
-  /** A sentence that says why a command counts as egress. Is empty for any other call. */
+  /** Why a command counts as egress. Empty for any other call. */
   readonly words: string
 }
 
-/** Classifies a call in an agent session with these labels, under these settings. */
 export function classifyIn(
   call: ReadCall,
   labels: readonly Label[],

@@ -17,9 +17,8 @@ import { heldAgain, standingNow, stepOf, tableOfAgent } from '../approval-table.
 import { type DecidedCall, type LockedCall, limitExplanation } from './call.ts'
 
 /**
- * Decides by the table of approvals whether a call may pass now; a call that the rules deny stays denied. Calls with the same person,
- * session, tool and whole input share an approval. An approval that has let this same call through before lets it
- * through again, under the same conditions.
+ * A call that the rules deny stays denied. Calls with the same person, session, tool and whole input share an
+ * approval. An approval that has let this same call through before does it again, under the same conditions.
  */
 export function useHeldCall(locked: LockedCall, decided: Decided): DecidedCall {
   const { ledger, op, session, labels } = locked
@@ -63,14 +62,9 @@ export function useHeldCall(locked: LockedCall, decided: Decided): DecidedCall {
   return letThrough(decided, approval)
 }
 
-/** The decision of the rules stands. */
 const asDecided = (decided: Decided): DecidedCall => ({ ...decided, approvalId: null, expiresAt: null })
 
-/**
- * Returns the approval that has already let this same call through; null if there is none. First example: the client
- * lost the answer and asks again. Second example: the agent's hook asked first, and now the gateway asks about the same
- * call.
- */
+/** The client lost the answer and asks again, or the gateway asks about a call after the hook. */
 function earlierApproval({ ledger, earlier }: LockedCall): ApprovalRecord | null {
   if (earlier?.verdict !== 'allow' || earlier.approval_id === null) return null
   return ledger.approvals.get(earlier.approval_id) ?? null
@@ -140,5 +134,5 @@ const noRoom = (over: Exceeded) =>
     expiresAt: null,
   }) as const
 
-/** An agent's tool declares no risk, so the side effect of a call decides the call's risk. */
+/** An agent's tool declares no risk. */
 const riskOf = { read: 'medium', write: 'medium', egress: 'high' } as const

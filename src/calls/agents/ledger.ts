@@ -14,10 +14,7 @@ import {
   type NewDecision,
 } from '../../governance/approvals/records.ts'
 
-/**
- * Identifies a call by four values: the person, the client's session id, the hash of tool and parameters, and the
- * client's id of the call.
- */
+/** The person, the client's session id, the hash of tool and parameters, and the client's id of the call. */
 export interface CallKey {
   readonly userId: string
   readonly sessionId: string
@@ -46,10 +43,7 @@ export interface SessionRecord extends Pick<
   ended_at: string | null
 }
 
-/**
- * An earlier decision on a call to which the client gave an id. The client may ask again with this id, for example
- * because the answer was lost. Then the client may get the same answer again.
- */
+/** The client may ask again with the same id, e.g. because the answer was lost. */
 export interface PriorDecision {
   readonly id: string
   readonly session_id: string
@@ -65,22 +59,19 @@ export interface PriorDecision {
   readonly approval_id: string | null
   readonly policy_version: number
   readonly decided_at: string
-  /** Whether the call has finished. If so, a question with the same id is about a new call. */
+  /** The call has finished, so a question with the same id is about a new call. */
   readonly observed: boolean
 }
 
 const nameOf = (userId: string, sessionId: string): string => `${userId}\n${sessionId}`
 const callOf = (sessionId: string, paramsHash: string): string => `${sessionId}\n${paramsHash}`
 
-/**
- * The rows that the agents' calls of one batch share. One statement reads all these rows, and one statement writes
- * them.
- */
+/** One statement reads the rows of all calls of a batch, and one statement writes them. */
 export class AgentLedger {
   readonly roles = new Map<string, Role>()
-  /** Ids of members whose address is confirmed. */
+  /** Members whose address is confirmed. */
   readonly confirmed = new Set<string>()
-  /** Ids of keys and sign-in sessions that may still ask. */
+  /** Keys and sign-in sessions that may still ask. */
   readonly valid = new Set<string>()
   readonly approvals = new Map<string, ApprovalRecord>()
   readonly newApprovals: NewApproval[] = []
@@ -106,15 +97,12 @@ export class AgentLedger {
     return record
   }
 
-  /** Marks a session as new or changed, so that `write` writes it. */
+  /** A session that is marked here gets written. */
   touch(record: SessionRecord): void {
     this.#dirty.add(record)
   }
 
-  /**
-   * Returns the decisions on calls to which the client gave the id `toolUseId`, the newest first. Only decisions in
-   * sessions of this person are returned.
-   */
+  /** The newest first, and only those in sessions of this person. */
   priors(userId: string, toolUseId: string): readonly PriorDecision[] {
     return (this.#priors.get(toolUseId) ?? []).filter(
       (prior) => this.#byId.get(prior.session_id)?.user_id === userId,
@@ -125,7 +113,7 @@ export class AgentLedger {
     this.#priors.set(prior.tool_use_id, [prior, ...(this.#priors.get(prior.tool_use_id) ?? [])])
   }
 
-  /** Returns the newest approval of a call with the same tool and parameters in the session. */
+  /** The newest one with the same tool and parameters. */
   approvalOf(session: SessionRecord, paramsHash: string): ApprovalRecord | undefined {
     return this.#ofCall.get(callOf(session.id, paramsHash))
   }
@@ -155,16 +143,12 @@ export class AgentLedger {
   }
 }
 
-/** An earlier answer can be returned again for this many minutes. */
+/** An earlier answer can be returned again for so long. */
 const replayMinutes = 10
-/** At most this many earlier decisions are read for one call. These are the newest ones. */
+/** Only the newest decisions on a call are read. */
 const mostPriors = 32
 
-/**
- * Reads everything that the decisions on these calls need. This includes the agent sessions, earlier decisions on the
- * same calls, and the approvals of the calls. It also includes the current roles of askers and voters, and which keys
- * and sign-in sessions of the askers are still valid.
- */
+/** Also reads the current roles of askers and voters, and which keys and sign-in sessions are still valid. */
 export async function loadAgentLedger(reader: ChainReader, keys: readonly CallKey[]): Promise<AgentLedger> {
   const rows = await reader.send(
     readAgentLedger<SessionRecord, PriorDecision, ApprovalRecord>({

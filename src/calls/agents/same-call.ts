@@ -5,17 +5,16 @@ import type { AgentLedger, PriorDecision, SessionRecord } from './ledger.ts'
 import type { AskedCall } from './call.ts'
 
 /*
- * Decides whether two questions are about one call. A client gives each call an id (`tool_use_id`). Two questions with
- * the same id and input within ten minutes are about the same call. But if the call finishes before the second
- * question, this question is about a new call.
+ * Two questions with the same client id (`tool_use_id`) and input within ten minutes are about one call. But
+ * after the call has finished, a question is about a new call.
  */
 
-/** Returns the hash of a call's content. This is the lower-case hex SHA-256 over `{tool, params}`. */
+/** Lower-case hex SHA-256 over `{tool, params}`. */
 export function callHash(tool: string, params: unknown): string {
   return hashOfCall(tool, canonicalJson(params))
 }
 
-/** Returns the same hash as `callHash`. The parameters must be canonical JSON already. */
+/** Like `callHash`, but the parameters must be canonical JSON already. */
 export function hashOfCall(tool: string, canonicalParams: string): string {
   return sha256(`{"params":${canonicalParams},"tool":${canonicalJson(tool)}}`)
 }
@@ -35,9 +34,7 @@ export function mayRepeat(tx: ChainTx, prior: PriorDecision, { call }: AskedCall
   return call.annotations.definitionChanged !== true && sideEffect === prior.side_effect
 }
 
-/**
- * Returns the newest decision on this call in this session. Returns null if there is none, or if the call has finished.
- */
+/** Null if there is none, or if the call has finished. */
 export function priorOf(ledger: AgentLedger, session: SessionRecord, op: AskedCall): PriorDecision | null {
   if (op.key.toolUseId === null) return null
   const prior = ledger
@@ -51,20 +48,18 @@ export function priorOf(ledger: AgentLedger, session: SessionRecord, op: AskedCa
   return prior === undefined || prior.observed ? null : prior
 }
 
-/** A call about which two adapters of the same person ask: the hook has asked before, and the gateway asks now. */
+/** The hook has asked before, and the gateway asks now. */
 interface SharedCall {
   readonly session: SessionRecord
   readonly prior: PriorDecision
 }
 
 /**
- * Finds the hook's decision that allowed the gateway's call. Returns null if there is no such decision. The hook names
- * a protocol call `mcp__<gateway>__<server>__<tool>`. The gateway names the same call `mcp__<server>__<tool>`. The
- * gateway asks in its own session or in the hook's session. The hook and the gateway ask about the same call if both
- * send the same input and the same id from the client.
+ * Finds the hook's decision that allowed the gateway's call. Both sent the same input and client id. The hook
+ * names a protocol call `mcp__<gateway>__<server>__<tool>`, the gateway names it `mcp__<server>__<tool>`.
  *
- * Such a call is decided in the hook's session, even if this session has ended or was revoked. If an approval allowed
- * the call in the hook's session, the gateway needs no new approval.
+ * Such a call is decided in the hook's session, even if this session has ended or was revoked. An approval
+ * there counts for the gateway too.
  */
 export function sharedCall(ledger: AgentLedger, op: AskedCall): SharedCall | null {
   if (op.key.toolUseId === null) return null
@@ -79,10 +74,7 @@ export function sharedCall(ledger: AgentLedger, op: AskedCall): SharedCall | nul
   return null
 }
 
-/**
- * Returns a function that computes `callHash` for a tool and these parameters. The parameters may be long. So the
- * function serializes them only once, and hashes them only once for each tool.
- */
+/** The parameters may be long, so they are serialized only once, and hashed only once for each tool. */
 function hasherOf(params: unknown): (tool: string) => string {
   const hashes = new Map<string, string>()
   let canonical: string | undefined
@@ -94,14 +86,13 @@ function hasherOf(params: unknown): (tool: string) => string {
   }
 }
 
-/** Clients accept tool names with at most this many characters. The gateway cuts longer names. */
+/** The limit of clients, in characters. The gateway cuts longer names. */
 const longestName = 64
 
 /**
- * Whether both names belong to the same tool. For example, the hook names a tool `mcp__svc__fs__write`, and the gateway
- * `svc` names it `mcp__fs__write`. A gateway's own name contains no double underscore. So `mcp__svc__x__y__t` is the
- * tool `mcp__x__y__t` of the gateway `svc`, and never the tool `mcp__y__t` of a gateway `svc__x`. If a name is too long
- * or already taken, the gateway cuts it and appends the hash of the full name.
+ * The hook names a tool `mcp__svc__fs__write`, and the gateway `svc` names it `mcp__fs__write`. A gateway's
+ * own name contains no double underscore, so `mcp__svc__x__y__t` is never a tool of a gateway `svc__x`. If a
+ * name is too long or already taken, the gateway cuts it and appends the hash of the full name.
  */
 function isBehindGateway(seenByHook: string, seenByGateway: string): boolean {
   const inner = /^mcp__(.+)$/.exec(seenByGateway)?.[1]

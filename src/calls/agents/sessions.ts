@@ -5,7 +5,7 @@ import { mostLabels, unionLabels } from '../../policy/types.ts'
 import type { ChainTx } from '../../governance/audit/chain-tx.ts'
 import type { AgentLedger, SessionRecord } from './ledger.ts'
 
-/** Identifies an agent session by the person and the client's session id. Also names the agent. */
+/** The session id is the client's. */
 interface SessionKey {
   readonly userId: string
   readonly sessionId: string
@@ -13,10 +13,9 @@ interface SessionKey {
 }
 
 /**
- * Returns the session of a call. If there is none, makes a session in the organization of the transaction. An ended
- * session becomes live again with its labels, unless `mayAsk` is false. A new session is also live unless `mayAsk` is
- * false. A revoked session stays revoked.
- * @param mayAsk whether the person is a member whose role may use agents
+ * A missing session is made in the organization of the transaction. An ended one becomes live again with its
+ * labels. A revoked one stays revoked. `mayAsk` is false if the person may not use agents: then none becomes
+ * live.
  */
 export function openSession(tx: ChainTx, ledger: AgentLedger, key: SessionKey, mayAsk = true): SessionRecord {
   const now = tx.now.toISOString()
@@ -50,13 +49,10 @@ export function openSession(tx: ChainTx, ledger: AgentLedger, key: SessionKey, m
   )
 }
 
-/** Bytes that a session takes in addition to its labels. */
+/** These come in addition to the size of the labels. */
 const sessionBytes = 2_048
 
-/**
- * Records that an agent asks about a call in this session. An ended session becomes live again, unless `mayAsk` is
- * false. A revoked session stays revoked.
- */
+/** An ended session becomes live again, unless `mayAsk` is false. A revoked session stays revoked. */
 export function resume(
   tx: ChainTx,
   ledger: AgentLedger,
@@ -72,10 +68,7 @@ export function resume(
   return session
 }
 
-/**
- * Adds labels to the session, with the tool that brought these labels. Every later call of the session carries the
- * labels. A session with more than `mostLabels` does not change, because all its calls are denied.
- */
+/** A session with more than `mostLabels` does not change, because all its calls are denied. */
 export function addLabels(
   tx: Pick<ChainTx, 'stores'>,
   session: SessionRecord,
@@ -94,10 +87,7 @@ export function addLabels(
   recount(tx, session)
 }
 
-/**
- * Notes that the session has asked for a tool, if the tool needs a class. The console and the API show which of these
- * tools nobody has classed.
- */
+/** The console and the API show which of these tools nobody has classed. */
 export function noteTool(tx: Pick<ChainTx, 'stores'>, session: SessionRecord, tool: string): void {
   const { unknown_tools: noted } = session
   if (!needsClass(tool) || noted.length >= mostUnknownTools || noted.includes(tool)) return
@@ -105,7 +95,7 @@ export function noteTool(tx: Pick<ChainTx, 'stores'>, session: SessionRecord, to
   recount(tx, session)
 }
 
-/** A session notes at most this many unknown tools. Each name has at most 200 characters. */
+/** Each name has at most 200 characters. */
 export const mostUnknownTools = 100
 
 function recount(tx: Pick<ChainTx, 'stores'>, session: SessionRecord): void {
@@ -115,11 +105,10 @@ function recount(tx: Pick<ChainTx, 'stores'>, session: SessionRecord): void {
   session.label_bytes = bytes
 }
 
-/** Whether a session with these labels would have more than `mostLabels` labels if it also got the labels `added`. */
 export function wouldExceedLabels(labels: readonly Label[], added: readonly Label[]): boolean {
   if (labels.length + added.length <= mostLabels) return false
   return unionLabels(labels, added).length > mostLabels
 }
 
-/** For each label, at most this many tools are stored as its sources. */
+/** This is the number of tools for each label. */
 const mostSources = 20

@@ -27,12 +27,12 @@ import { takeSlot } from './slot-moves.ts'
 import { countStoredBytes } from './storage-limit.ts'
 
 type ApprovalUse =
-  /** The call may run, with its approval if a rule requires one. */
+  /** The call uses its approval, if a rule requires one. */
   | { readonly kind: 'passes' }
   | ({ readonly kind: 'waits' } & HeldDetails)
-  /** The call would be held, but too many approvals are pending. */
+  /** It would be held, but too many approvals are pending. */
   | { readonly kind: 'no_room'; readonly over: Exceeded }
-  /** The call would be held, but the data that its approvers must see was not read yet. Nothing was changed. */
+  /** It would be held, but what its approvers must see was not read yet. Nothing was changed. */
   | { readonly kind: 'unseen' }
   | {
       readonly kind: 'ended'
@@ -41,10 +41,7 @@ type ApprovalUse =
       readonly code?: string
     }
 
-/**
- * Decides by the table of approvals whether a call that the rules do not deny may run now. It waits if its run gets no
- * slot.
- */
+/** The rules do not deny this call. It waits if its run gets no slot. */
 export function useApproval(call: LockedCall, op: ResolvedCall, decided: Decided): ApprovalUse {
   const approval = approvalOf(call)
   if (approval === undefined && decided.verdict === 'require_approval')
@@ -66,7 +63,7 @@ export function useApproval(call: LockedCall, op: ResolvedCall, decided: Decided
   }
   if (step.does === 'wait')
     return { kind: 'waits', waitsFor: 'approval', approvalId: approval.id, expiresAt: approval.expires_at }
-  // Take the slot before the approval is used, because all conditions above may change while the run waits for a slot.
+  // Take the slot first, because all conditions above may change while the run waits for a slot.
   if (!takeSlot(call)) return waitForSlot(call, step.does === 'use' ? approval.expires_at : null)
   if (step.does === 'go') withdrawPending(call)
   else if (approval.used_by === null) markUsed(call, approval, user)
@@ -75,11 +72,11 @@ export function useApproval(call: LockedCall, op: ResolvedCall, decided: Decided
 
 const passes: ApprovalUse = { kind: 'passes' }
 
-/** The approval that the call waits for, or the approval that let the call through. */
+/** The approval that the call waits for, or that let it through. */
 const approvalOf = ({ ledger, effect }: LockedCall): ApprovalRecord | undefined =>
   effect.approval_id === null ? undefined : ledger.approvals.get(effect.approval_id)
 
-/** Holds an allowed call until its run has a slot. Then the call is decided again (slot-moves.ts). */
+/** The call is held until then, and is decided again (slot-moves.ts). */
 function waitForSlot(call: LockedCall, expiresAt: string | null): ApprovalUse {
   const { tx, ledger, run, effect } = call
   if (effect.state !== 'held' && effect.state !== 'unknown_outcome') run.waiting += 1
@@ -100,16 +97,13 @@ function waitForSlot(call: LockedCall, expiresAt: string | null): ApprovalUse {
   return { kind: 'waits', waitsFor: 'slot', approvalId: effect.approval_id, expiresAt }
 }
 
-/** Withdraws a call's pending approval, because the call has ended or needs no approval now. */
+/** The call has ended or needs no approval now. */
 export function withdrawPending(call: LockedCall): void {
   const approval = approvalOf(call)
   if (approval?.status === 'pending') withdrawApproval(call, approval)
 }
 
-/**
- * Returns whether a worker must still read the data that the approvers see. This data is the state that the call would
- * change, and the call's connection. It must be read before a person is asked for an approval.
- */
+/** What the approvers see must be read before a person is asked. */
 export function isUnseen({ tx, run }: LockedRun, { tool, seen, wanted, problem }: ResolvedCall): boolean {
   if (seen !== undefined || !wanted || problem !== null) return false
   if (tool.precondition !== undefined) return true
@@ -117,7 +111,7 @@ export function isUnseen({ tx, run }: LockedRun, { tool, seen, wanted, problem }
   return service !== null && liveConnection(tx.policy.connections, service, run.requested_by) !== null
 }
 
-/** The state that the approvers saw may change at most this many times. At the next change, the call fails. */
+/** The state that the approvers saw may change so often. At the next change, the call fails. */
 export const mostChanges = 5
 
 function changedTooOften({ changed }: ResolvedCall): ApprovalUse {
@@ -125,10 +119,7 @@ function changedTooOften({ changed }: ResolvedCall): ApprovalUse {
   return { kind: 'ended', outcome: 'failed', reason, code: 'changed_too_often' }
 }
 
-/**
- * Holds the call with a new approval. If an earlier approval no longer covers the call, the new approval replaces the
- * earlier one.
- */
+/** The new approval replaces an earlier one that no longer covers the call. */
 function holdCall(
   call: LockedCall,
   op: ResolvedCall,

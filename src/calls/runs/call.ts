@@ -29,11 +29,11 @@ import type { Call } from '../../policy/decide.ts'
 import { sideEffectOf } from '../../policy/tool-facts.ts'
 
 /*
- * The stages of one call of a run. What the definition says (`DefinedCall`); with its values (`ResolvedCall`); decided
- * (`DecidedCall`); what has happened in one attempt (`CallOutcome`). The row of the call is `EffectRecord` (ledger.ts).
+ * The stages of one call of a run: its definition (`DefinedCall`), its values (`ResolvedCall`), its decision
+ * (`DecidedCall`), and one attempt (`CallOutcome`). The row of the call is `EffectRecord` (ledger.ts).
  */
 
-/** What the run's version says of a call. The call's templates name values, and loading.ts loads them. */
+/** The templates name values, and loading.ts loads them. */
 export interface DefinedCall {
   readonly key: EffectKey
   readonly run: RunSnapshot
@@ -41,126 +41,103 @@ export interface DefinedCall {
   readonly step: WorkflowStep
   /** Undefined if the step calls no tool, or a tool that is no longer in the catalogue. */
   readonly tool: ToolDeclaration | undefined
-  /** The steps whose outputs the call's templates name. */
+  /** Steps whose outputs the templates name. */
   readonly sources: readonly string[]
   /**
-   * The labels of every step that the call depends on, and the labels of every step and run input that the call
-   * references. If there are more than `mostLabels` labels, `cutLabels` shortens the list and the call fails.
+   * They come from every step that the call depends on, and every step and input that it references. If there
+   * are more than `mostLabels`, `cutLabels` shortens the list and the call fails.
    */
   readonly labels: Label[]
   readonly labelSources: LabelSource[]
   readonly labelsOf: (stepId: string) => readonly Label[]
-  /**
-   * The size in bytes of the call's stored sealed parameters. Every attempt uses these parameters. Is null if none are
-   * stored yet.
-   */
+  /** The size in bytes, or null if none are stored yet. Every attempt uses the stored parameters. */
   readonly sealedBytes: number | null
-  /** The number of items of a `for_each` step. Is null before the step is expanded, and for any other step. */
+  /** Null before a `for_each` step is expanded, and for any other step. */
   readonly itemCount: number | null
   /**
-   * The reason why no values are loaded. Is null if values are loaded. `over` means that the call has its outcome, or
-   * that the run is cancelled or has ended. `frozen` means that a freeze denies the call.
+   * `over`: the call has its outcome, or its run has ended or is cancelled. `frozen`: a freeze denies the
+   * call.
    */
   readonly stopped: 'over' | 'frozen' | null
-  /** The number of the call's loads that were started but did not finish (load-starts.ts). */
+  /** Loads of the call that did not finish (load-starts.ts). */
   readonly starts: number
-  /** The first step that waits for this step and for no other step. Is null if there is no such step. */
+  /** The first step that waits only for this step. */
   readonly follower: string | null
-  /** Whether this step is certainly the last: when it has ended, every step of the run has ended. */
+  /** When this step has ended, every step of the run has certainly ended. */
   readonly isLast: boolean
 }
 
-/**
- * The sealed state that the approvers of a call see: what the call would change, and the call's connection. The state
- * is sealed for the approval `approvalId`.
- */
+/** This is what the call would change, and its connection. It is sealed for the approval `approvalId`. */
 export interface Seen {
   readonly approvalId: string
   readonly sealed: Buffer
 }
 
-/** A call with its values, prepared for its decision. If `stopped` is set, no value was read: the call can only end. */
+/** If `stopped` is set, no value was read: the call can only end. */
 export interface ResolvedCall extends DefinedCall {
   readonly tool: ToolDeclaration
-  /** Is false if the step's `when` is not true. The call is then `skipped` without a decision. */
+  /** False if the step's `when` is not true. The call is then `skipped` without a decision. */
   readonly wanted: boolean
-  /**
-   * The reason why the call cannot be made, for example a wrong template or parameter. The outcome is then `failed`.
-   */
+  /** Why the call cannot be made, e.g. a wrong template or parameter. The outcome is then `failed`. */
   readonly problem: StepError | null
-  /**
-   * The resolved parameters, for the rules and the tool. `me` is replaced by the requester's address; defaults are not
-   * filled in.
-   */
+  /** `me` is replaced by the requester's address; defaults are not filled in. */
   readonly params: JsonObject
-  /** The parameters in `params` after their check, with defaults filled in. Is absent if they were not checked yet. */
+  /** `params` after their check, with defaults. Absent if they were not checked yet. */
   readonly parsed?: JsonObject | undefined
-  /** Hash of the sealed parameters, in which defaults and `me` are not filled in. */
+  /** This covers the sealed parameters, in which defaults and `me` are not filled in. */
   readonly paramsHash: string
   readonly paramLabels: ReadonlyMap<string, readonly Label[]>
   readonly sealed: Buffer
-  /** The installation's folder and mail server, for tools that need them. */
+  /** Some tools need its folder or its mail server. */
   readonly installation: Installation
-  /** The state that approvers see. Is absent if this state was not read. */
+  /** Absent if this state was not read. */
   readonly seen?: Seen | undefined
-  /**
-   * Words for the part of the shown state that has changed since the call was approved. Is absent if nothing has
-   * changed.
-   */
+  /** What has changed in the shown state since the call was approved, in words. */
   readonly changed?: string
-  /** Whether the call is denied if the person who started the run has not confirmed their mail address. */
+  /** Denied if the person who started the run has not confirmed their mail address. */
   readonly mustBeConfirmed: boolean
-  /** Seconds until an approval expires if its rule sets no other time; 0 means that the approval never expires. */
+  /** The rule can set another time. 0 means that the approval never expires. */
   readonly approvalSeconds: number
 }
 
-/** What a decision rests on. As long as this does not change, a new decision gives the same answer. */
+/** As long as this does not change, a new decision gives the same answer. */
 export interface Basis {
   readonly policyVersion: number
   /** The requester's role. */
   readonly role: Role
 }
 
-/** The tool's body may run as this attempt. */
 export interface Allowed {
   readonly go: true
   readonly attempt: number
-  /** Failures of the tool so far. */
   readonly failures: number
   readonly basis: Basis
   /**
-   * Seconds since the time when an earlier attempt may have acted. The tool then looks for the effect of that attempt,
-   * or repeats the call with the same key. If the value is null, the tool makes the call without looking.
+   * Seconds since an earlier attempt may have acted. The tool then looks for its effect or repeats it with
+   * the same key. Null: the tool makes the call without looking.
    */
   readonly sentSecondsAgo: number | null
-  /**
-   * The id and the address of the connection that the earlier attempt used. Is null if they are unknown, or if nothing
-   * was sent.
-   */
+  /** The earlier attempt's connection: id and address. Null if unknown, or if nothing was sent. */
   readonly sentWith: string | null
-  /** The id of the approval that lets the call through. Is null if no rule requires an approval. */
+  /** Null if no rule requires an approval. */
   readonly approvalId: string | null
-  /** Where the call goes. It is decided again before it goes anywhere else. */
+  /** The call is decided again before it goes anywhere else. */
   readonly to: CallDestination | null
-  /** The labels that the organization's rules add to the output. */
+  /** These labels come from the organization's rules. */
   readonly addedLabels: readonly Label[]
-  /** Who may read the document or folder to which the call writes. The tool asks the service who really can read it. */
+  /** Who may read what the call writes to. The tool asks the service who really can read it. */
   readonly audience: Audience
 }
 
-/** The body does not run now. */
 export type Refused =
   /** The call has its outcome. */
   | { readonly go: false; readonly state: Outcome; readonly reason: string }
   | ({ readonly go: false; readonly state: 'held' } & HeldDetails)
   | { readonly go: false; readonly state: 'unknown_outcome' }
-  /**
-   * There is no decision, because the organization is at its limit of storage or of pending approvals. The caller asks
-   * again later.
-   */
+  /** The organization is at its limit of storage or of pending approvals. The caller asks again later. */
   | { readonly go: false; readonly state: 'no_room' }
 
-/** The call must be held. The caller first reads the data for its approvers (`ResolvedCall.seen`), then asks again. */
+/** The caller first reads the data for its approvers (`ResolvedCall.seen`), then asks again. */
 export interface Unseen {
   readonly go: false
   readonly state: 'unseen'
@@ -168,19 +145,14 @@ export interface Unseen {
 
 export type Decision = Allowed | Refused | Unseen
 
-/** A call with the decision that allows it. */
 export interface DecidedCall {
   readonly call: ResolvedCall
   readonly decision: Allowed
 }
 
-/** An error that `stepError` has created. */
 export type NewError = StepError & { readonly retryable: boolean }
 
-/**
- * The result of the tool's body in one attempt. `cost`, in currency units, is the real cost minus the cost that the
- * attempt has reserved. It is added to the run's cost, which counts towards the limit `monthly_spend`.
- */
+/** `cost` is in currency units, without what the attempt has reserved. It counts towards `monthly_spend`. */
 export interface CallOutcome {
   readonly key: EffectKey
   readonly attempt: number
@@ -189,16 +161,13 @@ export interface CallOutcome {
         readonly state: 'completed'
         /** JSON text. */
         readonly output: SealedText
-        /** The labels that the tool declares for every output, and labels of this one output. */
+        /** These are the tool's labels for every output, and labels of this one output. */
         readonly labels: readonly Label[]
-        /** The call as label rules see it. These rules can add labels to the output. */
+        /** Label rules read this, and can add labels to the output. */
         readonly call: Call
         readonly cost?: number | undefined
       }
-    /**
-     * `retry` means that the failure is temporary and the call is made again. The caller chooses between `retry` and
-     * `failed` by the step's retry options.
-     */
+    /** The caller chooses between `retry` and `failed` by the step's retry options. */
     | {
         readonly state: 'failed' | 'retry'
         readonly error: NewError
@@ -208,22 +177,16 @@ export interface CallOutcome {
       }
     | { readonly state: 'cancelled' | 'unknown_outcome' }
   readonly durationMs: number
-  /** True if the tool's body did not begin, for example because the attempt only looked for an earlier effect. */
+  /** The tool's body did not begin, e.g. because the attempt only looked for an earlier effect. */
   readonly bodiless?: boolean
 }
 
-/**
- * Thrown if a step that the call depends on has not ended, or has ended in a way that stops the run (`stopsTheRun`).
- * Countersign's Temporal workflow never asks for such a call, but a forged workflow may.
- */
+/** Countersign's Temporal workflow never asks for a call that cannot run yet, but a forged one may. */
 export class NotReady extends Error {
   override readonly name = 'NotReady'
 }
 
-/**
- * Reads everything about a call except the values. Throws UnknownRun for an unknown run, and `not_found` for an unknown
- * step. Throws NotReady if a dependency does not let the call run.
- */
+/** Throws UnknownRun, `not_found` for an unknown step, and NotReady because of a dependency. */
 export async function readDefinedCall(
   context: SnapshotReader & VersionReader,
   key: EffectKey,
@@ -238,7 +201,7 @@ export async function readDefinedCall(
   )
 }
 
-/** Returns the call that begins when `defined` has completed with these labels. Returns null if no call follows. */
+/** The call that begins when `defined` has completed with these labels. */
 export async function followingCall(
   context: VersionReader,
   defined: DefinedCall,
@@ -299,9 +262,7 @@ interface Now {
   dependencies: { step_id: string; labels: Label[]; status: StepStatus; ended: boolean }[] | null
 }
 
-/**
- * Reads in one statement everything that can change: the call's row, its dependencies, its run and its organization.
- */
+/** Reads in one statement everything that can change. */
 async function readNow(db: Db, key: EffectKey, dependsOn: readonly string[]): Promise<Now> {
   const { rows } = await readCallState<Now>({
     runId: key.runId,
@@ -312,10 +273,7 @@ async function readNow(db: Db, key: EffectKey, dependsOn: readonly string[]): Pr
   return rows[0] as Now
 }
 
-/**
- * Returns the output labels of each dependency, in the order of `dependsOn`. Throws NotReady if a dependency has not
- * ended, or if `stopsTheRun` is true for a dependency.
- */
+/** The result is in the order of `dependsOn`. Throws NotReady if a dependency does not let the call run. */
 function labelsOf(
   definition: WorkflowDefinition,
   dependsOn: readonly string[],
@@ -327,10 +285,7 @@ function labelsOf(
   return new Map(dependsOn.map((id) => [id, ended.get(id) ?? []]))
 }
 
-/**
- * Returns the labels of the inputs that the step references. The key is the source of the labels: an input, or a step
- * of an earlier run.
- */
+/** The key is the source of the labels: an input, or a step of an earlier run. */
 function labelsOfInputs(run: RunSnapshot, step: WorkflowStep): Map<string, Label[]> {
   const labels = new Map<string, Set<Label>>()
   const names = stepReferences(step).flatMap(({ reference }) =>
@@ -346,10 +301,7 @@ function labelsOfInputs(run: RunSnapshot, step: WorkflowStep): Map<string, Label
   return new Map([...labels].map(([source, own]) => [source, [...own].sort()]))
 }
 
-/**
- * Returns true if the end of step `id` keeps the steps that depend on it from running. The frozen version of the
- * definition decides this, not the Temporal workflow.
- */
+/** The frozen version of the definition decides this, not the Temporal workflow. */
 function stopsTheRun(
   definition: WorkflowDefinition,
   found: NonNullable<Now['dependencies']>,
@@ -375,14 +327,14 @@ function referenced(step: WorkflowStep): string[] {
   return [...new Set(ids)]
 }
 
-/** Returns where the call goes now, with the requester's connection. */
+/** This uses the requester's connection. */
 export const whereTo = (
   { tx, run }: { readonly tx: ChainTx; readonly run: { readonly requested_by: string } },
   op: ResolvedCall,
 ): CallDestination | null =>
   toolDestination(op.installation, tx.policy.connections, op.tool, run.requested_by)
 
-/** Returns the call as the rules see it. */
+/** The rules see the call like this. */
 export function callOf(op: ResolvedCall, to: CallDestination | null): Call {
   return {
     source: 'workflows',

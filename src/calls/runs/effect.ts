@@ -98,12 +98,11 @@ function decideStep(tx: ChainTx, ledger: Ledger, asked: ResolvedCall): Decision 
   if (known === undefined && isUnseen(locked, asked) && wouldBeHeld()) return { go: false, state: 'unseen' }
   startRun(locked)
   const fits = callFitsRun(run, known, asked.sealed.length, sourceBytes(asked.labelSources))
-  // If the run has no storage left, label sources are not stored. This is true for every outcome of the call.
+  // Without storage, label sources are not stored, whatever the outcome.
   const op = fits ? asked : { ...asked, labelSources: [] }
   const effect = known ?? addEffect(locked, op, fits)
   const call = { ...locked, effect }
-  // The earlier attempt may have acted. Store the time of that attempt. If the call is held again now, this time still
-  // shows that the call may have acted.
+  // The earlier attempt may have acted. If the call is held again now, this time still shows it.
   if (effect.state === 'intent' && op.tool.repeat === 'keyed') effect.sent_at ??= effect.intent_at
   if (run.cancel_requested_at !== null) return finish(call, op, 'cancelled', 'the run was cancelled')
   if (op.stopped !== null && tx.policy.frozen === null)
@@ -128,7 +127,7 @@ function decideStep(tx: ChainTx, ledger: Ledger, asked: ResolvedCall): Decision 
   return judge(call, op)
 }
 
-/** Judges the call by the rules. Runs on every attempt, under the lock, so each saved rule takes effect at once. */
+/** Runs on every attempt, under the lock, so each saved rule takes effect at once. */
 function judge(call: LockedCall, op: ResolvedCall): Decision {
   const { effect } = call
   const decided = decideCall(call, op)
@@ -157,7 +156,7 @@ const held = ({ waitsFor, approvalId, expiresAt }: HeldDetails): Decision => ({
   expiresAt,
 })
 
-/** Moves the call to `intent`. The decision and the use of the approval commit in the same transaction. */
+/** The decision and the use of the approval commit in the same transaction. */
 function begin(
   call: LockedCall,
   op: ResolvedCall,
@@ -171,8 +170,7 @@ function begin(
   effect.attempt += 1
   effect.body_counted = false
   effect.state = 'intent'
-  // If `sent_at` is set, this attempt first looks for the effect of an earlier attempt, or repeats the call with its
-  // key. A person who chose `retry` has looked already, so `sent_at` is then removed.
+  // An earlier effect is looked for or repeated with its key. A person who chose `retry` has looked already.
   const canBeFound = op.tool.repeat === 'findable' || effect.sent_with !== null
   if (!canBeFound || effect.resolved_outcome === 'retry') effect.sent_at = effect.sent_with = null
   effect.resolved_outcome = null
@@ -221,10 +219,7 @@ function becomeUnknown(call: LockedCall): Decision {
   return { go: false, state: 'unknown_outcome' }
 }
 
-/**
- * Whether an earlier attempt may have taken effect although no outcome was stored. Such a call never ends as denied,
- * rejected or cancelled, because these states mean that nothing happened.
- */
+/** Such a call never ends as denied, rejected or cancelled, because these mean that nothing happened. */
 function mayHaveHappened(effect: EffectRecord, tool: ToolDeclaration): boolean {
   return effect.sent_at !== null && mayAct.has(tool.repeat)
 }
@@ -254,11 +249,9 @@ function finish(
 }
 
 /**
- * Decides a call again just before it acts (commit point `effect.decide`). This is needed if one of these has changed
- * since the earlier decision: the rules, the requester's role, or the thing that the call would change. An approval
- * that the call has used can let the call through again. Returns null if another attempt has taken over. If the process
- * crashes after the call was allowed, the call's row is in `intent`, and the next attempt decides the call again.
- * `attempt` is the number of the attempt that was allowed.
+ * Something has changed just before the call acts (commit point `effect.decide`). A used approval can let the
+ * call through again. Returns null if another attempt has taken over. After a crash, the call's row is in
+ * `intent`, and the next attempt decides it again. `attempt` is the number of the attempt that was allowed.
  */
 export const decideAgain = ledgerKind(
   'effect.decide',
@@ -288,13 +281,11 @@ export const decideAgain = ledgerKind(
 )
 
 /**
- * Decides a call in the transaction that saves the outcome of the previous call (commit point `effect.decide`). If the
- * process crashes after the call was allowed, the call's row is in `intent`, and the call's activity decides it again. `after` is
- * the previous call, and `expectedLabels` are the labels that its output was expected to get.
+ * Decides a call in the transaction that saves the outcome of the previous call, `after` (commit point
+ * `effect.decide`). After a crash, the call's row is in `intent`, and its activity decides it again. Returns
+ * null and writes nothing in these cases; the call is then decided when its activity runs:
  *
- * In these cases, the function returns null and writes nothing. The call is then decided when its activity runs.
- *
- * - The previous call is not completed, or the labels of its output are not the expected labels.
+ * - `after` is not completed, or its output has other labels than `expectedLabels`.
  * - The call has a row already.
  * - The run is not `running`, or its cancellation was requested.
  * - The organization is frozen.
@@ -329,7 +320,6 @@ export const decideNext = ledgerKind(
   },
 )
 
-/** Decides the call by the roles of the requester and of the step's authors, and by the rules. Writes nothing. */
 function decideCall(locked: LockedRun, op: ResolvedCall): Decided {
   const { tx, ledger, run } = locked
   const role = ledger.roles.get(run.requested_by)
@@ -350,7 +340,7 @@ function decideCall(locked: LockedRun, op: ResolvedCall): Decided {
   )
 }
 
-/** Returns the row of a call that is not yet decided. Its state is set before the transaction ends. */
+/** The state is set before the transaction ends. */
 export const newEffect = ({ runId, stepId, itemIndex }: EffectKey): Omit<EffectRecord, 'tool'> => ({
   run_id: runId,
   step_id: stepId,
@@ -379,10 +369,7 @@ export const newEffect = ({ runId, stepId, itemIndex }: EffectKey): Omit<EffectR
   sealed: null,
 })
 
-/**
- * Adds the row of a call. If `fits` is false, the run has no storage left for the call's parameters, so they are not
- * stored.
- */
+/** If `fits` is false, the run has no storage left for the parameters, so they are not stored. */
 function addEffect(locked: LockedRun, op: ResolvedCall, fits: boolean): EffectRecord {
   const { tx, ledger } = locked
   if (fits) countStoredBytes(locked, op.sealed.length + sourceBytes(op.labelSources))

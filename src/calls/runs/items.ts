@@ -20,10 +20,7 @@ import { runActor, updateRunStatus } from './ledger-moves.ts'
 
 const inWords = (count: number): string => count.toLocaleString('en-US')
 
-/**
- * Resolves the list of a `for_each` step. Throws TemplateError if a template cannot be resolved, and TypeError if the
- * value is not a list or has too many items.
- */
+/** Throws TemplateError, and TypeError if the value is not a list or has too many items. */
 export function itemsOf(defined: DefinedCall, scope: Scope): readonly Json[] {
   const { value } = resolve(defined.step.for_each as Json, scope)
   if (value === null) return []
@@ -39,9 +36,9 @@ export function itemsOf(defined: DefinedCall, scope: Scope): readonly Json[] {
 }
 
 /**
- * Counts the items of a `for_each` step and stores their number (commit point `step.expand`). Later calls return the
- * stored number. If the list cannot be resolved, the step fails. If the organization is frozen, the step is denied.
- * Throws `conflict` if the run waits for its own approval, and `unavailable` if a freeze has just ended.
+ * Stores the number of items (commit point `step.expand`), which later calls return. A list that cannot be
+ * resolved fails the step, and a freeze denies it. Throws `conflict` if the run waits for its own approval,
+ * and `unavailable` if a freeze has just ended.
  */
 export async function expandStep(
   context: Pick<Context, 'combiner' | 'db' | 'runCaches' | 'sealer'>,
@@ -70,8 +67,7 @@ export async function expandStep(
       if (run.status === 'awaiting_approval')
         throw new DomainError('conflict', 'the run waits for its own approval')
       const { frozen } = tx.policy
-      // `readDefinedCall` found a freeze, so the items were not counted. The freeze has ended since then, so the caller must
-      // ask again.
+      // `readDefinedCall` found a freeze, which has ended since then. So the caller must ask again.
       if (defined.stopped !== null && frozen === null) throw new DomainError('unavailable', 'asked too early')
       const bad = frozen === null ? 'failed' : 'denied'
       const error = frozen === null ? counted.error : stepError({ code: bad, message: explainFrozen(frozen) })
@@ -85,10 +81,7 @@ export async function expandStep(
   )
 }
 
-/**
- * Writes the number of items. If the items could not be counted, writes the step's bad outcome instead. In both cases,
- * adds an event and an audit entry.
- */
+/** If the items could not be counted, writes the step's bad outcome instead. */
 async function saveExpansion(
   tx: ChainTx,
   defined: DefinedCall,

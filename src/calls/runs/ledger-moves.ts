@@ -10,7 +10,7 @@ import { toolOf, type EffectRecord, type RunState, type LockedCall, type LockedR
 import { callOf, whereTo, type NewError, type ResolvedCall } from './call.ts'
 import { sourceBytes, countStoredBytes } from './storage-limit.ts'
 
-/** If a worker continues a run, the actor in the audit log is the run itself. */
+/** The actor in the audit log if a worker continues the run. */
 export const runActor = (run: Pick<RunState, 'id'>): Actor => ({ type: 'system', id: run.id })
 
 const itemOf = (effect: EffectRecord): number | null => (effect.item_index < 0 ? null : effect.item_index)
@@ -29,7 +29,7 @@ export function stepEvent(
   })
 }
 
-/** Writes the decision, its audit entry and its event. Returns the decision's id. */
+/** Also writes the audit entry and the event. Returns the decision's id. */
 export function recordDecision(
   call: LockedCall,
   op: ResolvedCall,
@@ -39,7 +39,7 @@ export function recordDecision(
   const { tx, ledger, run, effect } = call
   const id = newId('decision')
   const { sideEffect, destination = null } = callOf(op, whereTo(call, op))
-  // If this attempt did not read the parameters, the row has the hash from an earlier attempt.
+  // If this attempt did not read the parameters, the row has the hash from an earlier one.
   const paramsHash = effect.params_hash ?? op.paramsHash
   run.decision_seq += 1
   countStoredBytes(call, sourceBytes(op.labelSources))
@@ -103,23 +103,16 @@ export interface Settlement {
   readonly error?: NewError | null
   /** JSON text of values that belong to the error. */
   readonly errorDetail?: SealedText | undefined
-  /** JSON text. */
   readonly output?: SealedText | undefined
   readonly outputLabels?: string[]
   readonly durationMs?: number
-  /**
-   * The id of the rule that denies the call. Only the log gets this id, because the audit entry `tool_call.decided`
-   * already contains it.
-   */
+  /** Only the log gets this, because the audit entry `tool_call.decided` already contains it. */
   readonly ruleId?: string | null
-  /** The person who settles the call with `resolve`. If absent, the actor is the run. */
+  /** The person who settles the call with `resolve`, or else the run. */
   readonly actor?: Actor
 }
 
-/**
- * Moves a call to an outcome, to `retry` or to `unknown_outcome`. Also updates the call's step, and the counters and
- * status of its run. Writes an event and an audit entry.
- */
+/** Also updates the step, and the counters and status of the run. Writes an event and an audit entry. */
 export function settle(call: LockedCall, how: Settlement): void {
   const { tx, ledger, run, effect } = call
   const waited = effect.state === 'held' || effect.state === 'unknown_outcome'
@@ -136,7 +129,7 @@ export function settle(call: LockedCall, how: Settlement): void {
     how.state === 'unknown_outcome'
       ? `${itemOf(effect) === null ? '' : `item ${effect.item_index} of `}step \`${effect.step_id}\` may or may not have taken effect: an approver must resolve it`
       : undefined
-  // The event of a call with an unknown outcome comes before `run.paused`, because this call is what pauses the run.
+  // This event comes before `run.paused`, because this call is what pauses the run.
   if (how.state === 'unknown_outcome') stepEvent(tx, effect, 'step.unknown_outcome')
   updateRunStatus(call, reason)
   if (how.state !== 'retry' && how.state !== 'unknown_outcome')
@@ -193,8 +186,7 @@ function saveOnEffect(call: LockedCall, how: Settlement, ended: boolean): void {
   if (how.errorDetail !== undefined) countStoredBytes(call, how.errorDetail.bytes)
   effect.resolved_outcome = null
   effect.wants_slot = false
-  // After its point of no return, a tool reports a temporary failure only if it knows that nothing was done. So the
-  // mark `sent_at` is removed.
+  // After its point of no return, a tool reports a temporary failure only if it knows that nothing was done.
   if (how.state === 'retry') effect.sent_at = effect.sent_with = null
   if (how.state === 'unknown_outcome') effect.sent_at ??= tx.now.toISOString()
   if (how.output !== undefined) {
@@ -206,16 +198,15 @@ function saveOnEffect(call: LockedCall, how: Settlement, ended: boolean): void {
   if (how.durationMs !== undefined) effect.duration_ms = how.durationMs
 }
 
-/** Counts the body of the present attempt, unless it has been counted already. */
+/** A body that has been counted already is not counted again. */
 export function countBody(effect: EffectRecord): void {
   if (!effect.body_counted) effect.bodies += 1
   effect.body_counted = true
 }
 
-/** A call's row stores at most this many outcomes of earlier attempts. */
 const mostPastOutcomes = 50
 
-/** Adds the outcome of the current attempt to `past_outcomes`, before another attempt begins. */
+/** Call this before another attempt begins. */
 export function noteOutcome(effect: EffectRecord, outcome: PastOutcome['outcome']): void {
   if (effect.decision_id === null) return
   const past = [...effect.past_outcomes, { decision_id: effect.decision_id, outcome }]
@@ -227,7 +218,7 @@ function moveStep({ tx, ledger, effect }: LockedCall, how: Settlement, ended: bo
   if (step === undefined) return
   if (how.state === 'retry') {
     if (effect.item_index >= 0) return
-    // The call is made again. Until its next outcome, the step shows the error of this attempt.
+    // Until its next outcome, the step shows the error of this attempt.
     step.error = how.error ?? null
     ledger.dirtySteps.add(step)
     return
@@ -236,10 +227,9 @@ function moveStep({ tx, ledger, effect }: LockedCall, how: Settlement, ended: bo
   const isWhole = effect.item_index < 0 && ended
   step.attempts = isWhole ? effect.bodies : Math.max(step.attempts, effect.bodies)
   ledger.dirtySteps.add(step)
-  // A late outcome of an item changes only the item: the end of the run has already ended the step.
+  // The end of the run has already ended the step, so a late outcome changes only the item.
   if (effect.item_index >= 0 && step.finished_at !== null) return
-  // A `for_each` step ends after all its items (finish-items.ts). Until then, the step's status only shows whether
-  // items wait.
+  // Until all items have ended (finish-items.ts), the step's status only shows whether items wait.
   if (effect.item_index >= 0 && ended) {
     if (step.status === 'unknown_outcome' || step.status === 'held') step.status = 'running'
     return
@@ -253,7 +243,7 @@ function moveStep({ tx, ledger, effect }: LockedCall, how: Settlement, ended: bo
   if (how.state === 'denied') step.verdict = 'deny'
 }
 
-/** Sets an open run's status: `paused` if one of its calls waits, otherwise `running`. */
+/** An open run is `paused` if one of its calls waits. */
 export function updateRunStatus(locked: LockedRun, pausedReason?: string): void {
   const { tx, ledger, run } = locked
   if (runEnded(run.status) || run.status === 'awaiting_approval') return
@@ -268,10 +258,7 @@ export function updateRunStatus(locked: LockedRun, pausedReason?: string): void 
   ledger.dirtyRuns.add(run)
 }
 
-/**
- * Sets the time at which a run started, unless this time is set already. A run starts when its first call is decided.
- * If the items of a `for_each` step are counted earlier, the run starts then.
- */
+/** A run starts when its first call is decided or its first items are counted. */
 export function startRun({ tx, ledger, run }: LockedRun): void {
   if (run.started_at !== null) return
   run.started_at = tx.now.toISOString()

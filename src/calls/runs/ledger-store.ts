@@ -18,10 +18,7 @@ import { giveSlotsBack, handOn } from './slot-moves.ts'
 
 const family = {}
 
-/**
- * Defines a kind of operation on calls of runs. All kinds share one Ledger, so operations of different kinds can share
- * a batch. If an operation has `after`, the call that `after` names is read too.
- */
+/** All kinds share one Ledger, so they can share a batch. The call that `after` names is read too. */
 export function ledgerKind<Op extends { readonly key: EffectKey; readonly after?: EffectKey }, R>(
   point: CommitPoint,
   apply: (tx: ChainTx, ledger: Ledger, op: Op) => R,
@@ -39,10 +36,7 @@ export function ledgerKind<Op extends { readonly key: EffectKey; readonly after?
   }
 }
 
-/**
- * Reads the named calls with their runs, steps and approvals. Also reads the current roles of the requesters and
- * voters.
- */
+/** Also reads the current roles of the requesters and voters. */
 export async function loadLedger(reader: ChainReader, keys: readonly EffectKey[]): Promise<Ledger> {
   const rows = await reader.send(
     readRunLedger<RunState, EffectRecord, StepRecord, ApprovalRecord>(reader.organizationId, keys),
@@ -62,11 +56,7 @@ export async function loadLedger(reader: ChainReader, keys: readonly EffectKey[]
   return ledger
 }
 
-/**
- * Sends all changes of a batch in one SQL statement. The rows are sent as JSON. Outputs and sealed parameters are
- * binary, so they are sent as separate SQL parameters. Each row has a number. With this number, the statement finds the
- * binary values of the row.
- */
+/** All changes of a batch go in one SQL statement. It finds binary values by the row's number. */
 export function writeLedger(tx: ChainTx, ledger: Ledger): void {
   const slotsMoved = giveSlotsBack(ledger)
   const parts: RawBuilder<unknown>[] = []

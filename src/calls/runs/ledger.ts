@@ -19,21 +19,18 @@ export interface RunState {
   status: RunStatus
   status_reason: string
   decision_seq: number
-  /** Bytes stored for the run's calls (storage-limit.ts). */
+  /** These are the bytes of the run's calls (storage-limit.ts). */
   stored_bytes: number
   nodes_executed: number
   nodes_failed: number
   started_at: string | null
-  /** The number of the run's calls that are held or have an unknown outcome. */
+  /** Calls that are held or have an unknown outcome. */
   waiting: number
-  /** The state of the run's slot (limits/slots.ts). Is null if the run needs no slot. */
+  /** Null if the run needs no slot (limits/slots.ts). */
   slot: Slot | null
-  /** The costs that the run's calls have reserved or reported, in currency units. */
+  /** This is reserved or reported by the calls, in currency units. */
   cost: number
-  /**
-   * Numbers of the run's calls that are not in this ledger. `others_under_way` counts calls in progress, and
-   * `others_wanting` counts calls that want a slot (slot-moves.ts).
-   */
+  /** Calls that are not in this ledger: those in progress, and (`others_wanting`) those that want a slot. */
   readonly others_under_way: number
   readonly others_wanting: number
 }
@@ -48,7 +45,7 @@ export interface EffectRecord {
   attempt: number
   /** How often the tool's body began. */
   bodies: number
-  /** Whether `bodies` has the body of the present attempt. */
+  /** `bodies` has the body of the present attempt. */
   body_counted: boolean
   failures: number
   resolved_outcome: 'retry' | null
@@ -62,29 +59,26 @@ export interface EffectRecord {
   past_outcomes: readonly PastOutcome[]
   intent_at: string | null
   sent_at: string | null
-  /**
-   * The id and the address of the connection through which the call was sent. Is null if they are unknown, or if
-   * nothing was sent.
-   */
+  /** Id and address of the connection. Null if they are unknown, or if nothing was sent. */
   sent_with: string | null
   finished_at: string | null
   duration_ms: number | null
-  /** Whether the held call may run as soon as its run has a slot. */
+  /** The held call may run as soon as its run has a slot. */
   wants_slot: boolean
-  /** The time at which a step that waits goes on. Is null if the row is not the one of a wait that has begun. */
+  /** When a step that waits goes on. Null if no wait has begun. */
   until: string | null
-  /** The sealed output. Set only if this transaction stores an output; `loadLedger` never reads it. */
+  /** Set only if this transaction stores an output. `loadLedger` never reads it. */
   output?: Buffer | undefined
   /**
-   * The sealed values of the error. Is null if there are no such values, and absent if this transaction does not set
-   * the error. `loadLedger` never reads them.
+   * Null if there are no values, absent if this transaction does not set the error. `loadLedger` never reads
+   * it.
    */
   errorDetail?: Buffer | null | undefined
-  /** The sealed parameters. Set only if this transaction creates the row. */
+  /** Set only if this transaction creates the row. */
   sealed?: Buffer | null | undefined
 }
 
-/** Returns the tool of a call. Throws for the row of a wait, which must never get to code about calls. */
+/** Throws for the row of a wait, which must never get to code about calls. */
 export function toolOf({ tool }: Pick<EffectRecord, 'tool'>): string {
   if (tool === null) throw new Error('a step that waits has no tool')
   return tool
@@ -93,7 +87,6 @@ export function toolOf({ tool }: Pick<EffectRecord, 'tool'>): string {
 export interface StepRecord {
   readonly run_id: string
   readonly step_id: string
-  /** The name of the step's kind (src/steps). */
   readonly kind: string
   readonly item_count: number | null
   readonly author_roles: readonly Role[]
@@ -107,8 +100,8 @@ export interface StepRecord {
 }
 
 /**
- * The rows that operations of a batch share. One statement reads these rows under the chain lock, and another writes
- * them. An operation changes records in place and marks them dirty, so later operations of the batch see its changes.
+ * One statement reads these rows under the chain lock, and another writes them. An operation changes records
+ * in place and marks them dirty, so later operations of the batch see its changes.
  */
 export class Ledger {
   readonly runs = new Map<string, RunState>()
@@ -116,7 +109,7 @@ export class Ledger {
   readonly steps = new Map<string, StepRecord>()
   readonly approvals = new Map<string, ApprovalRecord>()
   readonly roles = new Map<string, Role>()
-  /** Ids of members whose mail address is confirmed. */
+  /** Members whose mail address is confirmed. */
   readonly confirmed = new Set<string>()
   readonly dirtyRuns = new Set<RunState>()
   readonly dirtyEffects = new Set<EffectRecord>()
@@ -125,17 +118,14 @@ export class Ledger {
   readonly newEffects: EffectRecord[] = []
   readonly newApprovals: NewApproval[] = []
   readonly newDecisions: NewDecision[] = []
-  /**
-   * How many of the organization's runs have a slot (`taken`), and how many wait for one (`waiting`). The numbers are
-   * read only if a run of the ledger has no slot.
-   */
+  /** This is read only if a run of the ledger has no slot. */
   slots = { taken: 0, waiting: 0 }
 
   step(runId: string, stepId: string): StepRecord | undefined {
     return this.steps.get(stepKey(runId, stepId))
   }
 
-  /** The roles whose tool policies restrict the call: those of the step's authors, and the requester's if they have one. */
+  /** These are the roles of the step's authors, and the requester's if they have one. */
   rolesFor(
     { requested_by }: RunState,
     { run_id, step_id }: Pick<EffectRecord, 'run_id' | 'step_id'>,
@@ -143,7 +133,7 @@ export class Ledger {
     return [this.roles.get(requested_by) ?? [], this.step(run_id, step_id)?.author_roles ?? []].flat()
   }
 
-  /** Adds a call's row. The caller must then set the row's state. */
+  /** The caller must then set the row's state. */
   addEffect(record: EffectRecord): EffectRecord {
     this.newEffects.push(record)
     this.effects.set(`${record.run_id}/${record.step_id}/${record.item_index}`, record)
@@ -156,23 +146,19 @@ export class Ledger {
     return approval.record
   }
 
-  /** Marks a changed record to be written; new records are written anyway. */
+  /** New records are written anyway. */
   touchEffect(record: EffectRecord): void {
     if (!this.newEffects.includes(record)) this.dirtyEffects.add(record)
   }
 }
 
-/**
- * A run that may be changed, because the transaction `tx` holds the organization's lock. `run` is the run's row.
- * `ledger` contains the rows that all operations of the transaction share.
- */
+/** The transaction `tx` holds the organization's lock. `ledger` is shared by its operations. */
 export interface LockedRun {
   readonly tx: ChainTx
   readonly ledger: Ledger
   readonly run: RunState
 }
 
-/** One call of a run, while the organization's lock is held. `effect` is the call's row. */
 export interface LockedCall extends LockedRun {
   readonly effect: EffectRecord
 }

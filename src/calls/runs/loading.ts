@@ -15,54 +15,48 @@ import {
 } from '../../governance/runs/values/outputs.ts'
 import type { RunCaches } from '../../governance/runs/values/run-caches.ts'
 
-/** A load of at most this many bytes reserves no memory, and its start is not counted (load-starts.ts). */
+/** Such a load reserves no memory, and its start is not counted (load-starts.ts). */
 const smallBytes = 256 * 1024
 
-/** The resolved parameters of one call have at most this many characters. */
+/** This limits the characters of one call's resolved parameters. */
 export const mostParamText = 8 * 1024 * 1024
 
-/** The number of copies of the parameters in memory at the same time: resolved, as canonical JSON, and sealed. */
+/** The copies in memory are the resolved parameters, their canonical JSON, and the sealed parameters. */
 const copiesOfParams = 3
 
-/** Milliseconds that a load waits for memory before it fails and is tried again later. */
+/** A load that waits longer for memory fails and is tried again later. */
 const patienceMilliseconds = 15_000
 
 interface Loader extends OutputReader {
   readonly runCaches: RunCaches
 }
 
-/** One load: the values for a call, or for a run's result. */
+/** One load gets the values for a call, or for a run's result. */
 interface Load {
   readonly key: EffectKey
   readonly run: RunSnapshot
-  /** The steps whose outputs the templates name. */
+  /** Steps whose outputs the templates name. */
   readonly sources: readonly string[]
   readonly templates: Json
-  /** The number of earlier loads that did not finish. Each of these loads has probably crashed a worker. */
+  /** Earlier loads that did not finish. Each has probably crashed a worker. */
   readonly starts: number
-  /**
-   * The size in bytes of the stored sealed parameters. Is null if none are stored. Stored parameters are opened, and no
-   * source is read.
-   */
+  /** The size in bytes, or null. Stored parameters are opened, and no source is read. */
   readonly sealedBytes: number | null
 }
 
 export interface Loaded<T> {
   readonly value: T
-  /** The memory that the value still uses. The caller releases this memory. */
+  /** Memory that the value still uses. The caller releases it. */
   readonly permit: Pick<Permit, 'release'>
 }
 
 /**
- * Reserves memory, loads the values that a call names, and calls `work` with these values. `left` returns how many
- * bytes of the result stay in use.
- *
- * A large load waits until its organization has memory left in this process. The start of a large load is committed
- * before the load begins. So a load that has crashed three workers is not repeated.
+ * `left` returns how many bytes of the result stay in use. A large load waits until its organization has
+ * memory left in this process. Its start is committed first, so a load that has crashed three workers is not
+ * repeated.
  *
  * Throws:
- *
- * - ResourceExhausted if the values are too large, or if loading the values has crashed workers;
+ * - ResourceExhausted if the values are too large, or if loading them has crashed workers;
  * - `unavailable` if no memory became free, or if the run was cancelled;
  * - the signal's reason if the signal is aborted.
  */
@@ -82,7 +76,7 @@ export async function load<T>(
     const starts = await countStart(context.db, what.key)
     if (starts === null) throw new DomainError('unavailable', 'the run was cancelled meanwhile')
     try {
-      // Another attempt may have started the load meanwhile, so the number is checked again.
+      // Another attempt may have started the load meanwhile.
       if (starts > mostStarts) throw endedWorkers()
       const value = await work(await scopeOf(context, what))
       permit.keep(left(value))
@@ -117,7 +111,7 @@ async function acquireMemory(
   }
 }
 
-/** Returns the bytes of memory that the load may take. Throws ResourceExhausted for an output that is too large. */
+/** The result is in bytes. Throws ResourceExhausted for an output that is too large. */
 async function costOf(context: Loader, what: Load): Promise<number> {
   const { run, sources, sealedBytes } = what
   if (sealedBytes !== null) return sealedBytes * (1 + copiesOfParams)
@@ -131,7 +125,7 @@ async function costOf(context: Loader, what: Load): Promise<number> {
   return (missing === 0 ? 0 : mostCostOf(missing)) + inputs + text * copiesOfParams
 }
 
-/** Returns the values that the templates can name. If the parameters are stored already, loads no inputs or outputs. */
+/** If the parameters are stored already, loads no inputs or outputs. */
 async function scopeOf(context: Loader, { run, sources, sealedBytes }: Load): Promise<Scope> {
   if (sealedBytes !== null) return { inputs: {}, ...run.builtins, step: () => undefined }
   const inputs = run.inputs ?? (await readInputs(context, run.id))

@@ -20,16 +20,13 @@ import { countBody, runActor, settle } from './ledger-moves.ts'
 import { fitsRun, runTooLarge } from './storage-limit.ts'
 import { reserveCostOfAttempt } from '../../db/queries/runs/reserve-cost.ts'
 
-/** Records outcomes; commit point `effect.outcome`. Returns the call's state afterwards. */
+/** Commit point `effect.outcome`. Returns the call's state afterwards. */
 export const recordOutcomes = ledgerKind('effect.outcome', applyOutcome)
 
 /**
- * Records the outcome together with a value for the memory (`transactional` tools). A superseded attempt writes
- * nothing. If a quota or the number of labels refuses the write, nothing is written and the call fails.
- *
- * In two cases nothing is written or recorded, and the call must be decided again. The function returns `changed` if
- * the rules or the requester's role have changed (see MayAct), and `outdated` if the key of the memory has changed since
- * the approvers of the call saw it.
+ * `transactional` tools write to the memory. A superseded attempt writes nothing. If a quota or the number of
+ * labels refuses the write, the call fails. After `changed` (see MayAct) and `outdated` (the memory key is
+ * not as the approvers saw it), nothing is recorded, and the call must be decided again.
  */
 export function recordWithWrite(
   context: Pick<Context, 'combiner'>,
@@ -65,8 +62,8 @@ function outcomeTx(tx: ChainTx, ledger: Ledger, { runId }: EffectKey): OutcomeTx
 }
 
 /**
- * Returns true if the organization is not frozen, and if the policy version and the requester's role are those of the
- * decision. `markSent` makes this check too, without the chain lock.
+ * The organization is not frozen, and the policy version and the requester's role are those of the decision.
+ * `markSent` checks this too, without the chain lock.
  */
 function isSame(tx: ChainTx, ledger: Ledger, { runId }: EffectKey, basis: Basis): boolean {
   const { frozen, version } = tx.policy
@@ -87,8 +84,7 @@ function applyOutcome(tx: ChainTx, ledger: Ledger, op: CallOutcome): EffectState
   if (run === undefined || effect === undefined)
     throw new Error(`no call \`${effectId(op.key)}\` has an intent`)
   if (isOutcome(effect.state)) return effect.state
-  // An attempt that was given up can still report the outcome. This report settles the call if no person has resolved
-  // the call.
+  // An attempt that was given up can still report the outcome, if no person has resolved the call.
   const settlesLate =
     effect.state === 'unknown_outcome' &&
     effect.resolved_outcome === null &&
@@ -114,9 +110,8 @@ function applyOutcome(tx: ChainTx, ledger: Ledger, op: CallOutcome): EffectState
 }
 
 /**
- * Checks the size of an output. If the output of a read exceeds a tool policy or the run's storage, the output is
- * dropped and the call fails. If the organization has no storage left, the read is tried again later. The output of any
- * other call is stored at any size, because the call has happened.
+ * A read whose output exceeds a tool policy or the run's storage fails. If the organization has no storage
+ * left, it is tried again later. Any other output is stored at any size, because the call has happened.
  */
 function kept({ tx, ledger, run, effect }: LockedCall, result: CallOutcome['result']): CallOutcome['result'] {
   if (result.state !== 'completed') return result
@@ -164,10 +159,9 @@ function outputLabelsOf(
 export type MayAct = 'yes' | 'changed' | 'superseded' | 'disconnected'
 
 /**
- * Whether the decision of this attempt is still valid. The check takes no lock, but sees every freeze, rule and
- * cancellation that was committed before the check. It is used for calls that were decided ahead
- * (activities/decided-ahead.ts). For these calls, a check without a lock is enough: they can run twice without harm, or
- * act only in the transaction that saves their outcome.
+ * Takes no lock, but sees everything that was committed before. This is enough for calls that were decided
+ * ahead (activities/decided-ahead.ts): they can run twice without harm, or act only in the transaction that
+ * saves their outcome.
  */
 export async function stillHolds(
   { db }: Pick<Context, 'db'>,
@@ -176,15 +170,14 @@ export async function stillHolds(
   { policyVersion, role }: Basis,
 ): Promise<boolean> {
   const values = [runId, stepId, itemIndex, attempt, policyVersion, role]
-  // This statement goes through Kysely's pool, which prepares statements only if the configuration allows it
-  // (db/prepared.ts).
+  // Kysely's pool prepares statements only if the configuration allows it (db/prepared.ts).
   const { rows } = await db.executeQuery<{ same: boolean }>(CompiledQuery.raw(openIntentText, values))
   return rows[0]?.same === true
 }
 
 /**
- * Counts the body that this attempt has begun. Later commits of the attempt count it too. So this is for bodies that
- * take long: without it, the crash of their worker would hide them.
+ * Later commits of the attempt count the body too. Without this, the crash of a worker would hide a long
+ * body.
  */
 export async function noteBody(
   { pool }: Pick<Context, 'pool'>,
@@ -199,10 +192,9 @@ export async function noteBody(
 }
 
 /**
- * Marks the call as sent (commit point `effect.sent`). This is the call's point of no return: after a later crash, the
- * outcome is unknown. If the answer is not `yes`, the call was not marked, and nothing may be sent. One SQL statement
- * checks and marks. So a freeze, changed rule or revocation that was committed before the statement prevents the mark.
- * `sentWith` is the connection's id and address.
+ * The point of no return (commit point `effect.sent`): after a later crash, the outcome is unknown. Without
+ * `yes`, nothing may be sent. One SQL statement checks and marks, so an earlier freeze, rule change or
+ * revocation prevents the mark. `sentWith` is the connection's id and address.
  */
 export async function markSent(
   context: Pick<Context, 'pool'>,
@@ -226,13 +218,10 @@ export async function markSent(
 }
 
 /**
- * Reserves `most`, the highest cost of an attempt in currency units, before anything is spent (commit point
- * `effect.spend`). Holds the organization's lock, so that two calls cannot reserve the same money. Reserves nothing in
- * two cases:
- *
- * - The attempt may not act any more. The function then returns `superseded`.
- * - The spend of the month in which the run was accepted would exceed `monthly_spend`. The function then writes an
- *   audit entry and returns the limit.
+ * Reserves `most`, in currency units, before anything is spent (commit point `effect.spend`). Holds the
+ * organization's lock, so that two calls cannot reserve the same money. Reserves nothing if the attempt is
+ * `superseded`, or if the month in which the run was accepted would exceed `monthly_spend`. The second case
+ * writes an audit entry and returns the limit.
  */
 export function reserveCost(
   context: Pick<Context, 'combiner'>,

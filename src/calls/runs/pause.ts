@@ -22,27 +22,26 @@ import {
 import type { Ledger, LockedCall } from './ledger.ts'
 
 /*
- * A step that waits for a time (`run: { as: 'pause' }` of its kind). Its row is an effect without a tool: it is `held`
- * with the time in `until`, and then has an outcome. The workflow asks again when the time has come. The database's
- * clock decides whether it has. Nothing is done twice if a process dies: the row keeps the time.
+ * A step that waits (`run: { as: 'pause' }`). Its row is an effect without a tool: `held` with the time in
+ * `until`, then an outcome. The database's clock decides whether the time has come. Nothing is done twice
+ * after a crash: the row keeps the time.
  */
 
-/** A step that waits, prepared for its decision. */
 export interface ResolvedPause {
   readonly key: EffectKey
-  /** Is false if the step's `when` is not true. */
+  /** False if the step's `when` is not true. */
   readonly wanted: boolean
-  /** Is true if the run was cancelled or the organization is frozen, so that no value was read. */
+  /** The run was cancelled or the organization is frozen, so no value was read. */
   readonly isUnread: boolean
   readonly problem: StepError | null
   readonly labels: Label[]
-  /** Returns the time at which the step goes on if it begins now. Throws TypeError with words for the author. */
+  /** When the step goes on if it begins now. Throws TypeError with words for the author. */
   readonly until: (now: Date) => Date
 }
 
 type PauseVerdict = Extract<Refused, { state: Outcome | 'held' | 'no_room' }>
 
-/** Begins or ends waits; commit point `effect.decide`. */
+/** Commit point `effect.decide`. */
 export const decidePauses = ledgerKind('effect.decide', decidePause)
 
 function decidePause(tx: ChainTx, ledger: Ledger, op: ResolvedPause): PauseVerdict {

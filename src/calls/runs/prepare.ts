@@ -24,10 +24,9 @@ import { valuesOf } from '../../steps/index.ts'
 import type { ResolvedPause } from './pause.ts'
 
 /**
- * Prepares a call for its decision. Evaluates `when`, resolves the templates once, and seals the parameters. The
- * approval and all later attempts use the same sealed bytes. A call that cannot run gets a `problem`. If the call is
- * over or frozen (`stopped`), no values are read. The caller must release `permit`: the memory that the call may use until
- * it ends.
+ * Resolves the templates once. The approval and all later attempts use the same sealed bytes. A call that
+ * cannot run gets a `problem`. If it is `stopped`, no values are read. The caller must release `permit`, the
+ * memory that the call may use until it ends.
  */
 export async function prepareCall(
   context: Context,
@@ -57,9 +56,8 @@ const tooMany: StepError = {
 }
 
 /**
- * Prepares the next call from values that this process already has. These are the run's inputs and the previous step's
- * output. `output` is the JSON text of this output. Returns null if another value is needed, if the call is too large,
- * or if the call cannot run. Then the call's own activity prepares the call.
+ * Uses only the run's inputs and the previous step's output (JSON text). Null if another value is needed, or
+ * if the call is too large or cannot run. Then the call's own activity prepares it.
  */
 export async function prepareNext(
   context: Context,
@@ -78,16 +76,10 @@ export async function prepareNext(
   return op.problem === null && op.sealed.length <= mostNextCharacters ? op : null
 }
 
-/**
- * `prepareNext` prepares only small calls. All values that the templates name have together at most this many
- * characters. The sealed parameters have at most this many bytes.
- */
+/** Limits the characters of all values that the templates name, and the bytes of the sealed parameters. */
 const mostNextCharacters = 32 * 1024
 
-/**
- * While a call is made, memory holds this many copies of its parameters. These are the opened parameters, the sealed
- * parameters, and the parameters as the tool gets them.
- */
+/** The copies in memory are the opened parameters, the sealed ones, and those that the tool gets. */
 const copiesInUse = 3
 
 const free = (value: ResolvedCall): Loaded<ResolvedCall> => ({
@@ -135,7 +127,7 @@ async function resolved(
     if (checked.ok) parsed = checked.params
     else problem = { code: 'invalid_params', message: checked.message }
   }
-  // If a call cannot run, its parameters are not stored. Otherwise somebody could fill the disk with such calls.
+  // Parameters of a call that cannot run are not stored. Otherwise somebody could fill the disk with them.
   if (problem !== null) stored = noParams
   const sealed = await sealParams(context.sealer, defined.key, {
     ...stored,
@@ -179,9 +171,7 @@ function withValues(
 
 const noParams: SealedParams = { params: {}, paramLabels: [] }
 
-/**
- * Prepares a step that waits for a time. Its values are small and are not stored, so no memory stays in use.
- */
+/** The values are small and are not stored, so no memory stays in use. */
 export async function preparePause(
   context: Context,
   defined: DefinedCall,
@@ -231,7 +221,7 @@ const notPrepared: StepError = {
   message: 'the parameters could not be prepared or opened',
 }
 
-/** Returns a wait that could not be prepared. Its outcome will be `failed`, unless it has begun. */
+/** The outcome will be `failed`, unless the wait has begun. */
 export const brokenPause = ({ key, labels }: DefinedCall): ResolvedPause => ({
   key,
   labels,
@@ -241,7 +231,7 @@ export const brokenPause = ({ key, labels }: DefinedCall): ResolvedPause => ({
   until: never,
 })
 
-/** Returns a call that could not be prepared. Its outcome will be `failed`. */
+/** The outcome will be `failed`. */
 export async function brokenCall(
   context: Pick<Context, 'config' | 'sealer'>,
   defined: DefinedCall,
@@ -259,9 +249,7 @@ async function unread(
   return withValues(context, defined, tool, { stored: noParams, sealed })
 }
 
-/**
- * Adds the values of `{{item}}` and `{{index}}` if the call is for one item. The item has the same sources as the list.
- */
+/** The item has the same sources as the list. */
 function scopeOf(defined: DefinedCall, named: Scope): Scope {
   if (defined.key.itemIndex < 0) return named
   const items = itemsOf(defined, named)
@@ -276,10 +264,7 @@ function scopeOf(defined: DefinedCall, named: Scope): Scope {
   }
 }
 
-/**
- * The parameters of a call together may have at most this many labels. If a value has several sources, the labels of
- * each source are counted. The rules read these labels while the organization's lock is held.
- */
+/** Labels are counted for each source of a value. The rules read them under the organization's lock. */
 const mostParamLabels = 100_000
 
 function labelsOfParams(defined: DefinedCall, sources: Resolved['sources']): SealedParams['paramLabels'] {

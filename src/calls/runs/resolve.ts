@@ -27,42 +27,29 @@ export interface ResolveRequest {
   readonly caller: Caller
   readonly runId: string
   readonly stepId: string
-  /**
-   * The calls to resolve: one item, several items, or `all`. `all` means the items of the step with an unknown outcome,
-   * at most `mostResolved` of them. Is null for the single call of a step without `for_each`.
-   */
+  /** `all`: items with an unknown outcome, at most `mostResolved`. Null for a step without `for_each`. */
   readonly items: number | readonly number[] | 'all' | null
   /**
-   * The attempt that the person has examined. The person knows nothing about the next attempt. So if `items` names a
-   * call that is at another attempt, the request is refused. `all` leaves such a call out.
+   * The person has examined this attempt, and knows nothing about the next one. A named call at another
+   * attempt is refused; `all` leaves it out.
    */
   readonly attempt?: number | undefined
   readonly outcome: 'retry' | 'done' | 'fail'
-  /** The output that `done` gives to each call. If absent, the output is null. */
+  /** `done` gives this output to each call. If absent, the output is null. */
   readonly output?: Json | undefined
-  /**
-   * Marks the request's idempotency key in the transaction that resolves the calls. So a repeated request does not
-   * retry a call twice.
-   */
+  /** This is marked when the calls are resolved, so a repeated request does not retry a call twice. */
   readonly once?: Once | null
 }
 
-/**
- * A request may resolve several items with one output. Each item stores its own copy, and all copies together may have
- * at most this many bytes.
- */
+/** Each item stores its own copy of the output. This limits all copies together. */
 export const mostResolvedBytes = 16 * 1024 ** 2
 
 /**
- * Resolves calls with an unknown outcome as a person has chosen (commit point `effect.resolve`). Resolves all of the
- * calls or none. Each call gets an audit entry that names the person and the choice:
- *
- * - `retry`: the call is decided and made again.
- * - `done`: the call counts as completed.
- * - `fail`: the call counts as failed.
+ * Resolves all of the calls or none (commit point `effect.resolve`). `retry` decides and makes the call
+ * again, `done` counts it as completed, and `fail` as failed. Each call gets an audit entry that names the
+ * person and the choice.
  *
  * Throws:
- *
  * - `not_found` for an unknown run or step;
  * - `insufficient_role` if the person is not an admin now;
  * - `bad_transition` if a call has no unknown outcome, or if the run has ended;
@@ -108,7 +95,7 @@ const isUnresolved = (ledger: Ledger, key: EffectKey): boolean => {
   return effect?.state === 'unknown_outcome' && effect.resolved_outcome === null
 }
 
-/** Throws `conflict` if a call is at another attempt than `attempt`. The error names the first such call. */
+/** The error (`conflict`) names the first call at another attempt than `attempt`. */
 function refuseOtherAttempt(ledger: Ledger, keys: readonly EffectKey[], attempt: number | undefined): void {
   if (attempt === undefined) return
   for (const key of keys) {
@@ -123,10 +110,7 @@ function refuseOtherAttempt(ledger: Ledger, keys: readonly EffectKey[], attempt:
   }
 }
 
-/**
- * Writes an audit entry with the person's choice. If the choice ends the call, `settle` writes a second entry:
- * `tool_call.completed` or `tool_call.failed`.
- */
+/** If the choice ends the call, `settle` writes a second entry. */
 function noteChoice({ tx, run, effect }: LockedCall, outcome: ResolveRequest['outcome'], actor: Actor): void {
   tx.append({
     eventType: 'tool_call.resolved',
@@ -151,16 +135,11 @@ function retry({ tx, ledger, effect }: LockedCall): void {
   ledger.touchEffect(effect)
 }
 
-/**
- * One call to resolve. The call's parameters are opened and its output is sealed before the organization's lock is
- * taken.
- */
+/** The call is opened and sealed before the organization's lock is taken. */
 interface ChosenCall {
   readonly key: EffectKey
   readonly output: SealedText | undefined
-  /**
-   * Label rules read the call from here and add labels to its output. If null, the output gets only the call's labels.
-   */
+  /** Label rules read this. If null, the output gets only the call's labels. */
   readonly call: Call | null
 }
 
@@ -212,10 +191,7 @@ function settlementOf(
   }
 }
 
-/**
- * Returns the labels of the call's output. These are the labels of the call and of the tool. If `call` is not null, the
- * labels from label rules are added.
- */
+/** The labels of label rules are added if `call` is not null. */
 function outputLabels(tx: ChainTx, effect: EffectRecord, call: Call | null): Label[] {
   const tool = getTool(toolOf(effect))
   if (tool === undefined) return effect.labels
@@ -223,10 +199,7 @@ function outputLabels(tx: ChainTx, effect: EffectRecord, call: Call | null): Lab
   return unionLabels(effect.labels, tool.outputLabels, added)
 }
 
-/**
- * Returns the calls as label rules see them. The key is the item index. The calls are read without the lock, because
- * stored parameters never change.
- */
+/** The key is the item index. Read without the lock, because stored parameters never change. */
 async function readCalls(
   context: Pick<Context, 'db' | 'sealer'>,
   { caller, runId, stepId }: ResolveRequest,
@@ -262,7 +235,7 @@ async function readCalls(
   return calls
 }
 
-/** The step whose unknown outcomes a person resolves. If `attempt` is given, the person has examined this attempt. */
+/** `attempt` is the one that the person has examined. */
 interface AskedStep {
   readonly caller: Caller
   readonly runId: string
@@ -270,11 +243,7 @@ interface AskedStep {
   readonly attempt?: number | undefined
 }
 
-/**
- * Returns the indexes of at most `limit` items of the step, in ascending order. Each of these items has an unknown
- * outcome that nobody has resolved. A step without items has the index -1. If `attempt` is given, only items at this
- * attempt count.
- */
+/** The order is ascending. Resolved items are left out. A step without items has the index -1. */
 async function unresolvedItems(
   db: Db,
   { caller, runId, stepId, attempt }: AskedStep,
@@ -293,7 +262,6 @@ async function unresolvedItems(
   return rows.map((row) => row.item_index)
 }
 
-/** Returns a message that names the items that cannot be resolved, and items that can be resolved instead. */
 async function whyNothingToResolve(
   tx: ChainTx,
   request: AskedStep,
@@ -311,5 +279,4 @@ async function whyNothingToResolve(
   return `${what} ${have} no unknown outcome to resolve${others === '' ? '' : `: give \`item_index\`, one of ${others}`}`
 }
 
-/** A message names at most this many items. */
 const mostNamed = 20

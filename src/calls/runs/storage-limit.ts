@@ -7,42 +7,32 @@ import type { Refused } from './call.ts'
 import type { EffectRecord, RunState, LockedRun } from './ledger.ts'
 
 /**
- * One run stores at most this many bytes of sealed parameters, outputs and label sources. This is enough for 10,000
- * items with 100 kB each. The limit keeps one run from filling a disk that all organizations share.
+ * One run stores at most this many bytes of sealed parameters, outputs and label sources: 10,000 items with
+ * 100 kB each. The limit keeps one run from filling a disk that all organizations share.
  */
 export const mostStoredBytes = 1024 ** 3
 
-/** The error of a call for which the run has no storage left. */
 export const runTooLarge: StepError = {
   code: 'run_too_large',
   message:
     'the run would store more than 1 GiB of parameters and outputs: pass smaller values, or split it into several runs',
 }
 
-/**
- * Returns the size of label sources in bytes. In a workflow of 1,000 steps, the label sources of one call can have 100
- * kB. The call's row stores a copy of the label sources, and so does each decision on the call.
- */
+/** The result is in bytes. One call can have 100 kB, stored in its row and in each decision. */
 export function sourceBytes(sources: readonly LabelSource[]): number {
   return sources.length === 0 ? 0 : Buffer.byteLength(JSON.stringify(sources))
 }
 
-/** Returns the size of a list of labels in bytes. */
+/** The result is in bytes. */
 export const labelBytes = (labels: readonly Label[]): number =>
   labels.length === 0 ? 0 : Buffer.byteLength(JSON.stringify(labels))
 
-/**
- * Returns whether the run may store `bytes` more bytes. Call this function under the chain lock, in the transaction
- * that stores the bytes.
- */
+/** Call this under the chain lock, in the transaction that stores the bytes. */
 export function fitsRun(run: RunState, bytes: number): boolean {
   return bytes === 0 || run.stored_bytes + bytes <= mostStoredBytes
 }
 
-/**
- * Returns whether the run has storage for the call. A new call stores its row and a decision. A retried call stores
- * only a decision. `params` and `sources` are the bytes of the sealed parameters and of the label sources.
- */
+/** A retried call stores only a decision. `params` and `sources` are in bytes. */
 export function callFitsRun(
   run: RunState,
   known: EffectRecord | undefined,
@@ -54,14 +44,9 @@ export function callFitsRun(
 }
 
 /**
- * Returns the limit of the organization that stops the call now; null if no limit stops the call.
- *
- * - A call in progress is never stopped.
- * - `storage_mb` stops a call if the organization would store more than this limit. The parameters of a new call count.
- *   If an output did not fit at an earlier attempt, this output counts too.
- * - `pending_approvals` stops only a new call that would be held.
- *
- * `bytes` is the size of the sealed parameters.
+ * The organization limit that stops the call now. A call in progress is never stopped. `pending_approvals`
+ * stops only a new call that would be held. `storage_mb` counts the parameters of a new call, and an output
+ * that did not fit at an earlier attempt. `bytes` is the size of the sealed parameters.
  */
 export function organizationLimitReached(
   tx: ChainTx,
@@ -77,10 +62,7 @@ export function organizationLimitReached(
   return full !== null && wouldBeHeld() ? full : null
 }
 
-/**
- * Stores in the run's row why the run waits. The call is decided many times while it waits, perhaps for days. So the
- * wait does not count as an attempt and writes no audit entry.
- */
+/** The call may be decided many times for days, so the wait is no attempt and writes no audit entry. */
 export function waitForOrganizationLimit(
   { ledger, run }: LockedRun,
   { limit, value }: Exceeded,

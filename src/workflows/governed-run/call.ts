@@ -27,13 +27,12 @@ export type CallResult =
   | { readonly kind: 'ended'; readonly outcome: EndedDetails['outcome'] }
   | WaitReason
 
-/** What a call needs of the run's history (history.ts). */
 interface CallHistory {
   local<T>(activity: () => Promise<T>): Promise<T>
   records(): void
 }
 
-/** Returns the text beside the call in Temporal's UI. */
+/** The text beside the call in Temporal's UI. */
 const summaryOf = ({ summary }: SkeletonStep, itemIndex: number | null): string =>
   itemIndex === null ? summary : `${summary}, item ${itemIndex}`
 
@@ -41,22 +40,16 @@ type ToolActivity = ActivityFunction<[EffectKey], StepDone>
 type Tools = Record<string, ToolActivity>
 
 /**
- * A quick call may take this many milliseconds longer than its own time limit, e.g. to wait for its turn. After this
- * time, Temporal ends the local activity, and the call is made again as an ordinary activity.
+ * A quick call may take so much longer than its own time limit, e.g. to wait for its turn. Then Temporal ends
+ * the local activity, and the call is made again as an ordinary activity.
  */
 const localGraceMilliseconds = 2_000
 
 /**
- * Makes one call. Operators see the summary of the call in Temporal's UI. An ordinary activity has the id `step`, or
- * `step#item` for an item.
- *
- * A quick call is first tried once as a local activity, because this costs Temporal only one event. If the local
- * activity gives no answer, the call is made as an ordinary activity, like every other call. Temporal retries an
- * ordinary activity only after outages and after the death of a worker. PostgreSQL counts the attempts that a step
- * allows.
- *
- * If the run is cancelled, this function waits for the end of the call. The call may have passed its point of no
- * return.
+ * An ordinary activity has the id `step` or `step#item`. A quick call is first tried once as a local
+ * activity, which costs Temporal only one event. Temporal retries an ordinary activity only after outages and
+ * after the death of a worker; PostgreSQL counts the attempts that a step allows. If the run is cancelled,
+ * this waits for the end of the call, which may have passed its point of no return.
  */
 export async function callTool(
   run: RunInput,
@@ -74,8 +67,7 @@ export async function callTool(
   }
   history.records()
   const result = await resultOf(() => ordinaryCall(run, step, itemIndex)(key))
-  // Temporal has given up the ordinary activity and has no outcome. So the call ends as failed. The details are in the
-  // rows of the call.
+  // Temporal has given up the ordinary activity. The details are in the rows of the call.
   return result.kind === 'again' ? { kind: 'ended', outcome: 'failed' } : result
 }
 
@@ -105,7 +97,7 @@ function ordinaryCall(run: RunInput, step: SkeletonStep, itemIndex: number | nul
   return tools[step.activity] as ToolActivity
 }
 
-/** The call has no answer yet. Its worker stopped, the call took too long, or the call must be tried again later. */
+/** Its worker stopped, the call took too long, or it must be tried again later. */
 interface Again {
   readonly kind: 'again'
   readonly afterMilliseconds: number
@@ -116,7 +108,7 @@ async function resultOf(call: () => Promise<StepDone>): Promise<CallResult | Aga
     const { outcome } = await call()
     return { kind: 'done', outcome }
   } catch (error) {
-    // A worker that stops cancels its local activities, although nobody cancelled the run. Such a call is made again.
+    // A worker that stops cancels its local activities, although nobody cancelled the run.
     if (isCancellation(error) && CancellationScope.current().consideredCancelled) throw error
     // The SDK wraps the failure of an ordinary activity, but not the failure of a local activity.
     return readFailure(error instanceof ActivityFailure ? error.cause : error)

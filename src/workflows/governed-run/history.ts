@@ -4,25 +4,21 @@ import type { Turns } from './turns.ts'
 import type { WaitingCalls } from './waiting-calls.ts'
 
 /**
- * After this number of events, a run continues in a new Temporal history. The server may suggest to continue earlier. A
- * worker that does not have the run in its memory must replay the whole history. For this, it has the 10 s of a
- * workflow task. The replay of one event takes about half a millisecond.
+ * The unit is events. The server may suggest a new history earlier. A worker must replay the whole history
+ * within the 10 s of a workflow task, at about half a millisecond for one event.
  */
 const longEnough = 1_500
 /**
- * While calls are in flight, a run cannot leave its Temporal history, so the history keeps growing. No further call
- * starts when the history has `patience` times the length at which it became long enough (`#longSince`). Example: a
- * history that became long enough at 1,500 events starts no call from 3,000 events on.
+ * While calls are in flight, a run cannot leave its history. No further call starts when the history has
+ * `patience` times the length at which it became long enough (`#longSince`).
  */
 const patience = 2
 
-/** How long a Temporal history is. */
 interface Length {
   readonly events: number
   readonly isLong: boolean
 }
 
-/** The progress of a `for_each` step. */
 export type ItemsLeft = CarriedItems
 interface ItemsUnderWay {
   readonly count: number
@@ -31,20 +27,20 @@ interface ItemsUnderWay {
 }
 
 /**
- * The progress of a run in its present Temporal history. Decides when the run continues in a new history
- * (continue-as-new).
+ * Decides when the run continues in a new Temporal history (continue-as-new).
  *
- * A history ends only while no call is in flight. A call is not in flight while it waits for a person, for a slot, for
- * other steps or for a place among the items of its step (items.ts). Once the history is long enough, the run leaves it
- * at the first moment without a call in flight. If branches overlap, such a moment may not come for a long time. So
- * when the history has become `patience` times as long, no call starts until all calls in flight have ended. A run that
- * is ending does not continue in a new history.
+ * A history ends only while no call is in flight. A call that waits for a person, a slot, other steps or a
+ * place (items.ts) is not in flight. Once the history is long enough, the run leaves it at the first such
+ * moment. If branches overlap, such a moment may not come for a long time. So when the history has become
+ * `patience` times as long, no call starts until all calls in flight have ended. A run that is ending does
+ * not continue in a new history.
  *
- * In a replay, the history may seem longer than it was (docs/decisions/0278). A workflow task that recorded nothing,
- * and was followed at once by another because local activities were in flight, is left out. What came in this task then
- * comes with the length of a later task. So a local activity starts by the length at which the run last recorded
- * something. An ordinary call starts by the present length, because its start is recorded. By this length the run also
- * leaves its history, because after a task without a call in flight no other follows at once.
+ * In a replay, the history may seem longer than it was (docs/decisions/0278). A workflow task that recorded
+ * nothing, and was followed at once by another because local activities were in flight, is left out. What
+ * came in it then comes with the length of a later task. So a local activity starts by the length at which
+ * the run last recorded something. An ordinary call starts by the present length, because its start is
+ * recorded. By this length the run also leaves its history, because after a task without a call in flight no
+ * other follows at once.
  */
 export class History {
   readonly #run = CancellationScope.current()
@@ -67,7 +63,7 @@ export class History {
       this.#items.set(id, { count, next, open: new Set(open) })
   }
 
-  /** Does `work` and counts it as in flight, so that the history does not end meanwhile. */
+  /** The history does not end meanwhile. */
   async inFlight<T>(work: () => Promise<T>): Promise<T> {
     this.#inFlight += 1
     try {
@@ -77,7 +73,7 @@ export class History {
     }
   }
 
-  /** Does a local activity, and waits for its turn (turns.ts). */
+  /** Waits for its turn (turns.ts). */
   async local<T>(activity: () => Promise<T>): Promise<T> {
     try {
       return await this.#turns.after(activity)
@@ -86,32 +82,29 @@ export class History {
     }
   }
 
-  /** Must be called whenever the present workflow task surely records something, e.g. the start of an ordinary call. */
+  /** Call this whenever the present workflow task surely records something, e.g. an ordinary call. */
   records(): void {
     this.#recorded = presentLength()
     if (this.#recorded.isLong) this.#longSince ??= this.#recorded.events
   }
 
-  /**
-   * Returns whether a call may start in this history. The value is false while the run is about to continue in a new
-   * history. `isLocal` is whether the call begins with a local activity.
-   */
+  /** False while the run is about to continue in a new history. `isLocal`: it begins as a local activity. */
   isOpen(isLocal: boolean): boolean {
     return !this.#closes(isLocal ? this.#recorded : presentLength())
   }
 
-  /** Does `work` once a call may start in this history and `hasPlace` returns true. */
+  /** Waits until a call may start and `hasPlace` returns true. */
   async start<T>(work: () => Promise<T>, isLocal = true, hasPlace: () => boolean = () => true): Promise<T> {
     const mayStart = () => this.isOpen(isLocal) && hasPlace()
     while (!mayStart()) await this.#turns.until(mayStart)
     return this.inFlight(work)
   }
 
-  /** Resolves when the run must continue in a new Temporal history. Returns the progress to carry over. */
+  /** Resolves when the run must continue in a new Temporal history. */
   async left(): Promise<Carried> {
-    // A cancellation of the run must not end this wait. Otherwise the workflow would close before `execute` has waited
-    // for the calls in flight. After the wait, the run first goes on with what has arrived in the same workflow task.
-    // Then the condition is checked again, because this may start a local activity, or may be a cancellation.
+    // A cancellation must not end this wait. Otherwise the workflow would close before `execute` has waited
+    // for the calls in flight. After the wait, the run goes on with what has arrived in the same workflow
+    // task. This may start a local activity or be a cancellation, so the condition is checked again.
     do
       await CancellationScope.nonCancellable(async () => {
         await this.#turns.until(() => this.#isDue())
@@ -127,7 +120,7 @@ export class History {
     }
   }
 
-  /** Records that the run is ending. Such a run does not continue in a new Temporal history. */
+  /** Such a run does not continue in a new Temporal history. */
   ends(): void {
     this.#isEnding = true
   }
@@ -141,16 +134,13 @@ export class History {
     return this.#ended.has(stepId)
   }
 
-  /**
-   * Returns the progress of a `for_each` step that was expanded in an earlier Temporal history of the run. Returns
-   * undefined if the step has not been expanded.
-   */
+  /** The step was expanded in an earlier Temporal history of the run. */
   itemsLeft(stepId: string): ItemsLeft | undefined {
     const items = this.#items.get(stepId)
     return items && { ...items, open: [...items.open] }
   }
 
-  /** Records that a step is expanded and none of its items has begun. */
+  /** None of its items has begun. */
   expanded(stepId: string, count: number): ItemsLeft {
     this.#items.set(stepId, { count, next: 0, open: new Set() })
     return { count, next: 0, open: [] }
@@ -167,10 +157,7 @@ export class History {
     this.#items.get(stepId)?.open.delete(index)
   }
 
-  /**
-   * Returns why this call was waiting when the earlier Temporal history ended. Returns undefined if the call was not
-   * waiting, or if this function was called before for this call.
-   */
+  /** The call was waiting when the earlier Temporal history ended. Each reason is returned only once. */
   takeWaiting(key: string): WaitReason | undefined {
     const call = this.#carriedWaiting.get(key)
     this.#carriedWaiting.delete(key)

@@ -5,10 +5,7 @@ import { governedRunV1 } from './v1.ts'
 /** A released interpreter never changes, so that old runs can always be replayed. */
 const interpreters: Readonly<Record<number, (input: RunInput) => Promise<void>>> = { 1: governedRunV1 }
 
-/**
- * The workflow of a run. The version in `input` selects the interpreter. A run has the same interpreter for its whole
- * life.
- */
+/** A run has the same interpreter, selected by its input, for its whole life. */
 export async function governedRun(input: RunInput): Promise<void> {
   const interpret = interpreters[input.interpreterVersion]
   if (interpret === undefined)

@@ -4,16 +4,12 @@ import { badOutcomeOf, endsRun, type BadOutcome } from '../../contract/status.ts
 import type { History, ItemsLeft } from './history.ts'
 import type { Turns } from './turns.ts'
 
-/**
- * Maximum number of items of a `for_each` step that are in progress at the same time. Used if the input of the run has
- * no `itemsAtOnce` for the step.
- */
+/** Used if the input of the run has no `itemsAtOnce` for the step. */
 const windowSize = 50
 
 /**
- * Limits how many items of a `for_each` step are in progress at the same time. Each of these items has a place. An item
- * that waits for a person needs no place. An item that waits for a slot of its run keeps its place, since without a
- * slot no other item could continue.
+ * Each item in progress has a place. An item that waits for a person needs none. One that waits for a slot of
+ * its run keeps its place, since without a slot no other item could continue.
  */
 export class Window {
   readonly #places = new Set<string>()
@@ -23,10 +19,7 @@ export class Window {
     this.#size = size
   }
 
-  /**
-   * Returns whether the item with this key has a place or can get one. Without a key, returns whether a new item can
-   * get a place.
-   */
+  /** Whether the item has a place or can get one. Without a key, this is about a new item. */
   hasPlace(key?: string): boolean {
     return this.#places.size < this.#size || (key !== undefined && this.#places.has(key))
   }
@@ -40,20 +33,16 @@ export class Window {
   }
 }
 
-/** The functions of the run that `runItems` needs. */
 export interface ItemRunner {
   readonly history: History
   readonly turns: Turns
-  /** Whether the run may have one more open call. */
+  /** Returns whether the run may have one more open call. */
   readonly hasRoom: () => boolean
-  /** Runs an item to its end. Takes a place in `window` for the item, and frees the place again. */
+  /** The item has a place in `window` until it ends. */
   readonly call: (itemIndex: number, window: Window) => Promise<BadOutcome | null>
 }
 
-/**
- * Runs the remaining items. A new item begins as soon as it can have a place and `hasRoom` returns true. Returns the
- * bad outcome of the step, or null if there is none. An item that ends the run cancels the other items.
- */
+/** An item begins when it can have a place and `hasRoom`. An item that ends the run cancels the others. */
 export async function runItems(
   step: SkeletonStep,
   { count, next, open }: ItemsLeft,

@@ -1,16 +1,9 @@
 import type { SkeletonStep, WaitReason } from '../../contract/messages.ts'
 import type { CallResult } from './call.ts'
 
-/*
- * Texts for operators in Temporal's UI. They describe the calls of a run and the things for which the run waits. They
- * contain step ids, tools and item numbers, but never a parameter.
- */
+/* Texts for operators in Temporal's UI. They never contain a parameter. */
 
-/**
- * The texts name at most this many things for which the run waits, such as `approval of send`. For each thing, they
- * name at most this many items of a `for_each` step. The maximum number of values of the search attribute also depends
- * on this number (`searchedBy`).
- */
+/** This also limits the values of the search attribute (`searchedBy`). */
 const mostNamed = 10
 
 const things: Readonly<Record<WaitReason['kind'], string>> = {
@@ -22,14 +15,11 @@ const things: Readonly<Record<WaitReason['kind'], string>> = {
 
 interface Thing {
   readonly what: string
-  /** The item numbers of a `for_each` step. Is empty for other steps. */
+  /** Empty for a step without `for_each`. */
   readonly items: number[]
 }
 
-/**
- * Returns the words for the thing that a call waits for, e.g. `approval of send`. A slot belongs to the whole run, so
- * the words for a slot name no step.
- */
+/** E.g. `approval of send`. A slot belongs to the whole run, so its words name no step. */
 function wordsOf(key: string, { kind }: WaitReason): { what: string; item: number | null } {
   if (kind === 'slot') return { what: things.slot, item: null }
   if (key === '') return { what: `${things[kind]} of the run`, item: null }
@@ -38,7 +28,7 @@ function wordsOf(key: string, { kind }: WaitReason): { what: string; item: numbe
   return { what: `${things[kind]} of ${key.slice(0, cut)}`, item: item < 0 ? null : item }
 }
 
-/** Returns the words for a waiting call, e.g. `approval of each, item 3`. `key` is the wake key of the call. */
+/** E.g. `approval of each, item 3`. `key` is the wake key of the call. */
 export function nameOf(key: string, call: WaitReason): string {
   const { what, item } = wordsOf(key, call)
   return item === null ? what : `${what}, item ${item}`
@@ -55,10 +45,7 @@ function thingsOf(calls: readonly (readonly [string, WaitReason])[]): Thing[] {
   return [...found.values()].toSorted((a, b) => (a.what < b.what ? -1 : 1))
 }
 
-/**
- * Returns the words for everything that the run waits for. Example: `approval of each (items 3, 7), resolution of send,
- * slot`.
- */
+/** E.g. `approval of each (items 3, 7), resolution of send, slot`. */
 export function detailsOf(calls: readonly (readonly [string, WaitReason])[]): string {
   const all = thingsOf(calls).map(({ what, items }) => {
     if (items.length === 0) return what
@@ -68,15 +55,14 @@ export function detailsOf(calls: readonly (readonly [string, WaitReason])[]): st
   return shortened(all)
 }
 
-/** Temporal's UI shows at most this many tries of a run. */
 const mostListed = 20
 
-/** The newest tries of a run's calls, e.g. `- send, item 3: mail_send completed after 12 ms`. */
+/** The newest ones, e.g. `- send, item 3: mail_send completed after 12 ms`. */
 export class Tries {
   readonly #lines: string[] = []
   #earlier = 0
 
-  /** `since` is the start of the try, in milliseconds since 1970. */
+  /** `since` is in milliseconds since 1970. */
   add({ id, activity }: SkeletonStep, itemIndex: number | null, result: CallResult, since: number): void {
     const name = itemIndex === null ? id : `${id}, item ${itemIndex}`
     this.#lines.push(`- ${name}: ${activity} ${wordsOfResult(result, since)}`)
@@ -97,10 +83,7 @@ function wordsOfResult(result: CallResult, since: number): string {
   return `waits for ${things[result.kind]} since ${new Date().toISOString()}`
 }
 
-/**
- * Returns the values of the search attribute. The first values are the kinds of things for which the run waits, such as
- * `approval`. The other values are the things themselves, such as `approval of send`.
- */
+/** The kinds, such as `approval`, come before the things themselves, such as `approval of send`. */
 export function searchedBy(calls: readonly (readonly [string, WaitReason])[]): string[] {
   const kinds = calls.map(([, { kind }]) => things[kind])
   const values = [...kinds.toSorted(), ...thingsOf(calls).map(({ what }) => what)]

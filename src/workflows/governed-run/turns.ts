@@ -1,24 +1,23 @@
 import { condition } from '@temporalio/workflow'
 
 /**
- * Gives the results of local activities to the run one after the other. The run uses each result as far as it can
- * before it gets the next one.
+ * Gives the results of local activities to the run one after the other. The run uses each as far as it can
+ * first.
  *
- * This is necessary because of the SDK. The results of two local activities may arrive in two activations when the run
- * executes, and in one activation when it replays (docs/decisions/0277). Their order is the same. But in one activation
- * the code that follows both results would run at the same time, in steps of microtasks. So the commands of the run
- * would have another order than in its history.
+ * The results of two local activities may arrive in two activations when the run executes, and in one when it
+ * replays (docs/decisions/0277). In one activation, the code after both results would run at the same time,
+ * in steps of microtasks, so the commands would have another order than in the history.
  *
- * A run must wait for a condition only with `until` of this class, because a result waits until no condition holds.
+ * A run must wait for a condition only with `until` of this class, because a result waits until no condition
+ * holds.
  */
 export class Turns {
   readonly #conditions = new Set<() => boolean>()
-  /** The results that have arrived and wait for their turn. */
+  /** Results that have arrived and wait for their turn. */
   readonly #queue: object[] = []
-  /** Whether something waited for its condition or its turn, and has not gone on yet. */
+  /** Something waited for its condition or its turn, and has not gone on yet. */
   #moves = false
 
-  /** Resolves when `holds` returns true. */
   async until(holds: () => boolean): Promise<void> {
     this.#conditions.add(holds)
     try {
@@ -29,10 +28,7 @@ export class Turns {
     }
   }
 
-  /**
-   * Does a local activity and waits for its turn. This function must call the SDK directly, so that all results need the
-   * same number of microtasks to get into the queue.
-   */
+  /** `activity` must call the SDK directly, so that all results need the same number of microtasks. */
   async after<T>(activity: () => Promise<T>): Promise<T> {
     try {
       return await activity()
@@ -41,11 +37,11 @@ export class Turns {
     }
   }
 
-  /** Waits for a turn: until nothing else can go on. */
+  /** Waits until nothing else can go on. */
   async turn(): Promise<void> {
     const turn = {}
     this.#queue.push(turn)
-    // The SDK evaluates a condition once at its start. But only its later evaluations happen when no microtask is left.
+    // Only the SDK's later evaluations of a condition happen when no microtask is left.
     let isLater = false
     const isNext = () => isLater && !this.#moves && this.#queue[0] === turn && this.#isQuiet()
     const next = condition(() => this.#goesOn(isNext()))

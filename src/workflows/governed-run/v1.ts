@@ -45,20 +45,19 @@ const engine = proxyLocalActivities<EngineActivities>({
 const wake = defineSignal<[Wake?]>(wakeSignal)
 const stateAttribute = defineSearchAttributeKey(searchAttributes.state, 'KEYWORD')
 const waitingAttribute = defineSearchAttributeKey(searchAttributes.waitingOn, 'KEYWORD_LIST')
-/** While a run has this many open calls, in progress or waiting, no further item begins (docs/decisions/0020). */
+/** With so many calls in progress or waiting, no further item begins (docs/decisions/0020). */
 const mostOpen = 200
 
 /**
- * Interpreter version 1 of `governed-run`. It knows the graph of the steps, such as ids and dependencies, but no
- * parameters.
+ * Interpreter version 1. It knows the graph of the steps, but no parameters.
  *
- * A step starts when all its dependencies have ended. The call of a step is an activity behind the policy interceptor.
- * A held call waits for a wake-up or its expiry, and is then scheduled again. The rows of the call decide what happens
- * after that. So a forged signal, a reset or a second start of the workflow executes nothing.
+ * The call of a step is an activity behind the policy interceptor. A held call waits for a wake-up or its
+ * expiry, and is then scheduled again. The rows of the call decide what happens after that. So a forged
+ * signal, a reset or a second start of the workflow executes nothing.
  *
- * A step without `on_error: continue` ends the run if the step ends badly. No other step starts, held calls stop
- * waiting, and the run ends after the calls in flight. A long run continues in a new Temporal history (history.ts)
- * under the same id.
+ * Without `on_error: continue`, a step that ends badly ends the run: no other step starts, held calls stop
+ * waiting, and the run ends after the calls in flight. A long run continues in a new Temporal history under
+ * the same id.
  */
 export async function governedRunV1(input: RunInput): Promise<void> {
   const run = new Run(input)
@@ -79,7 +78,7 @@ export async function governedRunV1(input: RunInput): Promise<void> {
   await closeAs(status, status === finish.status ? finish.stepId : undefined)
 }
 
-/** Continues the run in a new Temporal history. The run keeps its search attributes. */
+/** The run keeps its search attributes. */
 const continueAsNew = (next: RunInput): Promise<never> =>
   makeContinueAsNewFunc<(input: RunInput) => Promise<void>>()(next)
 
@@ -89,7 +88,7 @@ class Run {
   readonly #turns = new Turns()
   readonly #history: History
   #entered: boolean
-  /** The number of calls that have begun and not ended. Waiting calls count too. */
+  /** Waiting calls count too. */
   #open = 0
   #failed: Omit<FinishInput, 'runId'> | null = null
   #published = ''
@@ -102,7 +101,7 @@ class Run {
     this.#entered = !input.gated
   }
 
-  /** Resolves when the run must continue in a new Temporal history. Returns the input of that history. */
+  /** Resolves when the run must continue in a new Temporal history. */
   async left(): Promise<RunInput> {
     const carried: Carried = await this.#history.left()
     return { ...this.#input, gated: !this.#entered, carried }
@@ -139,7 +138,7 @@ class Run {
     return this.#failed ?? { status: 'completed' }
   }
 
-  /** Waits for the run's own approval. Returns false if the run has ended meanwhile. */
+  /** Returns false if the run has ended meanwhile. */
   async #enter(): Promise<boolean> {
     let waiting: WaitReason | undefined = this.#history.takeWaiting('')
     let seen = noWakeUps
@@ -199,10 +198,7 @@ class Run {
     return bad
   }
 
-  /**
-   * Makes one call. The call may be held and resumed several times. Returns the bad outcome of the call, or null if the
-   * call was completed or skipped. The call of an item starts only when the item has a place in `window`.
-   */
+  /** The call may be held and resumed several times. An item starts only when it has a place in `window`. */
   async #call(step: SkeletonStep, itemIndex: number | null, window?: Window): Promise<BadOutcome | null> {
     this.#open += 1
     const key = wakeKey(step.id, itemIndex)
@@ -251,7 +247,7 @@ class Run {
     setCurrentDetails(`${this.#state}\n${this.#tries.toString()}`)
   }
 
-  /** Shows the state of the run to operators in Temporal's UI. The text contains step ids, and never a parameter. */
+  /** Operators see this text in Temporal's UI. It never contains a parameter. */
   #publish(state: string, waiting: readonly [string, WaitReason][]): void {
     this.#state = waiting.length === 0 ? state : `${state}: waits for ${detailsOf(waiting)}`
     this.#showDetails()

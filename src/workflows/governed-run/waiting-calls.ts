@@ -3,31 +3,28 @@ import { slotKey, type WaitReason, type Wake } from '../../contract/messages.ts'
 import { nameOf } from './operator-view.ts'
 
 /**
- * Two numbers of wake-ups at one moment. `own` counts the wake-ups for a certain call. `slot` counts the wake-ups for a
- * slot of the run. A wake-up for the whole run counts in both numbers.
+ * `own` counts the wake-ups for one call, and `slot` those for a slot of the run. One for the whole run
+ * counts in both.
  */
 export interface WakeCounts {
   readonly own: number
   readonly slot: number
 }
-/**
- * The counts for a call that already waited in an earlier Temporal history. For such a call, each wake-up in the
- * present history is new.
- */
+/** The call already waited in an earlier Temporal history, so each wake-up in this one is new. */
 export const noWakeUps: WakeCounts = { own: 0, slot: 0 }
 
 interface WaitingCall {
   readonly key: string
   readonly call: WaitReason
-  /** The time at which the call is tried again if no wake-up comes, in milliseconds since 1970. */
+  /** When the call is tried again without a wake-up, in milliseconds since 1970. */
   readonly until: number
   readonly over: Trigger<void>
   isOver: boolean
 }
 
 /**
- * The waiting calls of a run and their wake-ups. All calls share one timer, which is set to the first deadline. With
- * one timer per call, every new history would get one more event per call.
+ * All calls share one timer, set to the first deadline. Otherwise every new history would get one event per
+ * call.
  */
 export class WaitingCalls {
   readonly #run = CancellationScope.current()
@@ -60,7 +57,7 @@ export class WaitingCalls {
     return { own: count(key), slot: count(slotKey) }
   }
 
-  /** Resolves after a wake-up that is not yet counted in `seen`, or at the call's deadline. */
+  /** Resolves after a wake-up that is not yet counted in `seen`, or at the deadline. */
   async until(key: string, call: WaitReason, seen: WakeCounts): Promise<void> {
     const now = this.wakeCounts(key)
     if (now.own > seen.own || (call.kind === 'slot' && now.slot > seen.slot)) return
@@ -68,7 +65,7 @@ export class WaitingCalls {
     const wait: WaitingCall = { key, call, until: untilOf(call), over: new Trigger(), isOver: false }
     this.#waiting.set(key, wait)
     this.#changed()
-    // If the deadline has passed, the database's clock is behind. So the call is not tried again at once.
+    // If the deadline has passed, the database's clock is behind, so the call is not tried again at once.
     if (wait.until < (this.#timer?.at ?? Infinity)) this.#setTimer(wait, 1_000)
     try {
       await wait.over
@@ -79,12 +76,12 @@ export class WaitingCalls {
     this.#changed()
   }
 
-  /** Returns the waiting calls with their wake keys, in the order in which the calls began to wait. */
+  /** The keys are wake keys. The order is the one in which the calls began to wait. */
   calls(): [string, WaitReason][] {
     return [...this.#waiting.values()].map(({ key, call }) => [key, call])
   }
 
-  /** Returns the waiting calls that have had no wake-up and whose deadline has not passed. */
+  /** These calls have had no wake-up, and their deadline has not passed. */
   unwoken(): [string, WaitReason][] {
     return [...this.#waiting.values()].flatMap(({ key, call, isOver }): [string, WaitReason][] =>
       isOver ? [] : [[key, call]],
@@ -102,12 +99,10 @@ export class WaitingCalls {
   }
 
   /**
-   * Sets the timer to the deadline of `first`. Without `first`, only stops the timer. The call of `first` may end
-   * before its deadline. The timer then fires before the first deadline of the other calls, and is set again.
-   *
-   * The present time only decides how long the timer takes, at least `least` milliseconds. It must not decide whether
-   * there is a timer, or which calls it ends. In a replay the present time may be later, because the SDK then gives the
-   * run several results of local activities at the time of the last one (docs/decisions/0277).
+   * Without `first`, only stops the timer. If the call of `first` ends early, the timer fires too early and
+   * is set again. The present time only decides how long it takes, at least `least` milliseconds. It must not
+   * decide whether there is a timer, or which calls it ends: in a replay it may be later
+   * (docs/decisions/0277).
    */
   #setTimer(first: WaitingCall | null, least = 1): void {
     this.#timer?.scope.cancel()
@@ -139,9 +134,8 @@ export class WaitingCalls {
 }
 
 /**
- * Returns the time at which the run asks again. The database's clock decides whether an approval has expired. So the
- * run asks slightly later than `expiresAt`. The time is a full second, so that one timer is enough for all calls that
- * expire within a second.
+ * The database's clock decides about expiry, so the run asks slightly later. A full second, so that one timer
+ * is enough for all calls that expire within it.
  */
 function untilOf({ expiresAt }: WaitReason): number {
   if (expiresAt === null) return Infinity
