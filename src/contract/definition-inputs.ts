@@ -1,6 +1,10 @@
+import { shownPath } from '../policy/issues.ts'
 import type { Json, JsonObject } from '../policy/types.ts'
 import type { InputType, WorkflowDefinition } from './definition.ts'
 import { type Issue, jsonIssues, typeOfJson } from './json.ts'
+
+/** An answer names at most this many inputs that the workflow does not have. */
+const mostUnknown = 100
 
 export function hasInputType(value: Json, type: InputType): boolean {
   return typeOfJson(value) === type
@@ -26,11 +30,13 @@ export function checkInputs(
 ): CheckedInputs | Issue[] {
   const declared = Object.entries(definition.inputs ?? {})
   const issues = jsonIssues(inputs, 'inputs')
-  for (const name of Object.keys(inputs)) {
-    if (!Object.hasOwn(definition.inputs ?? {}, name)) {
-      issues.push({ path: `inputs.${name}`, message: `the workflow has no input \`${name}\`` })
-    }
-  }
+  // A body can have many thousand long names that the workflow does not declare.
+  const unknown = Object.keys(inputs).filter((name) => !Object.hasOwn(definition.inputs ?? {}, name))
+  for (const name of unknown.slice(0, mostUnknown))
+    issues.push({
+      path: shownPath(['inputs', name]),
+      message: `the workflow has no input \`${shownPath([name])}\``,
+    })
   const given = ([name]: (typeof declared)[number]): Json =>
     Object.hasOwn(inputs, name) ? (inputs[name] ?? null) : null
   const missing = declared.filter(

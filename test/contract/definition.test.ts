@@ -164,6 +164,10 @@ describe('inputs', () => {
     expect(checkInputs(definition, { who: 'Ann' })).toEqual(whole)
     expect(checkInputs(definition, { who: 'Ann', tags: null, copies: null })).toEqual(whole)
     expect(checkInputs({}, {})).toEqual({ inputs: {}, areComplete: true })
+    const many = Object.fromEntries(Array.from({ length: 1_000 }, (_, n) => [`${'k'.repeat(500)}${n}`, 0]))
+    const issues = checkInputs(definition, { who: 'Ann', ...many })
+    expect(issues).toHaveLength(100)
+    expect(JSON.stringify(issues).length).toBeLessThan(50_000)
   })
 
   test('may lack a required one for a preview; then no default is filled in', () => {
