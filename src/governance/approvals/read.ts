@@ -63,7 +63,7 @@ export interface ApprovalView {
   /** Replaces `me` in a run's parameters. For an agent's call, the person for whom the agent asks. */
   readonly requester_email: string | null
   readonly approver: 'admin' | 'owner'
-  /** Now; for a decided approval, when it was created. */
+  /** The number now; for a decided approval, the number when it was created. */
   readonly approvals_needed: number
   readonly votes: readonly VoteView[]
   readonly created_at: string

@@ -19,7 +19,7 @@ export interface ToolCall<Params> {
   readonly requester: { readonly userId: string }
   /** From run, step and item. It is the same for all attempts of this call. */
   readonly idempotencyKey: string
-  /** From the time when the call was decided. */
+  /** The input labels that the call had when it was decided. */
   readonly labels: readonly Label[]
   /**
    * As the approvers saw it; null without approval, or if it could not be read. A tool acts only on this

@@ -97,7 +97,7 @@ function countedLabels({ labels, start }: StepAnalysis, bound: 'most' | 'least')
   return start.isOpen ? [...labels.possible, ...sensitive] : labels.possible
 }
 
-/** They apply only to some runs. Each reason names the inputs or steps that decide whether it applies. */
+/** These apply only to some runs. Each reason names the inputs or steps that decide whether it applies. */
 export function possibleReasons(definition: WorkflowDefinition, { steps }: PlanAnalysis): string[] {
   const certain = new Set<string>()
   const possible = new Map<string, string>()

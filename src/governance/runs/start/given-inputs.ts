@@ -143,7 +143,7 @@ function referencesIn(inputs: JsonObject): Reference[] {
   return found
 }
 
-/** A text is an error message. */
+/** If the result is a text, it is an error message. */
 function referenceOf(name: string, value: JsonObject): Reference | string {
   const { from_run: runId, step: stepId, path = '' } = value
   const hasOthers = Object.keys(value).some((key) => !['from_run', 'step', 'path'].includes(key))
@@ -222,7 +222,7 @@ async function outputOf(
   return { labels: step.labels, bytes: Number(step.bytes ?? 0) }
 }
 
-/** A text is an error message. */
+/** If the result is a text, it is an error message. */
 async function valueOf(
   context: Pick<Context, 'db' | 'sealer'>,
   caller: Caller,

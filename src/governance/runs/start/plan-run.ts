@@ -12,7 +12,7 @@ import { gateOf, type RunGate } from './gate.ts'
 export interface WantedRun {
   readonly definition: WorkflowDefinition
   readonly inputs: JsonObject
-  /** True: an input without a value is absent. False, for a preview: it is unknown. */
+  /** True: an input without a value is absent. False, as in some previews: its value is not known. */
   readonly areInputsComplete: boolean
   readonly labels: InputLabels
   readonly requester: { readonly userId: string; readonly role: Role; readonly email: string }
