@@ -16,12 +16,9 @@ import type { Label } from './types.ts'
 import { Hole, type Partial, find } from './values.ts'
 import { asksForPresence } from './when.ts'
 
-/*
- * Explains why a rule matches or may match a step. Each condition of the rule becomes one clause of the explanation. If
- * an unknown value decides whether the condition is true, the clause names this value.
- */
+/* Each condition becomes one clause, which names the unknown value that decides whether it is true. */
 
-/** The budgets for the explanations. `textBudget` limits the texts that are filled in. */
+/** `textBudget` limits the texts that are filled in. */
 export interface ExplainingBudget {
   readonly budget: Budget
   readonly textBudget: TextBudget
@@ -31,10 +28,8 @@ export interface ExplainingBudget {
 const mostNames = 3
 
 /**
- * Returns one explanation for each of the given rules, which all belong to the step. Example: "`to` is outside
- * `acme.com` if `input.to` is". All steps of a preview share `budget` and `textBudget`. The analysis of the plan has
- * its own budget, so explanations change no verdict. Once `budget` is used up, an explanation states only the
- * conditions of its rule.
+ * Example: "`to` is outside `acme.com` if `input.to` is". The budgets are not those of the analysis, so no
+ * verdict changes. Once `budget` is used up, an explanation states only the conditions of its rule.
  */
 export function explainMatches(
   step: StepAnalysis,
@@ -83,10 +78,7 @@ function clausesOf(planned: Planned, { rule }: PlannedRule, subject: Subject, bu
   ]
 }
 
-/**
- * Returns the end of a clause, from the word "if" on. It names the unknown value that decides whether the condition is
- * true. Example: in "`to` is outside `acme.com` if `input.to` is", the end is "if `input.to` is".
- */
+/** Names the unknown value that decides whether the condition is true. Example: "if `input.to` is". */
 function openPart(planned: Planned, { source, path }: CompiledCondition, { params }: Subject): string {
   const { reads, verb } = inRules(source.operator)
   if (reads === 'sources') {
@@ -99,9 +91,8 @@ function openPart(planned: Planned, { source, path }: CompiledCondition, { param
   const { leaves, holes, mayBeMissing } = find(params, path)
   const names = unknownNames(holes)
   const [only] = holes
-  // If the condition compares exactly one unknown value and nothing else, the clause ends with words such as "if
-  // `input.to` is". If the condition also compares known text or other values, or reads a path in the unknown value,
-  // the clause ends with "if `input.to` makes it so".
+  // The clause ends with "if `input.to` is" if it compares exactly one whole unknown value, and otherwise
+  // with "if `input.to` makes it so".
   const isWhole = holes.length === 1 && leaves.length === 0 && only?.isWhole === true && !mayBeMissing
   return isWhole ? deciding(names, verb, 'any_of') : deciding(names, 'makes it so', 'any_of')
 }
@@ -160,17 +151,11 @@ function holesIn(value: Partial): Hole[] {
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(holesIn) : []
 }
 
-/**
- * Returns the sources of a step that can bring any label. Examples are a step that reads the memory, a step that uses
- * the output of such a step, and an input that is not known yet.
- */
+/** For example a step that reads the memory or uses its output, and an input that is not known yet. */
 export function openSources({ planned: { sources, outputs } }: StepAnalysis): string[] {
   return [...new Set(sources)].filter((id) => outputs.get(id)?.isOpen ?? true)
 }
 
-/**
- * Returns a text with the names of the sources that decide whether the step's inputs may have this label when the run
- * starts.
- */
+/** They decide whether the step's inputs may have this label when the run starts. */
 export const namesOfDeciders = ({ planned }: StepAnalysis, label: Label): string =>
   list(planned.atStart.deciders(planned, label).map(nameOfSource), 'or', mostNames)

@@ -12,23 +12,18 @@ import type { Json } from './types.ts'
 import { Hole, type Partial, isList } from './values.ts'
 import { asksForPresence, holds } from './when.ts'
 
-/** A step under analysis, with the results of the steps before it. */
 export interface Planned {
   readonly step: PlanStep
   readonly plan: Plan
-  /**
-   * The ids of the sources. A source is a step that this step waits for, or an input that this step uses and that can
-   * have labels (`input.NAME`).
-   */
+  /** Steps that this step waits for, and inputs that it uses and that can have labels (`input.NAME`). */
   readonly sources: readonly string[]
-  /** The sources of each parameter. The key is the dotted path of the parameter. */
+  /** By the dotted path of the parameter. */
   readonly paramSources: ReadonlyMap<string, readonly string[]>
-  /** The labels of each source. A source is an input, or the output of an earlier step. */
+  /** The labels of inputs, and of the outputs of earlier steps. */
   readonly outputs: ReadonlyMap<string, LabelSets>
-  /** The labels of the step's inputs. */
   readonly labels: LabelSets
   readonly origins: Origins
-  /** Bounds of the labels that the step's inputs may have when the run starts. */
+  /** For the time when the run starts. */
   readonly start: StartLabels
   readonly atStart: AtStart
   readonly skipped: ReadonlySet<string>
@@ -37,19 +32,15 @@ export interface Planned {
   readonly textBudget: TextBudget
 }
 
-/** One call that a step makes or may make. */
 export interface Case {
   readonly occurs: typeof maybe | typeof yes
   readonly params: Partial
 }
 
-/** Maximum number of known items that are analysed one by one. The rest of a longer list counts as one unknown item. */
+/** The rest of a longer list counts as one unknown item. */
 const mostItems = 100
 
-/**
- * Returns the calls of a step: one call, or one call for each item of `for_each`. Returns an empty list if the step is
- * certainly skipped.
- */
+/** One call, or one for each item. Is empty if the step is certainly skipped. */
 export function casesOf(planned: Planned): Case[] {
   const { step, plan, skipped, textBudget } = planned
   const scope: PlanScope = { ...plan, skipped, textBudget }
@@ -63,7 +54,6 @@ export function casesOf(planned: Planned): Case[] {
   })
 }
 
-/** Returns whether a step with these cases runs. */
 export const runsOf = (cases: readonly Case[]): Tri =>
   cases.length === 0 ? no : cases.some(({ occurs }) => occurs === yes) ? yes : maybe
 
@@ -82,10 +72,7 @@ function itemsOf(step: PlanStep, scope: PlanScope): Item[] {
   return list.length > mostItems ? [...items, unknownItem] : items
 }
 
-/**
- * Returns a function that tells whether the step's `when` is true for an item. If a side of the `when` is the same for
- * all items, this side is filled in only once.
- */
+/** A side of the `when` that is the same for all items is filled in only once. */
 function whenOf({ step, budget }: Planned, scope: PlanScope): (within: PlanScope) => Tri {
   if (step.when === undefined) return () => yes
   const { operator } = step.when
@@ -107,10 +94,7 @@ function whenOf({ step, budget }: Planned, scope: PlanScope): (within: PlanScope
 /** Stands for a side of a `when` that has an unknown part. */
 const unclear = Symbol('unclear')
 
-/**
- * Returns a function that gives one side of a `when` for an item. If this side has an unknown part, the function
- * returns `unclear`.
- */
+/** Returns `unclear` if the side has an unknown part. */
 function sideOf(written: Json, scope: PlanScope): (within: PlanScope) => Json | typeof unclear {
   const read = (within: PlanScope): Json | typeof unclear => {
     const value = fillIn(written, { ...within, missingIsNull: scope.missingIsNull })
@@ -121,7 +105,6 @@ function sideOf(written: Json, scope: PlanScope): (within: PlanScope) => Json | 
   return () => (known === undefined ? (known = read(scope)) : known)
 }
 
-/** Whether the value of a reference differs between the items of a `for_each`. */
 const isOfItem = (reference: Reference): boolean =>
   reference.kind === 'item' ||
   reference.kind === 'index' ||
@@ -129,10 +112,7 @@ const isOfItem = (reference: Reference): boolean =>
 
 type LabelledInputs = Pick<Plan, 'inputs' | 'areInputsComplete' | 'inputLabels'>
 
-/**
- * Returns the sources of each parameter: steps, and inputs that can have labels. The key is the dotted path of the
- * parameter. The sources depend only on the templates. So they are known even while the values are unknown.
- */
+/** By dotted path. They depend only on the templates, so they are known while the values are unknown. */
 export function sourcesOf(
   step: Pick<PlanStep, 'params' | 'forEach'>,
   plan: LabelledInputs,
@@ -151,7 +131,7 @@ export function sourcesOf(
   return sources
 }
 
-/** Returns the inputs that a step uses and that can have labels, as `input.NAME`. */
+/** Those that can have labels, as `input.NAME`. */
 export function labelledInputsOf(step: PlanStep, plan: Plan): string[] {
   if (plan.areInputsComplete && (plan.inputLabels === undefined || plan.inputLabels.size === 0)) return []
   const places = [step.params, step.when?.value ?? null, step.when?.compare ?? null, step.forEach ?? null]

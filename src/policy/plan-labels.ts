@@ -4,10 +4,7 @@ import type { LabelSets, Origins } from './label-sets.ts'
 /** The labels of a value if nothing is known about them. */
 const anything: LabelSets = { definite: new Set(), possible: new Set(), isOpen: true }
 
-/**
- * Returns the labels of a value that is made from these sources. Each copied label costs one comparison. Once the
- * budget is used up, the value counts as possibly having any label.
- */
+/** Each copied label costs one comparison. Once the budget is used up, any label is possible. */
 export function unite(
   ids: readonly string[],
   outputs: ReadonlyMap<string, LabelSets>,
@@ -23,7 +20,7 @@ export function unite(
   }
 }
 
-/** Returns the labels of each parameter, from its sources. The key is the dotted path of the parameter. */
+/** By the dotted path of the parameter. */
 export function originsOf(
   sources: ReadonlyMap<string, readonly string[]>,
   outputs: ReadonlyMap<string, LabelSets>,

@@ -5,27 +5,20 @@ import { type ToolFacts, withLinked } from './tool-facts.ts'
 import { type Tri, maybe, no, yes } from './tri.ts'
 import { Hole, type Partial } from './values.ts'
 
-/** One call that a step makes or may make, ready for evaluation. */
 export interface PlannedCall {
   readonly occurs: Case['occurs']
-  /**
-   * The parameters of the step. Tool policies check these parameters. Rules check the parameters of `subject`, to which
-   * values from a link may be added (`withLinked`).
-   */
+  /** Tool policies check these. Rules check those of `subject`, with values from a link (`withLinked`). */
   readonly given: Partial
   readonly subject: Subject
 }
 
-/** Whether a step runs, and the calls that it then makes. A step without a tool makes none. */
+/** A step without a tool makes no call. */
 export interface Running {
   readonly runs: Tri
   readonly calls: readonly PlannedCall[]
 }
 
-/**
- * Prepares the calls of a step for evaluation. The calls of one step differ only in their parameters. All of them have
- * the same labels, so they share the results of label conditions.
- */
+/** All calls of a step have the same labels, so they share the results of label conditions. */
 export function callsOf(
   facts: ToolFacts,
   { step, labels, origins, budget }: Planned,
@@ -51,16 +44,13 @@ export function callsOf(
   }))
 }
 
-/**
- * How certainly a rule matches a step. If the step may make several calls, this is the result for the call that the
- * rule matches most certainly.
- */
+/** The outcome for the call that the rule matches most certainly. */
 export interface Outcome {
   readonly matches: Tri
   readonly occurs: Case['occurs']
-  /** The call to which `matches` and `occurs` belong; null if the rule matches no call. */
+  /** Null if the rule matches no call. */
   readonly subject: Subject | null
-  /** Whether the budget was used up before all calls were evaluated. */
+  /** The budget was used up before all calls were evaluated. */
   readonly isCut: boolean
 }
 
@@ -71,11 +61,7 @@ export function isDefinite({ matches, occurs }: Pick<Outcome, 'matches' | 'occur
 /** Most rules match no call of a step, so this outcome is made only once. */
 const unmatched: Outcome = { matches: no, occurs: maybe, subject: null, isCut: false }
 
-/**
- * Returns how certainly a rule matches a step. A rule without conditions on parameters has the same result for all
- * calls of a step, so it is evaluated only once. A rule without any condition is evaluated even if the budget is used
- * up.
- */
+/** Without conditions on parameters, evaluated once; without any condition, even if the budget is used up. */
 export function outcomeOf(rule: Conditions, calls: readonly PlannedCall[]): Outcome {
   let best = unmatched
   const sameForAll = rule.params?.length === 0
@@ -90,10 +76,7 @@ export function outcomeOf(rule: Conditions, calls: readonly PlannedCall[]): Outc
   return best
 }
 
-/**
- * Evaluates a rule. Returns null once the budget is used up. This is tested before the evaluation, because it takes
- * longer to throw an error for each rule and step than to evaluate the rule.
- */
+/** Null once the budget is used up. Tested first, because an error would cost more than the evaluation. */
 function matchesWithin(rule: Conditions, subject: Subject): Tri | null {
   if (subject.budget.isUsedUp && !isUnconditional(rule)) return null
   try {

@@ -5,10 +5,7 @@ import { type Running, isDefinite, outcomeOf } from './plan-outcome.ts'
 import { type Tri, no, yes } from './tri.ts'
 import type { Label } from './types.ts'
 
-/**
- * Returns the labels of a step's output, and records their bounds in `atStart`. No label is definite if the step may be
- * skipped, may run for no item, or may fail with `on_error: continue`.
- */
+/** No label is definite if the step may be skipped, run for no item, or fail with `on_error: continue`. */
 export function outputLabels(policy: CompiledPolicy, planned: Planned, { runs, calls }: Running): LabelSets {
   const { step, labels, budget, atStart } = planned
   if (runs === no) {

@@ -6,22 +6,14 @@ import { inputSource } from './templates.ts'
 import { type Tri, yes } from './tri.ts'
 import type { Json, Label } from './types.ts'
 
-/**
- * Bounds of the labels of a value at the start of the run. The start analyses the plan again, with all inputs and
- * dates. A preview may lack some of them. So the preview knows only bounds of the labels that the later analysis will
- * count as possible.
- */
+/** The start knows all inputs and dates. A preview knows only bounds of the labels that count then. */
 export interface StartLabels {
   /** The labels that the later analysis certainly counts as possible. */
   readonly certain: ReadonlySet<Label>
-  /**
-   * Whether the later analysis may count any label as possible, because an input is unknown or the budget of this
-   * analysis is used up.
-   */
+  /** Any label may count, because an input is unknown or the budget of this analysis is used up. */
   readonly isOpen: boolean
 }
 
-/** The fields of a planned step (`Planned`) from which its bounds are computed. */
 interface Analyzed {
   readonly step: PlanStep
   readonly sources: readonly string[]
@@ -32,20 +24,14 @@ interface Analyzed {
 
 const open: StartLabels = { certain: new Set(), isOpen: true }
 
-/**
- * Computes `StartLabels` for each step of a plan. The caller must pass a step after all steps on which it depends. The
- * caller also passes the labels that `analyzePlan` has computed for the step.
- */
+/** The caller passes a step after its dependencies, with the labels that `analyzePlan` has computed. */
 export class AtStart {
   readonly #plan: Plan
-  /** True if this is the plan of a starting run: all inputs and dates are known. */
+  /** This is a starting run: all inputs and dates are known. */
   readonly #isSettled: boolean
-  /**
-   * The steps whose `when` or `for_each` reads something that is unknown in this plan, but becomes known when the run
-   * starts.
-   */
+  /** Their `when` or `for_each` reads something that becomes known only when the run starts. */
   readonly #undecided = new Set<string>()
-  /** The bounds of each source. The keys are those of `Planned.outputs`. */
+  /** The keys are those of `Planned.outputs`. */
   readonly #outputs: Map<string, StartLabels>
 
   constructor(plan: Plan) {
@@ -59,7 +45,6 @@ export class AtStart {
     )
   }
 
-  /** Returns the bounds of the labels that the inputs of a step may have. */
   of({ sources, labels, budget }: Pick<Analyzed, 'sources' | 'labels' | 'budget'>): StartLabels {
     if (labels.isOpen && budget.isUsedUp) return { certain: labels.definite, isOpen: true }
     if (this.#isSettled) return { certain: labels.possible, isOpen: false }
@@ -70,11 +55,7 @@ export class AtStart {
     }
   }
 
-  /**
-   * Records the bounds for the output of a step.
-   * @param made lists of labels that the tool or a label rule adds in a call. `occurs` tells how certainly the call
-   * occurs.
-   */
+  /** @param made labels that a tool or label rule adds. `occurs` tells how certainly the call occurs. */
   add(
     { step, budget, start }: Pick<Analyzed, 'step' | 'budget'> & { readonly start: StartLabels },
     output: LabelSets,
@@ -91,7 +72,7 @@ export class AtStart {
     this.#outputs.set(step.id, { certain: new Set([...start.certain, ...counted]), isOpen })
   }
 
-  /** Returns the sources of a step that bring the label in some runs of the plan, and not in others. */
+  /** They bring the label in some runs of the plan, and not in others. */
   deciders({ sources, outputs }: Pick<Analyzed, 'sources' | 'outputs'>, label: Label): string[] {
     return [...new Set(sources)].filter((id) => {
       const { certain, isOpen } = this.#outputs.get(id) ?? open
@@ -99,10 +80,7 @@ export class AtStart {
     })
   }
 
-  /**
-   * Returns whether the `when` or `for_each` of the step depends on an input or a date that is unknown until the run
-   * starts. Also returns true if `when` or `for_each` reads the output of another such step.
-   */
+  /** True if it depends on an input or date that is unknown until the start, or on another such step. */
   #isDecidedAtStart(step: PlanStep): boolean {
     return references(conditionsOf(step)).some((reference) => {
       if (reference.kind === 'input') return isUnknownInput(this.#plan, reference.name)

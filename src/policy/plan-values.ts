@@ -6,13 +6,12 @@ import type { Json, JsonObject } from './types.ts'
 import { givenInput } from './uploaded-files.ts'
 import { Hole, type Partial, isList } from './values.ts'
 
-/** The values for the references of a plan, as far as they are known before the run. */
 export interface PlanScope {
   readonly inputs: JsonObject
   /** See `Plan.areInputsComplete`. */
   readonly areInputsComplete: boolean
   readonly builtins?: Builtins | undefined
-  /** The steps that are certainly skipped. The output of such a step is null. */
+  /** Certainly skipped. The output of such a step is null. */
   readonly skipped: ReadonlySet<string>
   /** Characters that templates in the whole plan may still produce. */
   readonly textBudget: TextBudget
@@ -22,7 +21,7 @@ export interface PlanScope {
   readonly missingIsNull?: boolean | undefined
 }
 
-/** Returns a value in which all known templates are filled in. Unknown parts become holes. Never throws. */
+/** Unknown parts become holes. Never throws. */
 export function fillIn(value: Json, scope: PlanScope): Partial {
   if (typeof value === 'string') return isTemplate(value) ? fillInText(value, scope) : value
   if (typeof value !== 'object' || value === null) return value
@@ -30,7 +29,6 @@ export function fillIn(value: Json, scope: PlanScope): Partial {
   return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, fillIn(each, scope)]))
 }
 
-/** Returns true if every part of the value is known. */
 export function isKnown(value: Partial): value is Json {
   if (value instanceof Hole) return false
   return typeof value !== 'object' || value === null || Object.values(value).every(isKnown)
@@ -42,8 +40,7 @@ function fillInText(text: string, scope: PlanScope): Partial {
   if (parts.length === 1 && only !== undefined && typeof only !== 'string') return lookUp(only, scope)
   const filled = new TextPieces()
   for (const part of parts) {
-    // Once the text budget is used up, the rest of the text counts as unknown. The run resolves the whole text later,
-    // or fails before any decision.
+    // Beyond the budget, text is unknown: the run resolves it later, or fails before any decision.
     const piece = scope.textBudget.isUsedUp ? null : pieceOf(part, scope)
     const length = piece instanceof Hole ? piece.leastLength : (piece ?? '').length
     if (piece === null || !scope.textBudget.take(1 + length)) {
@@ -67,9 +64,8 @@ function pieceOf(part: Part, scope: PlanScope): string | Hole {
 /** Maximum number of references that explanations can name for one text with unknown parts. */
 const mostNames = 100
 
-/** Joins the pieces of a text in which some parts are unknown. */
 class TextPieces {
-  /** The known pieces before the last unknown part. The first piece is the beginning of the text. */
+  /** The first piece is the beginning of the text. */
   readonly #before: string[] = []
   #last = ''
   readonly #from = new Set<string>()
@@ -117,14 +113,10 @@ function lookUp(reference: Reference, scope: PlanScope): Partial {
 const nameOf = ({ text }: Reference): string => text.slice(2, -2).trim()
 const unknown = (reference: Reference): Hole => new Hole(null, { from: [nameOf(reference)], isWhole: true })
 
-/**
- * The value of a path that leads to nothing. If it is not null, an unknown value is safe, because the step then fails
- * before any decision.
- */
+/** If it is not null, an unknown value is safe, because the step then fails before any decision. */
 const missing = (reference: Reference, scope: PlanScope): Partial =>
   scope.missingIsNull === true ? null : unknown(reference)
 
-/** Follows a path into a known value. */
 function followKnown(value: Json, reference: WithPath, scope: PlanScope): Partial {
   const path = pathAt(reference.path, scope.index)
   if (path === null) return unknown(reference)

@@ -40,38 +40,30 @@ export interface StepAnalysis extends Pick<PlanStep, 'tool' | 'sideEffect' | 'de
   readonly certainty: Certainty
   /** The least strict possible verdict. A skipped step counts as allowed. */
   readonly definiteVerdict: Verdict
-  /** Whether the step runs. A step with `for_each` runs if it runs for at least one item. */
+  /** With `for_each`, the step runs if it runs for at least one item. */
   readonly runs: Tri
   /** The labels of the step's inputs. */
   readonly labels: { readonly definite: readonly Label[]; readonly possible: readonly Label[] }
   /**
-   * Enforced rules that match or may match a call of the step, in the order in which they were saved. Calls that a
-   * freeze or a tool policy certainly denies are left out. For such calls, a preview evaluates the rules in
-   * preview-rules.ts.
+   * In the order in which they were saved. Calls that a freeze or a tool policy certainly denies are left
+   * out; for them, a preview evaluates the rules in preview-rules.ts.
    */
   readonly rules: readonly PlannedRule[]
-  /** Bounds of the labels that the step's inputs may have when the run starts, e.g. for the risk of the run. */
+  /** For the time when the run starts, e.g. for the risk of the run. */
   readonly start: StartLabels
-  /**
-   * Why tool policies deny a call of the step, or may deny one. Is null if they certainly deny no call. The roles of
-   * the requester and of the step's authors count.
-   */
+  /** Null if certainly no call is denied. The roles of the requester and of the step's authors count. */
   readonly blocked: (Blocked & { readonly certainty: Certainty }) | null
-  /** The explanations of plan-because.ts need this. */
   readonly planned: Planned
 }
 
 export interface PlanAnalysis {
   readonly verdict: Verdict
-  /**
-   * Whether the run is refused. A run is refused if the organization is frozen, or if a step is denied for all possible
-   * values of its unknown parts.
-   */
+  /** True for a freeze, or if a step is denied for all possible values of its unknown parts. */
   readonly definitelyDenied: boolean
   /**
-   * The step that the error message names; null if the run is not refused. `isBlocked`: a tool policy denies the step,
-   * and not a rule. `lacksApprovals`: a rule requires an approval for the step, but approvals are off. `isTolerated`:
-   * the step has `on_error: continue`.
+   * Null if the run is not refused. `isBlocked`: a tool policy denies the step, and not a rule.
+   * `lacksApprovals`: a rule requires an approval, but approvals are off. `isTolerated`: the step has
+   * `on_error: continue`.
    */
   readonly deniedBy: {
     readonly stepId: string
@@ -86,12 +78,10 @@ export interface PlanAnalysis {
 }
 
 /**
- * Analyses a whole plan before the run. A value may be known, known in part, or unknown. Each step passes labels to the
- * steps after it, as definite or as possible. A rule matches, does not match, or may match. Guarantee: for all possible
- * values of the unknown parts, the verdict of each step lies between `definiteVerdict` and `verdict`. The guarantee
- * covers only calls within the comparison budget. All steps share one budget. Once it is used up, every rule with
- * conditions counts as "may match". Text beyond `mostResolvedText` is unknown. `refuses` says why tool policies deny a
- * call. The result has the steps in the order of the plan. Never throws.
+ * Guarantee: for all possible values of the unknown parts, the verdict of each step lies between
+ * `definiteVerdict` and `verdict`, for calls within the comparison budget. All steps share one budget. Once
+ * it is used up, every rule with conditions "may match". Text beyond `mostResolvedText` is unknown. Keeps the
+ * order of the plan. Never throws.
  */
 export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses = () => null): PlanAnalysis {
   // The labels of each source. The key is the id of a step, or the `inputSource` of an input.
@@ -143,10 +133,7 @@ export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses
   }
 }
 
-/**
- * Returns the step that the error message names if a freeze refuses the run. A freeze refuses every run
- * (docs/decisions/0207).
- */
+/** A freeze refuses every run (docs/decisions/0207). */
 const firstFrozen = (steps: readonly StepAnalysis[]): StepAnalysis | undefined =>
   steps.find((step) => step.verdict === 'deny') ?? steps[0]
 
@@ -169,10 +156,7 @@ function deniedBy(denied: StepAnalysis, policy: CompiledPolicy, plan: Plan): Pla
   }
 }
 
-/**
- * Returns why tool policies refuse a call of the requester. Returns null if they do not. `budget` is the budget of the
- * whole plan.
- */
+/** Null if they do not refuse it. `budget` is the budget of the whole plan. */
 export type Refuses = (
   call: Omit<CallOfTool, 'role' | 'authorRoles'> & { readonly stepId: string },
   budget: Budget,
@@ -217,10 +201,7 @@ function analyzeStep(
   }
 }
 
-/**
- * Returns in `blocked` why tool policies deny a call of the step, and in `open` the calls that they do not certainly
- * deny. Rules are evaluated only for the calls in `open`.
- */
+/** `open`: the calls that are not certainly denied. Rules are evaluated only for these. */
 function refusalsOf(
   { id: stepId, tool, sideEffect }: PlanStep,
   calls: readonly PlannedCall[],
@@ -240,7 +221,7 @@ function refusalsOf(
   return { blocked, open }
 }
 
-/** Returns the rules that match or may match. Also makes `bounds` at least as strict as the verdicts of these rules. */
+/** Also makes `bounds` at least as strict as the verdicts of these rules. */
 function matchingRules(
   policy: CompiledPolicy,
   { step }: Planned,
@@ -263,7 +244,6 @@ function matchingRules(
   return rules
 }
 
-/** Returns the rules that can be about the step's calls. */
 export const rulesOf = (
   policy: CompiledPolicy,
   { tool, sideEffect }: Pick<PlanStep, 'tool' | 'sideEffect'>,
@@ -275,7 +255,7 @@ export function plannedRule(rule: CompiledRule, outcome: Outcome): PlannedRule {
   return { ruleId: rule.id, name: rule.name, verdict: rule.verdict, certainty, rule, outcome }
 }
 
-/** Puts each step after its dependencies. Steps of a cycle, which no saved definition has, come last. */
+/** Steps of a cycle, which no saved definition has, come last. */
 function inOrder(steps: readonly PlanStep[]): PlanStep[] {
   const byId = new Map(steps.map((step) => [step.id, step]))
   const waiting = new Map(steps.map((step) => [step.id, step.dependsOn.filter((id) => byId.has(id)).length]))

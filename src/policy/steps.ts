@@ -1,7 +1,6 @@
 /** The work pauses after about this many steps, so that the thread can work for other requests. */
 const stepsBetweenPauses = 10_000
 
-/** Counts comparisons. Says when there were too many, and when a pause is due. */
 export class Steps {
   #left: number
   #sincePause = 0
@@ -17,7 +16,7 @@ export class Steps {
   get areUsedUp(): boolean {
     return this.#left < 0
   }
-  /** If this returns true, the caller must pause. The count for the next pause then begins again. */
+  /** If true, the caller must pause. The count for the next pause then begins again. */
   isPauseDue(): boolean {
     if (this.#sincePause < stepsBetweenPauses) return false
     this.#sincePause = 0

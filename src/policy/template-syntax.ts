@@ -6,7 +6,7 @@ export const placeOfItem = Symbol('[index]')
 /** The name of a field, or a position in a list. */
 export type Segment = string | typeof placeOfItem
 
-/** A parsed `{{...}}`. `text` is the whole reference with braces, for messages. */
+/** `text` is the whole reference with braces, for messages. */
 export type Reference =
   | {
       readonly kind: 'input'
@@ -34,7 +34,7 @@ export type Reference =
 
 export type WithPath = Extract<Reference, { readonly path: readonly Segment[] }>
 
-/** Words that are reserved in templates, so no step can have such an id. */
+/** No step can have such an id. */
 export const reservedWords: ReadonlySet<string> = new Set([
   'input',
   'steps',
@@ -45,10 +45,9 @@ export const reservedWords: ReadonlySet<string> = new Set([
   'now',
 ])
 
-/** A literal piece of a text, or a reference. */
 export type Part = string | Reference
 
-/** Whether a text may contain `{{...}}`. The test is quick, so that texts without templates need not be parsed. */
+/** A quick test, so that texts without templates need not be parsed. */
 export function isTemplate(text: string): boolean {
   return text.includes('{{')
 }
@@ -56,10 +55,7 @@ export function isTemplate(text: string): boolean {
 /** A quoted text in braces stands for itself: `{{"{{"}}` is `{{`. */
 const quoted = /\{\{\s*(?:"([^"]*)"|'([^']*)')\s*\}\}/y
 
-/**
- * Splits a text into literal pieces and references, in order. A `{{` that never closes becomes an unknown reference.
- * Several literal pieces may follow each other, and a piece may be empty.
- */
+/** A `{{` that never closes becomes an unknown reference. A literal piece may be empty. */
 export function parseText(text: string): Part[] {
   const parts: Part[] = []
   let at = 0
@@ -88,10 +84,7 @@ export function parseText(text: string): Part[] {
 
 const quotedKey = /\[(?:"[^"]*"|'[^']*')\]/y
 
-/**
- * Returns the position of the `}}` that closes a reference, or -1. A `}}` inside a quoted key, such as `["}}"]`, does
- * not close the reference. The time is linear in the length of the text.
- */
+/** Or -1. A `}}` inside a quoted key, such as `["}}"]`, does not close the reference. Linear time. */
 function closeOf(text: string, start: number): number {
   let close = text.indexOf('}}', start)
   for (let at = start; close >= 0;) {
@@ -104,10 +97,7 @@ function closeOf(text: string, start: number): number {
   return close
 }
 
-/**
- * Returns every reference in the texts of a value, also in lists and objects. Names of fields are never templates. A
- * definition with `{{` in the name of a field is refused when it is saved.
- */
+/** Also in lists and objects. Names of fields are never templates: `{{` in them is refused at saving. */
 export function references(value: Json): Reference[] {
   const found: Reference[] = []
   const visit = (each: Json): void => {
@@ -120,7 +110,7 @@ export function references(value: Json): Reference[] {
   return found
 }
 
-/** Whether the texts of a value contain more than `most` references. Stops counting once there are more. */
+/** Stops counting once there are more. */
 export function hasMoreReferences(value: Json, most: number): boolean {
   let found = 0
   const visit = (each: Json): void => {
@@ -180,10 +170,7 @@ function step(stepId: string, path: readonly Segment[], text: string): Reference
   return { kind: 'step', stepId, path: rest, text }
 }
 
-/**
- * Returns the path with the item's position in place of `[index]`. Returns null if the path has `[index]` and there is
- * no item.
- */
+/** Null if the path has `[index]` and there is no item. */
 export function pathAt(path: readonly Segment[], index: number | undefined): readonly string[] | null {
   if (index === undefined) return path.every((each) => typeof each === 'string') ? path : null
   return path.map((each) => (typeof each === 'string' ? each : String(index)))

@@ -7,7 +7,7 @@ export { references } from './template-syntax.ts'
 export { builtins } from './builtins.ts'
 export { mostResolvedText } from './text-budget.ts'
 
-/** A template that cannot be resolved. The message names the reference and the reason. */
+/** The message names the reference and the reason. */
 export class TemplateError extends Error {
   override readonly name = 'TemplateError'
 }
@@ -15,16 +15,15 @@ export class TemplateError extends Error {
 /** A template whose path leads to nothing. */
 export class MissingPath extends TemplateError {}
 
-/** The values for references. */
 export interface Scope {
   readonly inputs: JsonObject
-  /** Returns a step's output: null if the step was skipped, undefined if it has no output yet. */
+  /** Null if the step was skipped, undefined if it has no output yet. */
   step(id: string): Json | undefined
   readonly item?: Json | undefined
   readonly index?: number | undefined
-  /** The sources of the list of `for_each`. They are also the sources of `{{item}}`. */
+  /** The sources of the list of `for_each`, and so of `{{item}}`. */
   readonly itemSources?: readonly string[] | undefined
-  /** Inputs with labels. A reference to such an input has `inputSource(name)` as its source. */
+  /** A reference to such an input has `inputSource(name)` as its source. */
   readonly labelledInputs?: ReadonlyMap<string, unknown> | undefined
   readonly today: string
   readonly yesterday: string
@@ -35,24 +34,16 @@ export interface Scope {
 
 export interface Resolved {
   readonly value: Json
-  /**
-   * The sources of each part of the value: steps, and inputs with labels. The key is the dotted path of the part. The
-   * empty path is the value itself.
-   */
+  /** By dotted path: steps, and inputs with labels. The empty path is the value itself. */
   readonly sources: ReadonlyMap<string, readonly string[]>
 }
 
 /**
- * Fills in every `{{...}}` of a value, also in lists and objects. If a text is exactly one reference, the result is the
- * value of this reference, with its type. Inside a longer text, null becomes empty, and lists and objects become JSON.
- * Filled-in text is not parsed for templates again. A reference into an absent input, a null item or the output of a
- * skipped step gives null.
- * Throws TemplateError in these cases:
- * - A reference is malformed, its path is missing (see `missingIsNull`), or its step has no output.
- * - A reference needs an item, and the step has no `for_each`.
- * - A longer text needs an input that was not given (docs/decisions/0087).
- * - The filled-in texts have more than `mostText` characters together. If `value` itself is one reference, it may have
- *   any size.
+ * A text that is exactly one reference keeps the type of its value. Inside a longer text, null is empty, and
+ * lists and objects are JSON. Filled-in text is not parsed again. An absent input, a null item and a skipped
+ * step give null. Throws TemplateError for a malformed reference, a missing path (see `missingIsNull`) or
+ * output, an item without `for_each`, an absent input in a longer text (docs/decisions/0087), and more than
+ * `mostText` characters, unless `value` itself is one reference.
  */
 export function resolve(value: Json, scope: Scope, mostText: number = mostResolvedText): Resolved {
   const sources = new Map<string, readonly string[]>()
@@ -63,7 +54,7 @@ export function resolve(value: Json, scope: Scope, mostText: number = mostResolv
   }
 }
 
-/** The name that stands for an input among the sources of a value. No step has this id, because ids have no dot. */
+/** No step has this id, because ids have no dot. */
 export const inputSource = (name: string): string => `input.${name}`
 
 interface Resolving {
@@ -112,7 +103,7 @@ function resolveText(text: string, path: string, { scope, sources, textBudget, m
   return resolved
 }
 
-/** The value of a reference inside text. Throws TemplateError for an input that was not given. */
+/** Throws TemplateError for an input that was not given. */
 function givenOf(reference: Reference, scope: Scope): Json {
   const missing = missingInput(reference, scope.inputs)
   if (missing !== null)
@@ -123,10 +114,7 @@ function givenOf(reference: Reference, scope: Scope): Json {
   return lookUp(reference, scope)
 }
 
-/**
- * Returns the name of the input if the reference reads an optional input that was not given and has no default. Returns
- * null for every other reference.
- */
+/** An optional input without a value and without a default. Null for every other reference. */
 export function missingInput(reference: Reference, inputs: JsonObject): string | null {
   return reference.kind === 'input' && (givenInput(inputs, reference.name) ?? null) === null
     ? reference.name
@@ -137,7 +125,6 @@ function tooLong(most: number): TemplateError {
   return new TemplateError(`resolves to more than ${most / 1024 / 1024} MiB`)
 }
 
-/** The text that stands for a value inside a longer text. */
 export function asText(value: Json): string {
   if (value === null) return ''
   return typeof value === 'object' ? JSON.stringify(value) : String(value)
@@ -195,26 +182,20 @@ function valueOf(reference: Reference, scope: Scope): Json {
   }
 }
 
-/** The path for the current item. Throws TemplateError if the path has `[index]` and there is no item. */
+/** Throws TemplateError if the path has `[index]` and there is no item. */
 function pathOf({ path, text }: WithPath, { index }: Scope): readonly string[] {
   const filled = pathAt(path, index)
   if (filled === null) throw outsideForEach(text)
   return filled
 }
 
-/**
- * Returns whether the output is null, or the first part of the path is the position of a null in a list. The output is
- * null if the step was skipped, or failed with `on_error: continue`. In the list of a `for_each` step, null stands for
- * an item that was skipped or failed in this way.
- */
+/** Null stands for a step or item that was skipped, or that failed with `on_error: continue`. */
 function isNothing(output: Json, [first]: readonly string[]): boolean {
   if (output === null) return true
   return Array.isArray(output) && first !== undefined && own(output, first) === null
 }
 
-/**
- * Follows a path through own properties and list positions. Throws MissingPath with the name of the missing segment.
- */
+/** Through own properties and list positions. Throws MissingPath with the name of the missing segment. */
 export function descend(value: Json, path: readonly string[], text: string): Json {
   let at = value
   for (const segment of path) {
@@ -226,7 +207,7 @@ export function descend(value: Json, path: readonly string[], text: string): Jso
   return at
 }
 
-/** Like `descend`, but returns undefined if the path is missing. An error for each reference would cost much more. */
+/** Undefined if the path is missing: an error for each reference would cost much more. */
 export function valueAt(value: Json, path: readonly string[]): Json | undefined {
   let at: Json | undefined = value
   for (const segment of path) {
@@ -236,16 +217,11 @@ export function valueAt(value: Json, path: readonly string[]): Json | undefined 
   return at
 }
 
-/**
- * Some outputs have a field `<name>_problem` that says why the part `<name>` is missing. The message only names this
- * field. It does not show the field's text, because the value may come from outside, where anybody can write the text.
- */
+/** Only names the field `<name>_problem`: its text may come from outside, where anybody can write it. */
 const hintOn = (value: Json, segment: string): string =>
   own(value, `${segment}_problem`) === undefined ? '' : `: its \`${segment}_problem\` says why`
 
-/**
- * Returns an own property or the element at a list position. Properties of the prototype and `length` are not readable.
- */
+/** Properties of the prototype and `length` are not readable. */
 export function own(value: Json, key: string): Json | undefined {
   if (typeof value !== 'object' || value === null) return undefined
   if (Array.isArray(value)) return /^\d{1,9}$/.test(key) ? (value as readonly Json[])[Number(key)] : undefined

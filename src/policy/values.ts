@@ -10,10 +10,7 @@ const noPieces: readonly string[] = ['']
 
 type SomeDetails = { readonly [Name in 'after' | 'from' | 'isWhole' | 'inList' | 'kind']?: Hole[Name] }
 
-/**
- * An unknown part of the parameters: a text that starts with `prefix`, or with null any value or none. If both
- * references of `a{{x}}b{{y}}` are unknown, `prefix` is `a`, and `after` has `b` and an empty text.
- */
+/** Starts with `prefix`, or may be any value if that is null. `a{{x}}b{{y}}` gives `a` and `['b', '']`. */
 export class Hole {
   readonly prefix: string | null
   /** The known pieces after the first unknown part. The last one is the end of the text, perhaps empty. */

@@ -12,9 +12,8 @@ const folderOf: ReadonlyMap<string, string> = new Map(
 )
 
 /**
- * Returns the functions of a tool. Returns undefined if the catalogue has no such tool. The module of a service is
- * loaded at the first call of one of its tools: the clients of some services are large, and a worker would load them
- * all before it is ready. The functions are looked up at each call, because tests replace them.
+ * Undefined for an unknown tool. A service is loaded at its first call, because some clients are large. The
+ * functions are looked up at each call, because tests replace them.
  */
 export async function bodiesOf(tool: string): Promise<SomeBodies | undefined> {
   const folder = folderOf.get(tool)

@@ -19,7 +19,7 @@ import { tools as slack } from './slack/tools.ts'
 import { trello as trelloConnect } from './trello/connect.ts'
 import { tools as trello } from './trello/tools.ts'
 
-/** The tools of each service, in the order of docs/tools.md. */
+/** In the order of docs/tools.md. */
 export const services = {
   files,
   memory,
@@ -44,22 +44,17 @@ const all: readonly (Tool & Connected)[] = Object.values(services).flatMap((tool
   Object.values(tools),
 )
 
-/** Every tool of the service, by name. */
 export const catalog = Object.fromEntries(all.map((tool) => [tool.name, tool])) as {
   readonly [Each in Tool as Each['name']]: Each
 }
 
 const byName: ReadonlyMap<string, ToolDeclaration> = new Map(all.map((tool) => [tool.name, tool]))
 
-/**
- * Returns the declaration of a tool. Returns undefined for a name that the catalogue does not have, even for a name
- * such as `constructor`.
- */
+/** Undefined for other names, even for a name such as `constructor`. */
 export function getTool(name: string): ToolDeclaration | undefined {
   return byName.get(name)
 }
 
-/** Every integration that can be connected, by name. */
 export const integrations = {
   github: githubConnect,
   slack: slackConnect,
@@ -74,14 +69,10 @@ export const integrations = {
 export type Connectable = keyof typeof integrations
 export const integrationNames = Object.keys(integrations) as [Connectable, ...Connectable[]]
 
-/** The credential of an integration, as its schema has parsed it. */
 export type CredentialOf<Name extends Connectable> =
   (typeof integrations)[Name] extends IntegrationDeclaration<infer Credential> ? Credential : never
 
-/**
- * Returns the declaration of an integration, with the type that all integrations share. Returns undefined if there is no
- * such integration.
- */
+/** With the type that all integrations share. Undefined if there is no such integration. */
 export function integrationNamed(name: string): IntegrationDeclaration | undefined {
   return integrationByName.get(name)
 }

@@ -10,7 +10,7 @@ export interface AgentSessionsTable {
   id: string
   organization_id: string
   user_id: string
-  /** The client's own id for the session, unique per person. */
+  /** The client's own id, unique per person. */
   session_id: string
   /** The decisions, receipts and events of the session contain this id in place of a run's id. */
   run_id: string
@@ -19,7 +19,6 @@ export interface AgentSessionsTable {
   status: SessionStatus
   labels: Generated<string[]>
   label_sources: ColumnType<LabelSource[], string | undefined, string>
-  /** The tools of no known client that the session has asked for, in this order. */
   unknown_tools: Generated<string[]>
   /** Bytes of `labels`, `label_sources` and `unknown_tools`. They count towards the limit `storage_mb`. */
   label_bytes: Generated<number>
@@ -27,7 +26,7 @@ export interface AgentSessionsTable {
   allowed: Generated<number>
   held: Generated<number>
   denied: Generated<number>
-  /** The number of finished calls that no decision had allowed. */
+  /** Finished calls that no decision had allowed. */
   unapproved: Generated<number>
   started_at: Date
   last_seen_at: Date
@@ -36,7 +35,7 @@ export interface AgentSessionsTable {
   revoke_reason: string | null
 }
 
-/** An agent's report that an allowed call has finished. Append-only. */
+/** Append-only. */
 export interface AgentObservationsTable {
   decision_id: string
   outcome: 'ok' | 'error' | null
@@ -46,7 +45,7 @@ export interface AgentObservationsTable {
 export interface ToolPoliciesTable {
   organization_id: string
   tool_name: string
-  /** An empty text means that the policy applies to the whole organization. */
+  /** An empty text means the whole organization. */
   role: Role | ''
   allowed: boolean | null
   restrictions: ColumnType<Restrictions, string, string>

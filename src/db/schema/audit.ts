@@ -8,19 +8,14 @@ export interface ChainHeadTable {
   mac: string | null
   /** Increases when a rule, label rule or setting is saved. Every audit entry contains this version. */
   policy_version: Generated<number>
-  /** The reason why the organization is frozen; null if it is not frozen. */
   frozen: string | null
   /** Stored bytes and pending approvals, without the rows of `storage_moves` yet. */
   stored_bytes: Generated<number>
   pending_approvals: Generated<number>
-  /** When the two counters were last compared with all rows of the organization. */
   storage_counted_at: Generated<Date>
 }
 
-/**
- * The changes of the counters `stored_bytes` and `pending_approvals`. A transaction inserts a row if it has not locked
- * the row of `chain_head`. Housekeeping adds these changes to the counters.
- */
+/** For transactions without a lock on `chain_head`. Housekeeping adds the changes to the counters. */
 export interface StorageMovesTable {
   id: GeneratedAlways<number>
   organization_id: string
@@ -38,7 +33,6 @@ export interface AuditCountsTable {
   entries: number
 }
 
-/** A folder that has had a checkpoint of the organization's chain (audit/kept-places.ts). */
 export interface CheckpointFoldersTable {
   organization_id: string
   folder_id: string
@@ -49,7 +43,6 @@ export interface CheckpointFoldersTable {
 export interface AuditEventsTable {
   canonical: string
   hash: string
-  /** The code that shows that the service has written this entry (audit/entry-macs.ts). */
   mac: string | null
   organization_id: GeneratedAlways<string>
   seq: GeneratedAlways<number>

@@ -8,21 +8,19 @@ export interface OrganizationsTable {
   id: string
   name: string
   personal: Generated<boolean>
-  /** The person who owns this personal organization; null for an organization that is not personal. */
   personal_of: Generated<string | null>
   plan: Generated<Plan>
-  /** Contains only the settings that differ from the defaults. */
+  /** Only the settings that differ from the defaults. */
   settings: JSONColumnType<Record<string, unknown>, string | undefined>
-  /** The limits that an owner has set. Each key is the name of a limit. */
+  /** Set by an owner. Each key is the name of a limit. */
   quota_overrides: JSONColumnType<Record<string, number>, string | undefined>
-  /** The task queue of the organization's own workers; null if the organization has no workers of its own. */
+  /** Null if the organization has no workers of its own. */
   task_queue: string | null
-  /** The person who created the organization; null if the organization is personal or an operator created it. */
+  /** Null if the organization is personal or an operator created it. */
   created_by: Generated<string | null>
   created_at: Generated<Date>
 }
 
-/** A tool of the installation that an organization may use. */
 export interface InstallationConnectionsTable {
   organization_id: string
   tool: string
@@ -48,7 +46,7 @@ export interface AuthAccountsTable {
   account_id: string
   provider_id: string
   user_id: string
-  /** The hash of the password: `saltHex:keyHex`. */
+  /** `saltHex:keyHex`. */
   password: string | null
 }
 
@@ -57,12 +55,11 @@ export interface InvitationsTable {
   organization_id: string
   email: string
   role: Role
-  /** Lower-case hex SHA-256 of the token. */
+  /** Lower-case hex SHA-256. */
   token_hash: string
   invited_by: string
-  /** When the service mailed the link; null if a person hands over the link instead. */
+  /** Null if a person hands over the link instead. */
   mailed_at: Date | null
-  /** Whether the invited person shared no organization with the inviter. */
   to_stranger: Generated<boolean>
   created_at: Generated<Date>
   expires_at: Date
@@ -88,19 +85,16 @@ export interface MembershipsTable {
   user_id: string
   role: Role
   created_at: Generated<Date>
-  /** The person's user id in Slack; null if no Slack account is linked. */
   slack_account: Generated<string | null>
   slack_linked_at: Generated<Date | null>
 }
 
 /** The service sends a code to the account. If the member types it in, the account is linked. */
 export interface SlackClaimsTable {
-  /** The id of the message that contains the code. */
   id: string
   organization_id: string
   user_id: string
   slack_account: string
-  /** Eight digits. */
   code: string
   wrong_codes: Generated<number>
   created_at: Date
@@ -122,7 +116,7 @@ export interface ApiKeysTable {
   created_by: string | null
   expires_at: Date | null
   revoked_at: Date | null
-  /** When the key was deleted. `revoked_at` is set too. A deleted key cannot be made active again. */
+  /** `revoked_at` is set too. A deleted key cannot be made active again. */
   deleted_at: Generated<Date | null>
   last_used_at: Date | null
   /** With a second factor, at its creation or later; null if its current rights are not confirmed. */

@@ -25,5 +25,5 @@ export interface Database
     WebhooksTables,
     WorkflowsTables {}
 
-/** The type of a database parameter. Its value is a pool or an open transaction. */
+/** A pool or an open transaction. */
 export type Db = Kysely<Database>

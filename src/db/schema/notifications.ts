@@ -1,26 +1,25 @@
 import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
 
-/** Says what a notice is about. `call` means a call with an unknown outcome. */
+/** `call` means a call with an unknown outcome. */
 export type NoticeKind = 'approval' | 'call' | 'run'
 /** A claim says that a Slack account belongs to a member, who types in the code of its message. */
 export type MessageKind = NoticeKind | 'claim'
 export type NotificationChannel = 'slack' | 'mail' | 'webhook'
 export type NotificationState = 'pending' | 'sent' | 'updated' | 'failed'
 
-/** A change for which messages may be needed. The row exists until the rows of `notifications` reflect the change. */
+/** The row exists until the rows of `notifications` reflect the change. */
 export interface NoticesTable {
   id: GeneratedAlways<number>
   organization_id: string
   kind: NoticeKind
-  /** Is the id of an approval or of a run. For a call it is `RUN/STEP/ITEM`. */
+  /** The id of an approval or of a run. For a call it is `RUN/STEP/ITEM`. */
   subject: string
   created_at: Generated<Date>
 }
 
-/** Identifies a sent message in the external service, e.g. by a channel and a time. */
 export type NotificationPlace = Readonly<Record<string, string>>
 
-/** Each row stands for one recipient of one message in one channel. */
+/** One recipient of one message in one channel. */
 export interface NotificationsTable {
   id: string
   organization_id: string
@@ -32,10 +31,7 @@ export interface NotificationsTable {
   round: Generated<number>
   /** The id of a person or of a webhook. */
   recipient: string
-  /**
-   * Several rows can share one message. `message_id` is the id of the row that stands for the message. Only the
-   * `state`, attempts, `place` and errors of this row count.
-   */
+  /** Several rows can share one message. Only the state, attempts, `place` and errors of this row count. */
   message_id: string
   /** Is `RUN/STEP` if one message may be about several items of a step. Otherwise it is null. */
   group_key: Generated<string | null>
@@ -45,21 +41,17 @@ export interface NotificationsTable {
   shown: Generated<number>
   shown_hash: Generated<string | null>
   attempts: Generated<number>
-  /** The number of failed attempts to read or update the message since the last success. */
   failures: Generated<number>
   /** Is set before a message is sent. Is cleared if the message was certainly not sent. */
   intent_at: Generated<Date | null>
   next_attempt_at: Generated<Date>
   place: ColumnType<NotificationPlace | null, string | null | undefined, string | null>
-  /** A code, such as `slack_forbidden`. */
   last_error: Generated<string | null>
   created_at: Generated<Date>
   sent_at: Generated<Date | null>
 }
 
-/**
- * A row says which process sends an organization's messages of a channel. Other processes wait until the lease ends.
- */
+/** Which process sends messages of a channel. Other processes wait until the lease ends. */
 export interface NotificationLanesTable {
   organization_id: string
   channel: NotificationChannel
@@ -68,7 +60,7 @@ export interface NotificationLanesTable {
   paused_until: Date | null
 }
 
-/** The mail settings of members. A member without a row has the default settings. */
+/** A member without a row has the default settings. */
 export interface MailPreferencesTable {
   organization_id: string
   user_id: string

@@ -14,21 +14,17 @@ export interface OutboxTable {
 export interface IdempotencyKeysTable {
   organization_id: string
   user_id: string
-  /** The API key of the request, or the kind of its sign-in session. Another API key of the same person may have fewer scopes (docs/decisions/0013). */
+  /** The API key, or the kind of the sign-in. Keys can have fewer scopes (docs/decisions/0013). */
   api_key_id: string
-  /**
-   * The key of the route and the decoded path parameters as text, or a hash of a long text. The path itself is not
-   * used. So a closing slash or a prefix makes no difference.
-   */
+  /** The route's key with path parameters, or a hash. A closing slash or a prefix makes no difference. */
   route: string
   key: string
   body_hash: string
   locked_until: Date | null
   response_status: number | null
   response_body: string | null
-  /** True once the change of the request is committed. The answer to the request is stored later. */
+  /** True once the change is committed. The answer is stored later. */
   acted: Generated<boolean>
-  /** The result of the change as sealed JSON, until the answer is stored. */
   made: string | null
   created_at: Generated<Date>
 }
@@ -39,10 +35,7 @@ export interface ProcessHeartbeatsTable {
   seen_at: Generated<Date>
 }
 
-/**
- * Each row counts the requests of one organization in the time window that began at `started_at`. A process leases a
- * block of requests before it uses the requests. `taken` includes the whole block from the lease on.
- */
+/** From `started_at` on. A process leases a block of requests, and `taken` includes the whole block. */
 export interface RequestWindowsTable {
   organization_id: string
   bucket:
@@ -61,10 +54,7 @@ export interface MemoryUsageTable {
   bytes: number
 }
 
-/**
- * Each row counts how often workers began to load the values of one call. The row is deleted when a load ends. So a
- * high count means that several loads did not end. Probably these loads crashed their workers.
- */
+/** A row is deleted when a load ends. A high count means that loads probably crashed their workers. */
 export interface CallStartsTable {
   run_id: string
   step_id: string
@@ -82,7 +72,6 @@ export interface DefaultTaskQueueTable {
 export interface MemoryTable {
   organization_id: string
   key: string
-  /** The value as sealed JSON text. */
   value_sealed: Buffer | null
   /** Changes each time a value is written; null if there has been no value. */
   value_version: Generated<string | null>
@@ -95,7 +84,6 @@ export interface MemoryTable {
   revision: Generated<number>
 }
 
-/** Data keys, which seal (encrypt) stored values. */
 export interface DataKeysTable {
   /** The first 16 hex digits of the key's SHA-256. */
   id: string

@@ -15,7 +15,7 @@ export interface RulesTable {
 export interface RolePolicyOverridesTable {
   organization_id: string
   tool_name: string
-  /** The name of a role. Another name is allowed too, but the row then applies to no member. */
+  /** Another name is allowed too, but the row then applies to no member. */
   role: string
   allowed: boolean
   created_by: string

@@ -21,7 +21,6 @@ export interface StepError {
   message: string
   /** Is absent if the code is of no known fault. */
   fault?: Fault
-  /** Whether the same call could succeed later. */
   retryable?: boolean
   /** This many bytes must be free before an output that did not fit is read again. People do not see it. */
   bytes?: number
@@ -35,9 +34,7 @@ export interface LabelSource {
   from: string[]
 }
 
-/**
- * The labels of each input, with their sources. Each key is the name of an input. An input without labels is left out.
- */
+/** By the name of the input, with their sources. An input without labels is left out. */
 export type InputLabels = Readonly<Record<string, readonly LabelSource[]>>
 
 export interface RunsTable {
@@ -47,47 +44,38 @@ export interface RunsTable {
   workflow_version: number
   interpreter_version: number
   status: RunStatus
-  /** One sentence that explains the status, e.g. why a run has not started. */
   status_reason: string
   requested_by: string
-  /** The requester's mail address when the run was accepted. */
+  /** From the time when the run was accepted. */
   requester_email: string
   api_key_id: string | null
-  /** The id of the HTTP request that started the run; null if no request started it. */
+  /** Null if no HTTP request started the run. */
   request_id: string | null
   idempotency_key: string | null
-  /** The inputs as sealed JSON text. Is null once the inputs are removed. */
+  /** Sealed JSON text. Is null once the inputs are removed. */
   inputs_sealed: Buffer | null
   input_labels: DefaultJson<InputLabels>
   input_hash: string
   time_zone: string
-  /** The resolved `result` as sealed JSON text. */
   result_sealed: Buffer | null
   risk: Json<Risk>
   event_seq: Generated<number>
   decision_seq: Generated<number>
-  /** The bytes that the run's calls have stored. */
   stored_bytes: Generated<number>
   nodes_executed: Generated<number>
   nodes_failed: Generated<number>
   cancel_requested_at: Date | null
   cancel_requested_by: string | null
-  /** The reason that the person who cancelled the run gave; null if they gave none. */
   cancel_reason: Generated<string | null>
   created_at: Generated<Date>
   started_at: Date | null
   finished_at: Date | null
-  /** When the reconciler last compared the run with Temporal. */
   checked_at: Date | null
   data_removed_at: Generated<Date | null>
   /** The order in which runs were accepted. */
   position: GeneratedAlways<number>
-  /**
-   * `queued`: the run has no Temporal workflow yet. `waits`: its Temporal workflow waits for a slot. `taken`: the run
-   * has a slot and may make calls. null: the run needs no slot.
-   */
+  /** `queued`: not in Temporal yet. `waits`: for a slot. `taken`: may make calls. null: needs no slot. */
   slot: 'queued' | 'waits' | 'taken' | null
-  /** Ids of the authors of the run's version. */
   authors: Generated<string[]>
   /** By another person, and new to the requester at this run; null if there was none. */
   changed_in_version: Generated<number | null>
@@ -103,16 +91,15 @@ export interface RunStepsTable {
   kind: Generated<string>
   /** Null: the step calls no tool. */
   tool: string | null
-  /** The step's `summary` in the definition. */
   summary: Generated<string | null>
   status: Generated<StepStatus>
   verdict: Verdict | null
   attempts: Generated<number>
-  /** Number of items of a `for_each` step. Is null until the step is expanded, and for a step without `for_each`. */
+  /** Is null until the step is expanded, and without `for_each`. */
   item_count: number | null
   /** The roles that the step's authors had when they saved it. */
   author_roles: Generated<Role[]>
-  /** The labels of the step's output. Is empty until the step has completed. */
+  /** The labels of the output. Is empty until the step has completed. */
   labels: Generated<string[]>
   error: ColumnType<StepError | null, string | null | undefined, string | null>
   started_at: Date | null
@@ -130,28 +117,24 @@ export interface EffectsTable {
   state: EffectState
   /** The newest attempt, which alone may send the call. Temporal's attempts have other numbers. */
   attempt: Generated<number>
-  /**
-   * How often the tool's body began (docs/decisions/0274). `attempt` can be higher: a worker may not use a decision, and an attempt may only look for the effect of an earlier one.
-   */
+  /** `attempt` can be higher, because some attempts do not begin the tool's body (docs/decisions/0274). */
   bodies: Generated<number>
-  /** Whether `bodies` has the body of the present attempt. */
   body_counted: Generated<boolean>
-  /** The number of attempts that failed in the tool. Dead processes and database outages do not count. */
+  /** In the tool. Dead processes and database outages do not count. */
   failures: Generated<number>
   /** A person wants a call with an unknown outcome again. null when that attempt begins. */
   resolved_outcome: 'retry' | null
-  /** The resolved parameters, sealed. The approval and every attempt use exactly these parameters. */
+  /** Sealed. The approval and every attempt use exactly these parameters. */
   params_sealed: Buffer | null
   params_hash: string | null
   labels: Generated<string[]>
   label_sources: DefaultJson<LabelSource[]>
   decision_id: string | null
   approval_id: string | null
-  /** The output as sealed JSON text. */
   output_sealed: Buffer | null
   output_labels: Generated<string[]>
   error: ColumnType<StepError | null, string | null | undefined, string | null>
-  /** The values that belong to the error, as sealed JSON text. Example: the recipients that a mail server refused. */
+  /** Sealed JSON text of values, for example the recipients that a mail server refused. */
   error_detail_sealed: Buffer | null
   /** Earlier attempts, each with the decision that allowed it. Only the newest are stored. */
   past_outcomes: DefaultJson<readonly PastOutcome[]>
@@ -161,9 +144,8 @@ export interface EffectsTable {
   sent_with: Generated<string | null>
   finished_at: Date | null
   duration_ms: number | null
-  /** Whether the call is waiting for a slot of its run. */
   wants_slot: Generated<boolean>
-  /** The time at which a step that waits goes on. Is null if it waits for no time. */
+  /** Is null if the step waits for no time. */
   until: Generated<Date | null>
 }
 
@@ -179,7 +161,7 @@ export interface DecisionsTable {
   id: string
   organization_id: string
   run_id: string | null
-  /** Number of the decision within its run, from 1. */
+  /** Within its run, from 1. */
   seq: number | null
   step_id: string | null
   item_index: number | null
@@ -200,10 +182,7 @@ export interface DecisionsTable {
   approval_id: string | null
   policy_version: number
   decided_at: Date
-  /**
-   * These four fields are only set for an agent's call. `session_id` is the agent session (ses_...), and `tool_use_id`
-   * is the client's id of the call.
-   */
+  /** These four fields are only set for an agent's call. `tool_use_id` is the client's id of the call. */
   session_id: string | null
   tool_use_id: string | null
   requested_by: string | null
@@ -233,7 +212,7 @@ export interface ApprovalsTable {
   labels: string[]
   risk: Json<Risk>
   requested_by: string
-  /** Ids of the authors of the run's version. Their own votes do not count (requirement.ts). */
+  /** The authors of the run's version. Their own votes do not count (requirement.ts). */
   authors: Generated<string[]>
   approver: 'admin' | 'owner'
   approvals_needed: number
@@ -241,14 +220,11 @@ export interface ApprovalsTable {
   expires_at: Date | null
   decided_at: Date | null
   used_at: Date | null
-  /**
-   * Says what used the approval. For a call of a run, it is `run/step/item`. For a call of an agent, it is
-   * `session/tool use`, or `session/call N` if the client gave no id. For a run, it is the id of the run.
-   */
+  /** `run/step/item`, `session/tool use`, `session/call N` without a client's id, or the id of a run. */
   used_by: string | null
   /** The newer approval that replaced this one. This approval did not cover its call any more. */
   superseded_by: string | null
-  /** The state that the call would change, as sealed JSON text. It was read before the approval was created. */
+  /** Sealed JSON text, read before the approval was created. */
   state_sealed: Buffer | null
   /** The earlier approval that this one replaced. `held_again` is the reason for the replacement. */
   supersedes_id: string | null

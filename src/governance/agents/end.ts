@@ -12,10 +12,8 @@ export interface EndedSession {
 }
 
 /**
- * Ends one of the caller's own agent sessions (commit point `agent.session`). Withdraws the session's pending
- * approvals, and its approved approvals that are not used yet. The session keeps its labels, and the next call opens
- * the session again. A session that is not live does not change. Throws `not_found` if the caller has no such session
- * or has left the organization, and `insufficient_role` if their role may no longer use agents.
+ * Commit point `agent.session`. Withdraws approvals. The session keeps its labels, and the next call opens it
+ * again. Throws `not_found` (also if the person has left the organization) and `insufficient_role`.
  */
 export async function endSession(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,
@@ -42,8 +40,7 @@ export async function endSession(
       .where('status', '=', 'live')
       .returning('id')
       .executeTakeFirst()
-    // Only a live session can have pending or unused approvals. So there is nothing to withdraw if the session was not
-    // live.
+    // Only a live session can have pending or unused approvals.
     const cancelled = live === undefined ? 0 : await withdrawAll(tx, known.id)
     if (live !== undefined)
       tx.append({
@@ -60,10 +57,7 @@ export async function endSession(
   })
 }
 
-/**
- * Revokes an agent session for ever. Every process then denies the session's next call. Withdraws the session's pending
- * approvals, and its approved approvals that are not used yet. A second revocation changes nothing.
- */
+/** For ever: all processes deny the session's next call, and its approvals are withdrawn. Can be repeated. */
 export async function revokeSession(
   context: Acting,
   caller: Caller,

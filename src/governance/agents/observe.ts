@@ -20,7 +20,7 @@ import { loadAgentLedger } from '../../calls/agents/ledger.ts'
 import { callHash } from '../../calls/agents/same-call.ts'
 import { addLabels, noteTool, openSession } from '../../calls/agents/sessions.ts'
 
-/** A finished call, as the agent's client reports it. The call's output never leaves the caller's machine. */
+/** As the agent's client reports it. The call's output never leaves the caller's machine. */
 export interface Finished {
   readonly session_id: string
   readonly tool_name: string
@@ -40,10 +40,9 @@ export interface Observed {
 type Observing = Acting & Pick<Context, 'agentSessions' | 'db' | 'metrics'>
 
 /**
- * Matches a finished call with the decision that allowed it. If no decision allowed the call, counts the call in its
- * session and records it in the audit log as `agent.unapproved_call`. The session then gets the labels of the data that
- * the call may have read. Throws `not_found` or `insufficient_role` if the person may not ask in the session's
- * organization. Throws `quota_exceeded`, and writes nothing, if a new session would exceed `storage_mb`.
+ * A call that no decision allowed is counted, recorded as `agent.unapproved_call`, and adds the labels of the
+ * data that it may have read. Throws `not_found`, `insufficient_role`, or `quota_exceeded` if a new session
+ * would exceed `storage_mb`; then nothing is written.
  */
 export async function observe(context: Observing, asker: Asker, finished: Finished): Promise<Observed> {
   const paramsHash = callHash(finished.tool_name, finished.tool_input)
@@ -57,12 +56,9 @@ export async function observe(context: Observing, asker: Asker, finished: Finish
 }
 
 /**
- * Finds the decision that allowed a finished call to which the client gave an id. The newest decision on the call in
- * the call's own session counts. If this session has none, the newest decision in the person's other sessions counts,
- * e.g. in the hook's session. Returns null if there is no decision, or if this decision did not allow the call.
- *
- * Each report marks all decisions that allowed the call as observed. So a later question with this id is about a new
- * call. Without such a question, a second report is about the same call.
+ * For a call with an id: the newest decision in its own session, or else in the person's other sessions, e.g.
+ * the hook's. Null if it did not allow the call. Each report marks all decisions that allowed the call, so a
+ * later question with this id is about a new call; without one, a second report is about the same call.
  */
 async function lastAnswered(
   db: Db,
@@ -79,10 +75,7 @@ async function lastAnswered(
   return last?.verdict === 'allow' ? last : null
 }
 
-/**
- * Finds a decision that allowed a finished call to which the client gave no id; null if there is none. Each decision
- * allows one finished call. So the function takes the oldest decision that no report has used yet.
- */
+/** For a call without an id. Each decision allows one finished call, so the oldest unused one is taken. */
 async function someAllowed(
   db: Db,
   userId: string,
@@ -124,8 +117,7 @@ async function raise(
     }
     const ledger = await loadAgentLedger(tx, [key])
     const over = storageOver(tx)
-    // If the organization is over its storage limit, no session is opened and no audit entry is written. But if the
-    // session exists already, the session still counts the call and gets its labels.
+    // Over the storage limit, no session is opened. An existing session still counts the call.
     if (over !== null && ledger.session(key.userId, key.sessionId) === undefined) return quotaExceeded(over)
     const session = openSession(tx, ledger, { ...key, agent: { name: 'unknown', kind: 'unknown' } })
     const { sideEffect, outputLabels } = classifyIn(read, session.labels, tx.policy.settings)

@@ -8,7 +8,6 @@ import { readSettings } from '../../policy/settings.ts'
 import { notFound } from '../errors.ts'
 import { idAfter, readPage, type Page, type PageRequest } from '../page.ts'
 
-/** An agent session in the API's answers. */
 export interface AgentSessionView {
   readonly id: string
   readonly session_id: string
@@ -16,18 +15,15 @@ export interface AgentSessionView {
   readonly agent: { readonly name: string; readonly kind: string }
   readonly organization_id: string
   readonly user_id: string
-  /** The person's current email address; null if the account was deleted. */
+  /** The current address; null if the account was deleted. */
   readonly user_email: string | null
   readonly status: SessionStatus
   readonly labels: readonly string[]
   readonly label_sources: readonly LabelSource[]
-  /** The tools that the session asked for and that nobody has classed (`isUnclassed`), at most `mostUnknownTools`. */
+  /** Nobody has classed them (`isUnclassed`). At most `mostUnknownTools`. */
   readonly unclassed_tools: readonly string[]
   readonly decisions: { readonly allow: number; readonly deny: number; readonly require_approval: number }
-  /**
-   * The number of calls that ran although no decision had allowed them. Each of these calls raised an alert, unless the
-   * organization was over its storage limit.
-   */
+  /** No decision had allowed them. Each one raised an alert, except over the storage limit. */
   readonly unapproved_calls: number
   readonly started_at: string
   readonly last_seen_at: string
@@ -43,7 +39,7 @@ export interface SessionFilters {
   readonly session_id?: string | undefined
 }
 
-/** Returns a page of the agent sessions of these organizations, the newest first. */
+/** The newest first. */
 export async function listSessions(
   db: Db,
   organizationIds: readonly string[],
@@ -61,7 +57,7 @@ export async function listSessions(
   return { ...read, data: read.data.map((row) => sessionView(row, told)) }
 }
 
-/** Reads one session. Throws `not_found` also for a session of another organization. */
+/** Throws `not_found` also for a session of another organization. */
 export async function readSession(db: Db, organizationId: string, id: string): Promise<AgentSessionView> {
   const row = await sessionColumns(db)
     .where('id', '=', id)
@@ -71,7 +67,6 @@ export async function readSession(db: Db, organizationId: string, id: string): P
   return sessionView(row, await toldIn(db, [row]))
 }
 
-/** SQL: the email address of the person whose id is in this column of `agent_sessions`. */
 export const emailOf = (
   eb: ExpressionBuilder<Database, 'agent_sessions'>,
   column: 'user_id' | 'revoked_by',
@@ -91,7 +86,7 @@ type Row = Selectable<AgentSessionsTable> & {
   readonly revoked_by_email: string | null
 }
 
-/** The setting `external_tools` of each organization that has an unknown tool in one of these sessions. */
+/** Only for organizations that have an unknown tool in one of these sessions. */
 async function toldIn(db: Db, rows: readonly Row[]): Promise<ReadonlyMap<string, ExternalTools>> {
   const ids = rows.flatMap((row) => (row.unknown_tools.length === 0 ? [] : [row.organization_id]))
   if (ids.length === 0) return new Map()

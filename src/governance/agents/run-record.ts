@@ -4,7 +4,6 @@ import type { RunView } from '../runs/read/read.ts'
 import { pendingInParts } from '../runs/read/waiting-parts.ts'
 import { emailOf } from './read.ts'
 
-/** An agent session with the fields of a run, as the API shows it in run records. */
 export type SessionRunView = Omit<RunView, 'workflow_id' | 'workflow_version' | 'waiting_for'> & {
   readonly waiting_for: JsonParts
   readonly workflow_id: null
@@ -18,10 +17,7 @@ const words = {
   revoked: { status: 'cancelled', reason: 'the agent session was revoked' },
 } as const
 
-/**
- * Reads the run record of an agent session; null if there is no such session. The record does not contain the session's
- * calls: they are in the receipt.
- */
+/** Null if there is no such session. The session's calls are in the receipt. */
 export async function readSessionRun(
   db: Db,
   organizationId: string,

@@ -15,22 +15,18 @@ import { actorOf } from '../access/identity.ts'
 import { requireRole, runAs } from '../access/recheck.ts'
 import { callerIn, type Asker } from '../../calls/agents/ask.ts'
 
-/** An approval, as the waiting agent sees it. */
 export interface AgentApproval {
   readonly approval_id: string
   readonly status: ApprovalStatus
   /** Says why a `cancelled` approval was withdrawn, if its session was ended or revoked. */
   readonly session_status: SessionStatus
-  /** Id of the person whose vote decided; null if no vote has decided. */
+  /** Is null if no vote has decided. */
   readonly decided_by: string | null
   readonly comment: string
   readonly expires_at: string | null
 }
 
-/**
- * Reads an approval of one of the asker's own calls. Throws `not_found` for any other approval, and if the asker has
- * left the organization. Throws `insufficient_role` if the asker's agents may not ask any more.
- */
+/** Throws `not_found` for other people's calls or if the asker has left, and `insufficient_role`. */
 export async function readAgentApproval(
   context: Pick<Context, 'combiner' | 'db'>,
   asker: Asker,
@@ -52,10 +48,7 @@ export async function readAgentApproval(
   }
 }
 
-/**
- * Withdraws a pending approval of one of the asker's own calls. Throws `approval_already_decided` if the approval is
- * not pending.
- */
+/** Throws `approval_already_decided` if the approval is not pending. */
 export async function withdrawOwn(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,
   asker: Asker,

@@ -4,17 +4,13 @@ import { isOverSql } from '../approvals/state.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 
 /**
- * Withdraws the session's pending approvals, and its approved approvals that are not used yet. If the session goes on,
- * the same calls need new approvals (docs/decisions/0059). HTTP requests that wait for the withdrawn approvals are
- * answered. Returns the number of withdrawn approvals.
+ * Withdraws pending approvals and approved ones that are not used yet. The same calls then need new approvals
+ * (docs/decisions/0059). HTTP requests that wait for the withdrawn approvals are answered.
  */
 export const withdrawAll = (tx: ChainTx, sessionId: string): Promise<number> =>
   withdraw(tx, sql`session_id = ${sessionId}`)
 
-/**
- * Ends a person's live agent sessions in the organization, and does the same as `withdrawAll` for all their sessions.
- * Call this if the person has left the organization or may no longer use agents (docs/decisions/0245).
- */
+/** For a person who has left or may not use agents. Does `withdrawAll` too (docs/decisions/0245). */
 export async function endAllOf(
   tx: ChainTx,
   userId: string,

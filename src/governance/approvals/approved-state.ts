@@ -3,21 +3,11 @@ import type { Context } from '../context.ts'
 import { statePlace } from '../sealing/places.ts'
 import type { Sealer } from '../sealing/sealer.ts'
 
-/**
- * What the approvers saw in addition to the parameters: the state that the call would change, and the connection that
- * the call would use. The approval's row contains this data sealed.
- */
+/** What the approvers saw in addition to the parameters. The approval's row has it sealed. */
 export interface ApprovedState {
-  /**
-   * The id of the connection that the call would use; null if there was none. Is absent if the tool needs no
-   * connection.
-   */
+  /** Its id; null if there was none. Is absent if the tool needs no connection. */
   readonly connection?: string | null
-  /**
-   * The revision of the thing that the call changes, as the approvers saw it (`Precondition` in tools/kit/tool.ts). Is
-   * null if the tool has no precondition, or if the revision could not be read. If it is null, any revision is
-   * accepted.
-   */
+  /** As the approvers saw it (`Precondition`). If it is null, any revision is accepted. */
   readonly revision: string | null
   readonly fields: readonly PreviewField[]
   readonly diff?: PreviewDiff
@@ -36,7 +26,7 @@ export async function openState(
   return JSON.parse(await sealer.open(statePlace(approvalId), sealed)) as ApprovedState
 }
 
-/** Reads the state that the approvers saw in addition to the parameters; null if the approval has no such state. */
+/** Null if the approval has no such state. */
 export async function approvedState(
   context: Pick<Context, 'db' | 'sealer'>,
   approvalId: string,

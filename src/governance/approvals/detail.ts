@@ -37,7 +37,7 @@ interface Row extends FirstPeople {
 /** People who can still vote are counted up to this number. An approval needs at most 20 votes. */
 const mostDeciders = 100
 
-/** Reads the details of an approval, which must exist in the viewer's organization. */
+/** The approval must exist in the viewer's organization. */
 export async function readDetail(
   { db }: Pick<Context, 'db'>,
   { organizationId, userId, role }: Viewer,
@@ -73,7 +73,7 @@ export async function readDetail(
   }
 }
 
-/** Returns the names of the enforced rules that require an approval of the call. The deciding rule comes first. */
+/** Enforced rules that require an approval. The deciding rule comes first. */
 function holding({ rule_name, matched_rules }: Pick<Row, 'rule_name' | 'matched_rules'>): string[] {
   const others = (matched_rules ?? []).flatMap(({ name, verdict, shadow }) =>
     verdict === 'require_approval' && !shadow ? [name] : [],

@@ -7,7 +7,7 @@ import { expireApproval, wakeRun, writeAtOnce } from './moves.ts'
 import { loadApproval, type ApprovalRecord } from './records.ts'
 import { isDue, isOverSql } from './state.ts'
 
-/** Marks a pending approval as expired. If a run waits for the approval, wakes the run. */
+/** Also wakes the run that waits for the approval. */
 export function expireNow(tx: ChainTx, approval: ApprovalRecord): void {
   expireApproval(writeAtOnce(tx), approval)
   wakeRun(tx, approval)
@@ -17,10 +17,8 @@ export function expireNow(tx: ChainTx, approval: ApprovalRecord): void {
 const mostExpired = 100
 
 /**
- * Expires pending approvals whose time is over (commit point `approval.expire`). So each pending approval in the list
- * can still be approved. A waiting run also has a timer in Temporal for this, but the timer does not help while
- * Temporal is away. Agents' calls have no timer. Organizations take turns. Returns the number of approvals that were
- * due.
+ * Commit point `approval.expire`. Runs also have a timer in Temporal, which does not help while Temporal is
+ * away. Agents' calls have no timer. Organizations take turns.
  */
 export async function expireDue(context: Pick<Context, 'combiner' | 'db' | 'sparseLog'>): Promise<number> {
   const { rows: due } = await readDueApprovals(isOverSql(sql`clock_timestamp()`), mostExpired).execute(
@@ -32,7 +30,7 @@ export async function expireDue(context: Pick<Context, 'combiner' | 'db' | 'spar
   return due.length
 }
 
-/** Expires one approval if it is pending and its time has passed, by the database's clock. */
+/** Only while it is pending, and by the database's clock. */
 export async function expireIfDue(
   context: Pick<Context, 'combiner'>,
   { id, organization_id }: { readonly id: string; readonly organization_id: string },

@@ -9,7 +9,6 @@ import { isOverSql } from './state.ts'
 
 type Viewer = Pick<Caller, 'userId' | 'organizationId' | 'role'>
 
-/** Filters of the list of approvals. */
 export interface ApprovalFilters {
   readonly status?: ApprovalStatus | undefined
   readonly kind?: ApprovalKind | undefined
@@ -21,7 +20,6 @@ export interface ApprovalFilters {
   readonly risk?: Risk['level'] | undefined
 }
 
-/** Returns the query for the approvals of the viewer's organization that match the filters. */
 export function filtered<O>(
   all: SelectQueryBuilder<Database, 'approvals', O>,
   viewer: Viewer,
@@ -38,7 +36,7 @@ export function filtered<O>(
   return filters.mine === true ? decidable(query, viewer, settings) : query
 }
 
-/** Adds the conditions of `mine`. The approval is pending and has not expired, and the viewer can decide (`decisionRefusal`). */
+/** Pending, not expired, and the viewer can decide (`decisionRefusal`). */
 function decidable<O>(
   query: SelectQueryBuilder<Database, 'approvals', O>,
   { userId, role }: Viewer,

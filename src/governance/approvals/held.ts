@@ -6,7 +6,6 @@ import type { Requirement } from './requirement.ts'
 
 /* What every new approval gets: of whole runs, and of calls of runs and agents. */
 
-/** Returns the role of the approvers and the number of votes that the rules and settings require at this moment. */
 export function requirementNow(tx: ChainTx, decided: Decided): Requirement {
   const { approval_threshold, allow_self_approval } = tx.policy.settings
   return {
@@ -16,10 +15,9 @@ export function requirementNow(tx: ChainTx, decided: Decided): Requirement {
   }
 }
 
-/** The former approval of a call, and the reason why the call is held again. */
 export interface HeldAgain {
   readonly former: ApprovalRecord
-  /** The reason as one sentence for people. It contains no value of the call. */
+  /** One sentence for people. It contains no value of the call. */
   readonly because: string
   /** Whether the state that the approvers saw has changed. */
   readonly hasChanged: boolean
@@ -29,7 +27,7 @@ type StoredLater = 'id' | 'approver' | 'approvals_needed' | 'expires_at' | 'vote
 type StoredAtUse = 'used_at' | 'used_by' | 'superseded_by'
 type FromFormer = 'supersedes_id' | 'held_again' | 'state_changes'
 
-/** Makes the record of a new pending approval. The approval expires after `seconds`; 0 means that it never expires. */
+/** `seconds` until it expires; 0 means never. */
 export function pendingApproval(
   tx: ChainTx,
   held: Omit<ApprovalRecord, StoredLater | StoredAtUse | FromFormer>,

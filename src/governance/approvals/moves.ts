@@ -7,24 +7,15 @@ import type { Actor } from '../audit/entry.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import type { ApprovalRecord, NewApproval } from './records.ts'
 
-/*
- * Functions for every change of an approval. They also write the audit entry of the change and the event of the
- * approval's run. For calls of runs and agents, a ledger collects the changed records and writes them together. Other
- * transactions write through `writeAtOnce`.
- */
+/* Every change of an approval is here, with its audit entry and the event of its run. */
 
-/**
- * A transaction, and the set that collects its changed approvals. The objects that describe a call under the lock, such
- * as `LockedCall`, can be passed as an `ApprovalWriter`.
- */
+/** Collects changed approvals, which are then written together. `LockedCall` can be passed too. */
 export interface ApprovalWriter {
   readonly tx: ChainTx
   readonly ledger: { readonly dirtyApprovals: { add(approval: ApprovalRecord): unknown } }
 }
 
-/**
- * Returns a writer for a transaction without a ledger. The writer sends each changed approval to the database at once.
- */
+/** For a transaction without a ledger: each changed approval is written at once. */
 export const writeAtOnce = (tx: ChainTx): ApprovalWriter => ({
   tx,
   ledger: {
@@ -32,22 +23,16 @@ export const writeAtOnce = (tx: ChainTx): ApprovalWriter => ({
   },
 })
 
-/**
- * The person or program that causes a change. The audit entry contains `runId`: the id of the run, or the run id of the
- * agent session.
- */
+/** `runId` is the id of the run, or the run id of the agent session. */
 interface Cause {
   readonly actor: Actor
   readonly runId: string | null
 }
 
-/** The service itself as an actor. It is the actor of an expiry if `expireApproval` gets no other actor. */
+/** The actor of an expiry, if `expireApproval` gets no other actor. */
 export const approvalsActor: Actor = { type: 'system', id: 'approvals' }
 
-/**
- * Appends the audit entry of a new approval, and announces the approval to its run, to people and to webhooks. Does not
- * insert the approval's row: the caller's transaction does this.
- */
+/** Does not insert the approval's row: the caller's transaction does this. */
 export function announceRequest(
   tx: ChainTx,
   { record, tool, risk }: Pick<NewApproval, 'record' | 'tool' | 'risk'>,
@@ -77,7 +62,6 @@ export function announceRequest(
   tx.publish('approval.created', { approval_id: id })
 }
 
-/** Returns the fields that name the step's item or the agent session of an approval. */
 const placeOf = ({
   item_index,
   session_id,
@@ -86,10 +70,7 @@ const placeOf = ({
   ...(session_id === null ? {} : { session_id }),
 })
 
-/**
- * Returns the id of the decision that held the call, for the log. The audit entry of the approval does not need this
- * id, because the audit entry of the decision names the approval.
- */
+/** Only for the log: the audit entry of the decision already names the approval. */
 const decisionOf = ({ decision_id }: ApprovalRecord): { decision_id?: string } =>
   decision_id === null ? {} : { decision_id }
 
@@ -99,10 +80,7 @@ const voteEvents = {
   pending: 'approval.voted',
 } as const
 
-/**
- * Applies one vote. `counting` is the number of approving votes that count now, including this vote. `needed` is the
- * number of votes that the approval needs. For a rejection, `counting` is 0.
- */
+/** `counting`: approving votes that count now, with this vote; 0 for a rejection. `needed`: votes needed. */
 export function decideByVote(
   { tx, ledger }: ApprovalWriter,
   approval: ApprovalRecord,
@@ -142,7 +120,7 @@ export function decideByVote(
   wakeRun(tx, approval, actor.id)
 }
 
-/** Expires a pending approval. Without a cause, the actor is the service itself. */
+/** Without a cause, the actor is the service itself. */
 export function expireApproval(
   writer: ApprovalWriter,
   approval: ApprovalRecord,
@@ -165,12 +143,11 @@ export function expireApproval(
   })
 }
 
-/** Withdraws a pending approval because of another event. The audit entry of that event explains the withdrawal. */
+/** Because of another event, whose audit entry explains the withdrawal. */
 export function withdrawApproval(writer: ApprovalWriter, approval: ApprovalRecord): void {
   close(writer, approval, 'cancelled')
 }
 
-/** Withdraws a pending approval because the requester asks for it. */
 export function withdrawByRequester(writer: ApprovalWriter, approval: ApprovalRecord, actor: Actor): void {
   withdrawApproval(writer, approval)
   writer.tx.append({
@@ -183,10 +160,7 @@ export function withdrawByRequester(writer: ApprovalWriter, approval: ApprovalRe
   })
 }
 
-/**
- * Replaces an approval that no longer covers its call. `by` is the id of the new approval. If the former approval is
- * pending, withdraws the former approval.
- */
+/** `by` is the id of the new approval. A pending former approval is withdrawn. */
 export function supersedeApproval(writer: ApprovalWriter, former: ApprovalRecord, by: string): void {
   if (former.status === 'pending') withdrawApproval(writer, former)
   former.superseded_by = by
@@ -194,20 +168,14 @@ export function supersedeApproval(writer: ApprovalWriter, former: ApprovalRecord
   writer.ledger.dirtyApprovals.add(former)
 }
 
-/**
- * Marks an approval as used. `user` identifies the call or run that uses the approval. For a call of a run it is
- * `RUN/STEP/ITEM`. For an agent's call it is `SESSION/TOOL_USE`. For a whole run it is the run's id.
- */
+/** `user` is `RUN/STEP/ITEM`, `SESSION/TOOL_USE` for an agent's call, or the id of a whole run. */
 export function markUsed({ tx, ledger }: ApprovalWriter, approval: ApprovalRecord, user: string): void {
   approval.used_at = tx.now.toISOString()
   approval.used_by = user
   ledger.dirtyApprovals.add(approval)
 }
 
-/**
- * Sets the approval of a whole run to `pending` again, because its votes are no longer enough: rules or settings are
- * stricter now, or the role of a voter has changed.
- */
+/** For a whole run. Its votes are no longer enough: rules are stricter, or a voter's role has changed. */
 export function reopenApproval(
   { tx, ledger }: ApprovalWriter,
   approval: ApprovalRecord,
@@ -232,7 +200,7 @@ export function reopenApproval(
 
 type Named = Pick<ApprovalRecord, 'id' | 'run_id'>
 
-/** Withdraws all approvals that match `where`. Call `announceWithdrawn` with the result. */
+/** Call `announceWithdrawn` with the result. */
 export const withdrawWhere = (tx: ChainTx, where: RawBuilder<unknown>): Promise<readonly Named[]> =>
   tx.send(sql<Named>`
     update approvals set status = 'cancelled', decided_at = ${tx.now} where ${where} returning id, run_id`)
@@ -241,10 +209,7 @@ export function announceWithdrawn(tx: ChainTx, withdrawn: readonly Named[]): voi
   for (const approval of withdrawn) announceDecided(tx, approval, 'cancelled')
 }
 
-/**
- * Wakes the run, or the call of a run, that waits for a decided approval. Does nothing for an agent's call, because the
- * agent's client polls for the decision. `by` is the id of the person who decided. Operators see this id in Temporal.
- */
+/** Not for an agent's call, whose client polls. `by` decided, and operators see it in Temporal. */
 export function wakeRun(
   tx: ChainTx,
   { run_id, step_id, item_index }: Pick<ApprovalRecord, 'run_id' | 'step_id' | 'item_index'>,
@@ -270,7 +235,6 @@ function close(
   announceDecided(tx, approval, status, by)
 }
 
-/** Adds an event about the approval to the stream of its run, if the approval belongs to a run. */
 function tellRun(tx: ChainTx, { id, run_id }: Named, type: string, data: Record<string, unknown>): void {
   if (run_id !== null) tx.event(run_id, type, { approval_id: id, ...data })
 }

@@ -7,10 +7,6 @@ import type { Json, JsonObject } from '../../policy/types.ts'
 import type { ApprovedState } from './approved-state.ts'
 import { effectiveParams } from '../runs/values/sealed-params.ts'
 
-/**
- * Returns the preview of a run's call for its approvers. The preview shows the resolved parameters and the state that
- * the call would change.
- */
 export function previewOf(
   tool: ToolDeclaration,
   params: JsonObject,
@@ -28,10 +24,7 @@ export function previewOf(
   }
 }
 
-/**
- * Returns the same parameters in another order: first those in the tool's preview, in its order, then all others.
- * Stored parameters are in alphabetical order, which does not help a person who reads them.
- */
+/** First those in the tool's preview: the alphabetical order of stored parameters does not help. */
 export function inPreviewOrder(tool: ToolDeclaration | undefined, params: JsonObject): JsonObject {
   const names = tool === undefined ? [] : Object.keys(draftOf(tool, params).fields ?? {})
   const known = names.filter((name) => Object.hasOwn(params, name))
@@ -58,10 +51,7 @@ const telling = [
 /** In agents' tools, parameters with these names usually contain the path of a file. */
 const pathNames = ['file_path', 'filePath', 'path', 'notebook_path', 'notebookPath']
 
-/**
- * For these common tools of agents' clients, the title of a call is a verb and the text of one parameter. Example:
- * `Read “a.txt”`.
- */
+/** Verb and parameter of the title. Example: `Read “a.txt”`. */
 const titles: ReadonlyMap<string, readonly [verb: string, param: string]> = new Map([
   ['Bash', ['Run', 'command']],
   ['Edit', ['Edit', 'file_path']],
@@ -73,17 +63,15 @@ const titles: ReadonlyMap<string, readonly [verb: string, param: string]> = new 
   ['Write', ['Write', 'file_path']],
 ])
 
-/** The names of the parameters with the old and the new text of an edit. Clients spell them in two ways. */
+/** The old and the new text. Clients spell them in two ways. */
 const edits = [
   ['old_string', 'new_string'],
   ['oldString', 'newString'],
 ] as const
 
 /**
- * Returns the preview of an agent's call for its approvers. Agents' tools are not in the catalogue, so they have no
- * preview of their own. The title comes from `titles`. For other tools, the title contains the tool's name and the
- * first text parameter, in the order of `telling`. The fields begin with the parameters in `telling` and `edits`. The
- * other parameters follow in the agent's order.
+ * The title is from `titles`, or has the tool's name and the first text parameter of `telling`. The
+ * parameters in `telling` and `edits` come first, and then the others in the agent's order.
  */
 export function agentPreviewOf(tool: string | null, given: JsonObject): Preview {
   const params = shownOfShell(tool, given)
@@ -124,8 +112,7 @@ function agentTitle(tool: string | null, params: JsonObject): string {
     const value = Object.hasOwn(params, name) ? params[name] : undefined
     return typeof value === 'string' ? value.trim() : ''
   }
-  // If a call has several different paths, the tool uses one of them and ignores the others. A title with a path could
-  // name the wrong file, so the title then contains no path.
+  // With several different paths, the tool uses only one, so a title could name the wrong file.
   const isUnclear = new Set(pathNames.map(given).filter((path) => path !== '')).size > 1
   const textOf = (name: string): string => (isUnclear && pathNames.includes(name) ? '' : given(name))
   const [verb, param = ''] = titles.get(tool ?? '') ?? []
@@ -137,19 +124,12 @@ function agentTitle(tool: string | null, params: JsonObject): string {
 
 /** The names of agents' tools that replace a part of a file. The names are in lower case. */
 const editors = new Set(['edit', 'replace', 'replace_string_in_file'])
-/**
- * The names of agents' tools that replace a whole file with the text in the parameter `content`. The names are in lower
- * case.
- */
+/** In lower case. These tools replace a whole file with the text in `content`. */
 const writers = new Set(['write', 'write_file', 'create_file'])
 
 /**
- * Returns the preview of a change that an agent's client makes to a file. The service sees only the texts that the
- * client sends.
- *
- * The tool's name decides which parameters are shown as the change. The reason: a tool ignores parameters that it does
- * not know, so an agent could add parameters that describe a harmless change. Our hook sends an edit in both spellings
- * (`edits`). If the two spellings have different texts, no change is shown.
+ * The tool's name decides which parameters are the change: an agent could add parameters that the tool
+ * ignores and that describe a harmless change. If the two spellings (`edits`) differ, no change is shown.
  */
 function changeOf(tool: string | null, params: JsonObject): Pick<Preview, 'diff' | 'note'> {
   const name = tool?.toLowerCase() ?? ''
@@ -173,10 +153,9 @@ function editOf(params: JsonObject): Pick<Preview, 'diff' | 'note'> {
   }
 }
 
-/** Returns the line above each change, if a call makes several changes. */
 const headOf = (index: number, every: boolean): string =>
   `── change ${index + 1}${every ? ', every place' : ''} ──`
-/** Puts the number of the change before each line. So the diff never matches the lines of two different changes. */
+/** So the diff never matches the lines of two different changes. */
 const numbered = (index: number, text: string): string =>
   text
     .split('\n')
@@ -184,16 +163,12 @@ const numbered = (index: number, text: string): string =>
     .join('\n')
 const mostEdits = 50
 
-/**
- * Returns the diff of several edits of one file, one below the other. Returns no diff if the edits are too many or too
- * long to show all of them.
- */
+/** No diff if the edits are too many or too long to show all of them. */
 function editsOf(list: Json | undefined): Pick<Preview, 'diff' | 'note'> {
   if (!Array.isArray(list) || list.length === 0 || list.length > mostEdits) return {}
   const texts = list.map((edit) => (isObject(edit) ? editTexts(edit) : null))
   if (texts.includes(null)) return {}
-  // Numbers make the texts longer. So if the texts are too long already without numbers, return before the numbers are
-  // added.
+  // Numbers make the texts longer, so the length is tested first without them.
   const isTooLong = (name: 'before' | 'after'): boolean =>
     texts.reduce((sum, each) => sum + (each?.[name].length ?? 0), 0) > mostOfPreview.side
   if (isTooLong('before') || isTooLong('after')) return {}
@@ -209,10 +184,7 @@ function editsOf(list: Json | undefined): Pick<Preview, 'diff' | 'note'> {
   }
 }
 
-/**
- * Returns the old and the new text of one edit. Returns null if a text is missing, or if the two spellings have
- * different texts.
- */
+/** Null if a text is missing, or if the two spellings have different texts. */
 function editTexts(params: JsonObject): { before: string; after: string; every: boolean } | null {
   const given = edits.filter((names) => names.some((name) => Object.hasOwn(params, name)))
   const [[before, after] = [], ...others] = given.map(([from, to]) => [params[from], params[to]] as const)
@@ -221,10 +193,7 @@ function editTexts(params: JsonObject): { before: string; after: string; every: 
   return { before, after, every: params['replace_all'] === true || params['replaceAll'] === true }
 }
 
-/**
- * Returns the tool's own preview. Some tools have no preview, and a tool may not accept parameters that an older
- * version stored. In these cases, returns the first sentence of the tool's description as the title.
- */
+/** Or the description's first sentence: a tool may not accept parameters that an older version stored. */
 function draftOf(tool: ToolDeclaration, given: JsonObject) {
   const parsed = tool.preview === undefined ? null : parseParams(tool, given)
   if (tool.preview !== undefined && parsed?.ok === true) return tool.preview(parsed.params)

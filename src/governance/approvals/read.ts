@@ -19,7 +19,6 @@ import { filtered, type ApprovalFilters } from './filters.ts'
 import { mayDecide, requirementOf, type VoteSettings } from './requirement.ts'
 import { readVotes, type VoteView } from './votes.ts'
 
-/** An approval in the API's answers. */
 export interface ApprovalView {
   readonly id: string
   readonly kind: ApprovalKind | 'resolution'
@@ -32,29 +31,24 @@ export interface ApprovalView {
   /** The client's id of the agent session; `agent_session_id` is the service's id. */
   readonly session_id: string | null
   readonly agent_session_id: string | null
-  /** The name of the agent that wants to make the call; null for a run. */
+  /** Null for a run. */
   readonly agent_name: string | null
   readonly workflow_id: string | null
-  /** The current name of the workflow. */
+  /** The current name. */
   readonly workflow_name: string | null
   readonly tool: string | null
   /** The `summary` of the step in its definition. */
   readonly summary: string | null
   readonly side_effect: SideEffect | null
-  /**
-   * The host to which the call goes. Is null if the call stays here, for a whole run, and for a call of an agent.
-   */
+  /** Is null if the call stays here, for a whole run, and for a call of an agent. */
   readonly destination: string | null
-  /** Whether the call can be undone; null for a whole run and for a call of an agent. */
+  /** Null for a whole run and for a call of an agent. */
   readonly reversible: Reversible | null
-  /** The parameters of the call. Is absent if the viewer may not decide the approval. */
+  /** Is absent if the viewer may not decide the approval. */
   readonly params?: JsonObject
-  /** A readable view of the parameters. Is absent if the viewer may not decide the approval. */
+  /** Is absent if the viewer may not decide the approval. */
   readonly preview?: Preview
-  /**
-   * `superseded_by` is the id of the approval that replaced this approval. `supersedes_id` is the id of the former
-   * approval that this approval replaced. `held_again` is the reason for that replacement.
-   */
+  /** The newer and the former approval. `held_again` is the reason why the former one was replaced. */
   readonly superseded_by: string | null
   readonly supersedes_id: string | null
   readonly held_again: string | null
@@ -66,16 +60,10 @@ export interface ApprovalView {
   readonly requested_by: string
   /** The people who wrote the version that runs. Is empty for an agent's call. Their votes do not count. */
   readonly authors: readonly { readonly user_id: string; readonly email: string }[]
-  /**
-   * For a run, the email address that replaces `me` in the parameters. For an agent's call, the address of the person
-   * for whom the agent asks.
-   */
+  /** Replaces `me` in a run's parameters. For an agent's call, the person for whom the agent asks. */
   readonly requester_email: string | null
   readonly approver: 'admin' | 'owner'
-  /**
-   * The number of approving votes that the approval needs now. For a decided approval, this is the number at the time
-   * when the approval was created.
-   */
+  /** The number now; for a decided approval, the number when it was created. */
   readonly approvals_needed: number
   readonly votes: readonly VoteView[]
   readonly created_at: string
@@ -85,33 +73,28 @@ export interface ApprovalView {
   readonly resolve_with: string | null
   /** The attempt whose outcome is unknown. Is null for an approval. */
   readonly attempt: number | null
-  /** Is present only if a single approval is read. Lists and unknown outcomes have no details. */
+  /** Is present only if a single approval is read. */
   readonly detail?: ApprovalDetail
   readonly console_url: string
 }
 
-/** The additional fields of a single approval. Lists do not contain these fields. */
 export interface ApprovalDetail {
   readonly agent: { readonly name: string; readonly kind: string } | null
-  /** The explanation of the decision that held the call; null for a whole run. */
+  /** Explains the decision that held the call; null for a whole run. */
   readonly explanation: string | null
-  /** The names of all enforced rules that require an approval of the call. The deciding rule comes first. */
+  /** Enforced rules that require an approval. The deciding rule comes first. */
   readonly held_by: readonly string[]
   readonly label_sources: readonly LabelSource[]
-  /** The number of approving votes that are missing now. */
   readonly votes_missing: number
   /** The number of people who can still vote, up to 100. If it is less than `votes_missing`, the approval cannot be given. */
   readonly voters_left: number
-  /** The reason why the viewer's vote would be refused now; null if the vote would count. */
+  /** Null if the vote would count. */
   readonly vote_refused: string | null
-  /**
-   * The outcome of an agent's call, as the agent's client reported it: `ok`, `error`, or `finished` if the client did
-   * not say. Is null if no outcome was reported, and for a call of a run.
-   */
+  /** For an agent's call: `ok`, `error`, or `finished` if the client did not say. Null without a report. */
   readonly observed: { readonly outcome: string; readonly at: string } | null
 }
 
-/** The person who reads approvals. The person's role decides whether parameters are shown. */
+/** The person's role decides whether parameters are shown. */
 export interface Viewer {
   readonly userId: string
   readonly organizationId: string
@@ -138,7 +121,7 @@ export async function listApprovals(
   }
 }
 
-/** Reads one approval. Throws `not_found` also for an approval of another organization. */
+/** Throws `not_found` also for an approval of another organization. */
 export async function readApproval(
   context: Pick<Context, 'config' | 'db' | 'sealer'>,
   viewer: Viewer,

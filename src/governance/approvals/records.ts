@@ -7,10 +7,7 @@ import type { Role, SideEffect } from '../../policy/types.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import type { VoteWithRole } from './requirement.ts'
 
-/*
- * Decisions and approvals of runs' steps and of agents' calls. The records change in memory under the chain lock, and
- * one statement writes all of them.
- */
+/* Records change in memory under the chain lock, and one statement writes all of them. */
 
 export interface VoteRecord {
   readonly user_id: string
@@ -27,7 +24,7 @@ export interface ApprovalRecord {
   readonly workflow_id: string | null
   readonly step_id: string | null
   readonly item_index: number | null
-  /** The id of the agent session (`ses_...`). Is null if the approval is not for an agent's call. */
+  /** Is null if the approval is not for an agent's call. */
   readonly session_id: string | null
   readonly requested_by: string
   /** Ids of the authors of the run's version. */
@@ -35,10 +32,7 @@ export interface ApprovalRecord {
   readonly params_hash: string | null
   readonly labels: string[]
   readonly rule_name: string | null
-  /**
-   * Id of the former approval that this approval replaces; null for the first approval of a call. `held_again` is the
-   * reason for the replacement.
-   */
+  /** The former approval, replaced for the reason in `held_again`. Null for the first one of a call. */
   readonly supersedes_id: string | null
   readonly held_again: string | null
   readonly state_changes: number
@@ -51,11 +45,10 @@ export interface ApprovalRecord {
   used_at: string | null
   used_by: string | null
   superseded_by: string | null
-  /** The decision that held the call; null for a whole run. */
+  /** Null for a whole run. */
   decision_id: string | null
 }
 
-/** A new row of `approvals`. */
 export interface NewApproval {
   record: ApprovalRecord
   sealed: Buffer | null
@@ -75,18 +68,14 @@ export type NewDecision = Omit<DecisionsTable, 'matched_rules' | 'label_sources'
   attempt: number
 }
 
-/** Converts a time from the database's JSON, which has an offset such as `+00:00`, to ISO 8601 with `Z`. */
+/** From the database's JSON, with an offset such as `+00:00`, to ISO 8601 with `Z`. */
 export const isoTime = (time: string | null): string | null =>
   time === null ? null : new Date(time).toISOString()
 
-/** Returns an approval's votes with the current roles of the voters. */
 export const withRoles = (approval: ApprovalRecord, roles: ReadonlyMap<string, Role>): VoteWithRole[] =>
   approval.votes.map((vote) => ({ ...vote, role: roles.get(vote.user_id) ?? null }))
 
-/**
- * Reads the newest approval that matches `where`. The result also contains the approval's tool, and its votes with the
- * current roles of the voters. Call this function under the chain lock.
- */
+/** With the current roles of the voters. Call this function under the chain lock. */
 export async function loadApproval(
   tx: ChainTx,
   where: RawBuilder<unknown>,
@@ -97,7 +86,6 @@ export async function loadApproval(
   return { approval, tool, votes: withRoles(approval, new Map(Object.entries(roles ?? {}))) }
 }
 
-/** Returns the part of an SQL statement that inserts approvals. */
 export function insertApprovals(tx: ChainTx, approvals: readonly NewApproval[]): RawBuilder<unknown> {
   const rows = approvals.map(({ record, sealed: _sealed, state: _state, ...rest }) => ({
     ...record,
@@ -115,10 +103,7 @@ export function insertApprovals(tx: ChainTx, approvals: readonly NewApproval[]):
 /** Bytes that a decision takes in addition to its JSON: indexes, and what is later recorded about its call. */
 const decisionBytes = 256
 
-/**
- * Returns the part of an SQL statement that inserts decisions. Also adds the decisions' bytes to the organization's
- * counter.
- */
+/** Also adds the decisions' bytes to the organization's counter. */
 export function insertDecisions(tx: ChainTx, decisions: readonly NewDecision[]): RawBuilder<unknown> {
   const rows = decisions.map((decision) => {
     const text = JSON.stringify(decision)

@@ -9,17 +9,14 @@ import {
   type VoteWithRole,
 } from './requirement.ts'
 
-/** The fields of an approval on which the refusal of a vote depends. */
 export interface Votable {
   readonly kind: ApprovalKind
   readonly status: ApprovalStatus
-  /** Whether the approval is still pending although its time is over, by the database's clock. */
+  /** Still pending although its time is over, by the database's clock. */
   readonly isDue: boolean
 }
 
-/**
- * Returns the error for a vote on an approval that is decided or expired; null if the approval can still be decided.
- */
+/** For a decided or expired approval; null if it can still be decided. */
 export function endedRefusal({ kind, status, isDue }: Votable): DomainError | null {
   if (status === 'expired' || isDue)
     return new DomainError(
@@ -30,7 +27,7 @@ export function endedRefusal({ kind, status, isDue }: Votable): DomainError | nu
   return new DomainError('approval_already_decided', `the approval is already \`${status}\``)
 }
 
-/** Returns the error for a vote of this person; null if the vote would count. */
+/** Null if the vote would count. */
 export async function voterRefusal(
   db: Db,
   organizationId: string,
@@ -55,7 +52,7 @@ const ownWork = {
 /** A refusal names at most this many people. */
 const mostNamed = 3
 
-/** Returns the end of the refusal's message. It names people who can decide, or says what to change. */
+/** Names people who can decide, or says what to change. */
 async function othersWhoDecide(
   db: Db,
   organizationId: string,

@@ -1,38 +1,30 @@
 import type { Role } from '../../policy/types.ts'
 import type { GovernanceSettings } from '../../policy/settings.ts'
 
-/**
- * The role that may vote, the number of votes needed, and whether the votes of the requester and of the authors count.
- */
 export interface Requirement {
   readonly approver: 'admin' | 'owner'
-  /** The larger of two numbers: the organization's threshold, and the number of votes that the rule requires. */
+  /** The organization's threshold or the rule's number, whichever is larger. */
   readonly needed: number
   readonly allowSelfApproval: boolean
 }
 
-/** The settings on which votes depend. */
 export type VoteSettings = Pick<GovernanceSettings, 'allow_self_approval' | 'approval_threshold'>
 
-/** A vote. `role` is the role that the voter has now; null if the voter has left the organization. */
+/** `role` is the current role; null if the voter has left the organization. */
 export interface VoteWithRole {
   readonly user_id: string
   readonly decision: 'approve' | 'reject'
   readonly role: Role | null
 }
 
-/** The people who are no second person: who asked for the call or run, and who wrote the version that runs. */
+/** No second person: who asked for the call or run, and who wrote the version that runs. */
 export interface FirstPeople {
   readonly requested_by: string
-  /** Ids of the authors of the run's version. Is empty for an agent's call. */
+  /** Is empty for an agent's call. */
   readonly authors: readonly string[]
 }
 
-/**
- * Returns the requirement that an approval must satisfy now. The number of votes is the approval's stored number or the
- * organization's current threshold, whichever is larger. The current setting decides whether the votes of
- * the requester and of the authors count.
- */
+/** Uses the larger of the stored number and the current threshold, and the current settings. */
 export const requirementOf = (
   approval: { readonly approver: 'admin' | 'owner'; readonly approvals_needed: number },
   settings: VoteSettings,
@@ -42,16 +34,13 @@ export const requirementOf = (
   allowSelfApproval: settings.allow_self_approval,
 })
 
-/** Whether a person with this role may vote on an approval that needs `approver`. */
 export function mayDecide(role: Role | null | undefined, approver: 'admin' | 'owner'): boolean {
   return role === 'owner' || (approver === 'admin' && role === 'admin')
 }
 
 /**
- * Returns the reason why a person's vote does not count; null if the vote counts. The service checks this when the
- * person votes, and again when a call uses the approval. Between these two moments, the voter's role or the setting on
- * self-approval may have changed. So a vote that counted first may not count later. `own_request` and `own_text` are the
- * two reasons of the error `self_approval`.
+ * Null if the vote counts. Checked at the vote and again at its use, because the voter's role or the setting
+ * on self-approval may change. `own_request` and `own_text` are the reasons of the error `self_approval`.
  */
 export function voteRefusal(
   voter: Pick<VoteWithRole, 'user_id' | 'role'>,
@@ -65,9 +54,8 @@ export function voteRefusal(
 }
 
 /**
- * Returns the reason why a person cannot decide an approval now; null if they can. `voted` means that their vote counts
- * already and others are missing. If enough votes count now, for example because a voter has their role again, any of
- * these people can vote again, and so decides the approval.
+ * Null if they can. `voted`: their vote counts, but others are missing. If enough votes count now, for
+ * example because a voter has their role again, any of these people can decide by voting again.
  */
 export function decisionRefusal(
   voter: Pick<VoteWithRole, 'user_id' | 'role'>,
@@ -79,7 +67,6 @@ export function decisionRefusal(
   return countingVotes(approval.votes, approval, required) < required.needed ? 'voted' : null
 }
 
-/** The number of approving votes that count now. */
 export const countingVotes = (
   votes: readonly VoteWithRole[],
   first: FirstPeople,

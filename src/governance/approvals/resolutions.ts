@@ -11,13 +11,8 @@ import type { ApprovalView, Viewer } from './read.ts'
 import { previewOf } from './preview.ts'
 import { mayDecide } from './requirement.ts'
 
-/*
- * The list of approvals also shows calls with an unknown outcome, until a person has resolved the outcome or the run
- * has ended. These calls are rows of `effects` and have no row in `approvals`. A person resolves an unknown outcome
- * with a route of the run.
- */
+/* The list also has calls with an unknown outcome: rows of `effects`, which a route of the run resolves. */
 
-/** Returns the route with which a person resolves the unknown outcomes of a step. */
 export const resolveRoute = (runId: string, stepId: string): string =>
   `POST /api/v1/runs/${runId}/steps/${encodeURIComponent(stepId)}/resolve`
 
@@ -26,10 +21,7 @@ const pageSize = 500
 
 export type UnresolvedRow = Awaited<ReturnType<typeof unresolvedPage>>[number]
 
-/**
- * Reads a page of a run's unknown outcomes that nobody has resolved, ordered by step and item. The page begins after
- * `stepId` and `item`. For an ended run, the page is empty.
- */
+/** By step and item, after `stepId` and `item`. Is empty for an ended run. */
 export const unresolvedPage = (db: Db, runId: string, stepId = '', item = -2) =>
   unresolved(db)
     .where('e.run_id', '=', runId)
@@ -39,10 +31,7 @@ export const unresolvedPage = (db: Db, runId: string, stepId = '', item = -2) =>
     .limit(pageSize)
     .execute()
 
-/**
- * Reads all unknown outcomes of a run. Leaves out outcomes that a person has resolved. If the caller has already read
- * the first page, `first` is this page.
- */
+/** `first` is the first page, if the caller has already read it. */
 export async function* unresolvedOf(
   db: Db,
   runId: string,
@@ -68,10 +57,7 @@ const unresolved = (db: Db) =>
     .where('e.resolved_outcome', 'is', null)
     .where('r.finished_at', 'is', null)
 
-/**
- * Returns a page of unknown outcomes for the list of approvals. The newest run comes first. The outcomes of one run are
- * ordered by step and item.
- */
+/** The newest run first, and within a run by step and item. */
 export async function listResolutions(
   context: Pick<Context, 'config' | 'db' | 'sealer'>,
   viewer: Viewer,
@@ -107,10 +93,7 @@ export async function listResolutions(
   return { ...page, data: await Promise.all(page.data.map((row) => resolutionView(context, viewer, row))) }
 }
 
-/**
- * Reads one unknown outcome by its id. Throws `not_found` if there is no such outcome, if a person has resolved it
- * already, or if its run has ended.
- */
+/** Throws `not_found` also if the outcome was resolved, or if its run has ended. */
 export async function readResolution(
   context: Pick<Context, 'config' | 'db' | 'sealer'>,
   viewer: Viewer,

@@ -4,10 +4,7 @@ import type { Db } from '../../db/schema/index.ts'
 import type { Risk } from '../../db/schema/runs.ts'
 import { readBounded } from '../page.ts'
 
-/**
- * The total number of waiting approvals, and the number for each kind, rule, requester and risk level. In each list,
- * the largest number comes first.
- */
+/** In each list, the largest number comes first. */
 export interface WaitingSummary {
   readonly total: number
   readonly kinds: readonly { readonly kind: ApprovalKind; readonly count: number }[]

@@ -22,10 +22,9 @@ export interface VoteRequest {
 }
 
 /**
- * Saves one person's vote (commit point `approval.vote`). A rejection decides at once. An approving vote decides when
- * enough votes count. Throws `not_found`, `approval_already_decided`, `approval_expired` (by the database's clock),
- * `not_an_approver` or `self_approval`. Throws `conflict` for a second vote of the same person,
- * except for an approval if enough votes count now.
+ * Commit point `approval.vote`. Throws `not_found`, `approval_already_decided`, `approval_expired` (by the
+ * database's clock), `not_an_approver`, `self_approval`, and `conflict` for a second vote, except for an
+ * approval if enough votes count now.
  */
 export async function vote(context: Acting, request: VoteRequest): Promise<void> {
   const { caller, approvalId } = request

@@ -1,20 +1,15 @@
 import type { Context } from '../context.ts'
 
-/** A vote in the API's answers. */
 export interface VoteView {
   readonly user_id: string
   readonly email: string
   readonly decision: 'approve' | 'reject'
   readonly comment: string
-  /** Whether the rejecting person asks for changes. */
   readonly changes_requested: boolean
   readonly at: string
 }
 
-/**
- * Reads the votes on these approvals. The result is a map from the id of an approval to its votes, the earliest vote
- * first.
- */
+/** By the id of the approval, the earliest vote first. */
 export async function readVotes(
   context: Pick<Context, 'db'>,
   approvalIds: readonly string[],
@@ -50,10 +45,7 @@ export async function readVotes(
 /** A sentence quotes at most this many characters of a person's text. */
 const longestQuote = 300
 
-/**
- * Returns a part of a sentence that names the rejecting person and quotes their comment. `what` names the rejected
- * thing. Example: "`ann@example.com` rejected the call with the comment `too early`".
- */
+/** Example: "`ann@example.com` rejected the call with the comment `too early`". */
 export function rejectionBy(
   votes: readonly {
     readonly email: string
@@ -70,10 +62,7 @@ export function rejectionBy(
   return vote.comment.trim() === '' ? by : `${by} with the comment ${quoted(vote.comment)}`
 }
 
-/**
- * Returns a person's text as part of a sentence. The text is in one line, in backticks, and cut after `longestQuote`
- * characters.
- */
+/** In one line, in backticks, and cut after `longestQuote` characters. */
 export function quoted(words: string): string {
   const line = words.replaceAll(/\s+/g, ' ').trim()
   return `\`${line.length > longestQuote ? `${line.slice(0, longestQuote).toWellFormed()}…` : line}\``

@@ -8,38 +8,28 @@ import { boundsOf, Failures, jsonOf, type Said, type Sending } from '../kit/exch
 import type { Calling, ReadContext, ToolError } from '../kit/executor.ts'
 import { pagesOf } from './place.ts'
 
-/**
- * `send` returns an answer with the type that Octokit declares. So the compiler checks that the answer has the fields
- * that the schema `form` reads.
- */
+/** The compiler checks that Octokit's type has the fields that the schema `form` reads. */
 type Exchange = <Form extends z.ZodType>(
   form: Form,
   send: (octokit: Octokit) => Promise<{ data: z.input<Form> }>,
 ) => Promise<z.output<Form>>
 
-/**
- * Requests to GitHub with the connection of one call. Each function returns the checked answer, or throws an error of
- * the table below.
- */
+/** Each function returns the checked answer, or throws an error of the table below. */
 export interface GitHub {
-  /** The origin of the web pages that belong to this connection, such as `https://github.com`. */
+  /** The web pages of this connection, such as `https://github.com`. */
   readonly pages: string
-  /** Sends a request that changes nothing. */
+  /** For requests that change nothing. */
   readonly read: Exchange
-  /** Sends a request that has an effect, after the point of no return. A cancellation does not stop the request. */
+  /** Only after the point of no return. A cancellation does not stop the request. */
   readonly write: Exchange
 }
 
-/**
- * Makes `GitHub` for one call. `@octokit/rest` repeats no request by itself, so each request with an effect is sent
- * once for each point of no return.
- */
+/** `@octokit/rest` repeats nothing, so each request is sent once for each point of no return. */
 export async function githubOf(call: Calling, context: ReadContext, tool: ToolName): Promise<GitHub> {
   const connection = await context.tools.connection(call, tool, 'github')
   const { authorization = '', 'x-github-api-version': version = '' } = connection.headers
   const client = (sending: Sending, signal: AbortSignal | null): Octokit => {
-    // GitHub redirects requests for a repository that was renamed or moved to another owner. These redirects are
-    // refused, because no policy has allowed the new repository.
+    // GitHub redirects for renamed or moved repositories, but no policy has allowed the new one.
     const send = connection.fetchWithin({ ...boundsOf(sending, connection, signal), followsRedirects: false })
     const octokit = new Octokit({
       baseUrl: connection.base,
@@ -71,10 +61,7 @@ export async function githubOf(call: Calling, context: ReadContext, tool: ToolNa
   }
 }
 
-/**
- * Marks the answer as plain text, so that the client does not parse it. The client's own JSON parser takes minutes for
- * some texts of a megabyte, and nothing else runs meanwhile.
- */
+/** The client's own JSON parser takes minutes for some texts of a megabyte and blocks everything else. */
 function asText(answer: Response): Response {
   answer.headers.set('content-type', 'text/plain')
   return answer
@@ -84,10 +71,7 @@ function asText(answer: Response): Response {
 const ignore = (): void => {}
 const silent = { debug: ignore, info: ignore, warn: ignore, error: ignore }
 
-/**
- * Error codes and messages for GitHub's refusals, by HTTP status. GitHub did nothing, and would refuse the same request
- * again.
- */
+/** By HTTP status. GitHub did nothing, and would refuse the same request again. */
 const refusals: Readonly<Record<number, Said>> = {
   403: ['github_forbidden', 'GitHub does not let the connected account do this: give its token this right'],
   404: [
@@ -109,7 +93,6 @@ const failures = new Failures({
   refusals,
 })
 
-/** Converts the error of a request to the error of the tool. `expired` makes the error for a refused credential. */
 async function errorOf(
   error: unknown,
   sending: Sending,
@@ -129,10 +112,7 @@ async function errorOf(
 /** Seconds to wait if an answer for the secondary rate limit names no time. GitHub documents at least a minute. */
 const secondaryLimitSeconds = 60
 
-/**
- * Returns whether GitHub refuses the request because of its secondary rate limit. GitHub documents that the message of
- * such a refusal names a secondary rate limit.
- */
+/** GitHub documents that the message names a secondary rate limit. */
 const isSecondaryLimit = ({ message }: RequestError): boolean => /secondary rate limit/i.test(message)
 
 const headerText = (value: string | number | undefined): string | null =>

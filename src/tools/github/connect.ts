@@ -24,8 +24,7 @@ export const github = defineIntegration<z.output<typeof credential>>({
   }),
   async check(_, ask) {
     const answer = await ask({ method: 'GET', path: '/user' })
-    // The token of a GitHub App belongs to no user. So GitHub answers 403 with the message below, although the token is
-    // valid.
+    // The token of a GitHub App belongs to no user, so GitHub answers 403 although it is valid.
     const isApp =
       answer.status === 403 && textIn(answer.json, 'message') === 'Resource not accessible by integration'
     if (isApp) return { kind: 'account', account: null }

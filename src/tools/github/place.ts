@@ -1,16 +1,9 @@
 import { climbs, type LinkedInside, linkedInside, repositoryOf } from '../../policy/readers/repositories.ts'
 import { invalidParams, ToolError } from '../kit/executor.ts'
 
-/*
- * A parameter can name a repository by a link. Tool policies read only links to github.com. So a policy that limits the
- * repositories refuses every other link. But the connection may lead to another host, such as a GitHub Enterprise
- * server. Only a link to the host of the connection names a repository of the connection.
- */
+/* Policies read only links to github.com, but a connection may lead to another host (GitHub Enterprise). */
 
-/**
- * Returns the origin of the web pages that belong to the API at `base`. Example: `https://api.github.com` becomes
- * `https://github.com`.
- */
+/** Example: `https://api.github.com` becomes `https://github.com`. */
 export function pagesOf(base: string): string {
   const { protocol, host } = new URL(base)
   // On github.com and ghe.com, the host of the API is the host of the pages with `api.` before it.
@@ -21,9 +14,8 @@ export function pagesOf(base: string): string {
 const linkStart = /^(?:(https?:)\/\/)?((?:[a-z\d-]+\.)*[a-z\d-]+(?::\d+)?|\[[\da-f:]+\](?::\d+)?)(?=[/?#]|$)/i
 
 /**
- * Turns a link to `pages` into the same link to github.com, because tool policies read only links to github.com.
- * Returns null if the link leads to another host. Returns every other text as it is, such as `owner/name`. In
- * `owner/name`, the first part has neither a dot nor a colon, so it is no host.
+ * A link to `pages` becomes one to github.com, as policies read it; null for another host. `owner/name` stays
+ * as it is: its first part has neither a dot nor a colon, so it is no host.
  */
 function localLink(text: string, pages: string): string | null {
   const { protocol, host } = new URL(pages)
@@ -34,7 +26,7 @@ function localLink(text: string, pages: string): string | null {
   return scheme.toLowerCase() === protocol ? `https://github.com${text.slice(start.length)}` : text
 }
 
-/** A repository as policies read it. The names are in lower case, because GitHub ignores the case. */
+/** As policies read it: in lower case, because GitHub ignores the case. */
 export interface Repository {
   readonly owner: string
   readonly repo: string
@@ -44,11 +36,7 @@ interface Named extends Repository {
   readonly inside: LinkedInside
 }
 
-/**
- * Reads the repository that `text` names. The text is `owner/name`, or a link to `pages`. Throws ToolError
- * `github_other_host` if the link leads to another host. Throws `invalid_params` if it is unclear which repository the
- * text names.
- */
+/** Throws ToolError `github_other_host`, or `invalid_params` if it is unclear which repository is meant. */
 function named(text: string, pages: string): Named {
   const local = localLink(text, pages)
   if (local === null)
@@ -62,15 +50,13 @@ function named(text: string, pages: string): Named {
   return { owner, repo, inside: linkedInside(local) }
 }
 
-/** Reads the repository that `text` names. Throws the same errors as `named`. */
+/** Throws the same errors as `named`. */
 export function repositoryAt(text: string, pages: string): Repository {
   const { owner, repo } = named(text, pages)
   return { owner, repo }
 }
 
-/**
- * Returns the issue or pull request that `repo` and `number` name together. `repo` may be a link that has the number.
- */
+/** `repo` may be a link that has the number. */
 export function issueAt(
   params: { readonly repo: string; readonly number?: number | undefined },
   pages: string,
@@ -84,7 +70,7 @@ export function issueAt(
   return { ...repository, issue_number }
 }
 
-/** Returns the file that `repo`, `path` and `ref` name together. `ref` is undefined for the default branch. */
+/** `ref` is undefined for the default branch. */
 export function fileAt(
   params: {
     readonly repo: string

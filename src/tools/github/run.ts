@@ -77,14 +77,10 @@ const foundCode = z.object({
 const madeIssue = z.object({ number: z.int(), html_url: z.string() })
 const madeComment = z.object({ id: z.int(), html_url: z.string() })
 
-/** Schemas of the lists in which a finder looks for the marker of a call. */
 const markedIssues = listOf(madeIssue.extend({ body: z.string().nullish(), created_at: z.string() }))
 const markedComments = listOf(madeComment.extend({ body: z.string().nullish() }))
 
-/**
- * A list of issues is read from at most this many pages. GitHub lists pull requests among the issues. Pull requests are
- * left out, so one page may have too few issues.
- */
+/** Pull requests among the issues are left out, so one page may have too few issues. */
 const mostListed = 10
 
 const searchCode: ToolBody<'github_search_code'> = async (call, context) => {
@@ -96,8 +92,7 @@ const searchCode: ToolBody<'github_search_code'> = async (call, context) => {
   const github = await githubOf(call, context, 'github_search_code')
   const within = repo === undefined ? undefined : repositoryAt(repo, github.pages)
   const only = within === undefined ? null : `${within.owner}/${within.repo}`
-  // GitHub would also search every other repository that `query` names. Rules on `repo` have decided only about the
-  // repository in `repo`.
+  // GitHub would also search other repositories of `query`, about which no rule on `repo` has decided.
   if (only !== null && scope?.names.some((name) => name !== only) === true)
     throw invalidParams(
       '`query` names another repository or an owner: leave it out of `query`, or leave out `repo`',
@@ -118,11 +113,7 @@ const searchCode: ToolBody<'github_search_code'> = async (call, context) => {
   return { output: { results } }
 }
 
-/**
- * Returns whether the search may find this repository. A bounded search (`SearchScope`) may find only the repositories
- * that it names. Rules and policies have decided only about these repositories. Every other search may find any
- * repository.
- */
+/** A bounded search (`SearchScope`) finds only its repositories: rules have decided only about these. */
 function isWithin(query: string, found: string): boolean {
   const scope = searchScope(query)
   if (scope === null || !scope.isBounded) return true
@@ -153,10 +144,7 @@ const getFile: ToolBody<'github_get_file'> = async (call, context) => {
   }
 }
 
-/**
- * Returns whether strangers may have written the content of `ref`. Anybody can open a pull request. If `ref` is the
- * hash of a commit, GitHub also gives commits of forks, and anybody can make a fork.
- */
+/** Anybody can open a pull request, and GitHub also gives commits of forks by their hash. */
 const isOfStrangers = (ref: string): boolean => /(?:^|\/)pull\/|^[\da-f]{7,64}$/i.test(ref)
 
 function textOf(bytes: Uint8Array): string {
@@ -204,11 +192,7 @@ const listPullRequests: ToolBody<'github_list_pull_requests'> = async (call, con
   return { output: { pull_requests: listed.slice(0, limit) } }
 }
 
-/*
- * GitHub takes no idempotency key. So each text carries the marker of its call. If the answer of a call was lost, the
- * marker is looked for in the list of recent issues or comments. GitHub's search is not used, because new texts appear
- * late in the search.
- */
+/* GitHub takes no idempotency key. Markers are looked for in lists: the search shows new texts late. */
 
 const createIssue: ToolBody<'github_create_issue'> = async (call, context) => {
   const { title, body = '', labels } = call.params
@@ -282,11 +266,7 @@ const findComment: FinderOf<'github_comment'> = async (call, context, look) => {
 
 const issueState = z.object({ title: z.string(), state: z.string(), html_url: z.string() })
 
-/**
- * Reads the title and the state of an issue or pull request, for the approvers of a comment. Only these two values
- * change the revision. GitHub's `updated_at` does not change the revision, because `updated_at` changes with every
- * comment and label.
- */
+/** Only title and state change the revision: `updated_at` changes with every comment and label. */
 const readIssueState: StateReaderOf<'github_comment'> = async (call, context) => {
   const github = await githubOf(call, context, 'github_comment')
   const place = issueAt(call.params, github.pages)

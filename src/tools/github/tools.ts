@@ -18,10 +18,7 @@ const limit = z.int().min(1).max(100).optional().describe('Maximum number of res
 const state = z.enum(['open', 'closed', 'all']).optional().describe('Default `open`.')
 const labels = z.array(z.string().min(1).max(100)).max(100)
 const title = z.string().min(1).max(256)
-/**
- * GitHub accepts 65,536 characters. The limit leaves 100 characters for a marker. With this marker a call is found
- * again.
- */
+/** GitHub accepts 65,536 characters. 100 characters are left for a marker. */
 const body = z.string().max(65_436)
 const url = z.string()
 

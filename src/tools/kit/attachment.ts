@@ -1,15 +1,11 @@
 import { invalidParams, OutcomeUnknown } from './executor.ts'
 
-/** A text file that a call attaches to a comment. */
 export interface Attached {
   readonly name: string
   readonly file: File
 }
 
-/**
- * Returns the file that a call attaches to its comment. Returns null if the call attaches no file. Throws ToolError
- * `invalid_params` if the name or the content is missing, or if the name is not valid.
- */
+/** Null if the call attaches no file. Throws ToolError `invalid_params` for a bad name or content. */
 export function attachedOf(params: {
   readonly attachment_name?: string | undefined
   readonly attachment_content?: string | undefined
@@ -25,10 +21,7 @@ export function attachedOf(params: {
   return { name, file: new File([content], name, { type: 'text/plain' }) }
 }
 
-/**
- * Attaches the file of a call, and then makes its comment. So a marked comment shows that the whole call was carried
- * out. `title` is the name of the service.
- */
+/** The file comes first, so a marked comment shows that the whole call was carried out. */
 export async function withFile<Made>(
   title: string,
   attached: Attached | null,
@@ -44,14 +37,11 @@ export async function withFile<Made>(
 
 interface Listed {
   readonly name: string
-  /** When the file was made, as the service writes it. */
+  /** As the service writes it. */
   readonly date: string
 }
 
-/**
- * Returns what a missing mark proves of a call that attaches a file. A new file with the same name may still be from the
- * call: the call attaches the file first, and may have stopped before it made the comment.
- */
+/** A new file with this name may be from the call, which can stop before it makes the comment. */
 export async function withoutComment(
   attached: Attached | null,
   since: number,

@@ -1,26 +1,19 @@
 /*
- * The fault of a step's error says who must act before the call can succeed.
- *
- * - `caller`: the call is wrong. Its parameters must change, or the inputs from which these parameters come.
- * - `credential`: the connection is wrong. Its account, the rights of the account, or its address must change.
- * - `service`: the external service failed, or the network to the service failed. A later attempt can succeed.
- * - `policy`: a rule, a tool policy, a person's decision or a limit of the organization stopped the call.
- * - `installation`: a setting, a server or a program of this installation needs the attention of the operator.
+ * Who must act before the call can succeed. `caller`: the parameters or inputs must change. `credential`: the
+ * account, its rights or its address must change. `service`: the service or the network failed, and a later
+ * attempt can succeed. `policy`: a rule, a decision or a limit stopped the call. `installation`: the operator
+ * must act.
  */
 
 export const faults = ['caller', 'credential', 'service', 'policy', 'installation'] as const
 export type Fault = (typeof faults)[number]
 
-/** `advice` says what to do, for docs/tools.md. A call with an error that says `again` is made again later. */
+/** `advice` is for docs/tools.md. With `again`, the call is made again later. */
 export type ErrorMeaning = readonly [fault: Fault, advice: string, tried?: 'again']
 
-/** The error codes of a service. */
 export type ServiceErrors = Readonly<Record<string, ErrorMeaning>>
 
-/**
- * Returns the errors that `Failures` makes for every service. `prefix` is the beginning of the codes. `address` names
- * the setting that may be wrong if an answer does not come from the service, and `ofAddress` whose setting it is.
- */
+/** `prefix` begins the codes. `address` is the setting that may be wrong, and `ofAddress` whose it is. */
 export function usualErrors(
   prefix: string,
   address = '`base_url`',

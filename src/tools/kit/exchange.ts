@@ -5,32 +5,19 @@ import { OutcomeUnknown, ToolError, type ServiceConnection } from './executor.ts
 
 /* Rules for all services: the bounds of a request, and the meaning of its failures. */
 
-/**
- * `again` means that the request may be sent again. `once` means that the request has an effect that must not happen
- * twice.
- */
+/** `once`: the request has an effect that must not happen twice. */
 export type Sending = 'again' | 'once'
 
-/** The largest answer, in bytes after decompression. */
+/** Bytes after decompression. */
 export const mostAnswerBytes = 32 * 1024 * 1024
 
-/**
- * The maximum time of one request in milliseconds. Then the request is ended. Other code assumes that a service does
- * not begin to carry out a request after this time.
- */
+/** Other code assumes that a service does not begin to carry out a request after this time. */
 export const mostRequestMilliseconds = 30_000
 
-/**
- * An attempt must send its first request with an effect within this many milliseconds after it has asked for the point
- * of no return.
- */
+/** From asking for the point of no return until the first request with an effect. */
 export const mostWaitMilliseconds = 10_000
 
-/**
- * Returns the bounds of one request: its longest time and its largest answer. `signal` can end the request before its
- * longest time. It is null if nothing can end the request. Before a request with an effect (`once`) leaves, the bounds
- * also call `requireFresh`.
- */
+/** `signal` can end the request early. Before a `once` request leaves, `requireFresh` is called. */
 export const boundsOf = (
   sending: Sending,
   connection: Pick<ServiceConnection<never>, 'requireFresh'>,
@@ -42,7 +29,7 @@ export const boundsOf = (
   ...(sending === 'once' ? { beforeSending: () => connection.requireFresh() } : {}),
 })
 
-/** Returns undefined if the text is not JSON. */
+/** Undefined if the text is not JSON. */
 export function jsonOf(text: unknown): unknown {
   try {
     return JSON.parse(String(text)) as unknown
@@ -51,10 +38,10 @@ export function jsonOf(text: unknown): unknown {
   }
 }
 
-/** The default limit of `listOf`. Services give at most this many entries on a page. */
+/** Services give at most this many entries on a page. */
 const mostEntries = 100
 
-/** Returns a schema for lists with at most `most` entries. A longer list is refused before its entries are checked. */
+/** A longer list is refused before its entries are checked. */
 export const listOf = <Form extends z.ZodType>(form: Form, most = mostEntries) =>
   z
     .array(z.unknown() as z.ZodType<z.input<Form>, z.input<Form>>)
@@ -65,34 +52,23 @@ export const listOf = <Form extends z.ZodType>(form: Form, most = mostEntries) =
 export type Said = readonly [code: string, message: string]
 
 export interface Service {
-  /** The beginning of the error codes for this service. Example: `github` for `github_forbidden`. */
+  /** Example: `github` for `github_forbidden`. */
   readonly prefix: string
-  /** The service's name as the first word of a sentence. */
+  /** As the first word of a sentence. */
   readonly title: string
-  /**
-   * The name of the setting that may be wrong if an answer does not come from the service. Example: `TRACKER_BASE_URL`.
-   */
+  /** The setting that may be wrong if an answer is not the service's. Example: `TRACKER_BASE_URL`. */
   readonly address?: string
-  /** The advice in the error of a request that the service redirects to another address. */
+  /** The advice if the service redirects a request to another address. */
   readonly redirected?: string
-  /**
-   * Our error codes and messages by HTTP status. After such a status, the service did nothing, and would refuse the same
-   * request again.
-   */
+  /** By HTTP status. The service did nothing, and would refuse the same request again. */
   readonly refusals?: Readonly<Record<number, Said>>
-  /**
-   * Meanings of answers whose status does not say enough. The service documents words by which such an answer is
-   * recognized. `expired` means that the service does not accept the credential.
-   */
+  /** By documented words, if the status does not say enough. `expired`: the credential is refused. */
   readonly byWords?: readonly {
     readonly status: number
     readonly words: RegExp
     readonly means: Said | 'expired'
   }[]
-  /**
-   * Returns the names of the fields that an answer with status 400 blames. People see these names, and a service could
-   * write any text in their place. So only known names of fields are returned.
-   */
+  /** The fields that a 400 blames. Only known names, because a service could write any text there. */
   fieldsIn?(answer: unknown): readonly string[]
 }
 
@@ -100,12 +76,9 @@ export interface Service {
 const mostWords = 10_000
 
 /**
- * Makes the errors for failed requests to one service. The messages do not quote answers of the service, because the
- * answers may repeat values of parameters.
- *
- * For a request that must not be sent twice (`once`), the error is `OutcomeUnknown` if the service may have carried out
- * the request. This is so if the answer was lost, or if the answer cannot be read. It is also so for a 5xx status,
- * because services sometimes send such a status for requests that they have carried out.
+ * Messages do not quote answers, which may repeat values of parameters. For `once`, the error is
+ * `OutcomeUnknown` if the service may have acted: if the answer is lost or unreadable, or has a 5xx status,
+ * which services sometimes send although they have carried out the request.
  */
 export class Failures {
   readonly #service: Service
@@ -119,7 +92,7 @@ export class Failures {
     this.#address = service.address ?? '`base_url` of the connection'
   }
 
-  /** Returns the error of a request that the service would refuse again. */
+  /** The service would refuse it again. */
   refused([code, message]: Said, cause?: unknown): ToolError {
     return new ToolError(code, message, { cause })
   }
@@ -128,26 +101,25 @@ export class Failures {
     return new OutcomeUnknown(`${this.#title} did not say whether it carried out the request`)
   }
 
-  /** A redirect asks for a request to another address. So the service has not carried out the redirected request. */
+  /** The service has not carried out the redirected request. */
   redirected(cause: Error): ToolError {
     const { redirected: advice = `check ${this.#address}` } = this.#service
     return this.refused([`${this.#prefix}_redirected`, `${cause.message}: ${advice}`], cause)
   }
 
-  /** `seconds` is the time that the service asks to wait. It is null if the service names no time. */
+  /** `seconds` to wait; null if the service names no time. */
   limited(cause: unknown, seconds: number | null): ToolError {
     const message = `${this.#title} takes no more requests of this account now`
     return this.#passing('rate_limited', message, cause, seconds)
   }
 
-  /** Returns the error for an answer which says that the service failed. `why` is the end of the error's message. */
+  /** `why` is the end of the message. */
   broken(sending: Sending, why: string, cause: unknown, seconds: number | null): ToolError | OutcomeUnknown {
     return sending === 'once'
       ? this.unknown()
       : this.#passing('unavailable', `${this.#title} ${why}`, cause, seconds)
   }
 
-  /** Returns the error of a request without an answer. */
   unanswered(cause: OutgoingError, sending: Sending): ToolError | OutcomeUnknown {
     const { problem, mayHaveArrived, message } = cause
     if (problem === 'redirect_refused') return this.redirected(cause)
@@ -159,20 +131,18 @@ export class Failures {
     return this.#passing('unavailable', message, cause)
   }
 
-  /** Returns the error for an answer whose fields are not as the service documents them. */
+  /** The fields of the answer are not as the service documents them. */
   unreadable(sending: Sending): ToolError | OutcomeUnknown {
     const message = `the answer does not have the form of ${this.#title}'s answers: check ${this.#address}`
     return sending === 'once' ? this.unknown() : this.refused([`${this.#prefix}_bad_answer`, message])
   }
 
-  /** Returns the error of a request that has thrown `error`. */
   thrown(error: unknown, sending: Sending): unknown {
     if (error instanceof OutgoingError) return this.unanswered(error, sending)
     if (error instanceof ToolError || error instanceof OutcomeUnknown) return error
     return sending === 'once' ? this.unknown() : error
   }
 
-  /** Returns the error for an answer whose status is no success. */
   async byStatus(answer: Failed): Promise<ToolError | OutcomeUnknown> {
     const { status, sending, seconds, text = '' } = answer
     const { refusals = {}, byWords = [], fieldsIn } = this.#service
@@ -197,19 +167,18 @@ export class Failures {
   }
 }
 
-/** An answer whose status is no success. */
 interface Failed {
   readonly status: number
   readonly sending: Sending
-  /** Seconds that the service asks to wait. Is null if the service names no time. */
+  /** How long the service asks to wait. Is null if it names no time. */
   readonly seconds: number | null
-  /** The text of the answer, if the table of the service reads it. */
+  /** If the table of the service reads it. */
   readonly text?: string
-  /** The meaning of the answer, if it does not follow from the table of the service. */
+  /** If it does not follow from the table of the service. */
   readonly said?: Said | undefined
-  /** Makes the error for a refused credential. */
+  /** For a refused credential. */
   readonly expired: () => Promise<ToolError>
 }
 
-/** Returns whether the status says that the server failed, or stopped waiting for the request. */
+/** The server failed, or stopped waiting for the request. */
 export const isBroken = (status: number): boolean => status >= 500 || status === 408

@@ -8,12 +8,8 @@ import type { Bounds, Fetch } from '../../shared/outgoing/outgoing.ts'
 import type { TokenPrice } from '../../shared/model-prices.ts'
 import type { OwnService, Precondition, ToolDeclaration } from './tool.ts'
 
-/** One decided call, as the policy interceptor passes it to a tool's body. */
 export interface ToolCall<Params> {
-  /**
-   * The parameters after the tool's schema has validated them. Templates are resolved, `me` is replaced by an address,
-   * and defaults are filled in.
-   */
+  /** Validated. Templates are resolved, `me` is replaced by an address, and defaults are filled in. */
   readonly params: Params
   readonly organizationId: string
   readonly runId: string
@@ -21,14 +17,13 @@ export interface ToolCall<Params> {
   /** Is null for a step without `for_each`. */
   readonly itemIndex: number | null
   readonly requester: { readonly userId: string }
-  /** A key made from run, step and item. It is the same for all attempts of this call. */
+  /** From run, step and item. It is the same for all attempts of this call. */
   readonly idempotencyKey: string
   /** The input labels that the call had when it was decided. */
   readonly labels: readonly Label[]
   /**
-   * The revision of the thing that the call changes, as the approvers saw it. Is null if the call needed no approval,
-   * or if the thing could not be read. A tool acts only on this revision. But if `check` of the tool's precondition is
-   * `before`, `requireRevision` compares the revision, and the tool does not.
+   * As the approvers saw it; null without approval, or if it could not be read. A tool acts only on this
+   * revision. But with `check: before`, `requireRevision` compares it, and the tool does not.
    */
   readonly revision: string | null
 }
@@ -36,113 +31,85 @@ export interface ToolCall<Params> {
 /** The part of a call that decides which connection the call uses. */
 export type Calling = Pick<ToolCall<unknown>, 'organizationId' | 'requester'>
 
-/** The part of a context that is enough to read. */
 export type ReadContext = Pick<ToolContext, 'signal' | 'tools'>
 
-/** Services that a tool's body may use. */
 export interface ToolContext {
   readonly signal: AbortSignal
   /**
-   * Commits that bytes may leave from now on (commit point `effect.sent`). A `findable` or `unsafe` tool awaits this
-   * function right before its effect. Throws if the call may not act any more, for example because the run was
-   * cancelled. Then nothing may be sent. `isKeyed` is true if the connection's service knows the call by a key. Such a
-   * call can be sent again.
+   * Commit point `effect.sent`: bytes may leave from now on. A `findable` or `unsafe` tool awaits this right
+   * before its effect. Throws if the call may not act any more; then nothing may be sent. `isKeyed`: the
+   * service knows the call by a key, so it can be sent again.
    */
   pointOfNoReturn(isKeyed?: boolean): Promise<void>
   /**
-   * Adds `most` to the organization's spend of the month (commit point `effect.spend`). `most` is the highest possible
-   * cost of the next request. A tool that costs money awaits this function before it spends. The outcome later replaces
-   * `most` by the real cost. Throws ToolError `quota_exceeded` if the month's spend would exceed its limit. Then
-   * nothing may be spent.
+   * Commit point `effect.spend`, awaited before money is spent. `most` is the highest cost of the next
+   * request; the outcome replaces it. Throws ToolError `quota_exceeded`; then nothing may be spent.
    */
   reserve(most: number): Promise<void>
   readonly tools: ToolServices
 }
 
-/** The configured services and settings that tools use. */
 export interface ToolServices {
   /**
-   * Returns the connection of one call to its service. Each call reads the connection anew. Throws:
-   * - OtherAccount if an earlier attempt may have acted with another account.
-   * - StateChanged if the approvers of the call saw another connection.
-   * - ToolError `tool_not_available` if there is no connection, and `connection_expired` if the connection has expired.
-   * - A retryable ToolError, such as `secrets_unavailable`, if the credential is not available now. No byte has left
-   *   then.
+   * Each call reads the connection anew. Throws OtherAccount if an earlier attempt may have acted with
+   * another account, StateChanged if the approvers saw another connection, ToolError `tool_not_available` or
+   * `connection_expired`, and a retryable ToolError if the credential is not available now. No byte has left
+   * then.
    */
   connection<Name extends Connectable>(
     call: Calling,
     tool: ToolName,
     integration: Name,
   ): Promise<ServiceConnection<Name>>
-  /**
-   * Does the same as `connection`, but returns null if neither the requester nor the organization has connected the
-   * integration.
-   */
+  /** Like `connection`, but null if neither the requester nor the organization has connected it. */
   connectionIfAny<Name extends Connectable>(
     call: Calling,
     tool: ToolName,
     integration: Name,
   ): Promise<ServiceConnection<Name> | null>
-  /** Returns the price of a language model. Returns null if the operator has set no price for the model. */
+  /** Null if the operator has set no price for the model. */
   priceOf(model: { readonly provider: string; readonly model: string }): TokenPrice | null
-  /** Returns the Slack account of the person who runs the workflow. Returns null if no account is linked. */
+  /** The account of the person who runs the workflow; null if none is linked. */
   slackAccount(call: Calling): Promise<LinkedAccount | null>
   readonly fileRoot: string
   readonly smtpUrl: string | null
   readonly mailFrom: string
   readonly memory: {
     get(organizationId: string, key: string): Promise<{ value: Json; labels: readonly Label[] } | null>
-    /**
-     * Returns a stored value as JSON text, with the labels and the revision of its key. `text` is null if the key has
-     * no stored value. `text` is also null if the value cannot be opened, and then `isBroken` is true.
-     */
+    /** JSON text. `text` is null without a value, and also if it cannot be opened (`isBroken`). */
     state(
       organizationId: string,
       key: string,
     ): Promise<{ text: string | null; isBroken: boolean; labels: readonly Label[]; revision: string }>
-    /** Seals the JSON text of a value for its row. Returns the columns that store it. */
     seal(organizationId: string, key: string, text: string): Promise<SealedMemory>
   }
 }
 
-/** A connection as one call uses it. */
 export interface ServiceConnection<Name extends Connectable> {
   readonly credential: CredentialOf<Name>
-  /**
-   * Contains the id of the connection and the address of the connection's service. So `name` also identifies the
-   * account, because the credential of a connection belongs to one account.
-   */
+  /** Also identifies the account: it has the connection's id, and a credential belongs to one account. */
   readonly name: string
-  /** The name that the service gives the account. Is null if the service names no account. */
+  /** Is null if the service names no account. */
   readonly account: string | null
-  /** The address of the service's API, without a slash at its end. */
+  /** Without a slash at its end. */
   readonly base: string
-  /** Headers that carry the credential. */
+  /** They carry the credential. */
   readonly headers: Readonly<Record<string, string>>
-  /** A `fetch` that goes only to the addresses of this connection. */
+  /** Goes only to the addresses of this connection. */
   fetchWithin(bounds: Omit<Bounds, 'addresses' | 'reserve'>): Fetch
-  /**
-   * Call this immediately before you send a request that has an effect. Throws if another attempt may have made the
-   * call meanwhile. In this case, do not send the request.
-   */
+  /** Right before a request with an effect. Throws if another attempt may have acted: then do not send. */
   requireFresh(): void
-  /**
-   * Call this if an answer refuses the credential. Marks the connection as expired. If the service has only ended an
-   * access token early, drops this token instead. Returns the error of the call.
-   */
+  /** For a refused credential. Marks the connection as expired, or drops a token that ended early. */
   expired(): Promise<ToolError>
 }
 
 export interface ToolResult<Output = Json> {
   readonly output: Output
-  /**
-   * The labels of the output, in addition to the labels that the tool declares. Example: the labels of a value in the
-   * memory.
-   */
+  /** In addition to those that the tool declares, e.g. the labels of a value in the memory. */
   readonly labels?: readonly Label[]
-  /** The value that a `transactional` tool stores in the memory, in the transaction that commits the outcome. */
+  /** For a `transactional` tool, stored in the transaction that commits the outcome. */
   readonly stores?: MemoryWrite
-  /** The cost of the call in currency units. It is at most the reserved cost, and replaces the reserved cost. */
+  /** In currency units. It is at most the reserved cost, which it replaces. */
   readonly cost?: number
 }
 
@@ -151,11 +118,10 @@ export type Executor<Params, Output = Json> = (
   context: ToolContext,
 ) => Promise<ToolResult<Output>>
 
-/** The present state of the thing that a call changes. */
 export interface State {
-  /** A text that differs after each change of the thing. */
+  /** Differs after each change of the thing. */
   readonly revision: string
-  /** The values that approvers see besides the parameters. */
+  /** Approvers see them besides the parameters. */
   readonly fields?: Readonly<Record<string, unknown>>
   /** The present text, and the text after the call. */
   readonly diff?: { readonly before: string | null; readonly after: string }
@@ -163,31 +129,19 @@ export interface State {
   readonly note?: string
 }
 
-/**
- * Reads the thing that a call of a tool with a precondition would change. Changes nothing. Throws ToolError if the
- * thing cannot be read.
- */
+/** Changes nothing. Throws ToolError if the thing cannot be read. */
 export type StateReader<Params> = (call: ToolCall<Params>, context: ReadContext) => Promise<State>
 
-/**
- * Returns who can read the document or folder that a call writes to. Leaves out the account that makes the call.
- * Changes nothing. Throws ToolError if the service does not tell who can read the document or folder.
- */
+/** Without the account of the call. Changes nothing. Throws ToolError if the service does not tell. */
 export type AudienceReader<Params> = (
   call: ToolCall<Params>,
   context: ReadContext,
 ) => Promise<readonly Reader[]>
 
-/**
- * A tool throws this error if something has changed since the approvers of the call saw it. The call would change or
- * use this thing. The tool knows that nothing was done.
- */
+/** What the call would change or use is not as its approvers saw it. Nothing was done. */
 export class StateChanged extends Error {
   override readonly name = 'StateChanged'
-  /**
-   * Words for the changed thing, as a part of a sentence. Is null if the changed thing is the one that the tool's
-   * precondition names.
-   */
+  /** A part of a sentence. Is null if it is the thing that the tool's precondition names. */
   readonly what: string | null
   constructor(what: string | null = null) {
     super(`${what ?? 'what the call changes'} has changed`)
@@ -195,31 +149,21 @@ export class StateChanged extends Error {
   }
 }
 
-/**
- * Tells a finder when an earlier attempt may have made the call. For a `findable` tool, the finder looks for the call.
- * If the service knows the call by a key, the finder sends the call again. Such a service makes the call at most once.
- */
+/** A `findable` call is looked for. A keyed call is sent again, and the service makes it at most once. */
 export interface Look {
-  /** Seconds since the earlier attempt's point of no return, by the database's clock. */
+  /** Since the earlier attempt's point of no return, by the database's clock. */
   readonly sentSecondsAgo: number
 }
 
-/**
- * The result of a finder:
- * - `done`: the call was made. `output` is the output of the call.
- * - `absent`: the thing that the call makes is not there now. The tool's `findableAfterSeconds` says until when the
- *   thing can still appear.
- * - `unclear`: the service shows too little to tell whether the call was made.
- */
+/** `absent`: may still appear until `findableAfterSeconds`. `unclear`: the service shows too little. */
 export type Found<Output = Json> =
   | { readonly kind: 'done'; readonly output: Output }
   | { readonly kind: 'absent' }
   | { readonly kind: 'unclear' }
 
 /**
- * A finder looks for a call of a `findable` tool, or sends a call again with its key. While a finder looks for a call,
- * the finder changes nothing. There is one exception. If only a part of the call was made, the finder may complete the
- * call with requests that can be repeated. Throws ToolError if the finder could not look.
+ * Looks for a `findable` call, or sends a keyed call again. Looking changes nothing, but a call of which only
+ * a part was made may be completed with repeatable requests. Throws ToolError if it could not look.
  */
 export type Finder<Params, Output = Json> = (
   call: ToolCall<Params>,
@@ -227,9 +171,7 @@ export type Finder<Params, Output = Json> = (
   look: Look,
 ) => Promise<Found<Output>>
 
-/** A tool's parameters after its schema has parsed them. */
 export type ToolParams<Name extends ToolName> = ParamsOf<(typeof catalog)[Name]>
-/** The body of a tool. It gets the parsed parameters, and returns the output that the tool's declaration describes. */
 export type ToolBody<Name extends ToolName> = Executor<ToolParams<Name>, OutputOf<(typeof catalog)[Name]>>
 export type FinderOf<Name extends ToolName> = Finder<ToolParams<Name>, OutputOf<(typeof catalog)[Name]>>
 export type StateReaderOf<Name extends ToolName> = StateReader<ToolParams<Name>>
@@ -238,7 +180,7 @@ export type AudienceReaderOf<Name extends ToolName> = AudienceReader<ToolParams<
 type ParamsOf<Tool extends ToolDeclaration> = z.output<Tool['params']>
 type OutputOf<Tool extends ToolDeclaration> = z.output<Tool['output']>
 
-/** The functions of each tool of a service. Each `run.ts` exports them as `run`. */
+/** Each `run.ts` exports them as `run`. */
 export type Bodies<Tools extends Readonly<Record<string, ToolDeclaration>>> = {
   [Name in keyof Tools]: { body: Executor<ParamsOf<Tools[Name]>, OutputOf<Tools[Name]>> } & If<
     Tools[Name],
@@ -250,12 +192,10 @@ export type Bodies<Tools extends Readonly<Record<string, ToolDeclaration>>> = {
     If<Tools[Name], LimitsReaders, { audience: AudienceReader<ParamsOf<Tools[Name]>> }>
 }
 type If<Tool, Declared, Functions> = Tool extends Declared ? Functions : unknown
-/** A tool whose policies can limit who can read the place that a call writes to. */
 interface LimitsReaders {
   constraints: { allowed_domains: { readonly [param: string]: 'audience' } }
 }
 
-/** The functions of some tool. */
 export interface SomeBodies {
   body: Executor<never>
   find?: Finder<never>
@@ -263,20 +203,17 @@ export interface SomeBodies {
   audience?: AudienceReader<never>
 }
 
-/**
- * A tool's refusal or failure. The message says what to change and never contains a secret or a parameter's value.
- * `detail` may contain parameters' values. So it is stored sealed, and shown only to people who may see the parameters.
- */
+/** The message has no secret and no parameter's value. `detail` may have values, so it is stored sealed. */
 export class ToolError extends Error {
   override readonly name = 'ToolError'
   readonly code: string
-  /** Says who caused the error, according to the error's code. Is null if the code is unknown. */
+  /** From the error's code. Is null if the code is unknown. */
   readonly fault: Fault | null
-  /** Whether the same call could succeed later. The call is retried only if this is true. The default is false. */
+  /** The call is retried only if this is true. The default is false. */
   readonly retryable: boolean
-  /** Seconds that the service asks to wait before a retry. Is null if the service names no time. */
+  /** Is null if the service names no time. */
   readonly retryAfterSeconds: number | null
-  /** The cost of the failed call, in currency units. It replaces the reserved cost. */
+  /** In currency units. It replaces the reserved cost. */
   readonly cost: number
   /** This field is private, so that no logger writes it. */
   readonly #detail: JsonObject | undefined
@@ -300,7 +237,6 @@ export class ToolError extends Error {
     this.#detail = options.detail
   }
 
-  /** Returns the same error for a call that has cost this much. */
   withCost(cost: number): ToolError {
     const { retryable, retryAfterSeconds, cause } = this
     const detail = this.#detail === undefined ? {} : { detail: this.#detail }
@@ -312,21 +248,15 @@ export class ToolError extends Error {
   }
 }
 
-/** Returns the error for a parameter that the tool cannot use. The message says what to write. */
+/** The message says what to write. */
 export const invalidParams = (message: string): ToolError => new ToolError('invalid_params', message)
 
-/**
- * Thrown if an earlier attempt may have acted with an account that this attempt does not have. So a person must decide
- * the outcome.
- */
+/** An earlier attempt may have acted with an account that this one does not have. A person must decide. */
 export class OtherAccount extends Error {
   override readonly name = 'OtherAccount'
 }
 
-/**
- * Thrown if bytes have left, and no answer tells the outcome. The call is looked for or sent again if possible.
- * Otherwise a person decides.
- */
+/** Bytes have left, and no answer came. The call is found or sent again if possible, or a person decides. */
 export class OutcomeUnknown extends Error {
   override readonly name = 'OutcomeUnknown'
 }

@@ -1,9 +1,6 @@
 import { noteOn } from '../../policy/readers/look-alikes.ts'
 
-/*
- * A preview shows a call to an approver in place of raw parameters. The values of a preview are plain text that a page
- * can show. Each value is cut to a limit. Only people who may see the call's parameters may see the preview.
- */
+/* Plain text, cut to limits. Only people who may see the call's parameters may see the preview. */
 
 export interface PreviewField {
   readonly name: string
@@ -14,12 +11,11 @@ export interface PreviewField {
   readonly said_by?: string
 }
 
-/** The old and the new text of the thing that a call changes. */
 export interface PreviewDiff {
   /** Is null if there is no old text. */
   readonly before: string | null
   readonly after: string
-  /** This many equal characters at the beginning of both texts are left out. */
+  /** Equal characters that are left out at the beginning of both texts. */
   readonly skipped: number
 }
 
@@ -32,17 +28,14 @@ export interface Preview {
   readonly note?: string
 }
 
-/** The part of a preview that the tool makes. Without `fields`, all parameters are shown. */
+/** Without `fields`, all parameters are shown. */
 export interface PreviewDraft {
   readonly title: string
-  /** The values by their names, in the order of the preview. A value of undefined is left out. */
+  /** In the order of the preview. A value of undefined is left out. */
   readonly fields?: Readonly<Record<string, unknown>>
 }
 
-/**
- * The limits of a preview. `title`, `name`, `value` and `side` are in characters. `side` limits each of the two texts
- * of a diff. `fields` is the maximum number of fields. `items` is the maximum number of shown items of one list.
- */
+/** In characters; `side` is for each text of a diff. `fields` and `items` (of one list) are numbers. */
 export const mostOfPreview = {
   title: 200,
   name: 100,
@@ -54,16 +47,13 @@ export const mostOfPreview = {
 /** A diff that leaves out equal characters still shows this many of them in front of the first difference. */
 const leading = 300
 
-/** If a text is longer than `limit`, cuts it and adds how many characters are missing. */
+/** Adds how many characters are missing. */
 function cut(text: string, limit: number): string {
   if (text.length <= limit) return text
   return `${text.slice(0, limit).toWellFormed()}… (${text.length - limit} more characters)`
 }
 
-/**
- * Returns a value as people read it. A list of texts, numbers and booleans becomes one line. Example: `['a', 1]`
- * becomes `a, 1`.
- */
+/** A list of texts, numbers and booleans becomes one line. Example: `['a', 1]` becomes `a, 1`. */
 function readable(value: unknown): string {
   if (typeof value === 'string') return value
   if (!Array.isArray(value)) return JSON.stringify(value, null, 2)
@@ -85,10 +75,7 @@ export const fieldsOf = (values: Readonly<Record<string, unknown>>): PreviewFiel
 
 export const titleOf = (text: string): string => cut(text.replaceAll(/\s+/g, ' ').trim(), mostOfPreview.title)
 
-/**
- * Returns the diff of two texts. If one of the texts is long, leaves out the equal characters at the beginning of both
- * texts. But the last `leading` of these characters stay.
- */
+/** Leaves out the equal beginning of long texts, except for its last `leading` characters. */
 export function diffOf(before: string | null, after: string): PreviewDiff {
   if (before === null) return { before, after: cut(after, mostOfPreview.side), skipped: 0 }
   const isShort = before.length <= mostOfPreview.side && after.length <= mostOfPreview.side

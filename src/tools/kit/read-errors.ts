@@ -3,13 +3,10 @@ import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
 import { Failures, type Service } from './exchange.ts'
 import { ToolError } from './executor.ts'
 
-/** A `fetch` for one call. It remembers its last request. If the call fails, this request explains the error. */
+/** Remembers its last request, which explains the error if the call fails. */
 export interface Watched {
   readonly fetch: Fetch
-  /**
-   * Returns the error of the call, made from the last request. If that request was answered with a success status, the
-   * error says that the answer is not as the service documents it.
-   */
+  /** From the last request. After a success status, the answer is not as the service documents it. */
   errorOf(error: unknown, signal: AbortSignal): Promise<unknown>
   /** Returns whether the service may have done the work of the last request. */
   mayHaveWorked(): boolean
@@ -20,10 +17,7 @@ type Last =
   | { readonly kind: 'answered'; readonly answer: Response; readonly text: string }
   | { readonly kind: 'failed'; readonly error: unknown }
 
-/**
- * Watches the requests of a client library, and makes the errors of a call from these requests. The library's own
- * errors are not used, because such libraries put prompts and keys into their errors.
- */
+/** The library's own errors are not used, because such libraries put prompts and keys into them. */
 export function watch(send: Fetch, service: Service, expired: () => Promise<ToolError>): Watched {
   const failures = new Failures(service)
   let last: Last = { kind: 'none' }

@@ -6,10 +6,7 @@ import type { ServiceConnection } from './executor.ts'
 
 export interface RestRequest {
   readonly method: 'GET' | 'POST' | 'PUT'
-  /**
-   * The path below the connection's base address. It begins with a slash. The caller has checked or encoded the values
-   * in the path.
-   */
+  /** Below the base address, with a slash first. The caller has checked or encoded its values. */
   readonly path: string
   /** A parameter with the value undefined is left out. */
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>
@@ -20,21 +17,15 @@ export interface RestRequest {
 
 type Exchange = <Form extends z.ZodType>(form: Form, request: RestRequest) => Promise<z.output<Form>>
 
-/**
- * Sends the requests of one call through its connection. The service answers with HTTP statuses and JSON. Each function
- * returns the checked answer, or throws an error of the service's table.
- */
+/** Each function returns the checked answer, or throws an error of the service's table. */
 export interface Rest {
-  /** Sends a request that changes nothing. */
+  /** For requests that change nothing. */
   readonly read: Exchange
-  /**
-   * Sends a request that has an effect. Call this only after the point of no return. A cancellation does not stop the
-   * request.
-   */
+  /** Only after the point of no return. A cancellation does not stop the request. */
   readonly write: Exchange
 }
 
-/** Makes functions that send each request once and repeat nothing. */
+/** Each request is sent once, and nothing is repeated. */
 export function restOf(
   connection: ServiceConnection<Connectable>,
   signal: AbortSignal,
@@ -44,8 +35,7 @@ export function restOf(
   const exchange =
     (sending: Sending, ends: AbortSignal | null): Exchange =>
     async (form, request) => {
-      // Redirects are refused, even redirects to this host. A redirect leads to another thing, and no rule has decided
-      // about that thing.
+      // A redirect, even to this host, leads to another thing, about which no rule has decided.
       const send = connection.fetchWithin({
         ...boundsOf(sending, connection, ends),
         followsRedirects: false,

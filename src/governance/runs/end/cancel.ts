@@ -13,17 +13,10 @@ import { endRun } from './finish.ts'
 import { runAs, type Acting } from '../../access/recheck.ts'
 
 /**
- * Cancels a run (commit point `run.cancel`). After the commit, no new call starts. Pending approvals are withdrawn, and
- * the outbox tells Temporal. Cancelling twice changes nothing.
- *
- * If no call of the run is in progress, the run ends in the same transaction, even if its workers are down. Otherwise
- * the run ends after its calls, or at the latest when `endCancelled` ends the run (end-cancelled.ts).
- *
- * Members may cancel their own runs. Admins may cancel all runs. Throws:
- *
- * - `not_found` for an unknown run;
- * - `insufficient_role` if the caller may not cancel the run;
- * - `bad_transition` if the run has ended, or if it is the record of an agent session.
+ * Commit point `run.cancel`. After the commit, no new call starts. Cancelling twice changes nothing. If no
+ * call is in progress, the run ends in the same transaction; otherwise after its calls or through
+ * `endCancelled`. Throws `not_found`, `insufficient_role`, or `bad_transition` if the run has ended or is an
+ * agent's record.
  */
 export async function cancelRun(
   context: Acting,
@@ -44,8 +37,7 @@ export async function cancelRun(
         'you need the role `admin` to cancel a run of another person',
       )
     const isDone = run.status === 'cancelled' || !runEnded(run.status)
-    // An earlier request has cancelled the run. Mark the idempotency key of this request too, so that a repetition of
-    // this request succeeds even if the run has ended by then.
+    // A repetition of this request must succeed even if the run has ended by then.
     if (run.cancel_requested_at !== null && isDone) return request.once?.markActed(tx.trx)
     if (runEnded(run.status))
       throw new DomainError('bad_transition', `the run has ended: it is \`${run.status}\``)

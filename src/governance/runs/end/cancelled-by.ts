@@ -7,10 +7,7 @@ import { quoted } from '../../approvals/votes.ts'
 export const byWhom = ({ by, reason }: { readonly by: string; readonly reason: string | null }): string =>
   `by \`${by}\`${reason === null ? '' : ` with the reason ${quoted(reason)}`}`
 
-/**
- * Returns a sentence that says why the run ends as cancelled. If no person is stored, the run was cancelled in
- * Temporal.
- */
+/** If no person is stored, the run was cancelled in Temporal. */
 export async function whyCancelled(
   tx: ChainTx,
   {

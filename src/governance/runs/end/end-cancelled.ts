@@ -10,10 +10,7 @@ import { endRun } from './finish.ts'
 
 /** One pass ends at most this many runs, and organizations take turns. The next pass is a second later. */
 const passSize = 50
-/**
- * A pass ends runs of one organization for at most this many milliseconds. So the next pass begins soon, and runs of
- * other organizations that have become due meanwhile do not wait long.
- */
+/** Milliseconds. Runs of other organizations that become due meanwhile do not wait long. */
 const passMilliseconds = 500
 /** Milliseconds until this process tries again to end a run that it could not end. */
 const retryMilliseconds = 30_000
@@ -23,10 +20,7 @@ const mostFailed = 1_000
 /** Seconds that a worker has to end the calls of a cancelled run. Afterwards the run ends without the worker. */
 const graceSeconds = 2
 
-/**
- * Replaces `graceSeconds` if a call of the run may have taken effect. The next pass comes soon after these seconds, so
- * such a run ends within 5 s of its cancellation.
- */
+/** Used if a call may have taken effect. Such a run ends within 5 s of its cancellation. */
 const graceOfActedSeconds = 3
 
 /** An SQL condition that is true if the call `e` may have taken effect, although it has no outcome. */
@@ -34,15 +28,11 @@ const mayHaveActed = sql`(e.state = 'sent' or e.state = 'intent' and (e.sent_at 
   catalog,
 ).flatMap((tool: ToolDeclaration) => (tool.repeat === 'keyed' ? [tool.name] : []))}::text[])))`
 
-/** Returns an SQL condition that is true if the run `r` was cancelled so long ago that it ends now. */
 const isDue = (now: RawBuilder<unknown>) => sql`(r.cancel_requested_at < ${now} - make_interval(secs => case
   when exists(select from effects e where e.run_id = r.id and ${mayHaveActed})
   then ${graceOfActedSeconds} else ${graceSeconds} end::float8))`
 
-/**
- * Returns false if a call of the run is in progress. If the result is true, the transaction that cancels the run also
- * ends the run.
- */
+/** If this is true, the transaction that cancels the run also ends the run. */
 export async function isIdle(tx: ChainTx, runId: string): Promise<boolean> {
   const [row] = await tx.send(sql<{ busy: boolean }>`
     select exists(select from effects where run_id = ${runId} and state in ('intent', 'sent')) as busy`)
@@ -51,7 +41,6 @@ export async function isIdle(tx: ChainTx, runId: string): Promise<boolean> {
 
 type Ending = Pick<Context, 'combiner' | 'db' | 'sparseLog'>
 interface Pass {
-  /** The current time, as an SQL expression. */
   readonly now?: RawBuilder<unknown>
   /** The runs that this process could not end. If absent, every pass tries these runs again. */
   readonly failed?: FailedRuns
@@ -77,7 +66,6 @@ export class FailedRuns {
     if (this.#tryAt.size > mostFailed && oldest !== undefined) this.#tryAt.delete(oldest)
   }
 
-  /** Returns the runs whose next try is not due yet. */
   waiting(): string[] {
     // `note` always appends, so the times in the map ascend. The loop stops at the first run that is not due.
     for (const [runId, tryAt] of this.#tryAt) {
@@ -89,13 +77,10 @@ export class FailedRuns {
 }
 
 /**
- * Ends cancelled runs that their workers have not ended, because these workers are slow or dead. Afterwards no call of
- * such a run acts, because `effect.sent` refuses a call of an ended run. A call that may have acted gets an unknown
- * outcome, until its worker records the true outcome.
- *
- * All workers and API processes call this function. So cancelled runs end if at least one of these processes works. A
- * run that cannot be ended is logged and tried again later, so that other runs do not wait for this run. Returns the
- * number of ended runs.
+ * All workers and API processes call this, for runs whose own workers are slow or dead. Afterwards no call of
+ * such a run acts, because `effect.sent` refuses it. A call that may have acted has an unknown outcome until
+ * its worker records the true one. A run that cannot be ended is logged and tried again later, so that no
+ * other run waits.
  */
 export async function endCancelled(
   context: Ending,

@@ -26,13 +26,9 @@ import { countUnexpected } from './unexpected.ts'
 /** The items are read at most this many times. They are read again if an item has changed before the lock is held. */
 const mostReadings = 5
 
-/**
- * After this many failed tries to end a step, the step and its run fail. So many tries take about an hour. A try that
- * fails because of an outage does not count.
- */
+/** After so many failed tries, about an hour, the step and its run fail. Outages do not count. */
 const mostFailures = 200
 
-/** Thrown if the items of a step change while they are counted. */
 class ItemsChange extends DomainError {
   constructor() {
     super('unavailable', 'the items of the step are still changing')
@@ -41,9 +37,7 @@ class ItemsChange extends DomainError {
 
 type Finishing = Pick<Context, 'combiner' | 'db' | 'runCaches' | 'sealer'>
 
-/**
- * Ends a `for_each` step (see `finish`). If this fails too often, the step and its run fail with `step_not_finished`.
- */
+/** If this fails too often, the step and its run fail with `step_not_finished`. */
 export async function finishItems(
   context: Finishing & Pick<Context, 'log'>,
   runId: string,
@@ -66,9 +60,7 @@ function isLasting(error: unknown): boolean {
   return !isConnectionError(error) && !(error instanceof DomainError) && !(error instanceof NotReady)
 }
 
-/**
- * Ends the step and its run as failed. The labels of the step's output stay unknown, so no call may use this output.
- */
+/** The labels of the step's output stay unknown, so no call may use this output. */
 async function giveUp(
   context: Pick<Context, 'combiner' | 'db'>,
   runId: string,
@@ -102,10 +94,8 @@ async function giveUp(
 }
 
 /**
- * Ends a `for_each` step whose items have ended (commit point `step.finish`). The step gets the labels of all items. If
- * there are more than `mostLabels` labels, only the first labels are stored (`cutLabels`), and every call that uses the
- * step's output fails. The items are read before the lock is taken. If an item has changed when the lock is held, all
- * items are read again.
+ * Commit point `step.finish`. The items are read before the lock is taken, and again if one has changed
+ * since. With more than `mostLabels` labels, every call that uses the step's output fails (`cutLabels`).
  */
 async function finish(context: Finishing, runId: string, stepId: string): Promise<void> {
   const run = await context.db
@@ -154,7 +144,7 @@ async function finish(context: Finishing, runId: string, stepId: string): Promis
   throw new ItemsChange()
 }
 
-/** The items in one state. `first` is the lowest item index. */
+/** `first` is the lowest item index. */
 interface StateCount {
   readonly state: EffectState
   readonly count: number
@@ -172,12 +162,8 @@ const isSame = (a: readonly StateCount[], b: readonly StateCount[]): boolean =>
   JSON.stringify(a) === JSON.stringify(b)
 
 /**
- * Returns the step's outcome. This is the bad outcome that `badOutcomeOf` returns, if there is one. Otherwise the
- * outcome is:
- *
- * - `cancelled` if an item has not ended;
- * - `skipped` if there are items and all of them were skipped;
- * - `completed` in all other cases.
+ * The outcome of `badOutcomeOf`, if there is one. Otherwise `cancelled` if an item has not ended, `skipped`
+ * if there are items and all of them were skipped, and else `completed`.
  */
 function stepOutcome(items: readonly StateCount[], count: number, continueOnError: boolean): Outcome {
   const ended = items.filter(({ state }) => isOutcome(state))
@@ -188,7 +174,6 @@ function stepOutcome(items: readonly StateCount[], count: number, continueOnErro
   return count > 0 && states.every((state) => state === 'skipped') ? 'skipped' : 'completed'
 }
 
-/** Returns the error of the first item whose outcome is `status`. */
 async function errorOf(db: Db, runId: string, stepId: string, status: Outcome): Promise<StepError | null> {
   const item = await db
     .selectFrom('effects')
@@ -205,10 +190,7 @@ async function errorOf(db: Db, runId: string, stepId: string, status: Outcome): 
 /** The number of items whose labels one statement reads. */
 const batch = 500
 
-/**
- * Returns the labels in `own` together with the labels of all items, cut by `cutLabels`. Most items have equal lists of
- * labels, so PostgreSQL first removes equal lists.
- */
+/** Most items have equal lists of labels, so PostgreSQL first removes equal lists. */
 async function labelsOf(db: Db, runId: string, stepId: string, own: readonly Label[]): Promise<Label[]> {
   const all = new Set(own)
   for (let from = 0; from < mostItems && all.size <= mostLabels; from += batch) {

@@ -26,10 +26,7 @@ import { readVersion } from '../values/version-cache.ts'
 
 type Run = Selectable<RunsTable>
 
-/**
- * Ends a run with the status that its Temporal workflow reports (commit point `run.finish`). Returns the run's final
- * status. An ended run does not change.
- */
+/** Commit point `run.finish`. An ended run does not change. */
 export async function finishRun(
   context: Pick<Context, 'combiner' | 'db' | 'runCaches' | 'sealer'>,
   input: FinishInput,
@@ -58,8 +55,7 @@ export async function finishRun(
     }
     if (input.status === 'cancelled' || (input.status === 'completed' && run.cancel_requested_at !== null))
       return end('cancelled', await whyCancelled(tx, run))
-    // Countersign's Temporal workflow reports `completed` only if every step allows this (`everyStepAllows`). So this
-    // report is from another program, which has started a workflow with the run's id.
+    // Our Temporal workflow never reports this. Another program started a workflow with the run's id.
     if (input.status === 'completed' && !(await everyStepAllows(context, fixed, steps)))
       return end('failed', 'the workflow ended before its steps had', { error_code: 'ended_early' })
     if (resolved.problem !== null) return end('failed', resolved.problem, { error_code: 'unresolved_result' })
@@ -71,12 +67,9 @@ export async function finishRun(
 }
 
 /**
- * Ends a run as completed (commit point `run.finish`), in the transaction that saves the outcome of the run's last
- * call. The run's Temporal workflow then finds that the run has ended. Does nothing if a step is open, or if a step has
- * a bad outcome that ends the run.
- *
- * Do not call this function for a run with a `result`, because the outputs for the result are read without a lock. The
- * Temporal workflow ends such a run.
+ * Commit point `run.finish`, in the transaction that saves the outcome of the last call. Never call this for
+ * a run with a `result`: the outputs for it are read without a lock, so the Temporal workflow ends such a
+ * run.
  */
 export async function finishWithLastCall(
   context: Pick<Context, 'combiner' | 'db' | 'runCaches'>,
@@ -93,10 +86,7 @@ export async function finishWithLastCall(
 
 const hasEnded = (run: Run): run is Run & { status: FinalStatus } => runEnded(run.status)
 
-/**
- * Reads the run's status without the lock. This is enough for a run that has ended, because such a run does not change.
- * The status of any other run is read again under the lock.
- */
+/** Without the lock: an ended run does not change, and any other status is read again under the lock. */
 function readEnd(db: Db, runId: string): Promise<Pick<Run, 'status' | 'cancel_requested_at'>> {
   return db
     .selectFrom('runs')
@@ -105,7 +95,6 @@ function readEnd(db: Db, runId: string): Promise<Pick<Run, 'status' | 'cancel_re
     .executeTakeFirstOrThrow()
 }
 
-/** Removes the ended run's values from this process's caches. */
 async function forgetCached(context: Pick<Context, 'db' | 'runCaches'>, run: RunSnapshot): Promise<void> {
   const { definition } = await readVersion(context, run.workflowId, run.workflowVersion)
   forgetRun(
@@ -147,8 +136,8 @@ async function everyStepAllows(
 }
 
 /**
- * Ends a run inside a transaction. Open steps and calls are cancelled, and pending approvals are withdrawn. A call that
- * may have happened becomes `unknown_outcome`, and so does its step. `result` is sealed.
+ * Cancels open steps and calls, and withdraws pending approvals. A call that may have happened becomes
+ * `unknown_outcome`, and so does its step. `result` is sealed.
  */
 export async function endRun(
   tx: ChainTx,
@@ -210,21 +199,16 @@ export async function endRun(
 
 type UnknownCall = Required<Pick<EventData, 'step_id' | 'item_index' | 'tool'>>
 
-/**
- * Ends the run's open calls, and returns the calls that may have happened. One statement ends all open calls, and
- * `effect.sent` marks only a call in `intent`. So no call is marked as sent after this statement.
- */
+/** `effect.sent` marks only a call in `intent`, so no call is marked as sent after this one statement. */
 function endEffects(tx: ChainTx, runId: string): Promise<readonly UnknownCall[]> {
   const keyed = Object.values(catalog).flatMap((tool: ToolDeclaration) =>
     tool.repeat === 'keyed' ? [tool.name] : [],
   )
-  // This condition gives the same result as `mayHaveHappened` in effect.ts. `sent_at` is never set for reads and
-  // transactional writes.
+  // Must equal `mayHaveHappened` in effect.ts. `sent_at` is never set for reads and transactional writes.
   const mayHaveHappened = sql`(sent_at is not null or (state = 'intent' and tool = any(${keyed}::text[])))`
   return tx.send(endOpenEffects<UnknownCall>({ runId, now: tx.now, mayHaveHappened }))
 }
 
-/** Ends the steps that have not ended, and returns them. */
 function endSteps(tx: ChainTx, runId: string) {
   return tx.trx
     .updateTable('run_steps')
@@ -259,10 +243,7 @@ interface Result {
 /** The starts of loads for the run's `result` are counted under this step id (load-starts.ts). */
 const resultStepId = ''
 
-/**
- * Resolves the templates of the definition's `result`. If a reference has no value, returns the problem, and the run
- * fails.
- */
+/** If a reference has no value, returns the problem, and the run fails. */
 async function resolveResult(
   context: Pick<Context, 'db' | 'runCaches' | 'sealer'>,
   run: RunSnapshot,

@@ -1,10 +1,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../../../db/schema/index.ts'
 
-/**
- * Counts an unexpected error of a run's activity and commits at once. Returns the number of errors so far, or 0 if the
- * run is unknown. Temporal's number of attempts cannot be used instead, because outages also raise that number.
- */
+/** Commits at once; 0 for an unknown run. Temporal's attempts cannot be used, because they count outages. */
 export async function countUnexpected(db: Db, runId: string, activityId: string): Promise<number> {
   const { rows } = await sql<{ errors: number }>`
     insert into unexpected_errors (run_id, activity_id)

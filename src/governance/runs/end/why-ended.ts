@@ -6,7 +6,6 @@ import type { LoggedFields } from '../../audit/entry.ts'
 
 export type EndedStep = Pick<Selectable<RunStepsTable>, 'step_id' | 'status' | 'error' | 'item_count'>
 
-/** The reason why a run ended: one sentence for people, and fields for the log. */
 interface WhyEnded {
   readonly reason: string
   readonly cause: LoggedFields
@@ -18,10 +17,7 @@ const verbs: Readonly<Partial<Record<FinalStatus, string>>> = {
   expired: 'expired',
 }
 
-/**
- * Returns why the run ended. The reason names the step that ended the run, and its error. For a `for_each` step, the
- * reason also names the first item that ended with the same status as the run.
- */
+/** For a `for_each` step, also names the first item that ended with the status of the run. */
 export async function whyEnded(
   tx: ChainTx,
   { runId, status, stepId }: FinishInput,
@@ -39,9 +35,7 @@ export async function whyEnded(
   return { reason, cause: { ...cause, item_index: item } }
 }
 
-/**
- * Returns the index of the step's first item with this status. The error of this item is also the error of the step.
- */
+/** The error of this item is also the error of the step. */
 async function firstItem(
   tx: ChainTx,
   runId: string,

@@ -17,15 +17,15 @@ import { openParams } from '../values/sealed-params.ts'
 import { errorOf, type ErrorView, type FailedItem } from './error-view.ts'
 import { requireStep } from './read.ts'
 
-/** One call of a step. Times are in ISO 8601 (UTC). Durations are in milliseconds. */
+/** Times are in ISO 8601 (UTC). Durations are in milliseconds. */
 export interface CallView {
   /** Is null for a step without `for_each`. */
   readonly item_index: number | null
   readonly status: EffectState
   readonly attempts: number
-  /** The parameters with templates resolved. Only the requester and admins see the parameters. */
+  /** Resolved. Only the requester and admins see the parameters. */
   readonly params?: JsonObject
-  /** The element of the `for_each` list. Only the requester and admins see the element. */
+  /** Only the requester and admins see the element. */
   readonly item?: Json
   readonly params_hash: string | null
   readonly labels: readonly string[]
@@ -42,10 +42,9 @@ export interface CallView {
 }
 
 /**
- * Returns what the viewer may see of a run's values. The requester sees all of them. Admins see the parameters of calls,
- * and everybody sees inputs, outputs and the result. But if a call or the run itself needed an approval, the values that
- * its approvers decide about can stand in all of them: so only people who may decide the approval see them. Without a
- * viewer, nobody reads the parameters.
+ * The requester sees all values, admins see parameters, and everybody sees inputs, outputs and the result.
+ * But if a call or the run needed an approval, its values can stand in all of them, so only people who may
+ * decide it see them. Without a viewer, nobody reads the parameters.
  */
 export async function sightOf(
   db: Db,
@@ -64,7 +63,7 @@ export async function sightOf(
   return { inputs, params: inputs && mayDecide(viewer.role, 'admin') }
 }
 
-/** Throws `not_an_approver` if the run's approvals hide the outputs of its steps from the viewer (`sightOf`). */
+/** Throws `not_an_approver` if approvals of the run hide the outputs from the viewer (`sightOf`). */
 export async function requireOutputs(db: Db, viewer: Viewer, runId: string): Promise<void> {
   const run = await db
     .selectFrom('runs')
@@ -82,7 +81,7 @@ export async function requireOutputs(db: Db, viewer: Viewer, runId: string): Pro
 /** A page has at most this many bytes of sealed parameters. A single call with more bytes gets a page of its own. */
 const mostBytes = 8 * 1024 ** 2
 
-/** Returns one page of the calls of a step, in the order of the items. Throws `not_found` as `requireStep` does. */
+/** In the order of the items. Throws `not_found` as `requireStep` does. */
 export async function readCalls(
   context: Pick<Context, 'db' | 'sealer'>,
   viewer: Viewer,
@@ -182,22 +181,18 @@ async function errorView(
 
 export interface StepErrors {
   readonly failed_items: readonly FailedItem[]
-  /** The number of further failed items, which are not listed. */
   readonly more_failed_items: number
-  /** The error of a step without `for_each`. Is null if the step has no error. */
+  /** For a step without `for_each`. Is null if the step has no error. */
   readonly own: ErrorView | null
 }
 
 /** The API's answer about a run lists at most this many failed items of one step. */
 export const mostFailedItems = 20
 
-/**
- * If a failed item has more bytes of sealed parameters than this, the parameters are not opened. The answer then has no
- * `value` for this item.
- */
+/** In bytes. The parameters of an item with more are not opened, so it has no `value`. */
 export const mostSealedBytes = 16 * 1024
 
-/** Returns the errors of the calls of these steps. The key is the step's id. */
+/** By the id of the step. */
 export async function readErrors(
   context: Pick<Context, 'db' | 'sealer'>,
   runId: string,

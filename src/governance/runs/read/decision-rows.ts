@@ -1,7 +1,6 @@
 import { sql } from 'kysely'
 import type { Context } from '../../context.ts'
 
-/** A decision as a receipt reads it. */
 export type DecisionRow = Awaited<ReturnType<typeof readDecisions>>[number]
 
 /** Reads the decisions with a `seq` above `after` and up to `until`, with their approvals, calls and reports. */
@@ -17,8 +16,7 @@ export function readDecisions(context: Pick<Context, 'db'>, runId: string, after
           .on((eb) => eb('e.item_index', '=', eb.fn.coalesce('d.item_index', eb.lit(-1)))),
       )
       .leftJoin('agent_observations as o', 'o.decision_id', 'd.id')
-      // Joins all decisions that allowed this call of an agent with this approval. The client's report on the call can
-      // belong to any of these decisions.
+      // The client's report can belong to any decision that allowed this call with this approval.
       .leftJoinLateral(
         (eb) =>
           eb

@@ -2,7 +2,7 @@ import type { EffectState } from '../../../contract/status.ts'
 import type { StepError } from '../../../db/schema/runs.ts'
 import type { Json, JsonObject } from '../../../policy/types.ts'
 
-/** An error as people see it. `detail` contains values, so only people who may see the parameters get `detail`. */
+/** `detail` contains values, so only people who may see the parameters get it. */
 export type ErrorView = Omit<StepError, 'bytes'> & { readonly detail?: JsonObject }
 
 export function errorOf(error: StepError): ErrorView {
@@ -15,6 +15,6 @@ export interface FailedItem {
   readonly item_index: number
   readonly status: EffectState
   readonly error: ErrorView
-  /** The value of `{{item}}`. Is absent if the person may not see the value, or if the call has large parameters. */
+  /** Is absent if the person may not see `{{item}}`, or if the call has large parameters. */
   readonly value?: Json
 }

@@ -2,7 +2,7 @@ import type { Db } from '../../../db/schema/index.ts'
 import { notFound } from '../../errors.ts'
 import type { RunStatus } from '../../../contract/status.ts'
 
-/** One event of a run's stream (docs/reference/effects.md, "Events"). */
+/** See docs/reference/effects.md, "Events". */
 export interface RunEventView {
   readonly run_id: string
   readonly seq: number
@@ -14,11 +14,7 @@ export interface RunEventView {
 /** One read returns at most this many events. */
 const pageSize = 500
 
-/**
- * Reads the run's events with a number above `after`, in ascending order. Returns at most `most` events, and never more
- * than `pageSize`. One statement reads the status, `eventSeq` and the events. So if the status says that the run has
- * ended, `eventSeq` is the number of the run's last event. A client that has received this event has all events.
- */
+/** One statement reads all, so `eventSeq` of an ended run is the number of its last event. Ascending. */
 export async function readRunEvents(
   db: Db,
   runId: string,

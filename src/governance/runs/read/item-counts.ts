@@ -3,7 +3,7 @@ import type { Db } from '../../../db/schema/index.ts'
 import type { ItemCounts } from './read.ts'
 import type { Step } from './step-pages.ts'
 
-/** Counts the items of each of these steps by state. The map contains only steps with items. */
+/** The map contains only steps with items. */
 export async function itemCountsOf(
   db: Db,
   runId: string,

@@ -7,18 +7,11 @@ import { openKept } from '../../sealing/sealer.ts'
 import { requireStep, shownOutputBytes } from './read.ts'
 import type { Step } from './step-pages.ts'
 
-/**
- * One read returns at most `mostRows` rows with at most `mostBytes` bytes of outputs. A single output with more bytes
- * is read whole.
- */
+/** A single output with more bytes is read whole. */
 const mostRows = 1_000
 const mostBytes = 1024 ** 2
 
-/**
- * Returns the whole output of a step, as templates of later steps see this output. For a `for_each` step this is a list
- * with one element for each item. The element is null until the item has an output. Throws `not_found` as `requireStep`
- * does.
- */
+/** As templates of later steps see it. An item without an output has null. Throws `not_found`. */
 export async function readOutputParts(
   context: Pick<Context, 'db' | 'sealer'>,
   organizationId: string,
@@ -35,7 +28,7 @@ interface ItemParts {
   readonly value: JsonParts
 }
 
-/** Yields one value for each of `count` items, in the order of the items. Yields null for an item without a row. */
+/** In the order of the items. Yields null for an item without a row. */
 async function* inPlaces(values: AsyncIterable<ItemParts>, count: number): AsyncGenerator<JsonParts> {
   let next = 0
   for await (const { item, value } of values) {
@@ -99,10 +92,7 @@ const openText = (
   sealed: Buffer | null,
 ): Promise<string | null> => openKept(sealer, outputPlace(key), sealed)
 
-/**
- * Returns the outputs of the ended steps in `pages`, as the API's answer about a run contains them. For a large output,
- * the answer contains only the size.
- */
+/** For a large output, the answer contains only the size. */
 export function shownOutputs(
   context: Pick<Context, 'db' | 'sealer'>,
   runId: string,
@@ -111,8 +101,7 @@ export function shownOutputs(
   return entriesInParts(async function* () {
     for await (const steps of pages()) {
       const sizes = await readSizes(context.db, runId, steps)
-      // Every ended step is shown, even without a stored output. If a step or an item ended badly, null is shown, as in
-      // templates. For a `for_each` without items, `[]` is shown.
+      // A step that ended badly is shown as null, and a `for_each` without items as `[]`.
       const shown = steps.flatMap((step) =>
         step.finished_at === null ? [] : [{ step, size: sizes.get(step.step_id) ?? none }],
       )
@@ -129,7 +118,7 @@ export function shownOutputs(
   })
 }
 
-/** The outputs of one step. The key is the item index, or -1 for a step without items. */
+/** By item index, or -1 for a step without items. */
 type Texts = ReadonlyMap<number, string | null>
 
 function shownValue({ item_count: count }: Step, texts: Texts): JsonParts {
@@ -158,7 +147,6 @@ async function readSizes(db: Db, runId: string, steps: readonly Step[]): Promise
   return new Map(rows.map((row) => [row.step_id, row]))
 }
 
-/** Groups steps whose outputs are read together. */
 function inBatches(shown: readonly Shown[]): Shown[][] {
   const batches: Shown[][] = []
   let bytes = Infinity

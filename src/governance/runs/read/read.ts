@@ -11,51 +11,43 @@ import type { ErrorView, FailedItem } from './error-view.ts'
 import { withPresentReasons } from './status-reason.ts'
 import { readPage, type Page, type PageRequest } from '../../page.ts'
 
-/** A run in the API's answers. Times are in ISO 8601 (UTC). Durations are in milliseconds. */
+/** Times are in ISO 8601 (UTC). Durations are in milliseconds. */
 export interface RunView {
   readonly id: string
   readonly execution_id: string
   readonly workflow_id: string
-  /** The workflow's current name. Is null for an agent's session. */
+  /** The current name. Is null for an agent's session. */
   readonly workflow_name: string | null
   readonly workflow_version: number
   readonly organization_id: string
   readonly status: RunStatus
   readonly status_reason: string
   readonly waiting_for: readonly WaitingView[]
-  /**
-   * The time when the oldest open approval or unknown outcome began to wait for a person. Is null if there is no such
-   * approval or outcome.
-   */
+  /** When the oldest open approval or unknown outcome began to wait. Is null if there is none. */
   readonly waiting_since: string | null
   readonly requested_by: string
-  /** The requester's address when the run was accepted. */
+  /** From the time when the run was accepted. */
   readonly requester_email: string
-  /** Is absent for people who may not see the run's inputs (`sightOf`). */
+  /** Is absent for people who may not see the inputs (`sightOf`). */
   readonly inputs?: JsonObject
   readonly input_labels: InputLabels
-  /** Outputs and result are absent like `inputs`. */
+  /** Is absent like `inputs`, and so is `result`. */
   readonly outputs?: { readonly [stepId: string]: Json }
   readonly result?: Json
   readonly steps: readonly StepView[]
-  /**
-   * The cursor of the next page of steps. Is null after the last step. Is absent if the request asked for all steps.
-   */
+  /** Is null after the last step. Is absent if the request asked for all steps. */
   readonly next_cursor?: string | null
   readonly risk: Risk
   readonly created_at: string
   readonly started_at: string | null
   readonly finished_at: string | null
-  /** The time when inputs, outputs, result and events were removed, after RETENTION_DAYS. Is null before this time. */
+  /** When inputs, outputs, result and events were removed, after RETENTION_DAYS. Is null before. */
   readonly data_removed_at: string | null
   readonly duration_ms: number | null
   readonly nodes_executed: number
   readonly nodes_failed: number
   readonly cost: number
-  /**
-   * The newest change of the workflow by another person, if this is the requester's first run after it. Is null for
-   * every other reader.
-   */
+  /** By another person, if this is the requester's first run after it. Is null for other readers. */
   readonly changed_since_your_last_run: VersionChange | null
 }
 
@@ -90,14 +82,9 @@ export interface StepView {
   readonly waits_until: string | null
   /** The steps that this step waits for: the steps in `depends_on`, and the steps whose values this step uses. */
   readonly depends_on: readonly string[]
-  /**
-   * The counts of a `for_each` step's items. An item that has not begun counts only in `total`. Is null for any other
-   * step, and for a `for_each` step whose items were not counted yet.
-   */
+  /** An item that has not begun counts only in `total`. Null without `for_each`, and before the count. */
   readonly items: ItemCounts | null
-  /**
-   * The indexes of a `for_each` step's items with an unknown outcome. `resolve` accepts these indexes as `item_index`.
-   */
+  /** Items with an unknown outcome. `resolve` accepts these indexes as `item_index`. */
   readonly unresolved_items: readonly number[]
   readonly verdict: Verdict | null
   readonly attempts: number
@@ -105,12 +92,9 @@ export interface StepView {
   readonly started_at: string | null
   readonly finished_at: string | null
   readonly duration_ms: number | null
-  /** The error of the last attempt. This error is also shown while the call is tried again. */
+  /** From the last attempt. Is also shown while the call is tried again. */
   readonly error: ErrorView | null
-  /**
-   * The first items that ended badly or are tried again after an error. `more_failed_items` is the number of further
-   * such items.
-   */
+  /** They ended badly or are tried again. `more_failed_items` is the number of further ones. */
   readonly failed_items: readonly FailedItem[]
   readonly more_failed_items: number
   readonly approval_ids: readonly string[]
@@ -121,10 +105,7 @@ export interface ItemCounts {
   readonly states: Readonly<Partial<Record<EffectState, number>>>
 }
 
-/**
- * The answer about a run contains an output if the output has at most this many bytes. A larger output is returned by
- * `GET .../steps/{step}/output`.
- */
+/** In the answer about a run. `GET .../steps/{step}/output` returns a larger output. */
 export const shownOutputBytes = 256 * 1024
 
 const iso = (date: Date | null): string | null => date?.toISOString() ?? null
@@ -143,13 +124,11 @@ export type RunHead = Omit<
   | 'changed_since_your_last_run'
 >
 
-/** A run's row, with fields that come from other tables. */
 export type ShownRun = Selectable<RunsTable> & {
   readonly workflow_name: string | null
   readonly waiting_since: Date | null
 }
 
-/** Returns a subquery for the name of a run's workflow, for use in a query of `runs`. */
 export const workflowName = (eb: ExpressionBuilder<Database, 'runs'>) =>
   eb
     .selectFrom('workflows')
@@ -186,15 +165,15 @@ export interface RunFilters {
   readonly workflow_id?: string | undefined
   readonly status?: RunStatus | undefined
   readonly requested_by?: string | undefined
-  /** Part of the workflow's name; upper or lower case does not matter. */
+  /** Part of the name; upper or lower case does not matter. */
   readonly workflow_name?: string | undefined
-  /** Part of the requester's mail address; upper or lower case does not matter. */
+  /** Part of the address; upper or lower case does not matter. */
   readonly requester_email?: string | undefined
   readonly since?: Date | undefined
   readonly until?: Date | undefined
 }
 
-/** Returns runs, newest first, without inputs, outputs and steps. `readRunFields` returns these for a single run. */
+/** Newest first, without inputs, outputs and steps. */
 export async function listRuns(
   context: Pick<Context, 'db' | 'isTemporalAway'>,
   organizationId: string,
@@ -226,10 +205,7 @@ export async function listRuns(
   return { data: (await withPresentReasons(context, rows.data)).map(head), next_cursor: rows.next_cursor }
 }
 
-/**
- * Returns the whole output of a step. Templates of later steps read the same value. Throws `not_found` in the same
- * cases as `requireStep`.
- */
+/** As templates of later steps read it. Throws `not_found` as `requireStep` does. */
 export async function readStepOutput(
   context: Pick<Context, 'db' | 'sealer'>,
   organizationId: string,
@@ -250,7 +226,7 @@ export async function readStepOutput(
   return step.item_count === null ? (values[0] ?? null) : values
 }
 
-/** Reads a step. Throws `not_found` if there is no such step, or if the data of its run was removed. */
+/** Throws `not_found` if there is no such step, or if the data of its run was removed. */
 export async function requireStep(
   db: Db,
   organizationId: string,

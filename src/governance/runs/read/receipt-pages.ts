@@ -1,20 +1,17 @@
 import { readCursor } from '../../page.ts'
 
-/** A page of a receipt's decisions: at most `limit` after the cursor. */
+/** At most `limit` decisions after the cursor. */
 export interface ReceiptPage {
   readonly limit: number | undefined
   readonly cursor: string | null
-  /** Whether the newest decisions come first. Such a receipt is always read in pages. */
+  /** Such a receipt is always read in pages. */
   readonly isNewestFirst?: boolean
 }
 
-/** A page of the newest decisions has at most this many decisions if the request has no `limit`. */
+/** For the newest decisions, if the request has no `limit`. */
 const usualLimit = 50
 
-/**
- * A page has the decisions with a sequence number above `from` and up to `to`. `next` is the cursor of the next page,
- * or null after the last page.
- */
+/** Sequence numbers above `from` and up to `to`. `next` is null after the last page. */
 interface Span {
   readonly from: number
   readonly to: number

@@ -9,10 +9,7 @@ import { writeCursor } from '../../page.ts'
 import { readDecisions, type DecisionRow } from './decision-rows.ts'
 import { newestSpan, oldestSpan, reversed, type ReceiptPage } from './receipt-pages.ts'
 
-/**
- * The receipt of a run (docs/reference/effects.md, "Receipts"): every decision with its rule, labels, approval and
- * outcome.
- */
+/** See docs/reference/effects.md, "Receipts". */
 export interface ReceiptView {
   readonly run_id: string
   /** Is null for an agent's session. */
@@ -51,27 +48,20 @@ export interface ReceiptDecision {
     readonly supersedes_id: string | null
     readonly held_again: string | null
   } | null
-  /** The time when the call was held for this approval. Is null if the call was not held. */
+  /** Is null if the call was not held. */
   readonly held_at: string | null
-  /**
-   * The time when the allowed call began. Is null if this decision did not allow the call, or allowed an earlier
-   * attempt. Is also null for an agent's call.
-   */
+  /** Is null for an agent's call, and if this decision did not allow the newest attempt. */
   readonly executed_at: string | null
   /**
-   * If this is the newest decision on a call of a run, this is the current state of the call. For an earlier attempt
-   * this is `failed`, `unknown_outcome` or `superseded`. `superseded` means that the attempt ended without an outcome.
-   * For an agent's call this is the reported outcome, or null if there is no report.
+   * For the newest decision, the current state of the call. For an earlier attempt `failed`,
+   * `unknown_outcome`, or `superseded` if it ended without an outcome. For an agent's call, the reported
+   * outcome or null.
    */
   readonly outcome: string | null
   readonly decided_at: string
 }
 
-/**
- * Returns a receipt (`ReceiptView`) in parts. The receipt contains the decisions that exist now, in order. Further
- * decisions are read from the database only when the caller takes further parts. A page also has `next_cursor`. Throws
- * `not_found` if the organization has no such run.
- */
+/** The decisions that exist now, read only when the caller takes them. Throws `not_found`. */
 export async function readReceipt(
   db: Db,
   organizationId: string,
@@ -115,10 +105,7 @@ async function* decisionsBetween(
   }
 }
 
-/**
- * Returns the `seq` of the last decision that one read returns. A read returns as many decisions as fit, and at least
- * one.
- */
+/** The `seq` of the last decision of one read, which returns at least one. */
 async function batchEnd(db: Db, runId: string, after: number, to: number): Promise<number> {
   const rows = await db
     .selectFrom('decisions')
@@ -134,27 +121,16 @@ async function batchEnd(db: Db, runId: string, after: number, to: number): Promi
   return fitting.at(-1)?.seq ?? to
 }
 
-/**
- * Returns whether this decision held the call. The decision that holds a call creates the approval in the same
- * transaction, so decision and approval have the same time.
- */
+/** The decision and its approval are from one transaction, so they have the same time. */
 const isHold = (each: DecisionRow): boolean =>
   each.held_at !== null && each.held_at.getTime() === each.decided_at.getTime()
 
-/**
- * Returns whether the receipt leaves out this decision, because a later decision used the approval. An approved call is
- * shown once: with the decision that used the approval. An agent may have asked several times before somebody approved.
- * The decisions on these questions are left out too.
- */
+/** An approved call is shown once: at the decision that used the approval, and not at earlier questions. */
 const isShownAtItsUse = (each: DecisionRow): boolean =>
   each.approval_used_at !== null &&
   (each.session_id === null ? isHold(each) : each.verdict === 'require_approval')
 
-/**
- * Returns whether this decision only repeats an earlier decision about the same call of an agent. An approval lets one
- * call through, but several decisions can allow this call. Example: the hook asks, and the gateway behind the hook asks
- * again. A change of rules also causes a new decision. The receipt shows only the first of these decisions.
- */
+/** The hook, and then the gateway behind it, can ask about one call. Only the first decision is shown. */
 const isAskedAgain = (each: DecisionRow): boolean =>
   each.verdict === 'allow' && each.first_allowed !== null && (each.seq ?? 0) > each.first_allowed
 
@@ -191,8 +167,7 @@ function receiptDecision(
             held_again: each.held_again,
           },
     held_at: each.held_at?.toISOString() ?? null,
-    // `effect_decision` is the newest decision on the call. Only this decision has `executed_at`: earlier decisions
-    // allowed earlier attempts, or held the call.
+    // Only the newest decision has it: earlier ones allowed earlier attempts, or held the call.
     executed_at: each.effect_decision === each.id ? (each.intent_at?.toISOString() ?? null) : null,
     outcome: each.session_id === null ? outcomeOf(each) : seen(each),
     decided_at: each.decided_at.toISOString(),
@@ -204,10 +179,7 @@ function outcomeOf(each: DecisionRow): string | null {
   return each.past_outcomes?.find(({ decision_id }) => decision_id === each.id)?.outcome ?? 'superseded'
 }
 
-/**
- * Returns the outcome that the client of an agent reported for a call. Returns `finished` for a report without an
- * outcome, and null if there is no report.
- */
+/** Returns `finished` for a report without an outcome, and null if there is no report. */
 function seen({
   observed_at,
   observed_outcome,
@@ -238,7 +210,7 @@ async function readHead(db: Db, organizationId: string, runId: string) {
   return { ...session, workflow_id: null, workflow_version: null }
 }
 
-/** Returns the `seq` and the policy version of the newest decision. Returns 0 and null if there is no decision. */
+/** Returns 0 and null if there is no decision. */
 async function lastDecision(
   db: Db,
   runId: string,

@@ -21,10 +21,7 @@ import { head, type RunHead, type RunView, type ShownRun, type StepView, workflo
 import { placeBefore, stepPage, stepPages, type Step, type StepPage, type StepsWanted } from './step-pages.ts'
 import { firstWaiting, pendingInParts, type FirstWaiting } from './waiting-parts.ts'
 
-/**
- * A run's fields, in the order of the API's answer. The lists and the outputs are `JsonParts`, which are read while the
- * answer is sent.
- */
+/** In the order of the API's answer. `JsonParts` are read while the answer is sent. */
 export type RunFields = RunHead &
   Pick<RunView, 'inputs' | 'input_labels' | 'changed_since_your_last_run'> & {
     readonly waiting_for: JsonParts
@@ -36,11 +33,7 @@ export type RunFields = RunHead &
 
 const allSteps: StepsWanted = { limit: undefined, cursor: null }
 
-/**
- * Reads a run of this organization. Returns null if there is no such run. The run's lists are read while the caller
- * takes them. If `wanted` has a limit or a cursor, the result contains only the wanted steps and the outputs of these
- * steps. A page may have fewer steps than the limit.
- */
+/** Null if there is no such run. Lists are read while the caller takes them. A page may be short. */
 export async function readRunFields(
   context: Pick<Context, 'db' | 'isTemporalAway' | 'sealer' | 'runCaches'>,
   organizationId: string,
@@ -79,7 +72,7 @@ export async function readRunFields(
   }
 }
 
-/** Returns the cursor of the next page of steps. Returns null after the last page, and null if there is no limit. */
+/** Null after the last page, and null if there is no limit. */
 function nextOf({ steps, hasMore }: StepPage, { limit }: StepsWanted): string | null {
   const last = steps.at(-1)
   return hasMore && limit !== undefined && last !== undefined ? writeCursor(String(last.position)) : null
@@ -91,11 +84,7 @@ interface Beginning {
   readonly steps: StepRows
 }
 
-/**
- * Reads a run and the first rows of its lists from one snapshot of the database. So the answer never shows a waiting
- * step in a run that is still shown as in progress. Further rows are read later, so that no database connection is held
- * while the caller takes rows.
- */
+/** One snapshot, so that run and steps agree. No connection is held while the caller takes rows. */
 function readBeginning(
   context: Pick<Context, 'db' | 'isTemporalAway'>,
   organizationId: string,
@@ -129,10 +118,7 @@ async function openResult({ sealer }: Pick<Context, 'sealer'>, run: Selectable<R
   return JSON.parse((await openKept(sealer, resultPlace(run.id), run.result_sealed)) ?? 'null') as Json
 }
 
-/**
- * A page of steps, with two lists. `waits` contains the held calls of these steps, and the calls with an unknown
- * outcome. `approvals` contains the ids of all approvals of these steps.
- */
+/** `waits`: held calls and unknown outcomes. `approvals`: the ids of all approvals of these steps. */
 interface StepRows extends StepPage {
   readonly waits: readonly WaitingCall[]
   readonly approvals: Awaited<ReturnType<typeof readApprovalIds>>
@@ -246,10 +232,7 @@ function waitsUntil(own: readonly WaitingCall[]): string | null {
   return times.length === 0 ? null : new Date(Math.min(...times)).toISOString()
 }
 
-/**
- * Returns the step's status. If a `for_each` step is open and has an item with an unknown outcome, the step has this
- * status. If no outcome is unknown but an item is held, the step is held.
- */
+/** In an open `for_each` step, an unknown outcome of an item comes first, and then a held item. */
 function waitingStatus(step: Step, own: readonly WaitingCall[]): StepStatus {
   if (step.item_count === null || step.finished_at !== null) return step.status
   const states = own.map((each) => each.state)

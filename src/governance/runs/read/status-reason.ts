@@ -11,10 +11,7 @@ import {
 } from '../../approvals/requirement.ts'
 import type { Context } from '../../context.ts'
 
-/*
- * Computes the current `status_reason` of runs. What a run waits for changes with each vote and each item. So the
- * reason of a waiting run is computed when somebody asks for the run, and is not stored at each change.
- */
+/* Computed when somebody asks, because what a run waits for changes with each vote and each item. */
 
 type Run = Pick<
   Selectable<RunsTable>,
@@ -30,14 +27,11 @@ interface Vote extends VoteWithRole, FirstPeople {
 }
 
 interface Present {
-  /**
-   * The time when the oldest open approval or unknown outcome began to wait for a person. Is null if there is no such
-   * approval or outcome.
-   */
+  /** When the oldest open approval or unknown outcome began to wait. Is null if there is none. */
   readonly waiting_since: Date | null
 }
 
-/** Returns the runs, each with its current `status_reason`. All runs must belong to one organization. */
+/** All runs must belong to one organization. */
 export async function withPresentReasons<R extends Run>(
   context: Pick<Context, 'db' | 'isTemporalAway'>,
   runs: readonly R[],
@@ -63,7 +57,6 @@ function waitingSince(run: Run, { waiting }: Facts): Date | null {
   return times.length === 0 ? null : new Date(Math.min(...times))
 }
 
-/** The rows from which the reasons and times of waiting are computed. */
 interface Facts {
   readonly settings: GovernanceSettings
   readonly waiting: readonly Waiting[]
@@ -115,10 +108,7 @@ function reasonOf(run: Run, facts: Facts): string {
   return more > 0 ? `${named.join('; ')}; and ${more} more` : named.join('; ')
 }
 
-/**
- * Adds to the sentence that the run goes on as soon as a worker takes up the run. Adds nothing if Temporal cannot be
- * reached, because no worker can take up the run then. In this case `withTemporal` adds that Temporal is away.
- */
+/** Adds nothing if Temporal cannot be reached, because no worker can take up the run then. */
 const goesOn = (decision: string, { isTemporalAway }: Facts): string =>
   isTemporalAway ? decision : `${decision}: the run goes on as soon as a worker takes it up`
 
@@ -150,10 +140,7 @@ function sentenceOf(waiting: Waiting, facts: Facts): string {
   return `${what} ${isOne ? 'waits' : 'wait'} for approval by ${who}${why}: ${votesOf(waiting, facts)}`
 }
 
-/**
- * Returns, for example, `1 of 2 votes given, 1 missing (1 for each item)`. The numbers are for all items together, and
- * include only votes that count now.
- */
+/** For all items; only votes that count now. Example: `1 of 2 votes given, 1 missing (1 for each item)`. */
 function votesOf(waiting: Waiting, { settings, votes }: Facts): string {
   const { approver, approvals_needed } = waiting
   if (approver === null || approvals_needed === null) return ''
@@ -174,10 +161,7 @@ function votesOf(waiting: Waiting, { settings, votes }: Facts): string {
 
 const away = 'Temporal cannot be reached'
 
-/**
- * If Temporal cannot be reached, adds this fact to the reason. Without Temporal the run cannot go on, even if all votes
- * are given or a slot is free.
- */
+/** Without Temporal the run cannot go on, even if all votes are given or a slot is free. */
 function withTemporal(
   { status, slot, cancel_requested_at }: Run,
   reason: string,

@@ -6,7 +6,7 @@ import { readCursor } from '../../page.ts'
 
 /** One read returns at most this many steps. */
 const mostSteps = 200
-/** A position before the first step. The first step has the position 0. */
+/** The first step has the position 0. */
 const noStep = -1
 /** The steps of one read together have at most this many items. A step with more items is read alone. */
 const mostItems = 200_000
@@ -18,20 +18,16 @@ export interface StepPage {
   readonly hasMore: boolean
 }
 
-/**
- * The steps of a run that a caller asks for: at most `limit` steps after the cursor. If `limit` is undefined and
- * `cursor` is null, the caller asks for all steps.
- */
+/** All steps are wanted if `limit` is undefined and `cursor` is null. */
 export interface StepsWanted {
   readonly limit: number | undefined
   readonly cursor: string | null
 }
 
-/** Returns the position of the last step before the wanted steps. Throws `validation_error` for a bad cursor. */
+/** The position of the last step before them. Throws `validation_error` for a bad cursor. */
 export const placeBefore = ({ cursor }: StepsWanted): number =>
   Number(readCursor(cursor, /^\d{1,9}$/) ?? noStep)
 
-/** Yields the run's steps after this position, in order, page by page. */
 export async function* stepPages(
   { db }: Pick<Context, 'db'>,
   runId: string,
@@ -45,7 +41,7 @@ export async function* stepPages(
   }
 }
 
-/** Returns the next steps after a position. Returns at least one step, unless no step is left. */
+/** Returns at least one step, unless no step is left. */
 export async function stepPage(
   db: Db,
   runId: string,

@@ -9,7 +9,6 @@ import type { Context } from '../../context.ts'
 import { listInParts, type JsonParts } from '../../../shared/json-parts.ts'
 import type { WaitingView } from './read.ts'
 
-/** The first pages of the approvals and of the unknown outcomes that wait for a person. */
 export interface FirstWaiting {
   readonly pending: readonly PendingRow[]
   readonly unresolved: readonly UnresolvedRow[]
@@ -51,10 +50,7 @@ const pendingPage = (db: Db, of: Waiting, after = '') =>
     .limit(mostApprovals)
     .execute()
 
-/**
- * Returns everything that waits for a person: first the pending approvals of a run or of an agent's session, then the
- * unknown outcomes of the run. `first` has the first page of both lists, if these pages were read already.
- */
+/** First the pending approvals, then the unknown outcomes. `first` has pages that were read already. */
 export function pendingInParts({ db }: Pick<Context, 'db'>, of: Waiting, first?: FirstWaiting): JsonParts {
   return listInParts(async function* (): AsyncGenerator<WaitingView> {
     for (let rows = first?.pending ?? (await pendingPage(db, of)); ;) {

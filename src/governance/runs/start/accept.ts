@@ -46,23 +46,14 @@ export interface AcceptRequest extends InputsOfRequest {
   readonly timeZone?: string | undefined
   /** The default is the current version. */
   readonly version?: number | undefined
-  /**
-   * If the same person repeats a request with the same key, the answer names the same run. This is so even if the first
-   * answer was lost.
-   */
+  /** A repetition with the same key by the same person gets the same run. */
   readonly idempotencyKey?: string | undefined
-  /**
-   * Marks the request as done in the transaction that accepts the run. So a repetition of the request gets this run,
-   * even if a new request would be refused by then.
-   */
+  /** Marked in the accepting transaction, so a repetition gets this run even if it would now be refused. */
   readonly once?: Once | null | undefined
 }
 
 interface Prepared extends Omit<AcceptRequest, 'inputs' | 'inputLabels'>, GivenInputs {
-  /**
-   * `inputs` as sealed JSON. `inputHash` is the hash of `given`. The inputs can have 8 MiB, so `kept` and `inputHash`
-   * are computed before the lock is taken.
-   */
+  /** The inputs can have 8 MiB, so both are computed before the lock. `inputHash` is of `given`. */
   readonly kept: SealedText
   readonly inputHash: string
   readonly runId: string
@@ -74,18 +65,10 @@ interface Prepared extends Omit<AcceptRequest, 'inputs' | 'inputLabels'>, GivenI
 }
 
 /**
- * Accepts a run of a frozen version (commit point `run.accept`). One transaction saves the run, its steps, the audit
- * entry and the outbox row. If the run needs an approval, the transaction saves the approval too. If no slot is free,
- * the run is `queued`. The transaction that frees a slot then starts the run.
- *
- * Throws:
- *
- * - `not_found` for an unknown workflow;
- * - `validation_error` for bad inputs or an unknown time zone;
- * - `run_denied` if a step would certainly be denied, or if the person's address is not confirmed;
- * - `quota_exceeded` if a limit is reached.
- *
- * `run_denied` and `quota_exceeded` leave an audit entry but no run.
+ * Commit point `run.accept`: one transaction saves the run, its steps, the audit entry, the outbox row and,
+ * if needed, the approval. Without a free slot the run is `queued`, and the transaction that frees a slot
+ * starts it. Throws `not_found`, `validation_error`, `run_denied` (also if the address is not confirmed) and
+ * `quota_exceeded`. The last two leave an audit entry but no run.
  */
 export async function acceptRun(
   context: Pick<Context, 'combiner' | 'config' | 'db' | 'runCaches' | 'sealer'>,
@@ -281,18 +264,11 @@ function createRunApproval(
   })
 }
 
-/**
- * Returns the seconds until the approval expires: the rule's time or the installation's time, whichever is shorter. 0
- * means that the approval never expires.
- */
+/** In seconds. The shorter time counts, and 0 means that the approval never expires. */
 const expiryOf = ({ expiresAfterSeconds: seconds }: ApprovalTerms, usual: number): number =>
   seconds === null || usual === 0 ? (seconds ?? usual) : Math.min(seconds, usual)
 
-/**
- * Refuses a run because a quota is exceeded. This leaves an audit entry but no run. If an earlier request with the same
- * key has started a run, throws `RunExists` instead, and the caller gets that run.
- * @param risk the risk of the plan; absent for limits that are checked before the plan is analysed
- */
+/** Leaves an audit entry but no run. Throws `RunExists` if a request with this key has started a run. */
 async function overQuota(
   tx: ChainTx,
   request: Prepared,

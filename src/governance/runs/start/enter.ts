@@ -20,11 +20,7 @@ import { denialCause, denialMessage } from './refusal.ts'
 
 type Run = Selectable<RunsTable>
 
-/**
- * Starts a run that waited for its own approval, or returns what the run still waits for (commit point `run.enter`).
- * The run is judged again by the current rules. If a step would now certainly be denied, the run is denied. If the
- * rules now need more votes, the run waits for these votes.
- */
+/** Commit point `run.enter`. By the current rules, the run can now be denied or need more votes. */
 export async function enterRun(
   context: Pick<Context, 'combiner' | 'config' | 'db' | 'sealer' | 'runCaches'>,
   runId: string,
@@ -39,8 +35,7 @@ export async function enterRun(
   return context.combiner.run(found.organization_id, 'run.enter', async (tx): Promise<EnterResult> => {
     const run = await tx.trx.selectFrom('runs').selectAll().where('id', '=', runId).executeTakeFirstOrThrow()
     if (runEnded(run.status) || run.cancel_requested_at !== null) return { state: 'ended' }
-    // A run waits for its own approval from the beginning or never. So if the run still waits now, it also waited at
-    // the first read, and `accepted` is not null.
+    // A run waits for its own approval from the beginning or never, so `accepted` is not null here.
     return run.status === 'awaiting_approval' && accepted !== null
       ? enterByApproval(tx, context.config.tools, run, accepted)
       : { state: 'go' }
@@ -71,9 +66,7 @@ async function enterByApproval(
   const expiresAt = isoTime(approval.expires_at)
   const waits = (waitsFor: 'approval' | 'slot'): EnterResult => ({ state: 'wait', waitsFor, expiresAt })
   if (state !== 'usable') {
-    // The approval is not usable. Perhaps people had already approved, but their votes are no longer enough. The reason
-    // is that rules or settings are stricter now, or that a voter's role has changed. Such an approval becomes pending
-    // again.
+    // The votes are no longer enough: rules are stricter now, or a voter's role has changed.
     if (approval.status === 'approved') {
       const counting = countingVotes(votes, approval, required)
       reopenApproval(writeAtOnce(tx), approval, { actor: runActor(run), counting, needed: required.needed })
@@ -122,7 +115,7 @@ async function start(tx: ChainTx, run: Run, approval: ApprovalRecord): Promise<v
   })
 }
 
-/** Lets an approved run wait for a slot. When the run gets a slot, its approval is checked again. */
+/** When the run gets a slot, its approval is checked again. */
 async function joinQueue(
   tx: ChainTx,
   run: { readonly id: string; readonly workflow_id: string },

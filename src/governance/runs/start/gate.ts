@@ -9,48 +9,36 @@ import { assessRisk, isAtLeast, sendsOut, sensitive } from '../../../policy/risk
 import type { GovernanceSettings } from '../../../policy/settings.ts'
 import type { Label } from '../../../policy/types.ts'
 
-/** Whether a run needs approval before it starts, and why. */
 export interface RunGate {
-  /**
-   * The risk of the whole plan. If settings require an approval of the run, the reasons of the risk also name these
-   * settings.
-   */
+  /** For the whole plan. If settings require an approval, the reasons also name these settings. */
   readonly risk: Risk
-  /** The run's `status_reason` while the run waits for approval. Is null if the run does not wait. */
+  /** The run's `status_reason`. Is null if the run does not wait. */
   readonly waits: string | null
   readonly terms: ApprovalTerms
 }
 
-/** The approvers of a whole run, the votes needed, and the time until the approval expires. */
 export interface ApprovalTerms {
   readonly approver: 'admin' | 'owner'
   readonly needed: number
-  /** Seconds until the approval expires, if a rule sets them. Is null if the installation's setting applies. */
+  /** Is null if the installation's setting applies. */
   readonly expiresAfterSeconds: number | null
 }
 
-/**
- * Returns the strictest terms of all rules that require an approval for a step, or may require one
- * (docs/decisions/0095).
- */
+/** The strictest terms of all rules that require or may require an approval (docs/decisions/0095). */
 function termsOf(settings: GovernanceSettings, { steps }: PlanAnalysis): ApprovalTerms {
   const rules = new Set(steps.flatMap((step) => step.rules.map(({ rule }) => rule)))
   const terms = approvalTerms([...rules])
   return {
     approver: terms.approver,
     needed: Math.max(settings.approval_threshold, terms.approvalsNeeded),
-    // With 0 in a rule, a held call may wait for ever. This is not meant for the approval of a whole run, so the
-    // installation's setting applies there.
+    // A held call may wait for ever (0), but not a whole run: the installation's setting applies there.
     expiresAfterSeconds: terms.expiresAfterSeconds === 0 ? null : terms.expiresAfterSeconds,
   }
 }
 
 /**
- * Tells whether the organization's settings require an approval of a run of this plan, and why. If approvals are off,
- * no run needs an approval.
- * @param bound With `most`, returns the strictest gate that a run of the plan can get. If all inputs are known, every
- *   run gets this gate. With `least`, returns the gate that every run of the plan gets at least. The values of inputs
- *   that a preview does not know cannot make this gate weaker.
+ * `most`: the strictest gate that a run can get, and the exact gate if all inputs are known. `least`: the
+ * gate that every run gets at least, whatever the unknown inputs are. If approvals are off, there is no gate.
  */
 export function gateOf(
   settings: GovernanceSettings,
@@ -82,10 +70,7 @@ export function gateOf(
   }
 }
 
-/**
- * Returns the risk of the whole plan. `most` uses every label that can count when a run of the plan starts. `least`
- * uses only labels that surely count then.
- */
+/** `most` uses every label that can count when a run starts, `least` only labels that surely count then. */
 function riskOf(definition: WorkflowDefinition, analysis: PlanAnalysis, bound: 'most' | 'least'): Risk {
   return assessRisk(
     // The analysis has the steps in the order of the definition, so both lists have the same indexes.
@@ -104,20 +89,15 @@ function riskOf(definition: WorkflowDefinition, analysis: PlanAnalysis, bound: '
 }
 
 /**
- * Returns the labels that count for the risk of a step. A value from the organization's memory can have any label, but
- * only labels that the plan names count. For an input that a preview does not know, all sensitive labels count, because
- * the plan of the run will name the labels of this input. All sensitive labels also count if the budget of the analysis
- * is used up.
+ * A value from the memory can have any label, but only labels that the plan names count. For an unknown
+ * input, and once the budget of the analysis is used up, all sensitive labels count.
  */
 function countedLabels({ labels, start }: StepAnalysis, bound: 'most' | 'least'): readonly Label[] {
   if (bound === 'least') return [...start.certain]
   return start.isOpen ? [...labels.possible, ...sensitive] : labels.possible
 }
 
-/**
- * Returns the reasons for the risk that apply only to some runs of the plan. Each reason names the inputs or steps that
- * decide whether the reason applies.
- */
+/** These apply only to some runs. Each reason names the inputs or steps that decide whether it applies. */
 export function possibleReasons(definition: WorkflowDefinition, { steps }: PlanAnalysis): string[] {
   const certain = new Set<string>()
   const possible = new Map<string, string>()

@@ -24,26 +24,16 @@ import { sightOf } from '../read/calls.ts'
 import { readStepOutput } from '../read/read.ts'
 import type { FrozenVersion } from '../values/version-cache.ts'
 
-/**
- * The inputs of one run may refer to outputs. All these outputs together have at most this many bytes. The body of a
- * request with inputs has the same limit.
- */
+/** For all outputs to which the inputs of one run refer. The body of a request has the same limit. */
 export const mostReferredBytes = 8 * 1024 ** 2
 export const mostReferences = 20
-/**
- * The value of an input that refers to an output has at most this many JSON values. The body of a request has the same
- * limit.
- */
+/** JSON values in one output that is referred to. The body of a request has the same limit. */
 const mostValues = 100_000
 
-/** The inputs of a run in two versions: as the request gives them, and as the run's templates see them. */
 export interface GivenInputs {
-  /** The inputs with defaults filled in. Each reference is replaced by the value to which it refers. */
+  /** With defaults, and with the values in place of the references to them. */
   readonly inputs: JsonObject
-  /**
-   * The inputs with defaults filled in. References stay as the request gives them. `input_hash` is the hash of these
-   * inputs.
-   */
+  /** With defaults, and with the references as given. `input_hash` is the hash of these inputs. */
   readonly given: JsonObject
   readonly labels: InputLabels
   readonly refersToRuns: boolean
@@ -54,7 +44,6 @@ export interface GivenInputs {
 export interface InputsOfRequest {
   /** A value such as `{"from_run": "run_…", "step": "read"}` refers to the output of a step of an earlier run. */
   readonly inputs: JsonObject
-  /** The labels of inputs. The key is the input's name. */
   readonly inputLabels?: Readonly<Record<string, readonly Label[]>> | undefined
   /** Ids of uploaded files. */
   readonly files?: readonly string[] | undefined
@@ -74,14 +63,9 @@ interface Referred {
 }
 
 /**
- * Checks the inputs of a run before the run is accepted, and fills in defaults. With `mayLack`, the inputs belong to a
- * preview and need not be complete.
- *
- * An input with the key `from_run` refers to the output of a completed step. The caller must be able to see the run of
- * this step. The input gets the labels of that output, and also the labels from `inputLabels`.
- *
- * Throws `validation_error` with an issue for each bad input. The message is the same for every run that the caller
- * cannot see, even if there is no such run.
+ * With `mayLack`, for a preview, the inputs need not be complete. A reference (`from_run`) gets the labels of
+ * its output and those of `inputLabels`. Throws `validation_error`, with the same message for a run that the
+ * caller cannot see and for a run that does not exist.
  */
 export async function givenInputs(
   context: Pick<Context, 'db' | 'sealer'>,
@@ -125,10 +109,7 @@ export async function givenInputs(
   }
 }
 
-/**
- * Throws `validation_error` with an issue for each input that refers to an output. An output that the caller cannot see
- * causes the same message.
- */
+/** Throws `validation_error`. The message is the same for an output that the caller cannot see. */
 export function refuseReferences(inputs: JsonObject): never {
   throw refusal(referencesIn(inputs).map(unseen))
 }
@@ -162,7 +143,7 @@ function referencesIn(inputs: JsonObject): Reference[] {
   return found
 }
 
-/** Returns the reference in `value`, or an error message. */
+/** If the result is a text, it is an error message. */
 function referenceOf(name: string, value: JsonObject): Reference | string {
   const { from_run: runId, step: stepId, path = '' } = value
   const hasOthers = Object.keys(value).some((key) => !['from_run', 'step', 'path'].includes(key))
@@ -214,7 +195,7 @@ const unseen = ({ name, runId, stepId }: Reference): Issue => ({
   message: `you can see no completed step ${quotedStart(stepId)} of a run ${quotedStart(runId)}, or its output was removed`,
 })
 
-/** Returns the labels and bytes of an output, or null if the caller cannot see the output. */
+/** Null if the caller cannot see the output. */
 async function outputOf(
   db: Db,
   caller: Caller,
@@ -241,7 +222,7 @@ async function outputOf(
   return { labels: step.labels, bytes: Number(step.bytes ?? 0) }
 }
 
-/** Returns the value of a reference, or an error message. */
+/** If the result is a text, it is an error message. */
 async function valueOf(
   context: Pick<Context, 'db' | 'sealer'>,
   caller: Caller,

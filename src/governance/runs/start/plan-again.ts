@@ -14,7 +14,7 @@ import { planRun, type PlannedRun } from './plan-run.ts'
 
 type Reader = Pick<Context, 'db' | 'sealer' | 'runCaches'>
 
-/** The run, its version and its inputs. These three never change, so they are read before the lock is taken. */
+/** These three never change, so they are read before the lock is taken. */
 export interface AcceptedRun {
   readonly run: RunSnapshot
   readonly frozen: FrozenVersion
@@ -37,7 +37,6 @@ async function inputsOf(reader: Reader, runId: string): Promise<JsonObject | nul
   }
 }
 
-/** Plans the run by the current rules and settings, and by the requester's current role. */
 export async function planAgain(
   tx: ChainTx,
   installation: Pick<Installation, 'smtpUrl'>,
@@ -54,18 +53,14 @@ export async function planAgain(
     inputs: inputs ?? {},
     areInputsComplete: inputs !== null,
     labels: Object.fromEntries(run.inputLabels),
-    // A person who has left is planned as `viewer`. This allows nothing, because all calls of such a person are denied
-    // when they are made.
+    // A person who has left is planned as `viewer`: all their calls are denied when they are made.
     requester: { userId: run.requestedBy, role: member?.role ?? 'viewer', email: run.requesterEmail },
     authorRoles: frozen.rolesOf,
     builtins: run.builtins,
   })
 }
 
-/**
- * Returns the requirement for a run's approval. This is the stored requirement, or a stricter requirement if rules or
- * settings are stricter now.
- */
+/** The stored requirement, or a stricter one if rules or settings are stricter now. */
 export function requiredNow(
   approval: Pick<ApprovalRecord, 'approver' | 'approvals_needed'>,
   terms: ApprovalTerms,
@@ -79,10 +74,7 @@ export function requiredNow(
   }
 }
 
-/**
- * Saves stricter terms in the approval's row, so that votes, lists and messages follow the new terms. Returns the
- * approval with its present terms.
- */
+/** Saves stricter terms in the row, so that votes, lists and messages follow them. */
 export async function tighten(
   tx: ChainTx,
   approval: ApprovalRecord,

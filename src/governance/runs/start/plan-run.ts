@@ -9,20 +9,16 @@ import type { LoadedPolicy } from '../../audit/policy-cache.ts'
 import { toolDestination, type Installation } from '../../tools/connections.ts'
 import { gateOf, type RunGate } from './gate.ts'
 
-/** A requested run. For a preview, some details are unknown. */
 export interface WantedRun {
   readonly definition: WorkflowDefinition
   readonly inputs: JsonObject
-  /**
-   * True if all inputs are known. An input without a value is then absent. False if a preview does not know all inputs.
-   * An input without a value is then unknown.
-   */
+  /** True: an input without a value is absent. False, as in some previews: its value is not known. */
   readonly areInputsComplete: boolean
   readonly labels: InputLabels
   readonly requester: { readonly userId: string; readonly role: Role; readonly email: string }
-  /** The roles of the people who wrote each step. The key is the step's id. */
+  /** By the id of the step. */
   readonly authorRoles?: ReadonlyMap<string, readonly Role[]>
-  /** The dates of the run. Is undefined if the dates are unknown, for example in a preview. */
+  /** Is undefined if the dates are unknown, for example in a preview. */
   readonly builtins?: Builtins | undefined
 }
 
@@ -31,10 +27,7 @@ export interface PlannedRun {
   readonly gate: RunGate
 }
 
-/**
- * Returns the policy's answer about a whole run before the run starts. No other function computes this answer. A run is
- * accepted or refused by this answer, and a preview shows this answer.
- */
+/** No other function computes this answer: runs are accepted or refused by it, and previews show it. */
 export function planRun(
   policy: Pick<LoadedPolicy, 'compiled' | 'toolAccess' | 'settings' | 'connections'>,
   installation: Pick<Installation, 'smtpUrl'>,

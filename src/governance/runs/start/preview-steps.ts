@@ -37,49 +37,42 @@ export interface PreviewedStep extends Pick<StepAnalysis, 'verdict' | 'certainty
     readonly verdict: Verdict
     readonly certainty: Certainty
     readonly because: string
-    /** Whether the rule is in shadow mode. Such a rule is recorded and never enforced. */
+    /** Such a rule is recorded and never enforced. */
     readonly shadow: boolean
   }[]
   readonly rules_left_out: number
-  /** The denial by a tool policy. Is null if no tool policy denies or may deny the call. */
+  /** Is null if no tool policy denies or may deny the call. */
   readonly role_policy: {
     readonly verdict: 'deny'
     readonly certainty: Certainty
     readonly reason: string
     readonly explanation: string
   } | null
-  /**
-   * The reason why a freeze denies every call of the step. Is null if the organization is not frozen, or if the step
-   * never runs.
-   */
+  /** Is null if the organization is not frozen, or if the step never runs. */
   readonly frozen: string | null
-  /** Sentences about limits of tool policies. Only the call itself can check these limits. */
+  /** Limits of tool policies that only the call itself can check. */
   readonly checked_during_call: readonly string[]
   readonly connected: boolean
   readonly available: boolean
   readonly unavailable_because: string | null
 }
 
-/** All steps together show at most this many rules and this many labels, so that the size of an answer is bounded. */
+/** For all steps together, so that the size of an answer is bounded. */
 const [mostRules, mostLabels] = [10_000, 50_000]
 
-/** The policy and the role that judge the steps. `standingOf` tells whether a tool is available. */
 export interface Viewed {
   readonly policy: Pick<LoadedPolicy, 'compiled' | 'toolAccess'>
   readonly role: Role
-  /** The roles of each step's authors. The key is the step's id. */
+  /** By the id of the step. */
   readonly authorRoles: ReadonlyMap<string, readonly Role[]>
   readonly standingOf: (tool: string) => ToolStanding
   readonly kindOf: (stepId: string) => Pick<PreviewedStep, 'kind' | 'waits'>
 }
 
-/** What a step without a tool has in place of the standing of its tool. */
+/** For a step without a tool. */
 const usable: ToolStanding = { connected: true, unavailable: null }
 
-/**
- * Returns the steps of an analysis as a preview shows them. If there are many steps, each step has fewer rules and
- * labels.
- */
+/** If there are many steps, each step has fewer rules and labels. */
 export function viewSteps(steps: readonly StepAnalysis[], viewed: Viewed): PreviewedStep[] {
   const explaining = { budget: new Budget(planBudget), textBudget: new TextBudget() }
   const others = { budget: new Budget(planBudget), textBudget: new TextBudget() }
@@ -125,10 +118,7 @@ export function viewSteps(steps: readonly StepAnalysis[], viewed: Viewed): Previ
   })
 }
 
-/**
- * Returns a sentence about each limit that no plan can check. Only the service knows who can read what the tool writes
- * to. The size of the output is known only after the call.
- */
+/** Only the service knows who can read the place, and the size of the output is known after the call. */
 function laterLimits(tool: string, access: ToolAccess, roles: readonly Role[]): string[] {
   const audience = access.audience(tool, roles)
   const only = audience.map((domains) => list(domains.map(quote), 'and'))
@@ -149,10 +139,7 @@ function runsWords(runs: Tri): PreviewedStep['runs'] {
   return runs === maybe ? 'possibly' : 'certainly'
 }
 
-/**
- * Chooses at most `most` rules. Enforced rules have priority, then rules that certainly match, then the strictest
- * rules. The result keeps the original order of the rules.
- */
+/** Enforced rules come first, then certain matches, then the strictest. Keeps the original order. */
 function decidingFirst(rules: readonly ShownRule[], most: number): readonly ShownRule[] {
   if (rules.length <= most) return rules
   const weight = ({ certainty, verdict, isShadow }: ShownRule): number =>

@@ -27,7 +27,7 @@ export interface PreviewRequest extends Omit<InputsOfRequest, 'inputs'> {
   readonly inputs?: InputsOfRequest['inputs'] | undefined
   /** The default is the current version. */
   readonly version?: number | undefined
-  /** An unsaved definition that is used instead of a version. */
+  /** Is unsaved, and used instead of a version. */
   readonly definition?: WorkflowDefinition | undefined
 }
 
@@ -36,10 +36,7 @@ export interface Preview {
   /** Is false if the run would be refused with `run_denied`. */
   readonly executable: boolean
   readonly not_executable_because: string | null
-  /**
-   * Inputs whose values are not known. These values can change a step's verdict, but only between `at_least` and
-   * `verdict`.
-   */
+  /** They can change a step's verdict, but only between `at_least` and `verdict`. */
   readonly unknown_inputs: readonly string[]
   readonly run_approval: RunApprovalPreview
   readonly steps: readonly PreviewedStep[]
@@ -50,29 +47,20 @@ export interface Preview {
 export interface RunApprovalPreview {
   /** Whether every run would wait for approval before it starts. */
   readonly required: boolean
-  /** Is `possible` if some runs would wait and others would not. The unknown inputs then decide. */
+  /** `possible`: the unknown inputs decide. */
   readonly certainty: Certainty
   /** The lowest risk that a run can have. */
   readonly risk_level: RiskLevel
-  /** The highest risk that a run can have. */
   readonly highest_risk_level: RiskLevel
   /** The reasons of the risk that apply to every run. */
   readonly reasons: readonly string[]
-  /** The reasons of the risk that apply to some runs only. */
   readonly possible_reasons: readonly string[]
-  /**
-   * `approver` is the strictest role that a run can need. `approvals_needed` is the highest number of votes that a run
-   * can need. Both are null if no run would wait for approval.
-   */
+  /** The strictest role and the highest number of votes that a run can need. Null if no run would wait. */
   readonly approver: 'admin' | 'owner' | null
   readonly approvals_needed: number | null
 }
 
-/**
- * Returns the policy's current answer about a run that the caller would start. Records nothing. Throws `not_found` for
- * an unknown workflow or version. Throws `validation_error` for a definition that could not be saved, or for bad
- * inputs.
- */
+/** Records nothing. Throws `not_found`, or `validation_error` for a bad definition or bad inputs. */
 export async function previewRun(
   context: Pick<Context, 'db' | 'combiner' | 'config' | 'runCaches' | 'sealer'>,
   request: PreviewRequest,
@@ -127,14 +115,11 @@ export async function previewRun(
   }
 }
 
-/** Returns only the run's files. The files are known even if the request leaves out all inputs. */
+/** Known even if the request leaves out all inputs. */
 const filesOf = (inputs: JsonObject): JsonObject =>
   Object.hasOwn(inputs, filesInput) ? { [filesInput]: inputs[filesInput] ?? null } : {}
 
-/**
- * Returns the definition with the roles of its authors. The caller would save an unsaved definition, so that it would
- * have the authors of the text that it takes over.
- */
+/** An unsaved definition has the authors of the text that it takes over, as if the caller saved it. */
 async function versionOf(
   context: Parameters<typeof previewRun>[0],
   { caller, workflowId, version, definition }: PreviewRequest,

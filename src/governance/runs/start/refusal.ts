@@ -8,10 +8,7 @@ import { addressNotConfirmed, confirmFirst } from '../../access/address-proof.ts
 import { changeSentence, type VersionChange } from '../values/version-change.ts'
 import type { PlannedRun } from './plan-run.ts'
 
-/*
- * This module is for runs that are refused with `run_denied` before they start. Each refusal leaves an audit entry but
- * no run.
- */
+/* Each refusal with `run_denied` leaves an audit entry but no run. */
 
 interface Refused {
   readonly caller: Caller
@@ -19,7 +16,6 @@ interface Refused {
   readonly inputHash: string
 }
 
-/** Refuses a run of a person whose address is not confirmed. */
 export function refuseUnconfirmed(tx: ChainTx, request: Refused): DomainError {
   tx.append({
     eventType: 'workflow.refused',
@@ -40,7 +36,6 @@ export function refuseUnconfirmed(tx: ChainTx, request: Refused): DomainError {
   ])
 }
 
-/** Refuses a run in which a step would certainly be denied. */
 export function refusePlan(
   tx: ChainTx,
   request: Refused,
@@ -71,7 +66,6 @@ export function refusePlan(
   ])
 }
 
-/** Says in one line which step of the plan would be denied, and why. */
 export function denialMessage(analysis: PlanAnalysis): string {
   const { stepId, denied, remedy } = denialOf(analysis)
   return `step \`${stepId}\` would be ${denied}: nothing was started${remedy}`
@@ -83,10 +77,7 @@ export function denialCause(analysis: PlanAnalysis): LoggedFields {
   return { step_id: stepId, error_code: 'run_denied', ...(ruleId === null ? {} : { rule_id: ruleId }) }
 }
 
-/**
- * Returns the parts of a message about the refusal. `denied` contains, for example, "denied by" and the rule's name.
- * `remedy` contains the reason or the remedy, and is empty if there is nothing to add.
- */
+/** `denied`: for example "denied by" and the rule's name. `remedy` is empty if there is nothing to add. */
 export function denialOf({ deniedBy: by, steps }: PlanAnalysis) {
   const ruleName = by?.ruleName ?? ''
   const denied = by?.isBlocked === true ? `denied: ${ruleName}` : `denied by ${quote(ruleName)}`

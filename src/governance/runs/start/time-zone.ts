@@ -1,6 +1,6 @@
 import { DomainError } from '../../errors.ts'
 
-/** Returns the time zone's canonical name. Throws `validation_error` for text that names no time zone. */
+/** Returns the canonical name. Throws `validation_error` for text that names no time zone. */
 export function validTimeZone(timeZone: string): string {
   try {
     return new Intl.DateTimeFormat('en', { timeZone }).resolvedOptions().timeZone

@@ -6,11 +6,7 @@ import type { Author, WorkflowVersionsTable } from '../../../db/schema/workflows
 import { canonicalJson, hashOf } from '../../../shared/canonical-json.ts'
 import { DomainError } from '../../errors.ts'
 
-/*
- * The authors of a version: the person who saves it, and the authors of the text that it takes over from an earlier
- * version (docs/decisions/0265). So a person's text stays this person's text when somebody else saves it again, rolls
- * back to it or makes a workflow from it as a template.
- */
+/* A person's text stays theirs when somebody else saves it again or copies it (docs/decisions/0265). */
 
 /** The version from which a new version takes over text. */
 export interface Origin {
@@ -25,10 +21,8 @@ type Authorship = Pick<Origin, 'authors' | 'step_authors'>
 export const mostAuthors = 50
 
 /**
- * Returns the authors of a version that `by` saves now. `by` is an author of every step, because a change of one step can
- * change what another step does. A step also has the authors of every step and default of `origin` from which it takes
- * over text (`tracesOf`). A person has one role in a version: the role at the last time when they saved it.
- * Throws `validation_error` if there are more than `mostAuthors`.
+ * `by` is an author of every step, because a change of one step can change what another step does. A person
+ * has the role of the last time when they saved the version. Throws `validation_error` above `mostAuthors`.
  */
 export function authorsOf(definition: WorkflowDefinition, by: Author, origin: Origin | null): Authorship {
   const former = formerAuthors(origin)
@@ -42,7 +36,6 @@ export function authorsOf(definition: WorkflowDefinition, by: Author, origin: Or
   return { authors, step_authors: ids.map((list) => list.flatMap((id) => places.get(id) ?? [])) }
 }
 
-/** Returns the authors of each trace in a version. */
 function formerAuthors(origin: Origin | null): ReadonlyMap<string, ReadonlySet<string>> {
   const found = new Map<string, Set<string>>()
   if (origin === null) return found
@@ -58,7 +51,7 @@ function formerAuthors(origin: Origin | null): ReadonlyMap<string, ReadonlySet<s
   return found
 }
 
-/** Returns the traces of each step, and then those of the defaults of inputs. */
+/** Those of each step, and then those of the defaults of inputs. */
 const placesOf = ({ steps, inputs = {} }: WorkflowDefinition): string[][] => [
   ...steps.map(tracesOf),
   Object.entries(inputs).flatMap(([name, { default: value }]) =>
@@ -66,10 +59,7 @@ const placesOf = ({ steps, inputs = {} }: WorkflowDefinition): string[][] => [
   ),
 ]
 
-/**
- * Returns texts that show whether a step takes over something of another step: each value with its tool or kind, the list
- * and the condition with the step's id, and every longer text in them.
- */
+/** Each value with its tool or kind, the list and the condition with the step's id, and each longer text. */
 function tracesOf(step: WorkflowStep): string[] {
   const { id, for_each: list, when } = step
   const values = valuesOf(step)
@@ -87,10 +77,7 @@ function tracesOf(step: WorkflowStep): string[] {
 const shortestText = 8
 const onlyReferences = /^(?:\{\{[^{}]*\}\}\s*)+$/
 
-/**
- * Returns each text in a value, and its lines and sentences. So a text that is changed a little, or moved to another
- * place, is still found.
- */
+/** Also its lines and sentences, so that a text that is changed a little or moved is still found. */
 function textsIn(value: unknown): string[] {
   if (typeof value === 'object' && value !== null) return Object.values(value).flatMap(textsIn)
   if (typeof value !== 'string') return []
@@ -104,10 +91,7 @@ const tooManyAuthors = (): DomainError => {
   return new DomainError('validation_error', message, [{ path: 'definition', message }])
 }
 
-/**
- * Reads the version from which a new version takes over text: the newest version with the same definition, or the
- * current version if there is none.
- */
+/** The newest version with the same definition, or else the current version. */
 export async function originOf(
   db: Db,
   workflowId: string,

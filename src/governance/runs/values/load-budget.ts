@@ -1,6 +1,6 @@
-/** A reservation of memory for a load. After `keep`, the reservation is for the loaded value, until `release`. */
+/** After `keep`, the reservation is for the loaded value, until `release`. */
 export interface Permit {
-  /** Ends the load. `bytes` of the reserved memory stay reserved until `release`. */
+  /** `bytes` of the reserved memory stay reserved until `release`. */
   keep(bytes: number): void
   release(): void
 }
@@ -18,27 +18,20 @@ interface Organization {
 }
 
 /**
- * Divides the memory for the loads of a process between organizations. A load reads, for example, the values for one
- * call.
- *
- * - All loads in progress together take at most `total` bytes. A load of more than `total` bytes waits until no other
- *   load is in progress.
- * - One organization takes at most half of `total`. A load of more than this half waits until the organization holds
- *   nothing else.
- * - Organizations take turns. An organization that waits for memory in its own half is skipped. If an organization
- *   waits for the memory of others, it comes next, and no other organization gets memory first.
+ * Divides `total` bytes for loads between organizations, which take turns.
+ * - A load of more than `total` bytes waits until no other load is in progress.
+ * - One organization takes at most half. A larger load waits until the organization holds nothing else.
+ * - An organization that waits for the memory of others comes next. One that waits for its own half is
+ *   skipped.
  * - A load with `alone` runs only while no other load runs.
- *
- * The holder of a permit never asks the same budget for a second permit. So every load is admitted at the latest when
- * all other permits are released.
+ * - The holder of a permit never asks the same budget for a second one, so every load is admitted in the end.
  */
 export class LoadBudget {
   readonly #total: number
-  /** The organizations, in the order in which they take turns. */
+  /** In the order of their turns. */
   readonly #organizations = new Map<string, Organization>()
-  /** The number of loads in progress. */
   #loads = 0
-  /** The bytes that the loads in progress have reserved. Loaded values that stay in use do not count. */
+  /** Loaded values that stay in use do not count. */
   #bytes = 0
   #alone = false
 
@@ -46,7 +39,7 @@ export class LoadBudget {
     this.#total = total
   }
 
-  /** Waits for memory. Rejects with the signal's reason if the signal is aborted. */
+  /** Rejects with the signal's reason if the signal is aborted. */
   async acquire(
     organizationId: string,
     bytes: number,
@@ -95,7 +88,6 @@ export class LoadBudget {
     return { keep: (left) => keep(Math.min(left, kept)), release: () => keep(0) }
   }
 
-  /** Admits waiting loads as long as memory is free; the organizations take turns. */
   #admit(): void {
     for (;;) {
       const next = this.#next()

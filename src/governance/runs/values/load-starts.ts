@@ -4,16 +4,12 @@ import { countCallStart } from '../../../db/queries/runs/count-start.ts'
 import type { Db } from '../../../db/schema/index.ts'
 
 /**
- * A load that was started but did not finish has probably crashed a worker. After this many such loads, the call fails.
- * After one such load, the values of the call are loaded only while no other load runs. So if a worker crashes again,
- * no other load is blamed.
+ * A load that did not finish has probably crashed a worker. After one such load, the call's values are loaded
+ * alone, so that no other load is blamed. After this many, the call fails.
  */
 export const mostStarts = 3
 
-/**
- * Counts the start of a call's load and commits at once. Returns the number of starts, or null if the run was cancelled
- * or has ended.
- */
+/** Commits at once. Returns null if the run was cancelled or has ended. */
 export async function countStart(db: Db, key: EffectKey): Promise<number | null> {
   const { rows } = await countCallStart({
     runId: key.runId,
@@ -37,10 +33,7 @@ export async function readStarts(db: Db, key: EffectKey): Promise<number> {
 
 const [settleEveryMilliseconds, mostSettles] = [1_000, 300]
 
-/**
- * Removes the count of a call's loads. The last load has finished or failed in this process, so it has not crashed a
- * worker. If the statement fails, tries again, so that an outage of the database does not count as a crash.
- */
+/** Tries again if the statement fails, so that an outage of the database does not count as a crash. */
 export async function forgetStarts(db: Db, key: EffectKey, tries = mostSettles): Promise<void> {
   try {
     await db
@@ -54,7 +47,6 @@ export async function forgetStarts(db: Db, key: EffectKey, tries = mostSettles):
   }
 }
 
-/** Removes the counts of ended runs. */
 export async function pruneStarts(db: Db): Promise<void> {
   await sql`delete from call_starts c using runs r where r.id = c.run_id and r.finished_at is not null`.execute(
     db,

@@ -27,16 +27,13 @@ const tooLarge = (what: string): ResourceExhausted =>
 
 const nameOf = (stepId: string): string => `the output of step \`${stepId}\``
 
-/**
- * The bytes of outputs in PostgreSQL. `octets` counts all outputs of the steps. `missing` counts only the outputs that
- * are not in this process's memory.
- */
+/** Bytes in PostgreSQL. `missing` counts only the outputs that are not in this process's memory. */
 export interface SourceSizes {
   readonly octets: number
   readonly missing: number
 }
 
-/** Reads the sizes of the outputs of these steps. Throws ResourceExhausted for an output that is too large to load. */
+/** Throws ResourceExhausted for an output that is too large to load. */
 export async function sizesOf(
   { db, runCaches: { outputs, outputSizes } }: OutputReader,
   runId: string,
@@ -62,12 +59,8 @@ export async function sizesOf(
 }
 
 /**
- * Returns the outputs of those steps that have ended. Concurrent callers share one read. Throws ResourceExhausted if an
- * output is too large.
- *
- * - The output of a `for_each` step is the list of its items' outputs. The output is null if the step ended before its
- *   items were counted.
- * - An item has null if it was skipped or ended badly. A step without `for_each` has null in these cases too.
+ * For a `for_each` step: the list of its items' outputs, or null if it ended before its items were counted. A
+ * step or an item has null if it was skipped or ended badly. Throws ResourceExhausted.
  */
 export async function readOutputs(
   reader: OutputReader,
@@ -86,7 +79,6 @@ export async function readOutputs(
   return found
 }
 
-/** Thrown if a step has not ended, so that it has no output yet. */
 class NotEnded extends Error {}
 
 interface OutputRow {
@@ -120,7 +112,7 @@ async function readOutput(
   return { value, bytes: heapBytes(value) }
 }
 
-/** Returns the output in a call's row, or null if there is none. Throws UnsealError. */
+/** Null if there is none. Throws UnsealError. */
 export async function openOutput(
   { sealer }: Pick<OutputReader, 'sealer'>,
   key: EffectKey,
@@ -130,7 +122,7 @@ export async function openOutput(
   return text === null ? null : (JSON.parse(text) as Json)
 }
 
-/** Returns a run's inputs. Concurrent callers share one read. Throws ResourceExhausted if the inputs are too large. */
+/** Throws ResourceExhausted if the inputs are too large. */
 export async function readInputs(reader: OutputReader, runId: string): Promise<JsonObject> {
   return reader.runCaches.inputs.get(runId, async () => {
     const row = await reader.db
@@ -145,7 +137,6 @@ export async function readInputs(reader: OutputReader, runId: string): Promise<J
   })
 }
 
-/** Removes the values of an ended run from the caches, because this process does not need the values again. */
 export function forgetRun(caches: RunCaches, runId: string, stepIds: readonly string[]): void {
   caches.snapshots.delete(runId)
   caches.inputs.delete(runId)

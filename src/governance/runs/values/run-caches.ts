@@ -6,25 +6,18 @@ import { SharedValues } from './shared-values.ts'
 import type { RunSnapshot } from './run-snapshot.ts'
 import type { FrozenVersion } from './version-cache.ts'
 
-/**
- * The caches that a process has for runs. A cached value never changes. A value that a cache has dropped is read again.
- */
+/** A cached value never changes. A value that was dropped is read again. */
 export interface RunCaches {
   readonly versions: ByteCache<FrozenVersion>
   readonly snapshots: ByteCache<RunSnapshot>
-  /** The outputs of finished steps. The key is `RUN/STEP`. */
+  /** The key is `RUN/STEP`. */
   readonly outputs: SharedValues<Json>
-  /** Large inputs. The key is the run's id. Small inputs are in `snapshots`. */
+  /** Only large inputs, by the run's id. Small inputs are in `snapshots`. */
   readonly inputs: SharedValues<JsonObject>
-  /** Stored sizes of outputs in bytes. The key is `RUN/STEP`. */
+  /** In bytes. The key is `RUN/STEP`. */
   readonly outputSizes: ByteCache<number>
-  /** Memory for the values that this process loads at the same time. */
   readonly loads: LoadBudget
-  /**
-   * Memory for large answers of external services that this process reads at the same time. This budget is separate
-   * from `loads`, because the call that reads an answer may already hold a permit of `loads`. Such a call must not wait
-   * for a second permit of the same budget.
-   */
+  /** Not `loads`: a call with a permit of `loads` must not wait for a second permit of the same budget. */
   readonly answers: LoadBudget
 }
 

@@ -16,11 +16,11 @@ export interface RunSnapshot {
   readonly workflowVersion: number
   readonly requestedBy: string
   readonly requestId: string | null
-  /** The requester's mail address when the run was accepted. Until the run ends, `me` has this value. */
+  /** From the time when the run was accepted. Until the run ends, `me` has this value. */
   readonly requesterEmail: string
   /** Is null if the inputs are large. Large inputs are read when a call needs them (outputs.ts). */
   readonly inputs: JsonObject | null
-  /** The stored size of the inputs in bytes. */
+  /** Bytes. */
   readonly inputOctets: number
   readonly inputLabels: ReadonlyMap<string, readonly LabelSource[]>
   /** `today`, `yesterday` and `now` in the run's time zone, at the time when the run was accepted. */
@@ -29,10 +29,7 @@ export interface RunSnapshot {
   readonly builtins: Builtins
 }
 
-/**
- * Thrown if the run is not in this database. This happens, for example, if another installation uses the same task
- * queue.
- */
+/** For example because another installation uses the same task queue. */
 export class UnknownRun extends Error {
   override readonly name = 'UnknownRun'
   constructor(runId: string) {
@@ -54,9 +51,7 @@ interface KeptInputs {
   readonly inputs_sealed: Buffer | null
 }
 
-/**
- * Returns the text of a run's inputs, or `{}` after the run's data was removed (RETENTION_DAYS). Throws UnsealError.
- */
+/** Returns `{}` after the run's data was removed (RETENTION_DAYS). Throws UnsealError. */
 export async function openInputsText(
   { sealer }: Pick<SnapshotReader, 'sealer'>,
   run: KeptInputs,
@@ -64,7 +59,7 @@ export async function openInputsText(
   return (await openKept(sealer, inputsPlace(run.id), run.inputs_sealed)) ?? '{}'
 }
 
-/** Returns a run's inputs, or `{}` after the run's data was removed (RETENTION_DAYS). Throws UnsealError. */
+/** Returns `{}` after the run's data was removed (RETENTION_DAYS). Throws UnsealError. */
 export async function openInputs(
   reader: Pick<SnapshotReader, 'sealer'>,
   run: KeptInputs,
@@ -72,7 +67,7 @@ export async function openInputs(
   return JSON.parse(await openInputsText(reader, run)) as JsonObject
 }
 
-/** Reads a run from the cache or from the database. Throws UnknownRun if the database does not have the run. */
+/** Throws UnknownRun if the database does not have the run. */
 export async function readRunSnapshot(
   { db, sealer, runCaches: { snapshots } }: SnapshotReader,
   runId: string,

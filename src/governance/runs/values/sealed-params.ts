@@ -7,24 +7,16 @@ import { paramsPlace } from '../../sealing/places.ts'
 import type { Sealer } from '../../sealing/sealer.ts'
 import type { EffectKey } from '../../../contract/effect-key.ts'
 
-/** A call's resolved parameters. They are resolved only once, so the approval and every attempt use the same bytes. */
+/** Resolved only once, so the approval and every attempt use the same bytes. */
 export interface SealedParams {
   readonly params: JsonObject
-  /**
-   * Pairs of a parameter's dotted path and its labels. These are the labels of the steps and inputs that the
-   * parameter's value comes from.
-   */
+  /** By dotted path: the labels of the steps and inputs that the value comes from. */
   readonly paramLabels: readonly (readonly [string, readonly Label[]])[]
-  /**
-   * The item of a `for_each`, as `shownItem` returns it. People read the item when they look for the reason of a
-   * failure.
-   */
+  /** The item of a `for_each` from `shownItem`, for people who look for the reason of a failure. */
   readonly item?: Json
 }
 
-/**
- * Returns the parameters for the rules and the tool. In these parameters, `me` is replaced by the requester's address.
- */
+/** For the rules and the tool: `me` is replaced by the requester's address. */
 export function effectiveParams(
   tool: ToolDeclaration,
   params: JsonObject,
@@ -36,23 +28,23 @@ export function effectiveParams(
 /** An item is stored with the parameters if its JSON has at most this many characters. */
 const mostItemText = 2_000
 
-/** Returns the item as it is stored with the parameters. For a large item, only the size is stored. */
+/** For a large item, only the size is stored. */
 export function shownItem(item: Json): Json {
   const size = JSON.stringify(item).length
   return size <= mostItemText ? item : { truncated: true, size }
 }
 
-/** Seals parameters for this call only: they cannot be opened for another call. */
+/** For this call only: they cannot be opened for another call. */
 export function sealParams(sealer: Sealer, key: EffectKey, params: SealedParams): Promise<Buffer> {
   return sealer.seal(paramsPlace(key), canonicalJson(params))
 }
 
-/** Opens sealed parameters. Throws if the bytes were changed, or if they were sealed for another call. */
+/** Throws if the bytes were changed, or if they were sealed for another call. */
 export async function openParams(sealer: Sealer, key: EffectKey, sealed: Buffer): Promise<SealedParams> {
   return JSON.parse(await sealer.open(paramsPlace(key), sealed)) as SealedParams
 }
 
-/** Reads the sealed parameters that an earlier attempt has stored. Throws if the parameters were removed. */
+/** Throws if the parameters were removed. */
 export async function readSealed(db: Db, key: EffectKey): Promise<Buffer> {
   const { params_sealed: sealed } = await db
     .selectFrom('effects')

@@ -1,10 +1,6 @@
 import { counted, byteCache, type ByteCache } from '../../../shared/byte-cache.ts'
 
-/**
- * Shares values between callers. A value is not made again while it is in memory. If several callers ask for a value
- * while it is being made, all of them wait for the same promise. If the cache drops an object that some caller still
- * uses, this object is still shared.
- */
+/** Callers share the promise while a value is made, and a dropped object that some caller still uses. */
 export class SharedValues<Value> {
   readonly #recent: ByteCache<{ readonly value: Value }>
   readonly #making = new Map<string, Promise<Value>>()
@@ -17,16 +13,12 @@ export class SharedValues<Value> {
     this.#recent = byteCache(maxBytes)
   }
 
-  /** Returns the value if it is in memory. */
   peek(key: string): Value | undefined {
     const kept = this.#recent.get(key)
     return kept === undefined ? (this.#used.get(key)?.deref() as Value | undefined) : kept.value
   }
 
-  /**
-   * Returns the value from memory. If the value is not in memory, `make` makes the value and returns it with its size
-   * in bytes. If `make` fails, all waiting callers get the error.
-   */
+  /** If `make` fails, all waiting callers get the error. */
   async get(key: string, make: () => Promise<{ value: Value; bytes: number }>): Promise<Value> {
     const known = this.peek(key)
     if (known !== undefined) return known

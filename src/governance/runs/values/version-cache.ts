@@ -9,14 +9,14 @@ import { counted, heapBytes, type ByteCache } from '../../../shared/byte-cache.t
 
 export interface FrozenVersion {
   readonly definition: WorkflowDefinition
-  /** The key is a step's id. The value is the list of the steps that this step depends on or references. */
+  /** By the id of a step: the steps that it depends on or references. */
   readonly dependsOn: ReadonlyMap<string, readonly string[]>
-  /** The key is a step's id. The value is the first step that waits for this step and for no other step. */
+  /** By the id of a step: the first step that waits for this step and for no other step. */
   readonly followers: ReadonlyMap<string, string>
-  /** The step that always ends last. Is null if several steps can be the last. */
+  /** Always ends last. Is null if several steps can be the last. */
   readonly last: string | null
   readonly authors: readonly Author[]
-  /** The roles of each step's authors when they saved it. The key is the step's id. */
+  /** By the id of a step, from the time when its authors saved it. */
   readonly rolesOf: ReadonlyMap<string, readonly Role[]>
 }
 
@@ -25,7 +25,7 @@ export interface VersionReader {
   readonly runCaches: { readonly versions: ByteCache<FrozenVersion> }
 }
 
-/** Reads a frozen version of a workflow. The version is cached, because it never changes. */
+/** Cached, because a frozen version never changes. */
 export async function readVersion(
   { db, runCaches: { versions } }: VersionReader,
   workflowId: string,
@@ -56,7 +56,6 @@ export async function readVersion(
   return frozen
 }
 
-/** Returns the roles of each step's authors. The key is the step's id. */
 export function rolesOfSteps(
   { steps }: WorkflowDefinition,
   { authors, step_authors }: Pick<Selectable<WorkflowVersionsTable>, 'authors' | 'step_authors'>,
