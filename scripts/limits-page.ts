@@ -126,6 +126,8 @@ const definitions: Rows = [
     `${sameAt('WorkflowStep.id.maxLength', 'WorkflowStep.depends_on.items.maxLength')} characters`,
   ],
   ['`summary` of a step', characters('WorkflowStep.summary')],
+  ['`wait.until` of a step', characters('WorkflowStep.wait.until')],
+  ['template in `wait.seconds`', characters('WorkflowStep.wait.seconds')],
   ['`retry.attempts`', `${numberAt('RetryPolicy.attempts.maximum')}; default ${defaultRetry.attempts}`],
   [
     '`retry.backoff_seconds`, and each pause',

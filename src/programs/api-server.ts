@@ -1,5 +1,4 @@
 import type { AddressInfo } from 'node:net'
-import type { Connection } from '@temporalio/client'
 import { createApp } from '../api/app.ts'
 import { createHttpServer, serveMetrics, readTlsKeyPair } from '../api/http-server.ts'
 import { readProcessConfig } from './check-settings.ts'
@@ -16,7 +15,7 @@ import { endCancelled, FailedRuns } from '../governance/runs/end/end-cancelled.t
 import { keepDefaultQueue } from '../governance/delivery/task-queue.ts'
 import { hasSearchAttributes } from '../shared/search-attributes.ts'
 import { exitWithParent, signalReady } from '../stack/parent.ts'
-import { createTemporalClient } from '../shared/temporal-connection.ts'
+import { createTemporalClient, temporalCheck } from '../shared/temporal-connection.ts'
 
 /*
  * The API process. It is stateless, and any number may run. On a stop, it refuses new connections, waiting calls and
@@ -104,16 +103,3 @@ server.listen(config.http.port, config.http.host, () => {
   signalReady(port)
   void checkAuditTriggers(context.db, context.log)
 })
-
-/** `SERVING` of the protocol grpc.health.v1. */
-const serving = 1
-
-/** Asks Temporal's health service. Throws if Temporal cannot be reached. */
-export function temporalCheck(connection: Connection): () => Promise<boolean> {
-  return async () => {
-    const { status }: { status?: number | null } = await connection.withDeadline(Date.now() + 2_000, () =>
-      connection.healthService.check({}),
-    )
-    return status === serving
-  }
-}

@@ -25,3 +25,16 @@ export function createTemporalClient(
     readonly connection: Connection
   }
 }
+
+/** `SERVING` of the protocol grpc.health.v1. */
+const serving = 1
+
+/** Asks Temporal's health service. Throws if Temporal cannot be reached. */
+export function temporalCheck(connection: Connection): () => Promise<boolean> {
+  return async () => {
+    const { status }: { status?: number | null } = await connection.withDeadline(Date.now() + 2_000, () =>
+      connection.healthService.check({}),
+    )
+    return status === serving
+  }
+}

@@ -44,17 +44,19 @@ describe('docs/agents.md', () => {
 })
 
 describe('ARCHITECTURE.md', () => {
-  /* The picture of the folders of src/governance in ARCHITECTURE.md, compared with the imports of the code. */
+  /* The picture of src/calls and the folders of src/governance, compared with the imports of the code. */
 
-  const governance = join(root, 'src/governance')
+  const source = join(root, 'src')
   const page = read('ARCHITECTURE.md')
-  const files = readdirSync(governance, { recursive: true, encoding: 'utf8' }).filter((name) =>
-    name.endsWith('.ts'),
+  const files = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((name) =>
+    /^(governance|calls)\/.*\.ts$/.test(name),
   )
 
-  /** The folder of a file, such as `audit` or `runs/end`; null for a loose file. */
+  /** The folder of a file, such as `audit`, `runs/end` or `src/calls`; null for a loose file, and elsewhere. */
   function folderOf(file: string): string | null {
-    const [first = '', second = '', third] = file.split('/')
+    const [top, first = '', second = '', third] = file.split('/')
+    if (top === 'calls') return 'src/calls'
+    if (top !== 'governance') return null
     if (second === '') return null
     return third === undefined ? first : `${first}/${second}`
   }
@@ -67,10 +69,9 @@ describe('ARCHITECTURE.md', () => {
       if (folder === null) continue
       const targets = found.get(folder) ?? new Set<string>()
       found.set(folder, targets)
-      const text = readFileSync(join(governance, file), 'utf8')
+      const text = readFileSync(join(source, file), 'utf8')
       for (const [, path = ''] of text.matchAll(/ from '(\.[^']+)'/g)) {
-        const target = relative(governance, resolve(dirname(join(governance, file)), path))
-        const to = target.startsWith('..') ? null : folderOf(target)
+        const to = folderOf(relative(source, resolve(dirname(join(source, file)), path)))
         if (to !== null && to !== folder) targets.add(to)
       }
     }
@@ -107,7 +108,7 @@ describe('ARCHITECTURE.md', () => {
   test('the five loose files of src/governance are named', () => {
     const loose = files.filter((file) => folderOf(file) === null)
     expect(loose).toHaveLength(5)
-    for (const file of loose) expect(page).toContain(`\`${file}\``)
+    for (const file of loose) expect(page).toContain(`\`${file.replace('governance/', '')}\``)
   })
 })
 

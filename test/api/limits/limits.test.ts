@@ -446,11 +446,16 @@ describe('limits of requests', () => {
     expect([raised.status, raised.headers.get('x-ratelimit-limit')]).toEqual([200, '30'])
     // While requests are left, the answers name the missing right, and each attempt counts as a request.
     const left = async () => leftOf(await server.call(owner.key, 'GET', '/me'))
-    const before = await left()
-    expect((await patch(admin.key)).body.error.code).toBe('insufficient_role')
-    expect((await patch(narrow)).body.error.code).toBe('missing_scope')
-    for (let nth = 0; nth < 5; nth += 1) expect((await patch(owner.key)).status).toBe(200)
-    expect(before - (await left())).toBe(3)
+    const attempts = async () => {
+      const before = await left()
+      expect((await patch(admin.key)).body.error.code).toBe('insufficient_role')
+      expect((await patch(narrow)).body.error.code).toBe('missing_scope')
+      for (let nth = 0; nth < 5; nth += 1) expect((await patch(owner.key)).status).toBe(200)
+      return before - (await left())
+    }
+    // If the minute ends in between, the count begins again, so it is taken once more.
+    const counted = await attempts()
+    expect(counted === 3 ? counted : await attempts()).toBe(3)
     // Sends more requests than two minutes allow, because the minute may end in between.
     const answers = []
     for (let nth = 0; nth < 65; nth += 1) answers.push(await patch(owner.key))

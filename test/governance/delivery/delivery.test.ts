@@ -11,9 +11,8 @@ import { until } from '../../stack/until.ts'
 import { go, opOf, runOf, useEngine, type Engine } from '../runs/engine-fixture.ts'
 import { skeletonOf } from '../../../src/governance/delivery/skeleton.ts'
 import type { WorkflowStep } from '../../../src/contract/definition.ts'
-import { temporalCheck } from '../../../src/programs/api-server.ts'
 import { watchTemporal } from '../../../src/governance/delivery/workflow-engine.ts'
-import { createTemporalClient } from '../../../src/shared/temporal-connection.ts'
+import { createTemporalClient, temporalCheck } from '../../../src/shared/temporal-connection.ts'
 import { asAdmin } from '../../support/postgres.ts'
 import { testTemporal } from '../../support/stack.ts'
 import { newId } from '../../../src/contract/ids.ts'
@@ -74,7 +73,8 @@ describe('the relay', () => {
       steps: [
         {
           id: 'a',
-          tool: 'file_read',
+          activity: 'file_read',
+          summary: 'file_read for step a',
           dependsOn: [],
           forEach: false,
           continueOnError: false,
