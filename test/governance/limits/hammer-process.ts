@@ -56,12 +56,13 @@ async function makeRuns(): Promise<void> {
   while (mine.length > 0) {
     const rows = await context.db
       .selectFrom('runs')
-      .select('id')
+      .select(['id', 'finished_at'])
       .where('id', 'in', mine)
-      .where('slot', '=', 'taken')
+      .where((eb) => eb.or([eb('slot', '=', 'taken'), eb('finished_at', 'is not', null)]))
       .execute()
-    for (const { id } of rows) {
-      await finishRun(context, { runId: id, status: 'failed' })
+    for (const { id, finished_at: endedAt } of rows) {
+      // The test may take a run that this process has not printed yet for one of the dead process, and end it.
+      if (endedAt === null) await finishRun(context, { runId: id, status: 'failed' })
       mine.splice(mine.indexOf(id), 1)
     }
     if (rows.length === 0) await delay(10)
