@@ -28,8 +28,9 @@ export function knownOf(definition: WorkflowDefinition, catalog: ToolCatalog): K
   // A form takes long to make, so steps with the same tool share it.
   const forms = new Map<string, Form>()
   const steps = definition.steps.map((step) => {
-    const key = `${kindOf(step).name} ${step.tool ?? ''}`
-    const one = forms.get(key) ?? kindOf(step).output(step, catalog)
+    const kind = kindOf(step)
+    const key = `${kind.name} ${step.tool ?? ''}`
+    const one = forms.get(key) ?? kind.output(step, catalog)
     forms.set(key, one)
     const name = `the output of step \`${step.id}\``
     if (step.for_each === undefined) return [step.id, { output: one, name }] as const

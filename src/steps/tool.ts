@@ -75,11 +75,12 @@ export const tool = defineKind({
   skeleton(step) {
     const { id, tool: name = '' } = step
     const called = getTool(name)
+    const isQuick = isQuickCall(step)
     return {
       activity: name,
       timeoutSeconds: secondsOf(step),
-      isQuick: isQuickCall(step),
-      isShort: isQuickCall(step) || (called !== undefined && serviceOf(called) === null),
+      isQuick,
+      isShort: isQuick || (called !== undefined && serviceOf(called) === null),
       title: `${name} for step ${id}`,
     }
   },
@@ -93,7 +94,7 @@ const secondsOf = ({ tool: name = '', timeout_seconds: own }: ToolStep): number 
   own ?? getTool(name)?.timeoutSeconds ?? defaultTimeoutSeconds
 
 /** Whether the call of the step may run as a local activity (`SkeletonPart.isQuick`). */
-export function isQuickCall(step: ToolStep): boolean {
+function isQuickCall(step: ToolStep): boolean {
   const repeat = getTool(step.tool ?? '')?.repeat
   const mayRepeat = repeat === 'free' || repeat === 'transactional' || repeat === 'keyed'
   return mayRepeat && secondsOf(step) <= mostQuickSeconds

@@ -1,5 +1,4 @@
-import type { EffectKey } from '../../contract/effect-key.ts'
-import { effectId } from '../../contract/effect-key.ts'
+import { effectId, type EffectKey } from '../../contract/effect-key.ts'
 import { isOutcome, runEnded, type Outcome } from '../../contract/status.ts'
 import { stepError } from '../../contract/tool-faults.ts'
 import type { StepError } from '../../db/schema/runs.ts'
