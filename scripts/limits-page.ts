@@ -24,7 +24,7 @@ import {
   mostReferredBytes,
 } from '../src/governance/runs/start/given-inputs.ts'
 import { mostParamText } from '../src/calls/runs/loading.ts'
-import { mostResolvedText } from '../src/policy/text-budget.ts'
+import { mostResolvedText } from '../src/policy/templates.ts'
 import { maxDocumentSize } from '../src/shared/documents/document.ts'
 import { mostSheetCells, mostSheetRows, mostUnpacked } from '../src/shared/documents/office.ts'
 import { mostPages } from '../src/shared/documents/pdf.ts'

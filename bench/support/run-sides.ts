@@ -13,7 +13,7 @@ import {
   Worker,
   type ActivityInterceptors,
 } from '@temporalio/worker'
-import { isIssuedCall } from '../../src/activities/tool-activities.ts'
+import { isIssuedCall } from '../../src/activities/attempt.ts'
 import { createEngineActivities } from '../../src/activities/engine.ts'
 import { createPolicyInterceptor } from '../../src/activities/policy-interceptor.ts'
 import { readConfig } from '../../src/shared/config.ts'

@@ -1,5 +1,5 @@
 import { Octokit } from '@octokit/rest'
-import { createToolActivities } from '../../src/activities/tool-activities.ts'
+import { createToolActivities } from '../../src/activities/attempt.ts'
 import { readConfig } from '../../src/shared/config.ts'
 import { createContext } from '../../src/programs/create-context.ts'
 import { connect } from '../../src/governance/connections/connections.ts'

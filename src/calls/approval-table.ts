@@ -1,8 +1,7 @@
 import type { Decided } from '../policy/decide.ts'
 import type { Label, Role } from '../policy/types.ts'
 import type { ChainTx } from '../governance/audit/chain-tx.ts'
-import { requirementNow } from '../governance/approvals/held.ts'
-import { withRoles, type ApprovalRecord } from '../governance/approvals/records.ts'
+import { requirementNow, withRoles, type ApprovalRecord } from '../governance/approvals/records.ts'
 import { approvalState, type ApprovalState } from '../governance/approvals/state.ts'
 
 /* An approval covers one call with all its technical retries. */

@@ -1,7 +1,7 @@
 import type { ToolCatalog } from '../tools/kit/tool.ts'
 import { inWhen } from '../policy/operators/index.ts'
 import { hasMoreReferences, isTemplate, references, reservedWords } from '../policy/template-syntax.ts'
-import { filesInput } from '../policy/uploaded-files.ts'
+import { filesInput } from '../policy/templates.ts'
 import { kindOf, valuesOf } from '../steps/index.ts'
 import type { Json } from '../policy/types.ts'
 import { mostItems, mostSteps, type WorkflowDefinition, type WorkflowStep } from './definition.ts'

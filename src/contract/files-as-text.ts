@@ -1,6 +1,6 @@
 import type { ToolDeclaration } from '../tools/kit/tool.ts'
 import type { Json, JsonObject } from '../policy/types.ts'
-import { filesInput } from '../policy/uploaded-files.ts'
+import { filesInput } from '../policy/templates.ts'
 import { wholeReference } from './forms.ts'
 import { accepts, fieldsOf } from './tool-params.ts'
 

@@ -1,7 +1,7 @@
 import { kindOf } from '../steps/index.ts'
 import type { ToolCatalog } from '../tools/kit/tool.ts'
 import { type Reference, parseText, placeOfItem } from '../policy/template-syntax.ts'
-import { filesInput } from '../policy/uploaded-files.ts'
+import { filesInput } from '../policy/templates.ts'
 import type { WorkflowDefinition, WorkflowStep } from './definition.ts'
 import {
   type Form,

@@ -13,7 +13,9 @@ import {
   type Verdict,
   rank,
   unionLabels,
+  type Role,
 } from './types.ts'
+import type { ToolAccess } from './tool-access.ts'
 
 export { type CompiledPolicy, type PolicySource, compilePolicy } from './compile.ts'
 
@@ -208,4 +210,22 @@ function plain(verdict: Verdict, reason: string, explanation: string): Decided {
     approvalsNeeded: 1,
     expiresAfterSeconds: null,
   }
+}
+
+/**
+ * A freeze comes first, then tool policies, then rules, for the role of the person and of the authors of the step.
+ * `analyzePlan` checks the same in the same order for calls with unknown parts (test/policy/plan-law.test.ts compares
+ * both). Limits of tool policies on parameters apply only to calls of workflows.
+ */
+export function judgeCall(
+  { compiled, toolAccess }: { readonly compiled: CompiledPolicy; readonly toolAccess: ToolAccess },
+  call: Call,
+  role: Role,
+  authorRoles?: readonly Role[],
+): Decided {
+  if (compiled.frozen !== null) return decide(compiled, call)
+  const { tool, sideEffect, source } = call
+  const params = source === 'workflows' ? call.params : null
+  const refusal = toolAccess.refusal({ tool, sideEffect, params, role, authorRoles })
+  return refusal === null ? decide(compiled, call) : refused(refusal.reason, refusal.explanation)
 }

@@ -1,7 +1,6 @@
 import type { CompiledPolicy } from './compile.ts'
 import type { LabelSets } from './label-sets.ts'
-import type { Planned } from './plan-cases.ts'
-import { type Running, isDefinite, outcomeOf } from './plan-outcome.ts'
+import { type Planned, type Running, isDefinite, outcomeOf } from './plan-cases.ts'
 import { type Tri, no, yes } from './tri.ts'
 import type { Label } from './types.ts'
 

@@ -2,21 +2,24 @@ import { Budget, planBudget } from './budget.ts'
 import type { CompiledPolicy, CompiledRule } from './compile.ts'
 import { effectOf } from './decide.ts'
 import { knownLabels } from './label-sets.ts'
-import { type Planned, casesOf, labelledInputsOf, runsOf, sourcesOf } from './plan-cases.ts'
-import { originsOf, unite } from './plan-labels.ts'
 import {
+  type Planned,
+  casesOf,
+  labelledInputsOf,
+  runsOf,
+  sourcesOf,
   type Outcome,
   type PlannedCall,
   type Running,
   callsOf,
   isDefinite,
   outcomeOf,
-} from './plan-outcome.ts'
+} from './plan-cases.ts'
+import { originsOf, unite } from './plan-labels.ts'
 import { outputLabels } from './plan-output-labels.ts'
 import { AtStart, type StartLabels } from './plan-start-labels.ts'
 import { isUnknownInput, type Plan, type PlanStep } from './plan-types.ts'
-import { inputSource } from './templates.ts'
-import { TextBudget } from './text-budget.ts'
+import { inputSource, TextBudget } from './templates.ts'
 import type { Blocked, CallOfTool, Refusal } from './tool-access.ts'
 import { type Tri, no, yes } from './tri.ts'
 import { type Label, type Verdict, stricter } from './types.ts'

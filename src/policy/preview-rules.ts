@@ -1,9 +1,8 @@
 import type { Budget } from './budget.ts'
 import type { CompiledPolicy } from './compile.ts'
 import { type PlannedRule, type StepAnalysis, plannedRule, rulesOf } from './plan.ts'
-import { casesOf } from './plan-cases.ts'
-import { callsOf, outcomeOf } from './plan-outcome.ts'
-import type { TextBudget } from './text-budget.ts'
+import { casesOf, callsOf, outcomeOf } from './plan-cases.ts'
+import type { TextBudget } from './templates.ts'
 import { no } from './tri.ts'
 
 export interface ShownRule extends PlannedRule {

@@ -1,11 +1,40 @@
 import { type Reference, type WithPath, isTemplate, parseText, pathAt } from './template-syntax.ts'
-import { mostResolvedText, TextBudget } from './text-budget.ts'
-import { filesInput, givenInput, missingOfFiles, textOfFiles } from './uploaded-files.ts'
 import type { Json, JsonObject } from './types.ts'
+
+/** Characters that the templates of one value, or of a whole plan under analysis, may produce. */
+export const mostResolvedText = 32 * 1024 * 1024
+
+/** If a reference occurs twice, its characters count twice. */
+export class TextBudget {
+  #left: number
+  constructor(characters: number = mostResolvedText) {
+    this.#left = characters
+  }
+  get isUsedUp(): boolean {
+    return this.#left < 0
+  }
+  /** False once more characters have been taken than allowed. */
+  take(characters: number): boolean {
+    this.#left -= characters
+    return !this.isUsedUp
+  }
+  /** Takes about the length of the value's JSON; false once the budget is used up. */
+  takeValue(value: Json): boolean {
+    const waiting: Json[] = [value]
+    for (let each = waiting.pop(); each !== undefined && !this.isUsedUp; each = waiting.pop()) {
+      this.take(typeof each === 'string' ? each.length : 1)
+      if (typeof each !== 'object' || each === null) continue
+      for (const [key, child] of Object.entries(each)) {
+        this.take(1 + key.length)
+        waiting.push(child)
+      }
+    }
+    return !this.isUsedUp
+  }
+}
 
 export { references } from './template-syntax.ts'
 export { builtins } from './builtins.ts'
-export { mostResolvedText } from './text-budget.ts'
 
 /** The message names the reference and the reason. */
 export class TemplateError extends Error {
@@ -230,4 +259,42 @@ export function own(value: Json, key: string): Json | undefined {
 
 function outsideForEach(text: string): TemplateError {
   return new TemplateError(`\`${text}\` only has a value in a step with \`for_each\``)
+}
+
+/* Templates read the uploaded files of a run as `{{input.uploaded_files}}`, which no definition declares. */
+
+export const filesInput = 'uploaded_files'
+
+export interface UploadedFile {
+  readonly id: string
+  readonly name: string
+  readonly media_type: string
+  readonly size: number
+  readonly text: string
+  /** Absent for a file without rows, so that a `for_each` over them fails instead of doing nothing. */
+  readonly rows?: Json
+}
+
+/** Undefined if it was not given. Without files, `uploaded_files` is an empty list. */
+export function givenInput(inputs: JsonObject, name: string): Json | undefined {
+  if (Object.hasOwn(inputs, name)) return inputs[name]
+  return name === filesInput ? [] : undefined
+}
+
+/** Stands for all files inside a longer text. */
+export function textOfFiles(files: Json): string {
+  if (!Array.isArray(files)) return ''
+  return (files as unknown as readonly UploadedFile[])
+    .map(({ name, text }) => `File: ${name}\n\n${text}`)
+    .join('\n\n')
+}
+
+/** Why a path has no value: a file that does not exist, or the rows of a file without rows. */
+export function missingOfFiles(files: Json, [position, field]: readonly string[]): string | null {
+  if (!Array.isArray(files) || position === undefined || !/^\d{1,9}$/.test(position)) return null
+  const file = (files as unknown as readonly UploadedFile[])[Number(position)]
+  if (file === undefined)
+    return `the run has ${files.length === 1 ? '1 file' : `${files.length} files`}, and [0] is the first`
+  if (field !== 'rows' || file.rows !== undefined) return null
+  return 'the file has no rows: only CSV and XLSX files have them, up to a limit of size'
 }

@@ -8,7 +8,7 @@ import {
   opOf,
   useEngine,
 } from '../governance/runs/engine-fixture.ts'
-import { type IssuedCall, createToolActivities } from '../../src/activities/tool-activities.ts'
+import { type IssuedCall, createToolActivities } from '../../src/activities/attempt.ts'
 import { StateChanged, ToolError, type SomeBodies } from '../../src/tools/kit/executor.ts'
 import { run as mailTools } from '../../src/tools/mail/run.ts'
 import { getTool, type ToolName } from '../../src/tools/index.ts'

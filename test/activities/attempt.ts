@@ -1,5 +1,5 @@
 import { ApplicationFailure } from '@temporalio/common'
-import { createToolActivities } from '../../src/activities/tool-activities.ts'
+import { createToolActivities } from '../../src/activities/attempt.ts'
 import { readApproval } from '../../src/governance/approvals/read.ts'
 import type { BootstrapName } from '../../src/governance/people/bootstrap.ts'
 import { approvalsOf, type Engine } from '../governance/runs/engine-fixture.ts'

@@ -12,7 +12,7 @@ import {
   useEngine,
 } from '../governance/runs/engine-fixture.ts'
 import { call, done, read, set } from '../calls/runs/labelled-calls.ts'
-import { type IssuedCall, isIssuedCall } from '../../src/activities/tool-activities.ts'
+import { type IssuedCall, isIssuedCall } from '../../src/activities/attempt.ts'
 import { prepareCall } from '../../src/calls/runs/prepare.ts'
 import type { ToolDeclaration } from '../../src/tools/kit/tool.ts'
 import type { Context } from '../../src/governance/context.ts'

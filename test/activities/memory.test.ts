@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import fc from 'fast-check'
+import { afterAll, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { approvalsAt, attempted, endOf, held } from './attempt.ts'
 import { toolCall, toolContext } from '../tools/call.ts'
 import {
@@ -12,7 +12,7 @@ import {
   stepOf,
   useEngine,
 } from '../governance/runs/engine-fixture.ts'
-import { createToolActivities } from '../../src/activities/tool-activities.ts'
+import { createToolActivities } from '../../src/activities/attempt.ts'
 import { type ToolCall, ToolError } from '../../src/tools/kit/executor.ts'
 import { run } from '../../src/tools/memory/run.ts'
 import { planLimits } from '../../src/contract/plan-limits.ts'

@@ -1,5 +1,5 @@
 import { expect } from '@jest/globals'
-import { issueCall, createToolActivities } from '../../src/activities/tool-activities.ts'
+import { issueCall, createToolActivities } from '../../src/activities/attempt.ts'
 import {
   ToolError,
   type Look,

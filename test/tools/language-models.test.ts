@@ -14,7 +14,7 @@ import {
   useEngine,
 } from '../governance/runs/engine-fixture.ts'
 import { auditOf } from '../governance/support.ts'
-import { createToolActivities } from '../../src/activities/tool-activities.ts'
+import { createToolActivities } from '../../src/activities/attempt.ts'
 import type { ToolContext } from '../../src/tools/kit/executor.ts'
 import { withNewName } from '../../src/tools/llm/run.ts'
 import { mostTimeoutSeconds } from '../../src/tools/kit/tool.ts'

@@ -1,6 +1,13 @@
 import type { Decided } from '../../policy/decide.ts'
 import { assessRisk } from '../../policy/risk.ts'
-import { pendingApproval, requirementNow, type HeldAgain } from '../../governance/approvals/held.ts'
+import {
+  pendingApproval,
+  requirementNow,
+  type HeldAgain,
+  isoTime,
+  type ApprovalRecord,
+  type NewApproval,
+} from '../../governance/approvals/records.ts'
 import {
   announceRequest,
   approvalsActor,
@@ -10,7 +17,6 @@ import {
   withdrawApproval,
 } from '../../governance/approvals/moves.ts'
 import { rejectionBy } from '../../governance/approvals/votes.ts'
-import { isoTime, type ApprovalRecord, type NewApproval } from '../../governance/approvals/records.ts'
 import type { Exceeded } from '../../governance/limits/run-quota.ts'
 import { approvalsOver, storageOver } from '../../governance/limits/storage.ts'
 import { heldAgain, standingNow, stepOf, tableOfAgent } from '../approval-table.ts'

@@ -5,7 +5,13 @@ import type { Decided } from '../../policy/decide.ts'
 import { quote } from '../../policy/words.ts'
 import { assessRisk } from '../../policy/risk.ts'
 import { unionLabels } from '../../policy/types.ts'
-import { pendingApproval, requirementNow, type HeldAgain } from '../../governance/approvals/held.ts'
+import {
+  pendingApproval,
+  requirementNow,
+  type HeldAgain,
+  type ApprovalRecord,
+  type NewApproval,
+} from '../../governance/approvals/records.ts'
 import {
   announceRequest,
   expireApproval,
@@ -14,7 +20,6 @@ import {
   withdrawApproval,
 } from '../../governance/approvals/moves.ts'
 import { rejectionBy } from '../../governance/approvals/votes.ts'
-import type { ApprovalRecord, NewApproval } from '../../governance/approvals/records.ts'
 import { liveConnection } from '../../governance/audit/connected.ts'
 import { waitsForSlot } from '../../governance/limits/slots.ts'
 import type { Exceeded } from '../../governance/limits/run-quota.ts'

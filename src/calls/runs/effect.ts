@@ -2,7 +2,7 @@ import type { HeldDetails } from '../../contract/messages.ts'
 import { stepError } from '../../contract/tool-faults.ts'
 import { isOutcome, mostAttempts, runEnded, type Outcome } from '../../contract/status.ts'
 import type { Repeat, ToolDeclaration } from '../../tools/kit/tool.ts'
-import { addedLabels, type Decided, refused } from '../../policy/decide.ts'
+import { addedLabels, type Decided, refused, judgeCall } from '../../policy/decide.ts'
 import type { Label } from '../../policy/types.ts'
 import type { ChainTx } from '../../governance/audit/chain-tx.ts'
 import { toolNotAvailable } from '../../contract/tool-services.ts'
@@ -30,7 +30,6 @@ import {
   updateRunStatus,
   countBody,
 } from './ledger-moves.ts'
-import { judgeCall } from '../../policy/judge-call.ts'
 import { addressNotConfirmed } from '../../governance/access/address-proof.ts'
 import { refusalOfRole } from '../../governance/access/recheck.ts'
 

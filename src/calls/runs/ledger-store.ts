@@ -1,7 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { EffectKey } from '../../contract/effect-key.ts'
-import { updateApprovals } from '../../db/queries/approvals/write-approvals.ts'
-import { numbered } from '../../db/queries/rows.ts'
+import { updateApprovals, numbered } from '../../db/queries/approvals/write-approvals.ts'
 import { readRunLedger } from '../../db/queries/runs/read-ledger.ts'
 import {
   insertNewEffects,

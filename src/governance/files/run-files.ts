@@ -1,7 +1,6 @@
 import type { LabelSource } from '../../db/schema/runs.ts'
-import { inputSource } from '../../policy/templates.ts'
+import { inputSource, filesInput, type UploadedFile } from '../../policy/templates.ts'
 import { unionLabels, type Json } from '../../policy/types.ts'
-import { filesInput, type UploadedFile } from '../../policy/uploaded-files.ts'
 import { JsonSize, mostValues } from '../../shared/json-size.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import type { Context } from '../context.ts'

@@ -1,8 +1,14 @@
 import type { Context } from '../context.ts'
 import { facts } from '../../tools/facts.ts'
-import { compilePolicy, decide, type Call, type CompiledPolicy, type Decided } from '../../policy/decide.ts'
+import {
+  compilePolicy,
+  decide,
+  type Call,
+  type CompiledPolicy,
+  type Decided,
+  judgeCall,
+} from '../../policy/decide.ts'
 import type { RuleBody } from '../../policy/rule.ts'
-import { judgeCall } from '../../policy/judge-call.ts'
 import { isAgentsTool } from '../../policy/tool-names.ts'
 import type { CallSource, JsonObject, Label, Role, SideEffect } from '../../policy/types.ts'
 import {
@@ -15,7 +21,7 @@ import {
 import type { Caller } from '../access/identity.ts'
 import { refusalOfRole } from '../access/recheck.ts'
 import { hasRole } from '../access/scopes.ts'
-import { type LoadedPolicy } from '../audit/policy-cache.ts'
+import type { LoadedPolicy } from '../audit/policy-cache.ts'
 import { policySnapshot } from '../audit/combiner.ts'
 import { DomainError, errorAt } from '../errors.ts'
 import type { GovernanceSettings } from '../../policy/settings.ts'

@@ -4,8 +4,15 @@ import { createServer, request as httpRequest, type IncomingMessage } from 'node
 import { Readable } from 'node:stream'
 import { text as textOf } from 'node:stream/consumers'
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
-import { mostNames, mostValues, parseJson, readJsonBody } from '../../../src/api/json-body.ts'
-import { flawOf, sizeOf, syntaxErrorOf } from '../../../src/api/json-text.ts'
+import {
+  mostNames,
+  mostValues,
+  parseJson,
+  readJsonBody,
+  flawOf,
+  sizeOf,
+  syntaxErrorOf,
+} from '../../../src/api/json-body.ts'
 import { arrived, Collected } from '../../../src/api/body-bytes.ts'
 import { ApiError } from '../../../src/api/errors.ts'
 import { listen, type TestServer } from '../server.ts'

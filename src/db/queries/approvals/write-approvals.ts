@@ -1,5 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
-import { numbered } from '../rows.ts'
+
+/** As JSON text for `json_to_recordset`, numbered from 1 in the field `n`. */
+export const numbered = (rows: readonly object[]): string =>
+  JSON.stringify(rows.map((row, index) => ({ ...row, n: index + 1 })))
 
 /** CTE. One binary value for each row, in their order. */
 export const insertNewApprovals = (given: {

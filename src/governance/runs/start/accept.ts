@@ -22,10 +22,9 @@ import {
   type Exceeded,
 } from '../../limits/run-quota.ts'
 import { covers } from '../../access/scopes.ts'
-import { pendingApproval } from '../../approvals/held.ts'
+import { pendingApproval, insertApprovals } from '../../approvals/records.ts'
 import { noteUse } from '../../files/run-files.ts'
 import { announceRequest } from '../../approvals/moves.ts'
-import { insertApprovals } from '../../approvals/records.ts'
 import type { ApprovalTerms, RunGate } from './gate.ts'
 import { approvalsOver, storageOver } from '../../limits/storage.ts'
 import { givenInputs, refuseReferences, type GivenInputs, type InputsOfRequest } from './given-inputs.ts'

@@ -6,7 +6,7 @@ import type { Context } from '../../context.ts'
 import type { InputLabels } from '../../../db/schema/runs.ts'
 import { headline } from '../../../policy/issues.ts'
 import { parseText, pathAt } from '../../../policy/template-syntax.ts'
-import { TemplateError, descend, inputSource } from '../../../policy/templates.ts'
+import { TemplateError, descend, inputSource, filesInput } from '../../../policy/templates.ts'
 import {
   mostLabels,
   tooManyLabels,
@@ -18,7 +18,6 @@ import {
 import { DomainError } from '../../errors.ts'
 import type { Caller } from '../../access/identity.ts'
 import { covers } from '../../access/scopes.ts'
-import { filesInput } from '../../../policy/uploaded-files.ts'
 import { readRunFiles } from '../../files/run-files.ts'
 import { sightOf } from '../read/calls.ts'
 import { readStepOutput } from '../read/read.ts'

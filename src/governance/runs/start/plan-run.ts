@@ -1,5 +1,4 @@
 import { getTool } from '../../../tools/index.ts'
-import { planOf } from '../../../contract/definition-plan.ts'
 import type { WorkflowDefinition } from '../../../contract/definition.ts'
 import type { InputLabels } from '../../../db/schema/runs.ts'
 import { analyzePlan, type PlanAnalysis } from '../../../policy/plan.ts'
@@ -8,6 +7,12 @@ import type { JsonObject, Role } from '../../../policy/types.ts'
 import type { LoadedPolicy } from '../../audit/policy-cache.ts'
 import { toolDestination, type Installation } from '../../tools/connections.ts'
 import { gateOf, type RunGate } from './gate.ts'
+import type { Plan, PlanStep } from '../../../policy/plan-types.ts'
+import type { PlanScope } from '../../../steps/kind.ts'
+import { kindOf } from '../../../steps/index.ts'
+import type { ToolCatalog } from '../../../tools/kit/tool.ts'
+import { sourcesOf } from '../../../policy/plan-cases.ts'
+import { dependencies } from '../../../contract/definition-graph.ts'
 
 export interface WantedRun {
   readonly definition: WorkflowDefinition
@@ -56,4 +61,30 @@ export function planRun(
     ),
   )
   return { analysis, gate: gateOf(policy.settings, definition, analysis) }
+}
+
+export function planOf(
+  definition: WorkflowDefinition,
+  catalog: ToolCatalog,
+  destinationOf: PlanScope['destinationOf'],
+  known: { inputs: JsonObject; areInputsComplete: boolean } & Pick<
+    Plan,
+    'builtins' | 'requesterEmail' | 'inputLabels'
+  >,
+): Plan {
+  const graph = dependencies(definition)
+  const steps = definition.steps.map((step): PlanStep => {
+    const { id, when, for_each: forEach, on_error: onError } = step
+    const takesResults = (params: JsonObject): boolean =>
+      sourcesOf({ params, forEach }, { ...known, areInputsComplete: true }).size > 0
+    return {
+      id,
+      ...kindOf(step).plan(step, { catalog, destinationOf, takesResults }),
+      dependsOn: graph.get(id) ?? [],
+      when,
+      forEach,
+      onError,
+    }
+  })
+  return { steps, ...known }
 }
