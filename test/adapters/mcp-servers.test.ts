@@ -129,10 +129,11 @@ describe('what a server writes', () => {
 
 describe('a server that ends', () => {
   test('its open calls get an answer, it is started again, and its tools come back', async () => {
-    const gateway = await start({ odd: odd({ tools: ['crash', 'hang', 'echo'] }), other: odd() })
+    const log = logFile()
+    const gateway = await start({ odd: odd({ tools: ['crash', 'hang', 'echo'], log }), other: odd() })
     expect(await names(gateway)).toHaveLength(4)
     const hanging = gateway.ask('tools/call', { name: 'odd__hang' })
-    await until('it hangs', () => questions().length === 1)
+    await until('it hangs', () => noted(log).some(({ method }) => method === 'tools/call'))
     const crashed = await gateway.call('odd__crash')
     for (const result of [crashed, (await gateway.answer(hanging)).result]) {
       expect(result.isError).toBe(true)
