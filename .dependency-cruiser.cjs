@@ -197,7 +197,7 @@ module.exports = {
     only(
       'console-is-a-caller',
       '^src/console/',
-      ['^src/(policy|contract|steps|governance)/'],
+      ['^src/(policy|contract|steps|governance)/', '^src/api/routes/index\\.ts$'],
       'pages read and change things through the routes of the API, which they are given',
     ),
     {
@@ -205,7 +205,7 @@ module.exports = {
       comment: 'pages know the form of answers, and nothing that reads or decides',
       severity: 'error',
       from: { path: '^src/console/' },
-      to: { path: '^src/governance/', ...notTypes },
+      to: { path: '^src/(governance|api)/', ...notTypes },
     },
     packages(
       'console-packages',

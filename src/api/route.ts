@@ -92,16 +92,26 @@ export interface Received {
   release(): void
 }
 
-interface Described {
+/** The body by status of a successful answer; null for none. */
+export type Responses = Readonly<Record<number, z.ZodType | null>>
+
+interface Described<R extends Responses = Responses> {
   readonly summary: string
   readonly description?: string
-  /** The body by status of a successful answer; null for none. */
-  readonly responses: Readonly<Record<number, z.ZodType | null>>
+  readonly responses: R
   readonly contentType?: string
   readonly headers?: readonly 'X-Verifier-Key'[]
 }
 
-export interface JsonRoute<Key extends RouteKey = RouteKey, Q = unknown, B = unknown> extends Described {
+type Query = z.ZodObject | undefined
+type Body = z.ZodType | undefined
+
+interface JsonRoute<
+  Key extends RouteKey,
+  Q extends Query,
+  B extends Body,
+  R extends Responses,
+> extends Described<R> {
   readonly key: Key
   readonly query?: Q
   readonly body?: B
@@ -121,7 +131,7 @@ export interface JsonRoute<Key extends RouteKey = RouteKey, Q = unknown, B = unk
   handle(call: Call<Key, SchemaOutput<Q>, SchemaOutput<B>>): Promise<Answer>
 }
 
-export interface StreamRoute<Key extends RouteKey = RouteKey, Q = unknown> extends Described {
+interface StreamRoute<Key extends RouteKey, Q extends Query, R extends Responses> extends Described<R> {
   readonly key: Key
   readonly query?: Q
   /** For a HEAD request, in place of `stream`. Throws what `stream` throws before it writes. */
@@ -130,23 +140,28 @@ export interface StreamRoute<Key extends RouteKey = RouteKey, Q = unknown> exten
 }
 
 /** Answers an agent's question with a decision. `body` is only documentation, because `ask` reads the body itself. */
-export interface AskRoute<Key extends RouteKey = RouteKey> extends Described {
+interface AskRoute<
+  Key extends RouteKey,
+  Q extends Query,
+  B extends Body,
+  R extends Responses,
+> extends Described<R> {
   readonly key: Key
-  readonly query?: z.ZodObject
-  readonly body: z.ZodType
+  readonly query?: Q
+  readonly body: B
   ask(question: Question, request: Request): Promise<Answer>
 }
 
-export interface PublicRoute<Key extends RouteKey = RouteKey> extends Described {
+interface PublicRoute<Key extends RouteKey, R extends Responses> extends Described<R> {
   readonly key: Key
   open(context: Context, services: Services, request: Request, response: Response): Promise<Answer | null>
 }
 
-export type Route = Described & {
+export interface Route extends Described {
   readonly tag: string
   readonly key: RouteKey
-  readonly query?: z.ZodObject
-  readonly body?: z.ZodType
+  readonly query?: Query
+  readonly body?: Body
   readonly bodyLimit?: number
   readonly bodyValues?: number
   readonly waits?: true
@@ -158,12 +173,30 @@ export type Route = Described & {
   open?(context: Context, services: Services, request: Request, response: Response): Promise<Answer | null>
 }
 
+/** A route that keeps the types of its schemas, for those who call it (routes/index.ts). */
+interface Typed<Key extends RouteKey, Q extends Query, B extends Body, R extends Responses> extends Route {
+  readonly key: Key
+  readonly query: Q
+  readonly body: B
+  readonly responses: R
+}
+
 /** The builders of routes with this tag. */
 export const tagged = (tag: string) => ({
-  route: <const Key extends RouteKey, Q = undefined, B = undefined>(definition: JsonRoute<Key, Q, B>) =>
-    ({ ...definition, tag }) as unknown as Route,
-  streamRoute: <const Key extends RouteKey, Q = undefined>(definition: StreamRoute<Key, Q>) =>
-    ({ ...definition, tag }) as unknown as Route,
-  askRoute: <const Key extends RouteKey>(definition: AskRoute<Key>): Route => ({ ...definition, tag }),
-  publicRoute: <const Key extends RouteKey>(definition: PublicRoute<Key>): Route => ({ ...definition, tag }),
+  route: <
+    const Key extends RouteKey,
+    R extends Responses,
+    Q extends Query = undefined,
+    B extends Body = undefined,
+  >(
+    definition: JsonRoute<Key, Q, B, R>,
+  ) => ({ ...definition, tag }) as unknown as Typed<Key, Q, B, R>,
+  streamRoute: <const Key extends RouteKey, R extends Responses, Q extends Query = undefined>(
+    definition: StreamRoute<Key, Q, R>,
+  ) => ({ ...definition, tag }) as unknown as Typed<Key, Q, undefined, R>,
+  askRoute: <const Key extends RouteKey, R extends Responses, B extends Body, Q extends Query = undefined>(
+    definition: AskRoute<Key, Q, B, R>,
+  ) => ({ ...definition, tag }) as unknown as Typed<Key, Q, B, R>,
+  publicRoute: <const Key extends RouteKey, R extends Responses>(definition: PublicRoute<Key, R>) =>
+    ({ ...definition, tag }) as unknown as Typed<Key, undefined, undefined, R>,
 })

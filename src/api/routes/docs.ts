@@ -72,7 +72,7 @@ export function docsFiles(): Router {
 const { publicRoute } = tagged('Service')
 
 /** They describe the API, themselves included. `ENABLE_DOCS=false` turns both off. */
-export function docsRoutes(all: () => readonly Route[]): Route[] {
+export function docsRoutes(all: () => readonly Route[]) {
   let document: object | undefined
   return [
     publicRoute({

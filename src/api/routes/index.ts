@@ -1,4 +1,5 @@
-import type { Route } from '../route.ts'
+import type { z } from 'zod'
+import type { PathParams, Route } from '../route.ts'
 import { agentSessionRoutes, agentRoutes, postClaudeCode } from './agents.ts'
 import { apiKeyRoutes } from './api-keys.ts'
 import { approvalRoutes } from './approvals.ts'
@@ -18,8 +19,7 @@ import { toolRoutes } from './tools.ts'
 import { webhookRoutes } from './webhooks.ts'
 import { registryRoutes, workflowRoutes } from './workflows.ts'
 
-/** Every mounted route, in the order of the OpenAPI document. */
-export const routes: readonly Route[] = [
+const all = [
   ...workflowRoutes,
   ...registryRoutes,
   postExecute,
@@ -50,5 +50,29 @@ export const routes: readonly Route[] = [
   ...integrationRoutes,
   getHealth,
   getSecretsHealth,
-  ...docsRoutes(() => routes),
+  ...docsRoutes(allRoutes),
 ]
+
+/** Every mounted route, in the order of the OpenAPI document. */
+export const routes: readonly Route[] = all
+
+function allRoutes(): readonly Route[] {
+  return routes
+}
+
+/*
+ * What a caller sends and gets, by the key of a route such as `GET /approvals/{id}`.
+ */
+
+type ByKey = { readonly [R in (typeof all)[number] as R['key']]: R }
+export type RouteKey = keyof ByKey
+
+export type ParamsOf<Key extends RouteKey> = PathParams<Key>
+/** As texts, as in an address. */
+export type QueryOf<Key extends RouteKey> = Sent<ByKey[Key]['query']>
+export type BodyOf<Key extends RouteKey> = Sent<ByKey[Key]['body']>
+/** The body of a success; undefined for one without a body, and for a stream. */
+export type AnswerOf<Key extends RouteKey> = Got<ByKey[Key]['responses']>
+
+type Sent<S> = S extends z.ZodType ? z.input<S> : undefined
+type Got<R> = R[keyof R] extends infer S ? (S extends z.ZodType ? z.output<S> : undefined) : never

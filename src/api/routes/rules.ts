@@ -16,7 +16,7 @@ import {
   readRule,
   replaceRule,
 } from '../../governance/rules/rules.ts'
-import { created, done, ok, tagged, type Route } from '../route.ts'
+import { created, done, ok, tagged } from '../route.ts'
 import {
   id,
   listOf,
@@ -147,7 +147,7 @@ const schemas = {
   label_rule: z.strictObject({ ...labelRuleShape, status: ruleStatus, ...added }).meta({ id: 'LabelRule' }),
 } as const
 
-function allRules(path: 'rules' | 'label-rules', kind: RuleKindName): Route[] {
+function allRules(path: 'rules' | 'label-rules', kind: RuleKindName) {
   const { word } = ruleKinds[kind]
   const { body: input } = ruleBodies[kind]
   const view = schemas[kind]
@@ -173,7 +173,7 @@ function allRules(path: 'rules' | 'label-rules', kind: RuleKindName): Route[] {
   ]
 }
 
-function oneRule(path: 'rules' | 'label-rules', kind: RuleKindName): Route[] {
+function oneRule(path: 'rules' | 'label-rules', kind: RuleKindName) {
   const { word } = ruleKinds[kind]
   const { body: input, changes } = ruleBodies[kind]
   const view = schemas[kind]
@@ -210,15 +210,12 @@ function oneRule(path: 'rules' | 'label-rules', kind: RuleKindName): Route[] {
   ]
 }
 
-const rulesOf = (path: 'rules' | 'label-rules', kind: RuleKindName): Route[] => [
+const rulesOf = (path: 'rules' | 'label-rules', kind: RuleKindName) => [
   ...allRules(path, kind),
   ...oneRule(path, kind),
 ]
 
-export const ruleRoutes: readonly Route[] = [
-  ...rulesOf('rules', 'rule'),
-  ...rulesOf('label-rules', 'label_rule'),
-]
+export const ruleRoutes = [...rulesOf('rules', 'rule'), ...rulesOf('label-rules', 'label_rule')]
 
 const template = named('RuleTemplate', {
   id: z.string(),

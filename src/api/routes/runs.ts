@@ -14,7 +14,7 @@ import { readRunFields, type RunFields } from '../../governance/runs/read/run-pa
 import type { JsonObject, Json } from '../../policy/types.ts'
 import { inputsBodyLimit } from '../json-body.ts'
 import { filter, instant, wholeNumber } from '../query.ts'
-import { accepted, ok, tagged, type Route } from '../route.ts'
+import { accepted, ok, tagged } from '../route.ts'
 import {
   listOf,
   listQuery,
@@ -116,7 +116,7 @@ const runsQuery = z.object({
   until: instant.optional(),
 })
 
-function runRoutesAt(root: 'runs' | 'executions'): Route[] {
+function runRoutesAt(root: 'runs' | 'executions') {
   return [
     route({
       key: `GET /${root}`,
@@ -159,7 +159,7 @@ function runRoutesAt(root: 'runs' | 'executions'): Route[] {
   ]
 }
 
-export const runRoutes: readonly Route[] = [...runRoutesAt('runs'), ...runRoutesAt('executions')]
+export const runRoutes = [...runRoutesAt('runs'), ...runRoutesAt('executions')]
 
 export const runDetailRoutes = [
   route({

@@ -8,7 +8,7 @@ import {
   listWorkflows,
   readWorkflow,
 } from '../../governance/workflows/workflows.ts'
-import { created, done, ok, tagged, type Route } from '../route.ts'
+import { created, done, ok, tagged } from '../route.ts'
 import { listOf, listQuery, problem, pageIn, id, role, time, emptyBody, named } from '../schemas/common.ts'
 import { inspectVersion, listVersions, rollBack } from '../../governance/workflows/versions.ts'
 import { nameField, textField } from '../../policy/text.ts'
@@ -215,7 +215,7 @@ const usedTemplate = named('UsedTemplate', {
   replacement_id: id.nullable().optional(),
 })
 
-export const registryRoutes: readonly Route[] = [
+export const registryRoutes = [
   registryRoute({
     key: 'GET /workflow-registry',
     summary: 'Templates, latest approval first; archived ones only with `include_archived=true`',

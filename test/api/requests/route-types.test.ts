@@ -1,0 +1,29 @@
+import { expect, test } from '@jest/globals'
+import {
+  routes,
+  type AnswerOf,
+  type BodyOf,
+  type ParamsOf,
+  type QueryOf,
+  type RouteKey,
+} from '../../../src/api/routes/index.ts'
+
+/* The types that callers get of a route, by its key. The compiler does the checks. */
+
+test('a caller knows the keys, parameters, queries, bodies and answers of routes', () => {
+  const key: RouteKey = 'GET /runs/{id}/steps/{step}/calls'
+  // @ts-expect-error there is no such route
+  const unknown: RouteKey = 'GET /runs/{id}/steps/{step}/cals'
+  const params: ParamsOf<typeof key> = { id: 'run_1', step: 'send' }
+  // A query has texts, as in an address.
+  const query: QueryOf<typeof key> = { limit: '50' }
+  const body: BodyOf<'POST /organizations/{id}/webhooks'> = { url: 'https://a.test', events: ['run.failed'] }
+  // @ts-expect-error there is no such event
+  const wrong: (typeof body)['events'] = ['run.fails']
+  // @ts-expect-error a rule has no such field
+  const field = (answer: AnswerOf<'GET /organizations/{id}/rules/{rule}'>) => answer.nam
+  const status = (answer: AnswerOf<'GET /executions/{id}'>): string => answer.status
+  const nothing: AnswerOf<'DELETE /api-keys/{id}'> = undefined
+  expect({ params, query, wrong, unknown, field, status, nothing }).toBeDefined()
+  expect(routes.map((route) => route.key)).toContain(key)
+})
