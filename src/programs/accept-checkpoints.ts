@@ -3,7 +3,7 @@ import { exitWithUsage, runOperatorProgram } from './operator-program.ts'
 
 /*
  * `npm run accept-checkpoints -- ORGANIZATION|--all` accepts that the folder AUDIT_CHECKPOINT_DIR has lost checkpoints
- * (docs/operations.md#checkpoints-of-audit-logs). `--all` also accepts a new folder.
+ * (docs/audit-log.md#keep-checkpoints). `--all` also accepts a new folder.
  */
 
 const [asked, ...rest] = process.argv.slice(2)

@@ -1,6 +1,6 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
 
-/** No label has ids or addresses. docs/operations.md explains each metric; a test compares it with this table. */
+/** No label has ids or addresses. docs/monitoring.md explains each metric; a test compares it with this table. */
 export type Metrics = ReturnType<typeof createMetrics>
 
 /** In seconds. */

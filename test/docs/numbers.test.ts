@@ -116,7 +116,7 @@ test('the page names limits that no form of a request has', async () => {
 })
 
 /*
- * The metrics of the code, of docs/operations.md, of the example alerts and of the dashboard are the same.
+ * The metrics of the code, of docs/monitoring.md, of the example alerts and of the dashboard are the same.
  * test/e2e/logs.test.ts tests that real processes serve them.
  */
 
@@ -131,14 +131,14 @@ async function served(): Promise<string[]> {
   return [...text.matchAll(/^# TYPE (countersign_\w+) /gm)].map(([, name]) => name as string).toSorted()
 }
 
-test('docs/operations.md has one line for each metric', async () => {
-  const lines = file('operations.md').match(/^\| `countersign_\w+`/gm) ?? []
+test('docs/monitoring.md has one line for each metric', async () => {
+  const lines = file('monitoring.md').match(/^\| `countersign_\w+`/gm) ?? []
   expect(lines.flatMap(namesIn).toSorted()).toEqual(await served())
 })
 
 test('the section on metrics names no other', async () => {
   const all = new Set(await served())
-  const [, section = ''] = file('operations.md').split('\n## Metrics\n')
+  const [, section = ''] = file('monitoring.md').split('\n## Metrics\n')
   expect(namesIn(section).filter((name) => !all.has(name))).toEqual([])
 })
 
