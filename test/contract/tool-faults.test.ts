@@ -45,8 +45,8 @@ test('each code with a fault exists once', () => {
   expect(new Set(faultyCodes).size).toBe(faultyCodes.length)
 })
 
-test('docs/connections.md says the same faults', () => {
-  const rows = read('docs/connections.md')
+test('docs/connections.md and docs/services.md say the same faults', () => {
+  const rows = `${read('docs/connections.md')}\n${read('docs/services.md')}`
     .split('\n')
     .filter((line) => line.startsWith('| `'))
   const said = rows.flatMap((line) => {

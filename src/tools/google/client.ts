@@ -99,7 +99,7 @@ interface Answer {
 const limited = 'limited'
 const missingScope: Said = [
   'google_missing_scope',
-  'the connection lacks a scope: connect Google again, or give the client the scopes of docs/connections.md',
+  'the connection lacks a scope: connect Google again, or give the client the scopes of docs/google.md',
 ]
 const disabled: Said = [
   'google_api_disabled',

@@ -116,7 +116,7 @@ const refusals: readonly (readonly [slackCodes: string, ...Said])[] = [
   [
     'missing_scope no_permission not_allowed_token_type',
     'slack_missing_scope',
-    'the connected token lacks a scope: add the scopes of docs/connections.md to the app, install it again and connect the new token',
+    'the connected token lacks a scope: add the scopes of docs/services.md to the app, install it again and connect the new token',
   ],
   [
     'access_denied restricted_action restricted_action_read_only_channel ' +

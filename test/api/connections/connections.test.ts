@@ -373,7 +373,7 @@ describe('all tools', () => {
 })
 
 /* Each service has a stand-in. */
-describe('the commands of docs/connections.md', () => {
+describe('the commands of docs/connections.md and docs/services.md', () => {
   const folder = mkdtempSync(join(tmpdir(), 'reader-'))
   const services = new Map<string, Emulator>()
 
@@ -427,12 +427,15 @@ describe('the commands of docs/connections.md', () => {
       .join('\n')
   }
 
-  test('do what it says', async () => {
+  test.each([
+    ['docs/connections.md', 5],
+    ['docs/services.md', 7],
+  ])('%s: they do what the page says', async (page, count) => {
     // A search returns no results, and a list of models is empty.
     scripted.answer = () => ({ status: 200, body: { results: [], data: [] } })
     const env = { TRACKER_BASE_URL: at('jira'), GOOGLE_BASE_URL: at('google') }
-    const [, ...outputs] = await readDocsPage('docs/connections.md', { before: variables(), env })
-    expect(outputs).toHaveLength(12)
-    expect(outputs).toEqual(shownOutputs('docs/connections.md'))
+    const [, ...outputs] = await readDocsPage(page, { before: variables(), env })
+    expect(outputs).toHaveLength(count)
+    expect(outputs).toEqual(shownOutputs(page))
   })
 })
