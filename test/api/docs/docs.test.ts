@@ -19,6 +19,7 @@ test.each([
   ['docs/people-and-keys.md', ['', '']],
   ['docs/policies.md', ['']],
   ['docs/reference/quotas.md', ['']],
+  ['docs/reference/trying-rules.md', ['']],
   ['docs/registry.md', ['']],
 ])('the commands of %s do what the page says', async (page, before) => {
   expect(await readDocsPage(page)).toEqual([...before, ...shownOutputs(page)])
