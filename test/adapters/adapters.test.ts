@@ -114,21 +114,26 @@ test('the commands in docs/agents.md do what the page says', async () => {
   }
   const outputs = await readDocsPage('docs/agents.md', {
     before: `mkdir bin; printf '#!/bin/sh\\necho 2.1.329\\n' >bin/claude; chmod +x bin/claude; PATH="$PWD/bin:$PATH"`,
-    after: [ask('curl https://example.com'), ask('ls'), 'cat "$WORK/servers.json" "$WORK/mcp.json"'],
+    after: [ask('curl https://example.com'), ask('ls')],
     last: 'Clean up',
   })
   const [, rule, installed, byHand, tried, starter, ...more] = outputs
-  const [gatewayFiles, own, key, curl, ls, servers, removed, cleaned] = outputs.slice(16)
+  const [own, key, curl, ls, removed, cleaned] = outputs.slice(15)
   expect(installed).toContain('"onFailure": "block"')
   expect(installed).not.toContain('csk_live_')
   expect(tried).toMatch(/\nworks$/)
   expect(starter?.match(/^done: save the rule `Agents: .*` \(require_approval, shadow\)$/gm)).toHaveLength(5)
   expectShownParts([installed, tried, starter, removed])
-  expect(gatewayFiles).toBe('')
-  const exact = [rule, byHand, ...more.slice(0, 10), own, key, cleaned]
+  const exact = [rule, byHand, ...more.slice(0, 9), own, key, cleaned]
   expect(exact).toEqual(shownOutputs('docs/agents.md'))
   expect(curl).toMatch(/^blocked by rule `agents-send-nothing`: .*\nexit 2$/)
   expect(ls).toBe('')
+})
+
+test('the commands in docs/mcp.md do what the page says', async () => {
+  const outputs = await readDocsPage('docs/mcp.md', { after: ['cat "$WORK/servers.json" "$WORK/mcp.json"'] })
+  const [, help, written, servers] = outputs
+  expect([help, written]).toEqual([...shownOutputs('docs/mcp.md'), ''])
   const [named, asked] = servers?.split(/(?<=^})\n/m).map((file) => JSON.parse(file) as Mcp) ?? []
   expect(named?.mcpServers['board']).toMatchObject({ env: { BOARD_TOKEN: '${BOARD_TOKEN}' } })
   expect(asked?.mcpServers['svc']?.args).toContainEqual(
