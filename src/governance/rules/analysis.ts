@@ -19,7 +19,7 @@ export const mostFindings = 200
 /** Comparisons. All pairs of 2,000 rules are 4 million; two globs with `*` can need one for each pair of characters. */
 export const mostSteps = 10_000_000
 
-/** See docs/reference/trying-rules.md#find-rules-without-effect. */
+/** See docs/rules.md#find-rules-without-effect. */
 export interface FindingView {
   readonly kind: Finding['kind']
   /** The first one has no effect. For `duplicate` and `contradicts`, the second is `covered_by`. */
