@@ -61,7 +61,7 @@ test('docs/agents.md, word for word: the curl is blocked, and the model reads th
       last: 'Clean up',
     })
     const tried = printed.find((text) => /^ok {4}fail mode/m.test(text))
-    const files = printed.at(-2)
+    const files = printed.at(-3)
     expect(tried).toMatch(/^ok {4}claude [\d.]+ blocks when its hook fails$/m)
     expect(tried).toMatch(/\nworks$/)
     expect(files?.split('\n')).not.toContain('RAN')
