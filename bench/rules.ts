@@ -1,5 +1,5 @@
 import { type Known, opaOracle } from '../test/oracles/opa.ts'
-import { facts } from '../src/tools/facts.ts'
+import { facts } from '../src/tools/index.ts'
 import { compilePolicy, decide } from '../src/policy/decide.ts'
 import { analyzePlan } from '../src/policy/plan.ts'
 import type { StoredRule } from '../src/policy/rule.ts'

@@ -10,7 +10,7 @@ import { defaultBodyLimit, mostNames, mostValues, smallBody } from '../src/api/j
 import { longestRequestId } from '../src/api/http-server.ts'
 import { routes } from '../src/api/routes/index.ts'
 import { mostReferences } from '../src/contract/definition-check.ts'
-import { longestPath } from '../src/contract/definition-paths.ts'
+import { longestPath } from '../src/contract/definition-check.ts'
 import { deepestJson, longestKey } from '../src/contract/json.ts'
 import { mostWaiting, shared } from '../src/governance/limits/request-shares.ts'
 import { mostFileBytes } from '../src/governance/files/run-files.ts'

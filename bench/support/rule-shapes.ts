@@ -1,5 +1,5 @@
 import type { StoredRule } from '../../src/policy/rule.ts'
-import { facts } from '../../src/tools/facts.ts'
+import { facts } from '../../src/tools/index.ts'
 import type { Plan, PlanStep } from '../../src/policy/plan-types.ts'
 import type { Call } from '../../src/policy/decide.ts'
 import type { JsonObject } from '../../src/policy/types.ts'

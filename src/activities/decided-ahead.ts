@@ -1,6 +1,6 @@
 import type { Context as ActivityContext } from '@temporalio/activity'
 import type { Repeat } from '../tools/kit/tool.ts'
-import { effectId, type EffectKey } from '../contract/effect-key.ts'
+import { effectId, type EffectKey } from '../contract/ids.ts'
 import type { Context } from '../governance/context.ts'
 import { decideNext } from '../calls/runs/effect.ts'
 import { stillHolds } from '../calls/runs/outcome.ts'

@@ -2,8 +2,7 @@ import type { Allowed, Refused, ResolvedCall, Seen, Unseen } from '../calls/runs
 import { integrationNamed } from '../tools/index.ts'
 import { serviceOf, type ToolDeclaration } from '../tools/kit/tool.ts'
 import { diffOf, fieldsOf, type PreviewField } from '../tools/kit/preview.ts'
-import { effectId } from '../contract/effect-key.ts'
-import { newId } from '../contract/ids.ts'
+import { effectId, newId } from '../contract/ids.ts'
 import { parseParams } from '../contract/tool-params.ts'
 import { sealState, type ApprovedState, approvedState } from '../governance/approvals/approved-state.ts'
 import { liveRow } from '../governance/connections/credential.ts'
@@ -21,7 +20,7 @@ import {
 import { bodiesOf } from '../tools/bodies.ts'
 import { createToolServices } from './tool-services.ts'
 import { isWithinAudience, type Audience } from '../policy/audience.ts'
-import { list, quote } from '../policy/words.ts'
+import { list, quote } from '../policy/text.ts'
 
 /*
  * What a call changes and the connection that it uses are stored together with the approval, in one commit. A

@@ -8,7 +8,7 @@ import type { Role } from '../policy/types.ts'
 import { access, splitKey, subjectWords, type RouteKey } from './access.ts'
 import { ApiError } from './errors.ts'
 import { getTool } from '../tools/index.ts'
-import { readCallId } from '../contract/effect-key.ts'
+import { readCallId } from '../contract/ids.ts'
 import { versionNumber } from '../governance/workflows/versions.ts'
 import { role as roles } from './schemas/common.ts'
 

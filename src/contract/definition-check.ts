@@ -3,14 +3,19 @@ import { inWhen } from '../policy/operators/index.ts'
 import { hasMoreReferences, isTemplate, references, reservedWords } from '../policy/template-syntax.ts'
 import { filesInput } from '../policy/templates.ts'
 import { kindOf, valuesOf } from '../steps/index.ts'
-import type { Json } from '../policy/types.ts'
-import { mostItems, mostSteps, type WorkflowDefinition, type WorkflowStep } from './definition.ts'
+import type { Json, JsonObject } from '../policy/types.ts'
+import {
+  mostItems,
+  mostSteps,
+  type WorkflowDefinition,
+  type WorkflowStep,
+  type InputType,
+} from './definition.ts'
 import { dependencies, findCycle, stepReferences } from './definition-graph.ts'
-import { hasInputType } from './definition-inputs.ts'
 import { type Issue, isForbiddenName, jsonIssues, typeOfJson } from './json.ts'
-import { pathIssues } from './definition-paths.ts'
 import { typeOf, words, writtenForm } from './forms.ts'
 import { type Known, formOf, itemForm, knownOf, referenceForm } from './reference-forms.ts'
+import { shownPath } from '../policy/issues.ts'
 
 const name = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$/
 const mostIssues = 100
@@ -191,4 +196,96 @@ function checkWhen(step: WorkflowStep, add: Add): void {
   } else if (references(compare).length === 0) {
     for (const issue of compareIssues(compare, operator)) add('when.compare', issue)
   }
+}
+
+/**
+ * The unit is characters. V8 hashes a text with more than 16,383 characters by its length only. Every
+ * template is stored under its path, so many long paths would take quadratic time.
+ */
+export const longestPath = 2_000
+
+/** Returns at most ten issues. Does not look inside a value whose path is too long. */
+export function pathIssues({ steps, result }: Pick<WorkflowDefinition, 'steps' | 'result'>): Issue[] {
+  const issues: Issue[] = []
+  const way: string[] = []
+  const visit = (value: unknown, length: number): void => {
+    if (length > longestPath) {
+      const most = longestPath.toLocaleString('en-US')
+      const message = `the names on the way to this value have more than ${most} characters together: shorten them`
+      issues.push({ path: shownPath(way), message })
+      return
+    }
+    if (typeof value !== 'object' || value === null) return
+    for (const [key, each] of Object.entries(value)) {
+      if (issues.length >= 10) return
+      way.push(key)
+      visit(each, length + 1 + key.length)
+      way.pop()
+    }
+  }
+  for (const [place, values] of [
+    ['steps', steps],
+    ['result', result ?? {}],
+  ] as const)
+    for (const [key, value] of Object.entries(values)) {
+      way.splice(0, way.length, place, key)
+      if (issues.length < 10) visit(value, 0)
+    }
+  return issues
+}
+
+/** An answer names at most this many inputs that the workflow does not have. */
+const mostUnknown = 100
+
+export function hasInputType(value: Json, type: InputType): boolean {
+  return typeOfJson(value) === type
+}
+
+/**
+ * Incomplete inputs are only for a preview. They get no defaults, because the later run may get other values.
+ */
+export interface CheckedInputs {
+  readonly inputs: JsonObject
+  readonly areComplete: boolean
+}
+
+/**
+ * null counts as not given. An optional input without a value and a default is left out. Only with `mayLack`
+ * may a required input be missing. Inputs that are unknown, of the wrong type or cannot be stored as JSON are
+ * errors.
+ */
+export function checkInputs(
+  definition: Pick<WorkflowDefinition, 'inputs'>,
+  inputs: JsonObject,
+  { mayLack = false } = {},
+): CheckedInputs | Issue[] {
+  const declared = Object.entries(definition.inputs ?? {})
+  const issues = jsonIssues(inputs, 'inputs')
+  // A body can have many thousand long names that the workflow does not declare.
+  const unknown = Object.keys(inputs).filter((name) => !Object.hasOwn(definition.inputs ?? {}, name))
+  for (const name of unknown.slice(0, mostUnknown))
+    issues.push({
+      path: shownPath(['inputs', name]),
+      message: `the workflow has no input \`${shownPath([name])}\``,
+    })
+  const given = ([name]: (typeof declared)[number]): Json =>
+    Object.hasOwn(inputs, name) ? (inputs[name] ?? null) : null
+  const missing = declared.filter(
+    (each) => each[1].required === true && (given(each) ?? each[1].default ?? null) === null,
+  )
+  const areComplete = missing.length === 0
+  const known: [string, Json][] = []
+  for (const each of declared) {
+    const [name, { type, default: fallback }] = each
+    const value = given(each) ?? (areComplete ? (fallback ?? null) : null)
+    if (value === null) continue
+    if (!hasInputType(value, type)) {
+      const message = `input \`${name}\` must be of type ${type}, not ${typeOfJson(value)}`
+      issues.push({ path: `inputs.${name}`, message })
+    } else known.push([name, value])
+  }
+  if (!mayLack)
+    for (const [name] of missing)
+      issues.push({ path: `inputs.${name}`, message: `input \`${name}\` is required` })
+  return issues.length > 0 ? issues : { inputs: Object.fromEntries(known), areComplete }
 }

@@ -1,8 +1,10 @@
 import type { z } from 'zod'
 import type { ToolDeclaration } from '../tools/kit/tool.ts'
-import type { JsonObject } from '../policy/types.ts'
+import type { JsonObject, Json } from '../policy/types.ts'
 import { readAs } from '../policy/issues.ts'
 import { type Issue, jsonIssues } from './json.ts'
+import { filesInput } from '../policy/templates.ts'
+import { wholeReference } from './forms.ts'
 
 export type ParsedParams =
   { readonly ok: true; readonly params: JsonObject } | { readonly ok: false; readonly issues: Issue[] }
@@ -34,4 +36,27 @@ export function accepts(field: z.ZodType, value: unknown): boolean {
 
 export function aboutParam(path: string, message: string): Issue {
   return { path, message: `parameter \`${path}\` ${message}` }
+}
+
+/**
+ * If a parameter takes text and no list, such as a prompt, exactly `{{input.uploaded_files}}` becomes the
+ * text of the files. In other parameters it stays the list.
+ */
+export function withFilesAsText(tool: ToolDeclaration, params: JsonObject): JsonObject {
+  if (!Object.values(params).some(isAllFiles)) return params
+  const fields = fieldsOf(tool)
+  return Object.fromEntries(
+    Object.entries(params).map(([name, value]) => {
+      const field = Object.hasOwn(fields, name) ? fields[name] : undefined
+      const isText = field !== undefined && accepts(field, 'text') && !accepts(field, [{}])
+      // A template with two parts always resolves to text, so an empty part comes first.
+      return [name, isAllFiles(value) && isText ? `{{''}}${value}` : value]
+    }),
+  )
+}
+
+function isAllFiles(value: Json): value is string {
+  if (typeof value !== 'string' || !value.includes(filesInput)) return false
+  const reference = wholeReference(value)
+  return reference?.kind === 'input' && reference.name === filesInput && reference.path.length === 0
 }

@@ -1,6 +1,6 @@
 import { sql, type Transaction } from 'kysely'
 import type { Context } from './context.ts'
-import { claimIdempotencyKey } from '../db/queries/idempotency/claim-key.ts'
+import { claimIdempotencyKey } from '../db/queries/idempotency.ts'
 import type { Database, Db } from '../db/schema/index.ts'
 import { DomainError } from './errors.ts'
 import { idempotencyPlace, type IdempotencyUse } from './sealing/places.ts'

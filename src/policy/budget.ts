@@ -64,3 +64,13 @@ export class Budget {
 }
 
 type Reader<T> = (text: string, budget: Budget) => readonly T[]
+
+export const longestText = 4096
+
+/** Also spends for the length of the text. Wrap once per module: a budget keeps results for each wrapped function. */
+export const priced =
+  <T>(read: (text: string) => T) =>
+  (text: string, budget: Budget): readonly T[] => {
+    budget.spend(Math.min(text.length, longestText) >> 2)
+    return [read(text)]
+  }

@@ -2,7 +2,7 @@ import { inRules, type ParamCondition } from './operators/index.ts'
 import { listOf, type Scalar } from './operators/operator.ts'
 import type { RuleBody } from './rule.ts'
 import type { Verdict } from './types.ts'
-import { list, quote } from './words.ts'
+import { list, quote } from './text.ts'
 
 export type Described = Pick<RuleBody, 'side_effects' | 'tools' | 'labels' | 'params' | 'classed'>
 

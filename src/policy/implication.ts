@@ -2,7 +2,7 @@ import { isWithinGlob, stepsWithin } from './glob.ts'
 import { inRules, type ParamCondition, wholesOf } from './operators/index.ts'
 import { listOf, type Scalar } from './operators/operator.ts'
 import type { RuleBody } from './rule.ts'
-import type { Steps } from './steps.ts'
+import type { Steps } from './types.ts'
 
 /*
  * Proofs that a rule matches every call that another matches. `true` is always right; `false` means that no proof was

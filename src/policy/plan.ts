@@ -1,7 +1,7 @@
 import { Budget, planBudget } from './budget.ts'
 import type { CompiledPolicy, CompiledRule } from './compile.ts'
 import { effectOf } from './decide.ts'
-import { knownLabels } from './label-sets.ts'
+import { knownLabels, type LabelSets, type Origins } from './label-sets.ts'
 import {
   type Planned,
   casesOf,
@@ -15,8 +15,6 @@ import {
   isDefinite,
   outcomeOf,
 } from './plan-cases.ts'
-import { originsOf, unite } from './plan-labels.ts'
-import { outputLabels } from './plan-output-labels.ts'
 import { AtStart, type StartLabels } from './plan-start-labels.ts'
 import { isUnknownInput, type Plan, type PlanStep } from './plan-types.ts'
 import { inputSource, TextBudget } from './templates.ts'
@@ -276,4 +274,63 @@ function inOrder(steps: readonly PlanStep[]): PlanStep[] {
     }
   }
   return [...ordered, ...steps.filter((step) => waiting.has(step.id))]
+}
+
+/** The labels of a value if nothing is known about them. */
+const anything: LabelSets = { definite: new Set(), possible: new Set(), isOpen: true }
+
+/** Each copied label costs one comparison. Once the budget is used up, any label is possible. */
+export function unite(
+  ids: readonly string[],
+  outputs: ReadonlyMap<string, LabelSets>,
+  budget: Budget,
+): LabelSets {
+  const sets = ids.map((id) => outputs.get(id) ?? anything)
+  const size = sets.reduce((sum, set) => sum + set.definite.size + set.possible.size, 0)
+  if (size > 0 && !budget.affords(size)) return anything
+  return {
+    definite: new Set(sets.flatMap((set) => [...set.definite])),
+    possible: new Set(sets.flatMap((set) => [...set.possible])),
+    isOpen: sets.some((set) => set.isOpen),
+  }
+}
+
+/** By the dotted path of the parameter. */
+export function originsOf(
+  sources: ReadonlyMap<string, readonly string[]>,
+  outputs: ReadonlyMap<string, LabelSets>,
+  budget: Budget,
+): Origins {
+  return new Map([...sources].map(([path, ids]) => [path, unite(ids, outputs, budget)] as const))
+}
+
+/** No label is definite if the step may be skipped, run for no item, or fail with `on_error: continue`. */
+export function outputLabels(policy: CompiledPolicy, planned: Planned, { runs, calls }: Running): LabelSets {
+  const { step, labels, budget, atStart } = planned
+  if (runs === no) {
+    const passedOn = { definite: new Set<Label>(), possible: labels.possible, isOpen: labels.isOpen }
+    atStart.add(planned, passedOn, [])
+    return passedOn
+  }
+  const made: { labels: readonly Label[]; occurs: Tri }[] = [{ labels: step.outputLabels, occurs: runs }]
+  const definite = new Set([...labels.definite, ...step.outputLabels])
+  const possible = new Set([...labels.possible, ...step.outputLabels])
+  let isOpen = labels.isOpen || step.bringsOwnLabels === true
+  for (const rule of step.tool === null ? [] : policy.labelRulesFor(step.tool)) {
+    const outcome = outcomeOf(rule, calls)
+    if (outcome.matches === no) continue
+    if (!budget.affords(rule.addLabels.length)) {
+      isOpen = true
+      break
+    }
+    for (const label of rule.addLabels) {
+      possible.add(label)
+      if (isDefinite(outcome)) definite.add(label)
+    }
+    if (outcome.matches === yes) made.push({ labels: rule.addLabels, occurs: outcome.occurs })
+  }
+  const isCertain = runs === yes && step.onError !== 'continue'
+  const output = { definite: isCertain ? definite : new Set<Label>(), possible, isOpen }
+  atStart.add(planned, output, made)
+  return output
 }

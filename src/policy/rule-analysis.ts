@@ -8,13 +8,12 @@ import {
   Tries,
   witnessesOf,
 } from './example-calls.ts'
-import { quote } from './words.ts'
+import { quote } from './text.ts'
 import type { ExternalTools } from './external-tools.ts'
 import { implies } from './implication.ts'
 import { contradictions } from './rule-contradictions.ts'
 import { ruleSchemas, type StoredRule } from './rule.ts'
-import type { Steps } from './steps.ts'
-import { rank } from './types.ts'
+import { type Steps, rank } from './types.ts'
 
 export const findingKinds = ['never_decides', 'duplicate', 'contradicts', 'matches_nothing'] as const
 

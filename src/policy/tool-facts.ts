@@ -5,7 +5,7 @@ import { asGithubLink, linkedInside } from './readers/repositories.ts'
 import { KnownNames, nearestNames } from './tool-names.ts'
 import type { CallSource, SideEffect } from './types.ts'
 import { type Defaults, Hole, isList, type Partial, type Places } from './values.ts'
-import { list } from './words.ts'
+import { list } from './text.ts'
 
 /* The policy knows no tool by itself: whoever compiles rules, or makes their schemas, gives the facts. */
 

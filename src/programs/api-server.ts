@@ -13,9 +13,8 @@ import { forgetEndedSignIns, recordAccountEvents } from '../governance/people/ac
 import { startRelay } from '../governance/delivery/relay.ts'
 import { endCancelled, FailedRuns } from '../governance/runs/end/end-cancelled.ts'
 import { keepDefaultQueue } from '../governance/delivery/task-queue.ts'
-import { hasSearchAttributes } from '../shared/search-attributes.ts'
+import { hasSearchAttributes, createTemporalClient, temporalCheck } from '../shared/temporal.ts'
 import { exitWithParent, signalReady } from '../stack/parent.ts'
-import { createTemporalClient, temporalCheck } from '../shared/temporal-connection.ts'
 
 /*
  * The API process. It is stateless, and any number may run. On a stop, it refuses new connections, waiting calls and

@@ -3,9 +3,8 @@ import { dirname, join, resolve } from 'node:path'
 import { parseSender } from '../tools/mail/message.ts'
 import { parseSmtpUrl } from '../tools/mail/smtp-url.ts'
 import { readTlsKeyPair } from '../api/http-server.ts'
-import { readConfig, type Config } from '../shared/config.ts'
+import { readConfig, type Config, apiPorts, clashingPorts } from '../shared/config.ts'
 import { readEnvironment, WrongSettings } from '../shared/environment.ts'
-import { apiPorts, clashingPorts } from '../shared/listening-ports.ts'
 import { readStackSettings, withStandIns } from '../stack/settings.ts'
 
 export interface CheckedSettings {

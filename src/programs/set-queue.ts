@@ -1,6 +1,6 @@
 import { setQueue } from '../governance/delivery/task-queue.ts'
 import { exitWithUsage, runOperatorProgram } from './operator-program.ts'
-import { createTemporalClient } from '../shared/temporal-connection.ts'
+import { createTemporalClient } from '../shared/temporal.ts'
 
 /*
  * `npm run set-queue -- ORGANIZATION QUEUE|--default` sets the task queue on which new runs of an organization start,

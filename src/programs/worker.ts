@@ -28,11 +28,10 @@ import { createWorkflowEngine } from '../governance/delivery/workflow-engine.ts'
 import { reconcile } from '../governance/delivery/reconciler.ts'
 import { startRelay } from '../governance/delivery/relay.ts'
 import { endCancelled, FailedRuns } from '../governance/runs/end/end-cancelled.ts'
-import { hasSearchAttributes } from '../shared/search-attributes.ts'
+import { hasSearchAttributes, connectionOptions, createTemporalClient } from '../shared/temporal.ts'
 import { isError, wordsOf, type Log } from '../shared/log.ts'
 import { serveMetrics } from '../api/http-server.ts'
 import { exitWithParent, signalReady } from '../stack/parent.ts'
-import { connectionOptions, createTemporalClient } from '../shared/temporal-connection.ts'
 import { workflowBundlePath } from './workflow-bundle.ts'
 
 /** Runs workflows, decides about and makes their tool calls, delivers the outbox, and reconciles with Temporal. */

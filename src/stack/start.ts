@@ -1,9 +1,9 @@
 import { join } from 'node:path'
-import { existsSync, readdirSync, realpathSync, writeSync } from 'node:fs'
+import { existsSync, readdirSync, realpathSync, writeSync, readFileSync } from 'node:fs'
 import { writeBootstrap, firstSteps, type Identities } from './bootstrap.ts'
 import type { Running } from './child.ts'
-import { privateFolder, serverLog, type Log } from './files.ts'
-import { endOrphans, startGuard, type Role } from './guard.ts'
+import { privateFolder, serverLog, type Log, writeFileAtomic } from './files.ts'
+import { endOrphans, startGuard, type Role, runFolder } from './guard.ts'
 import { healthy, Patience } from './healthy.ts'
 import { portLike, rememberPorts, isFree } from './ports.ts'
 import { startProgram } from './server.ts'
@@ -12,8 +12,8 @@ import { createSteps, createSupervisor, type Step, type Supervisor } from './sup
 import { loadSecrets } from './secrets.ts'
 import { readStackSettings, type StackSettings } from './settings.ts'
 import { startTemporal, type TemporalServer } from './temporal.ts'
-import { lockDataFolder } from './lock.ts'
 import { watchNpm } from './parent.ts'
+import { DatabaseSync } from 'node:sqlite'
 
 /** Given by src/programs/main.ts; tests pass other ones. */
 interface StackParts {
@@ -298,4 +298,38 @@ function aborted(signal: AbortSignal): Promise<undefined> {
     if (signal.aborted) resolve(undefined)
     signal.addEventListener('abort', () => resolve(undefined), { once: true })
   })
+}
+
+export class DataFolderInUse extends Error {
+  override readonly name = 'DataFolderInUse'
+}
+
+/**
+ * Locks the data folder until `release` or the end of the process: the lock is the operating system's, so a crash
+ * leaves none. SQLite takes it, because Node has no function for such locks. Throws `DataFolderInUse` with the pid of
+ * the holder.
+ */
+export function lockDataFolder(dataDir: string): { release(): void } {
+  const folder = runFolder(dataDir)
+  const holder = join(folder, 'supervisor.pid')
+  const database = new DatabaseSync(join(folder, 'lock.db'))
+  try {
+    database.exec('begin exclusive')
+  } catch (error) {
+    database.close()
+    if ((error as { errcode?: number }).errcode !== 5) throw error // 5: SQLITE_BUSY
+    throw new DataFolderInUse(
+      `the data folder \`${dataDir}\` is in use by process ${pidIn(holder)}: stop that one first, or set DATA_DIR to another folder`,
+    )
+  }
+  writeFileAtomic(holder, `${process.pid}\n`, 0o600)
+  return { release: () => database.close() }
+}
+
+function pidIn(path: string): string {
+  try {
+    return readFileSync(path, 'utf8').trim()
+  } catch {
+    return 'that just started'
+  }
 }

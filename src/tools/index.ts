@@ -6,7 +6,7 @@ import { calendar, tools as google } from './google/tools.ts'
 import { jira as jiraConnect } from './jira/connect.ts'
 import { tools as jira } from './jira/tools.ts'
 import type { IntegrationDeclaration } from './kit/integration.ts'
-import type { ToolDeclaration } from './kit/tool.ts'
+import { type ToolDeclaration, severalIn } from './kit/tool.ts'
 import { llm as llmConnect } from './llm/connect.ts'
 import { tools as llm } from './llm/tools.ts'
 import { mail as mailConnect } from './mail/connect.ts'
@@ -18,6 +18,7 @@ import { slack as slackConnect } from './slack/connect.ts'
 import { tools as slack } from './slack/tools.ts'
 import { trello as trelloConnect } from './trello/connect.ts'
 import { tools as trello } from './trello/tools.ts'
+import { ToolFacts } from '../policy/tool-facts.ts'
 
 /** In the order of docs/tools.md. */
 export const services = {
@@ -78,3 +79,12 @@ export function integrationNamed(name: string): IntegrationDeclaration | undefin
 }
 
 const integrationByName: ReadonlyMap<string, IntegrationDeclaration> = new Map(Object.entries(integrations))
+
+/** What rules know of the tools: each declaration, with the names of its parameters in place of their schema. */
+export const facts = new ToolFacts(
+  Object.values(catalog).map((tool) => ({
+    ...tool,
+    params: Object.keys(tool.params.shape),
+    several: severalIn(tool),
+  })),
+)

@@ -3,7 +3,7 @@ import { fileIdAt } from '../../src/tools/google/client.ts'
 import { placeAt } from '../../src/tools/slack/run.ts'
 import { boardIdOf, cardIdOf } from '../../src/tools/trello/run.ts'
 import { calendarIdOf } from '../../src/policy/readers/google-links.ts'
-import { issueKeyOf, projectKeyOf } from '../../src/policy/readers/jira-keys.ts'
+import { issueKeyOf, projectKeyOf } from '../../src/policy/readers/place-ids.ts'
 import type { PlaceKind } from '../../src/policy/readers/places.ts'
 import type { ToolName } from '../../src/tools/index.ts'
 

@@ -1,5 +1,5 @@
-import { describe, expect, test, jest } from '@jest/globals'
 import fc from 'fast-check'
+import { describe, expect, test, jest } from '@jest/globals'
 import { agentEffects } from '../../src/governance/rules/analysis.ts'
 import { Budget } from '../../src/policy/budget.ts'
 import type { ParamCondition } from '../../src/policy/operators/index.ts'
@@ -12,9 +12,8 @@ import { analyzeRules, type Finding } from '../../src/policy/rule-analysis.ts'
 import { findChanges, termsOf, type Change } from '../../src/policy/rule-diff.ts'
 import type { StoredRule } from '../../src/policy/rule.ts'
 import { ruleInput } from '../../src/governance/rules/rule-kinds.ts'
-import { facts } from '../../src/tools/facts.ts'
-import { Steps } from '../../src/policy/steps.ts'
-import type { Verdict } from '../../src/policy/types.ts'
+import { facts } from '../../src/tools/index.ts'
+import { Steps, type Verdict } from '../../src/policy/types.ts'
 import { aCase } from '../oracles/cases.ts'
 
 /* Pairs of rules. One rule is made from the other rule by changes that let it match more calls. */

@@ -8,7 +8,7 @@ import { placeOf } from '../../src/policy/readers/places.ts'
 import { contradictions } from '../../src/policy/rule-contradictions.ts'
 import { applyPatch } from '../../src/policy/rule.ts'
 import { labelRuleInput, ruleInput } from '../../src/governance/rules/rule-kinds.ts'
-import { facts } from '../../src/tools/facts.ts'
+import { facts } from '../../src/tools/index.ts'
 
 const base = { name: 'no outside mail', verdict: 'deny', side_effects: ['egress'] }
 

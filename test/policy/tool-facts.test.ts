@@ -4,9 +4,8 @@ import { analyzePlan } from '../../src/policy/plan.ts'
 import { analyzeRules } from '../../src/policy/rule-analysis.ts'
 import { findChanges, type Change } from '../../src/policy/rule-diff.ts'
 import { ruleSchemas } from '../../src/policy/rule.ts'
-import { Steps } from '../../src/policy/steps.ts'
+import { Steps, type JsonObject } from '../../src/policy/types.ts'
 import { ToolFacts } from '../../src/policy/tool-facts.ts'
-import type { JsonObject } from '../../src/policy/types.ts'
 
 /* The policy knows no tool by itself. Here it gets made-up tools, and nothing else. */
 

@@ -1,5 +1,5 @@
-import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
+import { describe, expect, test } from '@jest/globals'
 import { agentTool, withAnnotations, agentToolNames } from '../../src/policy/agent-tools.ts'
 import { decide } from '../../src/policy/decide.ts'
 import { compilePolicy } from '../support/compile.ts'
@@ -7,7 +7,7 @@ import { isUnclassed, toldOf, type ExternalTools } from '../../src/policy/extern
 import { protocolToolKind, protocolToolSideEffect, toolTokens } from '../../src/policy/protocol-tools.ts'
 import type { StoredRule } from '../../src/policy/rule.ts'
 import { labelRuleInput, ruleInput } from '../../src/governance/rules/rule-kinds.ts'
-import { facts } from '../../src/tools/facts.ts'
+import { facts } from '../../src/tools/index.ts'
 import type { CallSource } from '../../src/policy/types.ts'
 
 const catalogueNames = facts.tools.map(({ name }) => name)

@@ -1,3 +1,4 @@
+import pg from 'pg'
 import { spawn, spawnSync } from 'node:child_process'
 import {
   closeSync,
@@ -14,7 +15,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { ActivityFailure, ApplicationFailure, RetryState } from '@temporalio/common'
-import pg from 'pg'
 import { pino } from 'pino'
 import { z } from 'zod'
 import { testContext, type TestContext } from '../governance/support.ts'
@@ -22,8 +22,7 @@ import { ApiError } from '../../src/api/errors.ts'
 import { DomainError } from '../../src/governance/errors.ts'
 import { temporalLogger } from '../../src/programs/worker.ts'
 import { forPeople, logFile, lostLines } from '../../src/shared/log-file.ts'
-import { createLog, type Log } from '../../src/shared/log.ts'
-import { createSparseLog } from '../../src/shared/sparse-log.ts'
+import { createLog, type Log, createSparseLog } from '../../src/shared/log.ts'
 import { temporaryFolder } from '../stack/temporary-folder.ts'
 
 /* The log shows enough of an error to find its place, and none of the values it contains. */

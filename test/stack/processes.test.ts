@@ -18,7 +18,7 @@ import {
   removeWhenUnused,
   type Role,
 } from '../../src/stack/guard.ts'
-import { DataFolderInUse, lockDataFolder } from '../../src/stack/lock.ts'
+import { DataFolderInUse, lockDataFolder } from '../../src/stack/start.ts'
 import { portLike, rememberPorts, freePort, isFree, listens } from '../../src/stack/ports.ts'
 import { v8Flags } from '../../src/stack/server.ts'
 import { Patience } from '../../src/stack/healthy.ts'

@@ -1,13 +1,12 @@
 import { describe, expect, test } from '@jest/globals'
 import { z } from 'zod'
 import { bodiesOf } from '../../src/tools/bodies.ts'
-import { catalog, getTool, type ToolName } from '../../src/tools/index.ts'
+import { catalog, getTool, type ToolName, facts } from '../../src/tools/index.ts'
 import { maxMemoryValueLength } from '../../src/tools/memory/tools.ts'
 import { diffOf, fieldsOf, mostOfPreview, titleOf } from '../../src/tools/kit/preview.ts'
 import { serviceOf, type ToolDeclaration } from '../../src/tools/kit/tool.ts'
 import { parseParams } from '../../src/contract/tool-params.ts'
 import { destinationParam, withLinked } from '../../src/policy/tool-facts.ts'
-import { facts } from '../../src/tools/facts.ts'
 import type { JsonObject } from '../../src/policy/types.ts'
 
 const tools: readonly [string, ToolDeclaration][] = Object.entries(catalog)

@@ -1,8 +1,8 @@
 import { serviceOf } from '../../tools/kit/tool.ts'
 import type { HeldDetails } from '../../contract/messages.ts'
-import { effectId } from '../../contract/effect-key.ts'
+import { effectId } from '../../contract/ids.ts'
 import type { Decided } from '../../policy/decide.ts'
-import { quote } from '../../policy/words.ts'
+import { quote } from '../../policy/text.ts'
 import { assessRisk } from '../../policy/risk.ts'
 import { unionLabels } from '../../policy/types.ts'
 import {

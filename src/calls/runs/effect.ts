@@ -10,7 +10,7 @@ import { toolStanding } from '../../governance/tools/connections.ts'
 import { DomainError } from '../../governance/errors.ts'
 import { isUnseen, useApproval, withdrawPending } from './approval-use.ts'
 import { callOf, whereTo, type Decision, type ResolvedCall } from './call.ts'
-import { effectId, type EffectKey } from '../../contract/effect-key.ts'
+import { effectId, type EffectKey } from '../../contract/ids.ts'
 import { ledgerKind } from './ledger-store.ts'
 import type { EffectRecord, Ledger, LockedCall, LockedRun } from './ledger.ts'
 import {

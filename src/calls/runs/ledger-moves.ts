@@ -1,5 +1,4 @@
-import { callId } from '../../contract/effect-key.ts'
-import { newId } from '../../contract/ids.ts'
+import { callId, newId } from '../../contract/ids.ts'
 import { isBadOutcome, runEnded, type Outcome } from '../../contract/status.ts'
 import type { PastOutcome } from '../../db/schema/runs.ts'
 import type { Decided } from '../../policy/decide.ts'

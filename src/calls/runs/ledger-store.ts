@@ -1,13 +1,13 @@
 import { sql, type RawBuilder } from 'kysely'
-import type { EffectKey } from '../../contract/effect-key.ts'
-import { updateApprovals, numbered } from '../../db/queries/approvals/write-approvals.ts'
-import { readRunLedger } from '../../db/queries/runs/read-ledger.ts'
+import type { EffectKey } from '../../contract/ids.ts'
+import { updateApprovals, numbered } from '../../db/queries/approvals.ts'
 import {
+  readRunLedger,
   insertNewEffects,
   updateMovedEffects,
   updateRuns,
   updateSteps,
-} from '../../db/queries/runs/write-ledger.ts'
+} from '../../db/queries/runs.ts'
 import type { ChainReader, ChainTx } from '../../governance/audit/chain-tx.ts'
 import type { BatchKind } from '../../governance/audit/lane-transactions.ts'
 import type { CommitPoint } from '../../governance/audit/commit-points.ts'

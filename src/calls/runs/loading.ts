@@ -3,7 +3,7 @@ import type { Json } from '../../policy/types.ts'
 import { DomainError } from '../../governance/errors.ts'
 import { mostCostOf } from '../../shared/json-size.ts'
 import type { RunSnapshot } from '../../governance/runs/values/run-snapshot.ts'
-import type { EffectKey } from '../../contract/effect-key.ts'
+import type { EffectKey } from '../../contract/ids.ts'
 import type { Permit } from '../../governance/runs/values/load-budget.ts'
 import { countStart, forgetStarts, mostStarts } from '../../governance/runs/values/load-starts.ts'
 import {

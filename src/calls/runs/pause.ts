@@ -1,4 +1,4 @@
-import { effectId, type EffectKey } from '../../contract/effect-key.ts'
+import { effectId, type EffectKey } from '../../contract/ids.ts'
 import { isOutcome, runEnded, type Outcome } from '../../contract/status.ts'
 import { stepError } from '../../contract/tool-faults.ts'
 import type { StepError } from '../../db/schema/runs.ts'

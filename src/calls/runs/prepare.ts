@@ -1,5 +1,4 @@
-import { withFilesAsText } from '../../contract/files-as-text.ts'
-import { parseParams } from '../../contract/tool-params.ts'
+import { withFilesAsText, parseParams } from '../../contract/tool-params.ts'
 import type { ToolDeclaration } from '../../tools/kit/tool.ts'
 import type { Context } from '../../governance/context.ts'
 import type { StepError } from '../../db/schema/runs.ts'

@@ -1,5 +1,5 @@
 import { sql, type Transaction } from 'kysely'
-import { revokeKeysOf } from '../../db/queries/access/keys.ts'
+import { revokeKeysOf } from '../../db/queries/access.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError } from '../errors.ts'

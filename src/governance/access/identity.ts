@@ -1,13 +1,15 @@
 import DataLoader from 'dataloader'
 import { sql } from 'kysely'
 import { type Limits, type Plan, effectiveLimits, planLimits } from '../../contract/plan-limits.ts'
-import { readKeys, type KeyRow } from '../../db/queries/access/keys.ts'
+import { readKeys, type KeyRow } from '../../db/queries/access.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Role } from '../../policy/types.ts'
 import type { Actor } from '../audit/entry.ts'
 import { allScopes } from './scopes.ts'
 import { createHash, randomInt } from 'node:crypto'
 import { crc32 } from 'node:zlib'
+import { LRUCache } from 'lru-cache'
+import { byteCache, type ByteCache } from '../../shared/byte-cache.ts'
 
 export interface Sender {
   readonly userId: string
@@ -265,3 +267,15 @@ export function isApiKey(text: string): boolean {
 export function hashApiKey(secret: string): string {
   return createHash('sha256').update(secret, 'utf8').digest('hex')
 }
+
+export interface SessionCache {
+  /** By the person's id and the client's session id. A session never changes its organization. */
+  readonly organizations: ByteCache<string>
+  /** When this process last noted an organization's storage limit in the audit log, in epoch milliseconds. */
+  readonly limitNotedAt: LRUCache<string, number>
+}
+
+export const createSessionCache = (): SessionCache => ({
+  organizations: byteCache(8 * 1024 * 1024),
+  limitNotedAt: new LRUCache({ max: 10_000 }),
+})

@@ -9,7 +9,7 @@ import {
   type MissingFactor,
 } from './second-factor.ts'
 import { sql } from 'kysely'
-import { readCaller } from '../../db/queries/access/read-caller.ts'
+import { readCaller } from '../../db/queries/access.ts'
 import type { Config } from '../../shared/config.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import type { Combiner } from '../audit/combiner.ts'

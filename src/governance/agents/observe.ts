@@ -1,9 +1,5 @@
 import { sql } from 'kysely'
-import {
-  type DecidedCall,
-  noteOutcomeOfId,
-  noteOutcomeOfOldest,
-} from '../../db/queries/agents/finished-calls.ts'
+import { type DecidedCall, noteOutcomeOfId, noteOutcomeOfOldest } from '../../db/queries/agents.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Context } from '../context.ts'
 import type { ToolAnnotations } from '../../policy/agent-tools.ts'

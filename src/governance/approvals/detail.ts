@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Context } from '../context.ts'
 import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
-import { readApprovalDetail } from '../../db/queries/approvals/read-detail.ts'
+import { readApprovalDetail } from '../../db/queries/approvals.ts'
 import type { LabelSource, MatchedRule } from '../../db/schema/runs.ts'
 import { readSettings } from '../../policy/settings.ts'
 import { endedRefusal, voterRefusal } from './refusals.ts'

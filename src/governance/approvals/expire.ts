@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { readDueApprovals } from '../../db/queries/approvals/read-approvals.ts'
+import { readDueApprovals } from '../../db/queries/approvals.ts'
 import type { Context } from '../context.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { eachOrganization } from '../audit/each-organization.ts'

@@ -1,5 +1,5 @@
-import { sql, type Selectable } from 'kysely'
-import type { Db } from '../../db/schema/index.ts'
+import { sql, type Selectable, type SelectQueryBuilder } from 'kysely'
+import type { Db, Database } from '../../db/schema/index.ts'
 import { getTool } from '../../tools/index.ts'
 import type { Preview } from '../../tools/kit/preview.ts'
 import type { Reversible, ToolDeclaration } from '../../tools/kit/tool.ts'
@@ -15,9 +15,10 @@ import { openState } from './approved-state.ts'
 import { agentPreviewOf, previewOf } from './preview.ts'
 import { openParams } from '../runs/values/sealed-params.ts'
 import { agentInputPlace } from '../sealing/places.ts'
-import { filtered, type ApprovalFilters } from './filters.ts'
 import { mayDecide, requirementOf, type VoteSettings } from './requirement.ts'
 import { readVotes, type VoteView } from './votes.ts'
+import { countingVotesOf } from '../../db/queries/approvals.ts'
+import { isOverSql } from './state.ts'
 
 export interface ApprovalView {
   readonly id: string
@@ -277,4 +278,52 @@ async function shownParams(
   if (row.run_id === null || row.step_id === null) return undefined
   const key = { runId: row.run_id, stepId: row.step_id, itemIndex: row.item_index ?? -1 }
   return (await openParams(context.sealer, key, row.params_sealed)).params
+}
+
+export interface ApprovalFilters {
+  readonly status?: ApprovalStatus | undefined
+  readonly kind?: ApprovalKind | undefined
+  readonly run_id?: string | undefined
+  /** Only approvals that the viewer may decide now. */
+  readonly mine?: boolean | undefined
+  readonly rule_id?: string | undefined
+  readonly requested_by?: string | undefined
+  readonly risk?: Risk['level'] | undefined
+}
+
+export function filtered<O>(
+  all: SelectQueryBuilder<Database, 'approvals', O>,
+  viewer: Viewer,
+  filters: ApprovalFilters,
+  settings: VoteSettings,
+): SelectQueryBuilder<Database, 'approvals', O> {
+  let query = all.where('organization_id', '=', viewer.organizationId)
+  if (filters.status !== undefined) query = query.where('status', '=', filters.status)
+  if (filters.kind !== undefined) query = query.where('kind', '=', filters.kind)
+  if (filters.run_id !== undefined) query = query.where('run_id', '=', filters.run_id)
+  if (filters.rule_id !== undefined) query = query.where('rule_id', '=', filters.rule_id)
+  if (filters.requested_by !== undefined) query = query.where('requested_by', '=', filters.requested_by)
+  if (filters.risk !== undefined) query = query.where(sql<boolean>`risk->>'level' = ${filters.risk}`)
+  return filters.mine === true ? decidable(query, viewer, settings) : query
+}
+
+/** Pending, not expired, and the viewer can decide (`decisionRefusal`). */
+function decidable<O>(
+  query: SelectQueryBuilder<Database, 'approvals', O>,
+  { userId, role }: Viewer,
+  { allow_self_approval: allowsOwn, approval_threshold: threshold }: VoteSettings,
+): SelectQueryBuilder<Database, 'approvals', O> {
+  const able = (['admin', 'owner'] as const).filter((approver) => mayDecide(role, approver))
+  if (able.length === 0) return query.where(sql<boolean>`false`)
+  return query
+    .where('status', '=', 'pending')
+    .where('approver', 'in', able)
+    .where(sql<boolean>`not ${isOverSql(sql<Date>`clock_timestamp()`)}`)
+    .where(
+      sql<boolean>`(not exists (select from approval_votes v where v.approval_id = approvals.id and v.user_id = ${userId})
+        or ${countingVotesOf(allowsOwn)} >= greatest(approvals_needed, ${threshold}))`,
+    )
+    .$if(!allowsOwn, (others) =>
+      others.where(sql<boolean>`${userId} <> all(approvals.authors || approvals.requested_by)`),
+    )
 }

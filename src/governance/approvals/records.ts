@@ -1,7 +1,6 @@
 import type { RawBuilder } from 'kysely'
 import type { ApprovalStatus } from '../../contract/status.ts'
-import { insertNewApprovals, insertNewDecisions } from '../../db/queries/approvals/write-approvals.ts'
-import { newestApproval } from '../../db/queries/approvals/read-approvals.ts'
+import { insertNewApprovals, insertNewDecisions, newestApproval } from '../../db/queries/approvals.ts'
 import type { DecisionsTable, LabelSource, MatchedRule, Risk } from '../../db/schema/runs.ts'
 import type { Role, SideEffect } from '../../policy/types.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'

@@ -1,6 +1,6 @@
 import type { Db } from '../../db/schema/index.ts'
 import { getTool } from '../../tools/index.ts'
-import { callId, readCallId } from '../../contract/effect-key.ts'
+import { callId, readCallId } from '../../contract/ids.ts'
 import { assessRisk } from '../../policy/risk.ts'
 import { publicBase } from '../../shared/config.ts'
 import type { Context } from '../context.ts'

@@ -1,5 +1,5 @@
 import type { ApprovalKind } from '../../contract/status.ts'
-import { countWaitingApprovals } from '../../db/queries/approvals/count-waiting.ts'
+import { countWaitingApprovals } from '../../db/queries/approvals.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Risk } from '../../db/schema/runs.ts'
 import { readBounded } from '../page.ts'

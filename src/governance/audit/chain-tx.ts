@@ -7,8 +7,8 @@ import {
   insertRunEvents,
   insertMessages,
   appendEntries,
-} from '../../db/queries/audit/write-chain.ts'
-import type { GrantedRun } from '../../db/queries/runs/grant-slots.ts'
+} from '../../db/queries/audit.ts'
+import type { GrantedRun } from '../../db/queries/runs.ts'
 import type { PipelinedTransaction, Statement } from '../../db/connect.ts'
 import type { Database } from '../../db/schema/index.ts'
 import type { NoticeKind } from '../../db/schema/notifications.ts'

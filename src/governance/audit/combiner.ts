@@ -6,12 +6,14 @@ import {
   LaneTransactions,
   type Committed,
   type TransactionOptions,
+  answerTo,
+  isRetryableAlone,
+  reasonOf,
 } from './lane-transactions.ts'
 import type { ChainTx } from './chain-tx.ts'
 import type { CommitPoint } from './commit-points.ts'
 import { loadPolicy, type LoadedPolicy, type LoadPolicy } from './policy-cache.ts'
 import { runInTurn } from '../../shared/time-slices.ts'
-import { answerTo, isRetryableAlone, reasonOf } from './commit-failures.ts'
 import type { EntryDraft } from './entry.ts'
 
 /**

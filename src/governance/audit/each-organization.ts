@@ -1,4 +1,4 @@
-import type { SparseLog } from '../../shared/sparse-log.ts'
+import type { SparseLog } from '../../shared/log.ts'
 
 /**
  * Calls `work` once for each organization, at the same time. Rows of one organization stay together, because their

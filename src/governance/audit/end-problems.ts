@@ -1,4 +1,4 @@
-import type { EndRow } from '../../db/queries/audit/heads.ts'
+import type { EndRow } from '../../db/queries/audit.ts'
 import { chainStart, type ChainPosition } from './entry.ts'
 
 /** Kept outside the database. `problem` says why it cannot be used. */

@@ -1,10 +1,9 @@
 import { sql } from 'kysely'
-import { lockChain } from '../../db/queries/audit/heads.ts'
+import { lockChain } from '../../db/queries/audit.ts'
 import type { Pipeline, PipelinedTransaction } from '../../db/connect.ts'
-import { isAborted, isConnectionError, violates } from '../../db/errors.ts'
-import { notFound } from '../errors.ts'
+import { isAborted, isConnectionError, violates, writeRefusal, type WriteRefusal } from '../../db/errors.ts'
+import { notFound, DomainError } from '../errors.ts'
 import { ChainTx, type ChainReader, type HeadRow } from './chain-tx.ts'
-import { ForeignEntry, TookTooLong, UnknownCommit } from './commit-failures.ts'
 import { faultSwitch, type CommitPoint } from './commit-points.ts'
 import type { EntryMacs, SignEntry } from './entry-macs.ts'
 import { loadPolicy, type LoadedPolicy } from './policy-cache.ts'
@@ -239,4 +238,57 @@ function loadSegment(reader: ChainReader, batch: readonly Operation[], start: nu
 
 function familyOf(kind: Operation['kind']): object | null {
   return kind === null ? null : (kind.family ?? kind)
+}
+
+/** Its operations must not run again. */
+export class UnknownCommit extends Error {}
+
+/** The database has ended the transaction and its connection. Nothing was saved. */
+export class TookTooLong extends Error {}
+
+/** Another program wrote the next entry. Nothing can be saved until a person has verified the log. */
+export class ForeignEntry extends Error {}
+
+/** Callers must not treat this as an outage, because the same work may take too long each time. */
+export class TransactionTooLong extends DomainError {
+  constructor() {
+    super('unavailable', 'the transaction took too long, so nothing was decided: try again')
+  }
+}
+
+export function isRetryableAlone(error: unknown): boolean {
+  const isSettled = error instanceof UnknownCommit || error instanceof ForeignEntry
+  return !isSettled && !isConnectionError(error) && writeRefusal(error) === null
+}
+
+export function answerTo(error: unknown): unknown {
+  if (error instanceof UnknownCommit)
+    return new DomainError(
+      'unavailable',
+      'the database connection was lost while saving, and it is unknown whether this was saved: check before you try again',
+    )
+  if (error instanceof ForeignEntry)
+    return new DomainError(
+      'unavailable',
+      'the audit log holds an entry that this service did not write, so nothing can be saved: an operator must verify the log',
+    )
+  if (error instanceof TookTooLong) return new TransactionTooLong()
+  if (writeRefusal(error) !== null)
+    return new DomainError(
+      'unavailable',
+      'the database cannot write at present, nothing was saved: try again',
+    )
+  if (isConnectionError(error))
+    return new DomainError('unavailable', 'the database cannot be reached, nothing was decided: try again')
+  return error
+}
+
+/** For the metrics. */
+export function reasonOf(error: unknown): 'database' | 'foreign_entry' | 'operation' | WriteRefusal {
+  if (error instanceof ForeignEntry) return 'foreign_entry'
+  const refusal = writeRefusal(error)
+  if (refusal !== null) return refusal
+  return isConnectionError(error) || error instanceof UnknownCommit || error instanceof TookTooLong
+    ? 'database'
+    : 'operation'
 }

@@ -1,5 +1,5 @@
 import { sql, type RawBuilder, type Transaction } from 'kysely'
-import { firstEntryFrom, countSegmentEntries, chainsToCount } from '../../db/queries/audit/count-entries.ts'
+import { firstEntryFrom, countSegmentEntries, chainsToCount } from '../../db/queries/audit.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import { readBounded } from '../page.ts'
 

@@ -1,6 +1,6 @@
 import { getTool } from '../../tools/index.ts'
 import type { AuditEventType } from '../../contract/audit-events.ts'
-import type { GrantedRun } from '../../db/queries/runs/grant-slots.ts'
+import type { GrantedRun } from '../../db/queries/runs.ts'
 import type { Log } from '../../shared/log.ts'
 import type { EntryDraft } from './entry.ts'
 import type { Metrics } from '../../shared/metrics.ts'

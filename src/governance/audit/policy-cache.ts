@@ -1,6 +1,5 @@
 import { sql, type Transaction } from 'kysely'
-import { facts } from '../../tools/facts.ts'
-import { getTool } from '../../tools/index.ts'
+import { facts, getTool } from '../../tools/index.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import {
   compileLabelRule,

@@ -1,21 +1,15 @@
 import { compileRule, joinRules } from '../../policy/compile.ts'
-import { facts } from '../../tools/facts.ts'
+import { facts, getTool } from '../../tools/index.ts'
 import type { RuleBody } from '../../policy/rule.ts'
 import type { Verdict, JsonObject, Role } from '../../policy/types.ts'
 import { activeOf, type LoadedPolicy } from '../audit/policy-cache.ts'
 import { policySnapshot } from '../audit/combiner.ts'
 import type { Context } from '../context.ts'
-import {
-  type DecidedCall,
-  decidedCalls,
-  newestDecisions,
-  type CallDecision,
-} from '../../db/queries/rules/decided-calls.ts'
+import { type DecidedCall, decidedCalls, newestDecisions, type CallDecision } from '../../db/queries/rules.ts'
 import { inSlices, type LongRequest } from '../rules/long-work.ts'
 import { refuseLargeDrafts } from '../rules/size-limit.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { readBounded } from '../page.ts'
-import { getTool } from '../../tools/index.ts'
 import { decide, type Call, type CompiledPolicy } from '../../policy/decide.ts'
 import type { ToolAccess } from '../../policy/tool-access.ts'
 import { decideWithoutParams, type CertainVerdict } from '../../policy/unknown-params.ts'

@@ -1,4 +1,4 @@
-import { takeOpenRuns, type OpenRun } from '../../db/queries/runs/take-open-runs.ts'
+import { takeOpenRuns, type OpenRun } from '../../db/queries/runs.ts'
 import { eachOrganization } from '../audit/each-organization.ts'
 import type { Context } from '../context.ts'
 import type { FinalStatus } from '../../contract/messages.ts'

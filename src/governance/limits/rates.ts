@@ -1,10 +1,10 @@
 import type { Db } from '../../db/schema/index.ts'
 import type { Limits } from '../../contract/plan-limits.ts'
 import { sql } from 'kysely'
-import { leaseRequests } from '../../db/queries/limits/lease-requests.ts'
+import { leaseRequests } from '../../db/queries/limits.ts'
 import type { RequestWindowsTable } from '../../db/schema/plumbing.ts'
 import type { Metrics } from '../../shared/metrics.ts'
-import type { SparseLog } from '../../shared/sparse-log.ts'
+import type { SparseLog } from '../../shared/log.ts'
 
 export type Kind = 'requests' | 'authorize' | 'reports' | 'quota'
 

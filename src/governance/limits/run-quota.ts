@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { countRuns, type Counted } from '../../db/queries/limits/count-runs.ts'
+import { countRuns, type Counted } from '../../db/queries/limits.ts'
 import type { Actor, AuditDraft } from '../audit/entry.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError } from '../errors.ts'

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { grantFreeSlots } from '../../db/queries/runs/grant-slots.ts'
+import { grantFreeSlots } from '../../db/queries/runs.ts'
 import { slotKey } from '../../contract/messages.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 

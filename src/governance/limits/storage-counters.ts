@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { readStorageDrift, addStorageMoves, readStoredAmounts } from '../../db/queries/limits/storage.ts'
+import { readStorageDrift, addStorageMoves, readStoredAmounts } from '../../db/queries/limits.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Log } from '../../shared/log.ts'
 

@@ -1,6 +1,5 @@
 import { sql, type RawBuilder } from 'kysely'
-import { callId, readCallId } from '../../contract/effect-key.ts'
-import { idPrefixes } from '../../contract/ids.ts'
+import { callId, readCallId, idPrefixes } from '../../contract/ids.ts'
 import type { EventData, WebhookEvent } from '../../contract/webhook-events.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { NotificationChannel, NotificationState } from '../../db/schema/notifications.ts'

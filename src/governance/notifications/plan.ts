@@ -6,7 +6,7 @@ import type { Database, Db } from '../../db/schema/index.ts'
 import type { NoticeKind, MessageKind, NotificationChannel } from '../../db/schema/notifications.ts'
 import type { GovernanceSettings } from '../../policy/settings.ts'
 import { readGovernance } from '../audit/policy-cache.ts'
-import type { SparseLog } from '../../shared/sparse-log.ts'
+import type { SparseLog } from '../../shared/log.ts'
 import { atCommitPoint } from '../audit/commit-points.ts'
 import { readApprovalSubjects, readCallSubjects, type Subject } from './subjects.ts'
 

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { getTool } from '../../tools/index.ts'
-import { callId, readCallId } from '../../contract/effect-key.ts'
+import { callId, readCallId } from '../../contract/ids.ts'
 import type { ApprovalKind } from '../../contract/status.ts'
 import {
   selectCallSubjects,

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { accountEvents } from '../../contract/audit-events.ts'
-import { readAccountEvents } from '../../db/queries/people/read-account-events.ts'
+import { readAccountEvents } from '../../db/queries/people.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { eachOrganization } from '../audit/each-organization.ts'
 import type { Context } from '../context.ts'

@@ -1,4 +1,4 @@
-import { isInvitedByOwner } from '../../db/queries/people/is-invited.ts'
+import { isInvitedByOwner } from '../../db/queries/people.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Config } from '../../shared/config.ts'
 import { isOfDomain, type SignUp } from '../../shared/sign-up-setting.ts'

@@ -3,14 +3,16 @@ import {
   rulesThatHold,
   countApprovalsByStatus,
   type ApprovalTotals,
-} from '../../db/queries/reports/count-approvals.ts'
+  heldVersions,
+  type HeldVersion,
+  heldWorkflows,
+} from '../../db/queries/reports.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import { countVerdicts, stretchOf } from '../audit/list.ts'
 import { readBounded } from '../page.ts'
 import type { Verdict } from '../../policy/types.ts'
 import { getTool } from '../../tools/index.ts'
-import { heldVersions, type HeldVersion, heldWorkflows } from '../../db/queries/reports/held.ts'
-import { everyCategory } from '../../policy/gates.ts'
+import { everyCategory } from '../../policy/settings.ts'
 
 /** Seconds. So quick an approver may not have read the call. */
 const quick = 10

@@ -8,7 +8,7 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 import { notFound, errorAt } from '../errors.ts'
 import { keepMade, type Once } from '../idempotency.ts'
 import { growAs } from '../limits/storage.ts'
-import { policyPage, refuseMore } from './policy-page.ts'
+import { policyPage, refuseMore } from './tool-policies.ts'
 import type { Page, PageRequest } from '../page.ts'
 
 /** Each change of rules, settings or policies reads all of them again. */

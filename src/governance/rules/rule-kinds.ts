@@ -6,7 +6,7 @@ import {
   type RuleBody,
   type RulePatch,
 } from '../../policy/rule.ts'
-import { facts } from '../../tools/facts.ts'
+import { facts } from '../../tools/index.ts'
 
 /** With the names of the catalogue's tools. */
 export const { ruleShape, labelRuleShape, ruleInput, labelRuleInput } = ruleSchemas(facts)

@@ -1,5 +1,5 @@
 import type { Context } from '../context.ts'
-import { facts } from '../../tools/facts.ts'
+import { facts } from '../../tools/index.ts'
 import {
   compilePolicy,
   decide,

@@ -1,4 +1,4 @@
-import { measureRules, countAddedLabels } from '../../db/queries/rules/limits.ts'
+import { measureRules, countAddedLabels } from '../../db/queries/rules.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { errorAt } from '../errors.ts'
 import type { RuleBody } from '../../policy/rule.ts'

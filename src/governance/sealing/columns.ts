@@ -1,4 +1,4 @@
-import type { EffectKey } from '../../contract/effect-key.ts'
+import type { EffectKey } from '../../contract/ids.ts'
 import {
   agentInputPlace,
   connectionPlace,

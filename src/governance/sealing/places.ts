@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { effectId, type EffectKey } from '../../contract/effect-key.ts'
+import { effectId, type EffectKey } from '../../contract/ids.ts'
 
 /*
  * A place names the row and column of a sealed value, e.g. `<run id>/inputs`. Sealing binds a value to it, so bytes

@@ -21,6 +21,9 @@ import {
 } from '../audit/connected.ts'
 import { DomainError } from '../errors.ts'
 import { z } from 'zod'
+import { checkDefinition } from '../../contract/definition-check.ts'
+import type { WorkflowDefinition } from '../../contract/definition.ts'
+import { headline } from '../../policy/issues.ts'
 
 export interface ToolStanding {
   /** Also true if the tool needs none. */
@@ -230,3 +233,14 @@ const ownServiceView = ({ integration, knowsKeySeconds }: OwnService) => ({
   repeat: 'keyed' as const,
   knows_key_seconds: knowsKeySeconds,
 })
+
+/** Throws `validation_error` for unknown tools, wrong references, cycles and the like. */
+export function requireSound(definition: WorkflowDefinition): void {
+  const issues = checkDefinition(definition, { get: getTool })
+  if (issues.length === 0) return
+  throw new DomainError(
+    'validation_error',
+    headline('the definition is not valid', issues),
+    issues.map((issue) => ({ path: `definition.${issue.path}`, message: issue.message })),
+  )
+}

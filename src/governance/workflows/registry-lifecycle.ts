@@ -1,5 +1,5 @@
 import type { Selectable } from 'kysely'
-import { isReplacedBy } from '../../db/queries/workflows/is-replaced-by.ts'
+import { isReplacedBy } from '../../db/queries/workflows.ts'
 import type { RegistryState, WorkflowsTable } from '../../db/schema/workflows.ts'
 import type { AuditMetadata } from '../../contract/audit-events.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
@@ -11,7 +11,7 @@ import { entryOf, templateView, type EntryRow, type TemplateView } from './regis
 import { growAs, type Growth } from '../limits/storage.ts'
 import { requireRole, runAs, type Acting } from '../access/recheck.ts'
 import { newId } from '../../contract/ids.ts'
-import { requireSound } from '../tools/sound-definition.ts'
+import { requireSound } from '../tools/connections.ts'
 import { originOfRow, type Origin } from '../runs/values/authors.ts'
 
 export interface TemplateInput {

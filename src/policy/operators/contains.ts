@@ -1,7 +1,7 @@
 import type { Budget } from '../budget.ts'
 import { WantedPlaces } from '../readers/places.ts'
 import { maybe, yes } from '../tri.ts'
-import { list, quoteValue } from '../words.ts'
+import { list, quoteValue } from '../text.ts'
 import { alsoByAddress, isOneOf, partsOfAddresses, wholeAddresses } from './addresses.ts'
 import { byMatcher, comparesWith, comparison, isScalar, otherText } from './comparison.ts'
 import { byPlace, failed, matched, type Matcher } from './matcher.ts'

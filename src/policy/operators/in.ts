@@ -1,4 +1,4 @@
-import { list, quoteValue } from '../words.ts'
+import { list, quoteValue } from '../text.ts'
 import { byMatcher, comparesWithList, comparison, negationOf, otherText } from './comparison.ts'
 import { amongListed, membership } from './membership.ts'
 import type { Operand, Operator, Scalar } from './operator.ts'

@@ -1,9 +1,8 @@
 import type { z } from 'zod'
 import type { Budget } from '../budget.ts'
 import type { LabelSets, Origins } from '../label-sets.ts'
-import type { Steps } from '../steps.ts'
+import type { Steps, Json } from '../types.ts'
 import type { Tri } from '../tri.ts'
-import type { Json } from '../types.ts'
 import type { Found } from '../values.ts'
 import type { Matcher } from './matcher.ts'
 

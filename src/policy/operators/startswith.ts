@@ -1,7 +1,7 @@
 import { comparable } from '../readers/google-links.ts'
 import { WantedPlaces } from '../readers/places.ts'
 import { maybe, no, yes } from '../tri.ts'
-import { list, quoteValue } from '../words.ts'
+import { list, quoteValue } from '../text.ts'
 import { alsoByAddress, partsOfAddresses } from './addresses.ts'
 import { byMatcher, comparesWith, comparison, otherText } from './comparison.ts'
 import { byPlace, failed, matched, type Matcher } from './matcher.ts'

@@ -1,11 +1,8 @@
-import type { Budget } from '../budget.ts'
-import { channelOf } from './channels.ts'
+import { type Budget, priced } from '../budget.ts'
+import { channelOf, boardIdOf, cardIdOf, partOfId, issueKeyOf, partOfKey, projectKeyOf } from './place-ids.ts'
 import { folderOf, partOfFolder } from './folders.ts'
 import { calendarIdOf, fileIdOf } from './google-links.ts'
-import { issueKeyOf, partOfKey, projectKeyOf } from './jira-keys.ts'
-import { priced } from './priced.ts'
 import { asGithubLink, partOfRepository, repositoryOf } from './repositories.ts'
-import { boardIdOf, cardIdOf, partOfId } from './trello-ids.ts'
 
 /* What a parameter can name. Rules, tool policies and tools read it with the same functions, however it is spelled. */
 

@@ -1,5 +1,5 @@
 import { normalized, percentDecoded } from './text-variants.ts'
-import { longestText } from './priced.ts'
+import { longestText } from '../budget.ts'
 
 /** GitHub refuses longer searches. Up to this length, even many unclosed quotes are read fast. */
 const longestSearch = 256

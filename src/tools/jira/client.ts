@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { ToolName } from '../index.ts'
-import { issueKeyOf, projectKeyOf } from '../../policy/readers/jira-keys.ts'
+import { issueKeyOf, projectKeyOf } from '../../policy/readers/place-ids.ts'
 import { ToolError, type Calling, type ReadContext } from '../kit/executor.ts'
 import type { Service } from '../kit/exchange.ts'
 import { restOf, type Rest } from '../kit/rest.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { list, quote } from '../../policy/words.ts'
+import { list, quote } from '../../policy/text.ts'
 import { OutgoingError, type Bounds } from '../../shared/outgoing/outgoing.ts'
 import { OutcomeUnknown, ToolError, type ServiceConnection } from './executor.ts'
 

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { LinkedAccount } from '../../contract/tool-services.ts'
-import { channelOf } from '../../policy/readers/channels.ts'
+import { channelOf } from '../../policy/readers/place-ids.ts'
 import type { ToolName } from '../index.ts'
 import { mostRequestMilliseconds, mostWaitMilliseconds } from '../kit/exchange.ts'
 import {

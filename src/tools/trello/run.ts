@@ -1,5 +1,5 @@
+import * as ids from '../../policy/readers/place-ids.ts'
 import { z } from 'zod'
-import * as ids from '../../policy/readers/trello-ids.ts'
 import { hashOf } from '../../shared/canonical-json.ts'
 import type { ToolName } from '../index.ts'
 import { attachedOf, withFile, withoutComment, type Attached } from '../kit/attachment.ts'

@@ -8,6 +8,7 @@ import {
   proxyLocalActivities,
   sleep,
   type ActivityFunction,
+  CancelledFailure,
 } from '@temporalio/workflow'
 import {
   failureTypes,
@@ -19,8 +20,7 @@ import {
   type StepDone,
   type WaitReason,
 } from '../../contract/messages.ts'
-import type { EffectKey } from '../../contract/effect-key.ts'
-import { uncancelled } from './uncancelled.ts'
+import type { EffectKey } from '../../contract/ids.ts'
 
 export type CallResult =
   | { readonly kind: 'done'; readonly outcome: StepDone['outcome'] }
@@ -131,4 +131,17 @@ function readFailure(failure: unknown): CallResult | Again {
       afterMilliseconds: (details?.[0] as AgainDetails | undefined)?.afterMilliseconds ?? 0,
     }
   return { kind: 'ended', outcome: 'failed' }
+}
+
+/**
+ * Throws CancelledFailure if the scope is already cancelled. Otherwise the activity runs to its end.
+ *
+ * No local activity is ever cancelled. If one has ended and the workflow has not read the result yet, the SDK
+ * lets a cancellation fail the workflow task. The run then stands still for seconds or even minutes. Every
+ * local activity ends soon anyway: quick calls have a time limit.
+ */
+export async function uncancelled<T>(activity: () => Promise<T>): Promise<T> {
+  if (CancellationScope.current().consideredCancelled)
+    throw new CancelledFailure('the run has been cancelled')
+  return CancellationScope.nonCancellable(activity)
 }

@@ -7,6 +7,8 @@ import {
   defineSignal,
   proxyLocalActivities,
   upsertSearchAttributes,
+  ApplicationFailure,
+  sleep,
 } from '@temporalio/workflow'
 import { defineSearchAttributeKey } from '@temporalio/common'
 import {
@@ -19,16 +21,16 @@ import {
   type SkeletonStep,
   type WaitReason,
   type Wake,
+  endMessage,
+  type FinalStatus,
 } from '../../contract/messages.ts'
 import { endsRun, type BadOutcome } from '../../contract/status.ts'
 import type { EngineActivities } from '../../activities/engine.ts'
-import { callTool, type CallResult } from './call.ts'
+import { callTool, type CallResult, uncancelled } from './call.ts'
 import { History, type ItemsLeft } from './history.ts'
 import { runItems, type Window } from './items.ts'
-import { closeAs } from './close.ts'
 import { detailsOf, searchedBy, Tries } from './operator-view.ts'
 import { Turns } from './turns.ts'
-import { uncancelled } from './uncancelled.ts'
 import { noWakeUps, WaitingCalls } from './waiting-calls.ts'
 
 const engine = proxyLocalActivities<EngineActivities>({
@@ -261,4 +263,22 @@ class Run {
       { key: waitingAttribute, value: values.length === 0 ? null : values },
     ])
   }
+}
+
+/** The outbox delivers a cancellation to Temporal. The workflow waits at most this long for it. */
+const patience = '1 minute'
+
+/**
+ * Temporal's list shows Completed, Canceled, or Failed for every other status. Without the cancellation in
+ * time, `cancelled` also becomes Failed. The failure has the status as its type, and never contains a value.
+ */
+export async function closeAs(status: FinalStatus, stepId: string | undefined): Promise<void> {
+  if (status === 'completed') return
+  // `sleep` throws once the workflow is cancelled. Temporal closes only a cancelled workflow as Canceled.
+  if (status === 'cancelled') await sleep(patience, { summary: 'until the cancellation arrives' })
+  throw ApplicationFailure.create({
+    type: status,
+    message: endMessage(status, stepId),
+    nonRetryable: true,
+  })
 }

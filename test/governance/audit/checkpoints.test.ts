@@ -2,7 +2,7 @@ import { readFileSync, utimesSync } from 'node:fs'
 import { describe, expect, jest, test } from '@jest/globals'
 import { sha256 } from '../../../src/shared/canonical-json.ts'
 import { AuditAlarms } from '../../../src/governance/audit/alarms.ts'
-import { KnownHeads } from '../../../src/governance/audit/known-heads.ts'
+import { KnownHeads } from '../../../src/governance/audit/checkpoints.ts'
 import { organizationId, other } from './chain-fixture.ts'
 import {
   addOrganization,

@@ -2,7 +2,11 @@ import fc from 'fast-check'
 import { createServer, type AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import type { Context } from '../../../src/governance/context.ts'
-import type { StartRequest, WorkflowEngine } from '../../../src/governance/delivery/workflow-engine.ts'
+import {
+  type StartRequest,
+  type WorkflowEngine,
+  watchTemporal,
+} from '../../../src/governance/delivery/workflow-engine.ts'
 import { startRelay, startRun, type Relay } from '../../../src/governance/delivery/relay.ts'
 import { acceptRun } from '../../../src/governance/runs/start/accept.ts'
 import { cancelRun } from '../../../src/governance/runs/end/cancel.ts'
@@ -11,8 +15,7 @@ import { until } from '../../stack/until.ts'
 import { go, opOf, runOf, useEngine, type Engine } from '../runs/engine-fixture.ts'
 import { skeletonOf } from '../../../src/governance/delivery/skeleton.ts'
 import type { WorkflowStep } from '../../../src/contract/definition.ts'
-import { watchTemporal } from '../../../src/governance/delivery/workflow-engine.ts'
-import { createTemporalClient, temporalCheck } from '../../../src/shared/temporal-connection.ts'
+import { createTemporalClient, temporalCheck } from '../../../src/shared/temporal.ts'
 import { asAdmin } from '../../support/postgres.ts'
 import { testTemporal } from '../../support/stack.ts'
 import { newId } from '../../../src/contract/ids.ts'

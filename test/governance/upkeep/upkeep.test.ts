@@ -41,7 +41,7 @@ import { createContext } from '../../../src/programs/create-context.ts'
 import { checkInstallation } from '../../../src/governance/upkeep/installation.ts'
 import { WrongKey } from '../../../src/governance/sealing/keyring.ts'
 import { createMetrics } from '../../../src/shared/metrics.ts'
-import { createSparseLog } from '../../../src/shared/sparse-log.ts'
+import { createSparseLog } from '../../../src/shared/log.ts'
 
 let engine: Engine
 useEngine((started) => (engine = started))

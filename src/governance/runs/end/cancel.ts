@@ -8,8 +8,7 @@ import { actorOf, type Caller } from '../../access/identity.ts'
 import { hasRole } from '../../access/scopes.ts'
 import { isIdle } from './end-cancelled.ts'
 import { announceWithdrawn, withdrawWhere } from '../../approvals/moves.ts'
-import { byWhom } from './cancelled-by.ts'
-import { endRun } from './finish.ts'
+import { byWhom, endRun } from './finish.ts'
 import { runAs, type Acting } from '../../access/recheck.ts'
 
 /**

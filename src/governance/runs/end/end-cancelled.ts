@@ -1,12 +1,11 @@
 import { sql, type RawBuilder } from 'kysely'
 import { catalog } from '../../../tools/index.ts'
 import type { ToolDeclaration } from '../../../tools/kit/tool.ts'
-import { readDueCancellations } from '../../../db/queries/runs/read-due-cancellations.ts'
+import { readDueCancellations } from '../../../db/queries/runs.ts'
 import type { Context } from '../../context.ts'
 import { runEnded } from '../../../contract/status.ts'
 import type { ChainTx } from '../../audit/chain-tx.ts'
-import { whyCancelled } from './cancelled-by.ts'
-import { endRun } from './finish.ts'
+import { whyCancelled, endRun } from './finish.ts'
 
 /** One pass ends at most this many runs, and organizations take turns. The next pass is a second later. */
 const passSize = 50

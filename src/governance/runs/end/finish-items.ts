@@ -15,13 +15,12 @@ import { cutLabels, mostLabels, type Label } from '../../../policy/types.ts'
 import { mostItems } from '../../../contract/definition.ts'
 import { stepError } from '../../../contract/tool-faults.ts'
 import { isConnectionError } from '../../../db/errors.ts'
-import { TransactionTooLong } from '../../audit/commit-failures.ts'
+import { TransactionTooLong } from '../../audit/lane-transactions.ts'
 import { DomainError } from '../../errors.ts'
 import { NotReady, readDefinedCall } from '../../../calls/runs/call.ts'
 import { readStep } from '../../../calls/runs/items.ts'
 import { runActor } from '../../../calls/runs/ledger-moves.ts'
-import { endRun } from './finish.ts'
-import { countUnexpected } from './unexpected.ts'
+import { endRun, countUnexpected } from './finish.ts'
 
 /** The items are read at most this many times. They are read again if an item has changed before the lock is held. */
 const mostReadings = 5

@@ -1,5 +1,5 @@
 import { sql, type Selectable } from 'kysely'
-import { endOpenEffects } from '../../../db/queries/runs/end-effects.ts'
+import { endOpenEffects } from '../../../db/queries/runs.ts'
 import type { Db } from '../../../db/schema/index.ts'
 import { catalog } from '../../../tools/index.ts'
 import type { ToolDeclaration } from '../../../tools/kit/tool.ts'
@@ -7,7 +7,7 @@ import type { Context } from '../../context.ts'
 import type { FinalStatus, FinishInput } from '../../../contract/messages.ts'
 import type { EventData } from '../../../contract/webhook-events.ts'
 import { runEnded, type RunStatus } from '../../../contract/status.ts'
-import type { RunsTable } from '../../../db/schema/runs.ts'
+import type { RunsTable, RunStepsTable } from '../../../db/schema/runs.ts'
 import { references, resolve, type Scope } from '../../../policy/templates.ts'
 import type { Json } from '../../../policy/types.ts'
 import type { ChainTx } from '../../audit/chain-tx.ts'
@@ -19,10 +19,9 @@ import { readRunSnapshot, type RunSnapshot } from '../values/run-snapshot.ts'
 import { load } from '../../../calls/runs/loading.ts'
 import { forgetRun, ResourceExhausted } from '../values/outputs.ts'
 import { readStarts } from '../values/load-starts.ts'
-import { whyCancelled } from './cancelled-by.ts'
-import { whyEnded, type EndedStep } from './why-ended.ts'
 import { resultPlace } from '../../sealing/places.ts'
 import { readVersion } from '../values/version-cache.ts'
+import { quoted } from '../../approvals/votes.ts'
 
 type Run = Selectable<RunsTable>
 
@@ -275,4 +274,86 @@ async function resolveResult(
     if (error instanceof ResourceExhausted) return failed(error)
     throw error
   }
+}
+
+export type EndedStep = Pick<Selectable<RunStepsTable>, 'step_id' | 'status' | 'error' | 'item_count'>
+
+interface WhyEnded {
+  readonly reason: string
+  readonly cause: LoggedFields
+}
+
+const verbs: Readonly<Partial<Record<FinalStatus, string>>> = {
+  denied: 'was denied',
+  rejected: 'was rejected',
+  expired: 'expired',
+}
+
+/** For a `for_each` step, also names the first item that ended with the status of the run. */
+export async function whyEnded(
+  tx: ChainTx,
+  { runId, status, stepId }: FinishInput,
+  steps: readonly EndedStep[],
+): Promise<WhyEnded> {
+  if (status === 'completed') return { reason: 'every step has ended', cause: {} }
+  if (stepId === undefined) return { reason: `the run ${status}`, cause: { error_code: status } }
+  const step = steps.find((each) => each.step_id === stepId)
+  const what = step?.error?.message ?? status
+  const cause = { step_id: stepId, error_code: step?.error?.code ?? status }
+  const item = step?.item_count == null ? undefined : await firstItem(tx, runId, stepId, status)
+  if (item === undefined) return { reason: `step \`${stepId}\` ended the run: ${what}`, cause }
+  const verb = verbs[status] ?? 'failed'
+  const reason = `step \`${stepId}\` ${verb} at item ${item} of ${step?.item_count} (counted from 0): ${what}`
+  return { reason, cause: { ...cause, item_index: item } }
+}
+
+/** The error of this item is also the error of the step. */
+async function firstItem(
+  tx: ChainTx,
+  runId: string,
+  stepId: string,
+  status: FinalStatus,
+): Promise<number | undefined> {
+  const row = await tx.trx
+    .selectFrom('effects')
+    .select('item_index')
+    .where('run_id', '=', runId)
+    .where('step_id', '=', stepId)
+    .where('state', '=', status)
+    .where('item_index', '>=', 0)
+    .orderBy('item_index')
+    .limit(1)
+    .executeTakeFirst()
+  return row?.item_index
+}
+
+/** Commits at once; 0 for an unknown run. Temporal's attempts cannot be used, because they count outages. */
+export async function countUnexpected(db: Db, runId: string, activityId: string): Promise<number> {
+  const { rows } = await sql<{ errors: number }>`
+    insert into unexpected_errors (run_id, activity_id)
+    select id, ${activityId} from runs where id = ${runId}
+    on conflict (run_id, activity_id) do update set errors = unexpected_errors.errors + 1, last_at = now()
+    returning errors`.execute(db)
+  return rows[0]?.errors ?? 0
+}
+
+/** Returns a part of a sentence, for example: by `ann@example.com` with the reason `wrong month`. */
+export const byWhom = ({ by, reason }: { readonly by: string; readonly reason: string | null }): string =>
+  `by \`${by}\`${reason === null ? '' : ` with the reason ${quoted(reason)}`}`
+
+/** If no person is stored, the run was cancelled in Temporal. */
+export async function whyCancelled(
+  tx: ChainTx,
+  {
+    cancel_requested_by,
+    cancel_reason,
+  }: Pick<Selectable<RunsTable>, 'cancel_requested_by' | 'cancel_reason'>,
+): Promise<string> {
+  if (cancel_requested_by === null) return 'the run was cancelled in Temporal'
+  const person = await tx.trx
+    .selectFrom('users')
+    .select('email')
+    .where('id', '=', cancel_requested_by)
+    .executeTakeFirst()
+  return `the run was cancelled ${byWhom({ by: person?.email ?? cancel_requested_by, reason: cancel_reason })}`
 }

@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely'
 import type { Db } from '../../../db/schema/index.ts'
 import type { Context } from '../../context.ts'
-import type { StepStatus } from '../../../contract/status.ts'
+import type { StepStatus, EffectState } from '../../../contract/status.ts'
 import type { RunsTable } from '../../../db/schema/runs.ts'
 import type { Json } from '../../../policy/types.ts'
 import { writeCursor } from '../../page.ts'
@@ -15,9 +15,16 @@ import { readVersion } from '../values/version-cache.ts'
 import { readChange } from '../values/version-change.ts'
 import { readErrors, sightOf } from './calls.ts'
 import { errorOf } from './error-view.ts'
-import { itemCountsOf } from './item-counts.ts'
 import { shownOutputs } from './output-parts.ts'
-import { head, type RunHead, type RunView, type ShownRun, type StepView, workflowName } from './read.ts'
+import {
+  head,
+  type RunHead,
+  type RunView,
+  type ShownRun,
+  type StepView,
+  workflowName,
+  type ItemCounts,
+} from './read.ts'
 import { placeBefore, stepPage, stepPages, type Step, type StepPage, type StepsWanted } from './step-pages.ts'
 import { firstWaiting, pendingInParts, type FirstWaiting } from './waiting-parts.ts'
 
@@ -238,4 +245,29 @@ function waitingStatus(step: Step, own: readonly WaitingCall[]): StepStatus {
   const states = own.map((each) => each.state)
   if (states.includes('unknown_outcome')) return 'unknown_outcome'
   return states.includes('held') ? 'held' : step.status
+}
+
+/** The map contains only steps with items. */
+export async function itemCountsOf(
+  db: Db,
+  runId: string,
+  steps: readonly Pick<Step, 'step_id' | 'item_count'>[],
+): Promise<ReadonlyMap<string, ItemCounts>> {
+  const counts = new Map<string, { total: number; states: Partial<Record<EffectState, number>> }>()
+  for (const { step_id, item_count } of steps)
+    if (item_count !== null) counts.set(step_id, { total: item_count, states: {} })
+  if (counts.size === 0) return counts
+  const rows = await db
+    .selectFrom('effects')
+    .select(['step_id', 'state', (eb) => eb.cast<number>(eb.fn.countAll(), 'integer').as('count')])
+    .where('run_id', '=', runId)
+    .where('step_id', 'in', [...counts.keys()])
+    .where('item_index', '>=', 0)
+    .groupBy(['step_id', 'state'])
+    .execute()
+  for (const { step_id, state, count } of rows) {
+    const own = counts.get(step_id)
+    if (own !== undefined) own.states[state] = count
+  }
+  return counts
 }

@@ -1,7 +1,7 @@
 import { sql, type Selectable } from 'kysely'
-import { countWaiting, type Waiting } from '../../../db/queries/runs/count-waiting-calls.ts'
+import { countWaiting, type Waiting } from '../../../db/queries/runs.ts'
 import type { RunsTable } from '../../../db/schema/runs.ts'
-import { quote } from '../../../policy/words.ts'
+import { quote } from '../../../policy/text.ts'
 import { readSettings, type GovernanceSettings } from '../../../policy/settings.ts'
 import {
   countingVotes,

@@ -36,7 +36,6 @@ import { runAs, type PresentCaller } from '../../access/recheck.ts'
 import { findVersion, readChange } from '../values/version-change.ts'
 import { planRun } from './plan-run.ts'
 import { refusePlan, refuseUnconfirmed } from './refusal.ts'
-import { validTimeZone } from './time-zone.ts'
 
 export interface AcceptRequest extends InputsOfRequest {
   readonly caller: Caller
@@ -299,4 +298,14 @@ function findEarlierRun(db: Db, request: Prepared): Promise<{ id: string } | und
     .where('requested_by', '=', request.caller.userId)
     .where('idempotency_key', '=', request.idempotencyKey as string)
     .executeTakeFirst()
+}
+
+/** Returns the canonical name. Throws `validation_error` for text that names no time zone. */
+export function validTimeZone(timeZone: string): string {
+  try {
+    return new Intl.DateTimeFormat('en', { timeZone }).resolvedOptions().timeZone
+  } catch {
+    const message = `\`${timeZone.slice(0, 100)}\` is no time zone: give an IANA name such as \`Europe/Berlin\``
+    throw new DomainError('validation_error', message, [{ path: 'time_zone', message }])
+  }
 }

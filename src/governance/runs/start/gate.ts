@@ -1,12 +1,11 @@
 import { getTool } from '../../../tools/index.ts'
 import type { WorkflowDefinition } from '../../../contract/definition.ts'
 import type { Risk } from '../../../db/schema/runs.ts'
-import { everyCategory, gateReasons } from '../../../policy/gates.ts'
+import { everyCategory, gateReasons, type GovernanceSettings } from '../../../policy/settings.ts'
 import { approvalTerms } from '../../../policy/decide.ts'
 import { namesOfDeciders } from '../../../policy/plan-because.ts'
 import type { PlanAnalysis, StepAnalysis } from '../../../policy/plan.ts'
 import { assessRisk, isAtLeast, sendsOut, sensitive } from '../../../policy/risk.ts'
-import type { GovernanceSettings } from '../../../policy/settings.ts'
 import type { Label } from '../../../policy/types.ts'
 
 export interface RunGate {

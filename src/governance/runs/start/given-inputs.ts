@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { Db } from '../../../db/schema/index.ts'
-import { checkInputs, type CheckedInputs } from '../../../contract/definition-inputs.ts'
+import { checkInputs, type CheckedInputs } from '../../../contract/definition-check.ts'
 import { isObject, type Issue } from '../../../contract/json.ts'
 import type { Context } from '../../context.ts'
 import type { InputLabels } from '../../../db/schema/runs.ts'

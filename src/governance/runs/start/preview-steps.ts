@@ -1,7 +1,7 @@
 import { Budget, planBudget } from '../../../policy/budget.ts'
 import { explainMatches, openSources } from '../../../policy/plan-because.ts'
 import { explainFrozen } from '../../../policy/decide.ts'
-import { list, quote } from '../../../policy/words.ts'
+import { list, quote } from '../../../policy/text.ts'
 import type { Certainty, StepAnalysis } from '../../../policy/plan.ts'
 import { type ShownRule, shownRules } from '../../../policy/preview-rules.ts'
 import { TextBudget } from '../../../policy/templates.ts'

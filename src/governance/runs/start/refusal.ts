@@ -1,4 +1,4 @@
-import { quote } from '../../../policy/words.ts'
+import { quote } from '../../../policy/text.ts'
 import type { PlanAnalysis } from '../../../policy/plan.ts'
 import type { ChainTx } from '../../audit/chain-tx.ts'
 import type { LoggedFields } from '../../audit/entry.ts'

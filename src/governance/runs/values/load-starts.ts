@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
-import type { EffectKey } from '../../../contract/effect-key.ts'
-import { countCallStart } from '../../../db/queries/runs/count-start.ts'
+import type { EffectKey } from '../../../contract/ids.ts'
+import { countCallStart } from '../../../db/queries/runs.ts'
 import type { Db } from '../../../db/schema/index.ts'
 
 /**

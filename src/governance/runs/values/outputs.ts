@@ -6,7 +6,7 @@ import { counted, heapBytes } from '../../../shared/byte-cache.ts'
 import { outputPlace } from '../../sealing/places.ts'
 import { openKept, type Sealer } from '../../sealing/sealer.ts'
 import { openInputsText } from './run-snapshot.ts'
-import type { EffectKey } from '../../../contract/effect-key.ts'
+import type { EffectKey } from '../../../contract/ids.ts'
 import type { RunCaches } from './run-caches.ts'
 
 export interface OutputReader {

@@ -5,7 +5,7 @@ import type { Json, JsonObject, Label } from '../../../policy/types.ts'
 import { canonicalJson } from '../../../shared/canonical-json.ts'
 import { paramsPlace } from '../../sealing/places.ts'
 import type { Sealer } from '../../sealing/sealer.ts'
-import type { EffectKey } from '../../../contract/effect-key.ts'
+import type { EffectKey } from '../../../contract/ids.ts'
 
 /** Resolved only once, so the approval and every attempt use the same bytes. */
 export interface SealedParams {

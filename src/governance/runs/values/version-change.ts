@@ -1,4 +1,4 @@
-import { readChangeOf, readCurrentVersion } from '../../../db/queries/workflows/read-current-version.ts'
+import { readChangeOf, readCurrentVersion } from '../../../db/queries/workflows.ts'
 import type { Db } from '../../../db/schema/index.ts'
 import { notFound } from '../../errors.ts'
 

@@ -1,0 +1,148 @@
+import { sql, type RawBuilder } from 'kysely'
+import type { ApprovalKind } from '../../contract/status.ts'
+import type { Risk } from '../schema/runs.ts'
+import type { Role } from '../../policy/types.ts'
+
+/** A group has one kind, rule, requester or risk level, the only field that is set. The total has none. */
+export interface WaitingCount {
+  readonly kind: ApprovalKind | null
+  readonly rule_id: string | null
+  readonly rule_name: string | null
+  readonly requested_by: string | null
+  readonly email: string | null
+  readonly level: Risk['level'] | null
+  readonly count: number
+  readonly is_total: boolean
+}
+
+/** In total, by kind, rule, requester and risk level: lists of at most `mostEntries` + 1 rows, the largest first. */
+export const countWaitingApprovals = (given: {
+  readonly organizationId: string
+  readonly mostEntries: number
+}): RawBuilder<WaitingCount> => sql`
+  with counted as (
+    select kind, rule_id, max(rule_name) as rule_name, requested_by, level, count(*)::int as count,
+      grouping(kind) as k, grouping(rule_id) as r, grouping(requested_by) as p, grouping(level) as l
+    from (select kind, rule_id, rule_name, requested_by, risk->>'level' as level from approvals
+          where organization_id = ${given.organizationId} and status = 'pending') as waiting
+    group by grouping sets ((kind), (rule_id), (requested_by), (level), ()))
+  select kind, rule_id, rule_name, requested_by, u.email, level, count, k + r + p + l = 4 as is_total
+  from (select *, row_number() over (partition by k, r, p, l order by count desc) as place from counted) as c
+    left join users u on u.id = c.requested_by
+  where place <= ${given.mostEntries + 1} order by count desc, rule_name, u.email`
+
+/** Of `approvals`, with the votes, and the decision that required the approval. */
+export const approvalColumns = sql`id, kind, run_id, workflow_id, step_id, item_index, session_id, requested_by, authors, params_hash, labels,
+  rule_name, supersedes_id, held_again, state_changes, approver, approvals_needed, expires_at, status, decided_at, used_at, used_by, superseded_by,
+  (select d.id from decisions d where d.approval_id = approvals.id order by d.decided_at limit 1) as decision_id,
+  coalesce((select json_agg(json_build_object('user_id', v.user_id, 'email', u.email, 'decision', v.decision,
+                                              'comment', v.comment, 'changes_requested', v.changes_requested))
+            from approval_votes v join users u on u.id = v.user_id where v.approval_id = approvals.id), '[]') as votes`
+
+/** With the present roles of its voters. */
+export const newestApproval = <Approval>(
+  organizationId: string,
+  where: RawBuilder<unknown>,
+): RawBuilder<{
+  readonly approval: Approval
+  readonly tool: string | null
+  readonly roles: Record<string, Role> | null
+}> => sql`
+  select to_json(a) as approval, a.tool, (
+      select json_object_agg(user_id, role) from memberships
+      where organization_id = ${organizationId}
+        and user_id in (select v.user_id from approval_votes v where v.approval_id = a.id)
+    ) as roles
+  from (select ${approvalColumns}, tool from approvals where ${where} order by id desc limit 1) as a`
+
+/** Organizations take turns: the first of each, then the second of each, and so on. */
+export const readDueApprovals = (
+  isOver: RawBuilder<boolean>,
+  most: number,
+): RawBuilder<{ readonly id: string; readonly organization_id: string }> => sql`
+  select id, organization_id from (
+    select id, organization_id, expires_at,
+      row_number() over (partition by organization_id order by expires_at, id) as turn
+    from approvals where status = 'pending' and ${isOver}) due
+  order by turn, expires_at limit ${most}`
+
+/** The approving votes that count now, as in `countingVotes` of src/governance/approvals/requirement.ts. */
+export const countingVotesOf = (allowsOwn: boolean): RawBuilder<number> => sql<number>`(
+  select count(*) from approval_votes v
+    join memberships m on m.organization_id = approvals.organization_id and m.user_id = v.user_id
+  where v.approval_id = approvals.id and v.decision = 'approve'
+    and (m.role = 'owner' or (m.role = 'admin' and approvals.approver = 'admin'))
+    and (${allowsOwn} or v.user_id <> all(approvals.authors || approvals.requested_by)))`
+
+/** With votes, decision, agent, settings, and at most `mostDeciders` admins and owners, owners first. */
+export const readApprovalDetail = <Row>(given: {
+  readonly approvalId: string
+  readonly organizationId: string
+  readonly isOver: RawBuilder<boolean>
+  readonly mostDeciders: number
+}): RawBuilder<Row> => sql`
+  select a.kind, a.status, a.requested_by, a.authors, a.approver, a.approvals_needed,
+    ${given.isOver} as is_over, s.agent_name, s.agent_kind,
+    a.rule_name, d.explanation, d.matched_rules, d.label_sources, o.settings, r.outcome as observed_outcome,
+    r.at as observed_at,
+    coalesce((select json_agg(json_build_object('user_id', v.user_id, 'decision', v.decision, 'role', m.role))
+              from approval_votes v
+                left join memberships m on m.organization_id = a.organization_id and m.user_id = v.user_id
+              where v.approval_id = a.id), '[]') as votes,
+    coalesce((select json_agg(json_build_object('user_id', m.user_id, 'role', m.role))
+              from (select user_id, role from memberships
+                    where organization_id = a.organization_id and role in ('admin', 'owner')
+                    order by role = 'owner' desc limit ${given.mostDeciders}) m), '[]') as deciders
+  from approvals a join organizations o on o.id = a.organization_id
+    left join agent_sessions s on s.id = a.session_id
+    left join lateral (select explanation, matched_rules, label_sources from decisions where approval_id = a.id
+                       order by decided_at limit 1) d on true
+    left join lateral (select o.outcome, o.at from decisions used join agent_observations o on o.decision_id = used.id
+                       where used.approval_id = a.id and used.verdict = 'allow'
+                       order by o.at limit 1) r on a.kind = 'agent_call'
+  where a.id = ${given.approvalId} and a.organization_id = ${given.organizationId}`
+
+/** As JSON text for `json_to_recordset`, numbered from 1 in the field `n`. */
+export const numbered = (rows: readonly object[]): string =>
+  JSON.stringify(rows.map((row, index) => ({ ...row, n: index + 1 })))
+
+/** CTE. One binary value for each row, in their order. */
+export const insertNewApprovals = (given: {
+  readonly organizationId: string
+  readonly now: Date
+  readonly rows: readonly object[]
+  readonly sealed: readonly (Buffer | null)[]
+  readonly states: readonly (Buffer | null)[]
+}): RawBuilder<unknown> => sql`new_approvals as (
+    insert into approvals (organization_id, id, kind, status, run_id, step_id, item_index, session_id, workflow_id, tool,
+      side_effect, destination, params_hash, rule_id, rule_name, labels, risk, requested_by, authors, approver, approvals_needed, created_at,
+      expires_at, supersedes_id, held_again, state_changes, params_sealed, state_sealed)
+    select ${given.organizationId}, r.id, r.kind, r.status, r.run_id, r.step_id, r.item_index, r.session_id, r.workflow_id, r.tool,
+      r.side_effect, r.destination, r.params_hash, r.rule_id, r.rule_name, r.labels, r.risk, r.requested_by, r.authors, r.approver,
+      r.approvals_needed, ${given.now}::timestamptz, r.expires_at, r.supersedes_id, r.held_again, r.state_changes, o.sealed, o.state
+    from json_to_recordset(${numbered(given.rows)}::json) as r(n int, id text, kind text, status text, run_id text,
+      step_id text, item_index int, session_id text, workflow_id text, tool text, side_effect text, destination text, params_hash text, rule_id text,
+      rule_name text, labels text[], risk jsonb, requested_by text, authors text[], approver text, approvals_needed int,
+      expires_at timestamptz, supersedes_id text, held_again text, state_changes int)
+    join unnest(${given.sealed}::bytea[], ${given.states}::bytea[]) with ordinality as o(sealed, state, n) on o.n = r.n
+  )`
+
+/** CTE. `decisions` is the JSON text of a list. */
+export const insertNewDecisions = (decisions: string): RawBuilder<unknown> => sql`new_decisions as (
+    insert into decisions (id, organization_id, run_id, seq, step_id, item_index, attempt, tool, side_effect, destination, verdict,
+      rule_id, rule_name, matched_rules, reason, explanation, labels, label_sources, params_hash, approval_id,
+      policy_version, decided_at, session_id, tool_use_id, requested_by, input_hash, bytes)
+    select * from json_to_recordset(${decisions}::json) as r(id text, organization_id text,
+      run_id text, seq int, step_id text, item_index int, attempt int, tool text, side_effect text, destination text, verdict text,
+      rule_id text, rule_name text, matched_rules jsonb, reason text, explanation text, labels text[],
+      label_sources jsonb, params_hash text, approval_id text, policy_version bigint, decided_at timestamptz,
+      session_id text, tool_use_id text, requested_by text, input_hash text, bytes int)
+  )`
+
+export const updateApprovals = (rows: readonly object[]): RawBuilder<unknown> => sql`moved_approvals as (
+    update approvals set status = r.status, decided_at = r.decided_at, used_at = r.used_at, used_by = r.used_by,
+      superseded_by = r.superseded_by
+    from json_to_recordset(${JSON.stringify(rows)}::json) as r(id text, status text,
+      decided_at timestamptz, used_at timestamptz, used_by text, superseded_by text)
+    where approvals.id = r.id
+  )`

@@ -1,0 +1,159 @@
+import { sql, type RawBuilder } from 'kysely'
+
+/** By type, person and status, for the positions from `from` to before `to`. */
+export const countSegmentEntries = (given: {
+  readonly organizationId: string
+  readonly segment: number
+  readonly from: number
+  readonly to: number
+  readonly decisionTypes: readonly string[]
+}): RawBuilder<unknown> => sql`
+  with entries as materialized (
+    select event_type, canonical::json ->> 'user_id' as user_id, canonical::json ->> 'status' as status
+    from audit_events where organization_id = ${given.organizationId} and seq >= ${given.from} and seq < ${given.to}
+  )
+  insert into audit_counts (organization_id, event_type, user_id, status, segment, entries)
+  select ${given.organizationId}::text, coalesce(event_type, ''), coalesce(user_id, ''), '', ${given.segment}::bigint, count(*)
+  from entries group by grouping sets ((), (event_type), (user_id), (event_type, user_id))
+  having grouping(user_id) = 1 or user_id is not null
+  union all
+  select ${given.organizationId}, event_type, '', status, ${given.segment}, count(*)
+  from entries where event_type = any(${given.decisionTypes}) and status <> '' group by event_type, status
+  on conflict do nothing`
+
+/** Complete segments that are not counted: from `next` to before `end`. */
+export const chainsToCount = (
+  segmentLength: number,
+  mostChains: number,
+): RawBuilder<{ readonly organization_id: string; readonly next: number; readonly end: number }> => sql`
+  select h.organization_id, counted.next, h.seq / ${segmentLength}::int as end
+  from chain_head h cross join lateral (
+    select coalesce(max(segment) + 1, 0) as next from audit_counts
+    where organization_id = h.organization_id and event_type = '' and user_id = '' and status = ''
+  ) as counted
+  where counted.next < h.seq / ${segmentLength}::int limit ${mostChains}`
+
+/** Binary search; `end` if no entry is so late. `time` has a fixed length, so texts are in the order of time. */
+export const firstEntryFrom = (given: {
+  readonly organizationId: string
+  readonly end: number
+  readonly time: string
+}): RawBuilder<{ readonly place: number }> => {
+  const isBefore = sql`coalesce(entry.timestamp < ${given.time}, false)`
+  const middle = sql`(low + high) / 2`
+  return sql`
+  with recursive halves (low, high) as (
+    select 1::bigint, ${given.end}::bigint
+    union all
+    select case when ${isBefore} then ${middle} + 1 else low end, case when ${isBefore} then high else ${middle} end
+    from halves left join lateral (
+      select timestamp from audit_events where organization_id = ${given.organizationId} and seq = ${middle}
+    ) as entry on true
+    where low < high
+  )
+  select low as place from halves where low = high`
+}
+
+export interface HeadOfChain {
+  readonly organization_id: string
+  readonly seq: number
+  readonly hash: string
+  /** The code of the entry at `seq`. */
+  readonly mac: string | null
+  /** The chain has this entry. */
+  readonly is_whole: boolean
+}
+
+/** Chains with entries, in the order of the organizations' ids. */
+export const headsAfter = (after: string, most: number): RawBuilder<HeadOfChain> => sql`
+  select h.organization_id, h.seq, h.hash, e.mac, e.hash is not distinct from h.hash as is_whole
+  from chain_head h
+  left join audit_events e on e.organization_id = h.organization_id and e.seq = h.seq
+  where h.organization_id > ${after} and h.seq > 0
+  order by h.organization_id
+  limit ${most}`
+
+/** A hash is null if the chain has no entry there. */
+export interface EndRow {
+  /** As `chain_head` says. */
+  readonly seq: number
+  readonly hash: string
+  /** The hash and the code of the entry at `seq`. */
+  readonly last_hash: string | null
+  readonly last_mac: string | null
+  /** At the kept checkpoint. */
+  readonly kept_hash: string | null
+  /** At the positions that the process knows; null if there are none. */
+  readonly known: Readonly<Record<number, string>> | null
+}
+
+export const readEnd = (
+  organizationId: string,
+  kept: number,
+  known: readonly number[],
+): RawBuilder<EndRow> => sql`
+  select h.seq, h.hash, last.hash as last_hash, last.mac as last_mac, kept.hash as kept_hash,
+    (select json_object_agg(e.seq, e.hash) from audit_events e
+     where e.organization_id = h.organization_id and e.seq = any(${known}::bigint[])) as known
+  from chain_head h
+  left join audit_events last on last.organization_id = h.organization_id and last.seq = h.seq
+  left join audit_events kept on kept.organization_id = h.organization_id and kept.seq = ${kept}
+  where h.organization_id = ${organizationId}`
+
+/** `now` is computed outside the subquery that locks, so it is the time after the wait for the lock. */
+export const lockChain = <Head>(given: {
+  readonly organizationId: string
+  readonly transactionMilliseconds: number
+  readonly planning: string
+}): RawBuilder<Head> => sql`
+  select head.*, clock_timestamp() as now, set_config('transaction_timeout', ${`${given.transactionMilliseconds}`}, true),
+         set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true),
+         set_config('plan_cache_mode', ${given.planning}, true),
+         set_config('countersign.organization', ${given.organizationId}, true)
+  from (select seq, hash, mac, policy_version, frozen, stored_bytes, pending_approvals
+        from chain_head where organization_id = ${given.organizationId} for update) as head`
+
+/** CTE. A column is sent as one text with line breaks, which canonical JSON has not: an array would need quoting. */
+export const appendEntries = (
+  entries: readonly { readonly canonical: string; readonly hash: string; readonly mac: string }[],
+): RawBuilder<unknown> => sql`added as (
+    insert into audit_events (canonical, hash, mac)
+    select * from unnest(string_to_array(${entries.map((entry) => entry.canonical).join('\n')}, chr(10)),
+                         string_to_array(${entries.map((entry) => entry.hash).join('\n')}, chr(10)),
+                         string_to_array(${entries.map((entry) => entry.mac).join('\n')}, chr(10)))
+  )`
+
+export const insertMessages = (
+  rows: readonly { readonly kind: string; readonly run_id: string; readonly payload?: unknown }[],
+): RawBuilder<unknown> => sql`told as (
+    insert into outbox (kind, run_id, payload)
+    select * from unnest(${rows.map((row) => row.kind)}::text[],
+                         ${rows.map((row) => row.run_id)}::text[],
+                         ${rows.map((row) => row.payload)}::jsonb[])
+  )`
+
+/** CTE. `base` of the CTE `moved` is the number of a run's earlier events. */
+export const insertRunEvents = (
+  now: Date,
+  events: readonly {
+    readonly runId: string
+    readonly place: number
+    readonly type: string
+    readonly data: object
+  }[],
+): RawBuilder<unknown> => sql`shown as (
+    insert into run_events (run_id, seq, type, at, data)
+    select e.run_id, moved.base + e.place, e.type, ${now}::timestamptz, e.data
+    from unnest(${events.map((event) => event.runId)}::text[], ${events.map((event) => event.place)}::int[],
+                ${events.map((event) => event.type)}::text[], ${events.map((event) => JSON.stringify(event.data))}::jsonb[])
+         as e(run_id, place, type, data)
+    join moved on moved.id = e.run_id
+  )`
+
+/** CTE. `data` of a row is JSON text. */
+export const insertWebhookEvents = (rows: readonly object[]): RawBuilder<unknown> => sql`published as (
+    insert into webhook_events (id, organization_id, type, data, webhook_ids, created_at)
+    select p.id, p.organization_id, p.type, p.data::jsonb, p.webhook_ids, p.created_at
+    from json_to_recordset(${JSON.stringify(rows)}::json)
+         as p(id text, organization_id text, type text, data text, webhook_ids text[], created_at timestamptz)
+  )`

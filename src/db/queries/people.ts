@@ -1,0 +1,39 @@
+import { sql, type RawBuilder } from 'kysely'
+
+/** The inviter must still be an owner and, without `byInvited`, must not have been invited themselves. */
+export const isInvitedByOwner = (
+  email: string,
+  byInvited: boolean,
+): RawBuilder<{ readonly invited: boolean }> => sql`
+  select exists (
+    select from invitations i
+    join memberships m on m.organization_id = i.organization_id and m.user_id = i.invited_by and m.role = 'owner'
+    join users u on u.id = i.invited_by and (${byInvited} or not u.invited)
+    where i.email = ${email} and i.accepted_at is null and i.revoked_at is null
+      and i.expires_at > clock_timestamp()
+  ) as invited`
+
+/** Organizations take turns. Events of other types than `known` stay in the table, so they have turns of their own. */
+export const readAccountEvents = (
+  most: number,
+  known: readonly string[],
+): RawBuilder<{ readonly id: number; readonly organization_id: string; readonly type: string }> => sql`
+  select id, organization_id, type from (
+    select id, organization_id, type,
+           row_number() over (partition by organization_id, type = any(${known}) order by id) as turn
+    from account_events) waiting
+  order by turn, type = any(${known}) desc, id limit ${most}`
+
+/** An interrupted request may have left an organization without members. Renames it for the person's next request. */
+export const takeUnusedOrganization = (given: {
+  readonly userId: string
+  readonly name: string
+  readonly unusedAfter: RawBuilder<unknown>
+}): RawBuilder<{ readonly id: string }> => sql`
+  update organizations set name = ${given.name}, created_at = clock_timestamp()
+  where id = (select o.id from organizations o join chain_head h on h.organization_id = o.id
+              where o.created_by = ${given.userId} and h.seq = 0
+                and o.created_at < clock_timestamp() - ${given.unusedAfter}
+                and not exists (select from memberships m where m.organization_id = o.id)
+              limit 1)
+  returning id`

@@ -1,0 +1,104 @@
+import { sql, type RawBuilder } from 'kysely'
+
+/** `extract` would compute with slow decimal numbers. */
+const seconds = sql`date_part('epoch', decided_at - created_at)`
+
+const isDecided = sql`status in ('approved', 'rejected')`
+
+export interface ApprovalTotals {
+  held: number
+  approved: number
+  rejected: number
+  pending: number
+  expired: number
+  cancelled: number
+  mean: number | null
+  quantiles: number[] | null
+  quick: number
+}
+
+const countOf = (status: string) => sql`count(*) filter (where status = ${status})`
+
+/** By status, with the seconds to the decision. The result `quick` counts approvals within `quick` seconds. */
+export const countApprovalsByStatus = (
+  mine: RawBuilder<boolean>,
+  quick: number,
+): RawBuilder<ApprovalTotals> => sql`
+  select count(*) as held, ${countOf('approved')} as approved, ${countOf('rejected')} as rejected, ${countOf('pending')} as pending,
+    ${countOf('expired')} as expired, ${countOf('cancelled')} as cancelled,
+    avg(${seconds}) filter (where ${isDecided}) as mean,
+    percentile_cont(array[0.5, 0.95]) within group (order by ${seconds}) filter (where ${isDecided}) as quantiles,
+    count(*) filter (where status = 'approved' and decided_at - created_at <= ${quick} * interval '1 s') as quick
+  from approvals where ${mine}`
+
+/**
+ * Two lists of `mostRules`, which may overlap: those that required the most approvals (`is_top`), and those with
+ * approved and without rejected ones (`always_approved`).
+ */
+export const rulesThatHold = <Rule>(
+  mine: RawBuilder<boolean>,
+  mostRules: number,
+): RawBuilder<Rule & { readonly is_top: boolean }> => sql`
+  with rules as (
+    select rule_id, count(*) as held, count(*) filter (where status = 'approved') as approved,
+      count(*) filter (where status = 'rejected') as rejected, max(id) as newest
+    from approvals where ${mine} and rule_id is not null
+    group by rule_id
+  ), ranked as (
+    select *, approved > 0 and rejected = 0 as always_approved,
+      row_number() over (order by held desc, rule_id) as place,
+      row_number() over (partition by approved > 0 and rejected = 0 order by held desc, rule_id) as place_beside
+    from rules
+  ), shown as materialized (
+    select * from ranked where place <= ${mostRules} or (always_approved and place_beside <= ${mostRules})
+  ), medians as (
+    select rule_id, percentile_cont(0.5) within group (order by ${seconds}) as median_decision_seconds
+    from approvals where ${mine} and ${isDecided} and rule_id = any(array(select rule_id from shown)) group by rule_id
+  )
+  select rule_id, (select a.rule_name from approvals a where a.id = newest) as rule_name, held, approved, rejected,
+    always_approved, median_decision_seconds, place <= ${mostRules} as is_top
+  from shown left join medians using (rule_id) order by place`
+
+export interface HeldVersion {
+  readonly workflow_id: string
+  readonly version: number
+  readonly tools: string[]
+  total: number
+  approved: number
+}
+
+/** With approvals of whole runs. `tools` are those of the newest such run. */
+export const heldVersions = (mine: RawBuilder<boolean>): RawBuilder<HeldVersion> => sql`
+  with versions as (
+    select r.workflow_id, r.workflow_version as version, count(*) as total,
+      count(*) filter (where a.status = 'approved') as approved, max(r.id) as newest
+    from (select run_id, status from approvals where ${mine} and kind = 'run') as a join runs r on r.id = a.run_id
+    group by r.workflow_id, r.workflow_version
+  )
+  select v.workflow_id, v.version, v.total, v.approved,
+    array(select distinct tool from run_steps where run_id = v.newest) as tools
+  from versions v order by v.workflow_id, v.version`
+
+export interface HeldWorkflow {
+  readonly workflow_id: string
+  readonly name: string
+  readonly total: number
+  readonly approved: number
+  readonly rejected: number
+  /** All of them, also those that `mostWorkflows` leaves out. */
+  readonly workflows: number
+}
+
+/** Those with the most approvals that match `mine`. */
+export const heldWorkflows = (
+  mine: RawBuilder<boolean>,
+  mostWorkflows: number,
+): RawBuilder<HeldWorkflow> => sql`
+  select held.*, (select name from workflows where id = held.workflow_id) as name
+  from (
+    select workflow_id, count(*) as total, count(*) filter (where status = 'approved') as approved,
+      count(*) filter (where status = 'rejected') as rejected, count(*) over () as workflows
+    from approvals where ${mine} and workflow_id is not null
+    group by workflow_id order by total desc, workflow_id limit ${mostWorkflows}
+  ) as held
+  order by total desc, workflow_id`

@@ -1,0 +1,109 @@
+import { sql, type RawBuilder } from 'kysely'
+import type { Role, SideEffect, Verdict } from '../../policy/types.ts'
+
+export interface CallDecision {
+  readonly id: string
+  readonly run_id: string | null
+  readonly step_id: string | null
+  /** -1 without `for_each`. */
+  readonly item_index: number
+  readonly session_id: string | null
+  readonly tool_use_id: string | null
+  readonly params_hash: string | null
+  readonly approval_id: string | null
+  /** Which the decision's approval replaced. */
+  readonly supersedes_id: string | null
+  readonly decided_at: Date
+  /** The size of the sealed parameters; 0 if they were not kept. */
+  readonly bytes: number
+}
+
+/** `since` is inclusive, `until` exclusive. */
+export const newestDecisions = (
+  organizationId: string,
+  { since, until }: { readonly since: Date | null; readonly until: Date | null },
+  most: number,
+): RawBuilder<CallDecision> => sql`
+  select d.id, d.run_id, d.step_id, coalesce(d.item_index, -1) as item_index, d.session_id, d.tool_use_id, d.params_hash,
+    d.approval_id, a.supersedes_id, d.decided_at,
+    coalesce(octet_length(e.params_sealed), octet_length(a.params_sealed), 0) as bytes
+  from decisions d
+  left join approvals a on a.id = d.approval_id
+  left join effects e on e.run_id = d.run_id and e.step_id = d.step_id and e.item_index = coalesce(d.item_index, -1)
+  where d.organization_id = ${organizationId} and d.decided_at >= coalesce(${since}::timestamptz, '-infinity')
+    and d.decided_at < coalesce(${until}::timestamptz, 'infinity')
+  order by d.decided_at desc, d.id desc limit ${most}`
+
+export interface DecidedCall {
+  readonly id: string
+  readonly run_id: string | null
+  readonly step_id: string | null
+  readonly item_index: number | null
+  readonly session_id: string | null
+  readonly tool: string
+  readonly side_effect: SideEffect
+  readonly destination: string | null
+  readonly verdict: Verdict
+  readonly rule_id: string | null
+  readonly rule_name: string | null
+  readonly reason: string
+  readonly labels: string[]
+  readonly approval_id: string | null
+  readonly decided_at: Date
+  /** Replaces `me` in the parameters of a run's call. */
+  readonly requester_email: string | null
+  /** The present role of the person who asked; null for a former member. */
+  readonly role: Role | null
+  /** Parameters of a run's call, if they were kept. */
+  readonly run_params: Buffer | null
+  /** Input of a held call of an agent, if it was kept. */
+  readonly agent_params: Buffer | null
+  /** Who may decide the approval of an agent's call, or all approvals of a run. */
+  readonly approver: 'admin' | 'owner' | null
+  /** When they saved the step. */
+  readonly author_roles: Role[] | null
+}
+
+/** Newest first. */
+export const decidedCalls = (organizationId: string, ids: readonly string[]): RawBuilder<DecidedCall> => sql`
+  select d.id, d.run_id, d.step_id, d.item_index, d.session_id, d.tool, d.side_effect, d.destination, d.verdict, d.rule_id, d.rule_name,
+    d.reason, d.labels, d.approval_id, d.decided_at, r.requester_email, m.role, e.params_sealed as run_params,
+    a.params_sealed as agent_params, s.author_roles,
+    coalesce(a.approver, (select max(approver) from approvals where run_id = d.run_id)) as approver
+  from decisions d
+  left join runs r on r.id = d.run_id
+  left join run_steps s on s.run_id = d.run_id and s.step_id = d.step_id
+  left join effects e on e.run_id = d.run_id and e.step_id = d.step_id and e.item_index = coalesce(d.item_index, -1)
+    and e.params_hash = d.params_hash
+  left join approvals a on a.id = d.approval_id and a.kind = 'agent_call' and a.params_hash = d.params_hash
+  left join memberships m on m.organization_id = d.organization_id
+    and m.user_id = coalesce(d.requested_by, r.requested_by)
+  where d.organization_id = ${organizationId} and d.id = any(${ids}::text[])
+  order by d.decided_at desc, d.id desc`
+
+/** Before a change of the rule `id` (`then`) and after it (`now`), which adds the labels `before` and `after`. */
+export const countAddedLabels = (given: {
+  readonly organizationId: string
+  readonly id: string
+  readonly before: readonly string[]
+  readonly after: readonly string[]
+}): RawBuilder<{ readonly then: number; readonly now: number }> => sql`
+  with others as (
+    select distinct label from label_rules r cross join jsonb_array_elements_text(r.body->'add_labels') as label
+    where r.organization_id = ${given.organizationId} and r.id <> ${given.id} and r.body->>'status' = 'active'
+  )
+  select (select count(*) from (select label from others union select unnest(${given.before}::text[])) as a) as then,
+         (select count(*) from (select label from others union select unnest(${given.after}::text[])) as b) as now`
+
+/** `values` counts values, labels and tools. */
+export const measureRules = (
+  organizationId: string,
+): RawBuilder<{ readonly bytes: number; readonly values: number }> => sql`
+  select coalesce(sum(octet_length(body::text)), 0)::float8 as bytes,
+         coalesce(sum(jsonb_array_length(jsonb_path_query_array(body, '$.params[*].value[*]'))
+                    + jsonb_array_length(jsonb_path_query_array(body, '$.labels.*[*]'))
+                    + jsonb_array_length(jsonb_path_query_array(body, '$.tools[*]'))
+                    + jsonb_array_length(jsonb_path_query_array(body, '$.add_labels[*]'))), 0)::float8 as values
+  from (select body from rules where organization_id = ${organizationId}
+        union all
+        select body from label_rules where organization_id = ${organizationId}) as saved`
