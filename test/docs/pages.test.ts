@@ -193,6 +193,25 @@ test('the README has at most 130 lines', () => {
   expect(readme.split('\n').length).toBeLessThanOrEqual(131)
 })
 
+/** The pages in docs that a page links, without those in folders. */
+const linkedPages = (text: string): string[] => [
+  ...new Set([...text.matchAll(/\]\((?:docs\/)?([\w-]+\.md)\)/g)].map(([, name = '']) => name)),
+]
+
+test('the doors of the README have at most twelve links, and a newcomer reads at most 20,000 words behind them', () => {
+  const [, doors = ''] = /## Where to read on\n(.*?)\n## /s.exec(readme) ?? []
+  expect(doors.match(/\]\(/g)?.length).toBeLessThanOrEqual(12)
+  const pages = linkedPages(doors).filter((name) => !['README.md', 'ARCHITECTURE.md'].includes(name))
+  expect(pages).toHaveLength(10)
+  const words = [readme, ...pages.map((name) => read(`docs/${name}`))].join('\n').split(/\s+/)
+  expect(words.length).toBeLessThanOrEqual(20_000)
+})
+
+test('docs/README.md links every page', () => {
+  const pages = readdirSync(join(root, 'docs')).filter((name) => name.endsWith('.md') && name !== 'README.md')
+  expect(pages.filter((name) => !linkedPages(read('docs/README.md')).includes(name))).toEqual([])
+})
+
 test("the README shows each step of the demo's output", () => {
   const titles = [...read('src/demo/story.ts').matchAll(/tell\.step\('(.*)'\)/g)].map(([, title]) => title)
   const shown = [...readme.matchAll(/^\d+\. (.*)$/gm)].map(([, title]) => title)
