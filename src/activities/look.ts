@@ -65,14 +65,12 @@ export const notMade = (): ToolError =>
 export const tookTooLong = ({ name }: Pick<ToolDeclaration, 'name'>): ToolError =>
   new ToolError('timeout', `looking for a call of \`${name}\` took too long`, { retryable: true })
 
-const lastLookMilliseconds = 30_000
-
 /** The result null does not prove that the call was not made. `sentAt` is by `performance.now()`. */
 export async function lookOnce(
   find: (signal: AbortSignal, look: Look) => Promise<unknown>,
   sentAt: number,
 ): Promise<Extract<Found, { kind: 'done' }> | null> {
-  const limit = AbortSignal.timeout(lastLookMilliseconds)
+  const limit = AbortSignal.timeout(30_000)
   const look = { sentSecondsAgo: (performance.now() - sentAt) / 1_000 }
   const found = raceWithLimit(find(limit, look) as Promise<Found>, limit, () => false)
   return found.then(

@@ -130,11 +130,9 @@ export function follow(
 
 const inWords = (segment: Segment): string => (typeof segment === 'string' ? segment : '[index]')
 
-const mostNames = 30
-
 function lacks(form: Form, segment: string): string {
   const all = options(form) ?? []
-  const names = [...new Set(all.flatMap((each) => Object.keys(each.properties ?? {})))].slice(0, mostNames)
+  const names = [...new Set(all.flatMap((each) => Object.keys(each.properties ?? {})))].slice(0, 30)
   if (names.length > 0)
     return `has no \`${segment}\` (it has ${names.map((each) => `\`${each}\``).join(', ')})`
   if (all.some(({ type }) => type === 'array'))

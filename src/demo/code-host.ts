@@ -23,8 +23,6 @@ export interface CodeHost {
 
 export const repo = 'larkspur/pump-control'
 
-const mostBytes = 100_000
-
 /** When the first issue has been created, the stand-in calls `lost` and breaks the connection instead of answering. */
 export async function startCodeHost(lost: () => void): Promise<CodeHost> {
   const issues: HostedIssue[] = []
@@ -78,7 +76,7 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
   let length = 0
   for await (const chunk of request) {
     length += (chunk as Buffer).length
-    if (length > mostBytes) throw new Error('the body is too large')
+    if (length > 100_000) throw new Error('the body is too large')
     chunks.push(chunk as Buffer)
   }
   return Buffer.concat(chunks).toString('utf8')

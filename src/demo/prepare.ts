@@ -227,8 +227,6 @@ export async function voteUntilDecided(client: Client, approvalId: string): Prom
   throw new Error(`the organization asks for more approvals than ${voters.join(' and ')} can give`)
 }
 
-const hour = 3_600_000
-
 /** Returns the addresses of the people who voted. Throws if they did not approve, or after an hour. */
 export async function decidedByPerson(client: Client, approvalId: string): Promise<string[]> {
   const { status, votes } = await until(
@@ -240,7 +238,7 @@ export async function decidedByPerson(client: Client, approvalId: string): Promi
         `/approvals/${approvalId}`,
       ),
     (approval) => approval.status !== 'pending',
-    hour,
+    3_600_000,
   )
   mustHold(status === 'approved', `the call is approved (it is ${status}, so the mail does not leave)`)
   return votes.map(({ email }) => email)

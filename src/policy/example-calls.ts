@@ -39,12 +39,9 @@ export interface ExampleTools {
   readonly facts: ToolFacts
   readonly effectsOf: AgentEffects
 }
-
-const mostHeads = 6
 const mostOfList = 3
 /** Probably no rule mentions it. */
 const anyProtocolTool = 'mcp__server__tool'
-const longestName = 200
 
 /** Some tools that the rule covers and that have its parameters and one of its side effects. */
 export function headsOf(rule: Matching, { facts, effectsOf }: ExampleTools): Head[] {
@@ -68,7 +65,7 @@ export function headsOf(rule: Matching, { facts, effectsOf }: ExampleTools): Hea
     const sideEffect = effectsOfTool(tool, labels, effectsOf).find(has)
     return sideEffect === undefined ? [] : [{ source: 'agents', tool, sideEffect }]
   })
-  const half = mostHeads / 2
+  const half = 3
   return [
     ...(sources.includes('workflows') ? ofWorkflows.slice(0, half) : []),
     ...(sources.includes('agents') ? ofAgents.slice(-half) : []),
@@ -80,7 +77,7 @@ const firstOf = (path: string): string => path.split('.')[0] ?? path
 /** A name that the glob nearly always matches, and few other globs do. */
 function nameFor(glob: string): string {
   const name = glob.replaceAll('*', 'any').replaceAll('?', 'q')
-  return name.length <= longestName ? name : glob.replaceAll('*', '').replaceAll('?', 'q') || 'any'
+  return name.length <= 200 ? name : glob.replaceAll('*', '').replaceAll('?', 'q') || 'any'
 }
 
 const runsCommands = (tool: string): boolean => {
@@ -249,7 +246,6 @@ const policyOf = (facts: ToolFacts, rule: Matching): CompiledPolicy => {
 
 /** Comparisons of all tries for one rule. */
 const mostComparisons = 50_000
-const mostTries = 500
 /** Values for one parameter of a rule. */
 const mostChoices = 40
 
@@ -268,7 +264,7 @@ export function* witnessesOf(
   rule: Matching,
   tools: ExampleTools,
 ): Generator<Exclude<Step, 'tried'>, readonly Draft[]> {
-  const tries = new Tries(mostComparisons, mostTries)
+  const tries = new Tries(mostComparisons, 500)
   const isMatch = (policy: CompiledPolicy, draft: Draft): boolean => {
     const example = exampleOf(draft, tools)
     const call = example === null ? null : callOf(example)

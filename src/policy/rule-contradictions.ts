@@ -160,8 +160,6 @@ function firstUnfit({ facts, verdict }: Checked, param: string, conditions: read
   return places.includes(-1) ? -1 : Math.max(texts, ...places)
 }
 
-const mostIssues = 100
-
 /** Compared as a whole, but no place in any tool of the rule, such as `acme/*`. With `@` it may be an address. */
 function noPlaces({ facts, tools = [], params = [] }: Checked): Issue[] {
   const found: Issue[] = []
@@ -170,7 +168,7 @@ function noPlaces({ facts, tools = [], params = [] }: Checked): Issue[] {
     const kinds = [...new Set(tools.map((tool) => facts.get(tool)?.places?.get(param) ?? null))]
     if (kinds.length === 0 || kinds.includes(null)) continue
     for (const [index, each] of listOf<Scalar>(value).entries()) {
-      if (found.length >= mostIssues) return found
+      if (found.length >= 100) return found
       if (typeof each !== 'string' || each.includes('@') || isPlace(each, kinds)) continue
       const path = ['params', at, 'value', ...(Array.isArray(value) ? [index] : [])]
       const message = `cannot be a value of \`${param}\`, and is compared as a whole: write the full name, or compare the beginning of the name with \`startswith\``

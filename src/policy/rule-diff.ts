@@ -229,7 +229,6 @@ interface DiffParts {
 /** Tried with each rule. */
 const mostValues = 40
 const mostLabelSets = 30
-const mostTools = 30
 
 /** Rules that only one of the sets has, and those of both. */
 function* changedFirst({
@@ -279,7 +278,7 @@ function* diffParts({ from, to, ...tools }: Sets, active: readonly StoredRule[])
   const labels = (yield* onlyInOne(from, to, labelsIn)).slice(0, mostLabelSets / 2)
   const sets = yield* someDistinct(active, labelSetsOf, mostLabelSets - labels.length)
   return {
-    heads: yield* someDistinct(active, (rule) => headsOf(rule, tools), mostTools),
+    heads: yield* someDistinct(active, (rule) => headsOf(rule, tools), 30),
     labelSets: [...labels.map((label) => [label]), ...sets],
     values: new Map([...valuesAt].map(([path, values]) => [path, [...values.values()]])),
   }

@@ -28,8 +28,6 @@ export const conditionForms = new Map(
 export const conditionInput = z.discriminatedUnion('operator', [
   ...conditionForms.values(),
 ] as never) as unknown as z.ZodType<ParamCondition>
-
-const year = 365 * 24 * 60 * 60
 const labelList = z.array(labelSlug).min(1, 'name at least one label or leave it out').max(100)
 const labelConditions = z
   .strictObject({ any_of: labelList.optional(), all_of: labelList.optional(), none_of: labelList.optional() })
@@ -143,7 +141,7 @@ export function ruleSchemas(facts: ToolFacts) {
     expires_after_seconds: z
       .int()
       .min(0)
-      .max(10 * year)
+      .max(10 * 365 * 24 * 60 * 60)
       .optional(),
   }
 

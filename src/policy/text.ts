@@ -75,8 +75,6 @@ export function isPattern(text: string): boolean {
 export const patternMessage =
   'looks like a regular expression, and is compared as plain text: write the text itself, or compare a part with `contains`'
 
-const mostListed = 5
-
 export function quoteValue(given: string | number | boolean): string {
   const text = String(given)
   return quote(text.length > 80 ? `${text.slice(0, 79)}…` : text)
@@ -88,7 +86,7 @@ export function quote(text: string): string {
 }
 
 /** For a sentence: "`a`, `b` or 2 more". */
-export function list(items: readonly string[], word: 'and' | 'or', most = mostListed): string {
+export function list(items: readonly string[], word: 'and' | 'or', most = 5): string {
   const kept = items.slice(0, most)
   if (items.length > most) kept.push(`${items.length - most} more`)
   const last = kept.pop() ?? ''

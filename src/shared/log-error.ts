@@ -20,9 +20,6 @@ export interface LoggedError {
 }
 
 const deepest = 4
-const mostErrors = 5
-const mostFrames = 10
-const mostIssues = 10
 
 export const isError = (value: unknown): value is Error =>
   types.isNativeError(value) || value instanceof Error
@@ -73,7 +70,7 @@ function inside(error: Error, depth: number): Pick<LoggedError, 'stack' | 'cause
     ...(stack === '' ? {} : { stack }),
     ...(isError(cause) && depth < deepest ? { cause: loggedError(cause, depth + 1) } : {}),
     ...(Array.isArray(errors) && depth < deepest
-      ? { errors: errors.slice(0, mostErrors).map((each) => loggedError(each, depth + 1)) }
+      ? { errors: errors.slice(0, 5).map((each) => loggedError(each, depth + 1)) }
       : {}),
   }
 }
@@ -120,7 +117,7 @@ function messageOf(error: Error): string | undefined {
 }
 
 const kindsOf = (issues: readonly unknown[]): string[] =>
-  issues.slice(0, mostIssues).map((issue) => wordOf(Object(issue).code) ?? 'unknown')
+  issues.slice(0, 10).map((issue) => wordOf(Object(issue).code) ?? 'unknown')
 
 const frame = /^at (?:[^()]{1,200} \()?(?:file:\/\/|node:|\/|<anonymous>|native)[^()]{0,300}\)?$/
 
@@ -133,6 +130,6 @@ function framesOf({ stack, message }: Error): string {
     .split('\n')
     .map((line) => line.trim())
     .filter((line) => frame.test(line))
-    .slice(0, mostFrames)
+    .slice(0, 10)
     .join('\n')
 }

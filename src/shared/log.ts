@@ -74,9 +74,6 @@ export interface SparseLog {
   info(kind: string, fields: object, message: string): void
 }
 
-const everyMilliseconds = 10_000
-const mostKinds = 1_000
-
 export function createSparseLog(log: Log, now: () => number = () => performance.now()): SparseLog {
   const kinds = new Map<string, { until: number; leftOut: number }>()
   const write = (level: 'info' | 'warn', kind: string, fields: object, message: string): void => {
@@ -85,8 +82,8 @@ export function createSparseLog(log: Log, now: () => number = () => performance.
       known.leftOut += 1
       return
     }
-    if (kinds.size >= mostKinds) kinds.clear()
-    kinds.set(kind, { until: now() + everyMilliseconds, leftOut: 0 })
+    if (kinds.size >= 1_000) kinds.clear()
+    kinds.set(kind, { until: now() + 10_000, leftOut: 0 })
     const leftOut = known?.leftOut ?? 0
     log[level]({ ...fields, ...(leftOut === 0 ? {} : { left_out: leftOut }) }, message)
   }

@@ -17,9 +17,6 @@ interface Found {
   readonly because: readonly string[]
 }
 const harmless: Found = { kind: 'write', because: [] }
-const mostReasons = 4
-const mostScripts = 16
-const longestScript = 4_096
 
 /**
  * Returns the worst effect of a Bash command, read as bash does. A part that cannot be read counts as a script, or as
@@ -31,7 +28,7 @@ export function classifyCommand(command: string): ShellReading {
   const scripts = new Set<string>()
   const note: Shell['note'] = (kind, because) => {
     if (weight[kind] > weight[found.kind]) found = { kind, because: [because] }
-    else if (kind === found.kind && found.because.length < mostReasons && !found.because.includes(because))
+    else if (kind === found.kind && found.because.length < 4 && !found.because.includes(because))
       found = { kind, because: [...found.because, because] }
   }
   const attempt: Shell['attempt'] = (act) => {
@@ -55,9 +52,9 @@ export function classifyCommand(command: string): ShellReading {
       if (attempt(act) === 'egress') note('egress', because)
     },
     script: (file) => {
-      if (file === undefined || file === '' || file.length > longestScript) return
+      if (file === undefined || file === '' || file.length > 4_096) return
       // An open file of the shell itself, such as `/dev/stdin`, is no script on the disk.
-      if (scripts.size < mostScripts && !/^-|^\/(dev|proc)\//.test(file)) scripts.add(asCode(file))
+      if (scripts.size < 16 && !/^-|^\/(dev|proc)\//.test(file)) scripts.add(asCode(file))
     },
     run: (words, call = noInput) => run(words, call, state),
     code: (text, words) => readWith(words, state, () => readCode(text, state)),

@@ -9,8 +9,6 @@ import { sideEffectOf } from '../policy/tool-facts.ts'
 import { facts, getTool } from '../tools/index.ts'
 import { mostTimeoutSeconds, serviceOf, type ToolCatalog } from '../tools/kit/tool.ts'
 import { defineKind, type StepOf } from './kind.ts'
-
-const defaultTimeoutSeconds = 60
 /** Calls with a longer time limit than this are ordinary activities, never local ones. */
 const mostQuickSeconds = 10
 
@@ -90,7 +88,7 @@ export const tool = defineKind({
 type ToolStep = StepOf<typeof fields>
 
 const secondsOf = ({ tool: name = '', timeout_seconds: own }: ToolStep): number =>
-  own ?? getTool(name)?.timeoutSeconds ?? defaultTimeoutSeconds
+  own ?? getTool(name)?.timeoutSeconds ?? 60
 
 /** Whether the call of the step may run as a local activity (`SkeletonPart.isQuick`). */
 function isQuickCall(step: ToolStep): boolean {

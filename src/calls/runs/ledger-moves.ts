@@ -203,13 +203,11 @@ export function countBody(effect: EffectRecord): void {
   effect.body_counted = true
 }
 
-const mostPastOutcomes = 50
-
 /** Call this before another attempt begins. */
 export function noteOutcome(effect: EffectRecord, outcome: PastOutcome['outcome']): void {
   if (effect.decision_id === null) return
   const past = [...effect.past_outcomes, { decision_id: effect.decision_id, outcome }]
-  effect.past_outcomes = past.slice(-mostPastOutcomes)
+  effect.past_outcomes = past.slice(-50)
 }
 
 function moveStep({ tx, ledger, effect }: LockedCall, how: Settlement, ended: boolean): void {

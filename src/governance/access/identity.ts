@@ -76,7 +76,6 @@ export async function authenticate(keys: KeyLookup, header: string | undefined):
 
 /** So many lookups of a key in a second read the database; further ones use the remembered identity. */
 const oftenEnough = 20
-const second = 1_000
 interface Remembered {
   readonly until: number
   asked: number
@@ -129,7 +128,7 @@ function memoryOf({ remembered }: KeyLookup, hash: string): Remembered {
   const known = remembered.get(hash)
   if (known !== undefined && now < known.until) return known
   if (remembered.size >= 10_000) remembered.clear()
-  const made = { until: now + second, asked: 0, identity: null }
+  const made = { until: now + 1_000, asked: 0, identity: null }
   remembered.set(hash, made)
   return made
 }

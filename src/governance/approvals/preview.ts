@@ -161,11 +161,10 @@ const numbered = (index: number, text: string): string =>
     .split('\n')
     .map((line) => `${index + 1} │ ${line}`)
     .join('\n')
-const mostEdits = 50
 
 /** No diff if the edits are too many or too long to show all of them. */
 function editsOf(list: Json | undefined): Pick<Preview, 'diff' | 'note'> {
-  if (!Array.isArray(list) || list.length === 0 || list.length > mostEdits) return {}
+  if (!Array.isArray(list) || list.length === 0 || list.length > 50) return {}
   const texts = list.map((edit) => (isObject(edit) ? editTexts(edit) : null))
   if (texts.includes(null)) return {}
   // Numbers make the texts longer, so the length is tested first without them.

@@ -42,7 +42,6 @@ const mostNoted = 50_000
 const atOnce = 8
 /** A round looks at this many chains in alarm, and reads this many pages of a sweep. */
 const mostLookedAt = 500
-const pagesInRound = 4
 const chainsInPage = 500
 /** Milliseconds from the end of one sweep to the next. */
 const sweepEvery = 3_600_000
@@ -259,7 +258,7 @@ export class Checkpoints {
   async #sweep(): Promise<unknown[]> {
     if (this.#clock() < this.#sweepAt) return []
     const errors: unknown[] = []
-    for (let pages = 0; pages < pagesInRound; pages += 1) {
+    for (let pages = 0; pages < 4; pages += 1) {
       const { rows } = await headsAfter(this.#sweptTo, chainsInPage).execute(this.#options.db)
       errors.push(...(await this.keepChains(rows)))
       this.#sweptTo = rows.at(-1)?.organization_id ?? ''

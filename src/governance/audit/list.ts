@@ -124,13 +124,12 @@ const verdicts = ['allow', 'require_approval', 'deny'] as const
 
 /** A round counts so many segments, in so many chains. */
 const mostChains = 1_000
-const mostSegments = 500
 
 /** Counts segments that have become full. Several processes may do this at the same time. */
 export async function countSegments(db: Db): Promise<void> {
   const { rows } = await chainsToCount(segmentLength, mostChains).execute(db)
   // One segment of each chain in a turn, so that a long chain does not delay the others.
-  let left = mostSegments
+  let left = 500
   for (let turn = 0; left > 0; turn += 1) {
     const due = rows.filter(({ next, end }) => next + turn < end).slice(0, left)
     if (due.length === 0) return

@@ -18,7 +18,6 @@ interface QueuedVerification {
  * verification takes longer than 7.5 s.
  */
 const restFactor = 4
-const longestRest = 30_000
 
 /**
  * One at a time per process, in a worker thread. The chain whose last verification is the oldest comes next. All
@@ -67,7 +66,7 @@ export class Verifier {
       if (!this.#waiting.has(chain)) this.#served.delete(chain)
       else if (!this.#isRunning) void this.#runAll()
     }
-    setTimeout(end, Math.min(took * restFactor, longestRest)).unref()
+    setTimeout(end, Math.min(took * restFactor, 30_000)).unref()
   }
 
   /** Chains without a number in `#served` come first, in the order in which they began to wait. */

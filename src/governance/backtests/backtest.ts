@@ -158,7 +158,6 @@ export const mostDecisions = 5_000
 export const mostParamBytes = 32 * 1024 ** 2
 /** Decisions that are read and replayed together. A single call may have more bytes. */
 const sliceRows = 50
-const sliceBytes = 4 * 1024 ** 2
 
 /** `since` is inclusive, `until` exclusive; null means no limit. */
 export interface Window {
@@ -217,7 +216,7 @@ function slicesOf(calls: readonly CallDecision[]): string[][] {
   let bytes = 0
   for (const call of calls) {
     const last = slices.at(-1)
-    const fits = last !== undefined && last.length < sliceRows && bytes + call.bytes <= sliceBytes
+    const fits = last !== undefined && last.length < sliceRows && bytes + call.bytes <= 4 * 1024 ** 2
     if (fits) last.push(call.id)
     else slices.push([call.id])
     bytes = fits ? bytes + call.bytes : call.bytes

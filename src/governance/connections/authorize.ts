@@ -31,8 +31,6 @@ export interface BegunView {
   readonly authorization_url: string
   readonly expires_at: string
 }
-
-const lifeSeconds = 600
 /** Waiting authorizations of a person in one organization. A new one then replaces the oldest. */
 const mostAttempts = 10
 
@@ -100,7 +98,7 @@ export async function beginAuthorization(
           name: name ?? null,
           redirect_uri: redirectUri,
           verifier_sealed: sealed,
-          expires_at: sql<Date>`clock_timestamp() + make_interval(secs => ${lifeSeconds})`,
+          expires_at: sql<Date>`clock_timestamp() + make_interval(secs => 600)`,
         })
         .returning('expires_at')
         .executeTakeFirstOrThrow()

@@ -17,7 +17,6 @@ import {
 /** When a secret is removed whose connection was not saved. Saving takes less time. */
 const orphanAge = sql`interval '1 hour'`
 const retryPause = sql`interval '5 minutes'`
-const batch = 50
 
 /** Call `adoptSecret` in the transaction that saves the connection. */
 export async function keepSecret(
@@ -63,7 +62,7 @@ export async function removeSecrets({
   const { rows } = await sql<{ connection_id: string; organization_id: string }>`
     update secret_removals set due_at = clock_timestamp() + ${retryPause}
     where connection_id in (select connection_id from secret_removals where due_at <= clock_timestamp()
-                            order by due_at limit ${batch} for update skip locked)
+                            order by due_at limit 50 for update skip locked)
     returning connection_id, organization_id`.execute(db)
   let removed = 0
   for (const { connection_id: connectionId, organization_id: organizationId } of rows) {

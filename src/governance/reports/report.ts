@@ -16,7 +16,6 @@ import { everyCategory } from '../../policy/settings.ts'
 
 /** Seconds. So quick an approver may not have read the call. */
 const quick = 10
-const mostPeople = 10
 
 export interface HoldingRule {
   readonly rule_id: string
@@ -115,7 +114,7 @@ async function topApprovers(
     select v.user_id, count(*) as approvals
     from (select id from approvals where ${mine}) as a join approval_votes v on v.approval_id = a.id
     where v.decision = 'approve'
-    group by v.user_id order by approvals desc, v.user_id limit ${mostPeople}`.execute(trx)
+    group by v.user_id order by approvals desc, v.user_id limit 10`.execute(trx)
   return rows
 }
 

@@ -211,7 +211,6 @@ async function retire({ db }: Rotating, generation: number): Promise<string[]> {
 const pageRows = 1_000
 /** For one statement. A group of one row may have more bytes. */
 const groupRows = 50
-const groupBytes = 4 * 1024 * 1024
 /** After each group, the process pauses as long as it worked, up to this. */
 const longestPauseMilliseconds = 1_000
 
@@ -268,7 +267,7 @@ function* groups(rows: readonly Listed[]): Generator<Listed[]> {
   let group: Listed[] = []
   let bytes = 0
   for (const row of rows) {
-    if (group.length === groupRows || (group.length > 0 && bytes + row.bytes > groupBytes)) {
+    if (group.length === groupRows || (group.length > 0 && bytes + row.bytes > 4 * 1024 * 1024)) {
       yield group
       group = []
       bytes = 0

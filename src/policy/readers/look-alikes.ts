@@ -287,13 +287,11 @@ export function isListOfPointers(text: string): boolean {
   )
 }
 
-const mostNotes = 10
-
 /** In a sentence; undefined if there is nothing to mark. */
 export function noteOn(text: string, kind: TextKind = 'text'): string | undefined {
   const parts = (piecesOf(text, kind) ?? []).flatMap((piece) => piece.parts)
   const notes = new Set(parts.flatMap((part) => ('note' in part ? [part.note] : [])))
-  return notes.size === 0 ? undefined : `look closely: ${[...notes].slice(0, mostNotes).join('; ')}`
+  return notes.size === 0 ? undefined : `look closely: ${[...notes].slice(0, 10).join('; ')}`
 }
 
 /** They are top-level domains too. `отчёт.zip` is a file. */

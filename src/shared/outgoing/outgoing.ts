@@ -61,8 +61,6 @@ export interface Outgoing {
   close(): Promise<void>
 }
 
-const mostRedirects = 3
-
 /** Every unreachable host gives the same error, or callers learn names of the operator's network. */
 export function createOutgoing(options: {
   readonly hosts: readonly NamedHost[]
@@ -127,7 +125,7 @@ async function exchange(
       if (next === null && bounds.dropsBody === true) return await dropBody(answer, bounds.bytes)
       if (next === null) return await readWhole(answer, url, bounds, signal)
       await answer.body?.cancel()
-      if (redirects === mostRedirects || !mayFollow(sent, bounds, next))
+      if (redirects === 3 || !mayFollow(sent, bounds, next))
         throw new OutgoingError('redirect_refused', `\`${url.host}\` redirects to another place`, true)
       url = next
     } catch (error) {

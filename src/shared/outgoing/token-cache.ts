@@ -17,11 +17,9 @@ export interface TokenCache {
   drop(name: string, token: string): void
 }
 
-const mostTokens = 2_000
-
 export function createTokenCache(): TokenCache {
   const cache = new LRUCache<string, string, () => Promise<Minted>>({
-    max: mostTokens,
+    max: 2_000,
     async fetchMethod(_name, _stale, { options, context: mint }) {
       const { token, freshSeconds } = await mint()
       // A `ttl` of 0 would mean that the token never expires.

@@ -164,13 +164,10 @@ interface Mark {
 
 /** Short, because each mark uses up room for it. */
 const metadataKey = 'cs'
-const nameLength = 12
-const keptMinutes = 25
 /** Until then, a missing mark proves that no rows were added. Shorter than `keptMinutes`: clocks of workers differ. */
 const safeSeconds = 15 * 60
-const mostRemoved = 200
 
-const nameOf = (call: Marked): string => digestOf(call).slice(0, nameLength)
+const nameOf = (call: Marked): string => digestOf(call).slice(0, 12)
 const minute = (): number => Math.floor(Date.now() / 60_000)
 
 const readMarks: sheets_v4.Schema$DeveloperMetadataLookup = { metadataKey }
@@ -194,10 +191,10 @@ const marksToRemove = (marks: readonly Mark[]): readonly number[] =>
   marks
     .filter(({ value }) => {
       const made = /^[\da-f]{12}([\da-z]{1,8})$/.exec(value)?.[1]
-      return made !== undefined && Number.parseInt(made, 36) < minute() - keptMinutes
+      return made !== undefined && Number.parseInt(made, 36) < minute() - 25
     })
     .map(({ id }) => id)
-    .slice(0, mostRemoved)
+    .slice(0, 200)
 
 const marksFound = z.object({
   matchedDeveloperMetadata: listOf(

@@ -136,18 +136,15 @@ export async function conversationWith(slack: Slack, userId: string): Promise<st
   return channel.id
 }
 
-const mostChannelPages = 20
-const channelsOfPage = 1_000
-
 /** Also by a former name, for one that was renamed meanwhile. Null if there are too many to read. */
 async function channelsCalled(slack: Slack, name: string): Promise<readonly Channel[] | null> {
   const found: Channel[] = []
   let cursor = ''
-  for (let page = 0; page < mostChannelPages; page += 1) {
+  for (let page = 0; page < 20; page += 1) {
     const listed = await slack.read(channels, (client) =>
       client.conversations.list({
         types: 'public_channel,private_channel',
-        limit: channelsOfPage,
+        limit: 1_000,
         ...(cursor === '' ? {} : { cursor }),
       }),
     )
@@ -356,7 +353,6 @@ const findChannel: FinderOf<'slack_create_channel'> = async (call, context, look
 
 /** Slower names are left out. */
 const mostMilliseconds = 3_000
-const longestName = 80
 const aChannel = z
   .object({ channel: z.object({ name: z.string().min(1) }) })
   .transform(({ channel }) => `#${channel.name}`)
@@ -398,7 +394,7 @@ const shown = (name: string): string =>
   name
     .replaceAll(/[\p{C}\s]+/gu, ' ')
     .trim()
-    .slice(0, longestName)
+    .slice(0, 80)
     .toWellFormed()
 
 const accountState = async (account: LinkedAccount | null, names: Names): Promise<State> => ({

@@ -55,8 +55,6 @@ export function detailsOf(calls: readonly (readonly [string, WaitReason])[]): st
   return shortened(all)
 }
 
-const mostListed = 20
-
 /** The newest ones, e.g. `- send, item 3: mail_send completed after 12 ms`. */
 export class Tries {
   readonly #lines: string[] = []
@@ -66,7 +64,7 @@ export class Tries {
   add({ id, activity }: SkeletonStep, itemIndex: number | null, result: CallResult, since: number): void {
     const name = itemIndex === null ? id : `${id}, item ${itemIndex}`
     this.#lines.push(`- ${name}: ${activity} ${wordsOfResult(result, since)}`)
-    if (this.#lines.length <= mostListed) return
+    if (this.#lines.length <= 20) return
     this.#lines.shift()
     this.#earlier += 1
   }

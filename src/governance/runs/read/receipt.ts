@@ -87,7 +87,6 @@ export async function readReceipt(
 
 /** One read returns at most `mostRows` decisions with at most `mostBytes` bytes, and always at least one decision. */
 const mostRows = 200
-const mostBytes = 1024 ** 2
 
 async function* decisionsBetween(
   db: Db,
@@ -117,7 +116,7 @@ async function batchEnd(db: Db, runId: string, after: number, to: number): Promi
     .limit(mostRows)
     .execute()
   let bytes = 0
-  const fitting = rows.filter((row, index) => (bytes += row.bytes) <= mostBytes || index === 0)
+  const fitting = rows.filter((row, index) => (bytes += row.bytes) <= 1024 ** 2 || index === 0)
   return fitting.at(-1)?.seq ?? to
 }
 
