@@ -68,7 +68,7 @@ function refuseUseless(facts: ToolFacts, rule: Fields, context: z.RefinementCtx)
     context.addIssue({ code: 'custom', path: [...path], message })
 }
 
-/** The requester's address replaces `me` before rules see it (docs/decisions/0025). */
+/** The requester's address replaces `me` before rules see it (docs/decisions/0015). */
 function refuseMe(
   facts: ToolFacts,
   { tools, params = [], applies_to }: Fields,
