@@ -6,8 +6,8 @@ export default {
   testMatch: ['**/*.test.ts'],
   // Not in TMPDIR, which is a new folder for every `npm test`.
   cacheDirectory: '<rootDir>/node_modules/.cache/jest',
-  extensionsToTreatAsEsm: ['.ts'],
-  moduleFileExtensions: ['ts', 'js', 'json', 'node'],
+  extensionsToTreatAsEsm: ['.ts', '.tsx'],
+  moduleFileExtensions: ['ts', 'tsx', 'js', 'json', 'node'],
   testSequencer: '<rootDir>/test/support/sequencer.ts',
   reporters: ['<rootDir>/test/support/progress.ts'],
   setupFiles: ['<rootDir>/test/support/worker-setup.ts'],

@@ -10,7 +10,7 @@ import { dirname, extname, join, relative, resolve } from 'node:path'
 /** The check reads these folders below the root. */
 const places = ['adapters', 'bench', 'docs', 'samples', 'scripts', 'src', 'test']
 const skipped = new Set(['node_modules', 'data', 'pins', 'replay', 'planted', 'links.test.ts'])
-const readable = new Set(['.md', '.ts', '.py', '.mjs', '.sh', '.sql', '.json', '.jsonc', '.yml'])
+const readable = new Set(['.md', '.ts', '.tsx', '.py', '.mjs', '.sh', '.sql', '.json', '.jsonc', '.yml'])
 
 /** A source path in backticks in a page. A path with a glob pattern does not match. */
 const sourcePath = /`((?:adapters|bench|samples|scripts|src|test)\/[\w./-]+)`/g

@@ -2,7 +2,6 @@ import express, { type Express, type NextFunction, type Request, type Response, 
 import type { Context } from '../governance/context.ts'
 import { splitKey, type Method } from './access.ts'
 import { createAuth } from './auth.ts'
-import { consoleRouter } from './console/router.ts'
 import { dispatch } from './dispatch.ts'
 import { docsFiles } from './routes/docs.ts'
 import { ApiError, errorBody, statusOf, toApiError } from './errors.ts'
@@ -12,6 +11,9 @@ import { dropBody } from './body-bytes.ts'
 import type { Mounted, Route, Services } from './route.ts'
 import { routes } from './routes/index.ts'
 import { sendAnswer } from './send.ts'
+import '../shared/tsx.ts'
+
+const { consoleRouter } = await import('./console/router.ts')
 
 export const prefixes = ['/api/v1', '/v1', '/'] as const
 

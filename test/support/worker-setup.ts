@@ -1,9 +1,10 @@
 import { appendFileSync } from 'node:fs'
 import { registerHooks } from 'node:module'
+import '../../src/shared/tsx.ts'
 
 /*
  * Jest's worker loads this file before its first test file. A worker runs its test files in plain Node, with one module
- * graph for all of them (docs/decisions/0275), so `@jest/globals` is our own module there.
+ * graph for all of them (docs/decisions/0275), so `@jest/globals` is our own module there. Test files may import `.tsx`.
  */
 
 const globals = new URL('jest-globals.ts', import.meta.url).href

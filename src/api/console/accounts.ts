@@ -25,7 +25,7 @@ import {
   invitedPage,
   joinedPage,
   noInvitationPage,
-} from '../../console/pages/sign-in.ts'
+} from '../../console/pages/sign-in.tsx'
 import type { SignUp } from '../../shared/sign-up-setting.ts'
 import {
   queryOf,
@@ -51,8 +51,8 @@ import {
   proveFactorPage,
   type FactorVisit,
   type KeyToConfirm,
-} from '../../console/pages/second-factor.ts'
-import type { Refusal } from '../../console/pages/plain.ts'
+} from '../../console/pages/second-factor.tsx'
+import type { Refusal } from '../../console/pages/plain.tsx'
 import { isWithFactor } from '../../governance/access/second-factor.ts'
 
 const offersSignUp = ({ mode }: SignUp): boolean => mode !== 'closed'

@@ -1,7 +1,7 @@
 import express, { type Request, type Response, type Router } from 'express'
 import { createLayouts, type Layouts } from '../../console/graph.ts'
 import { files, pages, type PageRoute } from '../../console/pages/index.ts'
-import { problemPage } from '../../console/pages/plain.ts'
+import { problemPage } from '../../console/pages/plain.tsx'
 import { ownPlace, type Form } from '../../console/visit.ts'
 import type { Context } from '../../governance/context.ts'
 import { countRequest } from '../dispatch.ts'

@@ -8,8 +8,8 @@ import express, {
   type Response,
   type Router,
 } from 'express'
-import { document } from '../../console/parts/layout.ts'
-import { problemPage, type Refusal } from '../../console/pages/plain.ts'
+import { document } from '../../console/parts/layout.tsx'
+import { problemPage, type Refusal } from '../../console/pages/plain.tsx'
 import type { Person, Shown, Page } from '../../console/visit.ts'
 import { canonicalJson } from '../../shared/canonical-json.ts'
 import { statusOf, toApiError, ApiError } from '../errors.ts'

@@ -205,7 +205,7 @@ document.addEventListener('change', ({ target }) => {
   showChosen()
 })
 
-/** The format of dates. The server uses the same format (parts/time.ts), but another time zone. */
+/** The format of dates. The server uses the same format (parts/time.tsx), but another time zone. */
 const dates = new Intl.DateTimeFormat('en-GB', {
   day: 'numeric',
   month: 'short',
@@ -226,7 +226,7 @@ const units = [
 
 /**
  * Returns a number of seconds as a count of the largest suitable unit. Example: 7,200 seconds are 2 hours, and 5,400
- * seconds are 90 minutes. The server has the same rule (parts/time.ts).
+ * seconds are 90 minutes. The server has the same rule (parts/time.tsx).
  * @param {number} seconds
  * @returns {readonly [number, Intl.RelativeTimeFormatUnit]}
  */

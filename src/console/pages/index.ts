@@ -1,14 +1,14 @@
 import { homePath } from '../../contract/pages.ts'
 import { homeOf, type Form, type PersonsVisit, type Shown } from '../visit.ts'
-import { accountPage, changeAccount } from './account.ts'
-import { approvalPage, decideApproval } from './approval.ts'
-import { decideMany, inboxPage } from './inbox.ts'
+import { accountPage, changeAccount } from './account.tsx'
+import { approvalPage, decideApproval } from './approval.tsx'
+import { decideMany, inboxPage } from './inbox.tsx'
 import { parametersFile } from './parameters.ts'
-import { changeRun, runPage } from './run.ts'
-import { runsPage } from './runs.ts'
-import { endSession, sessionPage } from './session.ts'
-import { sessionsPage } from './sessions.ts'
-import { stepPage } from './step.ts'
+import { changeRun, runPage } from './run.tsx'
+import { runsPage } from './runs.tsx'
+import { endSession, sessionPage } from './session.tsx'
+import { sessionsPage } from './sessions.tsx'
+import { stepPage } from './step.tsx'
 
 export interface PageRoute {
   readonly path: string

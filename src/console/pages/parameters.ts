@@ -1,11 +1,11 @@
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import type { WorkflowDefinition } from '../../contract/definition.ts'
 import type { Json, JsonObject } from '../../policy/types.ts'
-import { summaryFields, type RunSummary } from '../parts/outcome.ts'
-import { lengthOf } from '../parts/values.ts'
-import { mostShown } from '../parts/words.ts'
+import { summaryFields, type RunSummary } from '../parts/outcome.tsx'
+import { lengthOf } from '../parts/values.tsx'
+import { mostShown } from '../parts/words.tsx'
 import { hasRole, roleIn, type PersonsVisit, type Problem, type Result, type Shown } from '../visit.ts'
-import { problemPage } from './plain.ts'
+import { problemPage } from './plain.tsx'
 
 /** The parameters or inputs that it covers; null if the reader may not see them, or `run` is needed and null. */
 export function coveredBy(

@@ -1,4 +1,3 @@
-import { h } from 'preact'
 import { inboxPath } from '../../contract/pages.ts'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import type { WaitingSummary } from '../../governance/approvals/summary.ts'
@@ -12,11 +11,11 @@ import {
   type Result,
   type Shown,
 } from '../visit.ts'
-import { Inbox, type Done } from '../parts/inbox.ts'
-import { onceOf } from '../parts/waiting.ts'
-import { addressOf, chosenOf } from '../parts/filters.ts'
+import { Inbox, type Done } from '../parts/inbox.tsx'
+import { onceOf } from '../parts/waiting.tsx'
+import { addressOf, chosenOf } from '../parts/filters.tsx'
 import { coveredBy, isTooLong } from './parameters.ts'
-import { problemPage } from './plain.ts'
+import { problemPage } from './plain.tsx'
 
 const perPage = '50'
 /** Few, because they stand above the approvals and push them down. */
@@ -45,15 +44,17 @@ export async function inboxPage(visit: PersonsVisit, refused: Done | null = null
   return {
     status: refused === null ? 200 : 422,
     title: 'Approvals',
-    main: h(Inbox, {
-      chooser: await chooserOf(visit, listed.body.data),
-      chosen,
-      done,
-      items: listed.body.data,
-      waiting: waiting?.ok === true ? waiting.body : null,
-      next: listed.body.next_cursor,
-      unknown: unknown?.ok === true ? unknown.body : null,
-    }),
+    main: (
+      <Inbox
+        chooser={await chooserOf(visit, listed.body.data)}
+        chosen={chosen}
+        done={done}
+        items={listed.body.data}
+        waiting={waiting?.ok === true ? waiting.body : null}
+        next={listed.body.next_cursor}
+        unknown={unknown?.ok === true ? unknown.body : null}
+      />
+    ),
   }
 }
 

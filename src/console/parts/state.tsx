@@ -1,7 +1,6 @@
-import { h } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import { effectWord } from '../../policy/explain.ts'
-import { capital, Words } from './words.ts'
+import { capital, Words } from './words.tsx'
 
 /* A state is a word and an icon. The colour only repeats the meaning of the word. */
 
@@ -21,24 +20,27 @@ const icons = {
 } as const satisfies Record<Tone | 'person' | 'filter', string>
 
 export function Icon({ name }: { name: keyof typeof icons }) {
-  return h(
-    'svg',
-    { class: 'icon', viewBox: '0 0 16 16', width: 16, height: 16, 'aria-hidden': 'true', focusable: 'false' },
-    [
-      h('path', {
-        d: icons[name],
-        fill: 'none',
-        stroke: 'currentColor',
-        'stroke-width': 1.8,
-        'stroke-linecap': 'round',
-        'stroke-linejoin': 'round',
-      }),
-    ],
+  return (
+    <svg class="icon" viewBox="0 0 16 16" width={16} height={16} aria-hidden="true" focusable="false">
+      <path
+        d={icons[name]}
+        fill="none"
+        stroke="currentColor"
+        stroke-width={1.8}
+        stroke-linecap="round"
+        stroke-linejoin="round"
+      />
+    </svg>
   )
 }
 
 export function Badge({ tone, word }: { tone: Tone; word: string }) {
-  return h('span', { class: `badge ${tone}` }, [h(Icon, { name: tone }), word])
+  return (
+    <span class={`badge ${tone}`}>
+      <Icon name={tone} />
+      {word}
+    </span>
+  )
 }
 
 const approvalStates: Readonly<Record<string, readonly [Tone, string]>> = {
@@ -51,7 +53,7 @@ const approvalStates: Readonly<Record<string, readonly [Tone, string]>> = {
 
 export function ApprovalState({ status }: { status: string }) {
   const [tone, word] = approvalStates[status] ?? ['off', status]
-  return h(Badge, { tone, word })
+  return <Badge tone={tone} word={word} />
 }
 
 const riskTones: Readonly<Record<string, Tone>> = {
@@ -62,10 +64,7 @@ const riskTones: Readonly<Record<string, Tone>> = {
 }
 
 export function Risk({ level }: { level: string }) {
-  return h(Badge, {
-    tone: riskTones[level] ?? 'warn',
-    word: `${capital(level)} risk`,
-  })
+  return <Badge tone={riskTones[level] ?? 'warn'} word={`${capital(level)} risk`} />
 }
 
 const runStates: Readonly<Record<string, readonly [Tone, string]>> = {
@@ -100,24 +99,32 @@ export const stateOf = ({ kind, status }: { kind: string; status: string }): str
 
 /** The state of a run, a step or a call. */
 export function RunState({ status }: { status: string }) {
-  return h(Badge, { tone: toneOf(status), word: wordOf(status) })
+  return <Badge tone={toneOf(status)} word={wordOf(status)} />
 }
 
 /** From left to right, whatever stands around it. */
-export const Host = ({ host }: { host: string }) =>
-  h('bdi', { dir: 'ltr' }, h(Words, { text: host, most: 253 }))
+export const Host = ({ host }: { host: string }) => (
+  <bdi dir="ltr">
+    <Words text={host} most={253} />
+  </bdi>
+)
 
 /** As in the explanations of rules. */
 export const effectTitle = (effect: string): string => capital(effectWord(effect))
 
-export const Effect = ({ effect }: { effect: string }) =>
-  h(Badge, { tone: effect === 'read' ? 'off' : 'warn', word: effectTitle(effect) })
+export const Effect = ({ effect }: { effect: string }) => (
+  <Badge tone={effect === 'read' ? 'off' : 'warn'} word={effectTitle(effect)} />
+)
 
 export function Labels({ labels, most = 12 }: { labels: readonly string[]; most?: number }) {
-  return h('span', { class: 'badges' }, [
-    labels.slice(0, most).map((label) => h('span', { class: 'label' }, label)),
-    labels.length > most ? h('span', { class: 'quiet small' }, `and ${labels.length - most} more`) : null,
-  ])
+  return (
+    <span class="badges">
+      {labels.slice(0, most).map((label) => (
+        <span class="label">{label}</span>
+      ))}
+      {labels.length > most ? <span class="quiet small">{`and ${labels.length - most} more`}</span> : null}
+    </span>
+  )
 }
 
 const most = 5
@@ -125,14 +132,23 @@ const most = 5
 /** For an agent, tools that it has used; for a run, steps, inputs and files. */
 export function Sources({ from, isAgents }: { from: readonly string[]; isAgents: boolean }) {
   if (from.length === 0) return null
-  return h('span', { class: 'quiet small' }, [
-    'from ',
-    from.slice(0, most).map((source, index) => {
-      const [kind, name, end = ''] = isAgents ? toolNamed(source) : named(source)
-      return [index === 0 ? '' : ', ', `${kind} `, h('code', null, h(Words, { text: name, most: 100 })), end]
-    }),
-    from.length > most ? ` and ${from.length - most} more` : '',
-  ])
+  return (
+    <span class="quiet small">
+      from{' '}
+      {from.slice(0, most).map((source, index) => {
+        const [kind, name, end = ''] = isAgents ? toolNamed(source) : named(source)
+        return [
+          index === 0 ? '' : ', ',
+          `${kind} `,
+          <code>
+            <Words text={name} most={100} />
+          </code>,
+          end,
+        ]
+      })}
+      {from.length > most ? ` and ${from.length - most} more` : ''}
+    </span>
+  )
 }
 
 type Named = readonly [string, string, string?]

@@ -1,5 +1,5 @@
-import { h, type ComponentChild } from 'preact'
-import { Alert, Message } from '../parts/words.ts'
+import type { ComponentChild } from 'preact'
+import { Alert, Message } from '../parts/words.tsx'
 import { ownPlace, type Page, type Problem } from '../visit.ts'
 import { homePath, secondFactorPath } from '../../contract/pages.ts'
 
@@ -12,11 +12,13 @@ export function plainPage(title: string, problem: Refusal | null, contents: Comp
   return {
     status: problem?.status ?? 200,
     title,
-    main: h('article', { class: 'narrow card' }, [
-      h('h1', null, title),
-      h(Alert, { message: problem?.message ?? null }),
-      contents,
-    ]),
+    main: (
+      <article class="narrow card">
+        <h1>{title}</h1>
+        <Alert message={problem?.message ?? null} />
+        {contents}
+      </article>
+    ),
   }
 }
 
@@ -43,17 +45,29 @@ export function problemPage({ status, code, message }: Problem, place: string): 
   return {
     status,
     title,
-    main: h('article', { class: 'narrow card' }, [
-      h('h1', null, title),
-      words === null ? null : h('p', null, h(Message, { text: words, most: 1_000 })),
-      help === undefined ? null : h('p', null, help),
-      code === 'mfa_required'
-        ? h('p', null, h('a', { class: 'button', href: factorPlace(place) }, 'Go to the second factor'))
-        : null,
-      status === 403 && code !== 'insufficient_role'
-        ? null
-        : h('p', null, h('a', { href: homePath }, 'Go to the first page')),
-    ]),
+    main: (
+      <article class="narrow card">
+        <h1>{title}</h1>
+        {words === null ? null : (
+          <p>
+            <Message text={words} most={1_000} />
+          </p>
+        )}
+        {help === undefined ? null : <p>{help}</p>}
+        {code === 'mfa_required' ? (
+          <p>
+            <a class="button" href={factorPlace(place)}>
+              Go to the second factor
+            </a>
+          </p>
+        ) : null}
+        {status === 403 && code !== 'insufficient_role' ? null : (
+          <p>
+            <a href={homePath}>Go to the first page</a>
+          </p>
+        )}
+      </article>
+    ),
   }
 }
 

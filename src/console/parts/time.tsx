@@ -1,5 +1,3 @@
-import { h } from 'preact'
-
 const units = [
   ['day', 86_400],
   ['hour', 3_600],
@@ -58,14 +56,14 @@ export function Time(props: {
       ? `in ${distance(between)}`
       : `${distance(between)} ago`
   const date = dates.format(time)
-  return h(
-    'time',
-    {
-      datetime: at,
-      title: date,
-      ...(exact ? { 'data-exact': '' } : {}),
-      ...(isLength ? { 'data-length': '' } : {}),
-    },
-    exact ? `${words} (${date})` : words,
+  return (
+    <time
+      datetime={at}
+      title={date}
+      {...(exact ? { 'data-exact': '' } : {})}
+      {...(isLength ? { 'data-length': '' } : {})}
+    >
+      {exact ? `${words} (${date})` : words}
+    </time>
   )
 }

@@ -1,15 +1,15 @@
-import { h, type ComponentChild } from 'preact'
+import type { ComponentChild } from 'preact'
 import { diffLines, diffWordsWithSpace, type Change } from 'diff'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import { shownOfShell } from '../../policy/shell-params.ts'
 import type { JsonObject } from '../../policy/types.ts'
-import { Facts, Values, lengthOf, Inputs } from './values.ts'
-import { Host } from './state.ts'
-import type { RunSummary } from './outcome.ts'
+import { Facts, Values, lengthOf, Inputs } from './values.tsx'
+import { Host } from './state.tsx'
+import type { RunSummary } from './outcome.tsx'
 import { visible, noteOn } from '../../policy/readers/look-alikes.ts'
-import { LongText, Words, mostShown, capital, Plain } from './words.ts'
+import { LongText, Words, mostShown, capital, Plain } from './words.tsx'
 import { shownWhat } from '../../steps/index.ts'
-import { After } from './steps.ts'
+import { After } from './steps.tsx'
 
 const past: Readonly<Record<string, string>> = { read: 'read', write: 'changed', egress: 'sent' }
 
@@ -41,45 +41,54 @@ interface ContentsProps {
 
 /** Exactly what the approval covers: the parameters of a call, or the steps and inputs of a whole run. */
 export function Contents(props: ContentsProps) {
-  return h('section', { 'aria-labelledby': 'contents' }, [
-    h('h2', { id: 'contents' }, headingOf(props.approval, props.isDone)),
-    h(props.approval.kind === 'run' ? WholeRun : OneCall, props),
-  ])
+  return (
+    <section aria-labelledby="contents">
+      <h2 id="contents">{headingOf(props.approval, props.isDone)}</h2>
+      {props.approval.kind === 'run' ? <WholeRun {...props} /> : <OneCall {...props} />}
+    </section>
+  )
 }
 
 function OneCall({ approval, isDone }: ContentsProps) {
   const { params, params_hash, tool, summary, preview } = approval
-  const note = preview?.note === undefined ? null : h(Words, { text: preview.note, most: 1_000 })
+  const note = preview?.note === undefined ? null : <Words text={preview.note} most={1_000} />
   // The note on an agent's difference explains it, and stands below. Other notes are warnings, and stand above.
   const isDrawn = approval.kind === 'agent_call' && (preview?.diff?.before ?? null) !== null
-  return [
-    summary === null
-      ? null
-      : h('p', { class: 'quiet' }, [
-          'The workflow says of this step: ',
-          h(Words, { text: summary, most: 500 }),
-        ]),
-    params === undefined
-      ? h('p', { class: 'quiet' }, 'Only people who may decide see the parameters.')
-      : [
-          note !== null && !isDrawn ? h('p', { class: 'note' }, note) : null,
-          preview?.diff === undefined
-            ? null
-            : h(Diff, { diff: preview.diff, isAgents: approval.kind === 'agent_call' }),
-          note !== null && isDrawn ? h('p', { class: 'quiet small' }, note) : null,
-          h(Parameters, { approval, params }),
-          h(Around, { approval, params }),
-          h('details', { class: 'exact' }, [
-            h('summary', null, exactTitle(approval, isDone)),
-            h('p', null, ['Tool ', h('code', null, h(Words, { text: tool ?? '' }))]),
-            h(LongText, { text: JSON.stringify(params, null, 2), kind: 'json' }),
-            h('p', { class: 'quiet small' }, [
-              'SHA-256 of tool and parameters: ',
-              h('code', null, params_hash),
-            ]),
-          ]),
-        ],
-  ]
+  return (
+    <>
+      {summary === null ? null : (
+        <p class="quiet">
+          The workflow says of this step: <Words text={summary} most={500} />
+        </p>
+      )}
+      {params === undefined ? (
+        <p class="quiet">Only people who may decide see the parameters.</p>
+      ) : (
+        <>
+          {note !== null && !isDrawn ? <p class="note">{note}</p> : null}
+          {preview?.diff === undefined ? null : (
+            <Diff diff={preview.diff} isAgents={approval.kind === 'agent_call'} />
+          )}
+          {note !== null && isDrawn ? <p class="quiet small">{note}</p> : null}
+          <Parameters approval={approval} params={params} />
+          <Around approval={approval} params={params} />
+          <details class="exact">
+            <summary>{exactTitle(approval, isDone)}</summary>
+            <p>
+              Tool{' '}
+              <code>
+                <Words text={tool ?? ''} />
+              </code>
+            </p>
+            <LongText text={JSON.stringify(params, null, 2)} kind="json" />
+            <p class="quiet small">
+              SHA-256 of tool and parameters: <code>{params_hash}</code>
+            </p>
+          </details>
+        </>
+      )}
+    </>
+  )
 }
 
 /** A text that the difference above already shows is folded. */
@@ -90,15 +99,17 @@ function Parameters({ approval, params }: { approval: ApprovalView; params: Json
   const shown = approval.kind === 'agent_call' ? shownOfShell(approval.tool, params) : params
   const all = Object.entries(inOrder(approval, shown))
   const [above, others] = [all.filter(isAbove), all.filter((entry) => !isAbove(entry))]
-  return [
-    others.length === 0 ? null : h(Values, { values: Object.fromEntries(others) }),
-    above.length === 0
-      ? null
-      : h('details', { class: 'exact' }, [
-          h('summary', null, `In full: ${above.map(([name]) => visible(name).slice(0, 40)).join(' and ')}`),
-          h(Values, { values: Object.fromEntries(above) }),
-        ]),
-  ]
+  return (
+    <>
+      {others.length === 0 ? null : <Values values={Object.fromEntries(others)} />}
+      {above.length === 0 ? null : (
+        <details class="exact">
+          <summary>{`In full: ${above.map(([name]) => visible(name).slice(0, 40)).join(' and ')}`}</summary>
+          <Values values={Object.fromEntries(above)} />
+        </details>
+      )}
+    </>
+  )
 }
 
 /** What was read for the approvers besides the parameters: the connection, and what the service says. */
@@ -108,13 +119,23 @@ function Around({ approval: { preview }, params }: { approval: ApprovalView; par
       host !== undefined || (name === 'connection' && !Object.hasOwn(params, name)),
   )
   if (fields.length === 0) return null
-  return h(Facts, {
-    facts: fields.map(({ name, value, said_by: host }): readonly [string, ComponentChild] => {
-      const text = h(Words, { text: value, most: 500 })
-      if (host === undefined) return [name, text]
-      return [name, [h('span', { class: 'quiet' }, [h(Host, { host }), ' says: ']), text]]
-    }),
-  })
+  return (
+    <Facts
+      facts={fields.map(({ name, value, said_by: host }): readonly [string, ComponentChild] => {
+        const text = <Words text={value} most={500} />
+        if (host === undefined) return [name, text]
+        return [
+          name,
+          [
+            <span class="quiet">
+              <Host host={host} /> says:{' '}
+            </span>,
+            text,
+          ],
+        ]
+      })}
+    />
+  )
 }
 
 function inOrder({ preview }: ApprovalView, params: JsonObject): JsonObject {
@@ -134,35 +155,36 @@ const unfolded = { steps: 10, characters: 1_000 } as const
 
 function WholeRun({ run, mayDecide }: { run: RunSummary | null; mayDecide: boolean }) {
   const rest = 'A rule may still hold a single call.'
-  if (run === null) return h('p', null, `All steps of the workflow. ${rest}`)
+  if (run === null) return <p>{`All steps of the workflow. ${rest}`}</p>
   const { steps } = run
   const calls = callsOf(run)
   const folded = steps.slice(mostOpen)
-  return [
-    h('p', null, `${steps.length === 1 ? 'This step' : `These ${steps.length} steps`}. ${rest}`),
-    hasTemplates(calls)
-      ? h('p', { class: 'quiet small' }, [
-          'Words in ',
-          h('code', null, '{{…}}'),
-          ' stand for inputs, and for results that are known only during the run.',
-        ])
-      : null,
-    h(StepRows, { steps: steps.slice(0, mostOpen), start: 1, calls }),
-    folded.length === 0
-      ? null
-      : h('details', null, [
-          h('summary', null, `${folded.length.toLocaleString('en')} more steps`),
-          h(StepRows, { steps: folded, start: mostOpen + 1, calls }),
-        ]),
-    mayDecide && calls === null
-      ? h('p', { class: 'note' }, 'What the steps call could not be read. Load the page again.')
-      : null,
-    h('h3', null, 'Inputs of the run'),
-    h(Inputs, { run, areShown: mayDecide }),
-    mayDecide
-      ? null
-      : h('p', { class: 'quiet' }, 'Only people who may decide see the parameters and the values of inputs.'),
-  ]
+  return (
+    <>
+      <p>{`${steps.length === 1 ? 'This step' : `These ${steps.length} steps`}. ${rest}`}</p>
+      {hasTemplates(calls) ? (
+        <p class="quiet small">
+          Words in <code>{'{{…}}'}</code> stand for inputs, and for results that are known only during the
+          run.
+        </p>
+      ) : null}
+      <StepRows steps={steps.slice(0, mostOpen)} start={1} calls={calls} />
+      {folded.length === 0 ? null : (
+        <details>
+          <summary>{`${folded.length.toLocaleString('en')} more steps`}</summary>
+          <StepRows steps={folded} start={mostOpen + 1} calls={calls} />
+        </details>
+      )}
+      {mayDecide && calls === null ? (
+        <p class="note">What the steps call could not be read. Load the page again.</p>
+      ) : null}
+      <h3>Inputs of the run</h3>
+      <Inputs run={run} areShown={mayDecide} />
+      {mayDecide ? null : (
+        <p class="quiet">Only people who may decide see the parameters and the values of inputs.</p>
+      )}
+    </>
+  )
 }
 
 /** `too long` if the page has no more room after the earlier steps. */
@@ -195,27 +217,42 @@ interface StepRowsProps {
   readonly calls: ReadonlyMap<string, StepCall> | null
 }
 
-const StepRows = ({ steps, start, calls }: StepRowsProps) =>
-  h('ol', { class: 'rows', start }, [
-    steps.map((step) =>
-      h('li', { class: 'row' }, [
-        h('p', null, [
-          h('strong', null, h(Words, { text: step.id, most: 100 })),
-          ' ',
-          h('code', null, h(Words, { text: shownWhat(step), most: 100 })),
-        ]),
-        step.summary === null ? null : h('p', null, h(Words, { text: step.summary, most: 500 })),
-        h('div', { class: 'meta' }, h(After, { step })),
-        h(Called, { call: calls?.get(step.id) ?? null, count: calls?.size ?? 0 }),
-      ]),
-    ),
-  ])
+const StepRows = ({ steps, start, calls }: StepRowsProps) => (
+  <ol class="rows" start={start}>
+    {steps.map((step) => (
+      <li class="row">
+        <p>
+          <strong>
+            <Words text={step.id} most={100} />
+          </strong>{' '}
+          <code>
+            <Words text={shownWhat(step)} most={100} />
+          </code>
+        </p>
+        {step.summary === null ? null : (
+          <p>
+            <Words text={step.summary} most={500} />
+          </p>
+        )}
+        <div class="meta">
+          <After step={step} />
+        </div>
+        <Called call={calls?.get(step.id) ?? null} count={calls?.size ?? 0} />
+      </li>
+    ))}
+  </ol>
+)
 
 function Called({ call, count }: { readonly call: StepCall | null; readonly count: number }) {
   if (call === null) return null
-  if (call === 'too long') return h('p', { class: 'alert' }, 'What this step calls is not on this page.')
+  if (call === 'too long') return <p class="alert">What this step calls is not on this page.</p>
   const isOpen = count <= unfolded.steps && lengthOf(call) <= unfolded.characters
-  return h('details', { open: isOpen }, [h('summary', null, 'Parameters'), h(Values, { values: call })])
+  return (
+    <details open={isOpen}>
+      <summary>Parameters</summary>
+      <Values values={call} />
+    </details>
+  )
 }
 
 type PreviewDiff = NonNullable<NonNullable<ApprovalView['preview']>['diff']>
@@ -240,39 +277,50 @@ function Diff({
   readonly isAgents: boolean
 }) {
   const sides = sidesOf(isAgents)
-  return h('div', { class: 'diff' }, [
-    skipped === 0
-      ? null
-      : h('p', { class: 'quiet small' }, [
-          `The first ${skipped.toLocaleString('en')} characters are the same in both.`,
-        ]),
-    before === null
-      ? [
-          h('p', { class: 'quiet' }, `${sides.nothing}After the call:`),
-          h('div', { class: 'added' }, h(LongText, { text: after })),
-        ]
-      : h(Compared, { before, after, name: sides.before }),
-  ])
+  return (
+    <div class="diff">
+      {skipped === 0 ? null : (
+        <p class="quiet small">{`The first ${skipped.toLocaleString('en')} characters are the same in both.`}</p>
+      )}
+      {before === null ? (
+        <>
+          <p class="quiet">{`${sides.nothing}After the call:`}</p>
+          <div class="added">
+            <LongText text={after} />
+          </div>
+        </>
+      ) : (
+        <Compared before={before} after={after} name={sides.before} />
+      )}
+    </div>
+  )
 }
 
 function Compared({ before, after, name }: { before: string; after: string; name: string }) {
   const parts = diffLines(before, after, { maxEditLength: mostEdits })
   if (parts === undefined)
-    return [
-      h('h3', null, capital(name)),
-      h('div', { class: 'removed' }, h(LongText, { text: before })),
-      h('h3', null, 'After the call'),
-      h('div', { class: 'added' }, h(LongText, { text: after })),
-    ]
-  return [
-    h('p', { class: 'quiet small' }, [
-      h('span', { class: 'sign' }, '−'),
-      ` ${name}, `,
-      h('span', { class: 'sign' }, '+'),
-      ' after the call',
-    ]),
-    h('div', { class: 'diff-lines' }, rowsOf(parts)),
-  ]
+    return (
+      <>
+        <h3>{capital(name)}</h3>
+        <div class="removed">
+          <LongText text={before} />
+        </div>
+        <h3>After the call</h3>
+        <div class="added">
+          <LongText text={after} />
+        </div>
+      </>
+    )
+  return (
+    <>
+      <p class="quiet small">
+        <span class="sign">−</span>
+        {` ${name}, `}
+        <span class="sign">+</span> after the call
+      </p>
+      <div class="diff-lines">{rowsOf(parts)}</div>
+    </>
+  )
 }
 
 const linesOf = ({ value }: Change): string[] => value.replace(/\n$/, '').split('\n')
@@ -283,21 +331,21 @@ function rowsOf(parts: readonly Change[]): ComponentChild[] {
     if (part.removed && next?.added === true) return changedLines(linesOf(part), linesOf(next))
     // Already shown with the lines that they replace.
     if (part.added && parts[index - 1]?.removed === true) return null
-    if (part.removed) return linesOf(part).map((line) => h(Row, { kind: 'removed', children: plain(line) }))
-    if (part.added) return linesOf(part).map((line) => h(Row, { kind: 'added', children: plain(line) }))
+    if (part.removed) return linesOf(part).map((line) => <Row kind="removed" children={plain(line)} />)
+    if (part.added) return linesOf(part).map((line) => <Row kind="added" children={plain(line)} />)
     return sameLines(linesOf(part), index === 0, index === parts.length - 1)
   })
 }
 
-const plain = (text: string) => h(Plain, { text })
+const plain = (text: string) => <Plain text={text} />
 
 /** If both have the same number of lines, the changed words are marked. */
 function changedLines(before: readonly string[], after: readonly string[]): ComponentChild[] {
   const pairs =
     before.length === after.length ? before.map((line, at) => wordsOf(line, after[at] ?? '')) : null
   return [
-    ...before.map((line, at) => h(Row, { kind: 'removed', children: pairs?.[at]?.removed ?? plain(line) })),
-    ...after.map((line, at) => h(Row, { kind: 'added', children: pairs?.[at]?.added ?? plain(line) })),
+    ...before.map((line, at) => <Row kind="removed" children={pairs?.[at]?.removed ?? plain(line)} />),
+    ...after.map((line, at) => <Row kind="added" children={pairs?.[at]?.added ?? plain(line)} />),
   ]
 }
 
@@ -309,21 +357,23 @@ function wordsOf(before: string, after: string): Record<'removed' | 'added', Com
   const words = diffWordsWithSpace(before, after, { maxEditLength: mostEdits })
   if (words === undefined) return null
   const side = (kind: 'removed' | 'added', other: 'removed' | 'added') =>
-    words.flatMap((word) => (word[other] ? [] : [word[kind] ? h('mark', null, word.value) : word.value]))
+    words.flatMap((word) => (word[other] ? [] : [word[kind] ? <mark>{word.value}</mark> : word.value]))
   return { removed: side('removed', 'added'), added: side('added', 'removed') }
 }
 
-function sameLines(lines: readonly string[], isFirst: boolean, isLast: boolean): ComponentChild[] {
+function sameLines(lines: readonly string[], isFirst: boolean, isLast: boolean): ComponentChild {
   const head = isFirst ? 0 : around
   const tail = isLast ? 0 : around
-  const row = (line: string) => h(Row, { kind: 'same', children: plain(line) })
+  const row = (line: string) => <Row kind="same" children={plain(line)} />
   if (lines.length <= head + tail + 1) return lines.map(row)
   const left = lines.length - head - tail
-  return [
-    ...lines.slice(0, head).map(row),
-    h('p', { class: 'quiet small' }, `… ${left} equal lines`),
-    ...lines.slice(lines.length - tail).map(row),
-  ]
+  return (
+    <>
+      {lines.slice(0, head).map(row)}
+      <p class="quiet small">{`… ${left} equal lines`}</p>
+      {lines.slice(lines.length - tail).map(row)}
+    </>
+  )
 }
 
 const signs = {
@@ -333,9 +383,16 @@ const signs = {
 } as const
 
 function Row({ kind, children }: { kind: keyof typeof signs; children: ComponentChild }) {
-  const [sign, words, element] = signs[kind]
-  return h('div', { class: `diff-line ${kind}` }, [
-    h('span', { class: 'sign', 'aria-hidden': 'true' }, sign),
-    h(element, null, [h('span', { class: 'unseen' }, words), children]),
-  ])
+  const [sign, words, Line] = signs[kind]
+  return (
+    <div class={`diff-line ${kind}`}>
+      <span class="sign" aria-hidden="true">
+        {sign}
+      </span>
+      <Line>
+        <span class="unseen">{words}</span>
+        {children}
+      </Line>
+    </div>
+  )
 }

@@ -1,5 +1,5 @@
-import { h, type ComponentChildren } from 'preact'
-import { Icon } from './state.ts'
+import type { ComponentChildren } from 'preact'
+import { Icon } from './state.tsx'
 import { visible } from '../../policy/readers/look-alikes.ts'
 
 export function addressOf(path: string, query: Readonly<Record<string, string>>): string {
@@ -26,14 +26,20 @@ export function Pager(props: {
   const { path, chosen, cursor, next, words } = props
   const isFirst = chosen[cursor] === undefined
   if (isFirst && next === null) return null
-  return h('nav', { class: 'pager', 'aria-label': `Pages: ${words.next}` }, [
-    isFirst
-      ? null
-      : h('a', { class: 'button', href: addressOf(path, { ...chosen, [cursor]: '' }) }, words.first),
-    next === null
-      ? null
-      : h('a', { class: 'button', href: addressOf(path, { ...chosen, [cursor]: next }) }, words.next),
-  ])
+  return (
+    <nav class="pager" aria-label={`Pages: ${words.next}`}>
+      {isFirst ? null : (
+        <a class="button" href={addressOf(path, { ...chosen, [cursor]: '' })}>
+          {words.first}
+        </a>
+      )}
+      {next === null ? null : (
+        <a class="button" href={addressOf(path, { ...chosen, [cursor]: next })}>
+          {words.next}
+        </a>
+      )}
+    </nav>
+  )
 }
 
 type Chosen = Readonly<Record<string, string>>
@@ -48,33 +54,40 @@ export function Filters(props: {
 }) {
   const { path, chosen, names, title, children } = props
   const count = names.filter((name) => chosen[name] !== undefined).length
-  return h('details', { class: 'filters', open: count > 0 }, [
-    h('summary', { class: 'button' }, [
-      h(Icon, { name: 'filter' }),
-      count === 0 ? title : `${title} (${count})`,
-    ]),
-    h('form', { method: 'get', action: path, role: 'search' }, [
-      children,
-      h('div', { class: 'buttons' }, [
-        h('button', null, 'Show'),
-        h('a', { class: 'button', href: path }, 'Clear'),
-      ]),
-    ]),
-  ])
+  return (
+    <details class="filters" open={count > 0}>
+      <summary class="button">
+        <Icon name="filter" />
+        {count === 0 ? title : `${title} (${count})`}
+      </summary>
+      <form method="get" action={path} role="search">
+        {children}
+        <div class="buttons">
+          <button>Show</button>
+          <a class="button" href={path}>
+            Clear
+          </a>
+        </div>
+      </form>
+    </details>
+  )
 }
 
 export function Field(props: { name: string; label: string; chosen: Chosen; type?: 'text' | 'date' }) {
   const { name, label, chosen, type = 'text' } = props
-  return h('div', null, [
-    h('label', { for: name }, label),
-    h('input', {
-      id: name,
-      name,
-      type,
-      value: chosen[name] ?? '',
-      ...(type === 'text' ? { maxlength: 200, autocomplete: 'off', spellcheck: false } : {}),
-    }),
-  ])
+  const typed = { type } as { readonly type: 'text' }
+  return (
+    <div>
+      <label for={name}>{label}</label>
+      <input
+        id={name}
+        name={name}
+        {...typed}
+        value={chosen[name] ?? ''}
+        {...(type === 'text' ? { maxlength: 200, autocomplete: 'off', spellcheck: false } : {})}
+      />
+    </div>
+  )
 }
 
 /** A value of the address that is no option is added, and stays selected. */
@@ -88,16 +101,24 @@ export function Choice(props: {
   const { name, label, chosen, options } = props
   const value = chosen[name] ?? ''
   const isListed = value === '' || options.some(([id]) => id === value)
-  return h('div', null, [
-    h('label', { for: name }, label),
-    h('select', { id: name, name }, [
-      h('option', { value: '' }, 'any'),
-      isListed ? null : h('option', { value, selected: true }, beginning(value, 60)),
-      options.map(([id, words, end = '']) =>
-        h('option', { value: id, selected: id === value }, beginning(words, 80) + end),
-      ),
-    ]),
-  ])
+  return (
+    <div>
+      <label for={name}>{label}</label>
+      <select id={name} name={name}>
+        <option value="">any</option>
+        {isListed ? null : (
+          <option value={value} selected>
+            {beginning(value, 60)}
+          </option>
+        )}
+        {options.map(([id, words, end = '']) => (
+          <option value={id} selected={id === value}>
+            {beginning(words, 80) + end}
+          </option>
+        ))}
+      </select>
+    </div>
+  )
 }
 
 /** Invisible characters, and marks that change the writing direction, are shown as numbers such as `U+202E`. */

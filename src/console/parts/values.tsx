@@ -1,8 +1,8 @@
-import { h, type ComponentChild } from 'preact'
+import type { ComponentChild } from 'preact'
 import type { Json, JsonObject } from '../../policy/types.ts'
-import { LongText, mostShown, Words, type LongKind } from './words.ts'
+import { LongText, mostShown, Words, type LongKind } from './words.tsx'
 import type { RunView } from '../../governance/runs/read/read.ts'
-import { Badge } from './state.ts'
+import { Badge } from './state.tsx'
 
 /*
  * A person who approves must not miss a part of a value. So a value is shown whole if its JSON has at most `mostShown`
@@ -29,15 +29,17 @@ const commands: ReadonlySet<string> = new Set(['command', 'cmd', 'script', 'code
 export const lengthOf = (value: Json): number => JSON.stringify(value, null, 2).length
 
 export function Values({ values, beside }: { values: JsonObject; beside?: Beside }) {
-  return h('div', { class: 'values' }, fields(values, 0, remainingFor(values), beside))
+  return <div class="values">{fields(values, 0, remainingFor(values), beside)}</div>
 }
 
 type Beside = (name: string) => ComponentChild
 
 export function Value({ value }: { value: Json }) {
-  return isObject(value)
-    ? h(Values, { values: value })
-    : h('div', { class: 'values' }, valueAt(value, 0, remainingFor(value)))
+  return isObject(value) ? (
+    <Values values={value} />
+  ) : (
+    <div class="values">{valueAt(value, 0, remainingFor(value))}</div>
+  )
 }
 
 interface Remaining {
@@ -57,7 +59,7 @@ function textIn({ characters }: Remaining, text: string, textKind: LongKind = 't
   const kind = text.length <= shortText ? 'short' : 'long'
   const most = Math.min(text.length, characters[kind])
   characters[kind] -= most
-  return h(LongText, { text, most, kind: textKind })
+  return <LongText text={text} most={most} kind={textKind} />
 }
 
 const jsonIn = (remaining: Remaining, value: Json) =>
@@ -65,30 +67,41 @@ const jsonIn = (remaining: Remaining, value: Json) =>
 
 function fields(values: JsonObject, depth: number, remaining: Remaining, beside?: Beside): ComponentChild {
   const entries = Object.entries(values)
-  if (entries.length === 0) return h('p', { class: 'quiet' }, 'no values')
+  if (entries.length === 0) return <p class="quiet">no values</p>
   const [shown, others] = split(entries, remaining)
-  return [
-    h('dl', { class: 'fields' }, [
-      shown.map(([name, value]) =>
-        h('div', { class: 'field' }, [
-          h('dt', null, [nameIn(remaining, name), beside === undefined ? null : [' ', beside(name)]]),
-          h('dd', null, valueAt(value, depth + 1, remaining, name)),
-        ]),
-      ),
-    ]),
-    others.length === 0 ? null : restOf(remaining, others.length, Object.fromEntries(others)),
-  ]
+  return (
+    <>
+      <dl class="fields">
+        {shown.map(([name, value]) => (
+          <div class="field">
+            <dt>
+              {nameIn(remaining, name)}
+              {beside === undefined ? null : <> {beside(name)}</>}
+            </dt>
+            <dd>{valueAt(value, depth + 1, remaining, name)}</dd>
+          </div>
+        ))}
+      </dl>
+      {others.length === 0 ? null : restOf(remaining, others.length, Object.fromEntries(others))}
+    </>
+  )
 }
 
 const nameIn = (remaining: Remaining, name: string) =>
-  name.length <= mostOfName ? h(Words, { text: name }) : textIn(remaining, name)
+  name.length <= mostOfName ? <Words text={name} /> : textIn(remaining, name)
 
 function items(list: readonly Json[], depth: number, remaining: Remaining): ComponentChild {
   const [shown, others] = split(list, remaining)
-  return [
-    h('ol', { class: 'items' }, [shown.map((each) => h('li', null, valueAt(each, depth + 1, remaining)))]),
-    others.length === 0 ? null : restOf(remaining, others.length, others),
-  ]
+  return (
+    <>
+      <ol class="items">
+        {shown.map((each) => (
+          <li>{valueAt(each, depth + 1, remaining)}</li>
+        ))}
+      </ol>
+      {others.length === 0 ? null : restOf(remaining, others.length, others)}
+    </>
+  )
 }
 
 function split<T>(entries: readonly T[], { values }: Remaining): readonly [readonly T[], readonly T[]] {
@@ -96,34 +109,44 @@ function split<T>(entries: readonly T[], { values }: Remaining): readonly [reado
   return [entries.slice(0, most), entries.slice(most)]
 }
 
-const restOf = (remaining: Remaining, count: number, value: Json) =>
-  h('div', { class: 'field' }, [
-    h('p', { class: 'quiet small' }, `${count.toLocaleString('en')} more, as JSON:`),
-    jsonIn(remaining, value),
-  ])
+const restOf = (remaining: Remaining, count: number, value: Json) => (
+  <div class="field">
+    <p class="quiet small">{`${count.toLocaleString('en')} more, as JSON:`}</p>
+    {jsonIn(remaining, value)}
+  </div>
+)
 
 function valueAt(value: Json, depth: number, remaining: Remaining, name = ''): ComponentChild {
   remaining.values -= 1
   if (typeof value === 'string')
-    return value === ''
-      ? h('span', { class: 'quiet' }, 'empty text')
-      : textIn(remaining, value, commands.has(name) ? 'command' : 'text')
-  if (value === null) return h('span', { class: 'quiet' }, 'null')
-  if (typeof value !== 'object') return h('code', null, String(value))
+    return value === '' ? (
+      <span class="quiet">empty text</span>
+    ) : (
+      textIn(remaining, value, commands.has(name) ? 'command' : 'text')
+    )
+  if (value === null) return <span class="quiet">null</span>
+  if (typeof value !== 'object') return <code>{String(value)}</code>
   if (depth > deepest || remaining.values <= 0) return jsonIn(remaining, value)
   if (isObject(value)) return fields(value, depth, remaining)
-  return value.length === 0 ? h('span', { class: 'quiet' }, 'empty list') : items(value, depth, remaining)
+  return value.length === 0 ? <span class="quiet">empty list</span> : items(value, depth, remaining)
 }
 
 const isObject = (value: Json): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 export function Facts({ facts }: { facts: readonly (readonly [string, ComponentChild | null])[] }) {
-  return h('dl', { class: 'facts' }, [
-    facts.map(([name, value]) =>
-      value === null ? null : h('div', null, [h('dt', null, name), h('dd', null, value)]),
-    ),
-  ])
+  return (
+    <dl class="facts">
+      {facts.map(([name, value]) =>
+        value === null ? null : (
+          <div>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ),
+      )}
+    </dl>
+  )
 }
 
 type InputsShown = Pick<RunView, 'inputs' | 'input_labels'>
@@ -133,33 +156,40 @@ const mostNames = 50
 /** If the reader may not see values, only the names and labels. */
 export function Inputs({ run: { inputs, input_labels }, areShown }: { run: InputsShown; areShown: boolean }) {
   if (inputs === undefined)
-    return h('p', { class: 'quiet' }, [
-      'Only the requester and people who may decide its approvals see the inputs.',
-    ])
+    return <p class="quiet">Only the requester and people who may decide its approvals see the inputs.</p>
   const names = Object.keys(inputs)
-  if (names.length === 0) return h('p', { class: 'quiet' }, 'No inputs.')
-  const labels = (name: string): ComponentChild => h(LabelsOf, { name, labels: input_labels })
-  if (areShown) return h(Values, { values: inputs, beside: labels })
-  return [
-    h('ul', { class: 'stack' }, [
-      names
-        .slice(0, mostNames)
-        .map((name) =>
-          h('li', { class: 'badges' }, [h('code', null, h(Words, { text: name, most: 100 })), labels(name)]),
-        ),
-    ]),
-    names.length > mostNames ? h('p', { class: 'quiet' }, `and ${names.length - mostNames} more`) : null,
-  ]
+  if (names.length === 0) return <p class="quiet">No inputs.</p>
+  const labels = (name: string): ComponentChild => <LabelsOf name={name} labels={input_labels} />
+  if (areShown) return <Values values={inputs} beside={labels} />
+  return (
+    <>
+      <ul class="stack">
+        {names.slice(0, mostNames).map((name) => (
+          <li class="badges">
+            <code>
+              <Words text={name} most={100} />
+            </code>
+            {labels(name)}
+          </li>
+        ))}
+      </ul>
+      {names.length > mostNames ? <p class="quiet">{`and ${names.length - mostNames} more`}</p> : null}
+    </>
+  )
 }
 
 const mostLabels = 10
 
 function LabelsOf({ name, labels: all }: { name: string; labels: InputsShown['input_labels'] }) {
   const labels = Object.hasOwn(all, name) ? (all[name] ?? []) : []
-  return [
-    labels.slice(0, mostLabels).map(({ label }) => h('span', { class: 'label' }, label)),
-    labels.length > mostLabels
-      ? h(Badge, { tone: 'off', word: `${labels.length - mostLabels} more labels` })
-      : null,
-  ]
+  return (
+    <>
+      {labels.slice(0, mostLabels).map(({ label }) => (
+        <span class="label">{label}</span>
+      ))}
+      {labels.length > mostLabels ? (
+        <Badge tone="off" word={`${labels.length - mostLabels} more labels`} />
+      ) : null}
+    </>
+  )
 }

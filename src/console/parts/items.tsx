@@ -1,8 +1,7 @@
-import { h } from 'preact'
 import type { StepView, RunView } from '../../governance/runs/read/read.ts'
-import { wordOf } from './state.ts'
+import { wordOf } from './state.tsx'
 import { runEnded } from '../../contract/status.ts'
-import { Message, Sentence } from './words.ts'
+import { Message, Sentence } from './words.tsx'
 
 /** The words of states that differ for several items. */
 const plurals: Readonly<Record<string, string>> = { held: 'wait for approval', waiting: 'wait' }
@@ -85,8 +84,15 @@ export function partlyDone({ status, steps }: Run): string {
 
 export function RunReason({ run, most }: { run: Run; most?: number }) {
   const done = partlyDone(run)
-  return [
-    h(Message, { text: countedFromOne(run.status_reason), ...(most === undefined ? {} : { most }) }),
-    done === '' ? null : [' ', h(Sentence, { text: done })],
-  ]
+  return (
+    <>
+      <Message text={countedFromOne(run.status_reason)} {...(most === undefined ? {} : { most })} />
+      {done === '' ? null : (
+        <>
+          {' '}
+          <Sentence text={done} />
+        </>
+      )}
+    </>
+  )
 }

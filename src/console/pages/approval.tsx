@@ -1,14 +1,13 @@
-import { h } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import type { RuleBody } from '../../policy/rule.ts'
-import { sentenceOf } from '../parts/state.ts'
-import { Approval, commentMissing } from '../parts/approval.ts'
-import { onceOf } from '../parts/waiting.ts'
-import type { RunSummary } from '../parts/outcome.ts'
-import { capital } from '../parts/words.ts'
+import { sentenceOf } from '../parts/state.tsx'
+import { Approval, commentMissing } from '../parts/approval.tsx'
+import { onceOf } from '../parts/waiting.tsx'
+import type { RunSummary } from '../parts/outcome.tsx'
+import { capital } from '../parts/words.tsx'
 import type { Form, PersonsVisit, Problem, Result, Shown } from '../visit.ts'
 import { coveredBy, isTooLong, readRun } from './parameters.ts'
-import { problemPage } from './plain.ts'
+import { problemPage } from './plain.tsx'
 
 /** `GET /console/approvals/{id}`. Opening this page decides nothing. */
 export async function approvalPage(
@@ -31,16 +30,18 @@ export async function approvalPage(
   return {
     status: refused?.status ?? 200,
     title: sentenceOf(approval),
-    main: h(Approval, {
-      approval,
-      rule,
-      run: known,
-      call,
-      visit,
-      refused,
-      comment,
-      isCut: isTooLong(coveredBy(visit, approval, known)),
-    }),
+    main: (
+      <Approval
+        approval={approval}
+        rule={rule}
+        run={known}
+        call={call}
+        visit={visit}
+        refused={refused}
+        comment={comment}
+        isCut={isTooLong(coveredBy(visit, approval, known))}
+      />
+    ),
   }
 }
 

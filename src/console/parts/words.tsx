@@ -1,4 +1,4 @@
-import { h, type ComponentChild } from 'preact'
+import type { ComponentChild } from 'preact'
 import {
   isListOfPointers,
   piecesOf,
@@ -8,7 +8,11 @@ import {
 } from '../../policy/readers/look-alikes.ts'
 
 export function Alert({ message }: { message: string | null }) {
-  return message === null ? null : h('p', { class: 'alert', role: 'alert' }, h(Message, { text: message }))
+  return message === null ? null : (
+    <p class="alert" role="alert">
+      <Message text={message} />
+    </p>
+  )
 }
 
 /*
@@ -22,38 +26,56 @@ const mostMarks = 2_000
 function marked(text: string, kind: TextKind): ComponentChild[] {
   const pieces = piecesOf(text, kind, mostMarks)
   if (pieces === null) return [visible(text, kind)]
-  return pieces.flatMap(({ isLeftToRight, parts }) =>
-    isLeftToRight ? [h('bdi', { dir: 'ltr' }, parts.map(partIn))] : parts.map(partIn),
+  return pieces.map(({ isLeftToRight, parts }) =>
+    isLeftToRight ? <bdi dir="ltr">{parts.map(partIn)}</bdi> : parts.map(partIn),
   )
 }
 
 function partIn(part: Part): ComponentChild {
   if (part.kind === 'plain') return part.text
   if (part.kind === 'letters')
-    return h('span', { class: 'look-alike', title: 'look closely at these letters' }, part.text)
+    return (
+      <span class="look-alike" title="look closely at these letters">
+        {part.text}
+      </span>
+    )
   const title = part.kind === 'hidden' ? 'what the eye does not see here' : 'what the word before is'
-  return h('span', { class: 'hidden-character', title }, part.note)
+  return (
+    <span class="hidden-character" title={title}>
+      {part.note}
+    </span>
+  )
 }
 
 export function Words({ text, most = 300, kind = 'name' }: { text: string; most?: number; kind?: TextKind }) {
   const cut = text.length > most ? `${text.slice(0, most).toWellFormed()}…` : text
   const line = cut.replaceAll(/[\n\t]/g, ' ')
-  return h('bdi', { class: 'words', ...(isListOfPointers(line) ? { dir: 'ltr' } : {}) }, marked(line, kind))
+  return (
+    <bdi class="words" {...(isListOfPointers(line) ? { dir: 'ltr' } : {})}>
+      {marked(line, kind)}
+    </bdi>
+  )
 }
 
-export const Plain = ({ text }: { text: string }) => h('bdi', { class: 'words' }, marked(text, 'text'))
+export const Plain = ({ text }: { text: string }) => <bdi class="words">{marked(text, 'text')}</bdi>
 
 /** A sentence of the service, with names and values in backticks. */
 export function Sentence({ text }: { text: string }) {
   const parts = text.slice(0, 4_000).toWellFormed().split('`')
   const isPaired = parts.length % 2 === 1
-  return h('span', null, [
-    parts.map((part, index) =>
-      isPaired && index % 2 === 1
-        ? h('code', { class: 'quoted' }, h(Words, { text: part }))
-        : h(Words, { text: isPaired || index === 0 ? part : `\`${part}`, most: 4_000, kind: 'sentence' }),
-    ),
-  ])
+  return (
+    <span>
+      {parts.map((part, index) =>
+        isPaired && index % 2 === 1 ? (
+          <code class="quoted">
+            <Words text={part} />
+          </code>
+        ) : (
+          <Words text={isPaired || index === 0 ? part : `\`${part}`} most={4_000} kind="sentence" />
+        ),
+      )}
+    </span>
+  )
 }
 
 export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
@@ -62,7 +84,7 @@ export const capital = (text: string): string => text.charAt(0).toUpperCase() + 
 export function Message({ text, most = 4_000 }: { text: string; most?: number }) {
   const cut = text.length > most ? `${text.slice(0, most).toWellFormed()}…` : text
   const whole = cut === '' || /[.!?…]`?$/.test(cut) ? cut : `${cut}.`
-  return h(Sentence, { text: capital(whole) })
+  return <Sentence text={capital(whole)} />
 }
 
 /** A longer text is folded to its `beginning`, which is much less, so that folding always hides a large part. */
@@ -81,33 +103,46 @@ export type LongKind = Extract<TextKind, 'command' | 'json' | 'text'>
 /** Exact, with its line breaks. A long text is folded. */
 export function LongText(props: { text: string; most?: number; kind?: LongKind }) {
   const { text, most = mostShown, kind = 'text' } = props
-  if (text.length > most) return h('div', { class: 'long' }, [h(CutText, { text, most, kind })])
+  if (text.length > most)
+    return (
+      <div class="long">
+        <CutText text={text} most={most} kind={kind} />
+      </div>
+    )
   const isCommand = kind === 'command'
   const look = isCommand || table.test(text.slice(0, 5_000)) ? 'text code' : 'text'
-  const given = { class: look, dir: isCommand || isListOfPointers(text) ? 'ltr' : 'auto' }
+  const given = { class: look, dir: isCommand || isListOfPointers(text) ? 'ltr' : 'auto' } as const
   const lines = text.split('\n', mostUnfolded.lines + 1)
   if (text.length <= mostUnfolded.characters && lines.length <= mostUnfolded.lines)
-    return h('div', given, marked(text, kind))
+    return <div {...given}>{marked(text, kind)}</div>
   const shown = lines.slice(0, beginning.lines).join('\n').slice(0, beginning.characters).toWellFormed()
-  return h('div', { class: 'long' }, [
-    h('div', given, [marked(shown, kind), '…']),
-    h('details', null, [
-      h('summary', null, `Show all ${text.length.toLocaleString('en')} characters`),
-      h('div', given, marked(text, kind)),
-    ]),
-  ])
+  return (
+    <div class="long">
+      <div {...given}>{marked(shown, kind)}…</div>
+      <details>
+        <summary>{`Show all ${text.length.toLocaleString('en')} characters`}</summary>
+        <div {...given}>{marked(text, kind)}</div>
+      </details>
+    </div>
+  )
 }
 
 function CutText({ text, most, kind }: { text: string; most: number; kind: LongKind }) {
   const missing = (text.length - most).toLocaleString('en')
-  return [
-    h(LongText, { text: text.slice(0, most).toWellFormed(), kind }),
-    h('p', { class: 'alert' }, `${missing} more characters are not on this page.`),
-  ]
+  return (
+    <>
+      <LongText text={text.slice(0, most).toWellFormed()} kind={kind} />
+      <p class="alert">{`${missing} more characters are not on this page.`}</p>
+    </>
+  )
 }
 
 /** The name alone could look like the product's. */
-export const OrganizationName = ({ name }: { name: string }) => ['Organization: ', h(Words, { text: name })]
+export const OrganizationName = ({ name }: { name: string }) => (
+  <>
+    Organization: <Words text={name} />
+  </>
+)
 
 /** If an id is longer, only the first and the last `end` characters are shown. */
 const most = 20
@@ -116,5 +151,9 @@ const end = 8
 /** As its client gave it. Several ids can begin with the same characters, so the end is shown too. */
 export function SessionId({ id }: { id: string }) {
   const text = id.length <= most ? id : `${id.slice(0, end).toWellFormed()}…${id.slice(-end).toWellFormed()}`
-  return h('code', null, h(Words, { text }))
+  return (
+    <code>
+      <Words text={text} />
+    </code>
+  )
 }

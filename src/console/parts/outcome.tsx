@@ -1,14 +1,13 @@
-import { h } from 'preact'
 import type { WorkflowDefinition } from '../../contract/definition.ts'
 import { inboxPath } from '../../contract/pages.ts'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import type { RunView } from '../../governance/runs/read/read.ts'
-import { itemNumber, RunReason } from './items.ts'
-import { Report } from './receipts.ts'
-import { Badge, RunState } from './state.ts'
-import { Time } from './time.ts'
-import { Words } from './words.ts'
-import { OnceField, PostForm } from './layout.ts'
+import { itemNumber, RunReason } from './items.tsx'
+import { Report } from './receipts.tsx'
+import { Badge, RunState } from './state.tsx'
+import { Time } from './time.tsx'
+import { Words } from './words.tsx'
+import { OnceField, PostForm } from './layout.tsx'
 
 export const summaryFields = [
   'id',
@@ -38,13 +37,23 @@ function endOf({ status, votes }: ApprovalView) {
     const words = vote.changes_requested
       ? 'requested changes. It will not happen as it is.'
       : 'rejected it. It will not happen.'
-    return [h(Words, { text: vote.email }), ` ${words}`]
+    return (
+      <>
+        <Words text={vote.email} />
+        {` ${words}`}
+      </>
+    )
   }
   if (status !== 'approved') return ends[status] ?? ''
   const [first, ...others] = votes.filter(({ decision }) => decision === 'approve')
   if (first === undefined) return 'It was approved.'
   const more = others.length === 0 ? '' : ` and ${others.length} ${others.length === 1 ? 'other' : 'others'}`
-  return [h(Words, { text: first.email }), `${more} approved.`]
+  return (
+    <>
+      <Words text={first.email} />
+      {`${more} approved.`}
+    </>
+  )
 }
 
 interface OutcomeProps {
@@ -57,67 +66,75 @@ interface OutcomeProps {
 
 export function Outcome({ approval, run, call, now }: OutcomeProps) {
   const by = approval.superseded_by
-  return h('section', { 'aria-labelledby': 'outcome', class: 'outcome' }, [
-    h('h2', { id: 'outcome' }, 'What became of it'),
-    h('p', null, [
-      endOf(approval),
-      approval.decided_at === null
-        ? null
-        : [' Decided ', h(Time, { at: approval.decided_at, now, exact: true }), '.'],
-    ]),
-    by === null
-      ? null
-      : h('p', null, h('a', { href: `/console/approvals/${by}` }, 'The approval in its place')),
-    approval.kind === 'agent_call' && approval.status === 'approved'
-      ? h(AgentsCall, { approval, now })
-      : null,
-    run === null ? null : h(InRun, { approval, run, call }),
-    h('p', null, h('a', { class: 'button', href: inboxPath }, 'What else waits')),
-  ])
+  return (
+    <section aria-labelledby="outcome" class="outcome">
+      <h2 id="outcome">What became of it</h2>
+      <p>
+        {endOf(approval)}
+        {approval.decided_at === null ? null : (
+          <>
+            {' '}
+            Decided <Time at={approval.decided_at} now={now} exact />.
+          </>
+        )}
+      </p>
+      {by === null ? null : (
+        <p>
+          <a href={`/console/approvals/${by}`}>The approval in its place</a>
+        </p>
+      )}
+      {approval.kind === 'agent_call' && approval.status === 'approved' ? (
+        <AgentsCall approval={approval} now={now} />
+      ) : null}
+      {run === null ? null : <InRun approval={approval} run={run} call={call} />}
+      <p>
+        <a class="button" href={inboxPath}>
+          What else waits
+        </a>
+      </p>
+    </section>
+  )
 }
 
 function InRun({ approval, run, call }: Omit<OutcomeProps, 'run' | 'now'> & { readonly run: RunSummary }) {
   const { item_index: item, step_id } = approval
   const step = run.steps.find(({ id }) => id === step_id)
-  return h('dl', { class: 'fields' }, [
-    step === undefined
-      ? null
-      : h('div', { class: 'field' }, [
-          h('dt', null, item === null ? 'Step' : 'Call'),
-          h('dd', null, [
-            h(RunState, { status: call ?? step.status }),
-            ' ',
-            h(Words, { text: step.id }),
-            item === null ? null : `, item ${itemNumber(item)}`,
-          ]),
-        ]),
-    h('div', { class: 'field' }, [
-      h('dt', null, 'Run'),
-      h('dd', null, [
-        h(RunState, { status: run.status }),
-        ' ',
-        h(RunReason, { run, most: 600 }),
-        ' ',
-        h('a', { href: `/console/runs/${run.id}` }, 'Open the run'),
-      ]),
-    ]),
-  ])
+  return (
+    <dl class="fields">
+      {step === undefined ? null : (
+        <div class="field">
+          <dt>{item === null ? 'Step' : 'Call'}</dt>
+          <dd>
+            <RunState status={call ?? step.status} /> <Words text={step.id} />
+            {item === null ? null : `, item ${itemNumber(item)}`}
+          </dd>
+        </div>
+      )}
+      <div class="field">
+        <dt>Run</dt>
+        <dd>
+          <RunState status={run.status} /> <RunReason run={run} most={600} />{' '}
+          <a href={`/console/runs/${run.id}`}>Open the run</a>
+        </dd>
+      </div>
+    </dl>
+  )
 }
 
 function AgentsCall({ approval: { used_at, detail }, now }: { approval: ApprovalView; now: Date }) {
   const observed = detail?.observed ?? null
   const [badge, at] =
     used_at === null
-      ? [h(Badge, { tone: 'wait', word: 'Not used yet' }), null]
+      ? [<Badge tone="wait" word="Not used yet" />, null]
       : observed === null
-        ? [h(Badge, { tone: 'go', word: 'The agent may make the call' }), used_at]
-        : [h(Report, { outcome: observed.outcome }), observed.at]
-  return h('p', null, [
-    badge,
-    ' ',
-    at === null ? 'The agent has not asked again yet.' : h(Time, { at, now }),
-    used_at !== null && observed === null ? '. Its client has not reported what became of it.' : null,
-  ])
+        ? [<Badge tone="go" word="The agent may make the call" />, used_at]
+        : [<Report outcome={observed.outcome} />, observed.at]
+  return (
+    <p>
+      {badge} {at === null ? 'The agent has not asked again yet.' : <Time at={at} now={now} />}
+      {used_at !== null && observed === null ? '. Its client has not reported what became of it.' : null}
+    </p>
+  )
 }
 
 export const outcomeChoices = [
@@ -142,18 +159,29 @@ export function OutcomeChoices(props: {
     question = 'Look at the service it was sent to, then choose:',
     of = '',
   } = props
-  return h(PostForm, { action: `/console/runs/${runId}`, token, class: 'stack' }, [
-    h(OnceField, null),
-    fields.map(([name, value]) => h('input', { type: 'hidden', name, value })),
-    h('p', null, question),
-    h('div', { class: 'buttons' }, [
-      outcomeChoices.map(([outcome, words, kind]) =>
-        h('button', { name: 'outcome', value: outcome, ...(kind === '' ? {} : { class: kind }) }, [
-          of === '' ? words : [words, h('span', { class: 'unseen' }, of)],
-        ]),
-      ),
-    ]),
-  ])
+  return (
+    <PostForm action={`/console/runs/${runId}`} token={token} class="stack">
+      <OnceField />
+      {fields.map(([name, value]) => (
+        <input type="hidden" name={name} value={value} />
+      ))}
+      <p>{question}</p>
+      <div class="buttons">
+        {outcomeChoices.map(([outcome, words, kind]) => (
+          <button name="outcome" value={outcome} {...(kind === '' ? {} : { class: kind })}>
+            {of === '' ? (
+              words
+            ) : (
+              <>
+                {words}
+                <span class="unseen">{of}</span>
+              </>
+            )}
+          </button>
+        ))}
+      </div>
+    </PostForm>
+  )
 }
 
 export const callFields = ({

@@ -1,12 +1,11 @@
-import { h } from 'preact'
 import type { ReceiptDecision, ReceiptView } from '../../governance/runs/read/receipt.ts'
 import type { PersonsVisit, Problem } from '../visit.ts'
-import { inItemOrder, itemNumber } from './items.ts'
-import { sentenceOf, Labels, ApprovalState, Badge, effectTitle, Host, RunState, type Tone } from './state.ts'
-import { Live } from './layout.ts'
-import { chosenOf, Pager } from './filters.ts'
-import { Time } from './time.ts'
-import { Message, Words } from './words.ts'
+import { inItemOrder, itemNumber } from './items.tsx'
+import { sentenceOf, Labels, ApprovalState, Badge, effectTitle, Host, RunState, type Tone } from './state.tsx'
+import { Live } from './layout.tsx'
+import { chosenOf, Pager } from './filters.tsx'
+import { Time } from './time.tsx'
+import { Message, Words } from './words.tsx'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 
 export interface ReceiptsProps {
@@ -25,27 +24,35 @@ export function Receipts({ receipt, path, visit, words, mayOpenApprovals }: Rece
       [decision_id, outcome ?? '', approval?.status ?? '', executed_at ?? ''].join(' '),
     )
     .join('/')
-  return h(Live, { name: 'receipts', version }, [
-    h('section', { class: 'card', 'aria-labelledby': 'receipts' }, [
-      h('h2', { id: 'receipts' }, 'What was decided'),
-      'decisions' in receipt ? null : h('p', { class: 'alert' }, h(Message, { text: receipt.message })),
-      'decisions' in receipt && list.length === 0
-        ? h('p', { class: 'quiet' }, [
-            chosen['receipts'] === undefined ? 'No call was decided yet.' : 'There are no more.',
-          ])
-        : null,
-      h('ol', { class: 'rows' }, [
-        list.map((decision) => h(Decision, { decision, now: visit.now, mayOpenApprovals })),
-      ]),
-      h(Pager, {
-        path,
-        chosen,
-        cursor: 'receipts',
-        next: 'decisions' in receipt ? receipt.next_cursor : null,
-        words,
-      }),
-    ]),
-  ])
+  return (
+    <Live name="receipts" version={version}>
+      <section class="card" aria-labelledby="receipts">
+        <h2 id="receipts">What was decided</h2>
+        {'decisions' in receipt ? null : (
+          <p class="alert">
+            <Message text={receipt.message} />
+          </p>
+        )}
+        {'decisions' in receipt && list.length === 0 ? (
+          <p class="quiet">
+            {chosen['receipts'] === undefined ? 'No call was decided yet.' : 'There are no more.'}
+          </p>
+        ) : null}
+        <ol class="rows">
+          {list.map((decision) => (
+            <Decision decision={decision} now={visit.now} mayOpenApprovals={mayOpenApprovals} />
+          ))}
+        </ol>
+        <Pager
+          path={path}
+          chosen={chosen}
+          cursor="receipts"
+          next={'decisions' in receipt ? receipt.next_cursor : null}
+          words={words}
+        />
+      </section>
+    </Live>
+  )
 }
 
 const verdicts: Readonly<Record<string, readonly [Tone, string]>> = {
@@ -65,36 +72,46 @@ function Decision(props: { decision: ReceiptDecision; now: Date } & Pick<Receipt
   const { decision, now, mayOpenApprovals } = props
   const { approval, explanation, labels, outcome, side_effect, step_id, item_index, verdict } = decision
   const [tone, word] = verdicts[verdict] ?? ['off', verdict]
-  return h('li', { class: 'row' }, [
-    h('div', { class: 'split' }, [
-      h('p', null, [
-        step_id === null
-          ? null
-          : [
-              h('strong', null, h(Words, { text: step_id, most: 100 })),
-              item_index === null ? ' ' : `, item ${itemNumber(item_index)} `,
-            ],
-        h('code', null, h(Words, { text: decision.tool, most: 120 })),
-      ]),
-      h('p', { class: 'badges' }, [
-        h(Badge, { tone, word }),
-        // The verdict already says that the call is held.
-        outcome === null || outcome === 'held' ? null : h(Outcome, { outcome, isAgents: step_id === null }),
-      ]),
-    ]),
-    h('p', { class: 'small' }, [
-      h(Message, { text: explanation === '' ? decision.reason : withoutId(explanation), most: 600 }),
-    ]),
-    approval === null ? null : h(ApprovalLine, { approval, mayOpenApprovals }),
-    h('div', { class: 'meta' }, [
-      h('span', null, effectTitle(side_effect)),
-      decision.destination === null
-        ? null
-        : h('span', null, ['to ', h(Host, { host: decision.destination })]),
-      h(Time, { at: decision.decided_at, now }),
-      labels.length === 0 ? null : h(Labels, { labels }),
-    ]),
-  ])
+  return (
+    <li class="row">
+      <div class="split">
+        <p>
+          {step_id === null ? null : (
+            <>
+              <strong>
+                <Words text={step_id} most={100} />
+              </strong>
+              {item_index === null ? ' ' : `, item ${itemNumber(item_index)} `}
+            </>
+          )}
+          <code>
+            <Words text={decision.tool} most={120} />
+          </code>
+        </p>
+        <p class="badges">
+          <Badge tone={tone} word={word} />
+          {/* The verdict already says that the call is held. */}
+          {outcome === null || outcome === 'held' ? null : (
+            <Outcome outcome={outcome} isAgents={step_id === null} />
+          )}
+        </p>
+      </div>
+      <p class="small">
+        <Message text={explanation === '' ? decision.reason : withoutId(explanation)} most={600} />
+      </p>
+      {approval === null ? null : <ApprovalLine approval={approval} mayOpenApprovals={mayOpenApprovals} />}
+      <div class="meta">
+        <span>{effectTitle(side_effect)}</span>
+        {decision.destination === null ? null : (
+          <span>
+            to <Host host={decision.destination} />
+          </span>
+        )}
+        <Time at={decision.decided_at} now={now} />
+        {labels.length === 0 ? null : <Labels labels={labels} />}
+      </div>
+    </li>
+  )
 }
 
 const withoutId = (explanation: string): string =>
@@ -105,13 +122,15 @@ const withoutId = (explanation: string): string =>
 
 export function Report({ outcome }: { outcome: string }) {
   const [tone, word] = reports[outcome] ?? ['off', outcome]
-  return h(Badge, { tone, word })
+  return <Badge tone={tone} word={word} />
 }
 
 function Outcome({ outcome, isAgents }: { outcome: string; isAgents: boolean }) {
-  return isAgents && reports[outcome] !== undefined
-    ? h(Report, { outcome })
-    : h(RunState, { status: outcome })
+  return isAgents && reports[outcome] !== undefined ? (
+    <Report outcome={outcome} />
+  ) : (
+    <RunState status={outcome} />
+  )
 }
 
 function ApprovalLine({
@@ -122,19 +141,24 @@ function ApprovalLine({
   mayOpenApprovals: boolean
 }) {
   const voters = [...new Set(approval.votes.map(({ email }) => email))]
-  return h('p', { class: 'badges small' }, [
-    mayOpenApprovals ? h('a', { href: `/console/approvals/${approval.id}` }, 'Its approval') : 'Its approval',
-    h(ApprovalState, { status: approval.status }),
-    voters.length === 0
-      ? null
-      : h('span', null, [
-          'by ',
-          voters
-            .slice(0, 3)
-            .map((email, index) => [index === 0 ? null : ', ', h(Words, { text: email, most: 100 })]),
-          voters.length > 3 ? ` and ${voters.length - 3} more` : null,
-        ]),
-  ])
+  return (
+    <p class="badges small">
+      {mayOpenApprovals ? <a href={`/console/approvals/${approval.id}`}>Its approval</a> : 'Its approval'}
+      <ApprovalState status={approval.status} />
+      {voters.length === 0 ? null : (
+        <span>
+          by{' '}
+          {voters.slice(0, 3).map((email, index) => (
+            <>
+              {index === 0 ? null : ', '}
+              <Words text={email} most={100} />
+            </>
+          ))}
+          {voters.length > 3 ? ` and ${voters.length - 3} more` : null}
+        </span>
+      )}
+    </p>
+  )
 }
 
 /** One page of a run's decisions. The parameter `receipts` of the page's address is the cursor. */

@@ -1,0 +1,324 @@
+import type { ComponentChild } from 'preact'
+import { accountPath, confirmPath, resetPath, secondFactorPath } from '../../contract/pages.ts'
+import { Alert, Words } from '../parts/words.tsx'
+import { Badge } from '../parts/state.tsx'
+import {
+  hasRole,
+  type Form,
+  type Organization,
+  type PersonsVisit,
+  type Problem,
+  type Result,
+  type Shown,
+} from '../visit.ts'
+import { problemPage } from './plain.tsx'
+import { PostForm } from '../parts/layout.tsx'
+import { distance, Time } from '../parts/time.tsx'
+
+interface Me {
+  readonly user: { readonly second_factor: boolean; readonly email_verified: boolean }
+  readonly organizations: readonly (SlackState & { readonly id: string })[]
+}
+
+export async function accountPage(
+  visit: PersonsVisit,
+  refused: Problem | null = null,
+  given = '',
+): Promise<Shown> {
+  const me = await visit.api.call<Me>('GET /me')
+  if (!me.ok) return problemPage(me, visit.place)
+  const { person, token, now } = visit
+  const { user } = person
+  const organization = person.organization?.personal === false ? person.organization : null
+  const slack = me.body.organizations.find(({ id }) => id === organization?.id)
+  const mails = await mailsIn(visit, organization)
+  return {
+    status: refused?.status ?? 200,
+    title: 'Your account',
+    main: (
+      <article class="page medium">
+        <header class="headline">
+          <h1>Your account</h1>
+          <p class="quiet">
+            <Words text={user.name} most={100} /> · <Words text={user.email} />
+          </p>
+        </header>
+        <Alert message={refused?.message ?? null} />
+        <SignIn me={me.body} />
+        {organization === null || slack === undefined ? null : (
+          <SlackAccount organization={organization} slack={slack} given={given} token={token} now={now} />
+        )}
+        {organization === null || mails === null ? null : (
+          <MailChoice
+            organization={organization}
+            mails={mails}
+            token={token}
+            isSaved={visit.query.get('saved') === 'mails'}
+          />
+        )}
+      </article>
+    ),
+  }
+}
+
+/** null for people who cannot decide approvals, and if the settings cannot be read. */
+async function mailsIn({ api }: PersonsVisit, organization: Organization | null): Promise<MailState | null> {
+  if (organization === null || !hasRole(organization.role, 'admin')) return null
+  const query = { organization_id: organization.id }
+  const found = await api.call<MailState>('GET /me/notifications', { query })
+  return found.ok ? found.body : null
+}
+
+function SignIn({ me: { user } }: { readonly me: Me }) {
+  return (
+    <section class="card" aria-labelledby="signing-in">
+      <h2 id="signing-in">Signing in</h2>
+      <p class="badges">
+        {user.email_verified ? (
+          <Badge tone="good" word="Address confirmed" />
+        ) : (
+          <Badge tone="warn" word="Address not confirmed" />
+        )}
+        {user.second_factor ? (
+          <Badge tone="good" word="Second factor is on" />
+        ) : (
+          <Badge tone="warn" word="No second factor" />
+        )}
+      </p>
+      <p class="links">
+        {user.email_verified ? null : <a href={confirmPath}>Confirm your address</a>}
+        <a href={`${secondFactorPath}?return=${encodeURIComponent(accountPath)}`}>
+          {user.second_factor ? 'Second factor and backup codes' : 'Add a second factor'}
+        </a>
+        <a href={resetPath}>Set a new password by mail</a>
+      </p>
+    </section>
+  )
+}
+
+/** `POST /console/account`: changes the person's own Slack account or mail settings. */
+export async function changeAccount(visit: PersonsVisit, form: Form): Promise<Shown> {
+  const organization = visit.person.organizations.find(({ id }) => id === form.get('organization_id'))
+  const account = (form.get('external_id') ?? '').trim().toUpperCase()
+  const change = organization === undefined ? null : changeOf(visit, organization, form, account)
+  if (change === null)
+    return accountPage(visit, { status: 422, code: 'validation_error', message: 'Press one of the buttons.' })
+  const done = await change
+  const action = form.get('action')
+  if (done.ok)
+    return { redirect: action === 'mails' ? `${accountPath}?saved=mails#mails` : `${accountPath}#slack` }
+  const message = done.status === 422 ? (mistakes[action ?? ''] ?? done.message) : done.message
+  return accountPage(visit, { ...done, message }, action === 'link' ? account.slice(0, 40) : '')
+}
+
+const mistakes: Readonly<Record<string, string>> = {
+  link: 'That is no member id: it looks like U012ABCDEF.',
+  prove: 'That is not the code. After five wrong ones, have a new one sent.',
+}
+
+function changeOf(
+  { api, person }: PersonsVisit,
+  { id }: Organization,
+  form: Form,
+  account: string,
+): Promise<Result<unknown>> | null {
+  const key = 'organizations/{id}/members/{user}/accounts/slack'
+  const params = { id, user: person.user.id }
+  switch (form.get('action')) {
+    case 'link':
+      return api.call(`PUT /${key}`, { params, body: { external_id: account } })
+    case 'prove': {
+      const code = (form.get('code') ?? '').replaceAll(/\s/g, '')
+      return api.call(`PUT /${key}`, { params, body: { external_id: account, code } })
+    }
+    case 'unlink':
+      return api.call(`DELETE /${key}`, { params })
+    case 'mails': {
+      const delay = form.get('delay')
+      const isOff = delay === noMails
+      // The previous delay applies again when the mails are turned on.
+      const body = { mail: !isOff, delay_seconds: Number(isOff ? form.get('before') : delay) }
+      return api.call('PUT /me/notifications', { query: { organization_id: id }, body })
+    }
+    default:
+      return null
+  }
+}
+
+/** As in the answer of `GET /me/notifications`. */
+interface MailState {
+  readonly mail: boolean
+  readonly delay_seconds: number
+}
+
+const noMails = 'none'
+const delays = [0, 300, 600, 1_800, 3_600, 14_400, 86_400]
+
+function MailChoice(props: {
+  readonly organization: Organization
+  readonly mails: MailState
+  readonly token: string
+  readonly isSaved: boolean
+}) {
+  const { organization, mails, token, isSaved } = props
+  const chosen = mails.mail ? String(mails.delay_seconds) : noMails
+  const offered = [...new Set([...delays, mails.delay_seconds])].toSorted((a, b) => a - b)
+  return (
+    <section class="card" aria-labelledby="mails">
+      <h2 id="mails">
+        Mails from <Words text={organization.name} most={100} />
+      </h2>
+      {isSaved ? (
+        <p class="note" role="status">
+          Your choice is saved.
+        </p>
+      ) : null}
+      <PostForm action={accountPath} token={token} class="fill">
+        <input type="hidden" name="organization_id" value={organization.id} />
+        <input type="hidden" name="before" value={String(mails.delay_seconds)} />
+        <div class="stack">
+          <label for="delay">Mail me what nobody has decided</label>
+          <select id="delay" name="delay" aria-describedby="delay-help">
+            {offered.map((seconds) => (
+              <option value={String(seconds)} selected={chosen === String(seconds)}>
+                {seconds === 0 ? 'at once' : `after ${distance(seconds * 1_000)}`}
+              </option>
+            ))}
+            <option value={noMails} selected={chosen === noMails}>
+              never
+            </option>
+          </select>
+          <p id="delay-help" class="quiet small">
+            A reminder comes before an approval expires. “Never” turns that off too.
+          </p>
+        </div>
+        <button name="action" value="mails">
+          Save
+        </button>
+      </PostForm>
+    </section>
+  )
+}
+
+/** As `GET /me` shows it. */
+interface SlackState {
+  readonly slack_account: string | null
+  /** The account to which a code was sent; null if no code waits for its entry. */
+  readonly slack_claim: { readonly external_id: string; readonly expires_at: string } | null
+}
+
+/** The account of an admin or owner is linked at once. Other members must enter a code from a Slack message. */
+function SlackAccount(props: {
+  readonly organization: Organization
+  readonly slack: SlackState
+  readonly given: string
+  readonly token: string
+  readonly now: Date
+}) {
+  const { organization, slack, token } = props
+  const hidden = <input type="hidden" name="organization_id" value={organization.id} />
+  return (
+    <section class="card" aria-labelledby="slack">
+      <h2 id="slack">
+        Slack in <Words text={organization.name} most={100} />
+      </h2>
+      <p>
+        {slack.slack_account === null ? (
+          'No Slack account is linked to you. You get no messages there about what waits for you.'
+        ) : (
+          <>
+            Messages about what waits for you go to <code>{slack.slack_account}</code>.
+          </>
+        )}
+      </p>
+      {slack.slack_claim === null ? null : (
+        <CodeForm claim={slack.slack_claim} hidden={hidden} token={token} now={props.now} />
+      )}
+      <IdForm {...props} hidden={hidden} />
+      {slack.slack_account === null ? null : (
+        <PostForm action={accountPath} token={token}>
+          {hidden}
+          <button class="danger" name="action" value="unlink">
+            Unlink
+          </button>
+        </PostForm>
+      )}
+    </section>
+  )
+}
+
+interface Inside {
+  readonly hidden: ComponentChild
+  readonly token: string
+}
+
+function CodeForm(props: Inside & { claim: NonNullable<SlackState['slack_claim']>; now: Date }) {
+  const { claim, hidden, token, now } = props
+  return (
+    <PostForm action={accountPath} token={token} class="fill">
+      {hidden}
+      <input type="hidden" name="external_id" value={claim.external_id} />
+      <div class="stack">
+        <label for="code">Code from Slack</label>
+        <input
+          id="code"
+          name="code"
+          required
+          inputmode="numeric"
+          maxlength={11}
+          pattern={'[0-9]{4}[ ]?[0-9]{4}'}
+          autocomplete="one-time-code"
+          aria-describedby="code-help"
+        />
+        <p id="code-help" class="quiet small">
+          A message with eight digits goes to <code>{claim.external_id}</code> in Slack. The code ends{' '}
+          <Time at={claim.expires_at} now={now} />. If none arrives, check the member ID.
+        </p>
+      </div>
+      <button class="primary" name="action" value="prove">
+        Link it
+      </button>
+    </PostForm>
+  )
+}
+
+function IdForm(props: Inside & { organization: Organization; slack: SlackState; given: string }) {
+  const {
+    organization,
+    slack: { slack_account: account, slack_claim: claim },
+    given,
+    hidden,
+    token,
+  } = props
+  const isAtOnce = hasRole(organization.role, 'admin')
+  const isFirst = account === null && claim === null
+  return (
+    <PostForm action={accountPath} token={token} class="fill">
+      {hidden}
+      <div class="stack">
+        <label for="external_id">{isFirst ? 'Your member id in Slack' : 'Another member id'}</label>
+        <input
+          id="external_id"
+          name="external_id"
+          required
+          maxlength={21}
+          pattern={'[UWuw][A-Za-z0-9]{7,20}'}
+          autocomplete="off"
+          autocapitalize="characters"
+          spellcheck={false}
+          aria-describedby="external-help"
+          value={given}
+        />
+        <p
+          id="external-help"
+          class="quiet small"
+        >{`It looks like U012ABCDEF. In Slack, open your profile, then the menu with three dots, then “Copy member ID”.${
+          isAtOnce ? '' : ' You get a code there, which you type in here.'
+        }`}</p>
+      </div>
+      <button class={isFirst ? 'primary' : ''} name="action" value="link">
+        {isAtOnce ? 'Link it' : claim === null ? 'Send the code' : 'Send a new code'}
+      </button>
+    </PostForm>
+  )
+}

@@ -1,0 +1,170 @@
+import type { Page as ListPage } from '../../governance/page.ts'
+import type { RunHead } from '../../governance/runs/read/read.ts'
+import { chosenOf, Pager, Choice, Field, Filters } from '../parts/filters.tsx'
+import type { PersonsVisit, Shown } from '../visit.ts'
+import { problemPage } from './plain.tsx'
+import { runEnded, runStatuses } from '../../contract/status.ts'
+import { countedFromOne } from '../parts/items.tsx'
+import { Live } from '../parts/layout.tsx'
+import { OrganizationName, Message, Words } from '../parts/words.tsx'
+import { RunState, wordOf } from '../parts/state.tsx'
+import { duration, Time } from '../parts/time.tsx'
+
+export async function runsPage(visit: PersonsVisit): Promise<Shown> {
+  const { organization } = visit.person
+  const chosen = chosenOf(visit.query, [...runFilters, 'cursor'])
+  const { from, to, ...same } = chosen
+  const listed = await visit.api.call<ListPage<RunHead>>('GET /runs', {
+    query: {
+      limit: '50',
+      ...(organization === null ? {} : { organization_id: organization.id }),
+      ...same,
+      ...(from === undefined ? {} : { since: from }),
+      ...(to === undefined ? {} : { until: dayAfter(to) }),
+    },
+  })
+  if (!listed.ok) return problemPage(listed, visit.place)
+  return {
+    status: 200,
+    title: 'Runs',
+    main: (
+      <Runs
+        runs={listed.body.data}
+        next={listed.body.next_cursor}
+        chosen={chosen}
+        organization={organization?.name ?? null}
+        now={visit.now}
+      />
+    ),
+  }
+}
+
+/** The API's search ends at the beginning of a day, so this one includes `day`. A text that is not a day stays. */
+function dayAfter(day: string): string {
+  const time = Date.parse(`${day}T00:00:00Z`)
+  return /^\d{4}-\d\d-\d\d$/.test(day) && !Number.isNaN(time)
+    ? new Date(time + 86_400_000).toISOString().slice(0, 10)
+    : day
+}
+
+export const runsPath = '/console/runs'
+/** Dates are days in UTC. */
+export const runFilters = ['workflow_name', 'status', 'requester_email', 'from', 'to'] as const
+
+export interface RunsProps {
+  readonly runs: readonly RunHead[]
+  readonly next: string | null
+  readonly chosen: Readonly<Record<string, string>>
+  readonly organization: string | null
+  readonly now: Date
+}
+
+export function Runs({ runs, next, chosen, organization, now }: RunsProps) {
+  const isSearch = runFilters.some((name) => chosen[name] !== undefined)
+  const version = runs.map(({ id, status, status_reason }) => `${id}${status}${status_reason}`).join(' ')
+  const isMoving = runs.some(({ status }) => !runEnded(status))
+  return (
+    <article class="page">
+      <header class="headline">
+        <h1>Runs</h1>
+        {organization === null ? null : (
+          <p class="quiet">
+            <OrganizationName name={organization} />
+          </p>
+        )}
+      </header>
+      <Search chosen={chosen} />
+      <Live name="runs" version={version} {...(isMoving ? { 'data-poll': '' } : {})}>
+        {runs.length === 0 ? (
+          <Nothing isSearch={isSearch || chosen['cursor'] !== undefined} />
+        ) : (
+          <ul class="inbox">
+            {runs.map((run) => (
+              <Row run={run} now={now} />
+            ))}
+          </ul>
+        )}
+      </Live>
+      <Pager
+        path={runsPath}
+        chosen={chosen}
+        cursor="cursor"
+        next={next}
+        words={{ first: 'Newest runs', next: 'Older runs' }}
+      />
+    </article>
+  )
+}
+
+function Search({ chosen }: { chosen: Readonly<Record<string, string>> }) {
+  const states = runStatuses.map((each) => [each, wordOf(each)] as const)
+  return (
+    <Filters path={runsPath} chosen={chosen} names={runFilters} title="Filter">
+      <Field name="workflow_name" label="Workflow" chosen={chosen} />
+      <Choice name="status" label="State" chosen={chosen} options={states} />
+      <Field name="requester_email" label="Started by" chosen={chosen} />
+      <div class="days">
+        <Field name="from" label="From (UTC)" type="date" chosen={chosen} />
+        <Field name="to" label="To (UTC)" type="date" chosen={chosen} />
+      </div>
+    </Filters>
+  )
+}
+
+function Nothing({ isSearch }: { isSearch: boolean }) {
+  if (isSearch)
+    return (
+      <div class="card stack">
+        <p>
+          <strong>No run matches.</strong>
+        </p>
+        <p>
+          Change the filter, or <a href={runsPath}>show all runs</a>.
+        </p>
+      </div>
+    )
+  return (
+    <div class="card stack">
+      <p>
+        <strong>Nothing has run yet.</strong>
+      </p>
+      <p>
+        Start a workflow with <code>{'POST /api/v1/workflows/{id}/execute'}</code>. Its runs then stand here,
+        newest first.
+      </p>
+    </div>
+  )
+}
+
+const plainStates = new Set(['completed', 'running'])
+
+function Row({ run, now }: { run: RunHead; now: Date }) {
+  const { id, status, status_reason, waiting_since, created_at, duration_ms } = run
+  return (
+    <li class="item run-row">
+      <div class="item-words">
+        <a href={`${runsPath}/${id}`} class="item-link">
+          <Words text={run.workflow_name ?? 'A run'} most={120} />
+        </a>
+        {plainStates.has(status) ? null : (
+          <p class="small">
+            <Message text={countedFromOne(status_reason)} most={300} />
+            {waiting_since === null ? null : (
+              <>
+                {' '}
+                For <Time at={waiting_since} now={now} isLength />.
+              </>
+            )}
+          </p>
+        )}
+        <p class="quiet small">
+          <Words text={run.requester_email} most={120} />, <Time at={created_at} now={now} />
+          {duration_ms === null ? null : ` · took ${duration(duration_ms)}`}
+        </p>
+      </div>
+      <p class="row-state">
+        <RunState status={status} />
+      </p>
+    </li>
+  )
+}

@@ -1,0 +1,183 @@
+import type { AgentSessionView } from '../../governance/agents/read.ts'
+import type { Page as ListPage } from '../../governance/page.ts'
+import { chosenOf, Pager, Choice, Field, Filters } from '../parts/filters.tsx'
+import type { PersonsVisit, Shown } from '../visit.ts'
+import { problemPage } from './plain.tsx'
+import { Labels, Badge, type Tone } from '../parts/state.tsx'
+import { Live } from '../parts/layout.tsx'
+import { OrganizationName, Words, SessionId } from '../parts/words.tsx'
+import { Time } from '../parts/time.tsx'
+
+export async function sessionsPage(visit: PersonsVisit): Promise<Shown> {
+  const { organization } = visit.person
+  const chosen = chosenOf(visit.query, [...sessionFilters, 'cursor'])
+  const listed = await visit.api.call<ListPage<AgentSessionView>>('GET /agent-sessions', {
+    query: { limit: '50', ...(organization === null ? {} : { organization_id: organization.id }), ...chosen },
+  })
+  if (!listed.ok) return problemPage(listed, visit.place)
+  return {
+    status: 200,
+    title: 'Agents',
+    main: (
+      <Sessions
+        sessions={listed.body.data}
+        next={listed.body.next_cursor}
+        chosen={chosen}
+        organization={organization?.name ?? null}
+        now={visit.now}
+      />
+    ),
+  }
+}
+
+export const sessionsPath = '/console/sessions'
+const sessionFilters = ['status', 'session_id'] as const
+
+const states = {
+  live: ['go', 'Live'],
+  ended: ['off', 'Ended'],
+  revoked: ['bad', 'Revoked'],
+} as const satisfies Record<AgentSessionView['status'], readonly [Tone, string]>
+
+export function SessionState({ status }: Pick<AgentSessionView, 'status'>) {
+  const [tone, word] = states[status]
+  return <Badge tone={tone} word={word} />
+}
+
+/** `doctor` tests an installed hook (adapters/src/hook/doctor_tries.py). But any agent can choose its name. */
+const isCheck = ({ agent, session_id }: AgentSessionView): boolean =>
+  agent.name === 'doctor' && session_id.startsWith('doctor-')
+
+export const Check = ({ session }: { session: AgentSessionView }) =>
+  isCheck(session) ? <Badge tone="off" word="Calls itself a check by doctor" /> : null
+
+interface SessionsProps {
+  readonly sessions: readonly AgentSessionView[]
+  readonly next: string | null
+  readonly chosen: Readonly<Record<string, string>>
+  readonly organization: string | null
+  readonly now: Date
+}
+
+function Sessions({ sessions, next, chosen, organization, now }: SessionsProps) {
+  const isSearch = [...sessionFilters, 'cursor'].some((name) => chosen[name] !== undefined)
+  const version = sessions
+    .map(
+      ({ id, status, decisions, last_seen_at }) =>
+        `${id}${status}${JSON.stringify(decisions)}${last_seen_at}`,
+    )
+    .join(' ')
+  return (
+    <article class="page">
+      <header class="headline">
+        <h1>Sessions of agents</h1>
+        {organization === null ? null : (
+          <p class="quiet">
+            <OrganizationName name={organization} />
+          </p>
+        )}
+      </header>
+      <Filters path={sessionsPath} chosen={chosen} names={sessionFilters} title="Filter">
+        <Choice
+          name="status"
+          label="State"
+          chosen={chosen}
+          options={Object.entries(states).map(([status, [, word]]) => [status, word] as const)}
+        />
+        <Field name="session_id" label="Id of the session" chosen={chosen} />
+      </Filters>
+      <Live name="sessions" version={version} data-poll="">
+        {sessions.length === 0 ? (
+          <Nothing isSearch={isSearch} />
+        ) : (
+          <ul class="inbox">
+            {sessions.map((session) => (
+              <Row session={session} now={now} />
+            ))}
+          </ul>
+        )}
+      </Live>
+      <Pager
+        path={sessionsPath}
+        chosen={chosen}
+        cursor="cursor"
+        next={next}
+        words={{ first: 'Newest sessions', next: 'Older sessions' }}
+      />
+    </article>
+  )
+}
+
+function Nothing({ isSearch }: { isSearch: boolean }) {
+  return (
+    <div class="card stack">
+      {isSearch ? (
+        <>
+          <p>
+            <strong>No session matches.</strong>
+          </p>
+          <p>
+            Change the filter, or <a href={sessionsPath}>show all sessions</a>.
+          </p>
+        </>
+      ) : (
+        <>
+          <p>
+            <strong>No agent has asked yet.</strong>
+          </p>
+          <p>
+            Install the hook on the machine of an agent: the guide <code>docs/agents.md</code> has the
+            commands. A session stands here after its first call.
+          </p>
+        </>
+      )}
+    </div>
+  )
+}
+
+function Row({ session, now }: { session: AgentSessionView; now: Date }) {
+  const { agent, labels, unapproved_calls: unapproved } = session
+  return (
+    <li class="item run-row">
+      <div class="item-words">
+        <a class="item-link" href={`${sessionsPath}/${session.id}`}>
+          <Words text={agent.name} most={100} />
+        </a>
+        <div class="item-facts quiet small">
+          <span>
+            Session <SessionId id={session.session_id} /> of{' '}
+            <Words text={session.user_email ?? session.user_id} />
+          </span>
+          <span>
+            Started <Time at={session.started_at} now={now} exact />, last call{' '}
+            <Time at={session.last_seen_at} now={now} />
+          </span>
+        </div>
+        {unapproved === 0 ? null : (
+          <p>
+            <Badge
+              tone="bad"
+              word={`${unapproved} ${unapproved === 1 ? 'call' : 'calls'} without a decision`}
+            />
+          </p>
+        )}
+        <div class="meta">
+          <span>{countsOf(session)}</span>
+          {labels.length === 0 ? null : <Labels labels={labels} />}
+        </div>
+      </div>
+      <p class="row-state badges">
+        <Check session={session} />
+        <SessionState status={session.status} />
+      </p>
+    </li>
+  )
+}
+
+/** `12 allowed, 1 held, 0 denied` */
+const countsOf = ({ decisions: { allow, deny, require_approval: held } }: AgentSessionView): string =>
+  [
+    `${allow.toLocaleString('en')} allowed`,
+    `${held.toLocaleString('en')} held`,
+    `${deny.toLocaleString('en')} denied`,
+  ].join(', ')

@@ -1,0 +1,266 @@
+import {
+  confirmPath,
+  resetPath,
+  signInPath,
+  signUpPath,
+  homePath,
+  invitationPath,
+} from '../../contract/pages.ts'
+import { Code, Email, Field, NewPassword, Password } from '../parts/field.tsx'
+import type { Page } from '../visit.ts'
+import { plainPage, type Refusal } from './plain.tsx'
+import { Words } from '../parts/words.tsx'
+import { PostForm } from '../parts/layout.tsx'
+
+interface SignIn {
+  readonly place: string
+  readonly email: string
+  readonly signUp: boolean
+  readonly problem: Refusal | null
+}
+
+export function signInPage({ place, email, signUp, problem }: SignIn): Page {
+  return plainPage('Sign in', problem, [
+    <form method="post" action={signInPath} class="fill">
+      <input type="hidden" name="return" value={place} />
+      <Email value={email} />
+      <Password />
+      <button class="primary">Sign in</button>
+    </form>,
+    <p class="links">
+      <a href={resetPath}>Forgot your password?</a>
+      {/* A sign-in before the confirmation is refused like a wrong password. */}
+      {signUp && problem !== null ? (
+        <a href={confirmPath}>Just signed up? Confirm your address first</a>
+      ) : null}
+      {signUp ? <a href={signUpPath}>Create an account</a> : null}
+    </p>,
+  ])
+}
+
+/** The second step: a code of the authenticator app, or a backup code. */
+export function codePage({ place, problem }: Pick<SignIn, 'place' | 'problem'>): Page {
+  return plainPage('Second factor', problem, [
+    <form method="post" action={`${signInPath}/code`} class="fill">
+      <input type="hidden" name="return" value={place} />
+      <Code />
+      <button class="primary">Continue</button>
+    </form>,
+    <p>
+      <a href={`${signInPath}?return=${encodeURIComponent(place)}`}>Start again with the password</a>
+    </p>,
+  ])
+}
+
+export function signUpPage({
+  name,
+  email,
+  problem,
+}: {
+  name: string
+  email: string
+  problem: Refusal | null
+}): Page {
+  return plainPage('Create an account', problem, [
+    <form method="post" action={signUpPath} class="fill">
+      <Field name="name" label="Your name" autocomplete="name" most={200} value={name} />
+      <Email value={email} />
+      <NewPassword />
+      <button class="primary">Create the account</button>
+    </form>,
+    <p class="links">
+      <a href={signInPath}>Have an account? Sign in</a>
+    </p>,
+  ])
+}
+
+/** The same for every address, so that nobody learns who has an account or an invitation. */
+export function signUpSentPage(email: string): Page {
+  return plainPage('Check your mail', null, [
+    <p>
+      If{' '}
+      <strong>
+        <Words text={email} />
+      </strong>{' '}
+      can have an account here, a mail is on its way to it. Open its link to confirm that the address is
+      yours. Then sign in.
+    </p>,
+    <p class="quiet">Were you invited? After that, open the link of the invitation again.</p>,
+    <p class="links">
+      <a href={signInPath}>Sign in</a>
+      <a href={resetPath}>Forgot your password?</a>
+    </p>,
+  ])
+}
+
+export const signUpClosedPage = (): Page => ({
+  ...plainPage('No new accounts', null, [
+    <p>This installation accepts no new accounts. Ask its operator.</p>,
+    <p>
+      <a href={signInPath}>Sign in</a>
+    </p>,
+  ]),
+  status: 403,
+})
+
+/** Opening the page confirms nothing, because programs that scan mail also open links. */
+export const confirmAddressPage = (token: string): Page =>
+  plainPage('Confirm your address', null, [
+    <p>Did you sign up with this address? If it was not you, close this page.</p>,
+    <form method="post" action={confirmPath} class="fill">
+      <input type="hidden" name="mailed" value={token} />
+      <button class="primary">Yes, it is mine</button>
+    </form>,
+  ])
+
+export const addressConfirmedPage = (): Page =>
+  plainPage('Your address is confirmed', null, [
+    <p>Were you invited? Then open the link of the invitation again.</p>,
+    <p>
+      <a class="button" href={homePath}>
+        Continue
+      </a>
+    </p>,
+  ])
+
+export const askConfirmPage = ({ email, problem }: { email: string; problem: Refusal | null }): Page =>
+  plainPage('Confirm your address', problem, [
+    <p>You get a mail with a link. It works within a day.</p>,
+    <form method="post" action={confirmPath} class="fill">
+      <Email value={email} />
+      <button class="primary">Send the mail</button>
+    </form>,
+    <p class="links">
+      <a href={signInPath}>Back to the sign-in</a>
+    </p>,
+  ])
+
+/** The same for every address, so that nobody learns who has an account. */
+export const confirmSentPage = (email: string): Page =>
+  plainPage('Check your mail', null, [
+    <p>
+      If{' '}
+      <strong>
+        <Words text={email} />
+      </strong>{' '}
+      has an account that is not confirmed yet, a mail is on its way to it.
+    </p>,
+    <p>
+      <a href={signInPath}>Back to the sign-in</a>
+    </p>,
+  ])
+
+export function askResetPage({ email, problem }: { email: string; problem: Refusal | null }): Page {
+  return plainPage('A new password', problem, [
+    <p>You get a mail with a link that sets a new password. It works once, within an hour.</p>,
+    <form method="post" action={resetPath} class="fill">
+      <Email value={email} />
+      <button class="primary">Send the mail</button>
+    </form>,
+    <p class="links">
+      <a href={signInPath}>Back to the sign-in</a>
+    </p>,
+  ])
+}
+
+/** The same for every address, so that nobody learns who has an account. */
+export const resetSentPage = (email: string): Page =>
+  plainPage('Check your mail', null, [
+    <p>
+      If{' '}
+      <strong>
+        <Words text={email} />
+      </strong>{' '}
+      has an account, a mail is on its way to it. Its link works once, within an hour.
+    </p>,
+    <p>
+      <a href={signInPath}>Back to the sign-in</a>
+    </p>,
+  ])
+
+export const newPasswordPage = (token: string, problem: Refusal | null): Page =>
+  plainPage('A new password', problem, [
+    <p>It ends every session of yours, on every device.</p>,
+    <form method="post" action={resetPath} class="fill">
+      <input type="hidden" name="mailed" value={token} />
+      <NewPassword />
+      <button class="primary">Set the password</button>
+    </form>,
+  ])
+
+export const passwordSetPage = (): Page =>
+  plainPage('Your password is set', null, [
+    <p>All your sessions have ended. Sign in with the new password.</p>,
+    <p>
+      <a class="button" href={signInPath}>
+        Sign in
+      </a>
+    </p>,
+  ])
+
+export function invitedPage(invitation: string, signUp: boolean): Page {
+  const back = encodeURIComponent(`${invitationPath}?token=${invitation}`)
+  return plainPage('An invitation', null, [
+    <p>Sign in with the address that it was sent to. Then you can accept it.</p>,
+    <p>
+      <a class="button primary" href={`${signInPath}?return=${back}`}>
+        Sign in
+      </a>
+    </p>,
+    signUp ? (
+      <p>
+        No account yet? <a href={signUpPath}>Create one with that address</a>, confirm it, and open this link
+        again.
+      </p>
+    ) : null,
+  ])
+}
+
+/** Opening the link does not accept the invitation; pressing the button does. */
+export function acceptPage(given: {
+  invitation: string
+  email: string
+  token: string
+  problem: Refusal | null
+}): Page {
+  return plainPage('An invitation', given.problem, [
+    <p>
+      You are signed in as{' '}
+      <strong>
+        <Words text={given.email} />
+      </strong>
+      .
+    </p>,
+    <PostForm action={invitationPath} token={given.token} class="fill">
+      <input type="hidden" name="invitation" value={given.invitation} />
+      <button class="primary">Accept the invitation</button>
+    </PostForm>,
+    <p class="quiet small">
+      Only the person with the invited address can accept it. If it was sent to another address of yours, sign
+      out first.
+    </p>,
+  ])
+}
+
+export const joinedPage = ({ name, role }: { name: string; role: string }): Page =>
+  plainPage('You have joined', null, [
+    <p>
+      You are now {role} of{' '}
+      <strong>
+        <Words text={name} />
+      </strong>
+      .
+    </p>,
+    <p>
+      <a class="button" href={homePath}>
+        Continue
+      </a>
+    </p>,
+  ])
+
+export const noInvitationPage = (): Page => ({
+  ...plainPage('An invitation', null, [
+    <p>This address has no invitation. Open the whole link of the mail.</p>,
+  ]),
+  status: 404,
+})

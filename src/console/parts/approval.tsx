@@ -1,0 +1,463 @@
+import type { ApprovalView } from '../../governance/approvals/read.ts'
+import { describeConditions } from '../../policy/explain.ts'
+import type { RuleBody } from '../../policy/rule.ts'
+import { hasRole, roleIn, type PersonsVisit, type Problem } from '../visit.ts'
+import { Alert, Words, SessionId, Message, LongText, Sentence } from './words.tsx'
+import { Contents } from './contents.tsx'
+import { itemNumber } from './items.tsx'
+import { Outcome, type RunSummary } from './outcome.tsx'
+import { ApprovalState, sentenceOf, Badge, Effect, Host, Risk, Sources } from './state.tsx'
+import { Time } from './time.tsx'
+import { OnceField, PostForm } from './layout.tsx'
+
+interface ApprovalProps {
+  readonly approval: ApprovalView
+  readonly rule: RuleBody | null
+  readonly run: RunSummary | null
+  /** The state of the call that used this approval; null for an agent's call. */
+  readonly call: string | null
+  readonly visit: PersonsVisit
+  readonly refused: Problem | null
+  /** From the previous form, if it was refused. */
+  readonly comment: string
+  /** Whether the page shows only the beginning of what the approval covers. */
+  readonly isCut: boolean
+}
+
+export function Approval(props: ApprovalProps) {
+  const { approval, rule, run, call, visit, refused, comment, isCut } = props
+  const { now } = visit
+  const isOpen = approval.status === 'pending'
+  const isAboutComment = isOpen && refused?.code === commentMissing
+  const events = approval.run_id !== null && approval.kind !== 'agent_call'
+  const isEnded =
+    !isOpen &&
+    !mayBeReported(approval, now) &&
+    (run === null || run.steps.every(({ status }) => !moving.has(status)))
+  return (
+    <article
+      class="approval"
+      data-live="approval"
+      data-version={versionOf(props)}
+      {...(isEnded ? {} : { 'data-poll': '' })}
+      {...(events && !isEnded ? { 'data-events': `/api/v1/runs/${approval.run_id}/events` } : {})}
+    >
+      <header class="headline">
+        <p class="badges" role="status">
+          <ApprovalState status={approval.status} />
+        </p>
+        <h1>
+          <Words text={sentenceOf(approval)} />
+        </h1>
+        <Asked
+          approval={approval}
+          now={now}
+          maySeeSession={hasRole(roleIn(visit, approval.organization_id), 'admin')}
+        />
+        <p class="badges">
+          <Risk level={approval.risk.level} />
+          {approval.side_effect === null ? null : <Effect effect={approval.side_effect} />}
+          <Reversible approval={approval} />
+          {approval.destination === null ? null : (
+            <span class="badge">
+              Goes to <Host host={approval.destination} />
+            </span>
+          )}
+        </p>
+      </header>
+      <Alert message={refused === null || isAboutComment ? null : refused.message} />
+      <div class="columns">
+        <div class="column">
+          {isOpen ? null : <Outcome approval={approval} run={run} call={call} now={now} />}
+          <Contents
+            approval={approval}
+            run={run}
+            mayDecide={hasRole(roleIn(visit, approval.organization_id), approval.approver)}
+            isDone={call === 'completed' || isReportedDone(approval)}
+          />
+          <Why approval={approval} rule={rule} />
+        </div>
+        <div class="column">
+          <Votes approval={approval} now={now} />
+          {isOpen ? (
+            <Decide
+              approval={approval}
+              visit={visit}
+              comment={comment}
+              isCut={isCut}
+              problem={isAboutComment ? refused.message : null}
+            />
+          ) : null}
+        </div>
+      </div>
+    </article>
+  )
+}
+
+function isReportedDone({ detail }: ApprovalView): boolean {
+  const observed = detail?.observed ?? null
+  return observed !== null && observed.outcome !== 'error'
+}
+
+/** Changes with everything on the page that can change. */
+const versionOf = ({ approval, call, run }: ApprovalProps): string =>
+  [
+    approval.status,
+    approval.votes.length,
+    approval.detail?.votes_missing ?? '',
+    approval.detail?.voters_left ?? '',
+    approval.detail?.vote_refused ?? '',
+    approval.superseded_by ?? '',
+    approval.used_at === null ? '' : 'used',
+    approval.detail?.observed?.outcome ?? '',
+    call ?? '',
+    run === null ? '' : [run.status, ...run.steps.map(({ status }) => status)].join(' '),
+  ].join('/')
+
+/** States of steps that can still change. */
+const moving = new Set(['pending', 'running', 'held', 'unknown_outcome'])
+
+/** Milliseconds since the use of the approval, or else since the decision, for the report of the agent's client. */
+const reportWithin = 3_600_000
+
+/** The agent may still use the approval, or its client may still report the call. */
+function mayBeReported({ kind, status, used_at, decided_at, detail }: ApprovalView, now: Date): boolean {
+  if (kind !== 'agent_call' || status !== 'approved' || (detail?.observed ?? null) !== null) return false
+  return now.getTime() - Date.parse(used_at ?? decided_at ?? '') < reportWithin
+}
+
+/** The service does not know this for an agent's call. */
+function Reversible({ approval: { kind, reversible } }: { readonly approval: ApprovalView }) {
+  if (kind === 'agent_call') return <Badge tone="off" word="Unknown whether it can be taken back" />
+  if (reversible === null) return null
+  const words = {
+    yes: 'Can be taken back',
+    'by hand': 'Can be taken back by hand',
+    no: 'Cannot be taken back',
+  }
+  return <Badge tone={reversible === 'no' ? 'warn' : 'off'} word={words[reversible]} />
+}
+
+const mostAuthors = 3
+
+/** Unless the requester alone wrote the version that runs. */
+function WrittenBy({ approval: { authors, requested_by } }: { approval: ApprovalView }) {
+  if (authors.every(({ user_id }) => user_id === requested_by)) return null
+  const more = authors.length - mostAuthors
+  return [
+    ' Written by ',
+    authors.slice(0, mostAuthors).map(({ email }, at) => (
+      <>
+        {at === 0 ? '' : ', '}
+        <strong>
+          <Words text={email} />
+        </strong>
+      </>
+    )),
+    more > 0 ? ` and ${more} more` : '',
+    '.',
+  ]
+}
+
+function Asked(props: { approval: ApprovalView; now: Date; maySeeSession: boolean }) {
+  const { approval, now, maySeeSession } = props
+  const { detail, run_id, step_id, item_index, session_id } = approval
+  const agent = detail?.agent ?? null
+  const session = <SessionId id={session_id ?? ''} />
+  return (
+    <p class="asked">
+      <strong>
+        <Words text={approval.requester_email ?? approval.requested_by} />
+      </strong>{' '}
+      asked <Time at={approval.created_at} now={now} exact={approval.status !== 'pending'} />
+      {approval.kind === 'agent_call' ? (
+        <>
+          {' '}
+          through the agent{' '}
+          <strong>
+            <Words text={agent?.name ?? 'unknown'} />
+          </strong>{' '}
+          in the session{' '}
+          {maySeeSession && approval.agent_session_id !== null ? (
+            <a href={`/console/sessions/${approval.agent_session_id}`}>{session}</a>
+          ) : (
+            session
+          )}
+        </>
+      ) : (
+        <>
+          {approval.kind === 'run' ? ' to start ' : ' in '}
+          <a href={`/console/runs/${run_id ?? ''}`}>
+            {/* The page's title already names the workflow of a whole run. */}
+            {approval.kind === 'run' ? 'this run' : <Words text={approval.workflow_name ?? 'a workflow'} />}
+          </a>
+          {step_id === null ? null : (
+            <>
+              , step{' '}
+              <strong>
+                <Words text={step_id} />
+              </strong>
+            </>
+          )}
+          {item_index === null ? null : `, item ${itemNumber(item_index)}`}
+        </>
+      )}
+      .<WrittenBy approval={approval} />
+      {approval.status !== 'pending' || approval.expires_at === null ? null : (
+        <>
+          {' '}
+          Expires <Time at={approval.expires_at} now={now} exact />.
+        </>
+      )}
+    </p>
+  )
+}
+
+/** The code of a form that needs a comment and has none. */
+export const commentMissing = 'comment_missing'
+
+/** The form for a vote, or why the person cannot vote. */
+function Decide(props: {
+  readonly approval: ApprovalView
+  readonly visit: PersonsVisit
+  /** The comment of a previous form that was refused. */
+  readonly comment: string
+  /** Whether the page shows only the beginning of what the approval covers. */
+  readonly isCut: boolean
+  /** Why the comment of the previous form was refused. */
+  readonly problem: string | null
+}) {
+  const { approval, visit, comment, isCut, problem } = props
+  const refused = approval.detail?.vote_refused ?? null
+  if (refused !== null)
+    return (
+      <section class="note">
+        <h2>You cannot decide this</h2>
+        <p>
+          <Message text={refused} />
+        </p>
+      </section>
+    )
+  return (
+    <PostForm action={`/console/approvals/${approval.id}`} token={visit.token} class="decide">
+      <OnceField />
+      {isCut ? <HaveRead id={approval.id} /> : null}
+      {problem === null ? null : (
+        <p id="comment-problem" class="alert" role="alert">
+          {problem}
+        </p>
+      )}
+      <div class="comment">
+        <label for="comment">Comment</label>
+        <textarea
+          id="comment"
+          name="comment"
+          rows={1}
+          maxlength={2000}
+          {...(problem === null
+            ? {}
+            : { autofocus: true, 'aria-invalid': 'true', 'aria-describedby': 'comment-problem' })}
+        >
+          {comment}
+        </textarea>
+      </div>
+      <div class="buttons">
+        <button id="approve" name="decision" value="approve" class="primary">
+          Approve
+        </button>
+        <button name="decision" value="request_changes" formnovalidate>
+          Request changes
+        </button>
+        <button id="reject" name="decision" value="reject" class="danger" formnovalidate>
+          Reject
+        </button>
+      </div>
+      {approval.kind === 'step' ? <EndsRun /> : null}
+    </PostForm>
+  )
+}
+
+/** docs/workflows.md describes every way in which a step can end badly. */
+const EndsRun = () => (
+  <p class="quiet small ends-run">
+    Reject and Request changes also end the run, and its other held calls are withdrawn, unless the step has{' '}
+    <code>on_error: continue</code>.
+  </p>
+)
+
+/** Nobody can approve what the page cuts without this check mark. */
+const HaveRead = ({ id }: { id: string }) => (
+  <div class="stack">
+    <p>
+      It is too long for this page.{' '}
+      <a href={`/console/approvals/${id}/parameters`} download="">
+        Download all of it
+      </a>{' '}
+      before you approve.
+    </p>
+    <label class="check">
+      <input type="checkbox" id="read" name="read" value={id} required /> I have read the downloaded file
+    </label>
+  </div>
+)
+
+function Votes({ approval, now }: { approval: ApprovalView; now: Date }) {
+  const { votes, expires_at, status } = approval
+  return (
+    <section aria-labelledby="votes">
+      <h2 id="votes">Votes</h2>
+      {status === 'pending' ? <p>{neededWords(approval)}</p> : null}
+      {status === 'pending' ? <TooFew approval={approval} /> : null}
+      {votes.length === 0 ? <p class="quiet">Nobody has voted.</p> : null}
+      {votes.length === 0 ? null : (
+        <ul class="stack">
+          {votes.map((vote) => (
+            <li class="vote">
+              <Badge
+                tone={vote.decision === 'approve' ? 'good' : 'bad'}
+                word={
+                  vote.decision === 'approve'
+                    ? 'Approves'
+                    : vote.changes_requested
+                      ? 'Requests changes'
+                      : 'Rejects'
+                }
+              />{' '}
+              <Words text={vote.email} />{' '}
+              <span class="quiet small vote-time">
+                <Time at={vote.at} now={now} />
+              </span>
+              {vote.comment === '' ? null : (
+                <blockquote>
+                  <LongText text={vote.comment} />
+                </blockquote>
+              )}
+            </li>
+          ))}
+        </ul>
+      )}
+      {expires_at === null ? <p class="quiet">It does not expire.</p> : null}
+    </section>
+  )
+}
+
+/** The approval would wait in vain. */
+function TooFew({ approval: { detail, approver } }: { readonly approval: ApprovalView }) {
+  const { votes_missing: missing = 0, voters_left: left = 0 } = detail ?? {}
+  if (left >= missing) return null
+  const able = left === 0 ? 'Nobody' : left === 1 ? 'Only 1 person' : `Only ${left} people`
+  return (
+    <p class="note">
+      {`${able} can still vote, so it cannot be approved now. An owner can give more people the role `}
+      <strong>{approver}</strong>.
+    </p>
+  )
+}
+
+/** `Needs 1 more approval by an admin or owner. One rejection ends it.` */
+function neededWords({ votes, detail, approver }: ApprovalView): string {
+  const missing = detail?.votes_missing ?? 0
+  if (missing === 0)
+    return 'Enough approvals count now. It is approved as soon as one of these people approves again.'
+  const more = votes.length === 0 ? '' : ' more'
+  const what = missing === 1 ? `1${more} approval` : `${missing}${more} approvals`
+  const who = approver === 'owner' ? ['an owner', 'owners'] : ['an admin or owner', 'admins or owners']
+  return `Needs ${what} by ${who[missing === 1 ? 0 : 1]}. One rejection ends it.`
+}
+
+function Why({ approval, rule }: { approval: ApprovalView; rule: RuleBody | null }) {
+  const { risk, labels } = approval
+  return (
+    <section aria-labelledby="why">
+      <h2 id="why">{approval.status === 'pending' ? 'Why it is held' : 'Why it was held'}</h2>
+      <Held approval={approval} rule={rule} />
+      <Others approval={approval} />
+      {approval.held_again === null ? null : (
+        <p>
+          <Message text={approval.held_again} />
+        </p>
+      )}
+      {risk.reasons.length === 0 ? null : (
+        <div>
+          <h3>{`Why the risk is ${risk.level}`}</h3>
+          <ul class="bullets">
+            {risk.reasons.map((reason) => (
+              <li>
+                <Sentence text={reason} />
+              </li>
+            ))}
+          </ul>
+        </div>
+      )}
+      {labels.length === 0 ? (
+        <p class="quiet">The data has no labels.</p>
+      ) : (
+        <div>
+          <h3>Labels of the data</h3>
+          <ul class="stack">
+            {labels.map((label) => (
+              <li>
+                <span class="label">{label}</span>{' '}
+                <Sources from={sourcesOf(approval, label)} isAgents={approval.kind === 'agent_call'} />
+              </li>
+            ))}
+          </ul>
+        </div>
+      )}
+    </section>
+  )
+}
+
+/** The explanation of the decision; without one, the rule with its present conditions, which may have changed since. */
+function Held({ approval, rule }: { approval: ApprovalView; rule: RuleBody | null }) {
+  const explanation = approval.detail?.explanation ?? null
+  if (explanation !== null)
+    return (
+      <p>
+        <Message text={explanation} />
+      </p>
+    )
+  if (approval.kind === 'run')
+    return <p>The settings of the organization hold a run like this before it starts.</p>
+  if (approval.rule_name === null) return null
+  return (
+    <p>
+      Rule{' '}
+      <strong>
+        <Words text={approval.rule_name} />
+      </strong>
+      {rule === null ? null : (
+        <>
+          {' '}
+          holds a call when <Sentence text={describeConditions(rule)} />
+        </>
+      )}
+      .
+    </p>
+  )
+}
+
+function Others({ approval }: { approval: ApprovalView }) {
+  const others = (approval.detail?.held_by ?? []).filter((name) => name !== approval.rule_name)
+  if (others.length === 0) return null
+  const shown = others.slice(0, mostRules)
+  return (
+    <p>
+      {others.length === 1 ? 'Another rule holds it too: ' : `${others.length} more rules hold it too: `}
+      {shown.map((name, index) => (
+        <>
+          {index === 0 ? null : ', '}
+          <strong>
+            <Words text={name} />
+          </strong>
+        </>
+      ))}
+      {others.length > mostRules ? ' and others' : null}.
+    </p>
+  )
+}
+
+const mostRules = 10
+
+const sourcesOf = ({ detail }: ApprovalView, label: string): readonly string[] =>
+  detail?.label_sources.find((source) => source.label === label)?.from ?? []

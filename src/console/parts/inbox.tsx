@@ -1,0 +1,433 @@
+import type { ComponentChild } from 'preact'
+import type { ApprovalView } from '../../governance/approvals/read.ts'
+import type { WaitingSummary } from '../../governance/approvals/summary.ts'
+import type { Page } from '../../governance/page.ts'
+import { traitsOf, whoDecides, type Chooser, type PersonsVisit } from '../visit.ts'
+import { OrganizationName, Message, Words } from './words.tsx'
+import { inboxPath } from '../../contract/pages.ts'
+import { Choice, Filters, Pager, addressOf } from './filters.tsx'
+import { itemNumber, inItemOrder } from './items.tsx'
+import { Live, OnceField, PostForm } from './layout.tsx'
+import { callFields, OutcomeChoices } from './outcome.tsx'
+import { sentenceOf, Badge, Labels, effectTitle, Icon, Risk } from './state.tsx'
+import { Time } from './time.tsx'
+import { visible } from '../../policy/readers/look-alikes.ts'
+
+export interface Done {
+  readonly words: string
+  /** Refused votes, or the approvals that prevented all votes. */
+  readonly failed: readonly { readonly id: string; readonly message: string }[]
+  readonly kept: Kept | null
+}
+
+interface InboxProps {
+  readonly chooser: Chooser
+  readonly chosen: Readonly<Record<string, string>>
+  readonly items: readonly ApprovalView[]
+  /** In the whole organization; null if unknown. */
+  readonly waiting: WaitingSummary | null
+  readonly next: string | null
+  /** null if the filters leave out such calls, on later pages, and if they could not be read. */
+  readonly unknown: Page<ApprovalView> | null
+  readonly done: Done | null
+}
+
+export function Inbox({ chooser, chosen, items, waiting, next, unknown, done }: InboxProps) {
+  const { visit } = chooser
+  const { organization } = visit.person
+  return (
+    <article class="page">
+      <header class="headline">
+        <h1>Waiting for a decision</h1>
+        <p class="quiet">
+          {organization === null ? null : <OrganizationName name={organization.name} />}
+          {waiting === null ? null : <Count total={waiting.total} isAfter={organization !== null} />}
+        </p>
+      </header>
+      {done === null ? null : <Told done={done} items={items} />}
+      {unknown === null ? null : <Unknown unknown={unknown} chosen={chosen} visit={visit} />}
+      <InboxFilters chosen={chosen} waiting={waiting} />
+      {chosen['kind'] === 'resolution' ? null : (
+        <Waiting chooser={chooser} chosen={chosen} items={items} next={next} kept={done?.kept ?? null} />
+      )}
+    </article>
+  )
+}
+
+/** In the whole organization, whatever the filters. */
+const Count = ({ total, isAfter }: { readonly total: number; readonly isAfter: boolean }) => (
+  <span data-live="count" data-version={String(total)}>
+    {isAfter && total > 0 ? ' · ' : null}
+    {total === 0 ? null : `${total.toLocaleString('en')} ${total === 1 ? 'waits' : 'wait'}`}
+  </span>
+)
+
+function Told({ done: { words, failed, kept }, items }: { done: Done; items: readonly ApprovalView[] }) {
+  return (
+    <div {...(kept === null ? { class: 'note', role: 'status' } : { class: 'alert', role: 'alert' })}>
+      <p>{words}</p>
+      <ul>
+        {failed.map(({ id, message }) => {
+          const item = items.find((each) => each.id === id)
+          return (
+            <li>
+              <a href={`/console/approvals/${id}`}>
+                <Words text={item === undefined ? id : sentenceOf(item)} />
+              </a>
+              : <Message text={message} most={500} />
+            </li>
+          )
+        })}
+      </ul>
+    </div>
+  )
+}
+
+/** Each option shows how many approvals wait, if they are counted. */
+function InboxFilters({
+  chosen,
+  waiting,
+}: {
+  chosen: Readonly<Record<string, string>>
+  waiting: WaitingSummary | null
+}) {
+  const { kinds = [], rules = [], requesters = [], risks = [] } = waiting ?? {}
+  const choice = (name: string, label: string, options: readonly Option[]): ComponentChild => (
+    <Choice
+      name={name}
+      label={label}
+      chosen={chosen}
+      options={options.map(
+        ([value, words, count]) =>
+          [value, words, count === null ? '' : ` (${count.toLocaleString('en')})`] as const,
+      )}
+    />
+  )
+  return (
+    <Filters path={inboxPath} chosen={chosen} names={names} title="Filter">
+      {choice('kind', 'Kind', [
+        ...kinds.map(({ kind, count }) => [kind, kindWords[kind], count] as const),
+        ['resolution', 'Unknown outcomes', null],
+      ])}
+      {choice(
+        'rule_id',
+        'Rule',
+        rules.map(({ rule_id, rule_name, count }) => [rule_id, rule_name, count]),
+      )}
+      {choice(
+        'requested_by',
+        'Asked by',
+        requesters.map(({ user_id, email, count }) => [user_id, email, count]),
+      )}
+      {choice(
+        'risk',
+        'Risk',
+        risks.map(({ level, count }) => [level, level, count]),
+      )}
+      {choice('mine', 'Who decides', [['true', 'me, now', null]])}
+    </Filters>
+  )
+}
+
+/** Value, text, and number; null if such approvals are not counted. */
+type Option = readonly [string, string, number | null]
+
+const names = ['kind', 'rule_id', 'requested_by', 'risk', 'mine']
+
+const kindWords = { step: 'Steps of runs', run: 'Whole runs', agent_call: 'Calls of agents' } as const
+
+interface UnknownProps {
+  readonly unknown: Page<ApprovalView>
+  readonly chosen: Readonly<Record<string, string>>
+  readonly visit: PersonsVisit
+}
+
+/** The element is on the page even if there are no such calls, so that the script can replace it. */
+function Unknown(props: UnknownProps) {
+  const { data, next_cursor: next } = props.unknown
+  const version = [...data.map(({ id, attempt }) => `${id}.${attempt ?? ''}`), next ?? ''].join(' ')
+  return (
+    <Live name="unknown" version={version} data-poll="">
+      {data.length === 0 && props.chosen['unknown'] === undefined ? null : <Calls {...props} />}
+    </Live>
+  )
+}
+
+function Calls({ unknown, chosen, visit }: UnknownProps) {
+  const role = visit.person.organization?.role
+  const mayChoose = role === 'admin' || role === 'owner'
+  const { cursor: _, ...others } = chosen
+  return (
+    <section class="stack" aria-labelledby="unknown">
+      <h2 id="unknown">Nobody knows whether these happened</h2>
+      <ul class="inbox">
+        {unknown.data.map((each) => (
+          <li class="plain-item unknown stack">
+            <p class="split">
+              <a class="item-link" href={`/console/runs/${each.run_id ?? ''}#waits`}>
+                <Words text={sentenceOf(each)} />
+              </a>
+              <Badge tone="warn" word="Outcome unknown" />
+            </p>
+            <p class="quiet small">
+              <Words text={each.requester_email ?? each.requested_by} />
+              {each.workflow_name === null ? null : (
+                <>
+                  {' '}
+                  · <Words text={each.workflow_name} most={120} />
+                </>
+              )}
+              {each.step_id === null ? null : (
+                <>
+                  , step <Words text={each.step_id} />
+                </>
+              )}
+              {each.item_index === null ? null : `, item ${itemNumber(each.item_index)}`} · sent{' '}
+              <Time at={each.created_at} now={visit.now} />
+            </p>
+            {mayChoose ? (
+              <details id={`became-${each.id}`}>
+                <summary class="button">What became of it?</summary>
+                <OutcomeChoices runId={each.run_id ?? ''} token={visit.token} fields={callFields(each)} />
+              </details>
+            ) : (
+              <p class="quiet small">An admin or owner says what became of it.</p>
+            )}
+          </li>
+        ))}
+      </ul>
+      <Pager
+        path={inboxPath}
+        chosen={others}
+        cursor="unknown"
+        next={unknown.next_cursor}
+        words={{ first: 'First of these', next: 'More of these' }}
+      />
+    </section>
+  )
+}
+
+interface Kept {
+  readonly ids: readonly string[]
+  readonly comment: string
+}
+
+/** The element is on the page even if no approval waits, so that the script can replace it. */
+function Waiting(props: WaitingProps) {
+  const { chosen, next } = props
+  const items = inItemOrder(props.items)
+  const version = [...items.map(({ id, votes }) => `${id}${votes.length}`), next ?? ''].join(' ')
+  return (
+    <Live name="waiting" version={version} data-poll="">
+      {items.length > 0 ? (
+        <Form {...props} items={items} />
+      ) : (
+        <Nothing isFiltered={Object.keys(chosen).length > 0} />
+      )}
+    </Live>
+  )
+}
+
+const Nothing = ({ isFiltered }: { isFiltered: boolean }) => (
+  <div class="card empty">
+    {isFiltered ? (
+      <>
+        <p>
+          <strong>Nothing that waits matches the filter.</strong>
+        </p>
+        <p>
+          <a href={inboxPath}>Show all that waits</a>
+        </p>
+      </>
+    ) : (
+      <>
+        <p>
+          <Icon name="good" /> <strong>Nothing waits for a decision.</strong>
+        </p>
+        <p class="quiet">A call that a rule holds stands here until somebody decides it.</p>
+      </>
+    )}
+  </div>
+)
+
+interface WaitingProps {
+  readonly chooser: Chooser
+  /** The filters from the page's address. */
+  readonly chosen: Readonly<Record<string, string>>
+  readonly items: readonly ApprovalView[]
+  readonly next: string | null
+  readonly kept: Kept | null
+}
+
+function Form({ chooser, chosen, items, next, kept }: WaitingProps) {
+  const { visit } = chooser
+  const rows = items.map((approval) => ({
+    approval,
+    instead: whoDecides(chooser, approval),
+    isChosen: kept?.ids.includes(approval.id) === true,
+  }))
+  const { unknown: _, ...others } = chosen
+  return (
+    <div class="page">
+      <PostForm action={addressOf(inboxPath, chosen)} token={visit.token} class="page">
+        <OnceField />
+        <ul class="inbox">
+          {rows.map((row) => (
+            <Item {...row} now={visit.now} />
+          ))}
+        </ul>
+        {rows.every(({ instead }) => instead !== null) ? null : (
+          <Together kept={kept} hasSteps={items.some(({ kind }) => kind === 'step')} />
+        )}
+      </PostForm>
+      <Pager
+        path={inboxPath}
+        chosen={others}
+        cursor="cursor"
+        next={next}
+        words={{ first: 'Newest ones', next: 'Older ones' }}
+      />
+      <Keys />
+    </div>
+  )
+}
+
+function Together({ kept, hasSteps }: { kept: Kept | null; hasSteps: boolean }) {
+  return (
+    <details class="card bulk" open={kept !== null}>
+      <summary>
+        Decide the chosen ones together
+        <span data-chosen="" />
+      </summary>
+      <div class="stack">
+        <p class="quiet small">
+          Only calls of one tool, held by one rule and with the same labels, can be approved together. Each
+          gets a vote of its own.
+        </p>
+        <label for="comment">Comment</label>
+        <textarea id="comment" name="comment" rows={2} maxlength={2000}>
+          {kept?.comment ?? ''}
+        </textarea>
+        <p class="alert" data-mixed="" hidden>
+          The chosen calls differ in tool, rule or labels, so they cannot be approved together.
+        </p>
+        <div class="buttons">
+          <button name="decision" value="approve" class="primary">
+            Approve the chosen
+          </button>
+          <button name="decision" value="reject" class="danger">
+            Reject the chosen
+          </button>
+        </div>
+        {hasSteps ? (
+          <p class="quiet small">
+            To reject a call of a run also ends the run: its other held calls are withdrawn, unless the step
+            has <code>on_error: continue</code>. To reject a call of an agent ends only that call.
+          </p>
+        ) : null}
+      </div>
+    </details>
+  )
+}
+
+function Place({
+  approval: { kind, step_id, item_index, rule_name, workflow_name: workflow },
+}: {
+  approval: ApprovalView
+}) {
+  // The title already names the workflow of a whole run. A setting holds it, and no rule.
+  if (kind === 'run') return <span>A setting holds such runs</span>
+  const step = [
+    workflow === null ? null : <Words text={workflow} most={120} />,
+    step_id === null ? null : (
+      <>
+        , step <Words text={step_id} />
+      </>
+    ),
+    item_index === null ? null : `, item ${itemNumber(item_index)}`,
+  ]
+  if (workflow === null && rule_name === null) return null
+  return (
+    <span>
+      {step}
+      {rule_name === null ? null : (
+        <>
+          {workflow === null ? 'Rule ' : ' · Rule '}
+          <strong>
+            <Words text={rule_name} most={120} />
+          </strong>
+        </>
+      )}
+    </span>
+  )
+}
+
+function Item(props: {
+  readonly approval: ApprovalView
+  /** Who decides; null if the person may choose this approval. */
+  readonly instead: string | null
+  readonly isChosen: boolean
+  readonly now: Date
+}) {
+  const { approval, instead, isChosen, now } = props
+  const { id, expires_at, side_effect } = approval
+  return (
+    <li class={instead === null ? 'item' : 'item elsewhere'}>
+      {instead !== null ? null : (
+        <label class="choose">
+          <input
+            type="checkbox"
+            name="id"
+            value={id}
+            checked={isChosen}
+            id={`choose-${id}`}
+            data-alike={JSON.stringify(traitsOf(approval))}
+            aria-label={`Choose ${visible(sentenceOf(approval)).slice(0, 100)}`}
+          />
+        </label>
+      )}
+      <div class="item-words">
+        <a href={`/console/approvals/${id}`} class="item-link">
+          <Words text={sentenceOf(approval)} />
+        </a>
+        <div class="item-facts quiet small">
+          <span>
+            <Words text={approval.requester_email ?? approval.requested_by} />
+            {approval.agent_name === null ? null : (
+              <>
+                {' '}
+                with <Words text={approval.agent_name} most={80} />
+              </>
+            )}
+          </span>
+          <Place approval={approval} />
+          <span>
+            Asked <Time at={approval.created_at} now={now} />
+            {expires_at === null ? null : (
+              <>
+                {' '}
+                · expires <Time at={expires_at} now={now} />
+              </>
+            )}
+          </span>
+          {instead === null ? null : <strong>{instead}</strong>}
+        </div>
+        <p class="badges">
+          <Risk level={approval.risk.level} />
+          {side_effect === null ? null : <span class="small">{effectTitle(side_effect)}</span>}
+          {approval.labels.length === 0 ? null : <Labels labels={approval.labels} most={5} />}
+        </p>
+      </div>
+    </li>
+  )
+}
+
+function Keys() {
+  const key = (name: string): ComponentChild => <kbd>{name}</kbd>
+  return (
+    <p class="quiet small keys">
+      Keys: {key('j')} and {key('k')} move, {key('a')} opens it at Approve, {key('r')} at Reject. No key
+      decides alone.
+    </p>
+  )
+}

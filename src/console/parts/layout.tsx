@@ -1,0 +1,150 @@
+import type { ComponentChildren } from 'preact'
+import { renderToString } from 'preact-render-to-string'
+import { accountPath, homePath } from '../../contract/pages.ts'
+import { placesOf, type Page, type Person } from '../visit.ts'
+import { OrganizationName, Words } from './words.tsx'
+import { Icon } from './state.tsx'
+import { visible } from '../../policy/readers/look-alikes.ts'
+
+interface Frame {
+  readonly person: Person | null
+  readonly token: string
+  /** Addresses of the files that the page loads. */
+  readonly assets: { readonly style: string; readonly script: string }
+  readonly place: string
+}
+
+export function document(page: Page, frame: Frame): string {
+  const { assets } = frame
+  return `<!doctype html>${renderToString(
+    <html lang="en" data-now={new Date().toISOString()}>
+      <head>
+        <meta charset="utf-8" />
+        <title>{`${visible(page.title)} · Countersign`}</title>
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="color-scheme" content="light dark" />
+        <link rel="stylesheet" href={assets.style} />
+        <script type="module" src={assets.script} />
+      </head>
+      <body>
+        <a class="skip" href="#main">
+          Skip to the content
+        </a>
+        <Header frame={frame} />
+        <main id="main" tabindex={-1}>
+          {page.main}
+        </main>
+      </body>
+    </html>,
+  )}`
+}
+
+function Header({ frame: { person, token, place } }: { readonly frame: Frame }) {
+  const shown = person === null ? [] : placesOf(person)
+  return (
+    <header class="top">
+      <a class="brand" href={homePath}>
+        <Mark />
+        Countersign
+      </a>
+      {person === null ? null : (
+        <>
+          <nav aria-label="Main">
+            {shown.map(([path, name]) => (
+              <a href={path} {...(place.startsWith(path) ? { 'aria-current': 'page' } : {})}>
+                {name}
+              </a>
+            ))}
+          </nav>
+          <details class="account">
+            <summary>
+              <Icon name="person" />
+              <Words text={person.user.email} most={60} />
+            </summary>
+            <div class="menu">
+              <OrganizationSwitch person={person} token={token} />
+              <a href={accountPath}>Your account</a>
+              <PostForm action="/console/sign-out" token={token}>
+                <button class="plain">Sign out</button>
+              </PostForm>
+            </div>
+          </details>
+        </>
+      )}
+    </header>
+  )
+}
+
+const Mark = () => (
+  <svg class="mark" viewBox="0 0 24 24" width={24} height={24} aria-hidden="true" focusable="false">
+    <path
+      d="M5 12.5 9 16.5 13.5 10M11 16.5 12.5 16.5 19 7.5"
+      fill="none"
+      stroke="currentColor"
+      stroke-width={2.2}
+      stroke-linecap="round"
+      stroke-linejoin="round"
+    />
+  </svg>
+)
+
+function OrganizationSwitch({ person, token }: { person: Person; token: string }) {
+  const { organization, organizations } = person
+  if (organizations.length < 2)
+    return <p>{organization === null ? 'No organization' : <OrganizationName name={organization.name} />}</p>
+  return (
+    <PostForm action="/console/organization" token={token}>
+      <label for="organization">Organization</label>
+      <select id="organization" name="organization_id">
+        {organizations.map(({ id, name }) => (
+          <option value={id} selected={id === organization?.id}>
+            {visible(name.slice(0, 80).toWellFormed())}
+          </option>
+        ))}
+      </select>
+      <button class="plain">Switch</button>
+    </PostForm>
+  )
+}
+
+/** A form with this field takes effect only once, even if a second tap sends it again. */
+export const OnceField = () => <input type="hidden" name="once" value={crypto.randomUUID()} />
+
+export function PostForm(props: {
+  action: string
+  token: string
+  children?: ComponentChildren
+  class?: string
+}) {
+  const { action, token, children, ...rest } = props
+  return (
+    <form method="post" action={action} {...rest}>
+      <input type="hidden" name="token" value={token} />
+      {children}
+    </form>
+  )
+}
+
+/**
+ * A part of a page that the script replaces when its version has changed, so the version must change with everything in
+ * it. The script replaces only elements that exist, so an empty part has one too.
+ */
+export function Live(props: {
+  readonly name: string
+  readonly version: string
+  readonly children?: ComponentChildren
+  /** The script checks the page for changes as long as a part has this. */
+  readonly 'data-poll'?: string | undefined
+  readonly 'data-events'?: string | undefined
+}) {
+  const { name, version, children, ...rest } = props
+  return (
+    <div class="live" data-live={name} data-version={version} {...rest}>
+      {children}
+    </div>
+  )
+}
+
+/** Until the run has ended, its events tell the script of changes. */
+export const pollOf = (runId: string, isOpen: boolean) =>
+  isOpen ? { 'data-poll': '', 'data-events': `/api/v1/runs/${runId}/events` } : {}

@@ -1,0 +1,155 @@
+import type { StepView, RunView } from '../../governance/runs/read/read.ts'
+import { shownWhat } from '../../steps/index.ts'
+import { itemWords } from './items.tsx'
+import { Labels, RunState, stateOf } from './state.tsx'
+import { Live } from './layout.tsx'
+import { duration, Time } from './time.tsx'
+import { Message, Words } from './words.tsx'
+
+export const runFields = [
+  'id',
+  'organization_id',
+  'workflow_id',
+  'workflow_name',
+  'workflow_version',
+  'agent_session_id',
+  'status',
+  'status_reason',
+  'waiting_for',
+  'requested_by',
+  'requester_email',
+  'inputs',
+  'input_labels',
+  'result',
+  'steps',
+  'risk',
+  'created_at',
+  'started_at',
+  'finished_at',
+  'data_removed_at',
+  'duration_ms',
+  'changed_since_your_last_run',
+] as const
+
+export type RunShown = Pick<
+  RunView,
+  Exclude<(typeof runFields)[number], 'workflow_id' | 'workflow_version' | 'agent_session_id'>
+> & {
+  /** null if the run is the record of an agent's session. */
+  readonly workflow_id: string | null
+  readonly workflow_version: number | null
+  readonly agent_session_id?: string
+}
+
+export const stepsPerPage = 100
+
+interface StepsProps {
+  readonly run: Pick<RunShown, 'steps'>
+  readonly part: number
+  readonly path: string
+  readonly version: string
+  readonly now: Date
+}
+
+/** In the order of the definition. The list says in words everything that the picture shows. */
+export function Steps({ run, part, path, version, now }: StepsProps) {
+  const from = part * stepsPerPage
+  const shown = run.steps.slice(from, from + stepsPerPage)
+  return (
+    <Live name="run-steps" version={`${part}/${version}`}>
+      <section class="card" aria-labelledby="steps">
+        <h2 id="steps">
+          {run.steps.length === 1 ? 'Step' : `Steps (${run.steps.length.toLocaleString('en')})`}
+        </h2>
+        <ol class="rows" start={from + 1}>
+          {shown.map((step) => (
+            <Step step={step} address={`${path}/steps/${step.id}`} now={now} />
+          ))}
+        </ol>
+        <Parts count={run.steps.length} part={part} path={path} />
+      </section>
+    </Live>
+  )
+}
+
+/** Says when a step that waits for a time goes on. */
+export function GoesOn({ step, now }: { step: Pick<StepView, 'waits_until'>; now: Date }) {
+  if (step.waits_until === null) return null
+  return (
+    <span>
+      goes on <Time at={step.waits_until} now={now} exact />
+    </span>
+  )
+}
+
+function Step({ step, address, now }: { step: StepView; address: string; now: Date }) {
+  const items = itemWords(step)
+  return (
+    <li class="row">
+      <p class="split">
+        <a class="item-link" href={address}>
+          <Words text={step.id} most={100} />
+        </a>
+        <RunState status={stateOf(step)} />
+      </p>
+      {step.summary === null ? null : (
+        <p class="small">
+          <Words text={step.summary} most={200} />
+        </p>
+      )}
+      {items === null ? null : <p class="small">{items.whole}</p>}
+      <div class="meta">
+        <code>
+          <Words text={shownWhat(step)} most={100} />
+        </code>
+        <After step={step} />
+        <GoesOn step={step} now={now} />
+        {step.duration_ms === null || step.status === 'skipped' ? null : (
+          <span>{`took ${duration(step.duration_ms)}`}</span>
+        )}
+        {step.attempts > 1 ? <span>{`${step.attempts} attempts`}</span> : null}
+        {step.labels.length === 0 ? null : <Labels labels={step.labels} />}
+      </div>
+      {step.error === null ? null : (
+        <p class="small">
+          <Message text={step.error.message} most={400} />
+        </p>
+      )}
+    </li>
+  )
+}
+
+const mostNamed = 8
+
+/** The steps that this one waits for, also where the picture leaves out a line that follows from others. */
+export function After({ step: { depends_on: needed } }: { readonly step: StepView }) {
+  if (needed.length === 0) return null
+  return (
+    <span>
+      after{' '}
+      {needed.slice(0, mostNamed).map((id, index) => (
+        <>
+          {index === 0 ? null : ', '}
+          <Words text={id} most={60} />
+        </>
+      ))}
+      {needed.length > mostNamed ? ` and ${needed.length - mostNamed} more` : null}
+    </span>
+  )
+}
+
+function Parts({ count, part, path }: { count: number; part: number; path: string }) {
+  const parts = Math.ceil(count / stepsPerPage)
+  if (parts < 2) return null
+  return (
+    <nav class="pager" aria-label="Parts of the list of steps">
+      {Array.from({ length: parts }, (_, index) => (
+        <a
+          class="button"
+          href={`${path}?steps=${index + 1}#steps`}
+          {...(index === part ? { 'aria-current': 'page' } : {})}
+        >{`${index * stepsPerPage + 1}–${Math.min(count, (index + 1) * stepsPerPage)}`}</a>
+      ))}
+    </nav>
+  )
+}

@@ -1,0 +1,295 @@
+import type { WaitingView } from '../../governance/runs/read/read.ts'
+import type { Role } from '../../policy/types.ts'
+import { hasRole, type PersonsVisit } from '../visit.ts'
+import { itemNumber } from './items.tsx'
+import { Live, OnceField, PostForm } from './layout.tsx'
+import { callFields, OutcomeChoices } from './outcome.tsx'
+import type { RunShown } from './steps.tsx'
+import { Badge } from './state.tsx'
+import { Time } from './time.tsx'
+import { Words } from './words.tsx'
+
+const most = 20
+
+/** What waits for a person. A row offers the choices, or says who can decide. */
+export function Waiting(props: {
+  readonly run: Pick<RunShown, 'id' | 'waiting_for'>
+  readonly role: Role | null
+  readonly visit: PersonsVisit
+  /** Each sentence says what a waiting call would do. The key is the id of the approval. */
+  readonly sentences: ReadonlyMap<string, string>
+}) {
+  const { run, role, visit, sentences } = props
+  const { waiting_for } = run
+  const version = [
+    waiting_for.length,
+    ...waiting_for
+      .slice(0, most)
+      .map(
+        (each) =>
+          `${each.approval_id ?? ''}${each.step_id ?? ''}${each.item_index ?? ''}.${each.attempt ?? ''}`,
+      ),
+  ].join('/')
+  return (
+    <Live name="waiting" version={version}>
+      {waiting_for.length === 0 ? null : (
+        <section class="card waits" aria-labelledby="waits">
+          <h2 id="waits">What waits for a person</h2>
+          <ul class="inbox">
+            {waiting_for
+              .slice(0, most)
+              .map((each) =>
+                each.approval_id === null ? (
+                  <Unknown waiting={each} run={run} role={role} visit={visit} />
+                ) : (
+                  <Held
+                    waiting={each}
+                    sentence={sentences.get(each.approval_id)}
+                    role={role}
+                    now={visit.now}
+                  />
+                ),
+              )}
+          </ul>
+          {waiting_for.length > most ? (
+            <p class="quiet">{`and ${(waiting_for.length - most).toLocaleString('en')} more`}</p>
+          ) : null}
+          <ManyUnknown run={run} role={role} visit={visit} />
+        </section>
+      )}
+    </Live>
+  )
+}
+
+/** A step (`step send, item 3`, counted from 1), a call of a tool, or the whole run. */
+function Place({ waiting: { step_id, item_index, tool } }: { waiting: WaitingView }) {
+  if (step_id === null)
+    return tool === null ? (
+      'the whole run'
+    ) : (
+      <>
+        a call of{' '}
+        <code>
+          <Words text={tool} most={100} />
+        </code>
+      </>
+    )
+  return (
+    <>
+      step{' '}
+      <code>
+        <Words text={step_id} most={100} />
+      </code>
+      {item_index === null ? null : `, item ${itemNumber(item_index)}`}
+    </>
+  )
+}
+
+/** Without a sentence, names the step, the tool or the run. */
+function Title({ waiting, sentence, role }: Omit<HeldProps, 'now'>) {
+  const words =
+    sentence === undefined ? (
+      <>
+        Approval of <Place waiting={waiting} />
+      </>
+    ) : (
+      <Words text={sentence} />
+    )
+  // A viewer cannot open approvals.
+  return hasRole(role, 'member') ? (
+    <a class="item-link" href={`/console/approvals/${waiting.approval_id ?? ''}`}>
+      {words}
+    </a>
+  ) : (
+    <strong>{words}</strong>
+  )
+}
+
+interface HeldProps {
+  readonly waiting: WaitingView
+  readonly sentence: string | undefined
+  readonly role: Role | null
+  readonly now: Date
+}
+
+function Held({ now, ...props }: HeldProps) {
+  const { approver, expires_at, rule_name, since, step_id } = props.waiting
+  // Without a sentence, the title already names the step.
+  const place = props.sentence === undefined || step_id === null ? null : <Place {...props} />
+  return (
+    <li class="plain-item stack">
+      <p class="split">
+        <Title {...props} />
+        <Badge tone="hold" word={approver === 'owner' ? 'An owner decides' : 'An admin or owner decides'} />
+      </p>
+      <p class="quiet small">
+        {place === null ? null : <>In {place} · </>}
+        {rule_name === null ? null : (
+          <>
+            Rule{' '}
+            <strong>
+              <Words text={rule_name} most={200} />
+            </strong>{' '}
+            ·{' '}
+          </>
+        )}
+        Held <Time at={since} now={now} />
+        {expires_at === null ? null : (
+          <>
+            {' '}
+            · expires <Time at={expires_at} now={now} />
+          </>
+        )}
+      </p>
+    </li>
+  )
+}
+
+function Unknown(props: {
+  waiting: WaitingView
+  run: Pick<RunShown, 'id'>
+  role: Role | null
+  visit: PersonsVisit
+}) {
+  const { waiting, run, role, visit } = props
+  const { attempt, item_index: item, since, tool } = waiting
+  return (
+    <li class="plain-item stack">
+      <p class="split">
+        <strong>
+          What became of <Place waiting={waiting} />?
+        </strong>
+        <Badge tone="warn" word="Outcome unknown" />
+      </p>
+      <p>
+        The call of{' '}
+        <code>
+          <Words text={tool ?? 'a tool'} most={100} />
+        </code>{' '}
+        was sent <Time at={since} now={visit.now} />
+        {attempt === null || attempt < 2 ? null : ` (attempt ${attempt})`}, and no answer came. Nobody knows
+        whether it happened.
+      </p>
+      <Choices
+        run={run}
+        role={role}
+        visit={visit}
+        fields={callFields(waiting)}
+        of={item === null ? '' : `, item ${itemNumber(item)}`}
+      />
+    </li>
+  )
+}
+
+/** One form for each group of items of one step and attempt whose outcome is unknown. */
+function ManyUnknown(props: {
+  run: Pick<RunShown, 'id' | 'waiting_for'>
+  role: Role | null
+  visit: PersonsVisit
+}) {
+  const { run, role, visit } = props
+  const groups = new Map<string, { step: string; attempt: number; count: number }>()
+  for (const { kind, step_id: step, item_index, attempt } of run.waiting_for) {
+    if (kind !== 'resolution' || step === null || item_index === null || attempt === null) continue
+    const group = groups.get(`${step}#${attempt}`) ?? { step, attempt, count: 0 }
+    groups.set(`${step}#${attempt}`, { ...group, count: group.count + 1 })
+  }
+  const several = [...groups.values()].filter(({ count }) => count > 1)
+  return several.slice(0, 5).map(({ step, attempt, count }) => (
+    <div class="note stack">
+      <p>
+        <strong>{`All ${count.toLocaleString('en')} items of step `}</strong>
+        <strong>
+          <Words text={step} most={100} />
+        </strong>{' '}
+        whose outcome is unknown{attempt < 2 ? null : ` after attempt ${attempt}`}
+      </p>
+      <Choices
+        run={run}
+        role={role}
+        visit={visit}
+        fields={[
+          ['step', step],
+          ['attempt', String(attempt)],
+          ['all', 'true'],
+        ]}
+        question="Only if the same is true of all of them:"
+        of={`, all items of ${step.slice(0, 60)}${attempt < 2 ? '' : `, attempt ${attempt}`}`}
+      />
+    </div>
+  ))
+}
+
+function Choices(props: {
+  run: Pick<RunShown, 'id'>
+  role: Role | null
+  visit: PersonsVisit
+  fields: readonly (readonly [string, string])[]
+  question?: string
+  of: string
+}) {
+  const { run, role, visit, ...choices } = props
+  return hasRole(role, 'admin') ? (
+    <OutcomeChoices runId={run.id} token={visit.token} {...choices} />
+  ) : (
+    <p class="quiet">An admin or owner says what became of it.</p>
+  )
+}
+
+/** A button for an action that ends something. It opens a form that asks for a reason. */
+export function Ask({ name, isOffered, ...form }: { name: string; isOffered: boolean } & AskForm) {
+  return (
+    <Live name={name} version={String(isOffered)}>
+      {isOffered ? <Form {...form} /> : null}
+    </Live>
+  )
+}
+
+interface AskForm {
+  readonly action: string
+  readonly token: string
+  /** The value of the field `action`. */
+  readonly value: string
+  readonly open: string
+  readonly explanation: string
+  /** The text of the button that sends the form. */
+  readonly sure: string
+}
+
+function Form({ action, token, value, open, explanation, sure }: AskForm) {
+  return (
+    <PostForm action={action} token={token}>
+      <OnceField />
+      <details class="ask">
+        <summary class="button danger">{open}</summary>
+        <div class="note stack">
+          <p>{explanation}</p>
+          <label for="reason">Reason</label>
+          <textarea id="reason" name="reason" rows={2} maxlength={500} />
+          <button name="action" value={value} class="danger">
+            {sure}
+          </button>
+        </div>
+      </details>
+    </PostForm>
+  )
+}
+
+export const reasonOf = (form: URLSearchParams): { readonly reason?: string } => {
+  const reason = (form.get('reason') ?? '').replaceAll('\r\n', '\n').trim()
+  return reason === '' ? {} : { reason }
+}
+
+/** For a form that was sent without a known button. */
+export const nothingDone = {
+  ok: false,
+  status: 422,
+  code: 'validation_error',
+  message: 'Nothing was done: press one of the buttons.',
+} as const
+
+/** With this key, a form takes effect only once, even if a second tap sends it again. */
+export const onceOf = (form: URLSearchParams): { readonly idempotencyKey?: string } => {
+  const once = form.get('once') ?? ''
+  return /^[\w-]{8,80}$/.test(once) ? { idempotencyKey: once } : {}
+}
