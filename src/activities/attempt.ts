@@ -3,7 +3,7 @@ import { failureTypes, type StepDone } from '../contract/messages.ts'
 import type { EffectState } from '../contract/status.ts'
 import { markSent, recordOutcomes, recordWithWrite, reserveCost, noteBody } from '../calls/runs/outcome.ts'
 import { type Outdated, storeOfCall } from '../governance/tools/memory.ts'
-import { errorPlace, outputPlace } from '../governance/sealing/places.ts'
+import { errorBinding, outputBinding } from '../governance/sealing/bindings.ts'
 import { sealText } from '../governance/sealing/sealer.ts'
 import { answer, retryLater, retryOf } from './answers.ts'
 import {
@@ -134,14 +134,14 @@ async function sealed(
   if ('error' in result) {
     const { detail, ...failed } = result
     if (detail === undefined) return failed
-    const seal = () => sealText(context.sealer, errorPlace(key), JSON.stringify(detail))
+    const seal = () => sealText(context.sealer, errorBinding(key), JSON.stringify(detail))
     return { ...failed, errorDetail: await throughOutages(seal) }
   }
   if (result.state !== 'completed') return result
   const { output } = result
   return {
     ...result,
-    output: await throughOutages(() => sealText(context.sealer, outputPlace(key), output)),
+    output: await throughOutages(() => sealText(context.sealer, outputBinding(key), output)),
   }
 }
 

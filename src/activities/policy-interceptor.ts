@@ -224,7 +224,7 @@ async function toFailure(
       nextRetryDelay: foreignRetryDelay,
     })
   if (error instanceof DomainError && !isOutage(error)) return refused(error.message)
-  context.log.error({ err: error, ...placeOf(activity) }, 'a call could not be decided')
+  context.log.error({ err: error, ...identityOf(activity) }, 'a call could not be decided')
   return unexpected(context, activity)
 }
 
@@ -235,12 +235,12 @@ async function unexpected(
 ): Promise<ApplicationFailure> {
   try {
     const { activityId } = activity.info
-    const errors = await countUnexpected(context.db, placeOf(activity).run_id, activityId)
+    const errors = await countUnexpected(context.db, identityOf(activity).run_id, activityId)
     if (errors >= mostUnexpected)
       return refused(`the call could not be decided after ${errors} unexpected errors`)
   } catch (error) {
     if (isOutage(error)) return outage(context, activity, error)
-    context.log.error({ err: error, ...placeOf(activity) }, 'an unexpected error could not be counted')
+    context.log.error({ err: error, ...identityOf(activity) }, 'an unexpected error could not be counted')
   }
   return ApplicationFailure.create({
     message: 'the call could not be decided',
@@ -248,7 +248,7 @@ async function unexpected(
   })
 }
 
-const placeOf = ({ info }: ActivityContext) => ({
+const identityOf = ({ info }: ActivityContext) => ({
   run_id: info.workflowExecution?.workflowId ?? '',
   activity: info.activityType,
 })
@@ -260,7 +260,7 @@ function outage(
 ): ApplicationFailure {
   sparseLog.warn(
     'outage',
-    { err: error, ...placeOf(activity) },
+    { err: error, ...identityOf(activity) },
     'a call waits until the database can be reached',
   )
   return ApplicationFailure.create({

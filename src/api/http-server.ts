@@ -14,7 +14,7 @@ import { randomUUID } from 'node:crypto'
 import type { RequestHandler, Request, Response } from 'express'
 import { ApiError, errorBody, statusOf } from './errors.ts'
 import { limitUnread } from './body-bytes.ts'
-import { isOwnHost, type MetricsPlace } from '../shared/own-hosts.ts'
+import { isOwnHost, type MetricsEndpoint } from '../shared/own-hosts.ts'
 import type { Metrics } from '../shared/metrics.ts'
 import type { Context } from '../governance/context.ts'
 
@@ -111,7 +111,7 @@ function rawAnswer(error: ApiError, id: string): string {
  * No key is needed, so keep this port inside your network. A page in a browser of this network must not read it either,
  * so hosts are checked as on the port of the API.
  */
-export function serveMetrics(metrics: Metrics, { host, port, names }: MetricsPlace): Promise<Server> {
+export function serveMetrics(metrics: Metrics, { host, port, names }: MetricsEndpoint): Promise<Server> {
   const own = new Set(names)
   const server = createServer((request, response) => {
     if (foreignHost(own, request) !== null) {

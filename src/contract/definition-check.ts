@@ -47,9 +47,9 @@ export function checkDefinition(definition: WorkflowDefinition, catalog: ToolCat
   const issues = [...checkInputDeclarations(known.inputs), ...checkIds(definition.steps)]
   for (const [index, step] of definition.steps.entries()) {
     if (issues.length >= mostIssues) return issues.slice(0, mostIssues)
-    const add = (place: string, message: string) =>
+    const add = (field: string, message: string) =>
       issues.push({
-        path: `steps.${index}.${place}`,
+        path: `steps.${index}.${field}`,
         message: `step \`${step.id}\`: ${message}`,
       })
     checkStep(step, catalog, known, { add, isFull: () => issues.length >= mostIssues })
@@ -78,7 +78,7 @@ export function checkDefinition(definition: WorkflowDefinition, catalog: ToolCat
   return issues.slice(0, mostIssues)
 }
 
-type Add = (place: string, message: string) => void
+type Add = (field: string, message: string) => void
 
 function checkInputDeclarations(inputs: Known['inputs']): Issue[] {
   const issues: Issue[] = []
@@ -132,14 +132,14 @@ function checkStep(
     if (id === step.id) add('depends_on', 'a step cannot wait for itself')
     else if (!known.steps.has(id)) add('depends_on', `there is no step \`${id}\``)
   }
-  for (const { place, reference } of found) {
+  for (const { field, reference } of found) {
     if (isFull()) return
     if (reference.kind === 'step' && reference.stepId === step.id) {
-      add(place, `\`${reference.text}\` refers to the step itself`)
+      add(field, `\`${reference.text}\` refers to the step itself`)
       continue
     }
-    const form = referenceForm(reference, known, place === 'for_each' ? null : item)
-    if (typeof form === 'string') add(place, inParam(place, form))
+    const form = referenceForm(reference, known, field === 'for_each' ? null : item)
+    if (typeof form === 'string') add(field, inParam(field, form))
   }
   checkNames(valuesOf(step), (message) => add(kind.values, message))
   checkNames(step.for_each ?? null, (message) => add('for_each', message))
@@ -148,8 +148,8 @@ function checkStep(
   checkWhen(step, add)
 }
 
-const inParam = (place: string, message: string): string =>
-  place.startsWith('params.') ? `parameter \`${place.slice('params.'.length)}\`: ${message}` : message
+const inParam = (field: string, message: string): string =>
+  field.startsWith('params.') ? `parameter \`${field.slice('params.'.length)}\`: ${message}` : message
 
 /** A template in a field name would not be filled in. */
 function templateInName(value: Json): string | null {
@@ -223,12 +223,12 @@ export function pathIssues({ steps, result }: Pick<WorkflowDefinition, 'steps' |
       way.pop()
     }
   }
-  for (const [place, values] of [
+  for (const [field, values] of [
     ['steps', steps],
     ['result', result ?? {}],
   ] as const)
     for (const [key, value] of Object.entries(values)) {
-      way.splice(0, way.length, place, key)
+      way.splice(0, way.length, field, key)
       if (issues.length < 10) visit(value, 0)
     }
   return issues

@@ -3,8 +3,8 @@ import { kindOf, valuesOf } from '../steps/index.ts'
 import type { WorkflowDefinition, WorkflowStep } from './definition.ts'
 
 /** `place` is the dotted path in the step, such as `params.to`. */
-export function stepReferences(step: WorkflowStep): { place: string; reference: Reference }[] {
-  const at = (place: string, list: Reference[]) => list.map((reference) => ({ place, reference }))
+export function stepReferences(step: WorkflowStep): { field: string; reference: Reference }[] {
+  const at = (field: string, list: Reference[]) => list.map((reference) => ({ field, reference }))
   return [
     ...Object.entries(valuesOf(step)).flatMap(([name, value]) =>
       at(`${kindOf(step).values}.${name}`, references(value)),

@@ -120,8 +120,8 @@ export function follow(
   for (const [index, segment] of path.entries()) {
     const next = below(at, segment, steps)
     if (next === null) {
-      const place = index === 0 ? what : `\`${inWords(path[index - 1] ?? '')}\``
-      return `\`${text}\`: ${place} ${lacks(at, inWords(segment))}`
+      const where = index === 0 ? what : `\`${inWords(path[index - 1] ?? '')}\``
+      return `\`${text}\`: ${where} ${lacks(at, inWords(segment))}`
     }
     at = next
   }

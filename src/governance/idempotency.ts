@@ -3,7 +3,7 @@ import type { Context } from './context.ts'
 import { claimIdempotencyKey } from '../db/queries/idempotency.ts'
 import type { Database, Db } from '../db/schema/index.ts'
 import { DomainError } from './errors.ts'
-import { idempotencyPlace, type IdempotencyUse } from './sealing/places.ts'
+import { idempotencyBinding, type IdempotencyUse } from './sealing/bindings.ts'
 
 /** Two API keys of one person have different uses, because one may have fewer rights. */
 export interface KeyUse extends IdempotencyUse {
@@ -170,7 +170,7 @@ async function seal(
   text: string | null,
 ): Promise<string | null> {
   if (text === null) return null
-  return (await context.sealer.seal(idempotencyPlace(use, column), text)).toString('base64')
+  return (await context.sealer.seal(idempotencyBinding(use, column), text)).toString('base64')
 }
 
 async function unseal(
@@ -181,5 +181,5 @@ async function unseal(
 ): Promise<string | null> {
   return sealed === null
     ? null
-    : context.sealer.open(idempotencyPlace(use, column), Buffer.from(sealed, 'base64'))
+    : context.sealer.open(idempotencyBinding(use, column), Buffer.from(sealed, 'base64'))
 }

@@ -72,22 +72,26 @@ export const idAfter = (kind: IdKind, { cursor }: PageRequest): string | null =>
 export function pageOf<Row, T>(
   rows: readonly Row[],
   limit: number,
-  place: (row: Row) => string,
+  cursorOf: (row: Row) => string,
   view: (row: Row) => T,
 ): Page<T> {
   const shown = rows.slice(0, limit)
   const last = shown.at(-1)
   const more = rows.length > limit && last !== undefined
-  return { data: shown.map(view), next_cursor: more ? writeCursor(place(last)) : null }
+  return { data: shown.map(view), next_cursor: more ? writeCursor(cursorOf(last)) : null }
 }
 
 /** `place` differs for each item. Throws `validation_error` for the cursor of an item that is not in the list. */
-export function pageOfList<T>(items: readonly T[], page: PageRequest, place: (item: T) => string): Page<T> {
+export function pageOfList<T>(
+  items: readonly T[],
+  page: PageRequest,
+  cursorOf: (item: T) => string,
+): Page<T> {
   const after = readCursor(page.cursor, /^[\x21-\x7e]{1,200}$/)
-  const last = after === null ? -1 : items.findIndex((item) => place(item) === after)
+  const last = after === null ? -1 : items.findIndex((item) => cursorOf(item) === after)
   if (after !== null && last === -1) throw notOfList()
   const from = last + 1
-  return pageOf(items.slice(from, from + page.limit + 1), page.limit, place, (item) => item)
+  return pageOf(items.slice(from, from + page.limit + 1), page.limit, cursorOf, (item) => item)
 }
 
 /** The cursor of the page that begins after `text`. */

@@ -21,7 +21,7 @@ export function checkSettings(env: NodeJS.ProcessEnv): CheckedSettings {
     ...linesOf(() => readStackSettings(env)),
     ...wrongPorts(env),
     ...wrongMail(env),
-    ...wrongPlaces(withDataFolder(env)),
+    ...wrongFolders(withDataFolder(env)),
     ...missingPackages(env),
     ...wrongCertificate(env),
     ...wrongTemporalCertificate(env),
@@ -52,10 +52,10 @@ function missingServers({ APP_ENV, DATABASE_URL, TEMPORAL_ADDRESS }: NodeJS.Proc
 
 /** `places` name the folders of this process. Throws `WrongSettings` with a line for each problem. */
 export function readProcessConfig(
-  places: readonly ('FILE_ROOT' | 'LOG_DIR' | 'AUDIT_CHECKPOINT_DIR')[],
+  folders: readonly ('FILE_ROOT' | 'LOG_DIR' | 'AUDIT_CHECKPOINT_DIR')[],
 ): Config {
   const wrong = [
-    ...wrongPlaces(Object.fromEntries(places.map((name) => [name, process.env[name]]))),
+    ...wrongFolders(Object.fromEntries(folders.map((name) => [name, process.env[name]]))),
     ...wrongMail(process.env),
     ...missingPackages(process.env),
     ...wrongTemporalCertificate(process.env),
@@ -103,7 +103,7 @@ function wrongPorts(env: NodeJS.ProcessEnv): readonly string[] {
   ])
 }
 
-function wrongPlaces({ FILE_ROOT, LOG_DIR, DATA_DIR, AUDIT_CHECKPOINT_DIR }: NodeJS.ProcessEnv): string[] {
+function wrongFolders({ FILE_ROOT, LOG_DIR, DATA_DIR, AUDIT_CHECKPOINT_DIR }: NodeJS.ProcessEnv): string[] {
   return [
     ...(FILE_ROOT ? wrongReadable('FILE_ROOT', FILE_ROOT) : []),
     ...(LOG_DIR ? wrongWritable('LOG_DIR', LOG_DIR) : []),

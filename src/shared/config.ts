@@ -3,7 +3,7 @@ import { hostname } from 'node:os'
 import { resolve } from 'node:path'
 import { readEnvironment, WrongSettings, type Environment } from './environment.ts'
 import { loopbackHosts, bareHost } from './outgoing/hosts.ts'
-import { namesOf, type MetricsPlace } from './own-hosts.ts'
+import { namesOf, type MetricsEndpoint } from './own-hosts.ts'
 import { sessionSecrets } from './session-secrets.ts'
 import { isIPv6 } from 'node:net'
 
@@ -114,7 +114,7 @@ const httpOf = (e: Environment, tls: ReturnType<typeof tlsFiles>) => ({
   trustedProxies: e.TRUSTED_PROXY_HOSTS,
 })
 
-const metricsOf = (e: Environment, port: number | undefined): MetricsPlace | null =>
+const metricsOf = (e: Environment, port: number | undefined): MetricsEndpoint | null =>
   port === undefined ? null : { host: e.METRICS_HOST, port, names: namesOf(e, e.METRICS_HOST) }
 
 function keyIn(name: string, text: string, wrong: string[]): Buffer {

@@ -27,9 +27,9 @@ export class JsonSize {
 /** One value, plus one for each list, object and comma. Stops above `most`. */
 function costOf(text: string, most: number): { values: number; bytes: number } {
   let [values, fields] = [1, 0]
-  for (let place = 0; place < text.length && values <= most; place += 1) {
-    const sign = text.charCodeAt(place)
-    if (sign === quote) place = closingQuote(text, place)
+  for (let at = 0; at < text.length && values <= most; at += 1) {
+    const sign = text.charCodeAt(at)
+    if (sign === quote) at = closingQuote(text, at)
     else if (sign === colon) fields += 1
     else if (sign === comma || sign === list || sign === object) values += 1
   }
@@ -38,10 +38,9 @@ function costOf(text: string, most: number): { values: number; bytes: number } {
 }
 
 function closingQuote(text: string, start: number): number {
-  let place = start + 1
-  while (place < text.length && text.charCodeAt(place) !== quote)
-    place += text.charCodeAt(place) === backslash ? 2 : 1
-  return place
+  let at = start + 1
+  while (at < text.length && text.charCodeAt(at) !== quote) at += text.charCodeAt(at) === backslash ? 2 : 1
+  return at
 }
 
 /** The most memory of a JSON text and its parsed value together. `octets` are its bytes, as PostgreSQL counts them. */

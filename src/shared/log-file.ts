@@ -95,8 +95,8 @@ export function forPeople(line: string): string | null {
   const why = [entry.err, entry.failure].find((each) => each !== undefined)
   const reason = typeof why === 'object' && why !== null ? reasonOf(why) : why
   const ids = [entry.organization_id, entry.run_id, entry.step_id].filter((each) => typeof each === 'string')
-  const place = ids.length === 0 ? '' : ` (${ids.join(', ')})`
-  const text = [`${entry.msg ?? ''}${place}`, reason].filter((each) => typeof each === 'string').join(': ')
+  const about = ids.length === 0 ? '' : ` (${ids.join(', ')})`
+  const text = [`${entry.msg ?? ''}${about}`, reason].filter((each) => typeof each === 'string').join(': ')
   const time = new Date(entry.time).toTimeString().slice(0, 8)
   return `${time} ${entry.process ?? ''} ${entry.level >= error ? 'error' : 'warning'}: ${oneLine(text)}\n`
 }

@@ -25,7 +25,7 @@ export function allowedHosts(text: string, context: z.RefinementCtx): string[] {
 }
 
 /** Beside loopback, under `names`. */
-export interface MetricsPlace {
+export interface MetricsEndpoint {
   readonly host: string
   readonly port: number
   readonly names: readonly string[]

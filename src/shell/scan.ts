@@ -31,7 +31,7 @@ export function scanForSenders(text: string): string | undefined {
     }
     start = at + 1
   }
-  const positionOf = (places: Uint32Array, word: string): number => places[telling.get(word) ?? 0] ?? 0
+  const positionOf = (positions: Uint32Array, word: string): number => positions[telling.get(word) ?? 0] ?? 0
   for (const [program, paths] of tellingPaths) {
     const from = positionOf(first, program)
     if (from > 0 && paths.some((path) => path.every((word) => positionOf(last, word) > from))) return program

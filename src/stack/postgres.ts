@@ -264,7 +264,7 @@ export async function startPostgres(options: PostgresOptions): Promise<PostgresS
     const adminUrl = embeddedUrl(port, 'postgres', secrets.postgres_superuser_password, 'postgres')
     disownStalePid(cluster, options.log)
     const command = [...account.wrap, binaries.postgres, '-D', cluster, ...settings(port, durable)]
-    const place = {
+    const server = {
       role: 'postgres',
       dataDir,
       logFolder,
@@ -274,7 +274,7 @@ export async function startPostgres(options: PostgresOptions): Promise<PostgresS
     } as const
     // SIGINT ends the connections and writes a checkpoint. After SIGQUIT the next start must recover the data.
     const ending = [['SIGINT', 20_000], ['SIGQUIT', 5_000], ['SIGKILL', 5_000]] as const // prettier-ignore
-    const started = await startServer(place, command, ending)
+    const started = await startServer(server, command, ending)
     const failure = await failureOf(started, dataDir, () => ask(adminUrl))
     if (failure === null) {
       await createRoles(adminUrl, secrets)

@@ -11,7 +11,7 @@ interface Server extends Running {
   said(): string
 }
 
-interface Place {
+interface ServerOptions {
   readonly role: 'postgres' | 'temporal'
   readonly dataDir: string
   readonly logFolder: string
@@ -23,7 +23,7 @@ interface Place {
 
 /** Detached, so that Ctrl-C does not stop a server before the API and the worker. */
 export async function startServer(
-  { role, dataDir, logFolder, ...options }: Place,
+  { role, dataDir, logFolder, ...options }: ServerOptions,
   [program = '', ...args]: readonly string[],
   ending: Ending,
 ): Promise<Server> {

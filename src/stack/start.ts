@@ -51,7 +51,7 @@ interface DatabaseUrls {
   readonly admin: string | null
 }
 
-interface TemporalPlace {
+interface TemporalEndpoint {
   readonly address: string
   readonly namespace: string | null
   readonly uiUrl: string | null
@@ -61,7 +61,7 @@ interface TemporalPlace {
 async function startStack(options: StartOptions): Promise<string> {
   const { settings, dataDir, step, ending } = options
   await requirePort(settings)
-  const [urls, place] = await Promise.all([
+  const [urls, endpoint] = await Promise.all([
     step('PostgreSQL', () => database(options)),
     step('Temporal', () => temporal(options)),
   ])
@@ -74,7 +74,7 @@ async function startStack(options: StartOptions): Promise<string> {
   const metricsPort = Number(options.env['METRICS_PORT']) || (await portLike(dataDir, 'metrics'))
   const workerMetricsPort =
     Number(options.env['WORKER_METRICS_PORT']) || (await portLike(dataDir, 'worker_metrics'))
-  const addresses = { urls, place, baseUrl, port, metricsPort, workerMetricsPort }
+  const addresses = { urls, endpoint, baseUrl, port, metricsPort, workerMetricsPort }
   const env = await childEnvironment(options, addresses)
   await options.checkDatabase(env)
   await bootstrap(options, addresses, env)
@@ -123,7 +123,7 @@ async function database(options: StartOptions): Promise<DatabaseUrls> {
   return { app: server.appUrl, owner: server.ownerUrl, admin: admin.href }
 }
 
-async function temporal(options: StartOptions): Promise<TemporalPlace> {
+async function temporal(options: StartOptions): Promise<TemporalEndpoint> {
   const { settings, dataDir, log, ending } = options
   if (settings.temporalAddress !== null)
     return { address: settings.temporalAddress, namespace: settings.namespace, uiUrl: null }
@@ -137,7 +137,7 @@ async function temporal(options: StartOptions): Promise<TemporalPlace> {
 
 interface Addresses {
   readonly urls: DatabaseUrls
-  readonly place: TemporalPlace
+  readonly endpoint: TemporalEndpoint
   readonly baseUrl: string
   readonly port: number
   readonly metricsPort: number
@@ -147,7 +147,7 @@ interface Addresses {
 /** Writes the identities once and the addresses at every start. Not in production or with an external database. */
 async function bootstrap(
   { settings, dataDir, log, bootstrapIdentities }: StartOptions,
-  { urls, place, baseUrl, metricsPort, workerMetricsPort }: Addresses,
+  { urls, endpoint, baseUrl, metricsPort, workerMetricsPort }: Addresses,
   env: NodeJS.ProcessEnv,
 ): Promise<void> {
   if (urls.admin === null || settings.production) return
@@ -155,14 +155,14 @@ async function bootstrap(
     base_url: baseUrl,
     console_url: `${baseUrl}/console/`,
     // null if this stack has not started the Temporal server
-    temporal_ui_url: place.uiUrl,
+    temporal_ui_url: endpoint.uiUrl,
     metrics_url: `http://127.0.0.1:${metricsPort}/metrics`,
     worker_metrics_url: `http://127.0.0.1:${workerMetricsPort}/metrics`,
     // as the application's role, and as the superuser
     database_url: urls.app,
     database_admin_url: urls.admin,
-    temporal_address: place.address,
-    temporal_namespace: place.namespace ?? 'default',
+    temporal_address: endpoint.address,
+    temporal_namespace: endpoint.namespace ?? 'default',
   }
   let written = false
   await bootstrapIdentities(env, async (made) => {
@@ -174,14 +174,14 @@ async function bootstrap(
 /** The environment of `npm start`, with the addresses of what this stack has started. */
 async function childEnvironment(
   { settings, dataDir, env, closers, startMailCatcher }: StartOptions,
-  { urls, place, baseUrl, port, metricsPort, workerMetricsPort }: Addresses,
+  { urls, endpoint, baseUrl, port, metricsPort, workerMetricsPort }: Addresses,
 ): Promise<NodeJS.ProcessEnv> {
   // Not that of DATABASE_OWNER_URL, which could remove the triggers of the audit log: only migrations need it.
   const { DATABASE_OWNER_URL: _, ...inherited } = env
   const children: NodeJS.ProcessEnv = {
     ...inherited,
     DATABASE_URL: urls.app,
-    TEMPORAL_ADDRESS: place.address,
+    TEMPORAL_ADDRESS: endpoint.address,
     PORT: String(port),
     METRICS_PORT: String(metricsPort),
     WORKER_METRICS_PORT: String(workerMetricsPort),
@@ -191,7 +191,7 @@ async function childEnvironment(
     ...(settings.logDir === null ? {} : { LOG_DIR: settings.logDir }),
     DATA_DIR: dataDir,
   }
-  if (place.namespace !== null) children['TEMPORAL_NAMESPACE'] = place.namespace
+  if (endpoint.namespace !== null) children['TEMPORAL_NAMESPACE'] = endpoint.namespace
   if (settings.database === null) {
     const secrets = loadSecrets(dataDir)
     children['DATA_ENCRYPTION_KEY'] = settings.encryptionKey ?? secrets.data_encryption_key

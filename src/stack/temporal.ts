@@ -35,7 +35,7 @@ export function readTemporalConfig(path = join(projectRoot(), 'temporal-dev.yml'
   throw new Error(`\`${path}\` is wrong: ${wrong.join('; ')}`)
 }
 
-interface TemporalPlaces {
+interface TemporalPorts {
   readonly port: number
   readonly uiPort: number
   /** null: the server stores nothing. */
@@ -43,24 +43,24 @@ interface TemporalPlaces {
   readonly ui?: boolean
 }
 
-export function temporalArguments(config: TemporalConfig, places: TemporalPlaces): string[] {
+export function temporalArguments(config: TemporalConfig, ports: TemporalPorts): string[] {
   const each = (
     flag: string,
     values: TemporalConfig['sqlite_pragmas'],
     text: (value: z.infer<typeof scalar>) => string,
   ): string[] => Object.entries(values).flatMap(([name, value]) => [flag, `${name}=${text(value)}`])
   const ui =
-    places.ui === false ? ['--headless'] : ['--ui-port', String(places.uiPort), '--ui-disable-news-fetch']
-  const database = places.database === null ? [] : ['--db-filename', places.database]
+    ports.ui === false ? ['--headless'] : ['--ui-port', String(ports.uiPort), '--ui-disable-news-fetch']
+  const database = ports.database === null ? [] : ['--db-filename', ports.database]
   const log = ['--log-level', 'warn', '--log-format', 'json']
-  return ['server', 'start-dev', '--ip', '127.0.0.1', '--port', String(places.port)].concat(
+  return ['server', 'start-dev', '--ip', '127.0.0.1', '--port', String(ports.port)].concat(
     ui,
     database,
     ['--namespace', config.namespace],
     log,
     // The value of a dynamic setting is read as JSON, that of a pragma as plain text.
     each('--dynamic-config-value', config.dynamic_config, (value) => JSON.stringify(value)),
-    places.database === null ? [] : each('--sqlite-pragma', config.sqlite_pragmas, String),
+    ports.database === null ? [] : each('--sqlite-pragma', config.sqlite_pragmas, String),
     each('--search-attribute', config.search_attributes, String),
   )
 }

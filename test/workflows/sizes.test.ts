@@ -10,7 +10,7 @@ import type { JsonObject } from '../../src/policy/types.ts'
 import { startMeasured, type MeasuredProgram } from '../api/bodies/measured-program.ts'
 import { worstJson } from '../api/bodies/worst-json.ts'
 import { createOrganization } from '../../src/governance/people/organizations.ts'
-import { outputPlace } from '../../src/governance/sealing/places.ts'
+import { outputBinding } from '../../src/governance/sealing/bindings.ts'
 import { sealMemory } from '../../src/governance/tools/memory.ts'
 import type { Caller } from '../../src/governance/access/identity.ts'
 import { byDepth } from '../support/depth.ts'
@@ -282,7 +282,7 @@ describe('runs that try to end every worker', () => {
     const output = JSON.stringify({ key: deadlyText, more: 'x'.repeat(300_000) })
     await stack.context.db
       .updateTable('effects')
-      .set({ output_sealed: await stack.context.sealer.seal(outputPlace(op.key), output) })
+      .set({ output_sealed: await stack.context.sealer.seal(outputBinding(op.key), output) })
       .where('run_id', '=', runId)
       .execute()
     return runId

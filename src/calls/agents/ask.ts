@@ -10,7 +10,7 @@ import { effectiveLimits } from '../../contract/plan-limits.ts'
 import { storageOver } from '../../governance/limits/storage.ts'
 import { noteRefusal, type Taken } from '../../governance/limits/rates.ts'
 import { hasRole } from '../../governance/access/scopes.ts'
-import { agentInputPlace } from '../../governance/sealing/places.ts'
+import { agentInputBinding } from '../../governance/sealing/bindings.ts'
 import { authorizeCalls } from './authorize.ts'
 import { readCall, type Surroundings } from './classify.ts'
 import { callHash, hashOfCall } from './same-call.ts'
@@ -95,7 +95,7 @@ export async function authorize(
         params: call.covered,
         inputHash,
         weight: input.length,
-        seal: (approvalId) => seal(agentInputPlace(approvalId), input),
+        seal: (approvalId) => seal(agentInputBinding(approvalId), input),
         mustBeConfirmed: context.config.people.mustBeConfirmed,
         approvalSeconds,
         limitNotedAt: context.agentSessions.limitNotedAt,

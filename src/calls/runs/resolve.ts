@@ -13,7 +13,7 @@ import type { Once } from '../../governance/idempotency.ts'
 import type { Actor } from '../../governance/audit/entry.ts'
 import { actorOf, type Caller } from '../../governance/access/identity.ts'
 import type { SealedText } from '../../governance/sealing/format.ts'
-import { outputPlace } from '../../governance/sealing/places.ts'
+import { outputBinding } from '../../governance/sealing/bindings.ts'
 import { sealText } from '../../governance/sealing/sealer.ts'
 import { callId, effectId, type EffectKey } from '../../contract/ids.ts'
 import { loadLedger, writeLedger } from './ledger-store.ts'
@@ -168,7 +168,7 @@ async function chosenCalls(
   for (const key of keys)
     chosen.push({
       key,
-      output: await sealText(context.sealer, outputPlace(key), text),
+      output: await sealText(context.sealer, outputBinding(key), text),
       call: calls.get(key.itemIndex) ?? null,
     })
   return chosen

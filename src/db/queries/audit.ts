@@ -38,7 +38,7 @@ export const firstEntryFrom = (given: {
   readonly organizationId: string
   readonly end: number
   readonly time: string
-}): RawBuilder<{ readonly place: number }> => {
+}): RawBuilder<{ readonly position: number }> => {
   const isBefore = sql`coalesce(entry.timestamp < ${given.time}, false)`
   const middle = sql`(low + high) / 2`
   return sql`
@@ -51,7 +51,7 @@ export const firstEntryFrom = (given: {
     ) as entry on true
     where low < high
   )
-  select low as place from halves where low = high`
+  select low as position from halves where low = high`
 }
 
 export interface HeadOfChain {
@@ -137,16 +137,16 @@ export const insertRunEvents = (
   now: Date,
   events: readonly {
     readonly runId: string
-    readonly place: number
+    readonly position: number
     readonly type: string
     readonly data: object
   }[],
 ): RawBuilder<unknown> => sql`shown as (
     insert into run_events (run_id, seq, type, at, data)
-    select e.run_id, moved.base + e.place, e.type, ${now}::timestamptz, e.data
-    from unnest(${events.map((event) => event.runId)}::text[], ${events.map((event) => event.place)}::int[],
+    select e.run_id, moved.base + e.position, e.type, ${now}::timestamptz, e.data
+    from unnest(${events.map((event) => event.runId)}::text[], ${events.map((event) => event.position)}::int[],
                 ${events.map((event) => event.type)}::text[], ${events.map((event) => JSON.stringify(event.data))}::jsonb[])
-         as e(run_id, place, type, data)
+         as e(run_id, position, type, data)
     join moved on moved.id = e.run_id
   )`
 

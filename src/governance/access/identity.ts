@@ -243,7 +243,7 @@ const form = /^csk_live_([0-9A-Za-z]{32})([0-9A-Za-z]{6})$/
 function checksum(body: string): string {
   let rest = crc32(body)
   let digits = ''
-  for (let place = 0; place < 6; place += 1) {
+  for (let digit = 0; digit < 6; digit += 1) {
     digits = `${alphabet[rest % 62]}${digits}`
     rest = Math.floor(rest / 62)
   }

@@ -1,6 +1,6 @@
 import type { PreviewDiff, PreviewField } from '../../tools/kit/preview.ts'
 import type { Context } from '../context.ts'
-import { statePlace } from '../sealing/places.ts'
+import { stateBinding } from '../sealing/bindings.ts'
 import type { Sealer } from '../sealing/sealer.ts'
 
 /** What the approvers saw in addition to the parameters. The approval's row has it sealed. */
@@ -15,7 +15,7 @@ export interface ApprovedState {
 }
 
 export const sealState = (sealer: Sealer, approvalId: string, state: ApprovedState): Promise<Buffer> =>
-  sealer.seal(statePlace(approvalId), JSON.stringify(state))
+  sealer.seal(stateBinding(approvalId), JSON.stringify(state))
 
 export async function openState(
   sealer: Sealer,
@@ -23,7 +23,7 @@ export async function openState(
   sealed: Buffer | null,
 ): Promise<ApprovedState | null> {
   if (sealed === null) return null
-  return JSON.parse(await sealer.open(statePlace(approvalId), sealed)) as ApprovedState
+  return JSON.parse(await sealer.open(stateBinding(approvalId), sealed)) as ApprovedState
 }
 
 /** Null if the approval has no such state. */

@@ -14,7 +14,7 @@ import { readPage, type Page, type PageRequest } from '../page.ts'
 import { openState } from './approved-state.ts'
 import { agentPreviewOf, previewOf } from './preview.ts'
 import { openParams } from '../runs/values/sealed-params.ts'
-import { agentInputPlace } from '../sealing/places.ts'
+import { agentInputBinding } from '../sealing/bindings.ts'
 import { mayDecide, requirementOf, type VoteSettings } from './requirement.ts'
 import { readVotes, type VoteView } from './votes.ts'
 import { countingVotesOf } from '../../db/queries/approvals.ts'
@@ -274,7 +274,7 @@ async function shownParams(
 ): Promise<JsonObject | undefined> {
   if (row.params_sealed === null) return undefined
   if (row.kind === 'agent_call')
-    return JSON.parse(await context.sealer.open(agentInputPlace(row.id), row.params_sealed)) as JsonObject
+    return JSON.parse(await context.sealer.open(agentInputBinding(row.id), row.params_sealed)) as JsonObject
   if (row.run_id === null || row.step_id === null) return undefined
   const key = { runId: row.run_id, stepId: row.step_id, itemIndex: row.item_index ?? -1 }
   return (await openParams(context.sealer, key, row.params_sealed)).params

@@ -99,13 +99,13 @@ export async function readResolution(
   viewer: Viewer,
   id: string,
 ): Promise<ApprovalView> {
-  const place = readCallId(id)
-  if (place === null) throw notFound('approval', id)
+  const call = readCallId(id)
+  if (call === null) throw notFound('approval', id)
   const row = await unknownOutcomes(context.db)
     .where('e.organization_id', '=', viewer.organizationId)
-    .where('e.run_id', '=', place.runId)
-    .where('e.step_id', '=', place.stepId)
-    .where('e.item_index', '=', place.itemIndex)
+    .where('e.run_id', '=', call.runId)
+    .where('e.step_id', '=', call.stepId)
+    .where('e.item_index', '=', call.itemIndex)
     .executeTakeFirst()
   if (row === undefined) throw notFound('approval', id)
   return resolutionView(context, viewer, row)

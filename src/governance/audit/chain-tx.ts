@@ -205,7 +205,7 @@ export class ChainTx implements ChainReader {
   /** Advances each run's event counter, and inserts its events in order. */
   #eventParts(): RawBuilder<unknown>[] {
     const rows = [...this.#events].flatMap(([runId, events]) =>
-      events.map((event, index) => ({ runId, place: index + 1, ...event })),
+      events.map((event, index) => ({ runId, position: index + 1, ...event })),
     )
     return [
       sql`counts as (

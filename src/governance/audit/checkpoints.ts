@@ -18,7 +18,7 @@ import {
 } from './end-problems.ts'
 import { chainStart, type ChainPosition } from './entry.ts'
 import type { EntryMacs } from './entry-macs.ts'
-import { goneLogs, KeptPlaces } from './kept-places.ts'
+import { goneLogs, KeptCheckpoints } from './kept-checkpoints.ts'
 
 export interface CheckpointsOptions {
   readonly db: Db
@@ -54,7 +54,7 @@ export class Checkpoints {
   readonly #options: CheckpointsOptions
   readonly #keys: ReturnType<typeof checkpointKeys>
   readonly #folder: CheckpointFolder | null
-  readonly #places: KeptPlaces | null
+  readonly #places: KeptCheckpoints | null
   readonly #gone: ReturnType<typeof goneLogs> | null
   readonly #clock: () => number
   readonly #heads = new KnownHeads()
@@ -66,7 +66,7 @@ export class Checkpoints {
     this.#options = options
     this.#keys = checkpointKeys(options.encryptionKeys)
     this.#folder = options.folder === null ? null : new CheckpointFolder(options.folder)
-    this.#places = this.#folder === null ? null : new KeptPlaces(options.db, this.#folder, this.#keys)
+    this.#places = this.#folder === null ? null : new KeptCheckpoints(options.db, this.#folder, this.#keys)
     this.#gone = this.#folder === null ? null : goneLogs(options.db, this.#folder)
     this.#clock = options.clock ?? (() => performance.now())
   }

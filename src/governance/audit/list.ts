@@ -38,7 +38,7 @@ export async function listAudit(
     // A chain has an entry at every position, so the positions of a page can be computed.
     const shown = isWhole
       ? sql`select generate_series(${Math.max(from, to - skipped - perPage)}::bigint, ${to - skipped - 1}::bigint)`
-      : placesOfPage(parts, skipped, perPage, matching)
+      : stretchesOfPage(parts, skipped, perPage, matching)
     const { rows } = await sql<{ canonical: string; hash: string }>`
       select canonical, hash from audit_events
       where organization_id = ${organizationId} and seq = any(array(${shown})::bigint[])
@@ -52,7 +52,7 @@ export async function listAudit(
 }
 
 /** Skips the parts whose entries are all on other pages. */
-function placesOfPage(
+function stretchesOfPage(
   parts: readonly Part[],
   skipped: number,
   perPage: number,
@@ -101,7 +101,7 @@ async function firstFrom(
   time: Date,
 ): Promise<number> {
   const { rows } = await firstEntryFrom({ organizationId, end, time: time.toISOString() }).execute(trx)
-  return rows[0]?.place ?? end
+  return rows[0]?.position ?? end
 }
 
 /* Counts the entries of each segment (docs/decisions/0100). They never change, so a count stays right. */
@@ -140,11 +140,11 @@ export async function countSegments(db: Db): Promise<void> {
 
 /** One statement, so a segment is counted completely or not at all. */
 async function countSegment(db: Db, organizationId: string, segment: number): Promise<void> {
-  const [from, to] = placesOf(segment)
+  const [from, to] = stretchOfSegment(segment)
   await countSegmentEntries({ organizationId, segment, from, to, decisionTypes }).execute(db)
 }
 
-const placesOf = (segment: number): Stretch => [
+const stretchOfSegment = (segment: number): Stretch => [
   segment * segmentLength + 1,
   (segment + 1) * segmentLength + 1,
 ]
@@ -171,7 +171,7 @@ async function partsOf(
     order by segment desc`.execute(trx)
   const [old, recent] = [await partAt(ends[0], count), await partAt(ends[1], count)]
   const whole = rows.map(({ segment, entries }) => {
-    const [from, to] = placesOf(segment)
+    const [from, to] = stretchOfSegment(segment)
     return { from, to, entries }
   })
   return [recent, ...whole, old].filter((part) => part.entries > 0)
@@ -222,5 +222,5 @@ async function split(
   const first = Math.ceil((from - 1) / segmentLength)
   const end = Math.min(Math.floor((to - 1) / segmentLength), rows[0]?.counted ?? 0)
   if (end <= first) return { inside: [0, 0], ends: [[from, to], [to, to]] } // prettier-ignore
-  return { inside: [first, end], ends: [[from, placesOf(first)[0]], [placesOf(end)[0], to]] } // prettier-ignore
+  return { inside: [first, end], ends: [[from, stretchOfSegment(first)[0]], [stretchOfSegment(end)[0], to]] } // prettier-ignore
 }

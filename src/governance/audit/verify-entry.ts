@@ -138,11 +138,11 @@ export class ChainChecker {
    *   object.
    */
   #readSealed(canonical: string): number | null {
-    const metadata = (this.#metadata = place(canonical, metadataText, this.#metadata, 0))
+    const metadata = (this.#metadata = positionOf(canonical, metadataText, this.#metadata, 0))
     if (metadata < 0) return null
     const first = metadata + metadataText.length
-    const policy = (this.#policy = place(canonical, policyText, this.#policy, first))
-    const owner = (this.#owner = place(canonical, this.#ownerText, this.#owner, policy))
+    const policy = (this.#policy = positionOf(canonical, policyText, this.#policy, first))
+    const owner = (this.#owner = positionOf(canonical, this.#ownerText, this.#owner, policy))
     if (policy < first || owner < policy) return null
     const nested = canonical.indexOf('{', first)
     if (nested >= 0 && nested < policy) return null
@@ -186,7 +186,7 @@ const policyText = '"policy_version":'
 const wholeNumber = /(\d{1,15})[,}]/y
 
 /** Tries the position `guess` first, then searches from `from` on. */
-function place(text: string, part: string, guess: number, from: number): number {
+function positionOf(text: string, part: string, guess: number, from: number): number {
   return guess >= from && text.startsWith(part, guess) ? guess : text.indexOf(part, from)
 }
 

@@ -18,7 +18,7 @@ import { readCall } from '../../calls/agents/classify.ts'
 import { mayDecide } from '../approvals/requirement.ts'
 import { effectiveParams, openParams } from '../runs/values/sealed-params.ts'
 import { UnsealError } from '../sealing/format.ts'
-import { agentInputPlace } from '../sealing/places.ts'
+import { agentInputBinding } from '../sealing/bindings.ts'
 import type { Sealer } from '../sealing/sealer.ts'
 
 export const mostSamples = 20
@@ -284,7 +284,7 @@ async function openKnown(
     }
     if (agent_params === null || call.approval_id === null) return 'parameters_not_kept'
     if (!mayDecide(viewer.role, approver ?? 'owner')) return 'parameters_not_shown'
-    const input = await sealer.open(agentInputPlace(call.approval_id), agent_params)
+    const input = await sealer.open(agentInputBinding(call.approval_id), agent_params)
     const { params } = readCall(call.tool, JSON.parse(input) as JsonObject, {})
     return params === null ? 'policy_decided' : { params }
   } catch (error) {

@@ -14,7 +14,7 @@ import { requireRole } from '../access/recheck.ts'
 import { DomainError, errorAt } from '../errors.ts'
 import { keepMade, type Once } from '../idempotency.ts'
 import { growAs } from '../limits/storage.ts'
-import { verifierPlace } from '../sealing/places.ts'
+import { verifierBinding } from '../sealing/bindings.ts'
 import type { Sealer } from '../sealing/sealer.ts'
 import { integrationOf, type NewConnection } from './connections.ts'
 import { type Checking, asDomainErrors, checkCredential } from './credential-check.ts'
@@ -74,7 +74,7 @@ export async function beginAuthorization(
     return authorizationUrl(server, authorization, { state, verifier, redirectUri })
   })
   const stateHash = hashOfState(state)
-  const sealed = await context.sealer.seal(verifierPlace(stateHash), verifier)
+  const sealed = await context.sealer.seal(verifierBinding(stateHash), verifier)
   return growAs(context, caller, 'org.change', {
     action: 'create',
     async work(tx, now) {
@@ -148,7 +148,7 @@ export async function finishAuthorization(
   const declaration = integrationOf(attempt.tool)
   const { title } = declaration
   const { granting, authorization } = authorizationOf(declaration, context)
-  const verifier = await context.sealer.open(verifierPlace(attempt.state_hash), attempt.verifier_sealed)
+  const verifier = await context.sealer.open(verifierBinding(attempt.state_hash), attempt.verifier_sealed)
   const given = { answer, state, verifier, redirectUri: attempt.redirect_uri }
   const tokens = await asDomainErrors(title, () =>
     exchangeCode(context.outgoing, authorization, given),

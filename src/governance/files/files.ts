@@ -11,7 +11,7 @@ import { DomainError, notFound } from '../errors.ts'
 import { keepMade, type Once } from '../idempotency.ts'
 import { growAs } from '../limits/storage.ts'
 import { listPage, type Page, type PageRequest } from '../page.ts'
-import { filePlace } from '../sealing/places.ts'
+import { fileBinding } from '../sealing/bindings.ts'
 import type { Sealer } from '../sealing/sealer.ts'
 import { inTurn } from './uploads.ts'
 import type { Selectable } from 'kysely'
@@ -95,7 +95,7 @@ async function read(file: SentFile, signal: AbortSignal): Promise<ParsedDocument
 
 async function seal(sealer: Sealer, organizationId: string, id: string, { text, rows }: ParsedDocument) {
   const sealOf = (part: 'text' | 'rows', bytes: Buffer): Promise<Buffer> =>
-    sealer.seal(filePlace(organizationId, id, part), bytes)
+    sealer.seal(fileBinding(organizationId, id, part), bytes)
   return {
     text_sealed: await sealOf('text', text),
     text_bytes: text.length,

@@ -5,7 +5,7 @@ import { JsonSize, mostValues } from '../../shared/json-size.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import type { Context } from '../context.ts'
 import { DomainError } from '../errors.ts'
-import { filePlace } from '../sealing/places.ts'
+import { fileBinding } from '../sealing/bindings.ts'
 
 /** Texts and rows of all files of one run. A request's inputs have the same limit. */
 export const mostFileBytes = 8 * 1024 ** 2
@@ -85,11 +85,11 @@ async function contents(
     .where('organization_id', '=', organizationId)
     .executeTakeFirst()
   if (row === undefined) throw new DomainError('conflict', `the file \`${id}\` was deleted meanwhile`)
-  const text = await sealer.open(filePlace(organizationId, id, 'text'), row.text_sealed)
+  const text = await sealer.open(fileBinding(organizationId, id, 'text'), row.text_sealed)
   const rows =
     row.rows_sealed === null
       ? null
-      : await sealer.open(filePlace(organizationId, id, 'rows'), row.rows_sealed)
+      : await sealer.open(fileBinding(organizationId, id, 'rows'), row.rows_sealed)
   return { text, rows }
 }
 

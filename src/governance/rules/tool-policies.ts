@@ -220,8 +220,8 @@ interface PolicyRow {
 }
 
 /** A time in milliseconds, a tool and a role, which have no line breaks. */
-const placeForm = /^\d{1,15}\n[^\n]+\n[^\n]*$/
-const placeOf = ({ created_at, tool_name, role }: PolicyRow): string =>
+const cursorForm = /^\d{1,15}\n[^\n]+\n[^\n]*$/
+const cursorOf = ({ created_at, tool_name, role }: PolicyRow): string =>
   `${created_at.getTime()}\n${tool_name}\n${role}`
 
 /** Newest first, then by tool and role. An organization has a few thousand, so the query needs no index. */
@@ -230,18 +230,18 @@ export async function policyPage<DB, TB extends keyof DB, Row extends PolicyRow,
   { limit, cursor }: PageRequest,
   view: (row: Row) => T,
 ): Promise<Page<T>> {
-  const [time, tool, role] = readCursor(cursor, placeForm)?.split('\n') ?? []
-  const place = sql`created_at, tool_name collate "C", role collate "C"`
+  const [time, tool, role] = readCursor(cursor, cursorForm)?.split('\n') ?? []
+  const order = sql`created_at, tool_name collate "C", role collate "C"`
   const rows = await query
     .$if(time !== undefined, (rest) =>
-      rest.where(sql<boolean>`(${place}) < (${new Date(Number(time))}::timestamptz, ${tool}, ${role})`),
+      rest.where(sql<boolean>`(${order}) < (${new Date(Number(time))}::timestamptz, ${tool}, ${role})`),
     )
     .orderBy(sql`created_at`, 'desc')
     .orderBy(sql`tool_name collate "C"`, 'desc')
     .orderBy(sql`role collate "C"`, 'desc')
     .limit(limit + 1)
     .execute()
-  return pageOf(rows, limit, placeOf, view)
+  return pageOf(rows, limit, cursorOf, view)
 }
 
 interface RowLimit {

@@ -1,19 +1,19 @@
 import type { EffectKey } from '../../contract/ids.ts'
 import {
-  agentInputPlace,
-  connectionPlace,
-  errorPlace,
-  filePlace,
-  idempotencyPlace,
-  inputsPlace,
-  memoryPlace,
-  outputPlace,
-  paramsPlace,
-  resultPlace,
-  statePlace,
-  verifierPlace,
-  webhookPlace,
-} from './places.ts'
+  agentInputBinding,
+  connectionBinding,
+  errorBinding,
+  fileBinding,
+  idempotencyBinding,
+  inputsBinding,
+  memoryBinding,
+  outputBinding,
+  paramsBinding,
+  resultBinding,
+  stateBinding,
+  verifierBinding,
+  webhookBinding,
+} from './bindings.ts'
 
 export interface SealedColumn {
   readonly table: string
@@ -22,9 +22,9 @@ export interface SealedColumn {
   readonly column: string
   /** A text column with base64 instead of `bytea`. */
   readonly isBase64?: true
-  /** What `place` reads beside the key. */
+  /** What `binding` reads beside the key. */
   readonly also?: readonly string[]
-  place(row: Row): string
+  binding(row: Row): string
 }
 
 /** The columns in `key` and `also`. */
@@ -47,59 +47,60 @@ const idempotencyUse = (row: Row) => ({
   key: text(row, 'key'),
 })
 
-const ofRun = (column: string, place: (runId: string) => string): SealedColumn => ({
+const ofRun = (column: string, binding: (runId: string) => string): SealedColumn => ({
   table: 'runs',
   column: `${column}_sealed`,
-  place: (row) => place(text(row, 'id')),
+  binding: (row) => binding(text(row, 'id')),
 })
-const ofEffect = (column: string, place: (key: EffectKey) => string): SealedColumn => ({
+const ofEffect = (column: string, binding: (key: EffectKey) => string): SealedColumn => ({
   table: 'effects',
   key: effectColumns,
   column,
-  place: (row) => place(effectKey(row)),
+  binding: (row) => binding(effectKey(row)),
 })
 const ofIdempotency = (column: string, value: 'answer' | 'made'): SealedColumn => ({
   table: 'idempotency_keys',
   key: idempotencyKey,
   column,
   isBase64: true,
-  place: (row) => idempotencyPlace(idempotencyUse(row), value),
+  binding: (row) => idempotencyBinding(idempotencyUse(row), value),
 })
 const ofFile = (part: 'text' | 'rows'): SealedColumn => ({
   table: 'files',
   column: `${part}_sealed`,
   also: ['organization_id'],
-  place: (row) => filePlace(text(row, 'organization_id'), text(row, 'id'), part),
+  binding: (row) => fileBinding(text(row, 'organization_id'), text(row, 'id'), part),
 })
 
 /** Every column with sealed values. `npm run rotate-key` reseals them, and a test compares the list with the tables. */
 export const sealedColumns: readonly SealedColumn[] = [
-  ofRun('inputs', inputsPlace),
-  ofRun('result', resultPlace),
-  ofEffect('params_sealed', paramsPlace),
-  ofEffect('output_sealed', outputPlace),
-  ofEffect('error_detail_sealed', errorPlace),
+  ofRun('inputs', inputsBinding),
+  ofRun('result', resultBinding),
+  ofEffect('params_sealed', paramsBinding),
+  ofEffect('output_sealed', outputBinding),
+  ofEffect('error_detail_sealed', errorBinding),
   {
     table: 'approvals',
     column: 'params_sealed',
     also: ['kind', ...effectColumns],
-    place: (row) =>
-      row['kind'] === 'agent_call' ? agentInputPlace(text(row, 'id')) : paramsPlace(effectKey(row)),
+    binding: (row) =>
+      row['kind'] === 'agent_call' ? agentInputBinding(text(row, 'id')) : paramsBinding(effectKey(row)),
   },
-  { table: 'approvals', column: 'state_sealed', place: (row) => statePlace(text(row, 'id')) },
+  { table: 'approvals', column: 'state_sealed', binding: (row) => stateBinding(text(row, 'id')) },
   {
     table: 'memory',
     key: ['organization_id', 'key'],
     column: 'value_sealed',
     also: ['value_version'],
-    place: (row) => memoryPlace(text(row, 'organization_id'), text(row, 'key'), text(row, 'value_version')),
+    binding: (row) =>
+      memoryBinding(text(row, 'organization_id'), text(row, 'key'), text(row, 'value_version')),
   },
   {
     table: 'connections',
     column: 'credential_sealed',
     also: ['organization_id', 'secret_version'],
-    place: (row) =>
-      connectionPlace(text(row, 'organization_id'), text(row, 'id'), text(row, 'secret_version')),
+    binding: (row) =>
+      connectionBinding(text(row, 'organization_id'), text(row, 'id'), text(row, 'secret_version')),
   },
   ofFile('text'),
   ofFile('rows'),
@@ -107,13 +108,14 @@ export const sealedColumns: readonly SealedColumn[] = [
     table: 'connection_attempts',
     key: ['state_hash'],
     column: 'verifier_sealed',
-    place: (row) => verifierPlace(text(row, 'state_hash')),
+    binding: (row) => verifierBinding(text(row, 'state_hash')),
   },
   {
     table: 'webhooks',
     column: 'target_sealed',
     also: ['organization_id', 'target_version'],
-    place: (row) => webhookPlace(text(row, 'organization_id'), text(row, 'id'), text(row, 'target_version')),
+    binding: (row) =>
+      webhookBinding(text(row, 'organization_id'), text(row, 'id'), text(row, 'target_version')),
   },
   ofIdempotency('response_body', 'answer'),
   ofIdempotency('made', 'made'),

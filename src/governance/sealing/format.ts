@@ -16,7 +16,7 @@ import { nextTurn } from '../../shared/time-slices.ts'
  * 1 | iv 12 | tag 16 | body            a data key, sealed with the installation's key
  * 2 | key id 8 | iv 12 | tag 16 | body a value, sealed with the data key of this id
  *
- * The place (row and column of the bytes) is authenticated. In format 2, the first byte and the key id are
+ * The binding (row and column of the bytes) is authenticated. In format 2, the first byte and the key id are
  * authenticated too.
  */
 
@@ -44,7 +44,7 @@ export interface SealedText {
   readonly bytes: number
 }
 
-/** The bytes cannot be opened for this place with these keys. The message contains none of them. */
+/** The bytes cannot be opened for this binding with these keys. The message contains none of them. */
 export class UnsealError extends Error {
   override readonly name = 'UnsealError'
 }
@@ -63,17 +63,17 @@ export function dataKeyOf(key: Buffer): DataKey {
 export const headerOf = ({ id }: Pick<DataKey, 'id'>): Buffer =>
   Buffer.concat([Buffer.from([byDataKey]), Buffer.from(id, 'hex')])
 
-export function sealWith(key: DataKey, place: string, plain: string): Buffer {
-  return encrypt(key.key, headerOf(key), aad(headerOf(key), place), Buffer.from(plain))
+export function sealWith(key: DataKey, binding: string, plain: string): Buffer {
+  return encrypt(key.key, headerOf(key), aad(headerOf(key), binding), Buffer.from(plain))
 }
 
 /** The thread handles other events between two slices. A text of 20 MiB in one piece would stop it for 0.1 s. */
 export const sliceBytes = 256 * 1024
 
 /** As `sealWith`, for long texts. */
-export async function sealInSlices(key: DataKey, place: string, plain: Uint8Array): Promise<Buffer> {
+export async function sealInSlices(key: DataKey, binding: string, plain: Uint8Array): Promise<Buffer> {
   const header = headerOf(key)
-  const { cipher, iv } = cipherFor(key.key, aad(header, place))
+  const { cipher, iv } = cipherFor(key.key, aad(header, binding))
   const bodyAt = header.length + ivBytes + tagBytes
   const sealed = Buffer.allocUnsafe(bodyAt + plain.length)
   header.copy(sealed)
@@ -106,15 +106,15 @@ function requireFormat(format: number, [found]: Buffer): void {
 }
 
 /** For a value. Throws UnsealError. */
-export function openWith(key: DataKey, place: string, sealed: Buffer): string {
+export function openWith(key: DataKey, binding: string, sealed: Buffer): string {
   const header = headerOfKey(key, sealed)
-  return decrypt(key.key, header.length, aad(header, place), sealed).toString('utf8')
+  return decrypt(key.key, header.length, aad(header, binding), sealed).toString('utf8')
 }
 
 /** As `openWith`, for long texts. */
-export async function openInSlices(key: DataKey, place: string, sealed: Buffer): Promise<string> {
+export async function openInSlices(key: DataKey, binding: string, sealed: Buffer): Promise<string> {
   const header = headerOfKey(key, sealed)
-  const { decipher, body } = decipherFor(key.key, header.length, aad(header, place), sealed)
+  const { decipher, body } = decipherFor(key.key, header.length, aad(header, binding), sealed)
   const plain = Buffer.allocUnsafe(body.length)
   await inSlices(decipher, body, plain)
   return authentic(decipher, plain).toString('utf8')
@@ -125,17 +125,17 @@ function headerOfKey(key: DataKey, sealed: Buffer): Buffer {
   return headerOf(key)
 }
 
-export function wrap(installationKey: Buffer, place: string, plain: Buffer): Buffer {
-  return encrypt(installationKey, Buffer.from([byInstallation]), Buffer.from(place), plain)
+export function wrap(installationKey: Buffer, binding: string, plain: Buffer): Buffer {
+  return encrypt(installationKey, Buffer.from([byInstallation]), Buffer.from(binding), plain)
 }
 
 /** For what `wrap` has sealed. Throws UnsealError. */
-export function unwrap(installationKey: Uint8Array, place: string, sealed: Buffer): Buffer {
+export function unwrap(installationKey: Uint8Array, binding: string, sealed: Buffer): Buffer {
   requireFormat(byInstallation, sealed)
-  return decrypt(installationKey, 1, Buffer.from(place), sealed)
+  return decrypt(installationKey, 1, Buffer.from(binding), sealed)
 }
 
-const aad = (header: Buffer, place: string): Buffer => Buffer.concat([header, Buffer.from(place)])
+const aad = (header: Buffer, binding: string): Buffer => Buffer.concat([header, Buffer.from(binding)])
 
 function cipherFor(key: Buffer, authenticated: Buffer): { cipher: CipherGCM; iv: Buffer } {
   const iv = randomBytes(ivBytes)

@@ -26,7 +26,7 @@ export function openDataKeys(
 ): DataKey[] {
   return rows.flatMap((row) => {
     try {
-      const key = dataKeyOf(unwrapAny(installationKeys, placeOf(row.id), row.wrapped))
+      const key = dataKeyOf(unwrapAny(installationKeys, bindingOf(row.id), row.wrapped))
       return key.id === row.id ? [key] : []
     } catch (error) {
       if (error instanceof UnsealError) return []
@@ -51,10 +51,10 @@ export interface Keyring {
   find(id: string): Promise<DataKey>
 }
 
-const placeOf = (id: string): string => `data-key/${id}`
+const bindingOf = (id: string): string => `data-key/${id}`
 
 export function wrapped(installationKey: Buffer, { id, key }: DataKey): { id: string; wrapped: Buffer } {
-  return { id, wrapped: wrap(installationKey, placeOf(id), key) }
+  return { id, wrapped: wrap(installationKey, bindingOf(id), key) }
 }
 
 export function isWrappedWith(
@@ -62,7 +62,7 @@ export function isWrappedWith(
   row: { readonly id: string; readonly wrapped: Buffer },
 ): boolean {
   try {
-    unwrap(installationKey, placeOf(row.id), row.wrapped)
+    unwrap(installationKey, bindingOf(row.id), row.wrapped)
     return true
   } catch (error) {
     if (error instanceof UnsealError) return false
@@ -71,11 +71,11 @@ export function isWrappedWith(
 }
 
 /** Throws UnsealError if no key fits. */
-function unwrapAny(keys: readonly Uint8Array[], place: string, sealed: Buffer): Buffer {
+function unwrapAny(keys: readonly Uint8Array[], binding: string, sealed: Buffer): Buffer {
   let problem: unknown
   for (const key of keys) {
     try {
-      return unwrap(key, place, sealed)
+      return unwrap(key, binding, sealed)
     } catch (error) {
       problem = error
     }
@@ -97,7 +97,7 @@ export function createKeyring({
   const opened = ({ id, wrapped: sealed }: Pick<Selectable<DataKeysTable>, 'id' | 'wrapped'>): DataKey => {
     const held = known.get(id)
     if (held !== undefined) return held
-    const key = dataKeyOf(unwrapAny(installationKeys, placeOf(id), sealed))
+    const key = dataKeyOf(unwrapAny(installationKeys, bindingOf(id), sealed))
     if (key.id !== id) throw new UnsealError(`the row \`${id}\` of data_keys holds another key`)
     known.set(id, key)
     return key

@@ -284,10 +284,10 @@ async function sealAgain(
   key: DataKey,
   row: Value,
 ): Promise<Change | null> {
-  const place = column.place(row)
+  const binding = column.binding(row)
   try {
-    const text = await sealer.open(place, row.sealed)
-    return { row, was: row.sealed.subarray(0, fingerprintBytes), becomes: sealWith(key, place, text) }
+    const text = await sealer.open(binding, row.sealed)
+    return { row, was: row.sealed.subarray(0, fingerprintBytes), becomes: sealWith(key, binding, text) }
   } catch (error) {
     if (error instanceof UnsealError) return null
     throw error

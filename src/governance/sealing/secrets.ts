@@ -1,6 +1,6 @@
 import type { Config } from '../../shared/config.ts'
 import { createAwsSecrets } from './aws-secrets.ts'
-import { connectionPlace, newVersion } from './places.ts'
+import { connectionBinding, newVersion } from './bindings.ts'
 import type { Sealer } from './sealer.ts'
 import { SecretGone, type SecretOwner, type Secrets } from './secrets-backend.ts'
 
@@ -17,13 +17,13 @@ export function createSecrets(config: Config['secrets'], sealer: Pick<Sealer, 's
   }
 }
 
-const placeOf = ({ organizationId, connectionId }: SecretOwner, version: string): string =>
-  connectionPlace(organizationId, connectionId, version)
+const bindingOf = ({ organizationId, connectionId }: SecretOwner, version: string): string =>
+  connectionBinding(organizationId, connectionId, version)
 
 function createDatabaseSecrets(sealer: Pick<Sealer, 'seal' | 'open'>): Secrets {
   const keep: Secrets['keep'] = async (owner, text) => {
     const version = newVersion()
-    const sealed = await sealer.seal(placeOf(owner, version), text)
+    const sealed = await sealer.seal(bindingOf(owner, version), text)
     return { backend: 'db', credential_sealed: sealed, secret_version: version }
   }
   return {
@@ -35,7 +35,7 @@ function createDatabaseSecrets(sealer: Pick<Sealer, 'seal' | 'open'>): Secrets {
         throw new SecretGone('the credential is in AWS Secrets Manager, which this process does not use')
       if (kept.credential_sealed === null || kept.secret_version === null)
         throw new SecretGone('the row holds no credential')
-      return sealer.open(placeOf(owner, kept.secret_version), kept.credential_sealed)
+      return sealer.open(bindingOf(owner, kept.secret_version), kept.credential_sealed)
     },
     remove: async () => {},
     // With a test value, which is not stored.

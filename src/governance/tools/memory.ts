@@ -20,7 +20,7 @@ import { notFound, errorAt } from '../errors.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { growAs } from '../limits/storage.ts'
 import { hasRole } from '../access/scopes.ts'
-import { memoryPlace, newVersion } from '../sealing/places.ts'
+import { memoryBinding, newVersion } from '../sealing/bindings.ts'
 import { openKept, type Sealer } from '../sealing/sealer.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 
@@ -63,7 +63,7 @@ export const openMemory = (
   key: string,
   kept: { readonly sealed: Buffer | null; readonly version: string | null },
 ): Promise<string | null> =>
-  openKept(sealer, memoryPlace(organizationId, key, String(kept.version)), kept.sealed)
+  openKept(sealer, memoryBinding(organizationId, key, String(kept.version)), kept.sealed)
 
 export async function sealMemory(
   sealer: Sealer,
@@ -73,7 +73,7 @@ export async function sealMemory(
 ): Promise<SealedMemory> {
   const value_version = newVersion()
   return {
-    value_sealed: await sealer.seal(memoryPlace(organizationId, key, value_version), text),
+    value_sealed: await sealer.seal(memoryBinding(organizationId, key, value_version), text),
     value_version,
   }
 }

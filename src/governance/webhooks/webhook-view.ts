@@ -2,7 +2,7 @@ import type { Selectable } from 'kysely'
 import type { WebhookDeliveriesTable, WebhooksTable } from '../../db/schema/webhooks.ts'
 import { randomBytes } from 'node:crypto'
 import { isIP } from 'node:net'
-import { newVersion, webhookPlace } from '../sealing/places.ts'
+import { newVersion, webhookBinding } from '../sealing/bindings.ts'
 import type { Sealer } from '../sealing/sealer.ts'
 import { bareHost, isNamed, isPublicAddress, portOf } from '../../shared/outgoing/hosts.ts'
 import type { Config } from '../../shared/config.ts'
@@ -100,13 +100,13 @@ export async function sealTarget(
   target: WebhookTarget,
 ): Promise<Pick<Row, 'target_sealed' | 'target_version'>> {
   const target_version = newVersion()
-  const place = webhookPlace(organization_id, id, target_version)
+  const place = webhookBinding(organization_id, id, target_version)
   return { target_sealed: await sealer.seal(place, JSON.stringify(target)), target_version }
 }
 
 /** Throws UnsealError. */
 export async function openTarget(sealer: Pick<Sealer, 'open'>, row: Row): Promise<WebhookTarget> {
-  const place = webhookPlace(row.organization_id, row.id, row.target_version)
+  const place = webhookBinding(row.organization_id, row.id, row.target_version)
   const text = await sealer.open(place, row.target_sealed)
   return JSON.parse(text) as WebhookTarget
 }

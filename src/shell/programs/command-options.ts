@@ -161,9 +161,9 @@ function valuesRun(name: string, args: readonly string[]): string[] {
         return name === option || (name.length > 3 && option.startsWith(name)) ? [value ?? next] : []
       }
       const letters = /^-([A-Za-z]+)(.*)$/s.exec(arg)
-      const place = letters?.[1]?.indexOf(option) ?? -1
-      if (place < 0) return []
-      const attached = arg.slice(place + 2)
+      const index = letters?.[1]?.indexOf(option) ?? -1
+      if (index < 0) return []
+      const attached = arg.slice(index + 2)
       return [attached === '' ? next : attached]
     }),
   )

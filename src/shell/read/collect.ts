@@ -27,7 +27,7 @@ import {
 import { valuesOf } from './variables.ts'
 import { assembled, assignedValues, expandWords, textsOf } from './words.ts'
 
-interface Place {
+interface Position {
   readonly body: Body
   readonly source: Source | undefined
   readonly text: string
@@ -42,34 +42,34 @@ export function collect(script: ParsedScript, text: string, state: State): Body 
   return body
 }
 
-function visit(node: SyntaxNode, at: Place, state: State): void {
+function visit(node: SyntaxNode, at: Position, state: State): void {
   spend(state, 2)
   if (at.depth > deepest) throw new Tangled()
   if (node.type === 'Script' && node.errors !== undefined && node.errors.length > 0) unread(at.text, state)
   const text = node.type === 'Script' ? (node.source ?? at.text) : at.text
-  const place = { ...at, text, depth: at.depth + 1 }
-  if (visitsItself(node, place, state)) return
-  note(node, place, state)
-  visitChildren(node, place, state)
+  const position = { ...at, text, depth: at.depth + 1 }
+  if (visitsItself(node, position, state)) return
+  note(node, position, state)
+  visitChildren(node, position, state)
 }
 
 /** Visits the children if they need another `Place` or scope, such as another source of input; false if not. */
-function visitsItself(node: SyntaxNode, place: Place, state: State): boolean {
+function visitsItself(node: SyntaxNode, position: Position, state: State): boolean {
   switch (node.type) {
     case 'Pipeline':
       node.commands.forEach((command, index) => {
         const before = node.commands[index - 1]
         const source = before && { redirects: [], before: simple(before), outer: undefined }
-        visitIn(node, command, { ...place, source: source ?? place.source }, state)
+        visitIn(node, command, { ...position, source: source ?? position.source }, state)
       })
       return true
     case 'AndOr':
-      andOr(node, place, state)
+      andOr(node, position, state)
       return true
     case 'Redirected': {
-      const source = { redirects: node.redirects, before: undefined, outer: place.source }
-      visitIn(node, node.command, { ...place, source }, state)
-      for (const redirect of node.redirects) visit(redirect, place, state)
+      const source = { redirects: node.redirects, before: undefined, outer: position.source }
+      visitIn(node, node.command, { ...position, source }, state)
+      for (const redirect of node.redirects) visit(redirect, position, state)
       return true
     }
     case 'Function': {
@@ -77,12 +77,12 @@ function visitsItself(node: SyntaxNode, place: Place, state: State): boolean {
       const others = state.functions.get(node.name.value)
       if (others === undefined) state.functions.set(node.name.value, [body])
       else others.push(body)
-      scoped('function', state, () => visit(node.body, { ...place, body, source: undefined }, state))
+      scoped('function', state, () => visit(node.body, { ...position, body, source: undefined }, state))
       return true
     }
     case 'HereDocBody':
       spend(state, node.parts === undefined ? 0 : node.text.length)
-      visitChildren(node, { ...place, inHeredoc: true }, state)
+      visitChildren(node, { ...position, inHeredoc: true }, state)
       return true
     case 'CommandExpansion':
     case 'ProcessSubstitution':
@@ -90,7 +90,7 @@ function visitsItself(node: SyntaxNode, place: Place, state: State): boolean {
       // The parser reads inner code only now, and all deeper levels again at every level.
       spend(state, node.end - node.pos)
       if (node.script === undefined) unread(node.text, state)
-      visitChildren(node, { ...place, source: undefined, inHeredoc: false }, state)
+      visitChildren(node, { ...position, source: undefined, inHeredoc: false }, state)
       return true
     default:
       return false
@@ -98,36 +98,36 @@ function visitsItself(node: SyntaxNode, place: Place, state: State): boolean {
 }
 
 /** Collects one node without its children. */
-function note(node: SyntaxNode, place: Place, state: State): void {
+function note(node: SyntaxNode, position: Position, state: State): void {
   switch (node.type) {
     case 'Command':
-      place.body.sites.push({ command: node, source: place.source })
-      defineByBuiltin(node, place.source, place.body, state)
+      position.body.sites.push({ command: node, source: position.source })
+      defineByBuiltin(node, position.source, position.body, state)
       break
     case 'Assignment':
-      assignment(node, place, state)
+      assignment(node, position, state)
       break
     case 'For':
     case 'Select':
-      loop(node, place, state)
+      loop(node, position, state)
       break
     case 'ArithmeticFor':
-      if (runsInArithmetic(place.text.slice(node.pos, node.body.pos))) unread(place.text, state)
+      if (runsInArithmetic(position.text.slice(node.pos, node.body.pos))) unread(position.text, state)
       break
     case 'ArithmeticExpansion':
     case 'ArithmeticCommand':
-      arithmetic(node, place, state)
+      arithmetic(node, position, state)
       break
     case 'SimpleExpansion':
       used(node.text.slice(1), state)
       break
     case 'ParameterExpansion':
       used(node.parameter, state)
-      parameterGuards(node, place, state)
+      parameterGuards(node, position, state)
       break
     case 'TestUnary':
     case 'TestBinary':
-      testGuards(node, place, state)
+      testGuards(node, position, state)
       break
     case 'ExtendedGlob':
       // `*(e:code:)` and `*(+name)` run code in zsh.
@@ -136,11 +136,11 @@ function note(node: SyntaxNode, place: Place, state: State): void {
     case 'HereString':
     case 'HereDoc':
       // The parser may expand a delimiter, which bash does not, so both may see the end at different lines.
-      if (node.type === 'HereDoc' && /[$`]/.test(node.delimiter?.text ?? '')) unread(place.text, state)
+      if (node.type === 'HereDoc' && /[$`]/.test(node.delimiter?.text ?? '')) unread(position.text, state)
       state.texts.push(() => redirected([node], state, true))
       break
     case 'Redirect':
-      if (node.target !== undefined) place.body.targets.push(node.target)
+      if (node.target !== undefined) position.body.targets.push(node.target)
       if (node.descriptor?.type === 'FileDescriptorVariable' && changesNamesIn(node.descriptor.name))
         unread(node.descriptor.name, state)
       break
@@ -153,12 +153,12 @@ function note(node: SyntaxNode, place: Place, state: State): void {
 
 type NodeOf<Type extends SyntaxNode['type']> = Extract<SyntaxNode, { type: Type }>
 
-function assignment(node: NodeOf<'Assignment'>, place: Place, state: State): void {
+function assignment(node: NodeOf<'Assignment'>, position: Position, state: State): void {
   const { value } = node
   // `a[1]=b` adds an element, like `a+=(b)`.
   const element = /^[1-9]\d*$/.test(node.index?.value ?? '') && node.append !== true
   const append = element || (node.append === true && value.type !== 'Word') ? 'elements' : 'text'
-  define(state, place.body, node.name, {
+  define(state, position.body, node.name, {
     append: element || node.append === true ? append : false,
     values: () => assignedValues(value, state),
     indexed:
@@ -178,7 +178,7 @@ function assignment(node: NodeOf<'Assignment'>, place: Place, state: State): voi
     unread(node.text, state)
 }
 
-function loop(node: NodeOf<'For' | 'Select'>, place: Place, state: State): void {
+function loop(node: NodeOf<'For' | 'Select'>, position: Position, state: State): void {
   const words = node.wordlist
   const each = (): readonly Value[] =>
     words === undefined
@@ -188,68 +188,68 @@ function loop(node: NodeOf<'For' | 'Select'>, place: Place, state: State): void 
             .flat()
             .map((field) => [field]),
         )
-  define(state, place.body, node.name.value, { append: false, values: each })
+  define(state, position.body, node.name.value, { append: false, values: each })
 }
 
 function arithmetic(
   node: NodeOf<'ArithmeticExpansion' | 'ArithmeticCommand'>,
-  place: Place,
+  position: Position,
   state: State,
 ): void {
   const raw = node.type === 'ArithmeticCommand' ? node.body : node.text.replace(/^\$(\(\(|\[)/, '')
   if (runsInArithmetic(raw)) unread(raw, state)
-  if ((raw.match(/\$[\w{]/g) ?? []).length > 1) place.body.expressions.push(() => assembled(raw, state))
+  if ((raw.match(/\$[\w{]/g) ?? []).length > 1) position.body.expressions.push(() => assembled(raw, state))
   spend(state, raw.length)
 }
 
-function testGuards(node: NodeOf<'TestUnary' | 'TestBinary'>, place: Place, state: State): void {
+function testGuards(node: NodeOf<'TestUnary' | 'TestBinary'>, position: Position, state: State): void {
   for (const word of node.type === 'TestUnary' ? [node.operand] : [node.left, node.right])
     if (runsWhenEvaluated(literalOf(word))) unread(word.text, state)
-    else if (word.parts !== undefined) place.body.expressions.push(() => textsOf(word, state))
+    else if (word.parts !== undefined) position.body.expressions.push(() => textsOf(word, state))
   if (node.type === 'TestBinary' && node.operator === '=~')
-    define(state, place.body, 'BASH_REMATCH', { append: false, values: () => [[unknown]], builtin: true })
+    define(state, position.body, 'BASH_REMATCH', { append: false, values: () => [[unknown]], builtin: true })
 }
 
-function visitChildren(node: SyntaxNode, place: Place, state: State): void {
-  forEachChild(node, (child) => visitIn(node, child, place, state))
+function visitChildren(node: SyntaxNode, position: Position, state: State): void {
+  forEachChild(node, (child) => visitIn(node, child, position, state))
 }
 
 /**
  * The first command always runs, so all others see its effects. After `&&`, a command also sees the effects of the one
  * before; after `||`, perhaps not. In `a && b || c`, the effects of `a` are certain for `c`, those of `b` are not.
  */
-function andOr(node: Extract<SyntaxNode, { type: 'AndOr' }>, place: Place, state: State): void {
+function andOr(node: Extract<SyntaxNode, { type: 'AndOr' }>, position: Position, state: State): void {
   const { commands, operators } = node
   for (let at = 0; at < commands.length;) {
     let end = at + 1
     while (at > 0 && end < commands.length && operators[end - 1] === '&&') end += 1
     const part = commands.slice(at, end)
     scoped(at === 0 ? undefined : 'perhaps', state, () =>
-      part.forEach((each) => visitIn(node, each, place, state)),
+      part.forEach((each) => visitIn(node, each, position, state)),
     )
     at = end
   }
 }
 
-const visitIn = (parent: SyntaxNode, node: SyntaxNode, place: Place, state: State): void =>
-  scoped(kindOf(parent, node), state, () => visit(node, place, state))
+const visitIn = (parent: SyntaxNode, node: SyntaxNode, position: Position, state: State): void =>
+  scoped(kindOf(parent, node), state, () => visit(node, position, state))
 
 function parameterGuards(
   node: Extract<SyntaxNode, { type: 'ParameterExpansion' }>,
-  place: Place,
+  position: Position,
   state: State,
 ): void {
   const { operation, index, text } = node
   const parts = [index?.text ?? '']
   if (operation?.type === 'Slice') parts.push(operation.offset.text, operation.length?.text ?? '')
-  if (parts.some(runsBetweenQuotes) || (place.inHeredoc && runsBetweenQuotes(text))) unread(text, state)
+  if (parts.some(runsBetweenQuotes) || (position.inHeredoc && runsBetweenQuotes(text))) unread(text, state)
   const keys = operation?.type === 'Names' || index?.value === '@' || index?.value === '*'
   if (node.prefix === '!' && !keys) state.shell.note('script', 'a variable names the variable that is read')
   if (operation?.type === 'Unknown') unread(text, state)
   // `${x:=word}` sets x.
   if (operation?.type === 'Default' && operation.operator.endsWith('=')) {
     const { operand } = operation
-    define(state, place.body, node.parameter, {
+    define(state, position.body, node.parameter, {
       append: false,
       values: () => assignedValues(operand, state),
       indexed: index !== undefined,

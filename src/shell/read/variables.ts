@@ -82,9 +82,9 @@ export function elementsAt(
   for (const value of values) spend(state, value.length / 4)
   const all = different(values).flatMap((value) => {
     const loose = indexed ? 0 : value.findIndex((text) => !isPlain(text))
-    const place = at < 0 ? value.length + at : at
-    if (loose < 0 || (at >= 0 && loose > at)) return [[value[place] ?? '']]
-    if (place === 0 && value.length === 1) return [value]
+    const index = at < 0 ? value.length + at : at
+    if (loose < 0 || (at >= 0 && loose > at)) return [[value[index] ?? '']]
+    if (index === 0 && value.length === 1) return [value]
     const from = at < 0 ? 0 : loose
     const possible = value.length - from > mostAlternatives ? [] : value.slice(from)
     return [...possible, unknown].map((text) => [text])

@@ -5,7 +5,7 @@ import { finishRun } from '../../../src/governance/runs/end/finish.ts'
 import { decideSteps } from '../../../src/calls/runs/effect.ts'
 import { enterRun } from '../../../src/governance/runs/start/enter.ts'
 import { recordOutcomes } from '../../../src/calls/runs/outcome.ts'
-import { verifierPlace } from '../../../src/governance/sealing/places.ts'
+import { verifierBinding } from '../../../src/governance/sealing/bindings.ts'
 import type { Role } from '../../../src/policy/types.ts'
 import { mark, oneStep, opOf, outcomeOf } from '../../governance/runs/engine-fixture.ts'
 import { addConnection, addOrganization, addPerson, formOf } from '../fixtures.ts'
@@ -85,7 +85,7 @@ export class World {
         tool: 'docs_read',
         scope: 'personal',
         redirect_uri: 'http://127.0.0.1/',
-        verifier_sealed: await context.sealer.seal(verifierPlace(stateHash), 'verifier'),
+        verifier_sealed: await context.sealer.seal(verifierBinding(stateHash), 'verifier'),
         expires_at: new Date(Date.now() + 600_000),
       })
       .execute()

@@ -8,7 +8,7 @@ import { afterEach, beforeAll, describe, expect, jest, test } from '@jest/global
 import { EventSourceParserStream } from 'eventsource-parser/stream'
 import type { Response } from 'express'
 import { openStream, type Stream, type StreamOptions } from '../../../src/api/routes/run-events.ts'
-import { outputPlace } from '../../../src/governance/sealing/places.ts'
+import { outputBinding } from '../../../src/governance/sealing/bindings.ts'
 import { until } from '../../stack/until.ts'
 import { oneStep } from '../../governance/runs/engine-fixture.ts'
 import { testKey } from '../../governance/support.ts'
@@ -124,7 +124,7 @@ describe('large answers', () => {
     const output = JSON.stringify('y'.repeat(200_000))
     for (let n = 0; n < 2 * steps; n += 1) {
       const [stepId, itemIndex] = n < steps ? [`s${n + 1}`, -1] : ['list', n - steps]
-      const sealed = await context.sealer.seal(outputPlace({ runId, stepId, itemIndex }), output)
+      const sealed = await context.sealer.seal(outputBinding({ runId, stepId, itemIndex }), output)
       await context.pool.query(
         `insert into effects (run_id, organization_id, step_id, item_index, tool, state, finished_at, output_sealed)
        values ($1, $2, $3, $4, 'memory_get', 'completed', now(), $5)`,

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, jest, test } from '@jest/globals'
-import { outputPlace } from '../../../src/governance/sealing/places.ts'
+import { outputBinding } from '../../../src/governance/sealing/bindings.ts'
 import type { ChainTx } from '../../../src/governance/audit/chain-tx.ts'
 import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
 import { expandStep } from '../../../src/calls/runs/items.ts'
@@ -135,7 +135,7 @@ describe('executing', () => {
 
   test('accepts labels for inputs, and an output of an earlier run as an input', async () => {
     const earlier = await started()
-    const place = outputPlace({ runId: earlier, stepId: 'read', itemIndex: -1 })
+    const place = outputBinding({ runId: earlier, stepId: 'read', itemIndex: -1 })
     const output = await server.context.sealer.seal(place, JSON.stringify({ text: 'secret' }))
     await server.context.pool.query(
       `insert into effects (run_id, step_id, organization_id, tool, state, output_sealed) values ($1, 'read', $2, 'file_read', 'completed', $3)`,

@@ -224,7 +224,7 @@ export function sealedValues(): void {
             )
             for (const row of rows) {
               named.add(keyIdOf(row.sealed))
-              await context.sealer.open(column.place(row), row.sealed)
+              await context.sealer.open(column.binding(row), row.sealed)
               opened += 1
             }
           }

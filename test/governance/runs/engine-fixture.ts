@@ -3,7 +3,7 @@ import type { Context } from '../../../src/governance/context.ts'
 import type { Repeat, ToolDeclaration } from '../../../src/tools/kit/tool.ts'
 import { getTool } from '../../../src/tools/index.ts'
 import { sealWith, type SealedText } from '../../../src/governance/sealing/format.ts'
-import { outputPlace, paramsPlace } from '../../../src/governance/sealing/places.ts'
+import { outputBinding, paramsBinding } from '../../../src/governance/sealing/bindings.ts'
 import { newId } from '../../../src/contract/ids.ts'
 import type { FinishInput } from '../../../src/contract/messages.ts'
 import { workflowDefinition } from '../../../src/contract/definition.ts'
@@ -210,7 +210,7 @@ export function opOf(runId: string, over: Partial<ResolvedCall> & { item?: numbe
     params,
     paramsHash: hashOf({ tool: tool.name, params }),
     paramLabels: new Map(),
-    sealed: sealWith(testDataKey, paramsPlace(key), canonicalJson({ params, paramLabels: [] })),
+    sealed: sealWith(testDataKey, paramsBinding(key), canonicalJson({ params, paramLabels: [] })),
     labels: [],
     labelSources: [],
     installation: { installationTools: 'all', smtpUrl: 'smtp://127.0.0.1:1' },
@@ -223,7 +223,7 @@ export function opOf(runId: string, over: Partial<ResolvedCall> & { item?: numbe
 /** An output in the form in which an attempt records it. */
 export function outputOf(key: ResolvedCall['key'], value: Json): SealedText {
   const text = JSON.stringify(value)
-  return { sealed: sealWith(testDataKey, outputPlace(key), text), bytes: Buffer.byteLength(text) }
+  return { sealed: sealWith(testDataKey, outputBinding(key), text), bytes: Buffer.byteLength(text) }
 }
 
 export function outcomeOf(

@@ -12,7 +12,7 @@ import { readRun } from '../runs/whole-run.ts'
 import { sealedColumns } from '../../../src/governance/sealing/columns.ts'
 import { keyIdOf } from '../../../src/governance/sealing/format.ts'
 import { makeKey } from '../../../src/governance/sealing/keyring.ts'
-import { memoryPlace } from '../../../src/governance/sealing/places.ts'
+import { memoryBinding } from '../../../src/governance/sealing/bindings.ts'
 import { rotateKey, type Rotation } from '../../../src/governance/sealing/rotate.ts'
 import { asAdmin } from '../../support/postgres.ts'
 import {
@@ -155,7 +155,7 @@ describe('npm run rotate-key', () => {
         const counts = await named()
         others = Math.min(...Object.values(counts))
       }
-      const place = memoryPlace(engine.organizationId, 'busy', 'v2')
+      const place = memoryBinding(engine.organizationId, 'busy', 'v2')
       const sealed = await engine.context.sealer.seal(place, '"written meanwhile"')
       await client.query(`update memory set value_sealed = $1, value_version = 'v2' where key = 'busy'`, [
         sealed,

@@ -19,7 +19,7 @@ import { readRunSnapshot, type RunSnapshot } from '../values/run-snapshot.ts'
 import { load } from '../../../calls/runs/loading.ts'
 import { forgetRun, ResourceExhausted } from '../values/outputs.ts'
 import { readStarts } from '../values/load-starts.ts'
-import { resultPlace } from '../../sealing/places.ts'
+import { resultBinding } from '../../sealing/bindings.ts'
 import { readVersion } from '../values/version-cache.ts'
 import { quoted } from '../../approvals/votes.ts'
 
@@ -44,7 +44,7 @@ export async function finishRun(
   const result =
     resolved.result === null
       ? null
-      : await context.sealer.seal(resultPlace(fixed.id), JSON.stringify(resolved.result))
+      : await context.sealer.seal(resultBinding(fixed.id), JSON.stringify(resolved.result))
   const status = await context.combiner.run(fixed.organizationId, 'run.finish', async (tx) => {
     const { run, steps } = await readRun(tx, input.runId)
     if (hasEnded(run)) return run.status

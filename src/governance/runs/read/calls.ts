@@ -12,7 +12,7 @@ import type { Context } from '../../context.ts'
 import { DomainError } from '../../errors.ts'
 import type { EffectKey } from '../../../contract/ids.ts'
 import { pageOf, readCursor, type Page, type PageRequest } from '../../page.ts'
-import { errorPlace } from '../../sealing/places.ts'
+import { errorBinding } from '../../sealing/bindings.ts'
 import { openParams } from '../values/sealed-params.ts'
 import { errorOf, type ErrorView, type FailedItem } from './error-view.ts'
 import { requireStep } from './read.ts'
@@ -94,7 +94,7 @@ export async function readCalls(
     .select(['id', 'requested_by'])
     .where('id', '=', runId)
     .executeTakeFirstOrThrow()
-  const after = placeAfter(page.cursor)
+  const after = itemAfter(page.cursor)
   const { rows: sizes } = await sql<{ item_index: number; bytes: number }>`
     select item_index, coalesce(octet_length(params_sealed), 0) as bytes from effects
     where run_id = ${runId} and step_id = ${stepId} and item_index > ${after}
@@ -146,7 +146,7 @@ export async function readCalls(
   return { data: views, next_cursor }
 }
 
-function placeAfter(cursor: string | null): number {
+function itemAfter(cursor: string | null): number {
   const text = readCursor(cursor, /^(-1|\d{1,5})$/)
   return text === null ? -2 : Number(text)
 }
@@ -176,7 +176,7 @@ async function errorView(
 ): Promise<ErrorView | null> {
   if (error === null) return null
   if (sealed === null || !isShown) return errorOf(error)
-  return { ...errorOf(error), detail: JSON.parse(await sealer.open(errorPlace(key), sealed)) as JsonObject }
+  return { ...errorOf(error), detail: JSON.parse(await sealer.open(errorBinding(key), sealed)) as JsonObject }
 }
 
 export interface StepErrors {

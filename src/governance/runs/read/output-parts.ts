@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Db } from '../../../db/schema/index.ts'
 import type { Context } from '../../context.ts'
 import { entriesInParts, JsonParts, listInParts } from '../../../shared/json-parts.ts'
-import { outputPlace } from '../../sealing/places.ts'
+import { outputBinding } from '../../sealing/bindings.ts'
 import { openKept } from '../../sealing/sealer.ts'
 import { requireStep, shownOutputBytes } from './read.ts'
 import type { Step } from './step-pages.ts'
@@ -20,7 +20,7 @@ export async function readOutputParts(
 ): Promise<JsonParts> {
   const { item_count: count } = await requireStep(context.db, organizationId, runId, stepId)
   const values = (): AsyncIterable<ItemParts> => outputsOf(context, runId, stepId)
-  return count === null ? firstOf(values) : listInParts(() => inPlaces(values(), count))
+  return count === null ? firstOf(values) : listInParts(() => withGaps(values(), count))
 }
 
 interface ItemParts {
@@ -29,7 +29,7 @@ interface ItemParts {
 }
 
 /** In the order of the items. Yields null for an item without a row. */
-async function* inPlaces(values: AsyncIterable<ItemParts>, count: number): AsyncGenerator<JsonParts> {
+async function* withGaps(values: AsyncIterable<ItemParts>, count: number): AsyncGenerator<JsonParts> {
   let next = 0
   for await (const { item, value } of values) {
     for (; next < item; next += 1) yield textAs(null)
@@ -88,9 +88,9 @@ async function* outputsOf(
 
 const openText = (
   { sealer }: Pick<Context, 'sealer'>,
-  key: Parameters<typeof outputPlace>[0],
+  key: Parameters<typeof outputBinding>[0],
   sealed: Buffer | null,
-): Promise<string | null> => openKept(sealer, outputPlace(key), sealed)
+): Promise<string | null> => openKept(sealer, outputBinding(key), sealed)
 
 /** For a large output, the answer contains only the size. */
 export function shownOutputs(
@@ -124,8 +124,8 @@ type Texts = ReadonlyMap<number, string | null>
 function shownValue({ item_count: count }: Step, texts: Texts): JsonParts {
   if (count === null) return textAs(texts.get(-1) ?? null)
   // An item without a row never began. Such an item gets null, so that each output is at the index of its item.
-  const places = Array.from({ length: count }, (_, item) => texts.get(item) ?? 'null')
-  return textAs(`[${places.join(',')}]`)
+  const items = Array.from({ length: count }, (_, item) => texts.get(item) ?? 'null')
+  return textAs(`[${items.join(',')}]`)
 }
 
 interface Size {

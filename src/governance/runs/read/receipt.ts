@@ -301,13 +301,13 @@ interface Span {
 }
 
 export function oldestSpan({ cursor, limit = Infinity }: ReceiptPage, last: number): Span {
-  const from = placeAfter(cursor)
+  const from = positionAfter(cursor)
   const to = Math.min(last, from + limit)
   return { from, to, next: to < last ? to : null }
 }
 
 export function newestSpan({ cursor, limit = usualLimit }: ReceiptPage, last: number): Span {
-  const to = cursor === null ? last : Math.min(last, placeAfter(cursor))
+  const to = cursor === null ? last : Math.min(last, positionAfter(cursor))
   const from = Math.max(0, to - limit)
   return { from, to, next: from > 0 ? from : null }
 }
@@ -318,4 +318,4 @@ export async function* reversed<T>(items: AsyncIterable<T>): AsyncGenerator<T> {
   yield* all
 }
 
-const placeAfter = (cursor: string | null): number => Number(readCursor(cursor, /^\d{1,9}$/) ?? '0')
+const positionAfter = (cursor: string | null): number => Number(readCursor(cursor, /^\d{1,9}$/) ?? '0')

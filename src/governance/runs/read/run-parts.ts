@@ -7,7 +7,7 @@ import type { Json } from '../../../policy/types.ts'
 import { writeCursor } from '../../page.ts'
 import type { Viewer } from '../../approvals/read.ts'
 import { listInParts, type JsonParts } from '../../../shared/json-parts.ts'
-import { resultPlace } from '../../sealing/places.ts'
+import { resultBinding } from '../../sealing/bindings.ts'
 import { openKept } from '../../sealing/sealer.ts'
 import { withPresentReasons } from './status-reason.ts'
 import { openInputs } from '../values/run-snapshot.ts'
@@ -25,7 +25,14 @@ import {
   workflowName,
   type ItemCounts,
 } from './read.ts'
-import { placeBefore, stepPage, stepPages, type Step, type StepPage, type StepsWanted } from './step-pages.ts'
+import {
+  positionBefore,
+  stepPage,
+  stepPages,
+  type Step,
+  type StepPage,
+  type StepsWanted,
+} from './step-pages.ts'
 import { firstWaiting, pendingInParts, type FirstWaiting } from './waiting-parts.ts'
 
 /** In the order of the API's answer. `JsonParts` are read while the answer is sent. */
@@ -61,7 +68,7 @@ export async function readRunFields(
     ...(sight.inputs
       ? {
           outputs: shownOutputs(context, runId, () =>
-            wanted.limit === undefined ? stepPages(context, runId, placeBefore(wanted)) : [steps.steps],
+            wanted.limit === undefined ? stepPages(context, runId, positionBefore(wanted)) : [steps.steps],
           ),
           result: await openResult(context, run),
         }
@@ -98,7 +105,7 @@ function readBeginning(
   runId: string,
   wanted: StepsWanted,
 ): Promise<Beginning | null> {
-  const after = placeBefore(wanted)
+  const after = positionBefore(wanted)
   return context.db
     .transaction()
     .setIsolationLevel('repeatable read')
@@ -122,7 +129,7 @@ function readBeginning(
 }
 
 async function openResult({ sealer }: Pick<Context, 'sealer'>, run: Selectable<RunsTable>): Promise<Json> {
-  return JSON.parse((await openKept(sealer, resultPlace(run.id), run.result_sealed)) ?? 'null') as Json
+  return JSON.parse((await openKept(sealer, resultBinding(run.id), run.result_sealed)) ?? 'null') as Json
 }
 
 /** `waits`: held calls and unknown outcomes. `approvals`: the ids of all approvals of these steps. */

@@ -25,7 +25,7 @@ export interface StepsWanted {
 }
 
 /** The position of the last step before them. Throws `validation_error` for a bad cursor. */
-export const placeBefore = ({ cursor }: StepsWanted): number =>
+export const positionBefore = ({ cursor }: StepsWanted): number =>
   Number(readCursor(cursor, /^\d{1,9}$/) ?? noStep)
 
 export async function* stepPages(

@@ -29,7 +29,7 @@ import type { ApprovalTerms, RunGate } from './gate.ts'
 import { approvalsOver, storageOver } from '../../limits/storage.ts'
 import { givenInputs, refuseReferences, type GivenInputs, type InputsOfRequest } from './given-inputs.ts'
 import type { SealedText } from '../../sealing/format.ts'
-import { inputsPlace } from '../../sealing/places.ts'
+import { inputsBinding } from '../../sealing/bindings.ts'
 import { sealText } from '../../sealing/sealer.ts'
 import { readVersion, type FrozenVersion } from '../values/version-cache.ts'
 import { runAs, type PresentCaller } from '../../access/recheck.ts'
@@ -81,7 +81,7 @@ export async function acceptRun(
   const prepared: Prepared = {
     ...request,
     ...given,
-    kept: await sealText(context.sealer, inputsPlace(runId), JSON.stringify(given.inputs)),
+    kept: await sealText(context.sealer, inputsBinding(runId), JSON.stringify(given.inputs)),
     inputHash: hashOf(given.given),
     runId,
     versionNumber,

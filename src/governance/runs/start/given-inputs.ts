@@ -151,9 +151,9 @@ function referenceOf(name: string, value: JsonObject): Reference | string {
   if (path.length > 1_000) return '`path` has more than 1,000 characters'
   // `path` is parsed as the end of a template path. Example: `rows[0]` is parsed as `{{step.output.rows[0]}}`.
   const [read, ...more] = parseText(`{{step.output${path === '' || path.startsWith('[') ? '' : '.'}${path}}}`)
-  const places = typeof read === 'object' && read.kind === 'step' ? pathAt(read.path, undefined) : null
-  if (places === null || more.length > 0) return 'write `path` as in templates, e.g. `rows[0].name`'
-  return { name, runId, stepId, path: places }
+  const segments = typeof read === 'object' && read.kind === 'step' ? pathAt(read.path, undefined) : null
+  if (segments === null || more.length > 0) return 'write `path` as in templates, e.g. `rows[0].name`'
+  return { name, runId, stepId, path: segments }
 }
 
 async function follow(

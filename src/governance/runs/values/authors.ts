@@ -26,21 +26,21 @@ export const mostAuthors = 50
  */
 export function authorsOf(definition: WorkflowDefinition, by: Author, origin: Origin | null): Authorship {
   const former = formerAuthors(origin)
-  const ids = placesOf(definition).map((traces) => [
+  const ids = tracesByPart(definition).map((traces) => [
     ...new Set([...traces.flatMap((trace) => [...(former.get(trace) ?? [])]), by.user_id]),
   ])
   const people = new Map([...(origin?.authors ?? []), by].map((author) => [author.user_id, author]))
   const authors = [...new Set(ids.flat())].flatMap((id) => people.get(id) ?? [])
   if (authors.length > mostAuthors) throw tooManyAuthors()
-  const places = new Map(authors.map(({ user_id }, place) => [user_id, place]))
-  return { authors, step_authors: ids.map((list) => list.flatMap((id) => places.get(id) ?? [])) }
+  const indexes = new Map(authors.map(({ user_id }, index) => [user_id, index]))
+  return { authors, step_authors: ids.map((list) => list.flatMap((id) => indexes.get(id) ?? [])) }
 }
 
 function formerAuthors(origin: Origin | null): ReadonlyMap<string, ReadonlySet<string>> {
   const found = new Map<string, Set<string>>()
   if (origin === null) return found
   const { definition, authors, step_authors } = origin
-  for (const [at, traces] of placesOf(definition).entries()) {
+  for (const [at, traces] of tracesByPart(definition).entries()) {
     const ids = (step_authors[at] ?? []).flatMap((each) => authors[each]?.user_id ?? [])
     for (const trace of traces) {
       const people = found.get(trace) ?? new Set()
@@ -52,7 +52,7 @@ function formerAuthors(origin: Origin | null): ReadonlyMap<string, ReadonlySet<s
 }
 
 /** Those of each step, and then those of the defaults of inputs. */
-const placesOf = ({ steps, inputs = {} }: WorkflowDefinition): string[][] => [
+const tracesByPart = ({ steps, inputs = {} }: WorkflowDefinition): string[][] => [
   ...steps.map(tracesOf),
   Object.entries(inputs).flatMap(([name, { default: value }]) =>
     value === undefined ? [] : [canonicalJson([name, value]), ...textsIn(value)],

@@ -3,7 +3,7 @@ import type { Db } from '../../../db/schema/index.ts'
 import type { Json, JsonObject } from '../../../policy/types.ts'
 import { isTooLarge, JsonSize, mostHeapBytes, mostValues } from '../../../shared/json-size.ts'
 import { counted, heapBytes } from '../../../shared/byte-cache.ts'
-import { outputPlace } from '../../sealing/places.ts'
+import { outputBinding } from '../../sealing/bindings.ts'
 import { openKept, type Sealer } from '../../sealing/sealer.ts'
 import { openInputsText } from './run-snapshot.ts'
 import type { EffectKey } from '../../../contract/ids.ts'
@@ -104,7 +104,11 @@ async function readOutput(
   // Open one text at a time. Otherwise all texts would be in memory at once, together with their values.
   for (const row of rows) {
     if (row.item_index === null) continue
-    const text = await openKept(sealer, outputPlace({ runId, stepId, itemIndex: row.item_index }), row.sealed)
+    const text = await openKept(
+      sealer,
+      outputBinding({ runId, stepId, itemIndex: row.item_index }),
+      row.sealed,
+    )
     if (text !== null && !size.add(text)) throw tooLarge(nameOf(stepId))
     values.push(text === null ? null : (JSON.parse(text) as Json))
   }
@@ -118,7 +122,7 @@ export async function openOutput(
   key: EffectKey,
   sealed: Buffer | null,
 ): Promise<Json> {
-  const text = await openKept(sealer, outputPlace(key), sealed)
+  const text = await openKept(sealer, outputBinding(key), sealed)
   return text === null ? null : (JSON.parse(text) as Json)
 }
 

@@ -5,7 +5,7 @@ import { builtins } from '../../../policy/templates.ts'
 import type { Builtins } from '../../../policy/builtins.ts'
 import type { JsonObject } from '../../../policy/types.ts'
 import { counted, heapBytes, type ByteCache } from '../../../shared/byte-cache.ts'
-import { inputsPlace } from '../../sealing/places.ts'
+import { inputsBinding } from '../../sealing/bindings.ts'
 import { openKept, type Sealer } from '../../sealing/sealer.ts'
 
 /** The parts of a run that never change after the run was accepted. */
@@ -56,7 +56,7 @@ export async function openInputsText(
   { sealer }: Pick<SnapshotReader, 'sealer'>,
   run: KeptInputs,
 ): Promise<string> {
-  return (await openKept(sealer, inputsPlace(run.id), run.inputs_sealed)) ?? '{}'
+  return (await openKept(sealer, inputsBinding(run.id), run.inputs_sealed)) ?? '{}'
 }
 
 /** Returns `{}` after the run's data was removed (RETENTION_DAYS). Throws UnsealError. */

@@ -3,7 +3,7 @@ import type { ToolDeclaration } from '../../../tools/kit/tool.ts'
 import { fillInMe } from '../../../policy/me.ts'
 import type { Json, JsonObject, Label } from '../../../policy/types.ts'
 import { canonicalJson } from '../../../shared/canonical-json.ts'
-import { paramsPlace } from '../../sealing/places.ts'
+import { paramsBinding } from '../../sealing/bindings.ts'
 import type { Sealer } from '../../sealing/sealer.ts'
 import type { EffectKey } from '../../../contract/ids.ts'
 
@@ -36,12 +36,12 @@ export function shownItem(item: Json): Json {
 
 /** For this call only: they cannot be opened for another call. */
 export function sealParams(sealer: Sealer, key: EffectKey, params: SealedParams): Promise<Buffer> {
-  return sealer.seal(paramsPlace(key), canonicalJson(params))
+  return sealer.seal(paramsBinding(key), canonicalJson(params))
 }
 
 /** Throws if the bytes were changed, or if they were sealed for another call. */
 export async function openParams(sealer: Sealer, key: EffectKey, sealed: Buffer): Promise<SealedParams> {
-  return JSON.parse(await sealer.open(paramsPlace(key), sealed)) as SealedParams
+  return JSON.parse(await sealer.open(paramsBinding(key), sealed)) as SealedParams
 }
 
 /** Throws if the parameters were removed. */

@@ -63,7 +63,7 @@ export function rolesOfSteps(
   const roles = authors.map(({ role }) => role)
   return new Map(
     steps.map(({ id }, at) => {
-      const own = (step_authors[at] ?? []).flatMap((place) => roles[place] ?? [])
+      const own = (step_authors[at] ?? []).flatMap((index) => roles[index] ?? [])
       return [id, [...new Set(own)]]
     }),
   )

@@ -8,7 +8,7 @@ import { readOutputs } from '../../../../src/governance/runs/values/outputs.ts'
 import { SharedValues } from '../../../../src/governance/runs/values/run-caches.ts'
 import { opOf, outcomeOf, toolOf, useEngine, type Engine } from '../engine-fixture.ts'
 import { readRunSnapshot } from '../../../../src/governance/runs/values/run-snapshot.ts'
-import { outputPlace } from '../../../../src/governance/sealing/places.ts'
+import { outputBinding } from '../../../../src/governance/sealing/bindings.ts'
 import { itemsOf } from '../../../../src/calls/runs/items.ts'
 import type { DefinedCall } from '../../../../src/calls/runs/call.ts'
 import { scope } from '../../../policy/template-scope.ts'
@@ -246,7 +246,7 @@ test('items that read an output at the same time share one parsed value', async 
 /** Changes rows that the service never changes. A test can then see which values were read from memory. */
 async function change(runId: string): Promise<void> {
   const { db } = engine.context
-  const place = outputPlace({ runId, stepId: 's', itemIndex: -1 })
+  const place = outputBinding({ runId, stepId: 's', itemIndex: -1 })
   await db.updateTable('runs').set({ requester_email: 'changed@example.com' }).where('id', '=', runId).execute() // prettier-ignore
   await db
     .updateTable('effects')

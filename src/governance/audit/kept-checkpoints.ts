@@ -19,7 +19,7 @@ const accept = 'or accept the loss with `npm run accept-checkpoints`'
 /** A process remembers so many organizations whose row exists. */
 const mostKnown = 50_000
 
-export class KeptPlaces {
+export class KeptCheckpoints {
   readonly #db: Db
   readonly #folder: CheckpointFolder
   readonly #keys: CheckpointKeys
