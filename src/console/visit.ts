@@ -1,9 +1,8 @@
 import type { ComponentChild } from 'preact'
 import { homePath, inboxPath } from '../contract/pages.ts'
-import type { JsonObject, Role } from '../policy/types.ts'
+import type { Role } from '../policy/types.ts'
 import type { Layouts } from './graph.ts'
-import type { ApprovalView } from '../governance/approvals/read.ts'
-import type { GovernanceSettings } from '../policy/settings.ts'
+import type { AnswerOf, BodyOf, ParamsOf, QueryOf, RouteKey } from '../api/routes/index.ts'
 
 const order: readonly Role[] = ['viewer', 'member', 'admin', 'owner']
 
@@ -60,7 +59,7 @@ async function readAllowsOwn(visit: PersonsVisit, items: readonly ApprovalView[]
   const { user, organization } = visit.person
   const isOwn = (item: ApprovalView): boolean => item.requested_by === user.id || isAuthor(item, user.id)
   if (organization === null || !items.some(isOwn)) return false
-  const settings = await visit.api.call<GovernanceSettings>('GET /organizations/{id}/governance', {
+  const settings = await visit.api.call('GET /organizations/{id}/governance', {
     params: { id: organization.id },
   })
   return settings.ok && settings.body.allow_self_approval
@@ -85,15 +84,11 @@ export const traitsOf = ({
  * API, with the rights of the signed-in person.
  */
 
-export interface Organization {
-  readonly id: string
-  readonly name: string
-  readonly personal: boolean
-  readonly role: Role
-}
+export type Me = AnswerOf<'GET /me'>
+export type Organization = Me['organizations'][number]
 
 export interface Person {
-  readonly user: { readonly id: string; readonly email: string; readonly name: string }
+  readonly user: Me['user']
   readonly organizations: readonly Organization[]
   /** Chosen by the person, else the first that is not personal, or else the personal one. */
   readonly organization: Organization | null
@@ -103,25 +98,56 @@ export interface Problem {
   readonly status: number
   readonly code: string
   readonly message: string
+  /** What is wrong with which field of the query or body. */
+  readonly details?: readonly FieldProblem[]
+}
+
+export interface FieldProblem {
+  readonly path: string
+  readonly message: string
 }
 
 export type Result<T> = { readonly ok: true; readonly body: T } | ({ readonly ok: false } & Problem)
 
-export interface ApiRequest {
-  readonly params?: Readonly<Record<string, string>>
-  readonly query?: Readonly<Record<string, string>>
-  readonly body?: unknown
-  readonly idempotencyKey?: string
-  /** The only fields of a large answer that are read. */
-  readonly only?: readonly string[]
-  /** For a streamed answer. A longer one fails with `too_large`. */
-  readonly mostCharacters?: number
-}
+/** `Field`: the fields of a large answer that are read. Without them, all. */
+export type ApiRequest<Key extends RouteKey, Field> = Given<'params', ParamsOf<Key>> &
+  Given<'body', BodyOf<Key>> & {
+    /** Texts of an address, which the route checks. */
+    readonly query?: { readonly [Name in keyof QueryOf<Key>]?: string }
+    readonly idempotencyKey?: string
+    readonly only?: readonly Field[]
+    /** For a streamed answer. A longer one fails with `too_large`. */
+    readonly mostCharacters?: number
+  }
+
+type Given<Name extends string, T> = [T] extends [undefined | Record<string, never>]
+  ? unknown
+  : object extends T
+    ? { readonly [N in Name]?: T }
+    : { readonly [N in Name]: T }
 
 export interface Api {
-  /** `key` is that of a route, such as `GET /approvals/{id}`, and `T` the published type of its answer. */
-  call<T>(key: string, request?: ApiRequest): Promise<Result<T>>
+  /** `key` is that of a route, such as `GET /approvals/{id}`, whose schemas say what it takes and answers. */
+  call<Key extends RouteKey, Field extends keyof AnswerOf<Key> = keyof AnswerOf<Key>>(
+    key: Key,
+    ...request: object extends ApiRequest<Key, Field> ? [ApiRequest<Key, Field>?] : [ApiRequest<Key, Field>]
+  ): Promise<Result<Part<AnswerOf<Key>, Field>>>
 }
+
+type Part<T, Field extends keyof T> = keyof T extends Field ? T : Pick<T, Field>
+
+/* What the routes show, as pages read it. */
+export type ApprovalView = AnswerOf<'GET /approvals/{id}'>
+export type RunView = AnswerOf<'GET /runs/{id}'>
+export type RuleView = AnswerOf<'GET /organizations/{id}/rules/{rule}'>
+export type StepView = RunView['steps'][number]
+export type WaitingView = RunView['waiting_for'][number]
+export type ReceiptView = AnswerOf<'GET /runs/{id}/authorization'>
+export type ReceiptDecision = ReceiptView['decisions'][number]
+export type CallsView = AnswerOf<'GET /runs/{id}/steps/{step}/calls'>
+export type RunHead = AnswerOf<'GET /runs'>['data'][number]
+export type WaitingSummary = AnswerOf<'GET /organizations/{id}/approvals/summary'>
+export type AgentSessionView = AnswerOf<'GET /agent-sessions/{id}'>
 
 export type Form = URLSearchParams
 
@@ -149,7 +175,7 @@ export interface Page {
 
 interface Download {
   readonly name: string
-  readonly value: JsonObject
+  readonly value: Readonly<Record<string, unknown>>
 }
 
 export type Shown = Page | { readonly redirect: string } | { readonly file: Download }

@@ -216,10 +216,7 @@ async function accept(
   }
   requireToken(context.config, signed.sessionId, sent)
   const api = apiOf(context, services, { request, response, signed })
-  const joined = await api.call<{ readonly organization_id: string; readonly role: string }>(
-    'POST /invitations/accept',
-    { body: { token: invitation } },
-  )
+  const joined = await api.call('POST /invitations/accept', { body: { token: invitation } })
   if (!joined.ok) {
     const problem =
       joined.status === 404
@@ -317,12 +314,7 @@ async function pageOf(pages: OpenPages, visit: Visit, problem: Refusal | null): 
 
 /** Those in the organization of this visit that must still be confirmed with a second factor. */
 async function keysOf({ api, signed }: Visit): Promise<KeyToConfirm[]> {
-  const listed = await api.call<{
-    readonly data: readonly (KeyToConfirm & {
-      readonly user_id: string
-      readonly needs_confirmation: boolean
-    })[]
-  }>('GET /api-keys', { query: { limit: '200' } })
+  const listed = await api.call('GET /api-keys', { query: { limit: '200' } })
   if (!listed.ok) return []
   return listed.body.data.filter((key) => key.needs_confirmation && key.user_id === signed.identity.userId)
 }

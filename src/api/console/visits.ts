@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Request, Response } from 'express'
-import type { Api, Organization, Person, ApiRequest, Result } from '../../console/visit.ts'
+import type { Api, Organization, Person } from '../../console/visit.ts'
 import type { Context } from '../../governance/context.ts'
 import { identityOfSession, type Identity } from '../../governance/access/identity.ts'
 import { publicBase, type Config } from '../../shared/config.ts'
@@ -74,7 +74,7 @@ export function organizationCookie(config: Config, id: string): string {
 export const organizationId = /^org_[0-9A-Za-z]{26}$/
 
 export async function personOf(api: Api, request: Request): Promise<Person> {
-  const me = await api.call<Omit<Person, 'organization'>>('GET /me')
+  const me = await api.call('GET /me')
   if (!me.ok) throw new ApiError(me.code === 'mfa_required' ? 'mfa_required' : 'unavailable', me.message)
   const { user, organizations } = me.body
   return { user, organizations, organization: chosen(organizations, request) }
@@ -113,20 +113,35 @@ const lookMilliseconds = 100
 
 const byKey = new Map<string, Route>(routes.map((route) => [route.key, route]))
 
+/** A request to some route. Pages are held to the types of their routes by `Api`. */
+interface AnyRequest {
+  readonly params?: Readonly<Record<string, string>>
+  readonly query?: Readonly<Record<string, string | undefined>>
+  readonly body?: unknown
+  readonly idempotencyKey?: string
+  readonly only?: readonly string[]
+  readonly mostCharacters?: number
+}
+
 function apiFor(context: Context, services: Mounted, sender: Sender): Api {
   return {
-    async call<T>(key: string, request: ApiRequest = {}): Promise<Result<T>> {
+    async call(key, ...[given]) {
+      const request = (given ?? {}) as AnyRequest
       for (let looks = 1; ; looks += 1)
         try {
-          return {
-            ok: true,
-            body: (await bodyOf(await call(context, services, sender, key, request), request)) as T,
-          }
+          const answer = await call(context, services, sender, key, request)
+          // The tests of the API hold the answers of each route to its schemas.
+          return { ok: true, body: (await bodyOf(answer, request)) as never }
         } catch (thrown) {
           const error = toApiError(thrown)
           // The application's error handler logs it.
           if (error.code === 'internal') throw thrown
-          const refused = { status: statusOf[error.code], code: error.code, message: error.message }
+          const refused = {
+            status: statusOf[error.code],
+            code: error.code,
+            message: error.message,
+            details: error.details,
+          }
           if (error.code !== 'idempotency_in_progress' || looks >= mostLooks) return { ok: false, ...refused }
           await delay(lookMilliseconds)
         }
@@ -139,7 +154,7 @@ async function call(
   services: Mounted,
   { identity, ip, requestId, signal, identify }: Sender,
   key: string,
-  { params = {}, query = {}, body, idempotencyKey }: ApiRequest,
+  { params = {}, query = {}, body, idempotencyKey }: AnyRequest,
 ): Promise<TextAnswer> {
   const route = byKey.get(key)
   if (route?.handle === undefined) throw new Error(`no route for pages has the key ${key}`)
@@ -147,7 +162,7 @@ async function call(
   if (!access.public) requireScopes(identity.scopes, access)
   const sent: Sent = {
     params: pathParams(params),
-    query: { ...query },
+    query: Object.fromEntries(Object.entries(query).filter(hasValue)),
     repeated: null,
     body: () => Promise.resolve(route.body === undefined ? undefined : (body ?? {})),
     idempotencyKey: () => idempotencyKey ?? null,
@@ -161,12 +176,14 @@ async function call(
   )
 }
 
+const hasValue = (entry: [string, string | undefined]): entry is [string, string] => entry[1] !== undefined
+
 type TextAnswer = Answer & { readonly text?: string | null }
 
 /** As a client of the HTTP API would parse it. */
 async function bodyOf(
   { status, body, text }: TextAnswer,
-  { only, mostCharacters }: ApiRequest,
+  { only, mostCharacters }: AnyRequest,
 ): Promise<unknown> {
   if (text !== undefined && text !== null) {
     const read = JSON.parse(text) as { error?: { code: string; message: string } }

@@ -1,3 +1,4 @@
+import type { AnswerOf } from '../../api/routes/index.ts'
 import type { ComponentChild } from 'preact'
 import { accountPath, confirmPath, resetPath, secondFactorPath } from '../../contract/pages.ts'
 import { Alert, Words } from '../parts/words.tsx'
@@ -5,6 +6,7 @@ import { Badge } from '../parts/state.tsx'
 import {
   hasRole,
   type Form,
+  type Me,
   type Organization,
   type PersonsVisit,
   type Problem,
@@ -15,17 +17,15 @@ import { problemPage } from './plain.tsx'
 import { PostForm } from '../parts/layout.tsx'
 import { distance, Time } from '../parts/time.tsx'
 
-interface Me {
-  readonly user: { readonly second_factor: boolean; readonly email_verified: boolean }
-  readonly organizations: readonly (SlackState & { readonly id: string })[]
-}
+type MailState = AnswerOf<'GET /me/notifications'>
+type SlackState = Pick<Organization, 'slack_account' | 'slack_claim'>
 
 export async function accountPage(
   visit: PersonsVisit,
   refused: Problem | null = null,
   given = '',
 ): Promise<Shown> {
-  const me = await visit.api.call<Me>('GET /me')
+  const me = await visit.api.call('GET /me')
   if (!me.ok) return problemPage(me, visit.place)
   const { person, token, now } = visit
   const { user } = person
@@ -65,7 +65,7 @@ export async function accountPage(
 async function mailsIn({ api }: PersonsVisit, organization: Organization | null): Promise<MailState | null> {
   if (organization === null || !hasRole(organization.role, 'admin')) return null
   const query = { organization_id: organization.id }
-  const found = await api.call<MailState>('GET /me/notifications', { query })
+  const found = await api.call('GET /me/notifications', { query })
   return found.ok ? found.body : null
 }
 
@@ -145,12 +145,6 @@ function changeOf(
   }
 }
 
-/** As in the answer of `GET /me/notifications`. */
-interface MailState {
-  readonly mail: boolean
-  readonly delay_seconds: number
-}
-
 const noMails = 'none'
 const delays = [0, 300, 600, 1_800, 3_600, 14_400, 86_400]
 
@@ -198,13 +192,6 @@ function MailChoice(props: {
       </PostForm>
     </section>
   )
-}
-
-/** As `GET /me` shows it. */
-interface SlackState {
-  readonly slack_account: string | null
-  /** The account to which a code was sent; null if no code waits for its entry. */
-  readonly slack_claim: { readonly external_id: string; readonly expires_at: string } | null
 }
 
 /** The account of an admin or owner is linked at once. Other members must enter a code from a Slack message. */

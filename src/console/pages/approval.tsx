@@ -1,11 +1,9 @@
-import type { ApprovalView } from '../../governance/approvals/read.ts'
-import type { RuleBody } from '../../policy/rule.ts'
 import { sentenceOf } from '../parts/state.tsx'
 import { Approval, commentMissing } from '../parts/approval.tsx'
 import { onceOf } from '../parts/waiting.tsx'
 import type { RunSummary } from '../parts/outcome.tsx'
 import { capital } from '../parts/words.tsx'
-import type { Form, PersonsVisit, Problem, Result, Shown } from '../visit.ts'
+import type { Form, PersonsVisit, Problem, Result, Shown, ApprovalView, RuleView } from '../visit.ts'
 import { coveredBy, isTooLong, readRun } from './parameters.ts'
 import { problemPage } from './plain.tsx'
 
@@ -62,7 +60,7 @@ export async function decideApproval(visit: PersonsVisit, form: Form): Promise<S
     return refuse('Say in the comment what should change.', commentMissing)
   const hidden = decision === 'approve' ? await hiddenFrom(visit, form.get('read') === id) : null
   if (hidden !== null) return refuse(hidden)
-  const voted = await visit.api.call<ApprovalView>(
+  const voted = await visit.api.call(
     decision === 'approve' ? 'POST /approvals/{id}/approve' : 'POST /approvals/{id}/reject',
     {
       params: { id },
@@ -90,9 +88,9 @@ async function hiddenFrom(visit: PersonsVisit, hasRead: boolean): Promise<string
 }
 
 /** In its present state: it may have been deleted or changed since the call was held. */
-async function ruleOf({ api }: PersonsVisit, approval: ApprovalView): Promise<RuleBody | null> {
+async function ruleOf({ api }: PersonsVisit, approval: ApprovalView): Promise<RuleView | null> {
   if (approval.rule_id === null) return null
-  const found = await api.call<RuleBody>('GET /organizations/{id}/rules/{rule}', {
+  const found = await api.call('GET /organizations/{id}/rules/{rule}', {
     params: { id: approval.organization_id, rule: approval.rule_id },
   })
   return found.ok ? found.body : null
@@ -105,16 +103,11 @@ function runOf(visit: PersonsVisit, approval: ApprovalView): Promise<Result<RunS
   return isShown ? readRun(visit, approval) : null
 }
 
-interface CallShown {
-  readonly status: string
-  readonly approval_id: string | null
-}
-
 /** The state of the call that used this approval. null for an agent's call, which the service does not make. */
 async function callOf({ api }: PersonsVisit, approval: ApprovalView): Promise<string | null> {
   const { id, kind, run_id: run, step_id: step, item_index: item, used_at: usedAt } = approval
   if (kind !== 'step' || run === null || step === null || usedAt === null) return null
-  const found = await api.call<{ readonly data: readonly CallShown[] }>('GET /runs/{id}/steps/{step}/calls', {
+  const found = await api.call('GET /runs/{id}/steps/{step}/calls', {
     params: { id: run, step },
     query: { limit: '1', ...(item === null ? {} : { cursor: before(item) }) },
   })

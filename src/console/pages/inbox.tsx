@@ -1,7 +1,5 @@
 import { inboxPath } from '../../contract/pages.ts'
-import type { ApprovalView } from '../../governance/approvals/read.ts'
-import type { WaitingSummary } from '../../governance/approvals/summary.ts'
-import type { Page as ListPage } from '../../governance/page.ts'
+import type { AnswerOf } from '../../api/routes/index.ts'
 import {
   traitsOf,
   chooserOf,
@@ -10,6 +8,7 @@ import {
   type PersonsVisit,
   type Result,
   type Shown,
+  type ApprovalView,
 } from '../visit.ts'
 import { Inbox, type Done } from '../parts/inbox.tsx'
 import { onceOf } from '../parts/waiting.tsx'
@@ -24,7 +23,7 @@ const unknownPerPage = '10'
 const parameters = ['kind', 'rule_id', 'requested_by', 'risk', 'mine', 'cursor', 'unknown'] as const
 
 type Chosen = Readonly<Record<string, string>>
-type Listed = Result<ListPage<ApprovalView>>
+type Listed = Result<AnswerOf<'GET /approvals'>>
 
 /** `GET /console/approvals`: the approvals that wait for a decision. */
 export async function inboxPage(visit: PersonsVisit, refused: Done | null = null): Promise<Shown> {
@@ -35,7 +34,7 @@ export async function inboxPage(visit: PersonsVisit, refused: Done | null = null
     unknownOf(visit, chosen),
     organization === null
       ? null
-      : visit.api.call<WaitingSummary>('GET /organizations/{id}/approvals/summary', {
+      : visit.api.call('GET /organizations/{id}/approvals/summary', {
           params: { id: organization.id },
         }),
   ])
@@ -115,7 +114,7 @@ export async function decideMany(visit: PersonsVisit, form: Form): Promise<Shown
   const key = decision === 'approve' ? 'POST /approvals/{id}/approve' : 'POST /approvals/{id}/reject'
   const failed: { id: string; message: string }[] = []
   for (const id of ids) {
-    const voted = await visit.api.call<ApprovalView>(key, {
+    const voted = await visit.api.call(key, {
       params: { id },
       body: { comment },
       ...onceOf(form),
@@ -138,7 +137,7 @@ async function resultOf(visit: PersonsVisit): Promise<Done | null> {
 async function readResult({ api, person }: PersonsVisit, { decision, ids }: Decided): Promise<Done> {
   const failed: { id: string; message: string }[] = []
   for (const id of ids) {
-    const found = await api.call<ApprovalView>('GET /approvals/{id}', { params: { id } })
+    const found = await api.call('GET /approvals/{id}', { params: { id } })
     const own = found.ok ? found.body.votes.find(({ user_id }) => user_id === person.user.id) : undefined
     if (own?.decision === decision) continue
     const why = found.ok ? found.body.detail?.vote_refused : found.message
@@ -157,7 +156,7 @@ async function unlikeOnes(visit: PersonsVisit, ids: readonly string[]): Promise<
   const unlike: { id: string; message: string }[] = []
   let first: Traits | null = null
   for (const id of ids) {
-    const found = await visit.api.call<ApprovalView>('GET /approvals/{id}', { params: { id } })
+    const found = await visit.api.call('GET /approvals/{id}', { params: { id } })
     const why = found.ok ? whyApart(visit, found.body, (first ??= traitsOf(found.body))) : found.message
     if (why !== null) unlike.push({ id, message: why })
   }

@@ -1,10 +1,15 @@
-import type { ApprovalView } from '../../governance/approvals/read.ts'
-import type { WorkflowDefinition } from '../../contract/definition.ts'
-import type { Json, JsonObject } from '../../policy/types.ts'
 import { summaryFields, type RunSummary } from '../parts/outcome.tsx'
-import { lengthOf } from '../parts/values.tsx'
+import { lengthOf, type Fields } from '../parts/values.tsx'
 import { mostShown } from '../parts/words.tsx'
-import { hasRole, roleIn, type PersonsVisit, type Problem, type Result, type Shown } from '../visit.ts'
+import {
+  hasRole,
+  roleIn,
+  type PersonsVisit,
+  type Problem,
+  type Result,
+  type Shown,
+  type ApprovalView,
+} from '../visit.ts'
 import { problemPage } from './plain.tsx'
 
 /** The parameters or inputs that it covers; null if the reader may not see them, or `run` is needed and null. */
@@ -12,16 +17,15 @@ export function coveredBy(
   visit: PersonsVisit,
   { kind, organization_id, approver, params, tool, workflow_id }: ApprovalView,
   run: Pick<RunSummary, 'inputs' | 'definition'> | null,
-): JsonObject | null {
+): Fields | null {
   if (kind !== 'run') return params === undefined ? null : { tool, params }
   if (run === null || !hasRole(roleIn(visit, organization_id), approver)) return null
   const { inputs, definition } = run
   if (inputs === undefined) return null
-  // It has come from JSON, so its steps are JSON too.
-  return { workflow_id, inputs, ...(definition ? { steps: definition.steps as unknown as Json } : {}) }
+  return { workflow_id, inputs, ...(definition ? { steps: definition.steps } : {}) }
 }
 
-export const isTooLong = (covered: JsonObject | null): boolean =>
+export const isTooLong = (covered: Fields | null): boolean =>
   covered !== null && lengthOf(covered) > mostShown
 
 /** For an approval of the whole run, also reads the definition that it would follow, if the reader may decide. */
@@ -30,17 +34,17 @@ export async function readRun(
   approval: Pick<ApprovalView, 'kind' | 'run_id' | 'workflow_id' | 'organization_id' | 'approver'>,
 ): Promise<Result<RunSummary>> {
   const { kind, run_id: id, workflow_id: workflow, organization_id, approver } = approval
-  const run = await visit.api.call<RunSummary>('GET /runs/{id}', {
+  const run = await visit.api.call('GET /runs/{id}', {
     params: { id: id ?? '' },
     only: summaryFields,
   })
   if (!run.ok || kind !== 'run') return run
   const isShown = workflow !== null && hasRole(roleIn(visit, organization_id), approver)
   const version = isShown
-    ? await visit.api.call<{ readonly definition: WorkflowDefinition }>(
-        'GET /workflows/{id}/versions/{version}',
-        { params: { id: workflow, version: String(run.body.workflow_version) }, only: ['definition'] },
-      )
+    ? await visit.api.call('GET /workflows/{id}/versions/{version}', {
+        params: { id: workflow, version: String(run.body.workflow_version) },
+        only: ['definition'],
+      })
     : null
   return {
     ok: true,
@@ -60,7 +64,7 @@ const refused: Problem = {
  */
 export async function parametersFile(visit: PersonsVisit): Promise<Shown> {
   const id = visit.params['id'] ?? ''
-  const found = await visit.api.call<ApprovalView>('GET /approvals/{id}', { params: { id } })
+  const found = await visit.api.call('GET /approvals/{id}', { params: { id } })
   if (!found.ok) return problemPage(found, visit.place)
   const run = found.body.kind === 'run' ? await readRun(visit, found.body) : null
   if (run?.ok === false) return problemPage(run, visit.place)

@@ -18,7 +18,7 @@ import { duration, Time } from '../parts/time.tsx'
 export async function runPage(visit: PersonsVisit, refused: Problem | null = null): Promise<Shown> {
   const id = visit.params['id'] ?? ''
   const [found, receipt] = await Promise.all([
-    visit.api.call<RunShown>('GET /runs/{id}', { params: { id }, only: runFields }),
+    visit.api.call('GET /runs/{id}', { params: { id }, only: runFields }),
     receiptOf(visit, id),
   ])
   if (!found.ok) return problemPage(found, visit.place)
@@ -55,13 +55,14 @@ function partOf(given: string | null, steps: number): number {
   return Number.isInteger(part) && part >= 0 && part * stepsPerPage < steps ? part : 0
 }
 
-const outcomes = new Set<string>(outcomeChoices.map(([outcome]) => outcome))
+const outcomes = outcomeChoices.map(([outcome]) => outcome)
 
 /** `POST /console/runs/{id}`: cancels the run, or records what became of calls whose outcome is unknown. */
 export async function changeRun(visit: PersonsVisit, form: Form): Promise<Shown> {
   const id = visit.params['id'] ?? ''
-  const done = outcomes.has(form.get('outcome') ?? '')
-    ? await resolve(visit, form)
+  const outcome = outcomes.find((each) => each === form.get('outcome'))
+  const done = outcome
+    ? await resolve(visit, form, outcome)
     : form.get('action') === 'cancel'
       ? await visit.api.call('POST /runs/{id}/cancel', {
           params: { id },
@@ -73,15 +74,19 @@ export async function changeRun(visit: PersonsVisit, form: Form): Promise<Shown>
   return done.ok ? { redirect: `/console/runs/${id}` } : runPage(visit, done)
 }
 
-function resolve(visit: PersonsVisit, form: Form) {
+function resolve(visit: PersonsVisit, form: Form, outcome: (typeof outcomes)[number]) {
   const item = form.get('item_index') ?? ''
   const attempt = form.get('attempt') ?? ''
   const which =
-    form.get('all') === 'true' ? { all: true } : /^\d{1,5}$/.test(item) ? { item_index: Number(item) } : {}
+    form.get('all') === 'true'
+      ? { all: true as const }
+      : /^\d{1,5}$/.test(item)
+        ? { item_index: Number(item) }
+        : {}
   return visit.api.call('POST /runs/{id}/steps/{step}/resolve', {
     params: { id: visit.params['id'] ?? '', step: form.get('step') ?? '' },
     body: {
-      outcome: form.get('outcome'),
+      outcome,
       ...which,
       ...(/^\d{1,3}$/.test(attempt) ? { attempt: Number(attempt) } : {}),
     },

@@ -1,7 +1,5 @@
-import type { Page as ListPage } from '../../governance/page.ts'
-import type { RunHead } from '../../governance/runs/read/read.ts'
 import { chosenOf, Pager, Choice, Field, Filters } from '../parts/filters.tsx'
-import type { PersonsVisit, Shown } from '../visit.ts'
+import type { PersonsVisit, RunHead, Shown } from '../visit.ts'
 import { problemPage } from './plain.tsx'
 import { runEnded, runStatuses } from '../../contract/status.ts'
 import { countedFromOne } from '../parts/items.tsx'
@@ -14,7 +12,7 @@ export async function runsPage(visit: PersonsVisit): Promise<Shown> {
   const { organization } = visit.person
   const chosen = chosenOf(visit.query, [...runFilters, 'cursor'])
   const { from, to, ...same } = chosen
-  const listed = await visit.api.call<ListPage<RunHead>>('GET /runs', {
+  const listed = await visit.api.call('GET /runs', {
     query: {
       limit: '50',
       ...(organization === null ? {} : { organization_id: organization.id }),

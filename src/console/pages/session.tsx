@@ -1,7 +1,15 @@
-import type { AgentSessionView } from '../../governance/agents/read.ts'
-import type { RunView } from '../../governance/runs/read/read.ts'
+import type { AnswerOf } from '../../api/routes/index.ts'
 import { nothingDone, onceOf, reasonOf, Ask, Waiting } from '../parts/waiting.tsx'
-import { roleIn, hasRole, type Form, type PersonsVisit, type Problem, type Shown } from '../visit.ts'
+import {
+  roleIn,
+  hasRole,
+  type Form,
+  type PersonsVisit,
+  type Problem,
+  type Shown,
+  type AgentSessionView,
+  type RunView,
+} from '../visit.ts'
 import { problemPage } from './plain.tsx'
 import { receiptOf, sentencesOf, Receipts, type ReceiptsProps } from '../parts/receipts.tsx'
 import { Alert, Words } from '../parts/words.tsx'
@@ -13,11 +21,11 @@ import { Time } from '../parts/time.tsx'
 
 export async function sessionPage(visit: PersonsVisit, refused: Problem | null = null): Promise<Shown> {
   const id = visit.params['id'] ?? ''
-  const found = await visit.api.call<AgentSessionView>('GET /agent-sessions/{id}', { params: { id } })
+  const found = await visit.api.call('GET /agent-sessions/{id}', { params: { id } })
   if (!found.ok) return problemPage(found, visit.place)
   const session = found.body
   const [record, receipt, unapproved, sentences] = await Promise.all([
-    visit.api.call<Pick<RunView, 'id' | 'waiting_for'>>('GET /runs/{id}', {
+    visit.api.call('GET /runs/{id}', {
       params: { id: session.session_run_id },
       only: ['id', 'waiting_for'],
     }),
@@ -55,18 +63,15 @@ async function unapprovedOf(
   visit: PersonsVisit,
   session: AgentSessionView,
 ): Promise<readonly UnapprovedCall[]> {
-  const found = await visit.api.call<{ readonly events: readonly UnapprovedCall[] }>(
-    'GET /organizations/{id}/governance/audit',
-    {
-      params: { id: session.organization_id },
-      query: {
-        event_type: 'agent.unapproved_call',
-        user_id: session.user_id,
-        since: session.started_at,
-        per_page: mostEntries,
-      },
+  const found = await visit.api.call('GET /organizations/{id}/governance/audit', {
+    params: { id: session.organization_id },
+    query: {
+      event_type: 'agent.unapproved_call',
+      user_id: session.user_id,
+      since: session.started_at,
+      per_page: mostEntries,
     },
-  )
+  })
   return found.ok ? found.body.events.filter(({ run_id }) => run_id === session.session_run_id) : []
 }
 
@@ -85,13 +90,7 @@ export async function endSession(visit: PersonsVisit, form: Form): Promise<Shown
 }
 
 /** An audit entry of `agent.unapproved_call`. */
-interface UnapprovedCall {
-  readonly id: string
-  readonly run_id: string | null
-  readonly timestamp: string
-  readonly action: string
-  readonly metadata: { readonly side_effect?: string }
-}
+type UnapprovedCall = AnswerOf<'GET /organizations/{id}/governance/audit'>['events'][number]
 
 interface SessionProps {
   readonly session: AgentSessionView
@@ -229,9 +228,9 @@ function Unapproved(props: Pick<SessionProps, 'session' | 'unapproved'> & { now:
                     <Time at={timestamp} now={now} />
                   </span>
                 </p>
-                {metadata.side_effect === undefined ? null : (
+                {typeof metadata['side_effect'] !== 'string' ? null : (
                   <p class="badges">
-                    <Effect effect={metadata.side_effect} />
+                    <Effect effect={metadata['side_effect']} />
                   </p>
                 )}
               </li>

@@ -1,7 +1,5 @@
-import type { AgentSessionView } from '../../governance/agents/read.ts'
-import type { Page as ListPage } from '../../governance/page.ts'
 import { chosenOf, Pager, Choice, Field, Filters } from '../parts/filters.tsx'
-import type { PersonsVisit, Shown } from '../visit.ts'
+import type { PersonsVisit, Shown, AgentSessionView } from '../visit.ts'
 import { problemPage } from './plain.tsx'
 import { Labels, Badge, type Tone } from '../parts/state.tsx'
 import { Live } from '../parts/layout.tsx'
@@ -11,7 +9,7 @@ import { Time } from '../parts/time.tsx'
 export async function sessionsPage(visit: PersonsVisit): Promise<Shown> {
   const { organization } = visit.person
   const chosen = chosenOf(visit.query, [...sessionFilters, 'cursor'])
-  const listed = await visit.api.call<ListPage<AgentSessionView>>('GET /agent-sessions', {
+  const listed = await visit.api.call('GET /agent-sessions', {
     query: { limit: '50', ...(organization === null ? {} : { organization_id: organization.id }), ...chosen },
   })
   if (!listed.ok) return problemPage(listed, visit.place)

@@ -1,18 +1,23 @@
-import type { Page as ListPage } from '../../governance/page.ts'
-import type { CallView } from '../../governance/runs/read/calls.ts'
-import type { Json, JsonObject, Role } from '../../policy/types.ts'
+import type { Role } from '../../policy/types.ts'
 import { shownWhat } from '../../steps/index.ts'
 import { runFields, After, GoesOn, type RunShown } from '../parts/steps.tsx'
-import { roleIn, hasRole, type PersonsVisit, type Shown, type Result } from '../visit.ts'
+import {
+  roleIn,
+  hasRole,
+  type PersonsVisit,
+  type Shown,
+  type Result,
+  type StepView,
+  type CallsView,
+} from '../visit.ts'
 import { problemPage } from './plain.tsx'
 import { runEnded } from '../../contract/status.ts'
-import type { StepView } from '../../governance/runs/read/read.ts'
 import { itemNumber, itemWords } from '../parts/items.tsx'
 import { Labels, RunState, stateOf } from '../parts/state.tsx'
 import { Live, pollOf } from '../parts/layout.tsx'
 import { chosenOf, Pager } from '../parts/filters.tsx'
 import { duration, Time } from '../parts/time.tsx'
-import { Value, Values } from '../parts/values.tsx'
+import { Value, Values, type Fields } from '../parts/values.tsx'
 import { Message, Words } from '../parts/words.tsx'
 
 /** A page with a longer output would load slowly, and nobody would read it. */
@@ -20,7 +25,7 @@ const mostCharacters = 1_000_000
 
 export async function stepPage(visit: PersonsVisit): Promise<Shown> {
   const id = visit.params['id'] ?? ''
-  const found = await visit.api.call<RunShown>('GET /runs/{id}', { params: { id }, only: runFields })
+  const found = await visit.api.call('GET /runs/{id}', { params: { id }, only: runFields })
   if (!found.ok) return problemPage(found, visit.place)
   const run = found.body
   const place = run.steps.findIndex((each) => each.id === visit.params['step']) + 1
@@ -29,11 +34,11 @@ export async function stepPage(visit: PersonsVisit): Promise<Shown> {
   const params = { id, step: step.id }
   const cursor = visit.query.get('calls')
   const [calls, output] = await Promise.all([
-    visit.api.call<ListPage<CallView>>('GET /runs/{id}/steps/{step}/calls', {
+    visit.api.call('GET /runs/{id}/steps/{step}/calls', {
       params,
       query: { limit: '10', ...(cursor === null ? {} : { cursor }) },
     }),
-    visit.api.call<Json>('GET /runs/{id}/steps/{step}/output', { params, mostCharacters }),
+    visit.api.call('GET /runs/{id}/steps/{step}/output', { params, mostCharacters }),
   ])
   return {
     status: 200,
@@ -56,8 +61,8 @@ interface StepProps {
   readonly run: RunShown
   readonly step: StepView
   readonly place: number
-  readonly calls: Result<ListPage<CallView>>
-  readonly output: Result<Json>
+  readonly calls: Result<CallsView>
+  readonly output: Result<unknown>
   readonly role: Role | null
   readonly visit: PersonsVisit
 }
@@ -159,7 +164,7 @@ const mostParams = 100_000
 
 function Calls(props: {
   kind: string
-  calls: Result<ListPage<CallView>>
+  calls: Result<CallsView>
   path: string
   mayOpenApprovals: boolean
   visit: PersonsVisit
@@ -192,7 +197,7 @@ function Calls(props: {
 
 interface CallProps {
   readonly kind: string
-  readonly call: CallView
+  readonly call: CallsView['data'][number]
   readonly mayOpenApprovals: boolean
   readonly now: Date
 }
@@ -229,7 +234,7 @@ function Call({ kind, call, mayOpenApprovals, now }: CallProps) {
   )
 }
 
-const ShownParams = (props: { params: JsonObject | undefined; isAlone: boolean }) => (
+const ShownParams = (props: { params: Fields | undefined; isAlone: boolean }) => (
   <>
     <h3 class="apart">Parameters</h3>
     {props.params === undefined ? (
@@ -240,7 +245,7 @@ const ShownParams = (props: { params: JsonObject | undefined; isAlone: boolean }
   </>
 )
 
-function Params({ params, isAlone }: { params: JsonObject; isAlone: boolean }) {
+function Params({ params, isAlone }: { params: Fields; isAlone: boolean }) {
   if (!isAlone && JSON.stringify(params).length > mostParams)
     return <p class="quiet">They are too long for a list. Read them with the API.</p>
   return <Values values={params} />

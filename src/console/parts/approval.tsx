@@ -1,7 +1,12 @@
-import type { ApprovalView } from '../../governance/approvals/read.ts'
 import { describeConditions } from '../../policy/explain.ts'
-import type { RuleBody } from '../../policy/rule.ts'
-import { hasRole, roleIn, type PersonsVisit, type Problem } from '../visit.ts'
+import {
+  hasRole,
+  roleIn,
+  type PersonsVisit,
+  type Problem,
+  type ApprovalView,
+  type RuleView,
+} from '../visit.ts'
 import { Alert, Words, SessionId, Message, LongText, Sentence } from './words.tsx'
 import { Contents } from './contents.tsx'
 import { itemNumber } from './items.tsx'
@@ -12,7 +17,7 @@ import { OnceField, PostForm } from './layout.tsx'
 
 interface ApprovalProps {
   readonly approval: ApprovalView
-  readonly rule: RuleBody | null
+  readonly rule: RuleView | null
   readonly run: RunSummary | null
   /** The state of the call that used this approval; null for an agent's call. */
   readonly call: string | null
@@ -365,7 +370,7 @@ function neededWords({ votes, detail, approver }: ApprovalView): string {
   return `Needs ${what} by ${who[missing === 1 ? 0 : 1]}. One rejection ends it.`
 }
 
-function Why({ approval, rule }: { approval: ApprovalView; rule: RuleBody | null }) {
+function Why({ approval, rule }: { approval: ApprovalView; rule: RuleView | null }) {
   const { risk, labels } = approval
   return (
     <section aria-labelledby="why">
@@ -409,7 +414,7 @@ function Why({ approval, rule }: { approval: ApprovalView; rule: RuleBody | null
 }
 
 /** The explanation of the decision; without one, the rule with its present conditions, which may have changed since. */
-function Held({ approval, rule }: { approval: ApprovalView; rule: RuleBody | null }) {
+function Held({ approval, rule }: { approval: ApprovalView; rule: RuleView | null }) {
   const explanation = approval.detail?.explanation ?? null
   if (explanation !== null)
     return (

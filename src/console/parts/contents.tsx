@@ -1,9 +1,9 @@
+import type { ApprovalView } from '../visit.ts'
 import type { ComponentChild } from 'preact'
 import { diffLines, diffWordsWithSpace, type Change } from 'diff'
-import type { ApprovalView } from '../../governance/approvals/read.ts'
-import { shownOfShell } from '../../policy/shell-params.ts'
 import type { JsonObject } from '../../policy/types.ts'
-import { Facts, Values, lengthOf, Inputs } from './values.tsx'
+import { shownOfShell } from '../../policy/shell-params.ts'
+import { Facts, Values, lengthOf, Inputs, type Fields } from './values.tsx'
 import { Host } from './state.tsx'
 import type { RunSummary } from './outcome.tsx'
 import { visible, noteOn } from '../../policy/readers/look-alikes.ts'
@@ -92,11 +92,11 @@ function OneCall({ approval, isDone }: ContentsProps) {
 }
 
 /** A text that the difference above already shows is folded. */
-function Parameters({ approval, params }: { approval: ApprovalView; params: JsonObject }) {
+function Parameters({ approval, params }: { approval: ApprovalView; params: Fields }) {
   const { before, after, skipped } = approval.preview?.diff ?? { before: null, after: '', skipped: 0 }
   const isAbove = ([, value]: readonly [string, unknown]): boolean =>
     before !== null && skipped === 0 && (value === before || value === after)
-  const shown = approval.kind === 'agent_call' ? shownOfShell(approval.tool, params) : params
+  const shown = approval.kind === 'agent_call' ? shownOfShell(approval.tool, params as JsonObject) : params
   const all = Object.entries(inOrder(approval, shown))
   const [above, others] = [all.filter(isAbove), all.filter((entry) => !isAbove(entry))]
   return (
@@ -113,7 +113,7 @@ function Parameters({ approval, params }: { approval: ApprovalView; params: Json
 }
 
 /** What was read for the approvers besides the parameters: the connection, and what the service says. */
-function Around({ approval: { preview }, params }: { approval: ApprovalView; params: JsonObject }) {
+function Around({ approval: { preview }, params }: { approval: ApprovalView; params: Fields }) {
   const fields = (preview?.fields ?? []).filter(
     ({ name, said_by: host }) =>
       host !== undefined || (name === 'connection' && !Object.hasOwn(params, name)),
@@ -138,7 +138,7 @@ function Around({ approval: { preview }, params }: { approval: ApprovalView; par
   )
 }
 
-function inOrder({ preview }: ApprovalView, params: JsonObject): JsonObject {
+function inOrder({ preview }: ApprovalView, params: Fields): Fields {
   const names = (preview?.fields ?? []).map(({ name }) => name).filter((name) => Object.hasOwn(params, name))
   return Object.fromEntries(
     [...new Set([...names, ...Object.keys(params)])].map((name) => [name, params[name] ?? null]),
@@ -188,7 +188,7 @@ function WholeRun({ run, mayDecide }: { run: RunSummary | null; mayDecide: boole
 }
 
 /** `too long` if the page has no more room after the earlier steps. */
-type StepCall = JsonObject | 'too long'
+type StepCall = Fields | 'too long'
 
 function callsOf({ definition }: RunSummary): ReadonlyMap<string, StepCall> | null {
   if (!definition) return null
@@ -200,7 +200,7 @@ function callsOf({ definition }: RunSummary): ReadonlyMap<string, StepCall> | nu
         ...params,
         ...(forEach === undefined ? {} : { 'once for each item of': forEach }),
         ...(when === undefined ? {} : { 'only if': when }),
-      } as JsonObject
+      } as Fields
       left -= lengthOf(call)
       return [id, left < 0 ? 'too long' : call] as const
     }),

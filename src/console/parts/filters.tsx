@@ -2,23 +2,26 @@ import type { ComponentChildren } from 'preact'
 import { Icon } from './state.tsx'
 import { visible } from '../../policy/readers/look-alikes.ts'
 
-export function addressOf(path: string, query: Readonly<Record<string, string>>): string {
-  const given = Object.entries(query).filter(([, value]) => value !== '')
+export function addressOf(path: string, query: Chosen): string {
+  const given = Object.entries(query).flatMap(([name, value]) => (value ? [[name, value]] : []))
   return given.length === 0 ? path : `${path}?${new URLSearchParams(given).toString()}`
 }
 
-export function chosenOf(query: URLSearchParams, names: readonly string[]): Record<string, string> {
-  return Object.fromEntries(
+export function chosenOf<Name extends string>(
+  query: URLSearchParams,
+  names: readonly Name[],
+): { readonly [N in Name]?: string } {
+  return Object.fromEntries<string>(
     names.flatMap((name) => {
       const value = (query.get(name) ?? '').trim()
       return value === '' ? [] : [[name, value]]
     }),
-  )
+  ) as { [N in Name]?: string }
 }
 
 export function Pager(props: {
   readonly path: string
-  readonly chosen: Readonly<Record<string, string>>
+  readonly chosen: Chosen
   readonly cursor: string
   readonly next: string | null
   readonly words: { readonly first: string; readonly next: string }
@@ -42,7 +45,8 @@ export function Pager(props: {
   )
 }
 
-type Chosen = Readonly<Record<string, string>>
+/** A filter's value by its name. */
+export type Chosen = Readonly<Record<string, string | undefined>>
 
 /** A form that filters a list. It is unfolded if a filter is in use. */
 export function Filters(props: {

@@ -1,8 +1,7 @@
+import type { AnswerOf } from '../../api/routes/index.ts'
 import type { ComponentChild } from 'preact'
-import type { ApprovalView } from '../../governance/approvals/read.ts'
-import type { WaitingSummary } from '../../governance/approvals/summary.ts'
-import type { Page } from '../../governance/page.ts'
-import { traitsOf, whoDecides, type Chooser, type PersonsVisit } from '../visit.ts'
+import type { WaitingSummary } from '../visit.ts'
+import { traitsOf, whoDecides, type Chooser, type PersonsVisit, type ApprovalView } from '../visit.ts'
 import { OrganizationName, Message, Words } from './words.tsx'
 import { inboxPath } from '../../contract/pages.ts'
 import { Choice, Filters, Pager, addressOf } from './filters.tsx'
@@ -28,7 +27,7 @@ interface InboxProps {
   readonly waiting: WaitingSummary | null
   readonly next: string | null
   /** null if the filters leave out such calls, on later pages, and if they could not be read. */
-  readonly unknown: Page<ApprovalView> | null
+  readonly unknown: AnswerOf<'GET /approvals'> | null
   readonly done: Done | null
 }
 
@@ -137,7 +136,7 @@ const names = ['kind', 'rule_id', 'requested_by', 'risk', 'mine']
 const kindWords = { step: 'Steps of runs', run: 'Whole runs', agent_call: 'Calls of agents' } as const
 
 interface UnknownProps {
-  readonly unknown: Page<ApprovalView>
+  readonly unknown: AnswerOf<'GET /approvals'>
   readonly chosen: Readonly<Record<string, string>>
   readonly visit: PersonsVisit
 }

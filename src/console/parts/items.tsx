@@ -1,4 +1,4 @@
-import type { StepView, RunView } from '../../governance/runs/read/read.ts'
+import type { StepView, RunView } from '../visit.ts'
 import { wordOf } from './state.tsx'
 import { runEnded } from '../../contract/status.ts'
 import { Message, Sentence } from './words.tsx'

@@ -1,7 +1,6 @@
+import type { ApprovalView, RunView } from '../visit.ts'
 import type { WorkflowDefinition } from '../../contract/definition.ts'
 import { inboxPath } from '../../contract/pages.ts'
-import type { ApprovalView } from '../../governance/approvals/read.ts'
-import type { RunView } from '../../governance/runs/read/read.ts'
 import { itemNumber, RunReason } from './items.tsx'
 import { Report } from './receipts.tsx'
 import { Badge, RunState } from './state.tsx'

@@ -1,5 +1,5 @@
+import type { StepView } from '../visit.ts'
 import type { ComponentChild } from 'preact'
-import type { StepView } from '../../governance/runs/read/read.ts'
 import { box, layoutOf, type Layout, type Layouts, type Rail } from '../graph.ts'
 import { itemWords } from './items.tsx'
 import { shownWhat } from '../../steps/index.ts'

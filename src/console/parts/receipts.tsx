@@ -1,15 +1,13 @@
-import type { ReceiptDecision, ReceiptView } from '../../governance/runs/read/receipt.ts'
-import type { PersonsVisit, Problem } from '../visit.ts'
+import type { PersonsVisit, Problem, ReceiptDecision, ReceiptView } from '../visit.ts'
 import { inItemOrder, itemNumber } from './items.tsx'
 import { sentenceOf, Labels, ApprovalState, Badge, effectTitle, Host, RunState, type Tone } from './state.tsx'
 import { Live } from './layout.tsx'
 import { chosenOf, Pager } from './filters.tsx'
 import { Time } from './time.tsx'
 import { Message, Words } from './words.tsx'
-import type { ApprovalView } from '../../governance/approvals/read.ts'
 
 export interface ReceiptsProps {
-  readonly receipt: (Pick<ReceiptView, 'decisions'> & { readonly next_cursor: string | null }) | Problem
+  readonly receipt: Pick<ReceiptView, 'decisions' | 'next_cursor'> | Problem
   readonly path: string
   readonly visit: PersonsVisit
   readonly mayOpenApprovals: boolean
@@ -47,7 +45,7 @@ export function Receipts({ receipt, path, visit, words, mayOpenApprovals }: Rece
           path={path}
           chosen={chosen}
           cursor="receipts"
-          next={'decisions' in receipt ? receipt.next_cursor : null}
+          next={'decisions' in receipt ? (receipt.next_cursor ?? null) : null}
           words={words}
         />
       </section>
@@ -168,14 +166,11 @@ export async function receiptOf(
   order: 'oldest' | 'newest' = 'oldest',
 ): Promise<ReceiptsProps['receipt']> {
   const cursor = visit.query.get('receipts')
-  const found = await visit.api.call<Exclude<ReceiptsProps['receipt'], { status: number }>>(
-    'GET /runs/{id}/authorization',
-    {
-      params: { id: runId },
-      query: { limit: '20', order, ...(cursor === null ? {} : { cursor }) },
-      only: ['decisions', 'next_cursor'],
-    },
-  )
+  const found = await visit.api.call('GET /runs/{id}/authorization', {
+    params: { id: runId },
+    query: { limit: '20', order, ...(cursor === null ? {} : { cursor }) },
+    only: ['decisions', 'next_cursor'],
+  })
   return found.ok ? found.body : found
 }
 
@@ -187,7 +182,7 @@ export async function sentencesOf(
   { api }: PersonsVisit,
   query: Readonly<Record<string, string>>,
 ): Promise<ReadonlyMap<string, string>> {
-  const found = await api.call<{ readonly data: readonly ApprovalView[] }>('GET /approvals', {
+  const found = await api.call('GET /approvals', {
     query: { status: 'pending', limit: most, ...query },
   })
   return new Map(found.ok ? found.body.data.map((approval) => [approval.id, sentenceOf(approval)]) : [])

@@ -1,4 +1,4 @@
-import type { ApprovalView } from '../../governance/approvals/read.ts'
+import type { ApprovalView } from '../visit.ts'
 import { effectWord } from '../../policy/explain.ts'
 import { capital, Words } from './words.tsx'
 

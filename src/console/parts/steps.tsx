@@ -1,4 +1,4 @@
-import type { StepView, RunView } from '../../governance/runs/read/read.ts'
+import type { StepView, RunView } from '../visit.ts'
 import { shownWhat } from '../../steps/index.ts'
 import { itemWords } from './items.tsx'
 import { Labels, RunState, stateOf } from './state.tsx'
@@ -31,15 +31,7 @@ export const runFields = [
   'changed_since_your_last_run',
 ] as const
 
-export type RunShown = Pick<
-  RunView,
-  Exclude<(typeof runFields)[number], 'workflow_id' | 'workflow_version' | 'agent_session_id'>
-> & {
-  /** null if the run is the record of an agent's session. */
-  readonly workflow_id: string | null
-  readonly workflow_version: number | null
-  readonly agent_session_id?: string
-}
+export type RunShown = Pick<RunView, (typeof runFields)[number]>
 
 export const stepsPerPage = 100
 

@@ -1,7 +1,7 @@
+import type { RunView } from '../visit.ts'
 import type { ComponentChild } from 'preact'
 import type { Json, JsonObject } from '../../policy/types.ts'
 import { LongText, mostShown, Words, type LongKind } from './words.tsx'
-import type { RunView } from '../../governance/runs/read/read.ts'
 import { Badge } from './state.tsx'
 
 /*
@@ -26,15 +26,20 @@ const mostOfName = 300
 /** Parameters of agents' tools that a shell or another program runs. */
 const commands: ReadonlySet<string> = new Set(['command', 'cmd', 'script', 'code'])
 
-export const lengthOf = (value: Json): number => JSON.stringify(value, null, 2).length
+export const lengthOf = (value: unknown): number => JSON.stringify(value, null, 2).length
 
-export function Values({ values, beside }: { values: JsonObject; beside?: Beside }) {
-  return <div class="values">{fields(values, 0, remainingFor(values), beside)}</div>
+/** Objects and values of JSON, as the routes' schemas describe what tools and workflows define. */
+export type Fields = Readonly<Record<string, unknown>>
+
+export function Values({ values, beside }: { values: Fields; beside?: Beside }) {
+  const object = values as JsonObject
+  return <div class="values">{fields(object, 0, remainingFor(object), beside)}</div>
 }
 
 type Beside = (name: string) => ComponentChild
 
-export function Value({ value }: { value: Json }) {
+export function Value({ value: given }: { value: unknown }) {
+  const value = given as Json
   return isObject(value) ? (
     <Values values={value} />
   ) : (

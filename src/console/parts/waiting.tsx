@@ -1,6 +1,5 @@
-import type { WaitingView } from '../../governance/runs/read/read.ts'
 import type { Role } from '../../policy/types.ts'
-import { hasRole, type PersonsVisit } from '../visit.ts'
+import { hasRole, type PersonsVisit, type WaitingView } from '../visit.ts'
 import { itemNumber } from './items.tsx'
 import { Live, OnceField, PostForm } from './layout.tsx'
 import { callFields, OutcomeChoices } from './outcome.tsx'

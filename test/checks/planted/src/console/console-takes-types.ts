@@ -1,1 +1,1 @@
-import '../governance/rules.ts'
+import '../api/route.ts'
