@@ -4,11 +4,10 @@ import { readFileSync } from 'node:fs'
 import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http'
 import { createServer as createHttpsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
-import { fileURLToPath } from 'node:url'
+import { hookFile } from '../test/adapters/adapter-files.ts'
 import { selfSigned } from '../test/support/self-signed.ts'
 import { machine, median, say } from './support/report.ts'
 
-const hook = fileURLToPath(new URL('../adapters/service_hook.py', import.meta.url))
 // The path of the real interpreter. `python3` on PATH may be a launcher, whose start takes ten times as long as the
 // start of the interpreter.
 const python = execFileSync('python3', ['-c', 'import sys; print(sys.executable)'], {
@@ -47,7 +46,7 @@ export async function run(): Promise<void> {
   const pair = { key: readFileSync(selfSigned.keyFile), cert: readFileSync(selfSigned.certFile) }
   const [plain, sealed] = [createHttpServer(answer), createHttpsServer(pair, answer)]
   const ports = [await portOf(plain), await portOf(sealed)]
-  const pre = ['-I', '-S', hook, 'pre', '--dialect', 'claude']
+  const pre = ['-I', '-S', hookFile, 'pre', '--dialect', 'claude']
   const env = { PATH: process.env['PATH'], SERVICE_API_KEY: 'csk_bench', SSL_CERT_FILE: selfSigned.certFile }
   const sides = [
     () => milliseconds(['-I', '-S', '-c', 'pass'], env),

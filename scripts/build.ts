@@ -1,13 +1,14 @@
 import { execFileSync } from 'node:child_process'
-import { cpSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { DefaultLogger } from '@temporalio/worker'
+import { adapters } from '../src/api/adapters.ts'
 import { bundleWorkflows } from '../src/programs/workflow-bundle.ts'
 
 /*
- * `npm run build [-- FOLDER]`: compiles src/ to JavaScript in dist/ (or FOLDER). Adds the console's assets and the
- * bundled workflow code. Replaces the folder only when every part has succeeded. Start the result with
+ * `npm run build [-- FOLDER]`: compiles src/ to JavaScript in dist/ (or FOLDER). Adds the console's assets, the
+ * adapters and the bundled workflow code. Replaces the folder only when every part has succeeded. Start the result with
  * `node dist/programs/main.js` (or `api-server.js`, `worker.js`).
  */
 
@@ -22,6 +23,8 @@ try {
     stdio: 'inherit',
   })
   cpSync(join(root, 'src', 'console', 'assets'), join(making, 'console', 'assets'), { recursive: true })
+  mkdirSync(join(making, 'adapters'))
+  for (const { name, bytes } of adapters().values()) writeFileSync(join(making, 'adapters', name), bytes)
   const code = await bundleWorkflows(join(making, 'workflows'), 'js', new DefaultLogger('WARN'))
   // src/programs/workflow-bundle.ts looks for a file with this name.
   writeFileSync(join(making, 'workflows.bundle.js'), code)

@@ -8,7 +8,7 @@ import { affectedTests } from '../test/support/affected.ts'
 import { guardedFolder, startTestPostgres } from '../test/support/postgres.ts'
 
 /*
- * `node scripts/mutations.ts draw` draws 100 small mistakes in `src` and `adapters/src` into mutations.json, always the
+ * `node scripts/mutations.ts draw` draws 100 small mistakes in `src` and `adapters/countersign` into mutations.json, always the
  * same ones for one seed. `node scripts/mutations.ts run --as NAME` makes one mistake after another in this checkout and
  * runs the tests that are nearest to it, until one fails. It writes the failed test file, or that none failed, under
  * NAME into mutations.json, and goes on where an earlier run has stopped. So two suites can be compared
@@ -129,7 +129,7 @@ function filesBelow(folder: string): string[] {
 function draw(seed: number, count: number): Mutation[] {
   const random = randomNumbers(seed)
   const folders = new Map<string, Site[]>()
-  for (const file of [...filesBelow('src'), ...filesBelow('adapters/src')]) {
+  for (const file of [...filesBelow('src'), ...filesBelow('adapters/countersign')]) {
     const source = readFileSync(join(root, file), 'utf8')
     const sites = file.endsWith('.py') ? sitesOfPython(file, source) : sitesOfTypeScript(file, source)
     const folder = file.split('/').slice(0, 3).filter((part) => !/\.(ts|py)$/.test(part)).join('/') // prettier-ignore

@@ -4,7 +4,12 @@ import os
 import unittest
 from unittest import mock
 
-from test_service_hook import hook
+from countersign.hook import arguments
+from countersign.hook.arguments import addresses, patched_files, plain_forms
+from countersign.hook.clients import client_named
+from countersign.hook.event import read_call
+from countersign.shared.limits import Refused
+from countersign.shared.settings import home
 
 
 def numbered(*values):
@@ -13,7 +18,7 @@ def numbered(*values):
 
 class Arguments(unittest.TestCase):
     def read(self, dialect, **event):
-        call = hook.read_call(dialect, dict({"session_id": "s"}, **event))
+        call = read_call(client_named(dialect), dict({"session_id": "s"}, **event))
         return call.tool, call.arguments
 
     def test_nothing_that_was_sent_is_left_out(self):
@@ -54,7 +59,7 @@ class Arguments(unittest.TestCase):
 
     def test_a_path_that_is_repeated_is_resolved_once(self):
         sent = {"paths": ["/w/a"] * 500000}
-        with mock.patch.object(hook, "plain_forms", wraps=hook.plain_forms) as resolved:
+        with mock.patch.object(arguments, "plain_forms", wraps=plain_forms) as resolved:
             _, found = self.read("gemini", tool_name="read_many_files", tool_input=sent)
         self.assertEqual(numbered("/w/a"), found["file_path"])
         resolved.assert_called_once()
@@ -70,7 +75,7 @@ class Arguments(unittest.TestCase):
         self.assertEqual(("Bash", both), self.read("copilot", toolName="bash", toolArgs=both))
 
     def refusal(self, dialect, **event):
-        return hook.read_call(dialect, dict({"session_id": "s"}, **event)).refused
+        return read_call(client_named(dialect), dict({"session_id": "s"}, **event)).refused
 
     def test_of_two_commands_none_is_taken(self):
         for sent in (
@@ -124,12 +129,12 @@ class Patches(unittest.TestCase):
 
     @staticmethod
     def files(*lines, cwd="/w/repo"):
-        return hook.patched_files("\n".join(("*** Begin Patch",) + lines + ("*** End Patch",)), cwd)
+        return patched_files("\n".join(("*** Begin Patch",) + lines + ("*** End Patch",)), cwd)
 
     def test_a_patch_names_its_files(self):
         patch = "*** Begin Patch\n*** Update File: src/a.ts\n@@\n-x\n+y\n*** Add File: ../b\n+z\n*** End Patch"
         event = {"session_id": "s", "tool_name": "apply_patch", "tool_input": {"command": patch}, "cwd": "/w/repo"}
-        call = hook.read_call("codex", event)
+        call = read_call(client_named("codex"), event)
         self.assertEqual({"command": patch, "file_path": numbered("/w/repo/src/a.ts", "/w/b")}, call.arguments)
 
     def test_headers_as_clients_read_them(self):
@@ -160,17 +165,17 @@ class Patches(unittest.TestCase):
             "+x\u2029*** End Patch", "*** Environment ID: e\u2028*** Add File: /etc/x",
         ):  # fmt: skip
             with self.subTest(line=line):
-                self.assertRaises(hook.Refused, self.files, "*** Update File: a", "@@", line)
+                self.assertRaises(Refused, self.files, "*** Update File: a", "@@", line)
 
     def test_a_patch_without_files_is_refused(self):
-        self.assertRaises(hook.Refused, self.files, "@@", "+x")
-        self.assertEqual([], hook.patched_files("no patch", "/w"))
+        self.assertRaises(Refused, self.files, "@@", "+x")
+        self.assertEqual([], patched_files("no patch", "/w"))
         for dialect in ("codex", "copilot", "vscode"):
             for sent in ({"input": "--- a\n+++ b"}, {}, "text", {"other": "*** Begin Patch\n*** Add File: a\n+x"}):
-                call = hook.read_call(dialect, {"session_id": "s", "tool_name": "apply_patch", "tool_input": sent})
+                call = read_call(client_named(dialect), {"session_id": "s", "tool_name": "apply_patch", "tool_input": sent})
                 self.assertIn("names no file", call.refused or "", sent)
         known = {"session_id": "s", "tool_name": "apply_patch", "tool_input": {"path": "/w/a"}}
-        self.assertIsNone(hook.read_call("copilot", known).refused)
+        self.assertIsNone(read_call(client_named("copilot"), known).refused)
 
 
 class Paths(unittest.TestCase):
@@ -184,7 +189,7 @@ class Paths(unittest.TestCase):
     @staticmethod
     def found(dialect, tool, sent, name, cwd="/srv/project"):
         event = {"session_id": "s", "tool_name": tool, "tool_input": sent, "cwd": cwd}
-        return hook.read_call(dialect, event).arguments.get(name)
+        return read_call(client_named(dialect), event).arguments.get(name)
 
     def test_each_tool_that_takes_one(self):
         for dialect, tool, given, name in (
@@ -230,7 +235,7 @@ class Paths(unittest.TestCase):
             found = self.found("claude", "Read", {"file_path": given}, "file_path").values()
             self.assertIn(given, found)
             self.assertIn(plain, found)
-            self.assertIn(os.path.normpath(hook.home() + given[1:]), found)
+            self.assertIn(os.path.normpath(home() + given[1:]), found)
         self.assertEqual(numbered("~x/a", "/srv/project/~x/a"), self.found("claude", "Read", {"file_path": "~x/a"}, "file_path"))
 
     def test_addresses_of_files(self):
@@ -259,7 +264,7 @@ class Paths(unittest.TestCase):
             ("Glob", {"pattern": "../x"}),
         ):
             event = {"session_id": "s", "tool_name": tool, "tool_input": sent, "cwd": "/w"}
-            self.assertEqual(sent, hook.read_call("claude", event).arguments)
+            self.assertEqual(sent, read_call(client_named("claude"), event).arguments)
 
 
 class WebAddresses(unittest.TestCase):
@@ -273,13 +278,13 @@ class WebAddresses(unittest.TestCase):
             ("ftp://a.example http:/x", []),
         ):
             with self.subTest(prompt=prompt):
-                self.assertEqual(found, hook.addresses(prompt))
+                self.assertEqual(found, addresses(prompt))
         sent = {"prompt": "http://a http://b"}
         event = {"session_id": "s", "tool_name": "web_fetch", "tool_input": sent}
-        self.assertEqual(dict(sent, url=numbered("http://a", "http://b")), hook.read_call("gemini", event).arguments)
+        self.assertEqual(dict(sent, url=numbered("http://a", "http://b")), read_call(client_named("gemini"), event).arguments)
 
     def test_many_addresses_in_one_word_are_not_copied_over_and_over(self):
-        found = hook.addresses("http://a" * 200000)
+        found = addresses("http://a" * 200000)
         self.assertLess(sum(map(len, found)), 10000000)
 
 

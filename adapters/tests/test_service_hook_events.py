@@ -2,12 +2,16 @@
 
 import unittest
 
-from test_service_hook import hook
+from countersign.hook.after import outcome_of
+from countersign.hook.clients import client_named
+from countersign.hook.event import calls_of, read_call
+from countersign.hook.place import Place
+from countersign.hook.typed.prompts import opens_prompt
 
 
 class OtherEvents(unittest.TestCase):
     def read(self, dialect, **event):
-        call = hook.read_call(dialect, dict({"session_id": "s"}, **event))
+        call = read_call(client_named(dialect), dict({"session_id": "s"}, **event))
         return call.tool, call.arguments
 
     def test_the_granular_events_of_cursor(self):
@@ -41,7 +45,7 @@ class OtherEvents(unittest.TestCase):
             "python3 -m pytest --pdb x", "pytest --trace x", "uv run pytest --pdb", "hg debugshell", "split --filter=sh",
             "exec 3<&0; sh <&3", "bash 0<&3", "bash 3</dev/null", "bash {x}<file", "bash < /dev/pts/0", "bash /dev/fd/3", "bash 3<<E\nx\nE",
         ):  # fmt: skip
-            self.assertTrue(hook.opens_prompt(command), command)
+            self.assertTrue(opens_prompt(command), command)
         for command in (
             "bash -c ls", "bash script.sh", "python3 x.py", "python3 -c 'print(1)'", "ls bash", "ssh host ls",
             "cat x | bash", "echo bash", "node --version", "psql -c 'select 1' db", "", "bashful",
@@ -58,13 +62,13 @@ class OtherEvents(unittest.TestCase):
             "tsx x.ts", "swift build", "dotnet fsi x.fsx", "dotnet test", "pytest -q", "hg log", "split -l 5 file", "bash 0<file",
             "bash <&-", "bash x 2>&1", "bash x 2>/dev/null >&2", "bash x &> log", "python3 -m pytest -x", "git grep -e --pdb",
         ):  # fmt: skip
-            self.assertFalse(hook.opens_prompt(command), command)
+            self.assertFalse(opens_prompt(command), command)
 
     def test_a_session_of_codex_that_may_run_typed_text_is_also_the_typing(self):
         def tools(command, dialect="codex", config=None):
             tool_input = {"command": command}
             event = {"session_id": "s", "tool_name": "Bash", "tool_input": tool_input, "tool_use_id": "u", "turn_id": "t"}
-            found = hook.calls_of(hook.read_call(dialect, event), config)
+            found = calls_of(read_call(client_named(dialect), event), config)
             return [(each.tool, each.use_id) for each in found]
 
         asked = [("Bash", "u"), ("write_stdin", "u:write_stdin")]
@@ -76,29 +80,29 @@ class OtherEvents(unittest.TestCase):
         ):  # fmt: skip
             self.assertEqual([("Bash", "u")], tools(command), command)
         # A managed Codex has no `write_stdin`, and the other clients report what is typed.
-        self.assertEqual([("Bash", "u")], tools("mytool", config=hook.Place(True).config))
+        self.assertEqual([("Bash", "u")], tools("mytool", config=Place(True).config))
         self.assertEqual([("Bash", "u")], tools("mytool", "claude"))
 
     def test_a_patch_by_way_of_the_shell_is_also_the_write_and_the_edit(self):
         patch = "*** Begin Patch\n*** Add File: a\n+x\n*** Update File: /srv/b\n@@\n*** End Patch\n"
         command = "apply_patch <<'E'\n" + patch + "E"
         event = {"session_id": "s", "tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": "u", "cwd": "/w"}
-        call = hook.read_call("codex", event)
+        call = read_call(client_named("codex"), event)
         self.assertEqual(("Bash", "u"), (call.tool, call.use_id))
         found = [(each.tool, each.use_id, each.arguments["file_path"]) for each in call.also]
         self.assertEqual([("Write", "u:Write", "/w/a"), ("Edit", "u:Edit", "/srv/b")], found)
         event["tool_input"] = {"command": "cd sub && " + command}
-        found = [each.arguments["file_path"] for each in hook.read_call("codex", event).also]
+        found = [each.arguments["file_path"] for each in read_call(client_named("codex"), event).also]
         self.assertEqual([{"1": "/w/a", "2": "/w/sub/a"}, "/srv/b"], found)
         event["tool_input"] = {"command": "cd $X && " + command}
-        self.assertIn("write its path in full", hook.read_call("codex", event).refused)
+        self.assertIn("write its path in full", read_call(client_named("codex"), event).refused)
         for command in ("applypatch", "'apply_patch'", "/x/apply''patch", "true; applypatch"):
             event["tool_input"] = {"command": command + " <<'E'\n" + patch + "E"}
-            self.assertEqual(["Write", "Edit"], [each.tool for each in hook.read_call("codex", event).also], command)
+            self.assertEqual(["Write", "Edit"], [each.tool for each in read_call(client_named("codex"), event).also], command)
         event["tool_input"] = {"command": "cat > a.patch <<'E'\n" + patch + "E"}
-        self.assertEqual([], hook.read_call("codex", event).also)
+        self.assertEqual([], read_call(client_named("codex"), event).also)
         event["tool_input"] = {"command": "apply_patch < file"}
-        self.assertEqual([], hook.read_call("codex", event).also)
+        self.assertEqual([], read_call(client_named("codex"), event).also)
 
     def test_how_a_call_ended(self):
         for event, outcome in (
@@ -109,7 +113,7 @@ class OtherEvents(unittest.TestCase):
             ({"toolName": "bash", "error": "failed"}, "error"),
             ({"toolName": "bash", "toolResult": {}}, "ok"),
         ):
-            self.assertEqual(outcome, hook.outcome_of(event), event)
+            self.assertEqual(outcome, outcome_of(event), event)
 
 
 if __name__ == "__main__":

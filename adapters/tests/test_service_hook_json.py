@@ -3,7 +3,8 @@
 import json
 import unittest
 
-from test_service_hook import hook
+from countersign.shared import json as strict
+from countersign.shared.json import parse_json, to_json
 
 
 class Json(unittest.TestCase):
@@ -20,36 +21,36 @@ class Json(unittest.TestCase):
 
     def test_it_reads_what_the_module_reads(self):
         for row in self.ROWS:
-            self.assertEqual(json.loads(row), hook.parse_json(row.decode("utf-8")))
+            self.assertEqual(json.loads(row), parse_json(row.decode("utf-8")))
 
     def test_it_refuses_the_rest(self):
         for row in self.BAD:
             with self.assertRaises(ValueError, msg=row[:20]):
-                hook.parse_json(row)
+                parse_json(row)
 
     def test_it_writes_what_the_module_reads(self):
         for row in self.ROWS:
             value = json.loads(row)
-            self.assertEqual(value, json.loads(hook.to_json(value)))
-            self.assertEqual(value, json.loads(hook.to_json(value, True).decode("ascii")))
-        self.assertEqual('{"a":"é"}'.encode("utf-8"), hook.to_json({"a": "é"}))
+            self.assertEqual(value, json.loads(to_json(value)))
+            self.assertEqual(value, json.loads(to_json(value, True).decode("ascii")))
+        self.assertEqual('{"a":"é"}'.encode("utf-8"), to_json({"a": "é"}))
         with self.assertRaises(ValueError):
-            hook.to_json(float("inf"))
+            to_json(float("inf"))
         deep = []
         for _ in range(100000):
             deep = [deep]
         with self.assertRaises(ValueError):
-            hook.to_json(deep)
+            to_json(deep)
 
     def test_other_pythons_have_the_module_alone(self):
-        kept = hook.scan, hook.encoders
-        hook.scan = hook.encoders = None
+        kept = strict.scan, strict.encoders
+        strict.scan = strict.encoders = None
         try:
             self.test_it_reads_what_the_module_reads()
             self.test_it_refuses_the_rest()
             self.test_it_writes_what_the_module_reads()
         finally:
-            hook.scan, hook.encoders = kept
+            strict.scan, strict.encoders = kept
 
 
 if __name__ == "__main__":

@@ -4,14 +4,21 @@ import contextlib
 import io
 import json
 import os
-import sys
 import tempfile
 import unittest
 from unittest import mock
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-
-import service_hook as hook
+from countersign.hook import organization as checked
+from countersign.hook.clients import client_named
+from countersign.hook.doctor import copilot
+from countersign.hook.doctor.findings import Findings
+from countersign.hook.doctor.tries import try_service
+from countersign.hook.install.command import install
+from countersign.hook.install.files import put
+from countersign.hook.organization import refuse_nobody
+from countersign.hook.place import OUR_NAME, Place
+from countersign.shared.limits import Refused
+from countersign.shared.settings import Settings
 
 OWN = "org_00000000000000000000000001"
 ENVIRONMENT = {
@@ -41,32 +48,33 @@ class Managed(unittest.TestCase):
     def install(self, client):
         with contextlib.redirect_stdout(io.StringIO()):
             words = ["--dialect", client, "--managed", "--root", self.root, "--yes"]
-            self.assertEqual(0, hook.install(words))
+            self.assertEqual(0, install(words))
 
     def findings(self, client):
         """The lines of `doctor` about the installed settings."""
-        root, settings_file = self.root, hook.Place.settings_file
+        client = client_named(client)
+        root, settings_file = self.root, client.settings_file
 
-        def below(place, each):
-            return (root if place.managed else "") + settings_file(place, each)
+        def below(place, part=None):
+            return (root if place.managed else "") + settings_file(place, part)
 
-        findings = hook.Findings()
+        findings = Findings()
         output = io.StringIO()
-        with contextlib.redirect_stdout(output), mock.patch.object(hook.Place, "settings_file", below):
-            found = hook.entries_of(hook.Place(True), client, findings)
+        with contextlib.redirect_stdout(output), mock.patch.object(client, "settings_file", below):
+            found = client.checks().entries(Place(True), findings)
         failed = [line for line in output.getvalue().splitlines() if line.startswith("FAIL")]
         # opencode's plugin names the path of the settings, which differs here.
-        return found, [line for line in failed if hook.PLUGIN_FILE + "` was changed" not in line]
+        return found, [line for line in failed if OUR_NAME + ".js" + "` was changed" not in line]
 
     def path(self, client):
-        return self.root + hook.Place(True).settings_file(client)
+        return self.root + client_named(client.partition("-")[0]).settings_file(Place(True), client)
 
     def change(self, client, steps, value):
         path = self.path(client)
         with open(path, encoding="utf-8") as file:
             settings = json.load(file)
         with open(path, "w", encoding="utf-8") as file:
-            json.dump(hook.put(settings, steps, value), file)
+            json.dump(put(settings, steps, value), file)
 
     def test_nothing_is_missing_after_install(self):
         for client in ("claude", "codex", "gemini", "copilot", "opencode"):
@@ -145,24 +153,24 @@ class Managed(unittest.TestCase):
                     self.assertIn("%s` is not " % key, failed[0])
 
     def test_a_managed_file_without_an_organization_is_refused(self):
-        config = os.path.join(self.home, "hook.json")
+        config = os.path.join(self.home, "json")
         for organization, refused in ((OWN, False), (None, True), ("", True)):
             with self.subTest(organization=organization):
                 named = {"api_url": "http://127.0.0.1:1", "api_key": "csk_test", "organization_id": organization}
                 with open(config, "w", encoding="utf-8") as file:
                     json.dump({key: value for key, value in named.items() if value is not None}, file)
                 os.chmod(config, 0o600)
-                settings = hook.Settings(config)
-                hook.refuse_nobody(config, settings)  # a user's own file
-                with mock.patch.object(hook, "Place", lambda managed: mock.Mock(config=config)):
+                settings = Settings(config)
+                refuse_nobody(config, settings)  # a user's own file
+                with mock.patch.object(checked, "is_managed", lambda given: given == config):
                     if not refused:
-                        hook.refuse_nobody(config, settings)
+                        refuse_nobody(config, settings)
                         continue
-                    self.assertRaisesRegex(hook.Refused, "names no organization", hook.refuse_nobody, config, settings)
+                    self.assertRaisesRegex(Refused, "names no organization", refuse_nobody, config, settings)
                     output = io.StringIO()
-                    findings = hook.Findings()
+                    findings = Findings()
                     with contextlib.redirect_stdout(output):
-                        hook.try_service(config, findings)
+                        try_service(config, findings)
                     self.assertEqual("NOT protected", findings.verdict())
                     self.assertIn("names no organization", output.getvalue())
 
@@ -177,10 +185,10 @@ class Managed(unittest.TestCase):
             ("gemini", None, True),
             ("opencode", None, True),
         ):
-            findings, out = hook.Findings(), io.StringIO()
-            with mock.patch.object(hook, "settings_or_none", lambda path: {"allowedMcpServers": allowed}):
+            findings, out = Findings(), io.StringIO()
+            with mock.patch.object(copilot, "settings_or_none", lambda path: {"allowedMcpServers": allowed}):
                 with contextlib.redirect_stdout(out):
-                    hook.by_its_client(client, findings)
+                    client_named(client).checks().around_managed(findings)
             self.assertEqual("works", findings.verdict(), client)
             self.assertEqual(servers, "MCP servers" in out.getvalue(), (client, allowed))
 

@@ -6,16 +6,21 @@ import sys
 import tempfile
 import unittest
 
-from test_service_hook import hook
+from countersign.hook.clients import client_named
+from countersign.hook.install.codex_requirements import toml_with_ours, toml_without_ours
+from countersign.hook.install.interpreter import not_for_everybody, too_old
+from countersign.hook.place import Place
+from countersign.shared.limits import Refused
+from countersign.shared.settings import read_config
 
 
 class Requirements(unittest.TestCase):
     """Codex's managed settings, which are TOML."""
 
-    place = hook.Place(True)
+    place = Place(True)
 
     def merged(self, text):
-        return hook.toml_with_ours(self.place, "/usr/bin/python3", text)
+        return toml_with_ours(client_named("codex"), self.place, "/usr/bin/python3", text)
 
     def read(self, text):
         try:
@@ -49,7 +54,7 @@ class Requirements(unittest.TestCase):
     def test_twice_is_once_and_back_is_as_before(self):
         once = self.merged(self.OTHERS)
         self.assertEqual(once, self.merged(once))
-        self.assertEqual(self.OTHERS, hook.toml_without_ours(once))
+        self.assertEqual(self.OTHERS, toml_without_ours(once))
 
     def test_forms_it_would_have_to_take_apart(self):
         for text in (
@@ -59,7 +64,7 @@ class Requirements(unittest.TestCase):
             "allow_managed_hooks_only = false\n",
             '[hooks]\nmanaged_dir = "/elsewhere"\n',
         ):
-            with self.assertRaises(hook.Refused, msg=text):
+            with self.assertRaises(Refused, msg=text):
                 self.merged(text)
 
 
@@ -67,7 +72,7 @@ class Files(unittest.TestCase):
     @unittest.skipUnless(os.name == "posix", "permissions of this kind")
     def test_who_may_change_or_read_them(self):
         with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "hook.json")
+            path = os.path.join(folder, "json")
             for text, mode, fine in (
                 ('{"api_key": "k"}', 0o600, True),
                 ('{"api_key": "k"}', 0o640, False),
@@ -84,19 +89,19 @@ class Files(unittest.TestCase):
                 os.chmod(path, mode)
                 with self.subTest(text=text, mode=oct(mode)):
                     if fine:
-                        self.assertEqual(json.loads(text), hook.read_config(path))
+                        self.assertEqual(json.loads(text), read_config(path))
                     else:
-                        self.assertRaises(hook.Refused, hook.read_config, path)
+                        self.assertRaises(Refused, read_config, path)
 
     @unittest.skipUnless(os.name == "posix", "permissions of this kind")
     def test_a_program_that_somebody_else_could_change(self):
-        self.assertIsNone(hook.not_for_everybody("/bin/sh"))
+        self.assertIsNone(not_for_everybody("/bin/sh"))
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "python3")
             os.symlink("/bin/sh", path)
-            self.assertIn(" can be changed by others than root", hook.not_for_everybody(path))
-        self.assertIn("is not Python 3.8", hook.too_old("/bin/sh"))
-        self.assertIsNone(hook.too_old(sys.executable))
+            self.assertIn(" can be changed by others than root", not_for_everybody(path))
+        self.assertIn("is not Python 3.8", too_old("/bin/sh"))
+        self.assertIsNone(too_old(sys.executable))
 
 
 if __name__ == "__main__":

@@ -4,9 +4,13 @@ import hashlib
 import os
 import shutil
 import tempfile
+import time
 import unittest
 
-from test_service_hook import hook
+from countersign.hook.clients import client_named
+from countersign.hook.event import read_call
+from countersign.hook.surroundings import MOST_SCRIPT, MOST_SCRIPTS, MOST_WORDS, content_checksum, surroundings
+from countersign.shared.settings import home
 
 
 class Surroundings(unittest.TestCase):
@@ -26,7 +30,7 @@ class Surroundings(unittest.TestCase):
     def told(self, command, cwd=None, tool="Bash", **more):
         event = {"session_id": "s", "tool_name": tool, "tool_input": dict({"command": command}, **more)}
         event["cwd"] = self.folder if cwd is None else cwd
-        return hook.surroundings(hook.read_call("claude", event))
+        return surroundings(read_call(client_named("claude"), event))
 
     def scripts(self, command, **more):
         return [(each["word"], each["path"], each["sha256"]) for each in self.told(command, **more).get("scripts", [])]
@@ -72,18 +76,18 @@ class Surroundings(unittest.TestCase):
         self.write("a.sh")
         os.mkfifo(self.path("pipe.sh"))
         with open(self.path("large.sh"), "wb") as file:
-            file.truncate(hook.MOST_SCRIPT + 1)
+            file.truncate(MOST_SCRIPT + 1)
         self.write("odd\nname.sh")
         self.assertEqual([], self.scripts("sh pipe.sh; sh /dev/zero; . /dev/stdin; sh odd*"))
         self.assertEqual([("large.sh", self.path("large.sh"), None)], self.scripts("sh large.sh"))
         os.unlink(self.path("a.sh"))
-        self.assertEqual(None, hook.content_checksum(self.path("a.sh"), hook.time.monotonic() + 9))
-        self.assertEqual(None, hook.content_checksum(self.path("pipe.sh"), hook.time.monotonic() + 9))
-        self.assertEqual(None, hook.content_checksum(self.path("large.sh"), hook.time.monotonic() - 1))
+        self.assertEqual(None, content_checksum(self.path("a.sh"), time.monotonic() + 9))
+        self.assertEqual(None, content_checksum(self.path("pipe.sh"), time.monotonic() + 9))
+        self.assertEqual(None, content_checksum(self.path("large.sh"), time.monotonic() - 1))
         for number in range(40):
             self.write("%d.sh" % number)
-        self.assertEqual(hook.MOST_SCRIPTS, len(self.scripts("cat *.sh [0-9]*.sh | sh")))
-        self.assertEqual([], self.scripts(" ".join("w%d" % number for number in range(hook.MOST_WORDS)) + " ./1.sh"))
+        self.assertEqual(MOST_SCRIPTS, len(self.scripts("cat *.sh [0-9]*.sh | sh")))
+        self.assertEqual([], self.scripts(" ".join("w%d" % number for number in range(MOST_WORDS)) + " ./1.sh"))
 
     def test_a_symbolic_link_is_named_with_what_it_leads_to(self):
         sha256 = self.write("real/a.sh")
@@ -97,14 +101,14 @@ class Surroundings(unittest.TestCase):
         self.assertEqual([self.path("real")], self.told("cd link && rm -rf data")["real_folders"])
         self.assertEqual([self.path("real")], self.told("git -C link clean")["real_folders"])
         self.assertNotIn("real_folders", self.told("cd real && cat link"))
-        self.assertEqual([hook.home()], self.told("ls", workdir="~")["real_folders"][:1])
+        self.assertEqual([home()], self.told("ls", workdir="~")["real_folders"][:1])
         self.assertNotIn("real_folders", self.told("ls", workdir="real/../real"))
 
     def test_a_folder_that_cannot_be_read_is_sent_as_it_is(self):
         for cwd in ("relative", "", 5, ["/w"]):
             self.assertEqual({"cwd": cwd}, self.told("./a.sh", cwd))
         event = {"session_id": "s", "tool_name": "Bash", "tool_input": {"command": "ls"}}
-        self.assertEqual({}, hook.surroundings(hook.read_call("claude", event)))
+        self.assertEqual({}, surroundings(read_call(client_named("claude"), event)))
 
 
 if __name__ == "__main__":

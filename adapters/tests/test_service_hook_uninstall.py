@@ -4,16 +4,16 @@ import contextlib
 import io
 import json
 import os
-import sys
 import tempfile
 import unittest
 from unittest import mock
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from countersign.hook.clients import client_named, installable
+from countersign.hook.install import command
+from countersign.hook.install.entries import SECONDS
+from countersign.hook.place import Place
 
-import service_hook as hook
-
-CLIENTS = ("claude", "codex", "gemini", "copilot", "cursor", "opencode")
+CLIENTS = [client.name for client in installable()]
 ENVIRONMENT = {
     "SERVICE_API_URL": "http://127.0.0.1:1",
     "SERVICE_API_KEY": "csk_test",
@@ -82,20 +82,20 @@ class Uninstall(unittest.TestCase):
             # The disk's own caches are not the subject.
             quiet = mock.patch("os.fsync"), contextlib.redirect_stdout(output), contextlib.redirect_stderr(output)
             with quiet[0], quiet[1], quiet[2]:
-                code = hook.install(words)
+                code = command.install(words)
         self.assertEqual(0, code, output.getvalue())
 
     def settings(self, home, client, managed):
         with mock.patch.dict(os.environ, dict(ENVIRONMENT, HOME=home), clear=True):
-            place = hook.Place(managed, home if managed else "")
-            return place.at(place.settings_file(client))
+            place = Place(managed, home if managed else "")
+            return place.at(client_named(client).settings_file(place))
 
     def write(self, path, client, shape):
         if shape is None:
             return
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "wb") as file:
-            file.write(shape.replace("EVENT", hook.EVENTS[client][0][0]).encode("utf-8"))
+            file.write(shape.replace("EVENT", client_named(client).events[0][0]).encode("utf-8"))
         os.chmod(path, 0o640)
 
     def each(self):
@@ -125,7 +125,7 @@ class Uninstall(unittest.TestCase):
                             self.assertEqual(before, below(home))
                             continue
                         # A new version of the hook writes other entries.
-                        with mock.patch.dict(hook.SECONDS, pre=limit):
+                        with mock.patch.dict(SECONDS, pre=limit):
                             self.install(home, client, *words)
                         self.assertIn(b"service_hook", below(home)[path][0])
                     self.install(home, client, "--uninstall", *words)
@@ -189,13 +189,13 @@ class Uninstall(unittest.TestCase):
             os.mkdir(os.path.dirname(note), 0o700)
             with open(note, "w", encoding="utf-8") as file:
                 file.write("s")
-            show = hook.show
+            show = command.show
 
             def sent_during_the_question(*given):
                 show(*given)
                 os.unlink(note)
 
-            with mock.patch.object(hook, "show", side_effect=sent_during_the_question):
+            with mock.patch.object(command, "show", side_effect=sent_during_the_question):
                 self.install(home, "claude", "--uninstall")
             self.assertEqual({}, below(home))
 
@@ -234,7 +234,7 @@ class Uninstall(unittest.TestCase):
                 found = json.loads(text.lstrip("\ufeff"))
                 self.assertEqual(1, found["added"])
                 if kept is not None and b"mine" in kept[0]:
-                    self.assertEqual([MINE], found["hooks"][hook.EVENTS[client][0][0]])
+                    self.assertEqual([MINE], found["hooks"][client_named(client).events[0][0]])
 
     def test_two_clients_in_one_image(self):
         with tempfile.TemporaryDirectory() as home:

@@ -5,8 +5,6 @@
 The tests in test/adapters run the whole process, with a service and servers behind it.
 """
 
-import ast
-import importlib.util
 import json
 import os
 import sys
@@ -14,41 +12,25 @@ import tempfile
 import unittest
 from unittest import mock
 
-GATEWAY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "service_mcp.py")
-_spec = importlib.util.spec_from_file_location("service_mcp", GATEWAY)
-mcp = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(mcp)
-
-
-class Grammar(unittest.TestCase):
-    def test_python_3_8_reads_it(self):
-        with open(GATEWAY, encoding="utf-8") as file:
-            ast.parse(file.read(), feature_version=(3, 8))
-
-    def test_it_imports_the_standard_library_alone(self):
-        known = getattr(sys, "stdlib_module_names", None)
-        if known is None:
-            return
-        with open(GATEWAY, encoding="utf-8") as file:
-            tree = ast.parse(file.read())
-        named = set()
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
-                named.update(alias.name.split(".")[0] for alias in node.names)
-            elif isinstance(node, ast.ImportFrom):
-                named.add(node.module.split(".")[0])
-        self.assertGreater(len(named), 5)
-        self.assertEqual(set(), named - set(known))
+from countersign.gateway.constants import Failed
+from countersign.gateway.environment import expand
+from countersign.gateway.json import LOOSE, STRICT
+from countersign.gateway.main import options
+from countersign.gateway.messages import Message
+from countersign.gateway.names import Names, server_token, short_hash
+from countersign.gateway.servers import Server, read_servers
+from countersign.shared.json import once
+from countersign.shared.limits import Refused
 
 
 class Messages(unittest.TestCase):
     def test_members_come_back_as_they_were_written(self):
         text = ' { "id" :1.0 , "result":{"a" : [1, 2],"n":-0.0, "s":"\\u00e9}"} ,"x":[]} '
-        message = mcp.Message(text, mcp.LOOSE)
+        message = Message(text, LOOSE)
         self.assertEqual(b"1.0", message.raw("id"))
         self.assertEqual(b'{"a" : [1, 2],"n":-0.0, "s":"\\u00e9}"}', message.raw("result"))
         self.assertEqual([], message.get("x"))
-        self.assertEqual({}, mcp.Message("{}", mcp.STRICT).values)
+        self.assertEqual({}, Message("{}", STRICT).values)
 
     def test_it_agrees_with_json_on_what_is_an_object(self):
         pieces = ["{", "}", '"a"', ":", ",", "1", "[]", " ", '"a":1', "null", '"b"', "x"]
@@ -57,12 +39,12 @@ class Messages(unittest.TestCase):
             texts = texts + [text + piece for text in texts[-800:] for piece in pieces]
         for text in set(texts):
             try:
-                expected = json.loads(text, object_pairs_hook=mcp.once)
+                expected = json.loads(text, object_pairs_hook=once)
                 expected = expected if isinstance(expected, dict) else None
             except ValueError:
                 expected = None
             try:
-                found = mcp.Message(text, mcp.STRICT).values
+                found = Message(text, STRICT).values
             except ValueError:
                 found = None
             self.assertEqual(expected, found, text)
@@ -70,25 +52,25 @@ class Messages(unittest.TestCase):
     def test_what_is_none(self):
         for text in ("", "[]", "{", '{"a":1', '{"a":1}}', '{"a":1,}', '{"a":1,"a":2}', '{"a":NaN}', "{'a':1}", "{a:1}"):
             with self.subTest(text=text):
-                self.assertRaises(ValueError, mcp.Message, text, mcp.STRICT)
+                self.assertRaises(ValueError, Message, text, STRICT)
         for text in ('{"a":' + "[" * 100000, '{"a":' + "9" * 500 + "}"):
-            self.assertRaises(ValueError, mcp.Message, text, mcp.STRICT)
-            self.assertRaises(ValueError, mcp.Message, text, mcp.LOOSE)
+            self.assertRaises(ValueError, Message, text, STRICT)
+            self.assertRaises(ValueError, Message, text, LOOSE)
 
 
-class Names(unittest.TestCase):
+class NamesOfTools(unittest.TestCase):
     def shown(self, names, server, *owns):
         names.name(server, owns)
         return [names.given[server, own][0] for own in owns]
 
     def test_as_they_are_where_that_can_be(self):
-        names = mcp.Names("svc")
+        names = Names("svc")
         self.assertEqual(["fs__read_file", "fs__a-b"], self.shown(names, "fs", "read_file", "a-b"))
         self.assertEqual(["db__read_file"], self.shown(names, "db", "read_file"))
 
     def test_those_that_become_alike_stay_apart_whatever_their_order(self):
         for owns in (("a.b", "a/b", "a_b"), ("a_b", "a/b", "a.b")):
-            names = mcp.Names("svc")
+            names = Names("svc")
             shown = dict(zip(owns, self.shown(names, "s", *owns)))
             self.assertEqual(3, len(set(shown.values())))
             self.assertEqual("s__a_b", shown["a_b"])
@@ -99,7 +81,7 @@ class Names(unittest.TestCase):
                 self.assertEqual(name, names.given["s", own][1])
 
     def test_a_name_once_given_stays(self):
-        names = mcp.Names("svc")
+        names = Names("svc")
         [first] = self.shown(names, "s", "a.b")
         self.assertEqual("s__a_b", first)
         second, third = self.shown(names, "s", "a_b", "a.b")
@@ -108,7 +90,7 @@ class Names(unittest.TestCase):
 
     def test_long_ones_are_cut_to_64_with_the_gateway_and_stay_apart(self):
         for gateway in ("svc", "g", "a-long-name-of-a-gateway"):
-            names = mcp.Names(gateway)
+            names = Names(gateway)
             owns = ["x" * 120 + str(n) for n in range(50)] + ["y" * n for n in range(1, 80)]
             shown = self.shown(names, "server", *owns)
             self.assertEqual(len(owns), len(set(shown)))
@@ -119,13 +101,13 @@ class Names(unittest.TestCase):
                 self.assertEqual("server__" + own, names.given["server", own][1])
             full = "server__" + owns[0]
             room = 64 - len("mcp__" + gateway + "__")
-            self.assertEqual(full[: room - 9] + "_" + mcp.short_hash(full), shown[0])
+            self.assertEqual(full[: room - 9] + "_" + short_hash(full), shown[0])
 
     def test_no_server_can_take_anothers_name(self):
         for name in ("a__b", "a_", "_a", "a b", "a.b", "-a-"):
-            self.assertNotIn("__", mcp.server_token(name))
-            self.assertFalse(mcp.server_token(name).endswith("_"))
-        self.assertEqual("", mcp.server_token("__"))
+            self.assertNotIn("__", server_token(name))
+            self.assertFalse(server_token(name).endswith("_"))
+        self.assertEqual("", server_token("__"))
 
 
 class Servers(unittest.TestCase):
@@ -135,7 +117,7 @@ class Servers(unittest.TestCase):
             with open(path, "w") as file:
                 file.write(said if isinstance(said, str) else json.dumps(said))
             os.chmod(path, mode)
-            return mcp.read_servers(path, key)
+            return read_servers(path, key)
 
     def test_which_there_are(self):
         found = self.read({"mcpServers": {"b c": {"command": "x"}, "off": {"disabled": True}, "a": {"command": "y"}}})
@@ -152,15 +134,15 @@ class Servers(unittest.TestCase):
             '{"mcpServers": {"a": {}, "a": {}}}',
         ):
             with self.subTest(said=said):
-                self.assertRaises(mcp.Refused, self.read, said)
+                self.assertRaises(Refused, self.read, said)
 
     @unittest.skipUnless(os.name == "posix", "permissions of this kind")
     def test_a_file_that_others_may_change_is_refused(self):
         self.assertEqual([], self.read({"mcpServers": {}}, mode=0o644))
-        self.assertRaises(mcp.Refused, self.read, {"mcpServers": {}}, mode=0o666)
+        self.assertRaises(Refused, self.read, {"mcpServers": {}}, mode=0o666)
 
     def command(self, said, key="csk_secret"):
-        return mcp.Server("s", said, key).command()
+        return Server("s", said, key).command()
 
     def test_variables(self):
         with mock.patch.dict(os.environ, {"SET": "value", "EMPTY": ""}):
@@ -176,8 +158,8 @@ class Servers(unittest.TestCase):
                 ("${not a name}", "${not a name}"),
             ):
                 with self.subTest(text=text):
-                    self.assertEqual(expected, mcp.expand(text))
-            self.assertRaises(mcp.Failed, mcp.expand, "${UNSET}")
+                    self.assertEqual(expected, expand(text))
+            self.assertRaises(Failed, expand, "${UNSET}")
 
     def test_the_environment_is_small_and_never_has_the_key(self):
         added = {"SERVICE_API_KEY": "csk_secret", "ANTHROPIC_API_KEY": "other", "LC_TIME": "C", "COPY": "csk_secret"}
@@ -198,7 +180,7 @@ class Servers(unittest.TestCase):
                 {"args": ["${SERVICE_API_KEY:-x}"]},
             ):
                 with self.subTest(more=more):
-                    self.assertRaises(mcp.Failed, self.command, dict(more, command=sys.executable))
+                    self.assertRaises(Failed, self.command, dict(more, command=sys.executable))
 
     def test_what_cannot_be_started(self):
         for said in (
@@ -214,16 +196,16 @@ class Servers(unittest.TestCase):
             {"type": "http", "url": "https://example.com/mcp"},
         ):
             with self.subTest(said=said):
-                self.assertRaises(mcp.Failed, self.command, said)
+                self.assertRaises(Failed, self.command, said)
 
 
 class Options(unittest.TestCase):
     def test_them(self):
-        found = mcp.options(["--config", "a", "--name=gw"])
+        found = options(["--config", "a", "--name=gw"])
         self.assertEqual({"--config": "a", "--name": "gw", "--settings": None}, found)
         for words in ([], ["--config"], ["x"], ["--config=a", "--name=a__b"], ["--config=a", "--name=" + "a" * 25]):
             with self.subTest(words=words):
-                self.assertRaises(mcp.Refused, mcp.options, words)
+                self.assertRaises(Refused, options, words)
 
 
 if __name__ == "__main__":

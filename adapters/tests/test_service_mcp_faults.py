@@ -1,22 +1,29 @@
 """Failures of the gateway itself. Every call still gets an answer, and no call passes without a decision."""
 
+import io
 import json
 import sys
+import threading
 import unittest
 from unittest import mock
 
-from test_service_mcp import mcp
+from countersign.gateway import decisions, upstream
+from countersign.gateway.calls import Asked, Call, Question
+from countersign.gateway.gateway import Gateway
+from countersign.gateway.servers import Server
+from countersign.gateway.upstream import Upstream
+from countersign.shared.limits import Refused, Unreachable
 
 
 class Faults(unittest.TestCase):
     """A failure with one message neither ends the reading nor leaves a call without its answer."""
 
     def setUp(self):
-        log = mock.patch.object(mcp, "log")
+        log = mock.patch.object(upstream, "log")
         self.log = log.start()
         self.addCleanup(log.stop)
         self.gateway = mock.Mock()
-        self.upstream = mcp.Upstream(self.gateway, mcp.Server("s", {}, None))
+        self.upstream = Upstream(self.gateway, Server("s", {}, None))
         self.upstream.pending = {}
 
     def test_a_request_is_answered_with_an_error(self):
@@ -49,16 +56,16 @@ class Faults(unittest.TestCase):
         self.gateway.forget_requests.assert_called_once()
 
     def test_the_reading_never_ends_without_a_word(self):
-        over, quiet = mcp.threading.Event(), mcp.threading.Event()
-        process = mock.Mock(stdout=mcp.io.BytesIO(b"x\n"))
+        over, quiet = threading.Event(), threading.Event()
+        process = mock.Mock(stdout=io.BytesIO(b"x\n"))
         self.upstream.process = process
         with mock.patch.object(self.upstream, "take", side_effect=SystemExit):
             self.assertRaises(SystemExit, self.upstream.listen, process, over, quiet)
         self.assertTrue(over.is_set() and quiet.is_set())
 
     def test_a_request_that_cannot_be_handed_on_is_declined_and_forgotten(self):
-        gateway = mcp.Gateway(mock.Mock(), [], "svc")
-        asked = mcp.Asked(self.upstream, b'"e1"', {})
+        gateway = Gateway(mock.Mock(), [], "svc")
+        asked = Asked(self.upstream, b'"e1"', {})
         asked.number = "s:1"
         gateway.asked["s:1"] = asked
         gateway.hand_up(asked, "roots/list", {"x": float("inf")})
@@ -66,13 +73,13 @@ class Faults(unittest.TestCase):
         self.assertEqual(b'"e1"', self.upstream.outbox.get_nowait()[2][0])
 
     def test_the_clients_requests_are_answered_too(self):
-        gateway = mcp.Gateway(mock.Mock(), [], "svc")
+        gateway = Gateway(mock.Mock(), [], "svc")
         with mock.patch.object(gateway, "write") as write, mock.patch.object(gateway, "client_asks", side_effect=TypeError):
             gateway.take(b'{"jsonrpc":"2.0","id":7,"method":"tools/list"}')
         self.assertIn(b'"id":7,"error":{"code":-32603', write.call_args[0][0])
 
     def test_progress_rises_or_is_not_told(self):
-        gateway, call = mcp.Gateway(mock.Mock(), [], "svc"), mcp.Call(b"1", b'"p"', b"1")
+        gateway, call = Gateway(mock.Mock(), [], "svc"), Call(b"1", b'"p"', b"1")
         with mock.patch.object(gateway, "write_locked") as write:
             for value in (1, 1, 10**300, 10**300, sys.float_info.max, sys.float_info.max):
                 gateway.progress(call, value)
@@ -86,24 +93,24 @@ class OpenFailMode(unittest.TestCase):
     HELD = {"decision": "require_approval", "approval_id": "apr_1", "decision_id": "dec_1"}
 
     def setUp(self):
-        log = mock.patch.object(mcp, "log")
+        log = mock.patch.object(decisions, "log")
         log.start()
         self.addCleanup(log.stop)
-        self.gateway = mcp.Gateway(mock.Mock(fail_open=True, organization_id=None, wait=55), [], "svc")
+        self.gateway = Gateway(mock.Mock(fail_open=True, organization_id=None, wait=55), [], "svc")
         self.gateway.service = mock.Mock()
-        self.question = mcp.Question("mcp__s__t", {}, "session", "use", {})
+        self.question = Question("mcp__s__t", {}, "session", "use", {})
 
     def test_a_call_runs_if_the_service_cannot_be_asked(self):
-        for error in (mcp.Unreachable("gone"), RuntimeError("a fault of the gateway")):
+        for error in (Unreachable("gone"), RuntimeError("a fault of the gateway")):
             self.gateway.service.decide.side_effect = error
-            self.gateway.permit(mcp.Call(), self.question)
+            self.gateway.permit(Call(), self.question)
 
     def test_no_failure_lets_a_held_call_run(self):
-        for waits, again in ((RuntimeError, None), (None, RuntimeError), (None, mcp.Unreachable("gone"))):
+        for waits, again in ((RuntimeError, None), (None, RuntimeError), (None, Unreachable("gone"))):
             with self.subTest(waits=waits, again=again):
                 self.gateway.service.decide.side_effect = [self.HELD, again]
                 with mock.patch.object(self.gateway, "wait_for_approval", side_effect=waits):
-                    self.assertRaises(mcp.Refused, self.gateway.permit, mcp.Call(), self.question)
+                    self.assertRaises(Refused, self.gateway.permit, Call(), self.question)
 
 
 if __name__ == "__main__":

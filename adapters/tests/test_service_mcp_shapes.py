@@ -3,7 +3,8 @@
 import sys
 import unittest
 
-from test_service_mcp import mcp
+from countersign.gateway.json import LOOSE
+from countersign.gateway.shapes import fault_of, is_compiled
 
 TOOL = {"name": "a", "inputSchema": {"type": "object"}}
 PROMPT = {"name": "a"}
@@ -35,7 +36,7 @@ class Shapes(unittest.TestCase):
             }[kind]
             for entry in (plain, dict(plain, unknown=[None]), dict(plain, **full), dict(plain, **dict(full, **more))):
                 with self.subTest(kind=kind, entry=entry):
-                    self.assertIsNone(mcp.fault_of(kind, entry))
+                    self.assertIsNone(fault_of(kind, entry))
 
     def test_entries_that_do_not(self):
         for kind, plain in KINDS:
@@ -58,7 +59,7 @@ class Shapes(unittest.TestCase):
                 *({name: value for name, value in plain.items() if name != gone} for gone in plain),
             ):
                 with self.subTest(kind=kind, entry=entry):
-                    self.assertIsNotNone(mcp.fault_of(kind, entry))
+                    self.assertIsNotNone(fault_of(kind, entry))
 
     def test_what_only_some_of_them_have(self):
         for kind, plain, name, values in (
@@ -74,7 +75,7 @@ class Shapes(unittest.TestCase):
         ):
             for value in values:
                 with self.subTest(kind=kind, name=name, value=value):
-                    self.assertIsNotNone(mcp.fault_of(kind, dict(plain, **{name: value})))
+                    self.assertIsNotNone(fault_of(kind, dict(plain, **{name: value})))
         for kind, plain in KINDS[2:]:
             for value in (
                 [],
@@ -88,7 +89,7 @@ class Shapes(unittest.TestCase):
                 {"lastModified": "2023-02-29T00:00:00Z"},
             ):
                 with self.subTest(kind=kind, annotations=value):
-                    self.assertIsNotNone(mcp.fault_of(kind, dict(plain, annotations=value)))
+                    self.assertIsNotNone(fault_of(kind, dict(plain, annotations=value)))
 
     def test_schemas_that_every_client_can_compile(self):
         named = {"a": {"type": ["string", "null"], "format": "date", "enum": ["a"]}, "$ref": {"maximum": 1}, "id": True}
@@ -99,7 +100,7 @@ class Shapes(unittest.TestCase):
             {"properties": {"x": {"anyOf": [{"items": {}}, {"items": [True]}, {"const": None}]}}},
         ):
             with self.subTest(schema=schema):
-                self.assertEqual("$ref" not in schema.get("properties", {}), mcp.is_compiled(dict(schema, type="object")))
+                self.assertEqual("$ref" not in schema.get("properties", {}), is_compiled(dict(schema, type="object")))
 
     def test_schemas_that_some_cannot(self):
         for schema in (
@@ -126,12 +127,12 @@ class Shapes(unittest.TestCase):
             for holder in ({"properties": {"x": schema}}, {"anyOf": [schema]}, {"not": schema}, {"items": [{"not": schema}]}):
                 whole = dict(holder, **{"$defs": {"loop": {"$ref": "#/$defs/loop"}, "a b": {}}})
                 with self.subTest(schema=whole):
-                    self.assertFalse(mcp.is_compiled(whole))
+                    self.assertFalse(is_compiled(whole))
 
     def test_numbers_beyond_all_numbers_are_the_largest(self):
         for digits, value in (("9" * 391, sys.float_info.max), ("-" + "9" * 391, -sys.float_info.max), ("1e999", sys.float_info.max)):
-            self.assertEqual(value, mcp.LOOSE.decode(digits))
-        self.assertEqual(10**300, mcp.LOOSE.decode("1" + "0" * 300))
+            self.assertEqual(value, LOOSE.decode(digits))
+        self.assertEqual(10**300, LOOSE.decode("1" + "0" * 300))
 
 
 if __name__ == "__main__":

@@ -1,43 +1,99 @@
 import { spawnSync } from 'node:child_process'
-import { readdirSync, readFileSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { chmodSync, copyFileSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test, afterEach, beforeAll } from '@jest/globals'
 import { agentTool, agentToolNames } from '../../src/policy/agent-tools.ts'
 import { folderFiles } from '../../src/shell/tables/interpreters.ts'
-import { adapters, assembled } from '../../scripts/adapters.ts'
+import { adapterNames, adapters, packed } from '../../src/api/adapters.ts'
 import { agentWorld } from '../api/agents/agent.ts'
 import { useMeasuredApi, type MeasuredApi } from '../api/bodies/measured-api.ts'
 import { sendScattered } from '../api/bodies/scattered.ts'
 import { readDocsPage } from '../api/docs-page.ts'
 import { addKey, addOrganization } from '../api/fixtures.ts'
+import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { until } from '../stack/until.ts'
 import { byDepth } from '../support/depth.ts'
 import { shownOutputs } from '../support/shell-blocks.ts'
-import { hookFile, runHook } from './run-hook.ts'
+import { installPythonPackages } from '../support/python-packages.ts'
+import { hookFile, python, runHook } from './run-hook.ts'
 
 const adaptersFolder = new URL('../../adapters/', import.meta.url)
 
-describe.each(adapters)('adapters/%s', (adapter) => {
-  test('is assembled from the current parts in adapters/src (npm run adapters)', () => {
-    expect(readFileSync(new URL(adapter, adaptersFolder), 'utf8')).toBe(assembled(adapter))
+describe.each(adapterNames)('%s', (name) => {
+  test('is the same file after a second packing', () => {
+    expect(packed(name)).toBe(packed(name))
+    expect(adapters().get(name)?.bytes.toString()).toBe(packed(name))
   })
 
-  test('defines each name once', () => {
-    const names = [...assembled(adapter).matchAll(/^(?:def|class) (\w+)/gm)].map((match) => match[1])
-    expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([])
+  test('starts with its name and states its own checksum', () => {
+    expect(packed(name)).toMatch(/^#!\/usr\/bin\/env python3\n"""Countersign's /)
   })
 })
 
-test('every part belongs to an adapter, and parts of both programs are in `shared`', () => {
-  const [hook = '', gateway = ''] = adapters.map(assembled)
-  for (const entry of readdirSync(new URL('src', adaptersFolder), { recursive: true, withFileTypes: true })) {
-    if (!entry.isFile() || !entry.name.endsWith('.py')) continue
-    const text = readFileSync(`${entry.parentPath}/${entry.name}`, 'utf8').trimEnd()
-    const isIn = (name: string) => ['shared', name].some((each) => entry.parentPath.endsWith(each))
-    const found = [entry.name, hook.includes(text), gateway.includes(text)]
-    expect(found).toEqual([entry.name, isIn('hook'), isIn('gateway')])
+test('`--version` states the checksum that the service lists', () => {
+  const { stdout } = spawnSync(python, ['-I', '-S', hookFile, '--version'], { encoding: 'utf8' })
+  const sha256 = adapters().get('service_hook.py')?.sha256
+  expect(stdout.replace(/\d+\.\d+\.\d+/, 'VERSION')).toBe(`service_hook.py VERSION, sha256 ${sha256}\n`)
+})
+
+test('a call loads neither `install` nor `doctor`, and its own client only', () => {
+  const event = {
+    session_id: 's',
+    hook_event_name: 'PreToolUse',
+    tool_name: 'Bash',
+    tool_input: {},
+    cwd: '/',
   }
+  const loaded = (dialect: string): string[] => {
+    const args = ['-I', '-S', '-X', 'importtime', hookFile, 'pre', '--dialect', dialect]
+    const env = { SERVICE_API_URL: 'http://127.0.0.1:1', SERVICE_API_KEY: 'k' }
+    const { stderr } = spawnSync(python, args, { env, input: JSON.stringify(event), encoding: 'utf8' })
+    expect(stderr).toContain('the service is unreachable')
+    return [...stderr.matchAll(/\| +(\S+)$/gm)].map(([, name = '']) => name)
+  }
+  const slow = /^(re|json|socket|argparse|subprocess)$|\.(install|doctor|typed)\b/
+  for (const dialect of ['claude', 'gemini', 'opencode']) {
+    const names = loaded(dialect)
+    expect(names).toContain('countersign.hook.pre')
+    expect(names.filter((name) => slow.test(name))).toEqual([])
+    const clients = names.filter((name) => name.startsWith('countersign.hook.clients.'))
+    expect(clients).toEqual([`countersign.hook.clients.${dialect}`])
+  }
+})
+
+test('it starts wherever it lies, and writes nothing beside itself', () => {
+  const folder = join(temporaryFolder(), 'a folder with blanks')
+  mkdirSync(folder)
+  const [file, link] = [join(folder, 'service_hook.py'), join(temporaryFolder(), 'hook')]
+  copyFileSync(hookFile, file)
+  symlinkSync(file, link)
+  chmodSync(folder, 0o555)
+  for (const words of [[file], ['-I', file], ['-I', '-S', link], ['service_hook.py']]) {
+    const options = {
+      cwd: folder,
+      input: '{}',
+      env: { PATH: process.env['PATH'] },
+      encoding: 'utf8',
+    } as const
+    const { status, stdout } = spawnSync(python, [...words, 'pre', '--dialect', 'gemini'], options)
+    expect({ words, status, stdout }).toMatchObject({ status: 2, stdout: expect.stringContaining('deny') })
+    expect(spawnSync(python, [...words, '--version'], options).stdout).toContain(
+      adapters().get('service_hook.py')?.sha256,
+    )
+  }
+  expect(readdirSync(folder)).toEqual(['service_hook.py'])
+})
+
+test('every module can be followed: each name in it is defined or imported, and each import is used', async () => {
+  const folder = await installPythonPackages(
+    fileURLToPath(new URL('requirements.txt', import.meta.url)),
+    'pyflakes',
+  )
+  const args = ['-B', '-m', 'pyflakes', 'countersign', 'importer.py', 'tests']
+  const env = { ...process.env, PYTHONPATH: folder }
+  const { stdout, status } = spawnSync('python3', args, { cwd: adaptersFolder, env, encoding: 'utf8' })
+  expect({ stdout, status }).toEqual({ stdout: '', status: 0 })
 })
 
 /*
@@ -45,7 +101,6 @@ test('every part belongs to an adapter, and parts of both programs are in `share
  * only, because each of these runs takes some ten seconds.
  */
 
-const folder = fileURLToPath(new URL('tests', adaptersFolder))
 /** The usual one comes first, and then the versions from the oldest to the newest. */
 const names = ['python3', ...Array.from({ length: 8 }, (_, minor) => `python3.${8 + minor}`)]
 
@@ -70,9 +125,10 @@ test('at least one supported Python is installed', () => {
 })
 
 test('the hook knows the shells and the other tools that the service knows', () => {
-  const script =
-    'import json, service_hook; print(json.dumps([service_hook.SHELL_TOOLS, service_hook.OTHER_TOOLS, service_hook.FOLDER_FILES]))'
-  const { stdout } = spawnSync('python3', ['-B', '-c', script], { cwd: dirname(hookFile), encoding: 'utf8' })
+  const script = `import json
+from countersign.hook import surroundings, tool_names
+print(json.dumps([tool_names.SHELL_TOOLS, tool_names.OTHER_TOOLS, surroundings.FOLDER_FILES]))`
+  const { stdout } = spawnSync('python3', ['-B', '-c', script], { cwd: adaptersFolder, encoding: 'utf8' })
   const [shells, others, files] = JSON.parse(stdout) as [string[], string[], Record<string, string[]>]
   const isShell = (name: string): boolean => agentTool(name)?.isShell === true
   expect(shells.toSorted()).toEqual(agentToolNames.filter(isShell).toSorted())
@@ -84,8 +140,8 @@ const thorough = byDepth(pythons.slice(0, 1), pythons)
 
 describe.each(thorough)('%s', (program) => {
   test('its tests pass without a warning', () => {
-    const args = ['-B', '-W', 'error', '-m', 'unittest', 'discover', '-q', folder]
-    const { status, stderr } = spawnSync(program, args, { encoding: 'utf8' })
+    const args = ['-B', '-W', 'error', '-m', 'unittest', 'discover', '-q', '-t', '.', 'tests']
+    const { status, stderr } = spawnSync(program, args, { cwd: adaptersFolder, encoding: 'utf8' })
     expect({ status, stderr }).toEqual({
       status: 0,
       stderr: expect.stringMatching(/Ran \d\d+ tests[^]*\nOK/),

@@ -1,10 +1,10 @@
 import { fileURLToPath } from 'node:url'
+import { gatewayFile } from './adapter-files.ts'
 import { python } from './interpreter.ts'
 
 /* Paths of the gateway and the misbehaving servers, and the program that runs them. */
 
-export const gatewayFile = fileURLToPath(new URL('../../adapters/service_mcp.py', import.meta.url))
-export { python }
+export { gatewayFile, python }
 const oddServer = fileURLToPath(new URL('upstreams/odd-server.py', import.meta.url))
 
 /** An entry of `mcpServers`. */

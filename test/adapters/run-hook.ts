@@ -1,12 +1,11 @@
 import { spawn, type ChildProcess } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
 import { temporaryFolder } from '../stack/temporary-folder.ts'
+import { hookFile } from './adapter-files.ts'
 import { python } from './interpreter.ts'
 
-/* Starts `adapters/service_hook.py` as a client would: a real process with the event on standard input. */
+/* Starts the hook as a client would: a real process with the event on standard input. */
 
-export const hookFile = fileURLToPath(new URL('../../adapters/service_hook.py', import.meta.url))
-export { python }
+export { hookFile, python }
 
 export interface Ended {
   readonly code: number | null

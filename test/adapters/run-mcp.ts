@@ -8,7 +8,7 @@ import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { until } from '../stack/until.ts'
 import { emptyHome } from './run-hook.ts'
 
-/* Starts `adapters/service_mcp.py` as a client would, and exchanges messages with it line by line. */
+/* Starts the gateway as a client would, and exchanges messages with it line by line. */
 
 export { gatewayFile, odd, python, type ServerEntry } from './gateway-files.ts'
 

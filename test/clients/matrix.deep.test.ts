@@ -506,7 +506,9 @@ describe('the gateway', () => {
       // The same with one fiftieth of both limits. The gateway's own limit wins over any setting.
       const folder = dirname(gatewayFile)
       const program = `import sys; sys.path.insert(0, ${JSON.stringify(folder)}); sys.dont_write_bytecode = True
-import service_mcp; service_mcp.MAX_WAIT = 4.8; sys.exit(service_mcp.main(sys.argv[1:]))`
+import service_mcp; from countersign.gateway import decisions, main
+sys.modules['__main__'].__file__ = service_mcp.__file__
+decisions.MAX_WAIT = 4.8; sys.exit(main.main(sys.argv[1:]))`
       const run = await runClient(codex, {
         script: [[through(codex, 'odd__echo', { say: 'RELEASE' })]],
         setup: (place) => {

@@ -1,9 +1,8 @@
-import { createHash } from 'node:crypto'
-import { readdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { z } from 'zod'
+import { adapters } from '../adapters.ts'
 import { named } from '../schemas/common.ts'
 import type { WriteRefusal } from '../../db/errors.ts'
 import type { Db } from '../../db/schema/index.ts'
@@ -142,28 +141,6 @@ export const getSecretsHealth = route({
     return ok({ status: isFine ? 'ok' : 'degraded', backend: context.secrets.backend, checks })
   },
 })
-
-interface Adapter {
-  readonly name: string
-  readonly bytes: Buffer
-  readonly sha256: string
-}
-
-let known: ReadonlyMap<string, Adapter> | undefined
-
-/** The released files. Read at the first call, and kept in memory. */
-function adapters(): ReadonlyMap<string, Adapter> {
-  if (known !== undefined) return known
-  const folder = join(projectRoot(), 'adapters')
-  const names = readdirSync(folder).filter((name) => /^service_[a-z]+\.py$/.test(name))
-  known = new Map(
-    names.sort().map((name) => {
-      const bytes = readFileSync(join(folder, name))
-      return [name, { name, bytes, sha256: createHash('sha256').update(bytes).digest('hex') }]
-    }),
-  )
-  return known
-}
 
 const { version } = createRequire(import.meta.url)(join(projectRoot(), 'package.json')) as { version: string }
 

@@ -42,7 +42,7 @@ export function SessionState({ status }: Pick<AgentSessionView, 'status'>) {
   return <Badge tone={tone} word={word} />
 }
 
-/** `doctor` tests an installed hook (adapters/src/hook/doctor_tries.py). But any agent can choose its name. */
+/** `doctor` tests an installed hook (adapters/countersign/hook/doctor/tries.py). But any agent can choose its name. */
 const isCheck = ({ agent, session_id }: AgentSessionView): boolean =>
   agent.name === 'doctor' && session_id.startsWith('doctor-')
 

@@ -46,7 +46,7 @@ const files = (
 
 /**
  * Files of the folder that say what a program runs, though the command does not name them. The hook sends them under
- * the name of the program (`FOLDER_FILES` in `adapters/src/hook/surroundings.py` has the same table).
+ * the name of the program (`FOLDER_FILES` in `adapters/countersign/hook/surroundings.py` has the same table).
  */
 export const folderFiles = files(
   ['make gmake', 'GNUmakefile makefile Makefile'],

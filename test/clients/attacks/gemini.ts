@@ -1,8 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { python } from '../../adapters/interpreter.ts'
+import { hookFile, python } from '../../adapters/run-hook.ts'
 import type { Place } from '../client.ts'
 import { change, machineOf } from '../machine.ts'
 import {
@@ -18,7 +17,6 @@ import {
   type More,
 } from './attack.ts'
 
-const hookFile = fileURLToPath(new URL('../../../adapters/service_hook.py', import.meta.url))
 const userSettings = ({ home }: Place): string => join(home, '.gemini', 'settings.json')
 const projectSettings = ({ work }: Place): string => join(work, '.gemini', 'settings.json')
 const managedSettings = (place: Place): string => join(machineOf(place), 'etc/gemini-cli/settings.json')
