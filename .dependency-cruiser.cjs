@@ -44,8 +44,8 @@ const governanceFolders = {
   connections: ['sealing', 'audit', 'access', 'limits'],
   webhooks: ['sealing', 'audit', 'access', 'limits'],
   tools: ['sealing', 'audit', 'access', 'limits'],
-  'runs/values': ['sealing'],
-  files: ['sealing', 'audit', 'access', 'limits', 'runs/values'],
+  'runs/values': ['sealing', 'limits'],
+  files: ['sealing', 'audit', 'access', 'limits'],
   approvals: ['sealing', 'audit', 'access', 'runs/values'],
   notifications: ['audit', 'approvals'],
   'runs/end': ['sealing', 'audit', 'access', 'limits', 'approvals', 'runs/values'],
@@ -57,7 +57,7 @@ const governanceFolders = {
   backtests: ['sealing', 'audit', 'access', 'limits', 'runs/values', 'approvals', 'rules'],
   people: ['audit', 'access', 'limits', 'tools', 'agents', 'connections', 'notifications'],
   delivery: ['audit', 'runs/values', 'runs/end'],
-  upkeep: ['runs/values'],
+  upkeep: [],
   reports: ['audit'],
 }
 

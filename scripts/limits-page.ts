@@ -12,7 +12,8 @@ import { routes } from '../src/api/routes/index.ts'
 import { mostReferences } from '../src/contract/definition-check.ts'
 import { longestPath } from '../src/contract/definition-check.ts'
 import { deepestJson, longestKey } from '../src/contract/json.ts'
-import { mostWaiting, shared } from '../src/governance/limits/request-shares.ts'
+import { usualLine } from '../src/governance/limits/fair-share.ts'
+import { limits } from '../src/governance/limits/shares.ts'
 import { mostFileBytes } from '../src/governance/files/run-files.ts'
 import { keptHours } from '../src/governance/idempotency.ts'
 import { mostResolvedBytes } from '../src/calls/runs/resolve.ts'
@@ -99,12 +100,12 @@ const requests: Rows = [
     `${header('Idempotency-Key')} printable ASCII characters without spaces; kept for ${keptHours} hours`,
   ],
   ['`X-Request-Id`', `${longestRequestId} characters; a longer one is replaced`],
-  ['agents’ questions of one organization at once, beside another one', count(shared.question)],
+  ['agents’ questions of one organization at once, beside another one', count(limits.question.beside)],
   [
     'other requests of one organization at once, beside another one',
-    `${shared.small}, and ${shared.large} with a body over ${bytes(smallBody)}`,
+    `${limits.small.beside}, and ${limits.large.beside} with a body over ${bytes(smallBody)}`,
   ],
-  ['requests of one organization that wait in a process', count(mostWaiting)],
+  ['requests of one organization that wait in a process', count(usualLine)],
 ]
 
 const definitions: Rows = [

@@ -4,6 +4,7 @@ import { mostDecisions, mostParamBytes } from '../src/governance/backtests/backt
 import { mostToolGlobs } from '../src/policy/external-tools.ts'
 import { mostFindings, mostSteps } from '../src/governance/rules/analysis.ts'
 import { mostChanges, mostTried } from '../src/governance/rules/diff.ts'
+import { limits } from '../src/governance/limits/shares.ts'
 import { mostWork } from '../src/governance/rules/long-work.ts'
 import { mostRoleOverrides } from '../src/governance/rules/role-overrides.ts'
 import { mostRuleBytes, mostRuleValues } from '../src/governance/rules/size-limit.ts'
@@ -82,5 +83,6 @@ export const rules: Rows = [
     'work of one backtest, analysis or diff',
     `${mostWork / 1_000} seconds; then \`limit_reached\` is \`time\``,
   ],
+  ['backtests, analyses and diffs of one organization that wait in a process', count(limits.long.line)],
   ['comparisons of one decision', `${count(comparisonBudget)}; a call that needs more is denied`],
 ]

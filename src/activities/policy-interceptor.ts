@@ -16,7 +16,7 @@ import type { ToolDeclaration } from '../tools/kit/tool.ts'
 import type { EffectKey } from '../contract/ids.ts'
 import { answer } from './answers.ts'
 import { runAttempt, type IssuedCall } from './attempt.ts'
-import { createCallPlaces, type CallPlace, type CallPlaces } from './call-places.ts'
+import { CallPlaces, type CallPlace } from './call-places.ts'
 import { createDecidedAhead, type DecidedAhead } from './decided-ahead.ts'
 import { engineActivityNames } from './engine.ts'
 import { isOutage } from './patience.ts'
@@ -38,7 +38,7 @@ const localRetryDelay = 500
  * results are failures of a known type, and contain no parameter.
  */
 export function createPolicyInterceptor(context: Context) {
-  const worker: OfWorker = { places: createCallPlaces(), ahead: createDecidedAhead() }
+  const worker: OfWorker = { places: new CallPlaces(), ahead: createDecidedAhead() }
   return (activity: ActivityContext): { inbound: ActivityInboundCallsInterceptor } => ({
     inbound: {
       execute: (input, next) =>

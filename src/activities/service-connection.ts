@@ -57,7 +57,7 @@ export async function connectionIfAny<Name extends Connectable>(
   if (found === 'not_connected') return null
   const { connection, credential, headers, addresses, access } = found
   const reserve = (bytes: number, signal: AbortSignal) =>
-    context.runCaches.answers.acquire(organizationId, bytes, { alone: false, signal })
+    context.runCaches.answers.enter(organizationId, { amount: bytes, signal })
   return {
     credential,
     name: `${connection.id} ${addresses[0]}`,

@@ -3,7 +3,7 @@ import { type Caller, type Identity } from '../governance/access/identity.ts'
 import { organizationsOf } from '../governance/access/recheck.ts'
 import { requireFactor } from '../governance/access/second-factor.ts'
 import { scopesOfRole } from '../governance/access/scopes.ts'
-import { createEntry, type Entry } from '../governance/limits/request-shares.ts'
+import { createEntry, type Entry } from '../governance/limits/shares.ts'
 import { requireRole, requireScopes } from '../governance/access/recheck.ts'
 import { accessOf, type Access } from './access.ts'
 import { ApiError, statusOf, toApiError, validate } from './errors.ts'
@@ -48,7 +48,7 @@ interface Arrived {
 
 /**
  * Checks a request, and runs `work`. A process works on a limited number of one organization's requests at a time (its
- * share, request-shares.ts): this one waits for a place, and keeps it until it ends or `leave` is called.
+ * share, fair-share.ts): this one waits for a place, and keeps it until it ends or `leave` is called.
  */
 export async function admitted<T>(
   arrived: Arrived,

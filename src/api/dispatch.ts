@@ -13,7 +13,7 @@ import {
 import { covers, hasRole, type Scope } from '../governance/access/scopes.ts'
 import { JsonParts } from '../shared/json-parts.ts'
 import { type Taken, type Kind, noteRefusal } from '../governance/limits/rates.ts'
-import { createEntry, withShare, type Entry } from '../governance/limits/request-shares.ts'
+import { createEntry, type Entry } from '../governance/limits/shares.ts'
 import { requireScopes, requireScope } from '../governance/access/recheck.ts'
 import { nextTurn } from '../shared/time-slices.ts'
 import { acts, accessOf, splitKey } from './access.ts'
@@ -66,7 +66,7 @@ export async function dispatch(
   try {
     await count(context, access, identity, request, response)
   } catch (error) {
-    await withShare(context.shares, identity.charged.holderId, 'refusal', async () => {})
+    await context.shares.refusal.hold(identity.charged.holderId, async () => {})
     throw error
   }
   requireScopes(identity.scopes, access, identity.keyName)
@@ -107,7 +107,7 @@ async function countRefused(
   worked: number,
 ): Promise<void> {
   request.pause()
-  const counted = withShare(shares, charged.holderId, 'large', async (place) => place.adds(worked))
+  const counted = shares.large.hold(charged.holderId, async (permit) => permit.adds(worked))
   // If too many requests of the organization wait already, the answer does not.
   const settled = counted.catch(() => undefined)
   if (!request.destroyed) await settled
@@ -147,7 +147,7 @@ async function answerReceived(
   request: Request,
   entry: Entry,
 ): ReturnType<typeof answerOnce> {
-  // A slow client must not hold a place in its organization's share (request-shares.ts).
+  // A slow client must not hold a place in its organization's share (fair-share.ts).
   entry.leave()
   const reading = createEntry(call.context.shares, call.identity.charged.holderId)
   const received = await (route.receive as NonNullable<Route['receive']>)(call, request, reading).finally(

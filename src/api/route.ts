@@ -2,7 +2,7 @@ import type { Request, Response } from 'express'
 import type { z } from 'zod'
 import type { Context } from '../governance/context.ts'
 import type { Asker } from '../calls/agents/ask.ts'
-import type { Entry } from '../governance/limits/request-shares.ts'
+import type { Entry } from '../governance/limits/shares.ts'
 import type { Once } from '../governance/idempotency.ts'
 import type { Taken } from '../governance/limits/rates.ts'
 import type { Caller, Identity } from '../governance/access/identity.ts'
@@ -35,7 +35,7 @@ export interface Call<Key extends string = string, Query = unknown, Body = unkno
   readonly once: Once | null
   /** Aborts when the client has disconnected or the server drains. */
   readonly signal: AbortSignal
-  /** Gives back the place in the share (request-shares.ts), before the handler waits for a person or a run. */
+  /** Gives back the place in the share (fair-share.ts), before the handler waits for a person or a run. */
   readonly leaveShare: () => void
   /** Checks key or session, scopes, membership and role again, and throws as the first check. */
   readonly callerNow: () => Promise<Caller>
@@ -120,7 +120,7 @@ interface JsonRoute<
   /** Values in a body; default: 100,000. */
   readonly bodyValues?: number
   /**
-   * The handler waits for work outside this thread, and holds no place in its organization's share (request-shares.ts).
+   * The handler waits for work outside this thread, and holds no place in its organization's share (fair-share.ts).
    */
   readonly waits?: true
   /**

@@ -14,8 +14,7 @@ import type { Combiner } from './audit/combiner.ts'
 import type { ExportPlaces } from './audit/export.ts'
 import type { Verifier } from './audit/verify.ts'
 import type { Rates } from './limits/rates.ts'
-import type { Shares } from './limits/request-shares.ts'
-import type { LoadBudget } from './runs/values/load-budget.ts'
+import type { Shares } from './limits/shares.ts'
 import type { Notifier } from './waking/notifier.ts'
 import type { RunCaches } from './runs/values/run-caches.ts'
 import type { Sealer } from './sealing/sealer.ts'
@@ -46,8 +45,6 @@ export interface Context {
   readonly keys: KeyLookup
   readonly agentSessions: SessionCache
   readonly runCaches: RunCaches
-  /** Shared by all uploads of this process (files/uploads.ts). */
-  readonly uploads: { readonly memory: LoadBudget; readonly parsers: LoadBudget }
   /** Until a check finds them right again. */
   readonly auditAlarms: AuditAlarms
   /** When this process last found an entry that the service did not write, by `performance.now()`. */

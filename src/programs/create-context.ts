@@ -9,10 +9,9 @@ import { countEntries, logEntries, logGranted } from '../governance/audit/log-li
 import { ExportPlaces } from '../governance/audit/export.ts'
 import { Verifier } from '../governance/audit/verify.ts'
 import type { Context } from '../governance/context.ts'
-import { createUploads } from '../governance/files/uploads.ts'
 import { createRates } from '../governance/limits/rates.ts'
 import { createJoined } from '../shared/joined.ts'
-import { createShares } from '../governance/limits/request-shares.ts'
+import { createShares } from '../governance/limits/shares.ts'
 import { Notifier } from '../governance/waking/notifier.ts'
 import { createRunCaches } from '../governance/runs/values/run-caches.ts'
 import { measureState } from '../governance/upkeep/state-metrics.ts'
@@ -94,7 +93,6 @@ export function createContext(
     metrics,
     keys: createKeyLookup(db),
     agentSessions: createSessionCache(),
-    uploads: createUploads(),
     runCaches: createRunCaches(),
     combiner: processCombiner(pool, config, macs, () => context),
     verifier: new Verifier(),

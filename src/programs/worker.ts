@@ -1,7 +1,7 @@
 import { DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker'
 import { startChat } from '../activities/notify/chat.ts'
 import { createEngineActivities } from '../activities/engine.ts'
-import { callSlots } from '../activities/call-places.ts'
+import { callSlots } from '../governance/limits/shares.ts'
 import { createPolicyInterceptor } from '../activities/policy-interceptor.ts'
 import { createToolActivities } from '../activities/attempt.ts'
 import { isEndMessage } from '../contract/messages.ts'

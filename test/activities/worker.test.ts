@@ -1,17 +1,17 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import type { ApplicationFailure } from '@temporalio/common'
 import { ActingAccount } from '../../src/activities/acting-account.ts'
-import { type CallPlace, callSlots, createCallPlaces } from '../../src/activities/call-places.ts'
+import { type CallPlace, CallPlaces } from '../../src/activities/call-places.ts'
 import { maxOutputLength, refusalOfSize } from '../../src/activities/attempt.ts'
 import { Leaving } from '../../src/activities/leaving.ts'
 import { type Looked, patienceWith, readFound, readLookError } from '../../src/activities/look.ts'
 import { type Found, OtherAccount, ToolError } from '../../src/tools/kit/executor.ts'
+import { callSlots } from '../../src/governance/limits/shares.ts'
+import { ThreadUse } from '../../src/governance/limits/thread-use.ts'
 import { getTool } from '../../src/tools/index.ts'
 import type { ToolDeclaration } from '../../src/tools/kit/tool.ts'
 import { mostAttempts } from '../../src/contract/status.ts'
 import { mostHeapBytes, mostValues } from '../../src/shared/json-size.ts'
-
-type CallPlaces = ReturnType<typeof createCallPlaces>
 
 const never = new AbortController().signal
 const settled = () => new Promise((resolve) => setImmediate(resolve))
@@ -44,13 +44,16 @@ function callsFor(places: CallPlaces) {
 describe('places for calls', () => {
   let calls: ReturnType<typeof callsFor>
   let isBusy = false
-  let strain = 1
   beforeEach(() => {
     jest.useFakeTimers({ doNotFake: ['setImmediate', 'queueMicrotask', 'nextTick'] })
     isBusy = false
-    strain = 1
     calls = callsFor(
-      createCallPlaces(() => performance.now(), { isBusy: () => isBusy, strain: () => strain }),
+      new CallPlaces(
+        new ThreadUse(
+          () => performance.now(),
+          () => isBusy,
+        ),
+      ),
     )
   })
   afterEach(() => {
@@ -95,9 +98,7 @@ describe('places for calls', () => {
     jest.advanceTimersByTime(10_001)
     const later = calls('a', 1)
     await settled()
-    expect([first.inside.length, later.inside.length]).toEqual([2, 1])
-    await leave(first.inside[0])
-    expect(first.inside).toHaveLength(4)
+    expect([first.inside.length, later.inside.length]).toEqual([4, 1])
   })
 
   describe('on a busy thread', () => {
@@ -116,23 +117,16 @@ describe('places for calls', () => {
       return inside
     }
 
-    test.each([
-      ['usually', 1, 400],
-      ['longer while the processors are overloaded', 2, 800],
-    ])(
-      'a place rests for eight times its call, if the organization uses more than its part; %s',
-      async (_, times, rest) => {
-        strain = times
-        await use('b', 1)
-        const inside = await called('a', 3)
-        jest.advanceTimersByTime(50)
-        inside[0]?.leave()
-        await pass(rest - 1)
-        expect(inside).toHaveLength(2)
-        await pass(1)
-        expect(inside).toHaveLength(3)
-      },
-    )
+    test('a place rests for eight times its call, if the organization uses more than its part', async () => {
+      await use('b', 1)
+      const inside = await called('a', 3)
+      jest.advanceTimersByTime(50)
+      inside[0]?.leave()
+      await pass(399)
+      expect(inside).toHaveLength(2)
+      await pass(1)
+      expect(inside).toHaveLength(3)
+    })
 
     test('quick calls without a place come again later, the more of them wait and the longer their places rest', async () => {
       await use('b', 1)

@@ -7,7 +7,6 @@ import { id, time, named } from '../schemas/common.ts'
 import { exportInParts, readEntries } from '../../governance/audit/export.ts'
 import type { ChainEnd } from '../../governance/audit/end-problems.ts'
 import { DomainError } from '../../governance/errors.ts'
-import { withShare } from '../../governance/limits/request-shares.ts'
 import { sendParts } from '../send.ts'
 
 const hash = z.string().regex(/^[0-9a-f]{64}$/)
@@ -79,9 +78,9 @@ async function beginExport(call: Call, response: Response): Promise<{ end: Chain
 
 /** Each read takes a place in the organization's share, and gives it back before the client gets the answer. */
 const inShare = <T>({ context, identity }: Call, read: () => Promise<T>): Promise<T> =>
-  withShare(context.shares, identity.charged.holderId, 'look', async (place) => {
+  context.shares.look.hold(identity.charged.holderId, async (permit) => {
     const result = await read()
-    place.works()
+    permit.works()
     return result
   })
 
@@ -134,7 +133,7 @@ export const auditRoutes = [
         encryptionKeys,
         expected,
       }
-      const result = await context.verifier.verify(request, context.shares.isContended)
+      const result = await context.verifier.verify(request, () => context.shares.look.isContended())
       context.auditAlarms.verified(organizationId, result.first_mismatch)
       return ok(result)
     },

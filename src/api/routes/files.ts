@@ -3,12 +3,11 @@ import type { IncomingMessage } from 'node:http'
 import { z } from 'zod'
 import { Busboy, type BusboyFileStream, type BusboyInstance } from '@fastify/busboy'
 import { addFile, deleteFile, listFiles, readFile, type SentFile } from '../../governance/files/files.ts'
-import { reserveMemory } from '../../governance/files/uploads.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { organizationQuery } from '../query.ts'
 import { created, done, ok, tagged } from '../route.ts'
 import { id, labels, listOf, listQuery, time, pageIn, named } from '../schemas/common.ts'
-import type { Entry } from '../../governance/limits/request-shares.ts'
+import type { Entry } from '../../governance/limits/shares.ts'
 import { maxDocumentSize } from '../../shared/documents/document.ts'
 import { nextTurn } from '../../shared/time-slices.ts'
 import { arrived, Collected } from '../body-bytes.ts'
@@ -33,7 +32,7 @@ export const fileForm = z.strictObject({
 const mostAround = 256 * 1024
 const mostFormBytes = maxDocumentSize + mostAround
 /**
- * Enough for 25 MiB at 2 Mbit/s. A slow upload holds memory that others may wait for (governance/files/uploads.ts).
+ * Enough for 25 MiB at 2 Mbit/s. A slow upload holds memory that others may wait for.
  * They wait longer than this, so it cannot make them fail.
  */
 export const mostArrivalSeconds = 120
@@ -49,7 +48,10 @@ const limits = {
   headerSize: 8 * 1024,
 }
 
-/** The most memory that the file can need. Throws 413 if the announced body is longer than a form may be. */
+/** A file that is being read is in memory so many times: the arrived pieces, the whole file, and its text. */
+const copies = 4
+
+/** The most bytes that the file can have. Throws 413 if the announced body is longer than a form may be. */
 function announcedSize({ headers }: IncomingMessage): number {
   const length = headers['content-length']
   const bytes = length === undefined ? mostFormBytes : Number(length)
@@ -59,7 +61,7 @@ function announcedSize({ headers }: IncomingMessage): number {
 
 /**
  * Reads a form with one file. Awaits `admit` after all bytes have arrived, so that a slow upload takes no place in its
- * organization's share (request-shares.ts), and calls `works` before each slice. Throws:
+ * organization's share (fair-share.ts), and calls `works` before each slice. Throws:
  * - 415 for another content type
  * - 413 for a file of more than 25 MiB, and for too many or too long fields
  * - 400 for an incomplete or slow form, and for a second file
@@ -237,12 +239,8 @@ export const fileRoutes = [
     body: fileForm,
     responses: { 201: file },
     async receive({ context, caller, signal }, request, entry) {
-      const permit = await reserveMemory(
-        context.uploads,
-        caller.organizationId,
-        announcedSize(request),
-        signal,
-      )
+      const amount = announcedSize(request) * copies
+      const permit = await context.shares.upload.enter(caller.organizationId, { amount, signal })
       try {
         const sent = await readFileUpload(request, entry)
         const { name, mediaType, sha256, labels: added } = sent

@@ -5,7 +5,7 @@ import { wholeNumber } from '../query.ts'
 import { tagged, type Call } from '../route.ts'
 import { subscribeTo } from '../wait.ts'
 import { readRunEvents } from '../../governance/runs/read/events.ts'
-import { withShare, type Place } from '../../governance/limits/request-shares.ts'
+import type { Permit } from '../../governance/limits/fair-share.ts'
 import { roomOrEnd } from '../send.ts'
 
 const { streamRoute } = tagged('Runs')
@@ -36,9 +36,9 @@ export const getRunEvents = streamRoute({
         for (;;) {
           const { status, eventSeq, events, text } = await look(
             ['events', params.id, last, left ?? null],
-            async (place) => {
+            async (permit) => {
               const read = await readRunEvents(context.db, params.id, last, left)
-              place.works()
+              permit.works()
               // Each `write` checks the caller's rights, so all events go at once.
               return {
                 ...read,
@@ -61,7 +61,7 @@ export const getRunEvents = streamRoute({
 })
 
 type EventsCall = Call<'GET /runs/{id}/events'>
-type Look = <T>(key: readonly unknown[], work: (place: Pick<Place, 'works'>) => Promise<T>) => Promise<T>
+type Look = <T>(key: readonly unknown[], work: (permit: Pick<Permit, 'works'>) => Promise<T>) => Promise<T>
 
 /**
  * Streams that wake at the same time need the same data, so calls with the same key share one read (shared/joined.ts),
@@ -72,9 +72,9 @@ function createLook({ context, identity }: EventsCall): Look {
   const { holderId } = identity.charged
   return (key, work) =>
     context.looks.join(JSON.stringify([holderId, ...key]), (begins) =>
-      withShare(context.shares, holderId, 'look', (place) => {
+      context.shares.look.hold(holderId, (permit) => {
         begins()
-        return work(place)
+        return work(permit)
       }),
     )
 }

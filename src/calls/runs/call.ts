@@ -59,7 +59,7 @@ export interface DefinedCall {
    * call.
    */
   readonly stopped: 'over' | 'frozen' | null
-  /** Loads of the call that did not finish (load-starts.ts). */
+  /** Loads of the call that did not finish (loading.ts). */
   readonly starts: number
   /** The first step that waits only for this step. */
   readonly follower: string | null

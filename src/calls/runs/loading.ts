@@ -1,11 +1,13 @@
+import { sql } from 'kysely'
 import { references, type Scope } from '../../policy/templates.ts'
 import type { Json } from '../../policy/types.ts'
 import { DomainError } from '../../governance/errors.ts'
 import { mostCostOf } from '../../shared/json-size.ts'
 import type { RunSnapshot } from '../../governance/runs/values/run-snapshot.ts'
 import type { EffectKey } from '../../contract/ids.ts'
-import type { Permit } from '../../governance/runs/values/load-budget.ts'
-import { countStart, forgetStarts, mostStarts } from '../../governance/runs/values/load-starts.ts'
+import type { Permit } from '../../governance/limits/fair-share.ts'
+import { countCallStart } from '../../db/queries/runs.ts'
+import type { Db } from '../../db/schema/index.ts'
 import {
   readInputs,
   readOutputs,
@@ -15,17 +17,20 @@ import {
 } from '../../governance/runs/values/outputs.ts'
 import type { RunCaches } from '../../governance/runs/values/run-caches.ts'
 
-/** Such a load reserves no memory, and its start is not counted (load-starts.ts). */
+/** Such a load reserves no memory, and its start is not counted. */
 const smallBytes = 256 * 1024
+
+/**
+ * A load that did not finish has probably crashed a worker. After one such load, the call's values are loaded alone, so
+ * that no other load is blamed. After this many, the call fails.
+ */
+const mostStarts = 3
 
 /** This limits the characters of one call's resolved parameters. */
 export const mostParamText = 8 * 1024 * 1024
 
 /** The copies in memory are the resolved parameters, their canonical JSON, and the sealed parameters. */
 const copiesOfParams = 3
-
-/** A load that waits longer for memory fails and is tried again later. */
-const patienceMilliseconds = 15_000
 
 interface Loader extends OutputReader {
   readonly runCaches: RunCaches
@@ -71,10 +76,13 @@ export async function load<T>(
   if (what.starts >= mostStarts) throw endedWorkers()
   if (cost <= smallBytes && what.starts === 0)
     return { value: await work(await scopeOf(context, what)), permit: { release: () => {} } }
-  const permit = await acquireMemory(context.runCaches, what, cost, signal)
+  const asked = { amount: cost, alone: what.starts > 0, signal }
+  const permit = await context.runCaches.loads.enter(what.run.organizationId, asked)
   try {
-    const starts = await countStart(context.db, what.key)
-    if (starts === null) throw new DomainError('unavailable', 'the run was cancelled meanwhile')
+    // Commits at once. There is no row if the run was cancelled or has ended.
+    const { rows } = await countCallStart(what.key).execute(context.db)
+    const starts = rows[0]?.starts
+    if (starts === undefined) throw new DomainError('unavailable', 'the run was cancelled meanwhile')
     try {
       // Another attempt may have started the load meanwhile.
       if (starts > mostStarts) throw endedWorkers()
@@ -90,26 +98,30 @@ export async function load<T>(
   }
 }
 
+/** The number of loads of the call that were started but did not finish. */
+export async function readStarts(db: Db, key: EffectKey): Promise<number> {
+  const row = await db.selectFrom('call_starts').select('starts').where(startsOf(key)).executeTakeFirst()
+  return row?.starts ?? 0
+}
+
+const [settleEveryMilliseconds, mostSettles] = [1_000, 300]
+
+/** Tries again if the statement fails, so that an outage of the database does not count as a crash. */
+async function forgetStarts(db: Db, key: EffectKey, tries = mostSettles): Promise<void> {
+  try {
+    await db.deleteFrom('call_starts').where(startsOf(key)).execute()
+  } catch {
+    if (tries > 0) setTimeout(() => void forgetStarts(db, key, tries - 1), settleEveryMilliseconds).unref()
+  }
+}
+
+const startsOf = ({ runId, stepId, itemIndex }: EffectKey) =>
+  sql<boolean>`(run_id, step_id, item_index) = (${runId}, ${stepId}, ${itemIndex}::int)`
+
 const endedWorkers = (): ResourceExhausted =>
   new ResourceExhausted(
     `reading the values that the call names has ended ${mostStarts} workers: pass smaller values`,
   )
-
-async function acquireMemory(
-  { loads }: RunCaches,
-  what: Load,
-  cost: number,
-  signal: AbortSignal,
-): Promise<Permit> {
-  const late = AbortSignal.timeout(patienceMilliseconds)
-  try {
-    const options = { alone: what.starts > 0, signal: AbortSignal.any([signal, late]) }
-    return await loads.acquire(what.run.organizationId, cost, options)
-  } catch (error) {
-    if (signal.aborted) throw error
-    throw new DomainError('unavailable', 'the worker has no memory left for the values that the call names')
-  }
-}
 
 /** The result is in bytes. Throws ResourceExhausted for an output that is too large. */
 async function costOf(context: Loader, what: Load): Promise<number> {

@@ -13,7 +13,6 @@ import { growAs } from '../limits/storage.ts'
 import { listPage, type Page, type PageRequest } from '../page.ts'
 import { fileBinding } from '../sealing/bindings.ts'
 import type { Sealer } from '../sealing/sealer.ts'
-import { inTurn } from './uploads.ts'
 import type { Selectable } from 'kysely'
 import type { FilesTable } from '../../db/schema/files.ts'
 
@@ -36,7 +35,7 @@ export interface SentFile {
  * or `signal` is aborted.
  */
 export async function addFile(
-  context: Pick<Context, 'combiner' | 'config' | 'sealer' | 'uploads'>,
+  context: Pick<Context, 'combiner' | 'config' | 'sealer' | 'shares'>,
   caller: Caller,
   file: SentFile,
   signal: AbortSignal,
@@ -44,7 +43,7 @@ export async function addFile(
 ): Promise<FileView> {
   const { organizationId } = caller
   const size = file.bytes.length
-  const parsed = await inTurn(context.uploads, organizationId, signal, () => read(file, signal))
+  const parsed = await context.shares.parser.hold(organizationId, () => read(file, signal), { signal })
   const id = newId('file')
   const sealed = await seal(context.sealer, organizationId, id, parsed)
   freeBytes(file.bytes)

@@ -3,17 +3,15 @@ import type { Caller } from '../access/identity.ts'
 import { hasRole } from '../access/scopes.ts'
 import type { Context } from '../context.ts'
 import { DomainError } from '../errors.ts'
-import { withShare, type Place } from '../limits/request-shares.ts'
+import type { Permit } from '../limits/fair-share.ts'
 
 /** Milliseconds for a part of long work, after which the thread works for other requests. */
 const sliceTime = 5
 /** Milliseconds of the thread for one backtest, analysis or comparison. */
 export const mostWork = 5_000
-/** Large requests that may wait in this process before a long one of their organization is refused. */
-export const mostLongWaiting = 4
 
 export interface LongRequest {
-  /** The work takes a place in the share of this organization (request-shares.ts). */
+  /** The work takes a place in the share of this organization (fair-share.ts). */
   readonly chargedTo: string
   /** The caller with the present role. Throws if a right that the request needs is lost. */
   readonly callerNow: () => Promise<Pick<Caller, 'role'>>
@@ -32,10 +30,10 @@ export interface Slices {
 }
 
 /**
- * Does long work in the share of an organization (request-shares.ts). The caller may lose rights meanwhile, so they are
+ * Does long work in the share of an organization (fair-share.ts). The caller may lose rights meanwhile, so they are
  * checked before and after it. `work` must read all its data itself, so that none is older than the first check.
  *
- * Throws `rate_limited` if `mostLongWaiting` requests wait, `unavailable` if the signal has aborted or the role is
+ * Throws `rate_limited` if too many wait, `unavailable` if the signal has aborted or the role is
  * lower afterwards, and the errors of `callerNow`.
  */
 export function inSlices<T>(
@@ -46,29 +44,23 @@ export function inSlices<T>(
   const refuseAborted = (): void => {
     if (signal.aborted) throw new DomainError('unavailable', 'the work was given up: try again')
   }
-  return withShare(
-    shares,
-    chargedTo,
-    'large',
-    async (place) => {
-      refuseAborted()
-      const { role } = await callerNow()
-      const result = await work(slicesOf(role, place, refuseAborted))
-      if (!hasRole((await callerNow()).role, role))
-        throw new DomainError('unavailable', 'your role has changed meanwhile: try again')
-      return result
-    },
-    mostLongWaiting,
-  )
+  return shares.long.hold(chargedTo, async (permit) => {
+    refuseAborted()
+    const { role } = await callerNow()
+    const result = await work(slicesOf(role, permit, refuseAborted))
+    if (!hasRole((await callerNow()).role, role))
+      throw new DomainError('unavailable', 'your role has changed meanwhile: try again')
+    return result
+  })
 }
 
-function slicesOf(role: Caller['role'], place: Pick<Place, 'works'>, refuseAborted: () => void): Slices {
+function slicesOf(role: Caller['role'], permit: Pick<Permit, 'works'>, refuseAborted: () => void): Slices {
   let worked = 0
   const isOver = () => worked >= mostWork
   const run = async <T>(part: () => T): Promise<T> => {
     await nextTurn()
     refuseAborted()
-    place.works()
+    permit.works()
     const began = performance.now()
     const result = part()
     worked += performance.now() - began

@@ -3,7 +3,6 @@ import { writeRefusal } from '../../db/errors.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Context } from '../context.ts'
 import { keptHours } from '../idempotency.ts'
-import { pruneStarts } from '../runs/values/load-starts.ts'
 
 /** `/health` checks that some worker has a recent row, and reports a refusal to write one. */
 export async function beat(
@@ -39,7 +38,9 @@ export async function prune(db: Db): Promise<void> {
     where idempotency_key is not null and created_at < now() - make_interval(hours => ${keptHours})`.execute(
     db,
   )
-  await pruneStarts(db)
+  await sql`delete from call_starts c using runs r where r.id = c.run_id and r.finished_at is not null`.execute(
+    db,
+  )
   await sql`delete from process_heartbeats where seen_at < now() - interval '1 hour'`.execute(db)
   await sql`delete from connection_attempts where expires_at < now()`.execute(db)
   await sql`delete from slack_claims where created_at < now() - interval '1 day'`.execute(db)

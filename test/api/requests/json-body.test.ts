@@ -441,17 +441,16 @@ const sendPieces = (path: string) => {
 }
 
 test('the work for a refused body counts for its organization, and the answer waits for the organization’s turn', async () => {
-  const { shares } = server.context
-  const enter = shares.enter.bind(shares)
+  const { large } = server.context.shares
+  const enter = large.enter.bind(large)
   const mayEnter = Promise.withResolvers<void>()
   const asks = Promise.withResolvers<void>()
   const worked: number[] = []
-  jest.spyOn(shares, 'enter').mockImplementation(async (organizationId, size) => {
-    const place = await enter(organizationId, size)
-    if (size !== 'large') return place
+  jest.spyOn(large, 'enter').mockImplementation(async (organizationId) => {
+    const permit = await enter(organizationId)
     asks.resolve()
     await mayEnter.promise
-    return { ...place, adds: (milliseconds: number) => void worked.push(milliseconds) }
+    return { ...permit, adds: (milliseconds: number) => void worked.push(milliseconds) }
   })
   let isAnswered = false
   const answer = sendPieces('/api/v1/workflows').finally(() => (isAnswered = true))
@@ -464,7 +463,7 @@ test('the work for a refused body counts for its organization, and the answer wa
 })
 
 test('a full line changes nothing about the answer', async () => {
-  const { shares } = server.context
-  jest.spyOn(shares, 'enter').mockRejectedValue(new Error('too many requests are waiting'))
+  const { large } = server.context.shares
+  jest.spyOn(large, 'enter').mockRejectedValue(new Error('too many requests are waiting'))
   expect(await sendPieces('/api/v1/workflows')).toMatchObject({ status: 413 })
 })

@@ -80,18 +80,18 @@ describe('executing', () => {
   })
 
   test('takes a place of its organization until the run is accepted, and none while it waits', async () => {
-    const { shares, db } = server.context
+    const { db, shares } = server.context
     const runs = async () => (await db.selectFrom('runs').select('id').execute()).map(({ id }) => id)
-    const enter = shares.enter.bind(shares)
+    const enter = shares.small.enter.bind(shares.small)
     const before = new Set(await runs())
     const left = Promise.withResolvers<string[]>()
-    const spy = jest.spyOn(shares, 'enter').mockImplementationOnce(async (organization, size) => {
-      const place = await enter(organization, size)
-      const leave = (): void => {
+    const spy = jest.spyOn(shares.small, 'enter').mockImplementationOnce(async (organization) => {
+      const permit = await enter(organization)
+      const release = (): void => {
         runs().then(left.resolve, left.reject)
-        place.leave()
+        permit.release()
       }
-      return { ...place, leave }
+      return { ...permit, release }
     })
     try {
       const answer = execute(60)

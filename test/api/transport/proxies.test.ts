@@ -3,8 +3,8 @@ import { type AddressInfo, connect } from 'node:net'
 import { text as textOf } from 'node:stream/consumers'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { createApp } from '../../../src/api/app.ts'
-import { mostLongWaiting } from '../../../src/governance/rules/long-work.ts'
-import type { Place } from '../../../src/governance/limits/request-shares.ts'
+import type { Permit } from '../../../src/governance/limits/fair-share.ts'
+import { limits } from '../../../src/governance/limits/shares.ts'
 import { addKey, addPerson, everyScope, sessionCookie } from '../fixtures.ts'
 import { useServer } from '../use-server.ts'
 import type { Answer, TestServer } from '../server.ts'
@@ -323,9 +323,9 @@ describe('long requests', () => {
     asker = { userId, ...(await addKey(server.context, world.organizationId, userId, everyScope)) }
   })
 
-  /** Takes every place of the organization for large requests. No other organization is served, so it has two places. */
-  const takeAll = (): Promise<Place[]> =>
-    Promise.all([1, 2].map(() => server.context.shares.enter(world.organizationId, 'large')))
+  /** Takes every place of the organization for long work. No other organization is served, so it has two places. */
+  const takeAll = (): Promise<Permit[]> =>
+    Promise.all([1, 2].map(() => server.context.shares.long.enter(world.organizationId)))
 
   const told = ({ status, body }: Answer) => [status, body.error?.code]
 
@@ -336,17 +336,17 @@ describe('long requests', () => {
   async function whileTheyWait(ask: (key: string) => Promise<Answer>, change: () => Promise<unknown>) {
     const places = await takeAll()
     try {
-      const asked = Array.from({ length: mostLongWaiting + 1 }, async (_, index) => ({
+      const asked = Array.from({ length: limits.long.line + 1 }, async (_, index) => ({
         index,
         answer: await ask(asker.secret),
       }))
       const first = await Promise.race(asked)
       await change()
-      for (const place of places) place.leave()
+      for (const place of places) place.release()
       const all = await Promise.all(asked)
       return { refused: first.answer, others: all.filter(({ index }) => index !== first.index) }
     } finally {
-      for (const place of places) place.leave()
+      for (const place of places) place.release()
     }
   }
 

@@ -20,7 +20,7 @@ import { readGovernance } from '../../../src/governance/audit/policy-cache.ts'
 import { changeGovernance } from '../../../src/governance/rules/settings.ts'
 import { addOrganization, enrolPeople } from '../../api/fixtures.ts'
 import { DomainError } from '../../../src/governance/errors.ts'
-import { createShares } from '../../../src/governance/limits/request-shares.ts'
+import { createShares } from '../../../src/governance/limits/shares.ts'
 import { inSlices, mostWork } from '../../../src/governance/rules/long-work.ts'
 
 let engine: Engine

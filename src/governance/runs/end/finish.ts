@@ -16,9 +16,8 @@ import { notFound } from '../../errors.ts'
 import { announceWithdrawn, withdrawWhere } from '../../approvals/moves.ts'
 import { grantSlots } from '../../limits/slots.ts'
 import { readRunSnapshot, type RunSnapshot } from '../values/run-snapshot.ts'
-import { load } from '../../../calls/runs/loading.ts'
+import { load, readStarts } from '../../../calls/runs/loading.ts'
 import { forgetRun, ResourceExhausted } from '../values/outputs.ts'
-import { readStarts } from '../values/load-starts.ts'
 import { resultBinding } from '../../sealing/bindings.ts'
 import { readVersion } from '../values/version-cache.ts'
 import { quoted } from '../../approvals/votes.ts'
@@ -239,7 +238,7 @@ interface Result {
   readonly problem: string | null
 }
 
-/** The starts of loads for the run's `result` are counted under this step id (load-starts.ts). */
+/** The starts of loads for the run's `result` are counted under this step id (loading.ts). */
 const resultStepId = ''
 
 /** If a reference has no value, returns the problem, and the run fails. */

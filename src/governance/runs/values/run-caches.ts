@@ -1,7 +1,7 @@
-import { getHeapStatistics } from 'node:v8'
 import type { Json, JsonObject } from '../../../policy/types.ts'
 import { byteCache, type ByteCache, counted } from '../../../shared/byte-cache.ts'
-import { LoadBudget } from './load-budget.ts'
+import { FairShare } from '../../limits/fair-share.ts'
+import { limits } from '../../limits/shares.ts'
 import type { RunSnapshot } from './run-snapshot.ts'
 import type { FrozenVersion } from './version-cache.ts'
 
@@ -15,15 +15,13 @@ export interface RunCaches {
   readonly inputs: SharedValues<JsonObject>
   /** In bytes. The key is `RUN/STEP`. */
   readonly outputSizes: ByteCache<number>
-  readonly loads: LoadBudget
-  /** Not `loads`: a call with a permit of `loads` must not wait for a second permit of the same budget. */
-  readonly answers: LoadBudget
+  readonly loads: FairShare
+  readonly answers: FairShare
 }
 
 const mebibyte = 1024 ** 2
 
 export function createRunCaches(): RunCaches {
-  const quarter = getHeapStatistics().heap_size_limit / 4
   return {
     // Enough for hundreds of ordinary workflow versions, or for dozens of the largest versions.
     versions: byteCache(32 * mebibyte),
@@ -32,8 +30,8 @@ export function createRunCaches(): RunCaches {
     outputs: new SharedValues(64 * mebibyte),
     inputs: new SharedValues(16 * mebibyte),
     outputSizes: byteCache(mebibyte),
-    loads: new LoadBudget(quarter),
-    answers: new LoadBudget(quarter),
+    loads: new FairShare(limits.load),
+    answers: new FairShare(limits.answer),
   }
 }
 

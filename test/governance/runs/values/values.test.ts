@@ -1,9 +1,7 @@
-import fc from 'fast-check'
 import { describe, expect, test } from '@jest/globals'
 import { workflowDefinition } from '../../../../src/contract/definition.ts'
 import type { Role, Json } from '../../../../src/policy/types.ts'
 import { authorsOf, mostAuthors, type Origin } from '../../../../src/governance/runs/values/authors.ts'
-import { LoadBudget, type Permit } from '../../../../src/governance/runs/values/load-budget.ts'
 import { readOutputs } from '../../../../src/governance/runs/values/outputs.ts'
 import { SharedValues } from '../../../../src/governance/runs/values/run-caches.ts'
 import { opOf, outcomeOf, toolOf, useEngine, type Engine } from '../engine-fixture.ts'
@@ -109,100 +107,6 @@ test('a version has a limited number of authors', () => {
   expect(save(version, 'p0', 'admin', [evil]).authors).toHaveLength(mostAuthors)
   expect(() => save(version, 'last', 'admin', [evil])).toThrow('save the definition as a new workflow')
   expect(save(version, 'last', 'admin', [look]).authors).toHaveLength(1)
-})
-
-const never = new AbortController().signal
-const tick = () => new Promise((resolve) => setImmediate(resolve))
-
-/**
- * Acts, and the loads that they admit. `a1:30` is a load of 30 bytes of organization a, and `b1:1!` one that must be
- * alone. `a1~40` keeps 40 bytes of a load, `-a1` releases it, and `xb1` aborts it while it waits.
- */
-test.each([
-  ['an organization has at most half, even if no other asks', 'a1:30 a2:30 b1:50 = a1 b1; -a1 = a2'],
-  ['what is kept counts for its organization', 'a1:50 a1~40 a2:20 b1:50 c1:50 = a1 b1 c1; -b1 -a1 = a2'],
-  ['a load larger than the total runs alone', 'a1:10 b1:1000 c1:10 = a1; -a1 = b1; -b1 = c1'],
-  [
-    'a load that may have ended a worker runs alone, and organizations take turns',
-    'a1:1 b1:1! c1:1 = a1; a1~1 = b1; a2:1 b1~0 = c1 a2',
-  ],
-  ['an aborted load leaves the queue and delays nobody', 'a1:50 b1:90 c1:10 = a1; xb1 = c1'],
-])('loads: %s', async (_, script) => {
-  const budget = new LoadBudget(100)
-  const admitted: string[] = []
-  const permits = new Map<string, Permit>()
-  const aborts = new Map<string, AbortController>()
-  const act = (step: string): void => {
-    const [, name = '', sign, bytes] = /^[-x]?(\w\d)([:~])?(\d+)?/.exec(step) ?? []
-    if (step.startsWith('-')) permits.get(name)?.release()
-    else if (step.startsWith('x')) aborts.get(name)?.abort(new Error('cancelled'))
-    else if (sign === '~') permits.get(name)?.keep(Number(bytes))
-    else {
-      const abort = new AbortController()
-      aborts.set(name, abort)
-      const asked = budget.acquire(name.charAt(0), Number(bytes), {
-        alone: step.endsWith('!'),
-        signal: abort.signal,
-      })
-      void asked.then(
-        (permit) => (admitted.push(name), permits.set(name, permit)),
-        () => {},
-      )
-    }
-  }
-  for (const part of script.split('; ')) {
-    const [steps = '', expected] = part.split(' = ')
-    for (const step of steps.split(' ')) {
-      act(step)
-      await tick()
-    }
-    expect(admitted.splice(0).join(' ')).toBe(expected)
-  }
-})
-
-test('a load that is aborted before it asks is refused', async () => {
-  const signal = AbortSignal.abort(new Error('cancelled'))
-  await expect(new LoadBudget(1).acquire('a', 1, { alone: false, signal })).rejects.toThrow('cancelled')
-})
-
-test('law: every load is admitted in the end, and never more than the total at the same time', async () => {
-  const ask = fc.record({
-    organization: fc.constantFrom('a', 'b', 'c'),
-    bytes: fc.integer({ min: 1, max: 150 }),
-    alone: fc.boolean(),
-    left: fc.nat(20),
-    aborts: fc.boolean(),
-  })
-  await fc.assert(
-    fc.asyncProperty(fc.array(ask, { maxLength: 20 }), async (asks) => {
-      const budget = new LoadBudget(100)
-      let [loading, loads, isAlone] = [0, 0, false]
-      const ends = asks.map(async ({ organization, bytes, alone, left, aborts }, index) => {
-        const abort = new AbortController()
-        const acquired = budget.acquire(organization, bytes, { alone, signal: abort.signal })
-        if (aborts && index % 2 === 1) abort.abort()
-        const permit = await acquired.catch(() => null)
-        if (permit === null) return
-        loading += bytes
-        loads += 1
-        expect(isAlone).toBe(false)
-        if (alone) isAlone = true
-        if (alone || bytes > 100) expect(loads).toBe(1)
-        else expect(loading).toBeLessThanOrEqual(100)
-        await tick()
-        loading -= bytes
-        loads -= 1
-        if (alone) isAlone = false
-        permit.keep(left)
-        await tick()
-        permit.release()
-      })
-      await Promise.all(ends)
-      const last = await budget.acquire('d', 1_000, { alone: true, signal: never })
-      last.release()
-    }),
-    { numRuns: 100 },
-  )
 })
 
 test('callers that ask at the same time share one making, also one that fails', async () => {
