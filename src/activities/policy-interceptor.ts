@@ -16,7 +16,7 @@ import type { ToolDeclaration } from '../tools/kit/tool.ts'
 import type { EffectKey } from '../contract/ids.ts'
 import { answer } from './answers.ts'
 import { runAttempt, type IssuedCall } from './attempt.ts'
-import { CallPlaces, type CallPlace } from './call-places.ts'
+import { CallTurns, type CallTurn } from './call-turns.ts'
 import { createDecidedAhead, type DecidedAhead } from './decided-ahead.ts'
 import { engineActivityNames } from './engine.ts'
 import { isOutage } from './patience.ts'
@@ -38,7 +38,7 @@ const localRetryDelay = 500
  * results are failures of a known type, and contain no parameter.
  */
 export function createPolicyInterceptor(context: Context) {
-  const worker: OfWorker = { places: new CallPlaces(), ahead: createDecidedAhead() }
+  const worker: OfWorker = { turns: new CallTurns(), ahead: createDecidedAhead() }
   return (activity: ActivityContext): { inbound: ActivityInboundCallsInterceptor } => ({
     inbound: {
       execute: (input, next) =>
@@ -50,7 +50,7 @@ export function createPolicyInterceptor(context: Context) {
 }
 
 interface OfWorker {
-  readonly places: CallPlaces
+  readonly turns: CallTurns
   readonly ahead: DecidedAhead
 }
 
@@ -75,12 +75,12 @@ async function engine(
 
 async function governed(
   context: Context,
-  { places, ahead }: OfWorker,
+  { turns, ahead }: OfWorker,
   activity: ActivityContext,
   input: ActivityExecuteInput,
   next: Next<ActivityInboundCallsInterceptor, 'execute'>,
 ): Promise<StepDone> {
-  let place: CallPlace | undefined
+  let turn: CallTurn | undefined
   // If the worker of a local activity dies, Temporal notices it when the workflow task times out.
   const beat = activity.info.isLocal
     ? undefined
@@ -88,11 +88,11 @@ async function governed(
   try {
     const key = keyOf(activity, input.args[0])
     const { organizationId } = await readRunSnapshot(context, key.runId)
-    place = await places.enter(organizationId, activity.cancellationSignal, activity.info.isLocal)
+    turn = await turns.enter(organizationId, activity.cancellationSignal, activity.info.isLocal)
     const body = (issued: IssuedCall) => next({ ...input, args: [issued] })
     const decided = await ahead.take(context, key)
     if (decided?.call.tool.name === activity.info.activityType) {
-      place.bodyBegins()
+      turn.bodyBegins()
       return await runAttempt({ context, activity, ahead, ...decided }, body)
     }
     const defined = await admit(context, activity, key)
@@ -106,7 +106,7 @@ async function governed(
         context.combiner.join(organizationId, decideSteps, asked),
       )
       if (!decision.go) return answer(decision, activity)
-      place.bodyBegins()
+      turn.bodyBegins()
       return await runAttempt({ context, activity, ahead, call, decision }, body)
     } finally {
       permit.release()
@@ -114,7 +114,7 @@ async function governed(
   } catch (error) {
     throw withDelay(activity, await toFailure(context, activity, error))
   } finally {
-    place?.leave()
+    turn?.leave()
     clearInterval(beat)
   }
 }

@@ -48,7 +48,7 @@ interface Arrived {
 
 /**
  * Checks a request, and runs `work`. A process works on a limited number of one organization's requests at a time (its
- * share, fair-share.ts): this one waits for a place, and keeps it until it ends or `leave` is called.
+ * share, fair-share.ts): this one waits for a permit, and keeps it until it ends or `leave` is called.
  */
 export async function admitted<T>(
   arrived: Arrived,
@@ -58,7 +58,7 @@ export async function admitted<T>(
   const entry = createEntry(context.shares, identity.charged.holderId)
   try {
     const { call, rawBody } = await checked(arrived, entry)
-    // A stream waits for its client, and a route with `waits` for work outside this thread, so they give their place
+    // A stream waits for its client, and a route with `waits` for work outside this thread, so they give their permit
     // back. A handler that begins to wait later calls `leaveShare`.
     if (route.stream !== undefined || route.waits) entry.leave()
     return await work(call, entry, rawBody)

@@ -147,7 +147,7 @@ async function answerReceived(
   request: Request,
   entry: Entry,
 ): ReturnType<typeof answerOnce> {
-  // A slow client must not hold a place in its organization's share (fair-share.ts).
+  // A slow client must not hold a permit of its organization (fair-share.ts).
   entry.leave()
   const reading = createEntry(call.context.shares, call.identity.charged.holderId)
   const received = await (route.receive as NonNullable<Route['receive']>)(call, request, reading).finally(

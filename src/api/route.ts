@@ -35,7 +35,7 @@ export interface Call<Key extends string = string, Query = unknown, Body = unkno
   readonly once: Once | null
   /** Aborts when the client has disconnected or the server drains. */
   readonly signal: AbortSignal
-  /** Gives back the place in the share (fair-share.ts), before the handler waits for a person or a run. */
+  /** Gives back the permit (fair-share.ts), before the handler waits for a person or a run. */
   readonly leaveShare: () => void
   /** Checks key or session, scopes, membership and role again, and throws as the first check. */
   readonly callerNow: () => Promise<Caller>
@@ -120,11 +120,11 @@ interface JsonRoute<
   /** Values in a body; default: 100,000. */
   readonly bodyValues?: number
   /**
-   * The handler waits for work outside this thread, and holds no place in its organization's share (fair-share.ts).
+   * The handler waits for work outside this thread, and holds no permit of its organization (fair-share.ts).
    */
   readonly waits?: true
   /**
-   * Reads a `multipart/form-data` body after all other checks; `body` is only documentation. Holds a place in the
+   * Reads a `multipart/form-data` body after all other checks; `body` is only documentation. Holds a permit of the
    * organization's share while the form is parsed, but not while it arrives.
    */
   receive?(call: Call, request: Request, entry: Entry): Promise<Received>

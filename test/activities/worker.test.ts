@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import type { ApplicationFailure } from '@temporalio/common'
 import { ActingAccount } from '../../src/activities/acting-account.ts'
-import { type CallPlace, CallPlaces } from '../../src/activities/call-places.ts'
+import { type CallTurn, CallTurns } from '../../src/activities/call-turns.ts'
 import { maxOutputLength, refusalOfSize } from '../../src/activities/attempt.ts'
 import { Leaving } from '../../src/activities/leaving.ts'
 import { type Looked, patienceWith, readFound, readLookError } from '../../src/activities/look.ts'
@@ -19,36 +19,36 @@ const pass = async (milliseconds: number): Promise<void> => {
   jest.advanceTimersByTime(milliseconds)
   await settled()
 }
-const leave = async (place: CallPlace | undefined): Promise<void> => {
-  place?.leave()
+const leave = async (turn: CallTurn | undefined): Promise<void> => {
+  turn?.leave()
   await settled()
 }
 
 /**
- * Returns a function that lets `count` calls ask for a place. `inside` gets the places, and `failures` the errors of the
+ * Returns a function that lets `count` calls ask for a turn. `inside` gets the turns, and `failures` the errors of the
  * other calls.
  */
-function callsFor(places: CallPlaces) {
+function callsFor(turns: CallTurns) {
   return function calls(organizationId: string, count: number, signal = never, isQuick = false) {
-    const inside: CallPlace[] = []
+    const inside: CallTurn[] = []
     const failures: ApplicationFailure[] = []
     for (let n = 0; n < count; n += 1)
-      places.enter(organizationId, signal, isQuick).then(
-        (place) => inside.push(place),
+      turns.enter(organizationId, signal, isQuick).then(
+        (turn) => inside.push(turn),
         (error: ApplicationFailure) => failures.push(error),
       )
     return { inside, failures }
   }
 }
 
-describe('places for calls', () => {
+describe('turns of calls', () => {
   let calls: ReturnType<typeof callsFor>
   let isBusy = false
   beforeEach(() => {
     jest.useFakeTimers({ doNotFake: ['setImmediate', 'queueMicrotask', 'nextTick'] })
     isBusy = false
     calls = callsFor(
-      new CallPlaces(
+      new CallTurns(
         new ThreadUse(
           () => performance.now(),
           () => isBusy,
@@ -67,8 +67,8 @@ describe('places for calls', () => {
     const other = calls('b', 5)
     await settled()
     expect(other.inside).toHaveLength(2)
-    // The first organization gets no further place while more than one of its calls is at work.
-    for (const place of first.inside.slice(0, 98)) place.leave()
+    // The first organization gets no further turn while more than one of its calls is at work.
+    for (const turn of first.inside.slice(0, 98)) turn.leave()
     await settled()
     expect(first.inside).toHaveLength(100)
     await leave(first.inside[98])
@@ -105,11 +105,11 @@ describe('places for calls', () => {
     beforeEach(() => {
       isBusy = true
     })
-    /** The organization uses places for this many milliseconds. */
+    /** The organization uses turns for this many milliseconds. */
     const use = async (organizationId: string, milliseconds: number): Promise<void> => {
-      const [place] = await called(organizationId, 1)
+      const [turn] = await called(organizationId, 1)
       jest.advanceTimersByTime(milliseconds)
-      place?.leave()
+      turn?.leave()
     }
     const called = async (organizationId: string, count: number) => {
       const { inside } = calls(organizationId, count)
@@ -117,7 +117,7 @@ describe('places for calls', () => {
       return inside
     }
 
-    test('a place rests for eight times its call, if the organization uses more than its part', async () => {
+    test('a turn rests for eight times its call, if the organization uses more than its part', async () => {
       await use('b', 1)
       const inside = await called('a', 3)
       jest.advanceTimersByTime(50)
@@ -128,7 +128,7 @@ describe('places for calls', () => {
       expect(inside).toHaveLength(3)
     })
 
-    test('quick calls without a place come again later, the more of them wait and the longer their places rest', async () => {
+    test('quick calls without a turn come again later, the more of them wait and the longer their turns rest', async () => {
       await use('b', 1)
       const delays = async (count: number): Promise<number[]> => {
         const { failures } = calls('a', count, never, true)
@@ -139,9 +139,9 @@ describe('places for calls', () => {
       const inside = await called('a', 2)
       jest.advanceTimersByTime(50)
       await use('b', 1)
-      for (const place of inside) place.leave()
+      for (const turn of inside) turn.leave()
       await pass(450)
-      // Both places were taken for about 450 ms. Each counts for a fifth, so a call takes a place for about 162 ms.
+      // Both turns were taken for about 450 ms. Each counts for a fifth, so a call takes a turn for about 162 ms.
       await called('a', 2)
       const [first, ...others] = await delays(10)
       expect(Math.abs(Number(first) - (10 * 162) / 2 / 2)).toBeLessThan(20)
@@ -149,7 +149,7 @@ describe('places for calls', () => {
       expect(await delays(100)).toContain(2_000)
     })
 
-    test('a place rests for a second at most', async () => {
+    test('a turn rests for a second at most', async () => {
       await use('b', 1)
       const inside = await called('a', 3)
       jest.advanceTimersByTime(1_900)
@@ -196,7 +196,7 @@ describe('places for calls', () => {
       ['alone', () => undefined],
       ['on an idle thread', () => use('b', 1).then(() => void (isBusy = false))],
       ['an organization that uses less than its part', () => use('b', 5_000)],
-    ])('%s: a place does not rest', async (_, before) => {
+    ])('%s: a turn does not rest', async (_, before) => {
       await before()
       const inside = await called('a', 101)
       const first = inside.length
@@ -263,12 +263,12 @@ describe('places for calls', () => {
     const others = Array.from({ length: 59 }, (_, n) => calls(`other ${n}`, 2).inside)
     const mine = calls('a', 2).inside
     await settled()
-    for (const place of mine) place.bodyBegins()
+    for (const turn of mine) turn.bodyBegins()
     jest.advanceTimersByTime(100)
     const next = calls('a', 2).inside
     await settled()
     expect(next).toHaveLength(0)
-    for (const place of others.flat()) place.leave()
+    for (const turn of others.flat()) turn.leave()
     await settled()
     expect(next).toHaveLength(2)
   })
@@ -282,10 +282,10 @@ describe('places for calls', () => {
     expect(first.inside).toHaveLength(2)
     await pass(1)
     expect(first.inside).toHaveLength(3)
-    // A call that leaves its place twice frees one place.
-    const [place] = first.inside
-    place?.leave()
-    place?.leave()
+    // A call that leaves its turn twice frees one turn.
+    const [turn] = first.inside
+    turn?.leave()
+    turn?.leave()
     calls('a', 1)
     await settled()
     expect(first.inside).toHaveLength(3)
@@ -297,14 +297,14 @@ describe('places for calls', () => {
     expect(inside.length).toBeLessThan(callSlots - 15)
   })
 
-  /** Starts calls whose bodies never end, until no further call gets a place. */
-  async function hang(organizationId: string): Promise<CallPlace[]> {
+  /** Starts calls whose bodies never end, until no further call gets a turn. */
+  async function hang(organizationId: string): Promise<CallTurn[]> {
     const { inside } = calls(organizationId, 100)
     let begun = 0
     for (;;) {
       await settled()
       if (begun === inside.length) return inside
-      for (const place of inside.slice(begun)) place.bodyBegins()
+      for (const turn of inside.slice(begun)) turn.bodyBegins()
       begun = inside.length
       jest.advanceTimersByTime(100)
     }

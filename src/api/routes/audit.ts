@@ -76,7 +76,7 @@ async function beginExport(call: Call, response: Response): Promise<{ end: Chain
   return { end, note: end.note }
 }
 
-/** Each read takes a place in the organization's share, and gives it back before the client gets the answer. */
+/** Each read takes a permit of the organization, and gives it back before the client gets the answer. */
 const inShare = <T>({ context, identity }: Call, read: () => Promise<T>): Promise<T> =>
   context.shares.look.hold(identity.charged.holderId, async (permit) => {
     const result = await read()

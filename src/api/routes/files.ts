@@ -60,7 +60,7 @@ function announcedSize({ headers }: IncomingMessage): number {
 }
 
 /**
- * Reads a form with one file. Awaits `admit` after all bytes have arrived, so that a slow upload takes no place in its
+ * Reads a form with one file. Awaits `admit` after all bytes have arrived, so that a slow upload holds no permit of its
  * organization's share (fair-share.ts), and calls `works` before each slice. Throws:
  * - 415 for another content type
  * - 413 for a file of more than 25 MiB, and for too many or too long fields
@@ -69,18 +69,18 @@ function announcedSize({ headers }: IncomingMessage): number {
  */
 export async function readFileUpload(
   request: IncomingMessage,
-  place: Pick<Entry, 'admit' | 'works'>,
+  permit: Pick<Entry, 'admit' | 'works'>,
   mostMilliseconds = mostArrivalSeconds * 1_000,
 ): Promise<SentFile> {
   const parser = parserOf(request)
   const late = (): ApiError =>
     new ApiError('bad_request', `the file did not arrive within ${mostMilliseconds / 1_000} s: send less`)
-  const body = await arrived(request, (worked) => place.admit('large', worked), {
+  const body = await arrived(request, (worked) => permit.admit('large', worked), {
     bytes: mostFormBytes,
     tooLarge,
     arrival: { milliseconds: mostMilliseconds, late },
   })
-  const form = await parse(parser, body.blocks(), place)
+  const form = await parse(parser, body.blocks(), permit)
   body.free()
   if (form.file === null)
     throw new ApiError('validation_error', 'the form has no file: send it as the field `file`', [
@@ -103,7 +103,7 @@ const sliceBytes = 256 * 1024
 function parse(
   parser: BusboyInstance,
   blocks: readonly Buffer[],
-  place: Pick<Entry, 'works'>,
+  permit: Pick<Entry, 'works'>,
 ): Promise<Form> {
   return new Promise<Form>((resolve, reject) => {
     const form: Form = { file: null, labels: [] }
@@ -127,20 +127,20 @@ function parse(
     parser.once('finish', () => resolve(form))
     parser.once('error', () => fail(isCut()))
     // An error of the parser itself must end only this request.
-    feed(parser, blocks, place).catch(() => fail(isCut()))
+    feed(parser, blocks, permit).catch(() => fail(isCut()))
   })
 }
 
 async function feed(
   parser: BusboyInstance,
   blocks: readonly Buffer[],
-  place: Pick<Entry, 'works'>,
+  permit: Pick<Entry, 'works'>,
 ): Promise<void> {
   for (const block of blocks)
     for (let from = 0; from < block.length; from += sliceBytes) {
       await nextTurn()
       if (parser.destroyed) return
-      place.works()
+      permit.works()
       const hasRoom = parser.write(block.subarray(from, from + sliceBytes))
       if (!hasRoom) await drained(parser)
     }

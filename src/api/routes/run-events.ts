@@ -65,7 +65,7 @@ type Look = <T>(key: readonly unknown[], work: (permit: Pick<Permit, 'works'>) =
 
 /**
  * Streams that wake at the same time need the same data, so calls with the same key share one read (shared/joined.ts),
- * which takes a place in the organization's share. Otherwise hundreds of streams of one run would block the database
+ * which takes a permit of the organization. Otherwise hundreds of streams of one run would block the database
  * for others.
  */
 function createLook({ context, identity }: EventsCall): Look {

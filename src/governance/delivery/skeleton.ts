@@ -6,7 +6,7 @@ import type { FrozenVersion } from '../runs/values/version-cache.ts'
  * If the calls of a step are short (`SkeletonPart.isShort`), a run works on at most this many items of the step at the same time. A
  * short call takes milliseconds, so a larger number would save no time. But it would have a cost, because each call
  * that waits takes an activity in Temporal. A worker that also serves other organizations runs only two such calls of
- * one organization at once (call-places.ts).
+ * one organization at once (call-turns.ts).
  *
  * The number is stored in the run's input. So a run in progress replays with the same number, even if a later version
  * of Countersign has another number.

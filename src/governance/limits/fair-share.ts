@@ -19,7 +19,7 @@ export interface Limits {
 export interface Patience {
   readonly milliseconds: number
   readonly late: () => unknown
-  /** An aborted wait ends with `late` too, in place of the signal's reason. */
+  /** An aborted wait ends with `late` too, and not with the signal's reason. */
   readonly alsoAborted?: boolean
 }
 

@@ -31,7 +31,7 @@ export const limits = {
   look: { most: 32, beside: 1, pause: { ...pause, counts: 'duration' } },
   /** Over its rate limit. Its only answer is an error, which takes the thread's time too. */
   refusal: { most: 64, beside: 1, pause: { ...pause, always: 50 } },
-  /** A call in a worker. What it keeps is its slot, while it waits for a service (call-places.ts). */
+  /** A call in a worker. What it keeps is its slot, while it waits for a service (call-turns.ts). */
   call: { most: callSlots - 20, beside: 2, pause: { longest: 1_000, endsEarly: true } },
   /** Bytes of inputs and outputs that a call names. */
   load: {
@@ -59,7 +59,7 @@ export function createShares(thread = new ThreadUse()): Shares {
   return Object.fromEntries(shares) as Shares
 }
 
-/** The place of one request, whose kind becomes known later. */
+/** The permit of one request, whose kind becomes known later. */
 export interface Entry {
   /** Only the first call waits. Throws `rate_limited` if too many wait already. `worked`: milliseconds spent already. */
   admit(kind: 'question' | 'small' | 'large', worked?: number): Promise<void>

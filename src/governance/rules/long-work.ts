@@ -11,7 +11,7 @@ const sliceTime = 5
 export const mostWork = 5_000
 
 export interface LongRequest {
-  /** The work takes a place in the share of this organization (fair-share.ts). */
+  /** The work needs a permit of this organization (fair-share.ts). */
   readonly chargedTo: string
   /** The caller with the present role. Throws if a right that the request needs is lost. */
   readonly callerNow: () => Promise<Pick<Caller, 'role'>>

@@ -323,7 +323,7 @@ describe('long requests', () => {
     asker = { userId, ...(await addKey(server.context, world.organizationId, userId, everyScope)) }
   })
 
-  /** Takes every place of the organization for long work. No other organization is served, so it has two places. */
+  /** Takes every permit of the organization for long work. No other organization is served, so it has two permits. */
   const takeAll = (): Promise<Permit[]> =>
     Promise.all([1, 2].map(() => server.context.shares.long.enter(world.organizationId)))
 
@@ -334,7 +334,7 @@ describe('long requests', () => {
    * of the caller, and lets the requests begin. Returns the refusal and the answers of the others.
    */
   async function whileTheyWait(ask: (key: string) => Promise<Answer>, change: () => Promise<unknown>) {
-    const places = await takeAll()
+    const permits = await takeAll()
     try {
       const asked = Array.from({ length: limits.long.line + 1 }, async (_, index) => ({
         index,
@@ -342,11 +342,11 @@ describe('long requests', () => {
       }))
       const first = await Promise.race(asked)
       await change()
-      for (const place of places) place.release()
+      for (const permit of permits) permit.release()
       const all = await Promise.all(asked)
       return { refused: first.answer, others: all.filter(({ index }) => index !== first.index) }
     } finally {
-      for (const place of places) place.release()
+      for (const permit of permits) permit.release()
     }
   }
 

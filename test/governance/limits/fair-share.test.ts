@@ -98,15 +98,15 @@ describe('shares', () => {
           await jest.advanceTimersByTimeAsync(milliseconds)
         },
         /** The thread works only for this request during these milliseconds. */
-        work: (place: Permit, milliseconds: number) => {
-          place.works()
+        work: (permit: Permit, milliseconds: number) => {
+          permit.works()
           now += milliseconds
         },
         /** The thread works for this request, which then ends. */
-        finish: (place: Permit, milliseconds: number) => {
-          place.works()
+        finish: (permit: Permit, milliseconds: number) => {
+          permit.works()
           now += milliseconds
-          place.release()
+          permit.release()
         },
         visit: async (organizationId: string) => (await shares.small.enter(organizationId)).release(),
       }
@@ -157,10 +157,10 @@ describe('shares', () => {
       const { shares, work, finish } = busyShares()
       const theirs = await shares.large.enter('b')
       const mine = await Promise.all(many(shares, 32, 'a', 'question'))
-      for (const place of mine) work(place, 0.3)
+      for (const permit of mine) work(permit, 0.3)
       finish(theirs, 100)
       // Each request was in progress for 100 ms, but the thread did not work for it in that time.
-      for (const place of mine) place.release()
+      for (const permit of mine) permit.release()
       await admitted(many(shares, 32, 'a', 'question'))
       expect(await isIn(shares.large.enter('b'))).toBe(false)
     })
@@ -178,18 +178,18 @@ describe('shares', () => {
     test('count the work that follows at once, but not the waiting of a request', async () => {
       const { shares, pass, work, visit } = busyShares()
       await visit('b')
-      const place = await shares.large.enter('a')
-      work(place, 10)
+      const permit = await shares.large.enter('a')
+      work(permit, 10)
       await new Promise(setImmediate)
       await pass(1_000)
-      place.release()
+      permit.release()
       // The request waits 640 ms: 8 × 8 × the 10 ms that were counted.
       await entersAfter(shares.large.enter('a'), 640, pass)
     })
 
     test('forget past use', async () => {
       const { shares, pass, finish } = busyShares()
-      for (const place of await Promise.all(many(shares, 3, 'a', 'small'))) finish(place, 100)
+      for (const permit of await Promise.all(many(shares, 3, 'a', 'small'))) finish(permit, 100)
       await pass(9_000)
       const [mine, theirs] = [await shares.large.enter('a'), await shares.small.enter('b')]
       finish(theirs, 100)
@@ -231,7 +231,7 @@ describe('uploads', () => {
     },
   )
 
-  test('that are given up wait no more, and leave their place', async () => {
+  test('that are given up wait no more, and leave no trace', async () => {
     const { parser } = createShares()
     const held = await Promise.all([1, 2].map(() => parser.enter('a')))
     const gone = new AbortController()
@@ -242,7 +242,7 @@ describe('uploads', () => {
     expect(await parser.hold('a', async () => 'read')).toBe('read')
   })
 
-  test('of files that cannot be read free their place', async () => {
+  test('of files that cannot be read free their permit', async () => {
     const { parser } = createShares()
     for (let each = 0; each < 5; each += 1)
       await expect(parser.hold('a', () => Promise.reject(new Error('damaged')))).rejects.toThrow('damaged')
@@ -297,7 +297,7 @@ test.each([
   }
 })
 
-test('what waits too long is given up, and leaves its place', async () => {
+test('what waits too long is given up, and leaves no trace', async () => {
   jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask'] })
   try {
     const late = new Error('late')

@@ -13,24 +13,24 @@ import { ThreadUse } from '../governance/limits/thread-use.ts'
 const longBody = 100
 /** This limits the calls `outside` of all organizations. The other slots stay free for short calls. */
 const mostOutside = 100
-/** In milliseconds. If no slot is free for so long, a call that waits for a place gives its slot back. */
+/** In milliseconds. If no slot is free for so long, a call that waits for its turn gives its slot back. */
 const longestFull = 100
-/** A local activity waits at most this many milliseconds for a place, because it also occupies a slot for workflow tasks. */
+/** A local activity waits at most this many milliseconds for its turn: it also occupies a slot for workflow tasks. */
 const quickPatience = 100
 /** In milliseconds. A call that gave its slot back comes again after a random time of once to twice this. */
 const returnsAfter = 2_500
 /** In milliseconds. A quick call then comes again as an ordinary activity. */
 const longestTurn = 2_000
 
-export interface CallPlace {
+export interface CallTurn {
   bodyBegins(): void
-  /** The place becomes free, sometimes only after a pause. */
+  /** The next call may begin, sometimes only after a pause. */
   leave(): void
 }
 
-export class CallPlaces {
+export class CallTurns {
   readonly #share: FairShare
-  /** Calls that have a slot: they wait for a place, have one, or are `outside`. */
+  /** Calls that have a slot: they wait for their turn, work, or are `outside`. */
   #present = 0
   #outside = 0
   /** Each function tries again to count a long body as `outside`, for which there was no room. */
@@ -42,12 +42,12 @@ export class CallPlaces {
   }
 
   /** Rejects with the signal's reason, or with a retryable failure if the call must give its slot back. */
-  async enter(organizationId: string, signal: AbortSignal, isQuick: boolean): Promise<CallPlace> {
+  async enter(organizationId: string, signal: AbortSignal, isQuick: boolean): Promise<CallTurn> {
     const late = (): unknown => comesAgain(this.#untilTurn(organizationId))
     const patience = isQuick ? { milliseconds: quickPatience, late } : undefined
     this.#count(1)
     try {
-      return this.#place(organizationId, await this.#share.enter(organizationId, { signal, patience }))
+      return this.#turn(organizationId, await this.#share.enter(organizationId, { signal, patience }))
     } catch (error) {
       this.#count(-1)
       throw error
@@ -55,14 +55,14 @@ export class CallPlaces {
   }
 
   /**
-   * In milliseconds: half of the time until the call probably gets a place. A timer of Temporal costs less than an
+   * In milliseconds: half of the time until the call probably has its turn. A timer of Temporal costs less than an
    * activity that waits in a worker, above all if the run is cancelled.
    */
   #untilTurn(organizationId: string): number {
     return Math.min(Math.round(this.#share.untilTurn(organizationId) / 2), longestTurn)
   }
 
-  #place(organizationId: string, permit: Permit): CallPlace {
+  #turn(organizationId: string, permit: Permit): CallTurn {
     const began = performance.now()
     let [isOutside, hasLeft, isNoted] = [false, false, false]
     let timer: NodeJS.Timeout | undefined
