@@ -5,7 +5,9 @@ import { readProcessConfig } from './check-settings.ts'
 import { createContext, createMailer } from './create-context.ts'
 import { endAtUncaught, failStart, orFail } from './fail.ts'
 import { checkAuditTriggers } from '../governance/audit/triggers.ts'
-import { beat, every, leave } from '../governance/upkeep/housekeeping.ts'
+import { clockSender, every } from '../governance/lanes/clock.ts'
+import { startRunner } from '../governance/lanes/runner.ts'
+import { beat, leave } from '../governance/upkeep/housekeeping.ts'
 import { forgetOldKeys } from '../governance/idempotency.ts'
 import { checkInstallation } from '../governance/upkeep/installation.ts'
 import { createWorkflowEngine, watchTemporal } from '../governance/delivery/workflow-engine.ts'
@@ -51,22 +53,22 @@ checkInstallation(context).then(
   () => {
     if (draining.signal.aborted) return
     const failedCancellations = new FailedRuns()
-    tasks = [
-      every(context, 'forgetting old keys and sign-ins', 3_600, () =>
+    const recurring = {
+      // The worker does this too, but maybe none runs.
+      'ending cancelled runs': () => endCancelled(context, { failed: failedCancellations }),
+      'forgetting old keys and sign-ins': () =>
         Promise.all([forgetOldKeys(context.db), forgetEndedSignIns(context.db)]),
-      ),
+      // If a request could not append them, or a crash came first.
+      'recording account events': () => recordAccountEvents(context),
+    }
+    tasks = [
+      startRunner(context, [clockSender(context, recurring)]),
       every(context, 'heartbeat', 5, () => beat(context, 'api')),
       every(context, 'keeping the default task queue', keepingSeconds, () => keepDefaultQueue(context)),
       every(context, 'keeping checkpoints of audit logs', checkpointSeconds, () =>
         context.checkpoints.keep({ sweep: true }),
       ),
-      // The worker does this too, but maybe none runs.
-      every(context, 'ending cancelled runs', 1, () =>
-        endCancelled(context, { failed: failedCancellations }),
-      ),
       every(context, 'looking at Temporal', 1, () => watchTemporal(context, temporal)),
-      // If a request could not append them, or a crash came first.
-      every(context, 'recording account events', 10, () => recordAccountEvents(context)),
     ]
   },
   // A process that is asked to stop right after its start closes the database connection during the check.

@@ -1,5 +1,5 @@
 import { DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker'
-import { startChat } from '../activities/notify/chat.ts'
+import { slackSender } from '../activities/notify/chat.ts'
 import { createEngineActivities } from '../activities/engine.ts'
 import { callSlots } from '../governance/limits/shares.ts'
 import { createPolicyInterceptor } from '../activities/policy-interceptor.ts'
@@ -11,22 +11,26 @@ import { createContext, createProcessLog, createMailer } from './create-context.
 import type { Context } from '../governance/context.ts'
 import { endAtUncaught, failStart, orFail } from './fail.ts'
 import { expireDue } from '../governance/approvals/expire.ts'
-import { beat, every, leave, prune } from '../governance/upkeep/housekeeping.ts'
+import { clockSender, every } from '../governance/lanes/clock.ts'
+import { clock } from '../governance/lanes/lanes.ts'
+import { startRunner } from '../governance/lanes/runner.ts'
+import { beat, leave, prune } from '../governance/upkeep/housekeeping.ts'
 import { countSegments } from '../governance/audit/list.ts'
 import { gatherMoves, recount } from '../governance/limits/storage-counters.ts'
 import { removeSecrets } from '../governance/connections/secret-removals.ts'
-import { createWebhookSender } from '../governance/webhooks/deliver.ts'
+import { webhookSender } from '../governance/webhooks/deliver.ts'
+import { fanOut } from '../governance/webhooks/fan-out.ts'
 import { removeOldDeliveries } from '../governance/webhooks/upkeep.ts'
 import { longestWaitsTeller } from '../governance/upkeep/state-metrics.ts'
 import { removeOldData } from '../governance/upkeep/retention.ts'
 import { checkInstallation } from '../governance/upkeep/installation.ts'
 import { planNotifications } from '../governance/notifications/plan.ts'
 import { planMail } from '../governance/notifications/plan-mail.ts'
-import { sendMails } from '../governance/notifications/send-mail.ts'
+import { mailSender } from '../governance/notifications/send-mail.ts'
 import { planSlack } from '../governance/notifications/plan-slack.ts'
-import { createWorkflowEngine } from '../governance/delivery/workflow-engine.ts'
+import { createWorkflowEngine, type WorkflowEngine } from '../governance/delivery/workflow-engine.ts'
 import { reconcile } from '../governance/delivery/reconciler.ts'
-import { startRelay } from '../governance/delivery/relay.ts'
+import { startRelay, type AttributesCheck } from '../governance/delivery/relay.ts'
 import { endCancelled, FailedRuns } from '../governance/runs/end/end-cancelled.ts'
 import { hasSearchAttributes, connectionOptions, createTemporalClient } from '../shared/temporal.ts'
 import { isError, wordsOf, type Log } from '../shared/log.ts'
@@ -75,14 +79,18 @@ export async function startWorker(config: Config, log?: Log): Promise<RunningWor
   })
   const engine = createWorkflowEngine(client)
   const relay = startRelay(context, engine, attributes)
-  const webhooks = createWebhookSender(context)
-  const chat = startChat(context)
+  const runner = startRunner(context, [
+    clockSender(context, recurringTasks(context, engine, attributes), {
+      ...clock,
+      reconcile: config.reconcileSeconds,
+    }),
+    slackSender(context),
+    mailSender(context, createMailer(config)),
+    webhookSender(context),
+  ])
   const tasks = [
-    ...periodicTasks(context, config),
-    every(context, 'reconcile', config.reconcileSeconds, () =>
-      reconcile(context, engine, attributes, config.reconcileSeconds),
-    ),
-    every(context, 'sending to webhooks', 1, () => webhooks.round()),
+    every(context, 'heartbeat', 5, () => beat(context, 'worker')),
+    every(context, 'keeping checkpoints of audit logs', 30, () => context.checkpoints.keep({ sweep: true })),
   ]
   const running = worker.run()
   context.metrics.beforeScrape(async () => measureSlots(context.metrics, workerTuning, worker.getStatus()))
@@ -95,7 +103,7 @@ export async function startWorker(config: Config, log?: Log): Promise<RunningWor
       await running
       metrics?.close()
       await Promise.all(tasks.map((task) => task.stop()))
-      await Promise.all([webhooks.stop(), relay.stop(), chat.stop()])
+      await Promise.all([runner.stop(), relay.stop()])
       await leave(context).catch(() => {})
       await connection.close()
       await client.connection.close()
@@ -104,26 +112,25 @@ export async function startWorker(config: Config, log?: Log): Promise<RunningWor
   }
 }
 
-/** Those that need neither Temporal nor the senders of webhooks and chat messages. */
-function periodicTasks(context: Context, config: Config) {
-  const mail = createMailer(config)
+function recurringTasks(context: Context, engine: WorkflowEngine, attributes: AttributesCheck) {
+  const { config, db, log } = context
+  const planners = [planSlack, planMail(config)]
   const failedCancellations = new FailedRuns()
-  return [
-    every(context, 'heartbeat', 5, () => beat(context, 'worker')),
-    every(context, 'expiry', 1, () => expireDue(context)),
-    every(context, 'ending cancelled runs', 1, () => endCancelled(context, { failed: failedCancellations })),
-    every(context, 'removing secrets of revoked connections', 30, () => removeSecrets(context)),
-    every(context, 'planning messages', 1, () => planNotifications(context, [planSlack, planMail(config)])),
-    every(context, 'sending mails', 2, () => sendMails(context, mail)),
-    every(context, 'removing old deliveries of webhooks', 300, () => removeOldDeliveries(context.db)),
-    every(context, 'prune', 600, () => prune(context.db)),
-    every(context, 'retention', 600, () => removeOldData(context)),
-    every(context, 'gathering changes of stored sizes', 2, () => gatherMoves(context.db)),
-    every(context, 'counting audit entries', 10, () => countSegments(context.db)),
-    every(context, 'keeping checkpoints of audit logs', 30, () => context.checkpoints.keep({ sweep: true })),
-    every(context, 'counting stored sizes', 60, () => recount(context.db, context.log)),
-    every(context, 'naming what waits longest', 60, longestWaitsTeller(context)),
-  ]
+  return {
+    reconcile: () => reconcile(context, engine, attributes, config.reconcileSeconds),
+    expiry: () => expireDue(context),
+    'ending cancelled runs': () => endCancelled(context, { failed: failedCancellations }),
+    'removing secrets of revoked connections': () => removeSecrets(context),
+    'planning messages': () => planNotifications(context, planners),
+    'writing deliveries to webhooks': () => fanOut(context),
+    'removing old deliveries of webhooks': () => removeOldDeliveries(db),
+    prune: () => prune(db),
+    retention: () => removeOldData(context),
+    'gathering changes of stored sizes': () => gatherMoves(db),
+    'counting audit entries': () => countSegments(db),
+    'counting stored sizes': () => recount(db, log),
+    'naming what waits longest': longestWaitsTeller(context),
+  }
 }
 
 async function connectUntilThere(context: Context): Promise<NativeConnection> {

@@ -1,4 +1,5 @@
 import type { Context } from '../../governance/context.ts'
+import { pauseAfter } from '../../governance/lanes/lanes.ts'
 import { isOfUse, readSentMessage, type SentMessage } from '../../governance/notifications/message.ts'
 import {
   type Turn,
@@ -10,7 +11,7 @@ import {
   markSent,
   markUpdated,
   removeUnsent,
-} from '../../governance/notifications/lanes.ts'
+} from '../../governance/notifications/slack-records.ts'
 import { publicBase } from '../../shared/config.ts'
 import { millisecondsSince, presentMoment, type Moment } from '../../shared/moment.ts'
 import { OutcomeUnknown, ToolError } from '../../tools/kit/executor.ts'
@@ -21,7 +22,6 @@ import type { Pace } from './pace.ts'
 import { textOf } from './text.ts'
 
 export interface ChatTiming {
-  readonly pollMilliseconds: number
   readonly retrySeconds: number
   /** Multiplies the limits in pace.ts. */
   readonly speed: number
@@ -98,7 +98,7 @@ async function send(sending: Sending, message: SentMessage, progress: Progress):
   await pace.take('post')
   await pace.take('conversation', conversation)
   const place = { account, conversation }
-  // If this process stands still now, another may send the message (lanes.ts). So it must leave soon.
+  // If this process stands still now, another may send the message. So it must leave soon.
   intent = presentMoment()
   // False if the message has changed or another process sends now. It is then read again later.
   progress.begun = await markIntent(context.db, turn, message, place)
@@ -200,7 +200,7 @@ async function noteFailure(
   if (doing !== 'send' || (notSent && code === 'unexpected')) {
     const { attempts } = message
     if (failures >= mostFailures) return fail(sending, message, code, attempts)
-    const seconds = Math.min(sending.timing.retrySeconds * 2 ** message.failures, longestWaitSeconds)
+    const seconds = pauseAfter(failures, { first: sending.timing.retrySeconds, most: longestWaitSeconds })
     return markRetry(db, sending.turn, message.id, {
       seconds,
       error: code,

@@ -51,15 +51,6 @@ export interface NotificationsTable {
   sent_at: Generated<Date | null>
 }
 
-/** Which process sends messages of a channel. Other processes wait until the lease ends. */
-export interface NotificationLanesTable {
-  organization_id: string
-  channel: NotificationChannel
-  turn: string | null
-  leased_until: Date | null
-  paused_until: Date | null
-}
-
 /** A member without a row has the default settings. */
 export interface MailPreferencesTable {
   organization_id: string
@@ -72,6 +63,5 @@ export interface MailPreferencesTable {
 export interface NotificationsTables {
   notices: NoticesTable
   notifications: NotificationsTable
-  notification_lanes: NotificationLanesTable
   mail_preferences: MailPreferencesTable
 }

@@ -11,6 +11,23 @@ export interface OutboxTable {
   last_error: string | null
 }
 
+export interface LanesTable {
+  kind: 'temporal' | 'slack' | 'mail' | 'webhook' | 'clock'
+  id: Generated<string>
+  organization_id: Generated<string | null>
+  /** What Temporal must be told; null for other kinds. */
+  message: ColumnType<unknown, string | undefined, never>
+  due_at: Generated<Date>
+  paused_until: Generated<Date | null>
+  /** The turn that works now, until the lease ends. */
+  turn: Generated<string | null>
+  leased_until: Generated<Date | null>
+  failures: Generated<number>
+  is_ailing: Generated<boolean>
+  last_error: Generated<string | null>
+  created_at: Generated<Date>
+}
+
 export interface IdempotencyKeysTable {
   organization_id: string
   user_id: string
@@ -97,6 +114,7 @@ export interface DataKeysTable {
 
 export interface PlumbingTables {
   outbox: OutboxTable
+  lanes: LanesTable
   idempotency_keys: IdempotencyKeysTable
   process_heartbeats: ProcessHeartbeatsTable
   memory: MemoryTable

@@ -13,13 +13,7 @@ export interface WebhooksTable {
   disabled_reason: Generated<string | null>
   created_at: Generated<Date>
   created_by: string
-  /** Null if no delivery waits. */
-  due_at: Generated<Date | null>
-  /** Until this time, only the worker that has the lease sends the webhook's deliveries. */
-  leased_until: Generated<Date | null>
-  failures: Generated<number>
   failing_since: Generated<Date | null>
-  is_slow: Generated<boolean>
 }
 
 export interface WebhookEventsTable {

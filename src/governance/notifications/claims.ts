@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { sql, type Transaction } from 'kysely'
 import { newId } from '../../contract/ids.ts'
-import { insertNotifications } from '../../db/queries/notifications/messages.ts'
+import { insertNotifications, touchMessages } from '../../db/queries/notifications/messages.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 
@@ -145,15 +145,7 @@ export async function endClaims(
     .returning('id')
     .execute()
   if (rows.length === 0) return
-  await trx
-    .updateTable('notifications')
-    .set((row) => ({ wanted: row('wanted', '+', 1) }))
-    .where(
-      'id',
-      'in',
-      rows.map(({ id }) => id),
-    )
-    .execute()
+  await touchMessages(sql`id = any(${rows.map(({ id }) => id)}::text[])`).execute(trx)
 }
 
 /** By organization: a person has at most one open claim in each. */

@@ -1,7 +1,11 @@
 import { sql, type Transaction } from 'kysely'
 import { newId } from '../../contract/ids.ts'
 import { dropUnsentMails } from '../../db/queries/notifications/mails.ts'
-import { insertNotifications, newestMessagesOf } from '../../db/queries/notifications/messages.ts'
+import {
+  insertNotifications,
+  newestMessagesOf,
+  touchMessages,
+} from '../../db/queries/notifications/messages.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import type { NoticeKind, MessageKind, NotificationChannel } from '../../db/schema/notifications.ts'
 import type { GovernanceSettings } from '../../policy/settings.ts'
@@ -108,12 +112,11 @@ async function touchSent(
   organizationId: string,
   subjects: readonly Subject[],
 ): Promise<void> {
-  await sql`
-    update notifications set wanted = wanted + 1 where id in (
+  await touchMessages(sql`id in (
       select n.message_id from notifications n
         join unnest(${subjects.map(({ id }) => id)}::text[], ${subjects.map(({ round }) => round)}::int[])
           as s(subject, round) on s.subject = n.subject and s.round = n.round
-      where n.organization_id = ${organizationId} and n.channel = 'slack')`.execute(trx)
+      where n.organization_id = ${organizationId} and n.channel = 'slack')`).execute(trx)
 }
 
 /** About approvals that have ended: nobody would get them, and the list shows them. */

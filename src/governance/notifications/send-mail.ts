@@ -1,11 +1,13 @@
 import { sql } from 'kysely'
-import { settleMail, leaseDueMails, type LeasedMail } from '../../db/queries/notifications/mails.ts'
+import { nextDueMail, settleMail, takeDueMails, type DueMail } from '../../db/queries/notifications/mails.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { readGovernance } from '../audit/policy-cache.ts'
 import { atCommitPoint } from '../audit/commit-points.ts'
 import { publicBase, type Config } from '../../shared/config.ts'
 import type { SparseLog } from '../../shared/log.ts'
 import { type ServiceMail, MailText, mailText, type MailSubject } from '../service-mail.ts'
+import { mailPause } from '../lanes/lanes.ts'
+import type { Sender } from '../lanes/runner.ts'
 import { canDecide, votesOf } from './recipients.ts'
 import { readReaders } from './plan-mail.ts'
 import { readApprovalSubjects, readCallSubjects, type Subject } from './subjects.ts'
@@ -21,31 +23,48 @@ interface Sending {
   readonly sparseLog: SparseLog
 }
 
-/** So many mails are sent in a round, for one organization in it, and for one organization in an hour. */
-const mostOfRound = 20
-const mostOfOrganization = 5
+/** Of an organization, at once and in an hour. */
+const mostAtOnce = 5
 export const mostOfHour = 300
-/** Only one worker may send a mail for so long. If it dies before the final dot of SMTP, another one sends it. */
-const leaseSeconds = 300
+/** Between two turns of an organization that has more to send. */
+const restSeconds = 2
 /** A further attempt only follows one that certainly did not send the mail. */
 export const mostAttempts = 5
 
+export const mailSender = (context: Sending, send: SendReminder): Sender => ({
+  kind: 'mail',
+  trouble: 'the mails of an organization stand still',
+  async work({ organizationId }) {
+    await sendMails(context, send, organizationId as string)
+    const [next] = (await nextDueMail(organizationId as string).execute(context.db)).rows
+    const dueIn = next?.due_in ?? null
+    return { dueIn: dueIn === null ? null : Math.max(restSeconds, dueIn) }
+  },
+})
+
 /**
- * Sends the due mails. Removes one if none of its subjects waits, if the recipient can decide about none of them, or if
- * mails are turned off.
+ * Sends the due mails of an organization. Removes one if none of its subjects waits, if the recipient can decide about
+ * none of them, or if mails are turned off.
  *
  * `intent_at` is committed before the final dot of SMTP. After it, a mail is sent again only if the server has
  * certainly refused it, so each arrives at most once. If the server's answer is lost, it becomes `failed` with
  * `mail_outcome_unknown`.
  */
-export async function sendMails(context: Sending, send: SendReminder): Promise<void> {
-  const due = await leaseMails(context.db)
+export async function sendMails(context: Sending, send: SendReminder, organizationId: string): Promise<void> {
+  // The process of an earlier turn died between the intent and the answer of the server. Nobody knows whether they have
+  // arrived, so they are not sent again.
+  await sql`
+    update notifications set state = 'failed', last_error = 'mail_outcome_unknown', shown = wanted
+    where organization_id = ${organizationId} and channel = 'mail' and state = 'pending' and id = message_id
+      and intent_at is not null`.execute(context.db)
+  const given = { organizationId, most: mostAtOnce, mostOfHour }
+  const { rows } = await takeDueMails(given).execute(context.db)
   await Promise.all(
-    due.map((mail) =>
+    rows.map((mail) =>
       sendOne(context, mail, send).catch((error: unknown) =>
         context.sparseLog.warn(
           'mails',
-          { err: error as Error, organization_id: mail.organization_id, notification_id: mail.id },
+          { err: error as Error, organization_id: organizationId, notification_id: mail.id },
           'a mail about an approval could not be sent',
         ),
       ),
@@ -53,20 +72,7 @@ export async function sendMails(context: Sending, send: SendReminder): Promise<v
   )
 }
 
-async function leaseMails(db: Db): Promise<readonly LeasedMail[]> {
-  // Their workers died between the intent and the answer of the server. Nobody knows whether they have arrived, so they
-  // are not sent again.
-  await sql`
-    update notifications set state = 'failed', last_error = 'mail_outcome_unknown', shown = wanted
-    where channel = 'mail' and state = 'pending' and id = message_id and intent_at is not null
-      and next_attempt_at <= clock_timestamp()`.execute(db)
-  const { rows } = await leaseDueMails({ leaseSeconds, mostOfOrganization, mostOfHour, mostOfRound }).execute(
-    db,
-  )
-  return rows
-}
-
-async function sendOne({ config, db }: Sending, mail: LeasedMail, send: SendReminder): Promise<void> {
+async function sendOne({ config, db }: Sending, mail: DueMail, send: SendReminder): Promise<void> {
   const waiting = await waitingSubjects(db, mail)
   const reader = (await readReaders(db, mail.organization_id)).find(({ userId }) => userId === mail.recipient)
   const present = await readGovernance(db, mail.organization_id)
@@ -95,16 +101,18 @@ async function sendOne({ config, db }: Sending, mail: LeasedMail, send: SendRemi
       if (!mayLeave) throw new Error('another worker sends this mail')
     })
   } catch (error) {
-    // The lease had ended, and another worker records the outcome.
+    // The lane was lost, and another worker records the outcome.
     if (!mayLeave) return
-    await settleMail({ id: mail.id, ...(await afterFailure(db, mail, error)) }).execute(db)
+    await settleMail({ id: mail.id, pause: mailPause, ...(await afterFailure(db, mail, error)) }).execute(db)
     throw error
   }
-  await atCommitPoint('mail.sent', () => settleMail({ id: mail.id, state: 'sent', error: null }).execute(db))
+  await atCommitPoint('mail.sent', () =>
+    settleMail({ id: mail.id, pause: 0, state: 'sent', error: null }).execute(db),
+  )
 }
 
 /** The mail may leave from now on (commit point `mail.intent`). false if another worker sends it. */
-function markIntent(db: Db, { id }: LeasedMail): Promise<boolean> {
+function markIntent(db: Db, { id }: DueMail): Promise<boolean> {
   return atCommitPoint('mail.intent', async () => {
     const { numAffectedRows = 0n } = await sql`
       update notifications set intent_at = clock_timestamp()
@@ -114,7 +122,7 @@ function markIntent(db: Db, { id }: LeasedMail): Promise<boolean> {
 }
 
 /** Those that still wait. */
-async function waitingSubjects(db: Db, { id, organization_id }: LeasedMail): Promise<readonly Subject[]> {
+async function waitingSubjects(db: Db, { id, organization_id }: DueMail): Promise<readonly Subject[]> {
   const rows = await db
     .selectFrom('notifications')
     .select(['kind', 'subject', 'round'])
@@ -133,7 +141,7 @@ async function waitingSubjects(db: Db, { id, organization_id }: LeasedMail): Pro
   return subjects.filter(({ state }) => state === 'waits')
 }
 
-async function postpone(db: Db, { id }: LeasedMail, at: number): Promise<void> {
+async function postpone(db: Db, { id }: DueMail, at: number): Promise<void> {
   await db
     .updateTable('notifications')
     .set({ next_attempt_at: new Date(at), attempts: sql<number>`attempts - 1` })
@@ -143,7 +151,7 @@ async function postpone(db: Db, { id }: LeasedMail, at: number): Promise<void> {
 
 type Settled = { readonly state: 'sent' | 'failed' | 'pending'; readonly error: string | null }
 
-async function afterFailure(db: Db, { id, attempts }: LeasedMail, error: unknown): Promise<Settled> {
+async function afterFailure(db: Db, { id, attempts }: DueMail, error: unknown): Promise<Settled> {
   const row = await db.selectFrom('notifications').select('intent_at').where('id', '=', id).executeTakeFirst()
   const { code, retryable } = error as { code?: unknown; retryable?: unknown }
   const isRefused = typeof code === 'string' && code.startsWith('mail_')

@@ -1,9 +1,8 @@
-import { sql } from 'kysely'
 import {
   recordDeliveryAttempt,
   nextDueDelivery,
+  nextDueTime,
   type DueDelivery,
-  leaseDueWebhooks,
 } from '../../db/queries/webhooks/deliver.ts'
 import type { Context } from '../context.ts'
 import { atCommitPoint } from '../audit/commit-points.ts'
@@ -11,32 +10,22 @@ import { openTarget, formerSecret, type WebhookTarget, type WebhookRow } from '.
 import { Webhook } from 'standardwebhooks'
 import { OutgoingError, type Outgoing } from '../../shared/outgoing/outgoing.ts'
 import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
-import { fanOut } from './fan-out.ts'
+import { messagePauses } from '../lanes/lanes.ts'
+import type { Rest, Sender } from '../lanes/runner.ts'
 
 /*
- * One worker at a time leases a webhook, sends its due deliveries one after another, and ends the lease. The lease of a
- * dead worker ends by itself: what was not recorded as sent is sent again, with the same `webhook-id`.
- *
- * After a failure the whole webhook pauses, so an address that never answers costs one attempt for each pause. Limits
- * for a process, for its failing or slow webhooks, and for one organization protect the others.
+ * A webhook is a lane: one worker at a time sends its due deliveries, one after another. What a dead worker has not
+ * recorded as sent is sent again, with the same `webhook-id`. After a failure the whole webhook pauses, so an address
+ * that never answers costs one attempt for each pause.
  */
 
-/** Webhooks for which one process sends, and those of them that are failing or slow. */
-const mostAtOnce = 40
-const mostFailingAtOnce = 20
-/** For all processes together. For a short moment, there can be more. */
-const mostOfOrganization = 3
-
-/** Under one lease. Workers look once a second, so it limits the rate of requests to one address. */
+/** In one turn, and seconds until the next one: they limit the rate of requests to one address. */
 export const mostDeliveries = 20
+const leastSeconds = 1
 /** Milliseconds. Standard Webhooks asks for 15 to 30 seconds. */
 export const attemptMilliseconds = 15_000
-/** Once a lease is so old, no further delivery begins. */
+/** Once a turn is so old, no further delivery begins. */
 const sendingMilliseconds = 5_000
-/** Seconds, after an internal error of the service. */
-const pauseAfterError = 60
-/** The last attempt begins within `sendingMilliseconds` and takes `attemptMilliseconds`, so this normally suffices. */
-const leaseSeconds = (sendingMilliseconds + 3 * attemptMilliseconds) / 1_000
 /** A longer answer makes the webhook slow. */
 const slowMilliseconds = 3_000
 
@@ -44,65 +33,48 @@ type Leased = Pick<WebhookRow, 'id' | 'organization_id'>
 
 export type Sending = Pick<Context, 'combiner' | 'db' | 'metrics' | 'outgoing' | 'sealer'>
 
-/** `ailing`: failing or slow. The longest waiting come first. */
-async function leaseWebhooks(
-  { db }: Pick<Context, 'db'>,
-  kind: 'sound' | 'ailing',
-  limit: number,
-): Promise<readonly Leased[]> {
-  if (limit <= 0) return []
-  const { rows } = await leaseDueWebhooks({
-    isAiling: kind === 'ailing',
-    mostOfOrganization,
-    leaseSeconds,
-    limit,
-  }).execute(db)
-  return rows
-}
+export const webhookSender = (context: Sending): Sender => ({
+  kind: 'webhook',
+  trouble: 'the deliveries of a webhook could not be sent',
+  work: ({ id, organizationId }, signal) =>
+    sendDue(context, { id, organization_id: organizationId as string }, signal),
+})
 
-/** Stops at the first failure, and ends the lease. */
-async function sendDue(context: Sending, webhook: Leased, signal: AbortSignal): Promise<void> {
+/** Stops at the first failure. */
+async function sendDue(context: Sending, webhook: Leased, signal: AbortSignal): Promise<Rest> {
   const endsAt = performance.now() + sendingMilliseconds
-  let pause = 0
-  try {
-    for (let sent = 0; sent < mostDeliveries && performance.now() < endsAt && !signal.aborted; sent += 1) {
-      // Reads the webhook each time, so that a changed address or secret holds for the next attempt.
-      const [delivery] = (await nextDueDelivery(webhook.id).execute(context.db)).rows
-      if (delivery === undefined) break
-      const startedAt = performance.now()
-      const target = await openTarget(context.sealer, { ...delivery, ...webhook })
-      const { event_id: id, message } = delivery
-      const attempt = await sendMessage(context.outgoing, target, { id, message }, signal)
-      const isSlow = performance.now() - startedAt > slowMilliseconds
-      const { failures, waits } = await recordAttempt(context, webhook.id, delivery, attempt, isSlow)
-      context.metrics.webhookAttempts.inc({ result: attempt.delivered ? 'delivered' : 'failed' })
-      if (attempt.delivered) continue
-      pause = Math.max(pauseOf(failures), attempt.retryAfter ?? 0)
-      await disableFailing(context, webhook, attempt, waits)
-      break
-    }
-  } catch (error) {
-    pause = signal.aborted ? 0 : pauseAfterError
-    throw error
-  } finally {
-    await giveBack(context, webhook.id, pause)
+  let isSlow = false
+  for (let sent = 0; sent < mostDeliveries && performance.now() < endsAt && !signal.aborted; sent += 1) {
+    // Reads the webhook each time, so that a changed address or secret holds for the next attempt.
+    const [delivery] = (await nextDueDelivery(webhook.id).execute(context.db)).rows
+    if (delivery === undefined) break
+    const startedAt = performance.now()
+    const target = await openTarget(context.sealer, { ...delivery, ...webhook })
+    const { event_id: id, message } = delivery
+    const attempt = await sendMessage(context.outgoing, target, { id, message }, signal)
+    isSlow = performance.now() - startedAt > slowMilliseconds
+    const waits = await recordAttempt(context, webhook.id, delivery, attempt)
+    context.metrics.webhookAttempts.inc({ result: attempt.delivered ? 'delivered' : 'failed' })
+    if (attempt.delivered) continue
+    await disableFailing(context, webhook, attempt, waits)
+    return { ...(await restOf(context, webhook.id)), hasFailed: true, pause: attempt.retryAfter ?? 0 }
   }
+  const { dueIn } = await restOf(context, webhook.id)
+  return { dueIn: dueIn === null ? null : Math.max(dueIn, leastSeconds), isSlow }
 }
 
-/** Seconds until the next attempt of a message, after its first failure and so on. The last number repeats. */
-const retries = [5, 30, 120, 600, 1_800, 3_600]
+async function restOf({ db }: Pick<Context, 'db'>, webhookId: string): Promise<Rest> {
+  const [row] = (await nextDueTime(webhookId).execute(db)).rows
+  return { dueIn: row?.due_in ?? null }
+}
 
-/** Seconds, after so many failures in a row: 5, 10, 20, … up to ten minutes. */
-export const pauseOf = (failures: number): number => Math.min(5 * 2 ** Math.min(failures - 1, 10), 600)
-
-/** Commit point `webhook.record`. `waits` are seconds since the first of the failures after the last success. */
+/** Commit point `webhook.record`. Returns the seconds since the first of the failures after the last success. */
 async function recordAttempt(
   { db }: Pick<Context, 'db'>,
   webhookId: string,
   { id }: Pick<DueDelivery, 'id'>,
   { delivered, status, error, retryAfter }: Attempt,
-  isSlow: boolean,
-): Promise<{ readonly failures: number; readonly waits: number }> {
+): Promise<number> {
   const { rows } = await atCommitPoint('webhook.record', () =>
     recordDeliveryAttempt({
       webhookId,
@@ -110,26 +82,11 @@ async function recordAttempt(
       delivered,
       status,
       error: error?.slice(0, 300) ?? null,
-      isSlow,
       retryAfter: retryAfter ?? 0,
-      retries,
+      retries: messagePauses,
     }).execute(db),
   )
-  return rows[0] ?? { failures: 1, waits: 0 }
-}
-
-/** The webhook is due with its next delivery, but not before the pause is over. */
-async function giveBack({ db }: Pick<Context, 'db'>, webhookId: string, pause: number): Promise<void> {
-  await db.transaction().execute(async (trx) => {
-    // The lock comes first, because another process may add a delivery at the same time (fan-out.ts).
-    await sql`select from webhooks where id = ${webhookId} for update`.execute(trx)
-    await sql`
-      update webhooks set leased_until = null, due_at = (
-        select greatest(min(next_attempt_at), clock_timestamp() + make_interval(secs => ${pause}))
-        from webhook_deliveries where webhook_id = ${webhookId} and state = 'waiting'
-        having count(*) > 0)
-      where id = ${webhookId}`.execute(trx)
-  })
+  return rows[0]?.waits ?? 0
 }
 
 /** Failing attempts for so long turn a webhook off. */
@@ -245,41 +202,5 @@ export function signatureOf(
     'webhook-id': id,
     'webhook-timestamp': String(Math.floor(now.getTime() / 1_000)),
     'webhook-signature': secrets.map((secret) => new Webhook(secret).sign(id, now, message)).join(' '),
-  }
-}
-
-export interface WebhookSender {
-  /** Writes the deliveries of new events, and begins to send what is due, without waiting for its end. */
-  round(): Promise<void>
-  /** A request in progress may be sent again later. */
-  stop(): Promise<void>
-}
-
-export function createWebhookSender(context: Sending & Pick<Context, 'config' | 'sparseLog'>): WebhookSender {
-  const sending = { sound: new Set<Promise<void>>(), ailing: new Set<Promise<void>>() }
-  const stopping = new AbortController()
-  const begin = async (kind: 'sound' | 'ailing', freePlaces: number): Promise<void> => {
-    for (const webhook of await leaseWebhooks(context, kind, freePlaces)) {
-      const begun: Promise<void> = sendDue(context, webhook, stopping.signal)
-        .catch((error: unknown) => {
-          if (stopping.signal.aborted) return
-          const about = { err: error, webhook_id: webhook.id, organization_id: webhook.organization_id }
-          context.sparseLog.warn('webhooks', about, 'the deliveries of a webhook could not be sent')
-        })
-        .finally(() => sending[kind].delete(begun))
-      sending[kind].add(begun)
-    }
-  }
-  const freePlaces = () => mostAtOnce - sending.sound.size - sending.ailing.size
-  return {
-    async round() {
-      await fanOut(context)
-      await begin('sound', freePlaces())
-      await begin('ailing', Math.min(freePlaces(), mostFailingAtOnce - sending.ailing.size))
-    },
-    async stop() {
-      stopping.abort()
-      await Promise.allSettled([...sending.sound, ...sending.ailing])
-    },
   }
 }

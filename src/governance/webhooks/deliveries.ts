@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { restartLane } from '../../db/queries/lanes/lanes.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { requireThawed } from '../access/frozen.ts'
 import type { Caller } from '../access/identity.ts'
@@ -86,7 +87,7 @@ export async function redeliver(
       .executeTakeFirst()
     if (row === undefined) throw notFound('delivery', deliveryId)
     if (row.type === 'webhook.test') requireThawed(tx)
-    await tx.trx.updateTable('webhooks').set({ due_at: tx.now }).where('id', '=', webhookId).execute()
+    await restartLane({ kind: 'webhook', id: webhookId, organizationId: tx.organizationId }).execute(tx.trx)
     auditWebhook(tx, caller, 'redelivered', webhook, { delivery_id: deliveryId })
     return keepMade(once, tx, { event_id: row.event_id })
   })

@@ -1,5 +1,6 @@
 import { sql, type Transaction } from 'kysely'
 import { newId } from '../../contract/ids.ts'
+import { wakeLanes } from '../../db/queries/lanes/lanes.ts'
 import { newWebhookEvents } from '../../db/queries/webhooks/read-new-events.ts'
 import type { Database } from '../../db/schema/index.ts'
 import { publicBase } from '../../shared/config.ts'
@@ -50,13 +51,14 @@ async function fanOutBatch(trx: Transaction<Database>, base: string): Promise<nu
   )
   if (rows.length === 0) return events.length
   await trx.insertInto('webhook_deliveries').values(rows).execute()
-  await sql`
-    update webhooks set due_at = least(due_at, clock_timestamp())
-    where id = any(${[...webhooks.keys()]}::text[])`.execute(trx)
+  await wakeLanes(
+    sql`select 'webhook', id, organization_id, clock_timestamp() from webhooks
+        where id = any(${[...webhooks.keys()]}::text[])`,
+  ).execute(trx)
   return events.length
 }
 
-/** With their waiting deliveries, up to `mostWaiting`. Without the lock, the end of a lease could miss new ones. */
+/** With their waiting deliveries, up to `mostWaiting`. The lock holds until their lanes are woken. */
 async function lockWebhooks(
   trx: Transaction<Database>,
   ids: readonly string[],

@@ -1,5 +1,6 @@
 import { chosenEvents } from '../../contract/webhook-events.ts'
 import { newId } from '../../contract/ids.ts'
+import { restartLane } from '../../db/queries/lanes/lanes.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { requireProvenCaller } from '../access/address-proof.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
@@ -124,28 +125,29 @@ export async function changeWebhook(
     const row = await findWebhook(tx.trx, tx.organizationId, id)
     const before = await openTarget(context.sealer, row)
     const target = url === null ? before : { ...before, url: url.href }
+    // The address is new, or an owner has turned it on again.
     const isStartedAnew = url !== null || change.active === true
     const set = {
       ...(url === null ? {} : { host: url.host }),
       ...(change.events === undefined ? {} : { events: inOrder(change.events) }),
       ...(change.active === undefined ? {} : { active: change.active }),
-      ...(isStartedAnew ? anew(tx) : {}),
+      ...(isStartedAnew ? { failing_since: null, disabled_reason: null } : {}),
     }
     const next = await save(context, tx, row, target, set)
+    if (isStartedAnew)
+      await restartLane({ kind: 'webhook', id, organizationId: tx.organizationId }).execute(tx.trx)
     const { events, active } = next
     auditWebhook(tx, caller, 'updated', next, { events, active })
     return webhookView(next, target)
   })
 }
 
-/** The address is new, or an owner has turned it on again. */
-const anew = (tx: ChainTx) => ({ failures: 0, failing_since: null, disabled_reason: null, due_at: tx.now })
-
 /** Its waiting deliveries are never sent. Throws `not_found`. */
 export async function deleteWebhook(context: Acting, caller: Caller, id: string): Promise<void> {
   await runAs(context, caller, 'org.change', async (tx) => {
     const row = await findWebhook(tx.trx, tx.organizationId, id)
     await tx.trx.deleteFrom('webhooks').where('id', '=', id).execute()
+    await tx.trx.deleteFrom('lanes').where('kind', '=', 'webhook').where('id', '=', id).execute()
     tx.policyChanged()
     auditWebhook(tx, caller, 'deleted', row)
   })

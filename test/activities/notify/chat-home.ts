@@ -1,5 +1,6 @@
-import { startChat } from '../../../src/activities/notify/chat.ts'
+import { slackSender } from '../../../src/activities/notify/chat.ts'
 import type { ChatTiming } from '../../../src/activities/notify/send.ts'
+import { startRunner } from '../../../src/governance/lanes/runner.ts'
 import { connect } from '../../../src/governance/connections/connections.ts'
 import { planNotifications } from '../../../src/governance/notifications/plan.ts'
 import { planSlack } from '../../../src/governance/notifications/plan-slack.ts'
@@ -32,10 +33,16 @@ export async function startChatHome(people: readonly string[] = names) {
   const plan = () => planNotifications(context, [planSlack])
   /** Starts a sender with the context of this process or of another one. */
   const send = (of = context, timing: Partial<ChatTiming> = {}) =>
-    startChat(of, {
-      ...{ pollMilliseconds: 20, retrySeconds: 0.05, speed: 1_000 },
-      ...{ leaveMilliseconds: 30_000, turnMilliseconds: 60_000, ...timing },
-    })
+    startRunner(
+      of,
+      [
+        slackSender(of, {
+          ...{ retrySeconds: 0.05, speed: 1_000, leaveMilliseconds: 30_000, turnMilliseconds: 60_000 },
+          ...timing,
+        }),
+      ],
+      20,
+    )
   /** Resolves once no message is due, now or later. */
   const quiet = () =>
     until('no message is due', async () => {
@@ -62,6 +69,11 @@ export async function startChatHome(people: readonly string[] = names) {
       const op = opOf(await engine.run())
       await engine.decide(op)
       return (await effectOf(context, op))?.approval_id as string
+    },
+    /** Makes everything that waits due now. */
+    async hurry(): Promise<void> {
+      await context.pool.query('update notifications set next_attempt_at = now()')
+      await context.pool.query(`update lanes set due_at = now(), paused_until = null where kind = 'slack'`)
     },
     /** Plans, sends with one sender, and resolves once nothing is left to do. */
     async settle(): Promise<void> {

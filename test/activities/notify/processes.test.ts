@@ -4,14 +4,13 @@ import { addOrganization, addPerson } from '../../api/fixtures.ts'
 import { effectOf, holdRule, opOf } from '../../governance/runs/engine-fixture.ts'
 import { Pace } from '../../../src/activities/notify/pace.ts'
 import { connect } from '../../../src/governance/connections/connections.ts'
+import { endTurns, takeLanes } from '../../../src/db/queries/lanes/lanes.ts'
 import {
-  leaveLane,
-  takeLanes,
   type Turn,
   markFailed,
   markIntent,
   markRetry,
-} from '../../../src/governance/notifications/lanes.ts'
+} from '../../../src/governance/notifications/slack-records.ts'
 import { until } from '../../stack/until.ts'
 import { emulatorToken } from '../../support/emulators.ts'
 import { startFaultProxy } from '../../support/fault-proxy.ts'
@@ -29,6 +28,16 @@ beforeEach(async () => {
 afterAll(() => home?.close())
 
 const rows = () => home.rows()
+/** The organizations whose lanes a turn has taken. */
+async function takenBy(turn: string, most: number): Promise<readonly string[]> {
+  const limits = { ids: null, leaseSeconds: 45, most, mostAiling: most, mostOfOrganization: null }
+  const { rows } = await takeLanes({ kind: 'slack', turn, ...limits }).execute(home.engine.context.db)
+  return rows.map(({ id }) => id)
+}
+const leave = (id: string, turn: string, due: number | null = 0) => {
+  const ended = { id, turn, due, pause: 0, failures: 0, ailing: false, error: null, done: false }
+  return endTurns('slack', [ended]).execute(home.engine.context.db)
+}
 const copies = (approvalId: string) => home.copies(approvalId)
 
 test('two processes send each message once', async () => {
@@ -59,7 +68,7 @@ test('a process that stood still after its intent sends nothing, and another one
   )
   await still.stop()
   expect(posted).toBe(0)
-  await home.engine.context.pool.query('update notifications set next_attempt_at = now()')
+  await home.hurry()
   await home.settle()
   expect(await copies(id)).toHaveLength(3)
   expect(posted).toBe(3)
@@ -73,14 +82,18 @@ test('an intent renews the lease, and a process whose turn is over writes nothin
   if (row === undefined) throw new Error('no row')
   const [mine, other] = ['mine', 'other'].map((turn) => ({ organizationId, turn })) as [Turn, Turn]
   const take = async (turn: string): Promise<void> => {
-    await context.pool.query(`update notification_lanes set leased_until = null, paused_until = null`)
-    expect(await takeLanes(context.db, turn, { limit: 9, own: [] })).toEqual([{ organizationId, turn }])
+    await context.pool.query(
+      `update lanes set leased_until = now() where kind = 'slack' and turn is not null`,
+    )
+    expect(await takenBy(turn, 9)).toEqual([organizationId])
   }
   const retry = { seconds: 0, error: 'e', attempts: 1, failures: 0, isUnsent: true }
   await take('mine')
-  await context.pool.query(`update notification_lanes set leased_until = now() + interval '2 seconds'`)
+  await context.pool.query(
+    `update lanes set leased_until = now() + interval '2 seconds' where kind = 'slack'`,
+  )
   expect(await markIntent(context.db, mine, row, { account: 'a' })).toBe(true)
-  const left = `select extract(epoch from leased_until - now()) > 40 as much from notification_lanes`
+  const left = `select extract(epoch from leased_until - now()) > 40 as much from lanes where kind = 'slack'`
   expect((await context.pool.query(left)).rows).toEqual([{ much: true }])
   await take('other')
   expect(await markIntent(context.db, mine, row, { account: 'a' })).toBe(false)
@@ -90,7 +103,7 @@ test('an intent renews the lease, and a process whose turn is over writes nothin
   expect(await unchanged()).toMatchObject({ state: 'pending', place: { account: 'a' }, last_error: null })
   await markRetry(context.db, other, row.id, retry)
   expect(await unchanged()).toMatchObject({ place: null, intent_at: null, last_error: 'e' })
-  await leaveLane(context.db, other, 0)
+  await leave(organizationId, 'other')
   await home.settle()
 })
 
@@ -104,15 +117,18 @@ test('organizations take turns, and each gives its place to others when its turn
        select 'ntf_' || $1, id, 'slack', 'approval.created', 'approval', 'apr_x', 'usr_x', 'ntf_' || $1 from o`,
       [id],
     )
+  for (const id of others)
+    await context.pool.query(`insert into lanes (kind, id, organization_id) values ('slack', $1, $1)`, [id])
   const turns: string[] = []
   for (let turn = 0; turn < 4; turn += 1) {
-    const [lane] = await takeLanes(context.db, `t${turn}`, { limit: 1, own: [] })
-    if (lane === undefined) throw new Error('no lane')
-    turns.push(lane.organizationId)
-    await leaveLane(context.db, lane, 0)
+    const [id] = await takenBy(`t${turn}`, 1)
+    if (id === undefined) throw new Error('no lane')
+    turns.push(id)
+    await leave(id, `t${turn}`)
   }
   expect(turns).toEqual([...others, ...others])
   await context.pool.query(`delete from notifications where organization_id in ('org_b', 'org_c')`)
+  await context.pool.query(`delete from lanes where id in ('org_b', 'org_c')`)
   // With turns of 0 ms, everything that is due is still sent, in many turns.
   const id = await home.hold()
   await home.plan()
@@ -141,6 +157,7 @@ test('an organization whose Slack does not answer delays no other', async () => 
   await pool.query(`update approvals set organization_id = $1 where id = $2`, [slow, stuck])
   await pool.query(`delete from notifications where subject = $1 and id > (select min(id) from notifications where subject = $1)`, [stuck])
   await pool.query(`update notifications set organization_id = $1, recipient = $2 where subject = $3`, [slow, owner.userId, stuck])
+  await pool.query(`insert into lanes (kind, id, organization_id) values ('slack', $1, $1)`, [slow])
   const chat = home.send()
   await asked.promise
   const id = await home.hold()
@@ -166,7 +183,7 @@ test('a message whose process died is looked for, and sent if it is not there', 
   await until('all were tried', () => lost === 6)
   await chat.stop()
   home.proxy.choose = () => 'pass'
-  await context.pool.query('update notifications set next_attempt_at = now()')
+  await home.hurry()
   await home.settle()
   for (const id of [there, missing]) expect(await copies(id)).toHaveLength(3)
 }) // prettier-ignore

@@ -80,9 +80,7 @@ export function besideRuns(kills: Kills): void {
         void kills.home.owner.call('POST', `${webhooks}/${id}/test`, {})
       })
       // Ends the lease of the dead worker at once; it would last up to a minute.
-      await kills.home.query(
-        'update webhooks set leased_until = null, due_at = now() where leased_until is not null',
-      )
+      await kills.home.query('update lanes set leased_until = now() where leased_until is not null')
       await until('the delivery has ended', async () => {
         const path = `${webhooks}/${id}/deliveries`
         const { data } = await kills.home.owner.good<{ data: { state: string }[] }>('GET', path)

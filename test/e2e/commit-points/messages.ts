@@ -52,7 +52,8 @@ export function aroundMessages(kills: Kills): void {
       return texts.flat().flatMap(({ text }) => (text.includes(approvalId) ? [text] : []))
     }
     /** Ends the lease of the dead process at once. */
-    const endLease = () => kills.home.query('update notification_lanes set leased_until = null')
+    const endLease = () =>
+      kills.home.query(`update lanes set leased_until = now() where kind = 'slack' and turn is not null`)
     const rowsOf = (approvalId: string, states: readonly ('sent' | 'updated')[]) =>
       kills.home.query(
         `select from notifications where channel = 'slack' and subject = $1 and state = any($2)`,
@@ -123,10 +124,10 @@ export function aroundMessages(kills: Kills): void {
       kills.held.push(started)
       const approvalId = await kills.home.approver.untilHeld(await started.runId, 'run')
       asked.push(approvalId)
+      // Ends the lease of the dead process at once.
+      await kills.home.query(`update lanes set leased_until = now() where kind = 'mail' and turn is not null`)
       const own = `channel = 'mail' and event = 'approval.created' and subject = $1`
       await until('the mail is settled', async () => {
-        // Ends the lease of the dead process at once.
-        await kills.home.query(`update notifications set next_attempt_at = now() where ${own} and state = 'pending'`, [approvalId]) // prettier-ignore
         return (await kills.home.query(`select from notifications where ${own} and state = $2`, [approvalId, state])).length === 1
       }) // prettier-ignore
       const raw = kills.home.sink.deliveries().map((mail) => mail.raw.replaceAll(/=\r?\n/g, ''))

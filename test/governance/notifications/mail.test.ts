@@ -2,14 +2,16 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { planMail } from '../../../src/governance/notifications/plan-mail.ts'
 import { planNotifications } from '../../../src/governance/notifications/plan.ts'
-import { sendMails } from '../../../src/governance/notifications/send-mail.ts'
+import { mailSender, sendMails, type SendReminder } from '../../../src/governance/notifications/send-mail.ts'
 import {
   changeMailPreferences,
   readMailPreferences,
 } from '../../../src/governance/people/mail-preferences.ts'
 import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
+import { startRunner } from '../../../src/governance/lanes/runner.ts'
 import { createMailer } from '../../../src/programs/create-context.ts'
 import { startSmtpSink, type SmtpSink } from '../../support/smtp-sink.ts'
+import { until } from '../../stack/until.ts'
 import { hold, holdRule, opOf, startEngine, type Engine } from '../runs/engine-fixture.ts'
 import { invitationMail, resetMail, signUpAgainMail, verifyMail } from '../../../src/api/auth-options.ts'
 import { mailAbout } from '../../../src/governance/notifications/send-mail.ts'
@@ -28,7 +30,8 @@ afterAll(async () => {
   await sink?.close()
 })
 const plan = () => planNotifications(engine.context, [planMail(engine.context.config)])
-const send = () => sendMails(engine.context, createMailer(engine.context.config))
+const sendWith = (mailer: SendReminder) => sendMails(engine.context, mailer, engine.organizationId)
+const send = () => sendWith(createMailer(engine.context.config))
 const held = async () => {
   const id = await hold(engine, opOf(await engine.run(), { params: { to: 'the-parameter@b.test' } }))
   await plan()
@@ -205,11 +208,7 @@ describe('mails about what waits', () => {
     await onlyApprover()
     await held()
     await pass(601)
-    // The lease outlives the worker, which dies during this call.
-    await sendMails(
-      engine.context,
-      () => new Promise((_, reject) => reject(new Error('died before the dot'))),
-    )
+    await sendWith(() => Promise.reject(new Error('died before the dot')))
     expect(arrived()).toEqual([])
     await pass(301)
     await beginSending()
@@ -265,14 +264,36 @@ describe('mails about what waits', () => {
     await held()
     await pass(601)
     const mailer = createMailer(engine.context.config)
-    await sendMails(engine.context, async (mail, beforeDot) => {
-      // The worker stops before the dot, and its lease ends.
-      await pass(301)
+    await sendWith(async (mail, beforeDot) => {
+      // The worker stops before the dot, and loses its lane.
       await send()
       await mailer(mail, beforeDot)
     })
     expect(arrived()).toHaveLength(1)
     expect((await rows())[0]).toMatchObject({ state: 'sent', last_error: null })
+  })
+
+  test('the lane of an organization sends what is due, and knows when the next mail is', async () => {
+    await onlyApprover()
+    await held()
+    const { context, organizationId } = engine
+    const mailLane = async () => {
+      const { rows } = await context.pool.query(
+        `select turn, extract(epoch from due_at - now())::int as seconds from lanes where kind = 'mail' and id = $1`,
+        [organizationId],
+      )
+      return rows[0]
+    }
+    expect(await mailLane()).toMatchObject({ turn: null })
+    await pass(601)
+    await context.pool.query(`update lanes set due_at = now() where kind = 'mail'`)
+    const runner = startRunner(context, [mailSender(context, createMailer(context.config))], 20)
+    await until('the mail has left', async () => (await rows()).some(({ state }) => state === 'sent'))
+    await runner.stop()
+    expect(arrived()).toHaveLength(1)
+    // The reminder is due an hour before the expiry.
+    expect(await mailLane()).toMatchObject({ turn: null })
+    expect((await mailLane()).seconds).toBeGreaterThan(0)
   })
 
   test('a hostile name makes no header and no line', async () => {

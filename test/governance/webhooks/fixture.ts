@@ -1,6 +1,8 @@
 import { Webhook } from 'standardwebhooks'
 import type { Context } from '../../../src/governance/context.ts'
-import { createWebhookSender } from '../../../src/governance/webhooks/deliver.ts'
+import { startRunner } from '../../../src/governance/lanes/runner.ts'
+import { webhookSender } from '../../../src/governance/webhooks/deliver.ts'
+import { fanOut } from '../../../src/governance/webhooks/fan-out.ts'
 import type { Arrived } from '../../support/scripted-server.ts'
 import { until } from '../../stack/until.ts'
 
@@ -10,16 +12,16 @@ export function verified(secret: string, { body, headers }: Arrived): any {
   return new Webhook(secret).verify(body, headers as Record<string, string>)
 }
 
-/** Runs rounds of a sender until no webhook is due or leased. Each due delivery has then had its attempt. */
+/** Sends until no webhook is due or leased. Each due delivery has then had its attempt. */
 export async function sendAll(context: Context): Promise<void> {
-  const sender = createWebhookSender(context)
+  await fanOut(context)
+  const runner = startRunner(context, [webhookSender(context)], 20)
   await until('no webhook is due', async () => {
-    await sender.round()
+    await fanOut(context)
     const { rows } = await context.pool.query(
-      `select from webhooks where active and (due_at <= now() or leased_until > now())
-       union all select from webhook_events where message is null`,
+      `select from lanes where kind = 'webhook' and (turn is not null or greatest(due_at, paused_until) <= now() + interval '2 seconds')`,
     )
     return rows.length === 0
   })
-  await sender.stop()
+  await runner.stop()
 }

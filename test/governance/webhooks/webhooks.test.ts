@@ -12,11 +12,10 @@ import {
   type NewWebhook,
 } from '../../../src/governance/webhooks/webhooks.ts'
 import {
-  createWebhookSender,
   mostDeliveries,
-  pauseOf,
   sendMessage,
   signatureOf,
+  webhookSender,
 } from '../../../src/governance/webhooks/deliver.ts'
 import {
   startScriptedServer,
@@ -27,7 +26,9 @@ import {
 import { until } from '../../stack/until.ts'
 import { startEngine, type Engine } from '../runs/engine-fixture.ts'
 import { listDeliveries, redeliver, testWebhook } from '../../../src/governance/webhooks/deliveries.ts'
-import { mostWaiting } from '../../../src/governance/webhooks/fan-out.ts'
+import { fanOut, mostWaiting } from '../../../src/governance/webhooks/fan-out.ts'
+import { takeLanes } from '../../../src/db/queries/lanes/lanes.ts'
+import { startRunner } from '../../../src/governance/lanes/runner.ts'
 import { keptDeliveries, removeOldDeliveries } from '../../../src/governance/webhooks/upkeep.ts'
 import { readDrift } from '../../../src/governance/limits/storage-counters.ts'
 import { addOrganization } from '../../api/fixtures.ts'
@@ -82,7 +83,30 @@ const eventIds = () => engine.context.db.selectFrom('webhook_events').select('id
 async function hurry(id: string): Promise<void> {
   const { pool } = engine.context
   await pool.query(`update webhook_deliveries set next_attempt_at = now() where webhook_id = $1 and state = 'waiting'`, [id]) // prettier-ignore
-  await pool.query(`update webhooks set due_at = now() where id = $1`, [id])
+  await pool.query(`update lanes set due_at = now(), paused_until = null where id = $1`, [id])
+}
+/** `seconds`: until its next turn; null if nothing waits. */
+async function laneOf(id: string) {
+  const { rows } = await engine.context.pool.query(
+    `select turn, failures, case when due_at < 'infinity'
+       then extract(epoch from greatest(due_at, paused_until) - now())::float8 end as seconds
+     from lanes where kind = 'webhook' and id = $1`,
+    [id],
+  )
+  return rows[0]
+}
+/** The webhooks of the organization for which some process sends. */
+const working = async (): Promise<number> => {
+  const { rows } = await engine.context.pool.query(
+    `select from lanes where kind = 'webhook' and organization_id = $1 and turn is not null`,
+    [engine.organizationId],
+  )
+  return rows.length
+}
+/** Writes the deliveries, and looks once for what is due. */
+async function runOnce() {
+  await fanOut(engine.context)
+  return startRunner(engine.context, [webhookSender(engine.context)], 3_600_000)
 }
 async function sendAgain(id: string): Promise<void> {
   await hurry(id)
@@ -132,7 +156,7 @@ describe('the sender', () => {
     const [row] = await deliveriesOf(id)
     expect(row).toMatchObject({ state: 'delivered', attempts: 1, last_status: 204, last_error: null })
     expect(row?.event_id).toBe(arrived.headers['webhook-id'])
-    expect(await rowOf(id)).toMatchObject({ due_at: null, leased_until: null, failures: 0 })
+    expect(await laneOf(id)).toMatchObject({ seconds: null, turn: null, failures: 0 })
   })
 
   test('only chosen events are sent, and only to active webhooks', async () => {
@@ -180,14 +204,10 @@ describe('the sender', () => {
   test('a lease sends a limited number of deliveries, and the next one sends the rest', async () => {
     await hook()
     await publishMany(mostDeliveries + 5)
-    const sender = createWebhookSender(engine.context)
-    await sender.round()
-    await until('the lease has ended', async () => {
-      const { rows } = await engine.context.pool.query('select from webhooks where leased_until is not null')
-      return rows.length === 0
-    })
+    const runner = await runOnce()
+    await until('the turn has ended', async () => receiver.arrived.length > 0 && (await working()) === 0)
     expect(receiver.arrived).toHaveLength(mostDeliveries)
-    await sender.stop()
+    await runner.stop()
     await sendAll(engine.context)
     expect(new Set(messageIds()).size).toBe(mostDeliveries + 5)
   })
@@ -211,17 +231,16 @@ describe('the sender', () => {
     await hook('/honest', undefined, { ...owner(), organizationId: elsewhere })
     await publish()
     await publish(undefined, undefined, elsewhere)
-    const sender = createWebhookSender(engine.context)
-    await sender.round()
+    const runner = await runOnce()
     await until('the honest one has its message', async () => receiver.arrived.length === 1)
     await until('three requests hang', () => hanging.arrived.length === 3)
-    await sender.round()
-    const { rows } = await engine.context.pool.query(
-      'select from webhooks where organization_id = $1 and leased_until is not null',
-      [engine.organizationId],
+    const limits = { ids: null, leaseSeconds: 50, most: 40, mostAiling: 20, mostOfOrganization: 3 }
+    const another = await takeLanes({ kind: 'webhook', turn: 'another', ...limits }).execute(
+      engine.context.db,
     )
-    expect(rows).toHaveLength(3)
-    await sender.stop()
+    expect(another.rows).toEqual([])
+    expect(await working()).toBe(3)
+    await runner.stop()
     await hanging.close()
   })
 
@@ -270,15 +289,16 @@ describe('the sender', () => {
       const [row] = await deliveriesOf(id)
       const last_error = expect.stringMatching(error)
       expect(row).toMatchObject({ state: 'waiting', attempts: 1, last_status: status, last_error })
-      const webhook = await rowOf(id)
-      expect(webhook.failures).toBe(1)
-      expect(webhook.due_at?.getTime()).toBeGreaterThan(Date.now())
+      const lane = await laneOf(id)
+      expect(lane.failures).toBe(1)
+      expect(lane.seconds).toBeGreaterThan(0)
       receiver.answer = () => ({ status: 200 })
       await sendAgain(id)
       expect(receiver.arrived).toHaveLength(2)
       expect(new Set(messageIds()).size).toBe(1)
       expect(verified(secret, arrivedAt(1))).toEqual(verified(secret, arrivedAt(0)))
-      expect(await rowOf(id)).toMatchObject({ failures: 0, failing_since: null, due_at: null })
+      expect(await rowOf(id)).toMatchObject({ failing_since: null })
+      expect(await laneOf(id)).toMatchObject({ failures: 0, seconds: null })
     })
 
     test('with an answer without an end, its status counts', async () => {
@@ -303,16 +323,9 @@ describe('the sender', () => {
       await publishMany(2)
       await sendAll(engine.context)
       expect(receiver.arrived).toHaveLength(1)
-      const { rows } = await engine.context.pool.query(
-        `select extract(epoch from due_at - now())::float8 as seconds from webhooks where id = $1`,
-        [id],
-      )
-      expect(rows[0].seconds).toBeGreaterThan(2_900)
-      expect(rows[0].seconds).toBeLessThanOrEqual(3_000)
-    })
-
-    test('pauses longer after each failure, up to ten minutes', () => {
-      expect([1, 2, 3, 8, 100].map(pauseOf)).toEqual([5, 10, 20, 600, 600])
+      const { seconds } = await laneOf(id)
+      expect(seconds).toBeGreaterThan(2_900)
+      expect(seconds).toBeLessThanOrEqual(3_000)
     })
 
     test('gets one attempt for each pause, however many messages wait', async () => {
@@ -321,7 +334,7 @@ describe('the sender', () => {
       await sendAll(engine.context)
       expect(receiver.arrived).toHaveLength(1)
       // The next attempt is for another message, so one message that is always refused does not block the others.
-      await engine.context.pool.query('update webhooks set due_at = now() where id = $1', [id])
+      await engine.context.pool.query('update lanes set paused_until = null where id = $1', [id])
       await sendAll(engine.context)
       expect(new Set(messageIds()).size).toBe(2)
     })
@@ -346,7 +359,7 @@ describe('the sender', () => {
     test('for three days is turned off', async () => {
       const { id } = await answered(500)
       await publish()
-      await engine.context.pool.query(`update webhooks set failing_since = now() - interval '3 days 1 second', failures = 99`) // prettier-ignore
+      await engine.context.pool.query(`update webhooks set failing_since = now() - interval '3 days 1 second'`) // prettier-ignore
       await sendAll(engine.context)
       const row = await rowOf(id)
       expect(row).toMatchObject({ active: false })

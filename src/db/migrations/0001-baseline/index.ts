@@ -1,6 +1,7 @@
 import { audit } from './audit.ts'
 import { connections } from './connections.ts'
 import { decisions } from './decisions.ts'
+import { lanes } from './lanes.ts'
 import { messages } from './messages.ts'
 import { people } from './people.ts'
 import { policy } from './policy.ts'
@@ -26,6 +27,7 @@ export const baseline = [
   decisions,
   values,
   connections,
+  lanes,
   messages,
   webhooks,
   requests,

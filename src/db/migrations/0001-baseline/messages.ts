@@ -53,21 +53,9 @@ create index notifications_of_group on notifications (organization_id, group_key
   where group_key is not null and id = message_id;
 create index notifications_listing on notifications (organization_id, id desc);
 create index notifications_by_age on notifications (created_at);
-create index notifications_mail on notifications (next_attempt_at)
+create index notifications_mail on notifications (organization_id, next_attempt_at)
   where channel = 'mail' and state = 'pending' and id = message_id;
 create index notifications_mailed on notifications (organization_id, sent_at) where channel = 'mail';
-
--- Which process sends an organization's messages.
-create table notification_lanes (
-  organization_id text not null references organizations,
-  channel text not null,
-  -- The turn of the process that sends alone until then.
-  turn text,
-  leased_until timestamptz,
-  -- The service asked to wait until then.
-  paused_until timestamptz,
-  primary key (organization_id, channel)
-);
 
 -- A member without a row has the default settings.
 create table mail_preferences (

@@ -16,19 +16,10 @@ create table webhooks (
   disabled_reason text,
   created_at timestamptz not null default clock_timestamp(),
   created_by text not null references users,
-  -- When a worker must look at its deliveries; null: none waits.
-  due_at timestamptz,
-  -- Until when one worker alone sends its deliveries.
-  leased_until timestamptz,
-  -- Failed attempts since the last success, and when the first of them was.
-  failures integer not null default 0,
-  failing_since timestamptz,
-  -- Whether its last answer took long.
-  is_slow boolean not null default false
+  -- When the first failed attempt since the last success was.
+  failing_since timestamptz
 );
 create index webhooks_by_organization on webhooks (organization_id, id);
-create index webhooks_due on webhooks (due_at) where due_at is not null;
-create index webhooks_leased on webhooks (leased_until) where leased_until is not null;
 
 create table webhook_events (
   id text primary key,

@@ -20,7 +20,7 @@ export const dropUnsentMails = (
   )
   delete from notifications where message_id in (select id from unsent)`
 
-export interface LeasedMail {
+export interface DueMail {
   readonly id: string
   readonly organization_id: string
   readonly event: string
@@ -28,40 +28,37 @@ export interface LeasedMail {
   readonly attempts: number
 }
 
-/** No mail of an organization that has sent `mostOfHour` in the last hour. */
-export const leaseDueMails = (given: {
-  readonly leaseSeconds: number
-  readonly mostOfOrganization: number
+/** None if the organization has sent `mostOfHour` in the last hour. Counts the attempt. */
+export const takeDueMails = (given: {
+  readonly organizationId: string
+  readonly most: number
   readonly mostOfHour: number
-  readonly mostOfRound: number
-}): RawBuilder<LeasedMail> => sql`
-  with due as (
-    select id, next_attempt_at, row_number() over (partition by organization_id order by next_attempt_at) as place,
-      (select count(*) from notifications h
-       where h.organization_id = n.organization_id and h.channel = 'mail'
-         and h.sent_at > clock_timestamp() - interval '1 hour') as sent
-    from notifications n
-    where channel = 'mail' and state = 'pending' and id = message_id and next_attempt_at <= clock_timestamp()
-  )
-  update notifications set attempts = attempts + 1,
-    next_attempt_at = clock_timestamp() + make_interval(secs => ${given.leaseSeconds})
+}): RawBuilder<DueMail> => sql`
+  update notifications set attempts = attempts + 1
   where id in (
     select id from notifications
-    where id in (select id from due where place <= ${given.mostOfOrganization} and sent < ${given.mostOfHour}
-                 order by next_attempt_at limit ${given.mostOfRound})
+    where organization_id = ${given.organizationId} and channel = 'mail' and state = 'pending' and id = message_id
       and next_attempt_at <= clock_timestamp()
-    for update skip locked)
+      and (select count(*) from notifications where organization_id = ${given.organizationId} and channel = 'mail'
+             and sent_at > clock_timestamp() - interval '1 hour') < ${given.mostOfHour}
+    order by next_attempt_at limit ${given.most} for update)
   returning id, organization_id, event, recipient, attempts`
 
-/** A mail that stays `pending` is sent again after a minute. */
+/** Seconds; null: no mail waits. */
+export const nextDueMail = (organizationId: string): RawBuilder<{ readonly due_in: number | null }> => sql`
+  select extract(epoch from min(next_attempt_at) - clock_timestamp())::float8 as due_in from notifications
+  where organization_id = ${organizationId} and channel = 'mail' and state = 'pending' and id = message_id`
+
+/** A mail that stays `pending` is sent again after `pause` seconds. */
 export const settleMail = (given: {
   readonly id: string
   readonly state: 'sent' | 'failed' | 'pending'
   readonly error: string | null
+  readonly pause: number
 }): RawBuilder<unknown> => sql`
   update notifications set state = ${given.state}, last_error = ${given.error}::text,
     sent_at = case when ${given.state} = 'sent' then clock_timestamp() end,
     shown = case when ${given.state} = 'pending' then shown else wanted end,
     intent_at = case when ${given.state} = 'pending' then null else intent_at end,
-    next_attempt_at = clock_timestamp() + interval '1 minute'
+    next_attempt_at = clock_timestamp() + make_interval(secs => ${given.pause}::float8)
   where id = ${given.id}`

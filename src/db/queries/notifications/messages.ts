@@ -1,16 +1,28 @@
 import { sql, type RawBuilder } from 'kysely'
+import { wakeLanes } from '../lanes/lanes.ts'
 
+/** Wakes their lanes. */
 export const insertNotifications = (
   organizationId: string,
   rows: readonly object[],
 ): RawBuilder<unknown> => sql`
-  insert into notifications (id, organization_id, channel, event, kind, subject, round, recipient, message_id,
-    group_key, next_attempt_at)
-  select r.id, ${organizationId}, r.channel, r.event, r.kind, r.subject, r.round, r.recipient, r."messageId",
-    r."groupKey", clock_timestamp() + make_interval(secs => r."afterSeconds")
-  from json_to_recordset(${JSON.stringify(rows)}::json) as r(id text, channel text,
-    event text, kind text, subject text, round int, recipient text, "messageId" text, "groupKey" text,
-    "afterSeconds" float8)`
+  with inserted as (
+    insert into notifications (id, organization_id, channel, event, kind, subject, round, recipient, message_id,
+      group_key, next_attempt_at)
+    select r.id, ${organizationId}, r.channel, r.event, r.kind, r.subject, r.round, r.recipient, r."messageId",
+      r."groupKey", clock_timestamp() + make_interval(secs => r."afterSeconds")
+    from json_to_recordset(${JSON.stringify(rows)}::json) as r(id text, channel text,
+      event text, kind text, subject text, round int, recipient text, "messageId" text, "groupKey" text,
+      "afterSeconds" float8)
+    returning channel, organization_id, next_attempt_at
+  ) ${lanesOf(sql`inserted`)}`
+
+/** The messages in Slack must show a change. `which` is a condition on the rows of \`notifications\`. Wakes their lanes. */
+export const touchMessages = (which: RawBuilder<unknown>): RawBuilder<unknown> => sql`
+  with touched as (
+    update notifications set wanted = wanted + 1 where channel = 'slack' and ${which}
+    returning channel, organization_id, next_attempt_at
+  ) ${lanesOf(sql`touched`)}`
 
 /** `waits`: an item still waits. `is_open`: others can be added. Locked, so that they are not removed. */
 export const newestMessagesOf = (given: {
@@ -59,30 +71,17 @@ export const markMessageIntent = (given: {
   readonly place: object
 }): RawBuilder<unknown> => sql`
   with lane as (
-    update notification_lanes set leased_until = clock_timestamp() + make_interval(secs => ${given.leaseSeconds}::float8)
-    where organization_id = ${given.organizationId} and channel = 'slack' and turn = ${given.turn}
-      and leased_until > clock_timestamp()
-    returning organization_id)
+    update lanes set leased_until = clock_timestamp() + make_interval(secs => ${given.leaseSeconds}::float8)
+    where kind = 'slack' and id = ${given.organizationId} and turn = ${given.turn} and leased_until > clock_timestamp()
+    returning id)
   update notifications set intent_at = clock_timestamp(), attempts = attempts + 1, place = ${JSON.stringify(given.place)}
   where id = ${given.id} and wanted = ${given.wanted} and intent_at is null and exists (select from lane)`
 
-/** Lanes with due messages that are not paused, and that no process holds; not those in `own`. */
-export const takeDueLanes = (given: {
-  readonly turn: string
-  readonly leaseSeconds: number
-  readonly own: readonly string[]
-  readonly limit: number
-}): RawBuilder<{ readonly organization_id: string }> => sql`
-  insert into notification_lanes as l (organization_id, channel, turn, leased_until)
-  select due.organization_id, 'slack', ${given.turn}, clock_timestamp() + make_interval(secs => ${given.leaseSeconds}::float8)
-  from (select n.organization_id from notifications n
-          left join notification_lanes k on k.organization_id = n.organization_id and k.channel = 'slack'
-        where n.channel = 'slack' and n.shown < n.wanted and n.id = n.message_id
-          and n.next_attempt_at <= clock_timestamp() and n.organization_id <> all(${given.own}::text[])
-          and coalesce(greatest(k.leased_until, k.paused_until) <= clock_timestamp(), true)
-        group by n.organization_id, k.paused_until
-        -- Organizations take turns: the one whose last turn ended first comes first.
-        order by k.paused_until nulls first, n.organization_id limit ${given.limit}) as due
-  on conflict (organization_id, channel) do update set turn = excluded.turn, leased_until = excluded.leased_until
-    where coalesce(greatest(l.leased_until, l.paused_until) <= clock_timestamp(), true)
-  returning organization_id`
+/** Seconds until a message of an organization in Slack must be sent or edited; null: none must. */
+export const nextDueMessage = (organizationId: string): RawBuilder<{ readonly due_in: number | null }> => sql`
+  select extract(epoch from min(next_attempt_at) - clock_timestamp())::float8 as due_in from notifications
+  where organization_id = ${organizationId} and channel = 'slack' and shown < wanted and id = message_id`
+
+/** SQL: rows of \`lanes\` that \`changed\`, rows of \`notifications\`, make due. */
+const lanesOf = (changed: RawBuilder<unknown>): RawBuilder<unknown> =>
+  wakeLanes(sql`select channel, organization_id, organization_id, next_attempt_at from ${changed}`)

@@ -1,48 +1,21 @@
 import { sql } from 'kysely'
-import { takeDueLanes, markMessageIntent } from '../../db/queries/notifications/messages.ts'
+import { hasLane } from '../../db/queries/lanes/lanes.ts'
+import { markMessageIntent } from '../../db/queries/notifications/messages.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { createHash } from 'node:crypto'
 import type { NotificationPlace } from '../../db/schema/notifications.ts'
+import { laneKinds } from '../lanes/lanes.ts'
 import { atCommitPoint } from '../audit/commit-points.ts'
 
 /*
- * Each organization has a lane: the right to send its messages in Slack. Only one process has it at a time, so it can
- * keep Slack's limits, and no message is sent twice. Slow answers to one organization delay no other. `turn` identifies
- * one use of a lane, which ends by itself unless it is renewed.
+ * Records each step of a Slack message. Its id is that of its first row in `notifications`. Each organization has a lane,
+ * so only one process at a time sends its messages: it can keep Slack's limits, and nothing is sent twice.
  */
 
-/** Seconds. Sending takes less, so what a dead process has sent is in Slack when the next turn looks for it. */
-const leaseSeconds = 45
-
+/** A use of an organization's lane. */
 export interface Turn {
   readonly organizationId: string
   readonly turn: string
-}
-
-/** Takes lanes with due messages, but those in `own`, which this process already has. */
-export async function takeLanes(
-  db: Db,
-  turn: string,
-  { limit, own }: { readonly limit: number; readonly own: readonly string[] },
-): Promise<readonly Turn[]> {
-  const { rows } = await takeDueLanes({ turn, leaseSeconds, own, limit }).execute(db)
-  return rows.map((row) => ({ organizationId: row.organization_id, turn }))
-}
-
-/** false if the turn no longer has the lane. */
-export async function renewLane(db: Db, { organizationId, turn }: Turn): Promise<boolean> {
-  const { numAffectedRows } = await sql`
-    update notification_lanes set leased_until = clock_timestamp() + make_interval(secs => ${leaseSeconds}::float8)
-    where organization_id = ${organizationId} and channel = 'slack' and turn = ${turn}`.execute(db)
-  return numAffectedRows === 1n
-}
-
-/** No process sends for the organization in the next `pauseSeconds`. */
-export async function leaveLane(db: Db, { organizationId, turn }: Turn, pauseSeconds: number): Promise<void> {
-  await sql`
-    update notification_lanes set turn = null, leased_until = null,
-      paused_until = clock_timestamp() + make_interval(secs => ${pauseSeconds}::float8)
-    where organization_id = ${organizationId} and channel = 'slack' and turn = ${turn}`.execute(db)
 }
 
 /** `new`: the oldest unsent message of each recipient. `sent`: those that must be edited. */
@@ -63,8 +36,6 @@ export async function dueMessages(
   return rows.map(({ id }) => id)
 }
 
-/* Records each step of a Slack message. Its id is that of its first row in `notifications`. */
-
 /** `wanted` counts the message's changes when its row was read. */
 interface Named {
   readonly id: string
@@ -84,7 +55,7 @@ export async function markIntent(
   place: NotificationPlace,
 ): Promise<boolean> {
   const { id, wanted } = message
-  const intent = { organizationId, turn, leaseSeconds, id, wanted, place }
+  const intent = { organizationId, turn, leaseSeconds: laneKinds.slack.leaseSeconds, id, wanted, place }
   const { numAffectedRows } = await atCommitPoint('notification.intent', () =>
     markMessageIntent(intent).execute(db),
   )
@@ -145,9 +116,7 @@ export async function markDone(db: Db, { id, wanted }: Named): Promise<void> {
 }
 
 /** SQL: a process that has lost its lane must not overwrite the records of others. */
-const isTurn = ({ organizationId, turn }: Turn) =>
-  sql<boolean>`exists (select from notification_lanes
-    where organization_id = ${organizationId} and channel = 'slack' and turn = ${turn})`
+const isTurn = ({ organizationId, turn }: Turn) => hasLane('slack', organizationId, turn)
 
 /** Gives up. The next change of a message that was sent earlier causes a new attempt to edit it. */
 export async function markFailed(
