@@ -7,6 +7,7 @@ import { statusOf } from '../../src/api/errors.ts'
 import { catalog, getTool } from '../../src/tools/index.ts'
 import type { ToolDeclaration } from '../../src/tools/kit/tool.ts'
 import { idPrefixes } from '../../src/contract/ids.ts'
+import { clock, laneKinds } from '../../src/governance/lanes/lanes.ts'
 import { sealedColumns } from '../../src/governance/sealing/columns.ts'
 import { agentTool } from '../../src/policy/agent-tools.ts'
 import { decide } from '../../src/policy/decide.ts'
@@ -40,6 +41,36 @@ describe('docs/agents.md', () => {
 
   test('all six of them', () => {
     expect(rows).toHaveLength(6)
+  })
+})
+
+describe('docs/operations.md', () => {
+  /* The tables of "The queue", compared with the list of lanes in the code. */
+
+  const page = read('docs/operations.md')
+  const section = page.slice(page.indexOf('## The queue'), page.indexOf('## Messages in Slack'))
+  const cells = [...section.matchAll(/^\| `([^`]+)` +\|(.*)\|$/gm)].map(([, name = '', rest = '']) => ({
+    name,
+    rest: rest.split('|').map((cell) => cell.trim()),
+  }))
+
+  test('has each kind of lanes, with its numbers', () => {
+    const shown = cells.flatMap(({ name, rest }) => (rest.length === 6 ? [[name, ...rest.slice(2, 5)]] : []))
+    expect(shown).toEqual(
+      Object.entries(laneKinds).map(([name, { atOnce, pause, leaseSeconds }]) => [
+        name,
+        String(atOnce),
+        `${pause.first} s to ${pause.most} s`,
+        `${leaseSeconds} s`,
+      ]),
+    )
+  })
+
+  test('has each recurring task, with its seconds', () => {
+    const shown = cells.flatMap(({ name, rest }) =>
+      rest.length === 1 ? [[name, Number.parseInt(rest[0] ?? '')]] : [],
+    )
+    expect(shown).toEqual(Object.entries(clock))
   })
 })
 

@@ -1,9 +1,8 @@
 import { sql } from 'kysely'
-import { wakeLanes } from '../../db/queries/lanes/lanes.ts'
+import { wakeLanes } from '../../db/queries/lanes.ts'
 import type { Db } from '../../db/schema/index.ts'
-import type { Log } from '../../shared/log.ts'
 import type { Metrics } from '../../shared/metrics.ts'
-import type { SparseLog } from '../../shared/sparse-log.ts'
+import type { Log, SparseLog } from '../../shared/log.ts'
 import { clock, type ClockTask } from './lanes.ts'
 import type { Rest, Sender } from './runner.ts'
 
@@ -52,11 +51,13 @@ export function every(
   let isStopped = false
   let timer: NodeJS.Timeout | undefined
   const task = teller(context, name, work)
-  const round = (): Promise<void> =>
-    task().then(() => {
-      if (!isStopped) timer = setTimeout(() => (running = round()), seconds * 1_000)
+  let running = Promise.resolve()
+  const round = (): void => {
+    running = task().then(() => {
+      if (!isStopped) timer = setTimeout(round, seconds * 1_000)
     })
-  let running = round()
+  }
+  round()
   return {
     async stop() {
       isStopped = true

@@ -33,7 +33,7 @@ export type LaneKind = keyof typeof laneKinds
 /** Seconds between the rounds of the recurring tasks. One process does a round, for all. */
 export const clock = {
   /** RECONCILE_SECONDS, if it is set. */
-  reconcile: 30,
+  reconcile: 10,
   expiry: 1,
   'ending cancelled runs': 1,
   'planning messages': 1,
@@ -62,8 +62,8 @@ export interface Pauses {
 export const pauseAfter = (failures: number, { first, most }: Pauses): number =>
   Math.min(first * 2 ** Math.min(failures - 1, 30), most)
 
-/** Of one message to a webhook, after its first failure and so on. The last number repeats. */
+/** Seconds until the next try of one message to a webhook, after its first failure and so on. The last number repeats. */
 export const messagePauses = [5, 30, 120, 600, 1_800, 3_600]
 
-/** Of one mail, after each failure. */
+/** Seconds until the next try of one mail. */
 export const mailPause = 60

@@ -1,13 +1,7 @@
-import {
-  endTurns,
-  renewTurns,
-  takeLanes,
-  type EndedTurn,
-  type LaneRow,
-} from '../../db/queries/lanes/lanes.ts'
+import { endTurns, renewTurns, takeLanes, type EndedTurn, type LaneRow } from '../../db/queries/lanes.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Config } from '../../shared/config.ts'
-import type { SparseLog } from '../../shared/sparse-log.ts'
+import type { SparseLog } from '../../shared/log.ts'
 import { laneKinds, pauseAfter, type LaneKind } from './lanes.ts'
 
 /** The right to work for one receiver, until its lease ends. */
@@ -48,7 +42,7 @@ export interface Sender {
   work(lane: Lane, signal: AbortSignal): Promise<Rest>
   /** Surrounds the statement that ends turns. */
   around?(ended: readonly EndedTurn[], end: () => Promise<unknown>): Promise<unknown>
-  /** Of the log, when a turn has failed. */
+  /** What the log says when a turn has failed. */
   readonly trouble: string
 }
 
@@ -199,20 +193,23 @@ class KindRunner {
     this.#work.add(work)
   }
 
-  async #run({ lane, ending }: Turn): Promise<void> {
+  async #run({ lane, ending, isAiling }: Turn): Promise<void> {
     const rest = await this.#sender.work(lane, ending.signal).catch((error: unknown): Rest => {
-      if (!ending.signal.aborted) this.#warn(lane, error)
-      return { dueIn: 0, hasFailed: !ending.signal.aborted }
+      // A turn that was asked to stop says nothing about its receiver.
+      if (ending.signal.aborted) return { dueIn: 0 }
+      this.#warn(lane, error)
+      return { dueIn: 0, hasFailed: true }
     })
-    const failures = rest.hasFailed === true ? lane.failures + 1 : 0
-    const own = failures === 0 ? 0 : pauseAfter(failures, laneKinds[lane.kind].pause)
+    const isCut = ending.signal.aborted && rest.hasFailed !== true
+    const failures = rest.hasFailed === true ? lane.failures + 1 : isCut ? lane.failures : 0
+    const own = rest.hasFailed === true ? pauseAfter(failures, laneKinds[lane.kind].pause) : 0
     const pause = Math.max(own, rest.pause ?? 0)
     // Not in the past: lanes with more to do come after those that have waited longer.
     const due = rest.dueIn === null ? null : Math.max(0, rest.dueIn)
-    this.#ended.push({
-      ...{ id: lane.id, turn: lane.turn, due, pause, failures, done: rest.isDone ?? false },
-      ...{ ailing: failures > 0 || rest.isSlow === true, error: rest.error?.slice(0, 500) ?? null },
-    })
+    const ailing = failures > 0 || rest.isSlow === true || (isCut && isAiling)
+    const error = rest.error?.slice(0, 500) ?? null
+    const done = rest.isDone ?? false
+    this.#ended.push({ id: lane.id, turn: lane.turn, due, pause, failures, ailing, error, done })
     if (due !== null) this.#lookIn(Math.max(due, pause) * 1_000)
     await (this.#ending ??= this.#end())
   }
@@ -244,13 +241,13 @@ class KindRunner {
     this.#ending = null
   }
 
-  /** So early that two renewals may fail. A turn that has lost its lane is asked to stop. */
+  /** Every third look, so that renewals may fail. A turn that has lost its lane is asked to stop. */
   async #renew(): Promise<void> {
     const { kind } = this.#sender
     const { leaseSeconds } = laneKinds[kind]
     const now = performance.now()
     const due = [...this.#turns.values()].filter(
-      ({ leasedAt }) => now - leasedAt > (leaseSeconds * 1_000) / 4,
+      ({ leasedAt }) => now - leasedAt >= 3 * this.#lookMilliseconds,
     )
     if (due.length === 0) return
     const lanes = due.map(({ lane }) => lane)

@@ -23,7 +23,7 @@ interface Sending {
   readonly sparseLog: SparseLog
 }
 
-/** Of an organization, at once and in an hour. */
+/** Limits of an organization: mails at once, and in an hour. */
 const mostAtOnce = 5
 export const mostOfHour = 300
 /** Between two turns of an organization that has more to send. */

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { hasLane } from '../../db/queries/lanes/lanes.ts'
+import { hasLane } from '../../db/queries/lanes.ts'
 import { markMessageIntent } from '../../db/queries/notifications/messages.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { createHash } from 'node:crypto'

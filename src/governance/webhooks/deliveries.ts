@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { restartLane } from '../../db/queries/lanes/lanes.ts'
+import { restartLane } from '../../db/queries/lanes.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { requireThawed } from '../access/frozen.ts'
 import type { Caller } from '../access/identity.ts'

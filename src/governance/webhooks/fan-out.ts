@@ -1,6 +1,6 @@
 import { sql, type Transaction } from 'kysely'
 import { newId } from '../../contract/ids.ts'
-import { wakeLanes } from '../../db/queries/lanes/lanes.ts'
+import { wakeLanes } from '../../db/queries/lanes.ts'
 import { newWebhookEvents } from '../../db/queries/webhooks/read-new-events.ts'
 import type { Database } from '../../db/schema/index.ts'
 import { publicBase } from '../../shared/config.ts'

@@ -1,6 +1,6 @@
 import { chosenEvents } from '../../contract/webhook-events.ts'
 import { newId } from '../../contract/ids.ts'
-import { restartLane } from '../../db/queries/lanes/lanes.ts'
+import { restartLane } from '../../db/queries/lanes.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { requireProvenCaller } from '../access/address-proof.ts'
 import { actorOf, type Caller } from '../access/identity.ts'

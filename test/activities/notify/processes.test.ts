@@ -4,7 +4,7 @@ import { addOrganization, addPerson } from '../../api/fixtures.ts'
 import { effectOf, holdRule, opOf } from '../../governance/runs/engine-fixture.ts'
 import { Pace } from '../../../src/activities/notify/pace.ts'
 import { connect } from '../../../src/governance/connections/connections.ts'
-import { endTurns, takeLanes } from '../../../src/db/queries/lanes/lanes.ts'
+import { endTurns, takeLanes } from '../../../src/db/queries/lanes.ts'
 import {
   type Turn,
   markFailed,

@@ -1,5 +1,5 @@
 import { sql, type RawBuilder } from 'kysely'
-import { wakeLanes } from '../lanes/lanes.ts'
+import { wakeLanes } from '../lanes.ts'
 
 /** Wakes their lanes. */
 export const insertNotifications = (
