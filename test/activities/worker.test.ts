@@ -291,6 +291,37 @@ describe('turns of calls', () => {
     expect(first.inside).toHaveLength(3)
   })
 
+  test('long bodies of one organization take about half of the slots, also while others wait', async () => {
+    calls('honest', 1)
+    const { length } = await hang('a')
+    expect([length > 55, length < 65]).toEqual([true, true])
+  })
+
+  test('a long body that has ended leaves room for others', async () => {
+    calls('b', 1)
+    for (let n = 0; n < 101; n += 1) {
+      const { inside } = calls('a', 1)
+      await settled()
+      inside[0]?.bodyBegins()
+      jest.advanceTimersByTime(100)
+      await leave(inside[0])
+    }
+    expect((await hang('a')).length).toBeGreaterThan(2)
+  })
+
+  test('calls that were cancelled while they waited occupy no slot', async () => {
+    calls('b', 1)
+    const controller = new AbortController()
+    const first = calls('a', 2)
+    const cancelled = calls('a', 117, controller.signal)
+    await settled()
+    controller.abort(new Error('CANCELLED'))
+    const next = calls('a', 10)
+    await settled()
+    await pass(1_000)
+    expect([first.inside.length, cancelled.failures.length, next.failures.length]).toEqual([2, 117, 0])
+  })
+
   test('several organizations with long bodies never take all slots', async () => {
     calls('honest', 1)
     const inside = (await Promise.all(['a', 'b', 'c', 'd'].map(hang))).flat()
