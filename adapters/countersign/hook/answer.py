@@ -37,8 +37,8 @@ class Answer:
         self.waiting_for = None  # settings and decision of a held call while it waits for an approver
 
     def deny(self, reason, before_exit=None):
-        """Blocks the call with one line of ASCII JSON, which has the members that the client reads. The reason is written first, because some clients read an empty standard error as
-        consent."""
+        """Blocks the call, with one line of ASCII JSON that has the members which the client reads. The reason is written
+        first, because some clients read an empty standard error as consent."""
         self._claim()
         reason = plain(reason, 2000)
         write_all(2, (reason + "\n").encode("utf-8", "replace"))

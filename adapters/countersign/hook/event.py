@@ -39,7 +39,7 @@ def read_call(client, event):
         raise Refused("the client named no session: this event is not one of a tool call")
     name = event.get("hook_event_name", event.get("hookEventName"))
     tool, arguments = client.call_in(event)
-    if tool is None:
+    if not isinstance(tool, str):
         raise Refused("the client named no tool: this event is not one of a tool call")
     context = event.get("mcp_context")
     canonical = client.canonical_name(tool, context)

@@ -4,6 +4,8 @@ from .checks import Checks
 
 
 class CursorChecks(Checks):
+    open_ways = ()  # no version was tested, so `doctor` calls none protected anyway
+
     def entry(self, one, path, findings):
         if one.get("failClosed") is not True:
             findings.fail("`failClosed` is not true in %s: run `install` again" % path)
