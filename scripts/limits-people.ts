@@ -4,6 +4,7 @@ import { mostCodes, mostCodesToAccount } from '../src/governance/notifications/c
 import { mostGuesses, secondsForOneMore } from '../src/governance/people/guesses.ts'
 import { mailsAnHour } from '../src/governance/people/invitations.ts'
 import { readEnvironment } from '../src/shared/environment.ts'
+import { mostInvited } from '../src/console/visit.ts'
 import { ceiling } from '../src/contract/plan-limits.ts'
 import { longest as longestCommand } from '../src/shell/limits.ts'
 import {
@@ -69,6 +70,7 @@ export const people: Rows = [
     'each field that a service sends to `GET /connections/callback/{integration}`',
     `${callback.join(' or ')} characters`,
   ],
+  ['addresses in one form of `/console/people`', count(mostInvited)],
   [
     'mails for one person’s invitations in an hour',
     `${mailsAnHour.address} to one address, ${mailsAnHour.all} in all`,

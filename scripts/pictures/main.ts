@@ -3,7 +3,7 @@ import { launchBrowser } from '../../test/support/browser.ts'
 import { startSmtpSink } from '../../test/support/smtp-sink.ts'
 import { stackHome, startStack } from '../../test/support/start-stack.ts'
 import { createCamera } from './camera.ts'
-import { story, tooLate, waitingPages } from './pages.ts'
+import { ownersPages, story, tooLate, waitingPages } from './pages.ts'
 import { newPeople, withSecondFactor } from './people.ts'
 import { makeWorld } from './world.ts'
 
@@ -36,6 +36,7 @@ try {
   await tooLate(camera, world, page)
   await newPeople(camera, world, sink)
   await story(camera, world, code)
+  await ownersPages(camera, world)
   camera.check()
 } catch (error) {
   process.stderr.write(`${(error as Error).stack}\n`)

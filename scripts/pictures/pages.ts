@@ -40,6 +40,28 @@ export async function waitingPages(camera: Camera, world: World, page: Page): Pr
   await camera.take(page, 'runs-filter')
 }
 
+/** Takes pictures of the pages of keys and people, as an owner sees them. */
+export async function ownersPages(camera: Camera, world: World): Promise<void> {
+  const { owner } = world.as
+  const invitation = { email: 'nora@larkspur.example', role: 'member', send_mail: false }
+  await owner.good('POST', `/organizations/${world.organization}/invitations`, invitation)
+  const page = await camera.open()
+  await page.goto(at(world, '/people'))
+  await signIn(page, world, 'owner')
+  await page.waitForURL(at(world, '/people'))
+  await camera.take(page, 'people', whole)
+  await page.goto(at(world, '/keys/new?for=runs'))
+  await camera.take(page, 'key-form', whole)
+  await page.getByLabel('Name').fill('nightly report')
+  await press(page, 'Create the key')
+  await page.locator('#secret').waitFor()
+  // The real key of this stack, which ends with it, gives way to one that is none.
+  await page.locator('#secret').evaluate((code) => (code.textContent = `csk_live_${'x'.repeat(38)}`))
+  await camera.take(page, 'key-new')
+  await page.goto(at(world, '/keys'))
+  await camera.take(page, 'keys', most)
+}
+
 /** Takes a picture of the page after a vote that comes too late: somebody else has already rejected the approval. */
 export async function tooLate(camera: Camera, world: World, page: Page): Promise<void> {
   // Without its script, the page does not learn that somebody else has decided.

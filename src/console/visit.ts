@@ -1,5 +1,5 @@
 import type { ComponentChild } from 'preact'
-import { homePath, inboxPath } from '../contract/pages.ts'
+import { homePath, inboxPath, keysPath, peoplePath } from '../contract/pages.ts'
 import type { Role } from '../policy/types.ts'
 import type { Layouts } from './graph.ts'
 import type { AnswerOf, BodyOf, ParamsOf, QueryOf, RouteKey } from '../api/routes/index.ts'
@@ -17,6 +17,8 @@ const places = [
   [inboxPath, 'Approvals', 'member'],
   ['/console/runs', 'Runs', 'viewer'],
   ['/console/sessions', 'Agents', 'admin'],
+  [keysPath, 'Keys', 'viewer'],
+  [peoplePath, 'People', 'owner'],
 ] as const
 
 /** A person without an organization gets the lists of a member. */
@@ -148,6 +150,9 @@ export type CallsView = AnswerOf<'GET /runs/{id}/steps/{step}/calls'>
 export type RunHead = AnswerOf<'GET /runs'>['data'][number]
 export type WaitingSummary = AnswerOf<'GET /organizations/{id}/approvals/summary'>
 export type AgentSessionView = AnswerOf<'GET /agent-sessions/{id}'>
+
+/** Addresses in one form of the page of people. */
+export const mostInvited = 50
 
 export type Form = URLSearchParams
 

@@ -34,6 +34,10 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/account': [200, 200, 200, 200],
   '/console/approvals': [403, 200, 200, 200],
   '/console/approvals/:id': [403, 200, 200, 200],
+  '/console/keys': [200, 200, 200, 200],
+  '/console/keys/new': [200, 200, 200, 200],
+  '/console/keys/:id': [404, 404, 404, 200],
+  '/console/people': [403, 403, 403, 200],
   '/console/runs': [200, 200, 200, 200],
   '/console/runs/:id': [200, 200, 200, 200],
   '/console/runs/:id/steps/:step': [200, 200, 200, 200],
@@ -62,7 +66,13 @@ beforeAll(async () => {
   const [run, lost] = [await heldRun(server), await unknownRun(server, 2)]
   const [approval = ''] = await approvalsOf(server, run)
   const session = await agentSession(server)
-  const ids: Readonly<Record<string, string>> = { approvals: approval, runs: run, sessions: session }
+  const owner = await server.call(server.identities.users.owner.api_key, 'GET', '/me')
+  const ids: Readonly<Record<string, string>> = {
+    approvals: approval,
+    runs: run,
+    sessions: session,
+    keys: owner.body.key_id,
+  }
   for (const path of Object.keys(answers)) {
     const named = path.replace(/(\w+)\/:id/, (_, kind: string) => `${kind}/${ids[kind]}`)
     found.set(path, named.replace(':step', 's'))

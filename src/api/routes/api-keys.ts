@@ -19,6 +19,7 @@ const keyShape = {
   created_at: time,
   expires_at: time.nullable(),
   revoked_at: time.nullable(),
+  deleted_at: time.nullable(),
   last_used_at: time.nullable(),
   factor_confirmed_at: time.nullable(),
   needs_confirmation: z.boolean(),

@@ -107,6 +107,7 @@ const member = named('Member', {
   name: z.string(),
   role,
   second_factor: z.boolean(),
+  slack_account: z.string().nullable().describe('the Slack account that is linked to the member here'),
   joined_at: time,
 })
 

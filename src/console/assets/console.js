@@ -205,6 +205,28 @@ document.addEventListener('change', ({ target }) => {
   showChosen()
 })
 
+/** A link that checks boxes by their values. Without the script, it opens the page with these boxes checked. */
+document.addEventListener('click', (event) => {
+  const link = event.target instanceof Element ? event.target.closest('a[data-checks]') : null
+  if (link === null) return
+  event.preventDefault()
+  const wanted = new Set(JSON.parse(link.getAttribute('data-checks') ?? '[]'))
+  for (const box of document.querySelectorAll('.checks input')) {
+    if (box instanceof HTMLInputElement) box.checked = wanted.has(box.value)
+  }
+  for (const each of document.querySelectorAll('a[data-checks]')) each.toggleAttribute('aria-current', false)
+  link.setAttribute('aria-current', 'true')
+})
+
+/** A button that copies the text of an element. Browsers copy only on pages with TLS, or of this machine. */
+for (const button of document.querySelectorAll('button[data-copy]')) {
+  const text = document.getElementById(button.getAttribute('data-copy') ?? '')?.textContent ?? ''
+  button.toggleAttribute('hidden', navigator.clipboard === undefined)
+  button.addEventListener('click', () => {
+    void navigator.clipboard.writeText(text).then(() => (button.textContent = 'Copied'))
+  })
+}
+
 /** The format of dates. The server uses the same format (parts/time.tsx), but another time zone. */
 const dates = new Intl.DateTimeFormat('en-GB', {
   day: 'numeric',

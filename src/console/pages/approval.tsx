@@ -1,6 +1,6 @@
 import { sentenceOf } from '../parts/state.tsx'
 import { Approval, commentMissing } from '../parts/approval.tsx'
-import { onceOf } from '../parts/waiting.tsx'
+import { onceOf } from '../parts/form.tsx'
 import type { RunSummary } from '../parts/outcome.tsx'
 import { capital } from '../parts/words.tsx'
 import type { Form, PersonsVisit, Problem, Result, Shown, ApprovalView, RuleView } from '../visit.ts'

@@ -11,8 +11,8 @@ import {
   type ApprovalView,
 } from '../visit.ts'
 import { Inbox, type Done } from '../parts/inbox.tsx'
-import { onceOf } from '../parts/waiting.tsx'
-import { addressOf, chosenOf } from '../parts/filters.tsx'
+import { onceOf } from '../parts/form.tsx'
+import { addressOf, chosenOf } from '../parts/list.tsx'
 import { coveredBy, isTooLong } from './parameters.ts'
 import { problemPage } from './plain.tsx'
 

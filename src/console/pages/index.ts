@@ -3,7 +3,9 @@ import { homeOf, type Form, type PersonsVisit, type Shown } from '../visit.ts'
 import { accountPage, changeAccount } from './account.tsx'
 import { approvalPage, decideApproval } from './approval.tsx'
 import { decideMany, inboxPage } from './inbox.tsx'
+import { changeKey, createKey, keyPage, keysPage, newKeyPage } from './keys.tsx'
 import { parametersFile } from './parameters.ts'
+import { changePeople, peoplePage } from './people.tsx'
 import { changeRun, runPage } from './run.tsx'
 import { runsPage } from './runs.tsx'
 import { endSession, sessionPage } from './session.tsx'
@@ -32,6 +34,22 @@ export const pages: readonly PageRoute[] = [
     path: '/console/approvals/:id',
     get: (visit) => approvalPage(visit),
     post: (visit, form) => decideApproval(visit, form),
+  },
+  { path: '/console/keys', get: (visit) => keysPage(visit) },
+  {
+    path: '/console/keys/new',
+    get: (visit) => newKeyPage(visit),
+    post: (visit, form) => createKey(visit, form),
+  },
+  {
+    path: '/console/keys/:id',
+    get: (visit) => keyPage(visit),
+    post: (visit, form) => changeKey(visit, form),
+  },
+  {
+    path: '/console/people',
+    get: (visit) => peoplePage(visit),
+    post: (visit, form) => changePeople(visit, form),
   },
   { path: '/console/runs', get: (visit) => runsPage(visit) },
   {

@@ -1,4 +1,5 @@
-import { nothingDone, onceOf, reasonOf, Ask, Waiting } from '../parts/waiting.tsx'
+import { nothingDone, reasonOf, Ask, Waiting } from '../parts/waiting.tsx'
+import { onceOf } from '../parts/form.tsx'
 import { outcomeChoices } from '../parts/outcome.tsx'
 import { runFields, stepsPerPage, Steps, type RunShown } from '../parts/steps.tsx'
 import { hasRole, roleIn, type Form, type PersonsVisit, type Problem, type Shown } from '../visit.ts'

@@ -1,4 +1,4 @@
-import { chosenOf, Pager, Choice, Field, Filters } from '../parts/filters.tsx'
+import { chosenOf, Empty, Pager, Choice, Field, Filters } from '../parts/list.tsx'
 import type { PersonsVisit, RunHead, Shown } from '../visit.ts'
 import { problemPage } from './plain.tsx'
 import { runEnded, runStatuses } from '../../contract/status.ts'
@@ -109,30 +109,17 @@ function Search({ chosen }: { chosen: Readonly<Record<string, string>> }) {
   )
 }
 
-function Nothing({ isSearch }: { isSearch: boolean }) {
-  if (isSearch)
-    return (
-      <div class="card stack">
-        <p>
-          <strong>No run matches.</strong>
-        </p>
-        <p>
-          Change the filter, or <a href={runsPath}>show all runs</a>.
-        </p>
-      </div>
-    )
-  return (
-    <div class="card stack">
-      <p>
-        <strong>Nothing has run yet.</strong>
-      </p>
-      <p>
-        Start a workflow with <code>{'POST /api/v1/workflows/{id}/execute'}</code>. Its runs then stand here,
-        newest first.
-      </p>
-    </div>
+const Nothing = ({ isSearch }: { isSearch: boolean }) =>
+  isSearch ? (
+    <Empty title="No run matches.">
+      Change the filter, or <a href={runsPath}>show all runs</a>.
+    </Empty>
+  ) : (
+    <Empty title="Nothing has run yet.">
+      Start a workflow with <code>{'POST /api/v1/workflows/{id}/execute'}</code>. Its runs then stand here,
+      newest first.
+    </Empty>
   )
-}
 
 const plainStates = new Set(['completed', 'running'])
 

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { encode } from 'uqr'
 import { secondFactorPath } from '../../contract/pages.ts'
-import { Code, FirstCode, Password } from '../parts/field.tsx'
+import { Code, FirstCode, Password } from '../parts/form.tsx'
 import { PostForm } from '../parts/layout.tsx'
 import { Badge } from '../parts/state.tsx'
 import { Words } from '../parts/words.tsx'

@@ -1,5 +1,6 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
-import { nothingDone, onceOf, reasonOf, Ask, Waiting } from '../parts/waiting.tsx'
+import { nothingDone, reasonOf, Ask, Waiting } from '../parts/waiting.tsx'
+import { onceOf } from '../parts/form.tsx'
 import {
   roleIn,
   hasRole,

@@ -1,4 +1,4 @@
-import { chosenOf, Pager, Choice, Field, Filters } from '../parts/filters.tsx'
+import { chosenOf, Empty, Pager, Choice, Field, Filters } from '../parts/list.tsx'
 import type { PersonsVisit, Shown, AgentSessionView } from '../visit.ts'
 import { problemPage } from './plain.tsx'
 import { Labels, Badge, type Tone } from '../parts/state.tsx'
@@ -106,32 +106,17 @@ function Sessions({ sessions, next, chosen, organization, now }: SessionsProps) 
   )
 }
 
-function Nothing({ isSearch }: { isSearch: boolean }) {
-  return (
-    <div class="card stack">
-      {isSearch ? (
-        <>
-          <p>
-            <strong>No session matches.</strong>
-          </p>
-          <p>
-            Change the filter, or <a href={sessionsPath}>show all sessions</a>.
-          </p>
-        </>
-      ) : (
-        <>
-          <p>
-            <strong>No agent has asked yet.</strong>
-          </p>
-          <p>
-            Install the hook on the machine of an agent: the guide <code>docs/agents.md</code> has the
-            commands. A session stands here after its first call.
-          </p>
-        </>
-      )}
-    </div>
+const Nothing = ({ isSearch }: { isSearch: boolean }) =>
+  isSearch ? (
+    <Empty title="No session matches.">
+      Change the filter, or <a href={sessionsPath}>show all sessions</a>.
+    </Empty>
+  ) : (
+    <Empty title="No agent has asked yet.">
+      Install the hook on the machine of an agent: the guide <code>docs/agents.md</code> has the commands. A
+      session stands here after its first call.
+    </Empty>
   )
-}
 
 function Row({ session, now }: { session: AgentSessionView; now: Date }) {
   const { agent, labels, unapproved_calls: unapproved } = session

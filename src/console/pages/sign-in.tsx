@@ -6,7 +6,7 @@ import {
   homePath,
   invitationPath,
 } from '../../contract/pages.ts'
-import { Code, Email, Field, NewPassword, Password } from '../parts/field.tsx'
+import { Code, Email, Field, NewPassword, Password } from '../parts/form.tsx'
 import type { Page } from '../visit.ts'
 import { plainPage, type Refusal } from './plain.tsx'
 import { Words } from '../parts/words.tsx'

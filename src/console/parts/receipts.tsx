@@ -2,7 +2,7 @@ import type { PersonsVisit, Problem, ReceiptDecision, ReceiptView } from '../vis
 import { inItemOrder, itemNumber } from './items.tsx'
 import { sentenceOf, Labels, ApprovalState, Badge, effectTitle, Host, RunState, type Tone } from './state.tsx'
 import { Live } from './layout.tsx'
-import { chosenOf, Pager } from './filters.tsx'
+import { chosenOf, Pager } from './list.tsx'
 import { Time } from './time.tsx'
 import { Message, Words } from './words.tsx'
 

@@ -1,7 +1,8 @@
 import type { Role } from '../../policy/types.ts'
 import { hasRole, type PersonsVisit, type WaitingView } from '../visit.ts'
 import { itemNumber } from './items.tsx'
-import { Live, OnceField, PostForm } from './layout.tsx'
+import { Confirm } from './form.tsx'
+import { Live } from './layout.tsx'
 import { callFields, OutcomeChoices } from './outcome.tsx'
 import type { RunShown } from './steps.tsx'
 import { Badge } from './state.tsx'
@@ -235,44 +236,21 @@ function Choices(props: {
   )
 }
 
-/** A button for an action that ends something. It opens a form that asks for a reason. */
-export function Ask({ name, isOffered, ...form }: { name: string; isOffered: boolean } & AskForm) {
+/** Asks for a reason before it ends something. */
+export function Ask({ name, isOffered, ...form }: AskProps) {
   return (
     <Live name={name} version={String(isOffered)}>
-      {isOffered ? <Form {...form} /> : null}
+      {isOffered ? (
+        <Confirm {...form}>
+          <label for="reason">Reason</label>
+          <textarea id="reason" name="reason" rows={2} maxlength={500} />
+        </Confirm>
+      ) : null}
     </Live>
   )
 }
 
-interface AskForm {
-  readonly action: string
-  readonly token: string
-  /** The value of the field `action`. */
-  readonly value: string
-  readonly open: string
-  readonly explanation: string
-  /** The text of the button that sends the form. */
-  readonly sure: string
-}
-
-function Form({ action, token, value, open, explanation, sure }: AskForm) {
-  return (
-    <PostForm action={action} token={token}>
-      <OnceField />
-      <details class="ask">
-        <summary class="button danger">{open}</summary>
-        <div class="note stack">
-          <p>{explanation}</p>
-          <label for="reason">Reason</label>
-          <textarea id="reason" name="reason" rows={2} maxlength={500} />
-          <button name="action" value={value} class="danger">
-            {sure}
-          </button>
-        </div>
-      </details>
-    </PostForm>
-  )
-}
+type AskProps = { name: string; isOffered: boolean } & Omit<Parameters<typeof Confirm>[0], 'children'>
 
 export const reasonOf = (form: URLSearchParams): { readonly reason?: string } => {
   const reason = (form.get('reason') ?? '').replaceAll('\r\n', '\n').trim()
@@ -286,9 +264,3 @@ export const nothingDone = {
   code: 'validation_error',
   message: 'Nothing was done: press one of the buttons.',
 } as const
-
-/** With this key, a form takes effect only once, even if a second tap sends it again. */
-export const onceOf = (form: URLSearchParams): { readonly idempotencyKey?: string } => {
-  const once = form.get('once') ?? ''
-  return /^[\w-]{8,80}$/.test(once) ? { idempotencyKey: once } : {}
-}

@@ -268,6 +268,7 @@ export interface KeyView {
   readonly created_at: string
   readonly expires_at: string | null
   readonly revoked_at: string | null
+  readonly deleted_at: string | null
   readonly last_used_at: string | null
   /** When the person confirmed the key with a second factor. */
   readonly factor_confirmed_at: string | null
@@ -287,6 +288,7 @@ function keyView(row: Omit<Selectable<ApiKeysTable>, 'hash'>, now: Date, factorR
     created_at: row.created_at.toISOString(),
     expires_at: row.expires_at?.toISOString() ?? null,
     revoked_at: row.revoked_at?.toISOString() ?? null,
+    deleted_at: row.deleted_at?.toISOString() ?? null,
     last_used_at: row.last_used_at?.toISOString() ?? null,
     factor_confirmed_at: row.factor_confirmed_at?.toISOString() ?? null,
     needs_confirmation: factorRequired && row.factor_confirmed_at === null && !isAgentsOnly(row.scopes),

@@ -17,6 +17,7 @@ export interface MemberView {
   readonly name: string
   readonly role: Role
   readonly second_factor: boolean
+  readonly slack_account: string | null
   readonly joined_at: string
 }
 
@@ -24,14 +25,20 @@ export async function listMembers(db: Db, caller: Caller, page: PageRequest): Pr
   const query = db
     .selectFrom('memberships as m')
     .innerJoin('users as u', 'u.id', 'm.user_id')
-    .select(['u.id', 'u.email', 'u.name', 'm.role', 'u.two_factor_enabled', 'm.created_at'])
+    .select([
+      'u.id',
+      'u.email',
+      'u.name',
+      'm.role',
+      'u.two_factor_enabled',
+      'm.slack_account',
+      'm.created_at',
+    ])
     .where('m.organization_id', '=', caller.organizationId)
   const { data, next_cursor } = await readPage(db, query, 'user', page, 'u.id')
-  const members = data.map(({ id: user_id, email, name, role, two_factor_enabled, created_at }) => ({
+  const members = data.map(({ id: user_id, two_factor_enabled, created_at, ...member }) => ({
     user_id,
-    email,
-    name,
-    role,
+    ...member,
     second_factor: two_factor_enabled,
     joined_at: created_at.toISOString(),
   }))

@@ -1,4 +1,4 @@
-import type { ComponentChildren } from 'preact'
+import type { ComponentChild, ComponentChildren } from 'preact'
 import { Icon } from './state.tsx'
 import { visible } from '../../policy/readers/look-alikes.ts'
 
@@ -128,3 +128,46 @@ export function Choice(props: {
 /** Invisible characters, and marks that change the writing direction, are shown as numbers such as `U+202E`. */
 const beginning = (text: string, characters: number): string =>
   visible(text.slice(0, characters).toWellFormed())
+
+/** The title of a column of buttons, which need none on a phone. */
+export const actions = 'Change'
+
+/** On a phone each row is a block, and each cell has the title of its column before it. The first cell names the row. */
+export function Table(props: {
+  readonly label: string
+  readonly head: readonly string[]
+  readonly rows: readonly (readonly ComponentChild[])[]
+}) {
+  const { label, head, rows } = props
+  return (
+    <table class="table" aria-label={label}>
+      <thead>
+        <tr>
+          {head.map((title) => (
+            <th scope="col">{title}</th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map(([name, ...cells]) => (
+          <tr>
+            <th scope="row">{name}</th>
+            {cells.map((cell, index) => (
+              <td data-title={head[index + 1] === actions ? undefined : head[index + 1]}>{cell}</td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  )
+}
+
+/** In place of a list without rows: why there is none, and what to do first. */
+export const Empty = ({ title, children }: { title: string; children: ComponentChildren }) => (
+  <div class="card stack">
+    <p>
+      <strong>{title}</strong>
+    </p>
+    <p>{children}</p>
+  </div>
+)

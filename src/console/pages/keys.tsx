@@ -1,0 +1,496 @@
+import type { AnswerOf } from '../../api/routes/index.ts'
+import { keysPath, secondFactorPath } from '../../contract/pages.ts'
+import { Checks, Confirm, empty, Field, onceOf, Refused, Select, type Filled } from '../parts/form.tsx'
+import { Empty, Pager, Table } from '../parts/list.tsx'
+import { OnceField, PostForm } from '../parts/layout.tsx'
+import { groupsOf, groupsWith, presets, sentenceOfScopes } from '../parts/scopes.tsx'
+import { Badge } from '../parts/state.tsx'
+import { Time } from '../parts/time.tsx'
+import { Facts } from '../parts/values.tsx'
+import { nothingDone } from '../parts/waiting.tsx'
+import { OrganizationName, Words } from '../parts/words.tsx'
+import {
+  type Form,
+  type Organization,
+  type PersonsVisit,
+  type Problem,
+  type Result,
+  type Shown,
+} from '../visit.ts'
+import { plainPage, problemPage } from './plain.tsx'
+
+/* `/console/keys`: the keys of programs. Everybody has own ones; an owner sees all of the organization. */
+
+type Key = AnswerOf<'GET /api-keys'>['data'][number]
+
+const perPage = '50'
+
+/** `GET /console/keys` */
+export async function keysPage(visit: PersonsVisit): Promise<Shown> {
+  const { organization } = visit.person
+  if (organization === null) return problemPage(noOrganization, visit.place)
+  const cursor = visit.query.get('cursor')
+  const [listed, people] = await Promise.all([
+    visit.api.call('GET /api-keys', {
+      query: { organization_id: organization.id, limit: perPage, ...(cursor === null ? {} : { cursor }) },
+    }),
+    peopleOf(visit, organization),
+  ])
+  if (!listed.ok) return problemPage(listed, visit.place)
+  const { data, next_cursor: next } = listed.body
+  const keys = data.filter((key) => key.deleted_at === null)
+  const isOwner = organization.role === 'owner'
+  return {
+    status: 200,
+    title: 'Keys',
+    main: (
+      <article class="page">
+        <header class="headline">
+          <div class="split">
+            <h1>{isOwner ? 'Keys of the organization' : 'Your keys'}</h1>
+            <a class="button primary" href={`${keysPath}/new`}>
+              Create a key
+            </a>
+          </div>
+          <p class="quiet">
+            <OrganizationName name={organization.name} />
+          </p>
+        </header>
+        {visit.query.get('deleted') === null ? null : (
+          <p class="note" role="status">
+            The key is deleted. Programs that use it are refused.
+          </p>
+        )}
+        {keys.length === 0 ? (
+          <Empty title="There is no key here.">
+            A program needs a key to call the API. <a href={`${keysPath}/new`}>Create the first one</a>.
+          </Empty>
+        ) : (
+          <Table
+            label="Keys"
+            head={['Key', 'May', 'Used', 'Ends', ...(isOwner ? ['Of'] : [])]}
+            rows={keys.map((key) => rowOf(key, visit, isOwner ? people : null))}
+          />
+        )}
+        <Pager
+          path={keysPath}
+          chosen={cursor === null ? {} : { cursor }}
+          cursor="cursor"
+          next={next}
+          words={{ first: 'Newest keys', next: 'Older keys' }}
+        />
+      </article>
+    ),
+  }
+}
+
+const noOrganization: Problem = {
+  status: 403,
+  code: 'insufficient_role',
+  message: 'you are not a member of an organization',
+}
+
+type People = ReadonlyMap<string, string>
+
+/** Addresses by id, for an owner. Members beyond the first 200 are shown by their ids. */
+async function peopleOf({ api, person }: PersonsVisit, { id, role }: Organization): Promise<People> {
+  const own = [person.user.id, person.user.email] as const
+  if (role !== 'owner') return new Map([own])
+  const found = await api.call('GET /organizations/{id}/members', { params: { id }, query: { limit: '200' } })
+  return new Map(found.ok ? found.body.data.map(({ user_id, email }) => [user_id, email]) : [own])
+}
+
+function rowOf(key: Key, { now, person }: PersonsVisit, people: People | null) {
+  return [
+    <>
+      <a class="item-link" href={`${keysPath}/${key.id}`}>
+        <Words text={key.name} most={100} />
+      </a>{' '}
+      <KeyEnd last4={key.last4} />
+      <States states={key} isOwn={key.user_id === person.user.id} now={now} />
+    </>,
+    sentenceOfScopes(scopesOf(key)),
+    key.last_used_at === null ? 'never' : <Time at={key.last_used_at} now={now} />,
+    key.expires_at === null ? 'never' : <Time at={key.expires_at} now={now} />,
+    ...(people === null ? [] : [<Words text={people.get(key.user_id) ?? key.user_id} most={100} />]),
+  ]
+}
+
+const scopesOf = ({ scopes }: Key): string[] => Object.keys(scopes).filter((name) => scopes[name] === true)
+
+const KeyEnd = ({ last4 }: { last4: string }) => <code>{`…${last4}`}</code>
+
+function States({ states: key, isOwn, now }: { states: Key; isOwn: boolean; now: Date }) {
+  const isOver = key.expires_at !== null && new Date(key.expires_at) <= now
+  return (
+    <p class="badges">
+      {key.deleted_at !== null ? <Badge tone="bad" word="Deleted" /> : null}
+      {key.revoked_at !== null && key.deleted_at === null ? <Badge tone="off" word="Switched off" /> : null}
+      {isOver ? <Badge tone="off" word="Expired" /> : null}
+      {key.needs_confirmation && key.active ? (
+        <Badge tone="warn" word={isOwn ? 'Confirm it' : 'Not confirmed'} />
+      ) : null}
+    </p>
+  )
+}
+
+/* A new key. */
+
+/** `GET /console/keys/new`. The form offers what the role of the person can use. */
+export async function newKeyPage(visit: PersonsVisit, filled: Filled = empty): Promise<Shown> {
+  const { organization } = visit.person
+  if (organization === null) return problemPage(noOrganization, visit.place)
+  const scopes = await visit.api.call('GET /scopes')
+  if (!scopes.ok) return problemPage(scopes, visit.place)
+  const groups = groupsOf(scopes.body, organization.role)
+  const preset = presets.find(([name]) => name === visit.query.get('for'))
+  const offered = groups.flatMap(({ options }) => options.map(([name]) => name))
+  const usable = presets.filter(([, , has]) => offered.some(has))
+  return {
+    status: filled.problem?.status ?? 200,
+    title: 'Create a key',
+    main: (
+      <article class="page medium">
+        <header class="headline">
+          <Crumbs />
+          <h1>Create a key</h1>
+          <p class="quiet">A program with this key acts as you, with the rights that you choose here.</p>
+        </header>
+        <Refused filled={filled} fields={fields} />
+        <nav class="links" aria-label="What the key is for">
+          <span class="quiet">Check what is needed by:</span>
+          {usable.map(([name, words]) => (
+            <a
+              href={`${keysPath}/new?for=${name}`}
+              {...(preset?.[0] === name ? { 'aria-current': 'true' as const } : {})}
+              data-checks={JSON.stringify(
+                offered.filter(presets.find(([each]) => each === name)?.[2] ?? none),
+              )}
+            >
+              {words}
+            </a>
+          ))}
+        </nav>
+        <PostForm action={`${keysPath}/new`} token={visit.token} class="card fill">
+          <OnceField />
+          <input type="hidden" name="organization_id" value={organization.id} />
+          <Field
+            name="name"
+            label="Name"
+            autocomplete="off"
+            most={200}
+            help="So that you know later what uses it, such as “laptop” or “nightly report”."
+            filled={filled}
+          />
+          <Ends now={visit.now} filled={filled} />
+          <Checks
+            name="scopes"
+            label="What it may do"
+            groups={groups}
+            checked={preset === undefined ? [] : offered.filter(preset[2])}
+            filled={filled}
+          />
+          <button class="primary">Create the key</button>
+        </PostForm>
+      </article>
+    ),
+  }
+}
+
+const none = (): boolean => false
+const fields = { name: 'Name', expires_at: 'It ends', scopes: 'What it may do' }
+
+const Crumbs = () => (
+  <p class="crumbs small">
+    <a href={keysPath}>Keys</a> /
+  </p>
+)
+
+const day = 86_400_000
+/** Days, and their words. */
+const lengths = [
+  [7, 'in a week'],
+  [30, 'in 30 days'],
+  [90, 'in 90 days'],
+  [365, 'in a year'],
+] as const
+
+/** The values are times, so that a second tap on the button sends the same. */
+function Ends({ now, filled, before }: { now: Date; filled: Filled; before?: string | null }) {
+  const options = lengths.map(
+    ([days, words]) => [new Date(now.getTime() + days * day).toISOString(), words] as const,
+  )
+  const kept = before === undefined ? [] : ([[before ?? '', 'as it is']] as const)
+  const typed = filled.form?.get('expires_at') ?? null
+  const sent = typed === null || typed === '' ? [] : ([[typed, `on ${typed.slice(0, 10)}`]] as const)
+  return (
+    <Select
+      name="expires_at"
+      label="It ends"
+      options={[...kept, ...sent, ...options, ...(before === null ? [] : ([['', 'never']] as const))]}
+      value={before === undefined ? (options[2]?.[0] ?? '') : (before ?? '')}
+      help="A key that ends by itself cannot be forgotten."
+      filled={filled}
+    />
+  )
+}
+
+/** `POST /console/keys/new`. The key is in this answer alone: not in an address, and browsers keep no copy. */
+export async function createKey(visit: PersonsVisit, form: Form): Promise<Shown> {
+  const made = await visit.api.call('POST /api-keys', {
+    body: {
+      name: form.get('name') ?? '',
+      scopes: form.getAll('scopes'),
+      expires_at: form.get('expires_at') || null,
+      organization_id: form.get('organization_id') ?? '',
+    },
+    ...onceOf(form),
+  })
+  if (!made.ok) return newKeyPage(visit, { form, problem: made })
+  const { api_key: secret, name, id, needs_confirmation: needsFactor } = made.body
+  return {
+    status: 200,
+    title: 'Your new key',
+    main: (
+      <article class="page medium">
+        <h1>Your new key</h1>
+        <section class="card stack" aria-label="The key">
+          <p>
+            <strong>Copy it now.</strong> It is shown this once. Nobody can read it later.
+          </p>
+          <p class="secret">
+            <code id="secret">{secret}</code>
+          </p>
+          <button type="button" class="primary" data-copy="secret" hidden>
+            Copy
+          </button>
+          <p class="quiet">
+            <Words text={name} /> stands in the list of keys from now on.
+          </p>
+        </section>
+        {needsFactor ? (
+          <p class="note">
+            The organization refuses this key until you have confirmed it with your second factor.
+          </p>
+        ) : null}
+        <p class="links">
+          <a href={`${keysPath}/${id}`}>{needsFactor ? 'Confirm it' : 'See what it may do'}</a>
+          <a href={keysPath}>All keys</a>
+        </p>
+      </article>
+    ),
+  }
+}
+
+/* One key. */
+
+/** Pages of 200 keys that are searched for one. The API has no route for a single key. */
+const mostPages = 10
+
+async function keyOf({ api, params, person }: PersonsVisit): Promise<Result<Key>> {
+  const id = params['id'] ?? ''
+  let cursor: string | null = null
+  for (let page = 0; page < mostPages && person.organization !== null; page += 1) {
+    const listed: Result<AnswerOf<'GET /api-keys'>> = await api.call('GET /api-keys', {
+      query: {
+        organization_id: person.organization.id,
+        limit: '200',
+        ...(cursor === null ? {} : { cursor }),
+      },
+    })
+    if (!listed.ok) return listed
+    const key = listed.body.data.find((each) => each.id === id)
+    if (key !== undefined) return { ok: true, body: key }
+    cursor = listed.body.next_cursor
+    if (cursor === null) break
+  }
+  return { ok: false, status: 404, code: 'not_found', message: '' }
+}
+
+/** `GET /console/keys/{id}` */
+export async function keyPage(visit: PersonsVisit, filled: Filled = empty): Promise<Shown> {
+  const { organization, user } = visit.person
+  const found = await keyOf(visit)
+  if (!found.ok || organization === null) return problemPage(found.ok ? noOrganization : found, visit.place)
+  const key = found.body
+  const [people, scopes] = await Promise.all([peopleOf(visit, organization), visit.api.call('GET /scopes')])
+  const isOwn = key.user_id === user.id
+  const path = `${keysPath}/${key.id}`
+  const groups =
+    isOwn && scopes.ok ? groupsOf(scopes.body, organization.role, scopesOf(key)) : groupsWith(scopesOf(key))
+  return {
+    status: filled.problem?.status ?? 200,
+    title: key.name,
+    main: (
+      <article class="page medium">
+        <header class="headline">
+          <Crumbs />
+          <h1>
+            <Words text={key.name} most={200} />
+          </h1>
+          <States states={key} isOwn={isOwn} now={visit.now} />
+        </header>
+        <Refused filled={filled} fields={fields} />
+        {visit.query.get('saved') === null ? null : (
+          <p class="note" role="status">
+            Saved. It holds at once, everywhere.
+          </p>
+        )}
+        <About keyShown={key} owner={people.get(key.user_id) ?? key.user_id} now={visit.now} />
+        {key.needs_confirmation && key.deleted_at === null ? (
+          <Unconfirmed isOwn={isOwn} path={path} token={visit.token} />
+        ) : null}
+        {key.deleted_at === null ? (
+          <>
+            <PostForm action={path} token={visit.token} class="card fill">
+              <h2>{isOwn ? 'Change it' : 'Take rights away'}</h2>
+              {isOwn ? null : (
+                <p class="quiet">Only the key’s person can add rights or let it last longer.</p>
+              )}
+              <Field
+                name="name"
+                label="Name"
+                autocomplete="off"
+                most={200}
+                value={key.name}
+                filled={filled}
+              />
+              <Ends now={visit.now} filled={filled} before={key.expires_at} />
+              <Checks
+                name="scopes"
+                label="What it may do"
+                groups={groups}
+                checked={scopesOf(key)}
+                filled={filled}
+              />
+              <button class="primary" name="action" value="change">
+                Save
+              </button>
+            </PostForm>
+            <Switch keyShown={key} isOwn={isOwn} path={path} token={visit.token} />
+          </>
+        ) : null}
+      </article>
+    ),
+  }
+}
+
+function About({ keyShown: key, owner, now }: { keyShown: Key; owner: string; now: Date }) {
+  return (
+    <section class="card" aria-label="About the key">
+      <Facts
+        facts={[
+          ['Key', <KeyEnd last4={key.last4} />],
+          ['Of', <Words text={owner} />],
+          ['Made', <Time at={key.created_at} now={now} exact />],
+          ['Used', key.last_used_at === null ? 'never' : <Time at={key.last_used_at} now={now} exact />],
+          ['Ends', key.expires_at === null ? 'never' : <Time at={key.expires_at} now={now} exact />],
+          [
+            'Factor',
+            key.factor_confirmed_at === null ? (
+              'not confirmed with a second factor'
+            ) : (
+              <>
+                confirmed <Time at={key.factor_confirmed_at} now={now} exact />
+              </>
+            ),
+          ],
+        ]}
+      />
+    </section>
+  )
+}
+
+const Unconfirmed = ({ isOwn, path, token }: { isOwn: boolean; path: string; token: string }) => (
+  <section class="card stack" aria-labelledby="unconfirmed">
+    <h2 id="unconfirmed">It must be confirmed</h2>
+    <p>The organization requires a second factor, and refuses this key until its person confirms it.</p>
+    {isOwn ? (
+      <PostForm action={path} token={token}>
+        <OnceField />
+        <button class="primary" name="action" value="confirm">
+          Confirm it
+        </button>
+      </PostForm>
+    ) : null}
+  </section>
+)
+
+function Switch(props: { keyShown: Key; isOwn: boolean; path: string; token: string }) {
+  const { keyShown: key, isOwn, path, token } = props
+  const isOff = key.revoked_at !== null
+  return (
+    <section class="card" aria-labelledby="switch">
+      <h2 id="switch">{isOff ? 'It is switched off' : 'Switch it off, or delete it'}</h2>
+      {isOff && !isOwn ? <p class="quiet">Only the key’s person can switch it on again.</p> : null}
+      {isOff && !isOwn ? null : (
+        <PostForm action={path} token={token}>
+          <button name="action" value={isOff ? 'on' : 'off'}>
+            {isOff ? 'Switch it on' : 'Switch it off'}
+          </button>
+        </PostForm>
+      )}
+      <Confirm
+        action={path}
+        token={token}
+        value="delete"
+        open="Delete it …"
+        explanation="Every program that uses this key is refused from now on. It cannot be switched on again."
+        sure="Delete the key"
+      />
+    </section>
+  )
+}
+
+/** `POST /console/keys/{id}` */
+export async function changeKey(visit: PersonsVisit, form: Form): Promise<Shown> {
+  const { api, params } = visit
+  const id = params['id'] ?? ''
+  const action = form.get('action')
+  if (action === 'delete') {
+    const deleted = await api.call('DELETE /api-keys/{id}', { params: { id } })
+    return deleted.ok ? { redirect: `${keysPath}?deleted` } : keyPage(visit, { form: null, problem: deleted })
+  }
+  const done = await changeOf(visit, form, id)
+  if (done.ok) return { redirect: `${keysPath}/${id}?saved` }
+  if (done.code === 'mfa_required') return factorFirst(id, done)
+  return keyPage(visit, { form: action === 'change' ? form : null, problem: done })
+}
+
+function changeOf({ api }: PersonsVisit, form: Form, id: string): Promise<Result<Key>> {
+  switch (form.get('action')) {
+    case 'confirm':
+      return api.call('POST /api-keys/{id}/confirm', { params: { id }, ...onceOf(form) })
+    case 'on':
+    case 'off':
+      return api.call('PATCH /api-keys/{id}', {
+        params: { id },
+        body: { active: form.get('action') === 'on' },
+      })
+    case 'change':
+      return api.call('PATCH /api-keys/{id}', {
+        params: { id },
+        body: {
+          name: form.get('name') ?? '',
+          scopes: form.getAll('scopes'),
+          expires_at: form.get('expires_at') || null,
+        },
+      })
+    default:
+      return Promise.resolve(nothingDone)
+  }
+}
+
+/** A key is confirmed in a session that was opened with the factor. */
+const factorFirst = (id: string, problem: Problem) =>
+  plainPage('A second factor is needed', problem, [
+    <p>Prove your second factor first. Then confirm the key.</p>,
+    <p>
+      <a
+        class="button primary"
+        href={`${secondFactorPath}?return=${encodeURIComponent(`${keysPath}/${id}`)}`}
+      >
+        Go to the second factor
+      </a>
+    </p>,
+  ])

@@ -1,0 +1,304 @@
+import type { AnswerOf } from '../../api/routes/index.ts'
+import { homePath, peoplePath } from '../../contract/pages.ts'
+import { Confirm, empty, Field, onceOf, Refused, Select, type Filled } from '../parts/form.tsx'
+import { OnceField, PostForm } from '../parts/layout.tsx'
+import { actions, Empty, Pager, Table } from '../parts/list.tsx'
+import { Badge } from '../parts/state.tsx'
+import { Time } from '../parts/time.tsx'
+import { nothingDone } from '../parts/waiting.tsx'
+import { capital, OrganizationName, Words } from '../parts/words.tsx'
+import {
+  mostInvited,
+  type FieldProblem,
+  type Form,
+  type Organization,
+  type PersonsVisit,
+  type Problem,
+  type Result,
+  type Shown,
+} from '../visit.ts'
+import { problemPage } from './plain.tsx'
+
+/* `/console/people`: members and invitations, for owners. */
+
+type Member = AnswerOf<'GET /organizations/{id}/members'>['data'][number]
+type Invitation = AnswerOf<'GET /organizations/{id}/invitations'>['data'][number]
+
+const perPage = '50'
+
+const roles = ['viewer', 'member', 'admin', 'owner'] as const
+const roleWords = {
+  viewer: 'Viewer: sees runs',
+  member: 'Member: starts runs',
+  admin: 'Admin: decides, writes rules',
+  owner: 'Owner: does everything',
+} as const
+const roleOptions = roles.map((role) => [role, roleWords[role]] as const)
+
+/** `GET /console/people` */
+export async function peoplePage(visit: PersonsVisit, filled: Filled = empty): Promise<Shown> {
+  const { organization } = visit.person
+  const refused = organization === null ? notHere : whyNot(organization)
+  if (refused !== null || organization === null) return problemPage(refused ?? notHere, visit.place)
+  const listed = { params: { id: organization.id } }
+  const [members, invitations] = await Promise.all([
+    visit.api.call('GET /organizations/{id}/members', { ...listed, query: pageOf(visit, 'members') }),
+    visit.api.call('GET /organizations/{id}/invitations', { ...listed, query: pageOf(visit, 'invitations') }),
+  ])
+  if (!members.ok) return problemPage(members, visit.place)
+  return {
+    status: filled.problem?.status ?? 200,
+    title: 'People',
+    main: (
+      <article class="page">
+        <header class="headline">
+          <h1>People</h1>
+          <p class="quiet">
+            <OrganizationName name={organization.name} />
+          </p>
+        </header>
+        <Refused filled={filled} fields={{ addresses: 'Addresses' }} />
+        <Told result={visit.query.get('done')} />
+        <section class="stack" aria-labelledby="members">
+          <h2 id="members">Members</h2>
+          <Table
+            label="Members"
+            head={['Person', 'Role', 'Second factor', 'Slack', actions]}
+            rows={members.body.data.map((member) => memberRow(member, visit, organization.id))}
+          />
+          <Pages visit={visit} name="members" next={members.body.next_cursor} />
+        </section>
+        <Invite visit={visit} organization={organization} filled={filled} />
+        {invitations.ok ? (
+          <Invitations visit={visit} organization={organization} page={invitations.body} />
+        ) : null}
+      </article>
+    ),
+  }
+}
+
+const notHere: Problem = { status: 403, code: 'insufficient_role', message: 'you are no member' }
+
+/** null for owners of organizations that have members. */
+function whyNot({ role, personal }: Organization): Problem | null {
+  if (personal) return { ...notHere, message: 'your personal organization has one member: switch to another' }
+  return role === 'owner' ? null : { ...notHere, message: 'only owners see and change who is a member' }
+}
+
+function pageOf({ query }: PersonsVisit, name: 'members' | 'invitations') {
+  const cursor = query.get(name)
+  return { limit: perPage, ...(cursor === null ? {} : { cursor }) }
+}
+
+function Pages(props: { visit: PersonsVisit; name: 'members' | 'invitations'; next: string | null }) {
+  const { visit, name, next } = props
+  const cursor = visit.query.get(name) ?? undefined
+  const words = { first: `First ${name}`, next: `More ${name}` }
+  return <Pager path={peoplePath} chosen={{ [name]: cursor }} cursor={name} next={next} words={words} />
+}
+
+const results: Readonly<Record<string, string>> = {
+  role: 'The role is changed. It holds at once, everywhere.',
+  remove: 'The person is no member any more. Their keys and sessions here are refused.',
+  invite: 'The invitations are on their way. A person joins when they open the link in the mail.',
+  resend: 'A new mail is on its way. The link in the earlier one does not work any more.',
+  withdraw: 'The invitation is withdrawn. Its link does not work any more.',
+}
+
+const Told = ({ result }: { result: string | null }) =>
+  result === null || results[result] === undefined ? null : (
+    <p class="note" role="status">
+      {results[result]}
+    </p>
+  )
+
+function memberRow(member: Member, visit: PersonsVisit, organizationId: string) {
+  const { user_id: id, email, name, role, second_factor: hasFactor, slack_account: slack } = member
+  const isSelf = id === visit.person.user.id
+  const hidden = [
+    <input type="hidden" name="user_id" value={id} />,
+    <input type="hidden" name="organization_id" value={organizationId} />,
+  ]
+  return [
+    <>
+      <Words text={name} most={100} /> {isSelf ? <Badge tone="off" word="You" /> : null}
+      <br />
+      <span class="quiet small">
+        <Words text={email} most={254} />
+      </span>
+    </>,
+    capital(role),
+    hasFactor ? <Badge tone="good" word="On" /> : <Badge tone="warn" word="None" />,
+    slack === null ? <span class="quiet">not linked</span> : <code>{slack}</code>,
+    <details>
+      <summary class="button">
+        Change<span class="unseen">{` ${email}`}</span>
+      </summary>
+      <div class="note stack">
+        <PostForm action={peoplePath} token={visit.token} class="fill">
+          {hidden}
+          <Select name="role" id={`role-${id}`} label="Role" options={roleOptions} value={role} />
+          <button name="action" value="role">
+            Save the role
+          </button>
+        </PostForm>
+        <Confirm
+          action={peoplePath}
+          token={visit.token}
+          value="remove"
+          open={isSelf ? 'Leave …' : 'Remove …'}
+          explanation={
+            isSelf
+              ? 'You see nothing of this organization any more, and your keys here are refused.'
+              : 'The person sees nothing of this organization any more, and their keys here are refused.'
+          }
+          sure={isSelf ? 'Leave the organization' : 'Remove from the organization'}
+        >
+          {hidden}
+        </Confirm>
+      </div>
+    </details>,
+  ]
+}
+
+function Invite(props: { visit: PersonsVisit; organization: Organization; filled: Filled }) {
+  const { visit, organization, filled } = props
+  return (
+    <section class="card" aria-labelledby="invite">
+      <h2 id="invite">Invite people</h2>
+      <PostForm action={peoplePath} token={visit.token} class="fill">
+        <OnceField />
+        <input type="hidden" name="organization_id" value={organization.id} />
+        <Field
+          name="addresses"
+          label="Addresses"
+          rows={3}
+          autocomplete="off"
+          most={mostInvited * 260}
+          help={`One in each line, or with commas between them; at most ${mostInvited}.`}
+          filled={filled}
+        />
+        <Select name="role" label="Role" options={roleOptions} value="member" filled={filled} />
+        <button class="primary" name="action" value="invite">
+          Send the invitations
+        </button>
+      </PostForm>
+    </section>
+  )
+}
+
+function Invitations(props: {
+  visit: PersonsVisit
+  organization: Organization
+  page: AnswerOf<'GET /organizations/{id}/invitations'>
+}) {
+  const { visit, organization, page } = props
+  const open = page.data.filter(({ status }) => status === 'pending' || status === 'expired')
+  return (
+    <section class="stack" aria-labelledby="invitations">
+      <h2 id="invitations">Open invitations</h2>
+      {open.length === 0 ? (
+        <Empty title="Nobody is invited now.">Write the addresses of the people above.</Empty>
+      ) : (
+        <Table
+          label="Open invitations"
+          head={['Address', 'Role', 'Invited', 'Ends', actions]}
+          rows={open.map((invitation) => invitationRow(invitation, visit, organization))}
+        />
+      )}
+      <Pages visit={visit} name="invitations" next={page.next_cursor} />
+    </section>
+  )
+}
+
+function invitationRow(invitation: Invitation, { token, now }: PersonsVisit, organization: Organization) {
+  const { id, email, role, status, created_at: at, expires_at: end } = invitation
+  return [
+    <Words text={email} most={254} />,
+    capital(role),
+    <Time at={at} now={now} />,
+    status === 'expired' ? <Badge tone="off" word="Expired" /> : <Time at={end} now={now} />,
+    <PostForm action={peoplePath} token={token} class="links">
+      <OnceField />
+      <input type="hidden" name="organization_id" value={organization.id} />
+      <input type="hidden" name="invitation" value={id} />
+      <input type="hidden" name="addresses" value={email} />
+      <input type="hidden" name="role" value={role} />
+      <button name="action" value="resend">
+        Send again<span class="unseen">{` to ${email}`}</span>
+      </button>
+      {status === 'expired' ? null : (
+        <button class="danger" name="action" value="withdraw">
+          Withdraw<span class="unseen">{` the one to ${email}`}</span>
+        </button>
+      )}
+    </PostForm>,
+  ]
+}
+
+/** `POST /console/people` */
+export async function changePeople(visit: PersonsVisit, form: Form): Promise<Shown> {
+  const organization = visit.person.organizations.find(({ id }) => id === form.get('organization_id'))
+  const action = form.get('action') ?? ''
+  if (organization === undefined) return peoplePage(visit, { form: null, problem: nothingDone })
+  if (action === 'invite' || action === 'resend') {
+    const filled = await inviteAll(visit, form, organization.id)
+    return filled.problem === null
+      ? { redirect: `${peoplePath}?done=${action}#invitations` }
+      : peoplePage(visit, action === 'invite' ? filled : { ...filled, form: null })
+  }
+  const done = await changeOf(visit, form, organization.id)
+  if (!done.ok) return peoplePage(visit, { form: null, problem: done })
+  const isLeaving = action === 'remove' && form.get('user_id') === visit.person.user.id
+  return { redirect: isLeaving ? homePath : `${peoplePath}?done=${action}` }
+}
+
+function changeOf({ api }: PersonsVisit, form: Form, id: string): Promise<Result<unknown>> {
+  const member = { params: { id, user: form.get('user_id') ?? '' } }
+  const role = roles.find((each) => each === form.get('role'))
+  switch (form.get('action')) {
+    case 'role':
+      if (role === undefined) break
+      return api.call('PATCH /organizations/{id}/members/{user}', { ...member, body: { role } })
+    case 'remove':
+      return api.call('DELETE /organizations/{id}/members/{user}', member)
+    case 'withdraw': {
+      const params = { id, invitation: form.get('invitation') ?? '' }
+      return api.call('DELETE /organizations/{id}/invitations/{invitation}', { params })
+    }
+  }
+  return Promise.resolve(nothingDone)
+}
+
+/** Addresses that were refused stay in the form. An invitation to the same address replaces the earlier one. */
+async function inviteAll({ api }: PersonsVisit, form: Form, id: string): Promise<Filled> {
+  const given = (form.get('addresses') ?? '').split(/[\s,;]+/).filter((each) => each !== '')
+  const addresses = [...new Set(given)]
+  const role = roles.find((each) => each === form.get('role')) ?? 'member'
+  if (addresses.length === 0 || addresses.length > mostInvited) {
+    const message = `Write one to ${mostInvited} addresses.`
+    return { form, problem: { ...nothingDone, message, details: [{ path: 'addresses', message }] } }
+  }
+  const { idempotencyKey: once } = onceOf(form)
+  const refused: FieldProblem[] = []
+  const left: string[] = []
+  for (const [index, email] of addresses.entries()) {
+    const made = await api.call('POST /organizations/{id}/invitations', {
+      params: { id },
+      body: { email, role },
+      ...(once === undefined ? {} : { idempotencyKey: `${once}-${index}` }),
+    })
+    if (made.ok) continue
+    left.push(email)
+    refused.push({
+      path: 'addresses',
+      message: `\`${email}\`: ${made.details?.[0]?.message ?? made.message}`,
+    })
+  }
+  if (refused.length === 0) return { form, problem: null }
+  const sent = addresses.length - left.length
+  const message = `${sent === 0 ? 'No invitation was sent' : `${sent} of ${addresses.length} invitations were sent`}: look at the addresses`
+  const kept = new URLSearchParams([...form].filter(([name]) => name !== 'addresses'))
+  kept.set('addresses', left.join('\n'))
+  return { form: kept, problem: { ...nothingDone, message, details: refused } }
+}

@@ -1,0 +1,256 @@
+import type { ComponentChildren } from 'preact'
+import type { Form, Problem } from '../visit.ts'
+import { OnceField, PostForm } from './layout.tsx'
+import { Message, Words } from './words.tsx'
+
+/*
+ * Forms. The API checks what they send: `Filled` brings its refusal back to the fields, with what was typed. A field
+ * has the name that it has in the body of the route.
+ */
+
+export interface Filled {
+  /** null before the first try. */
+  readonly form: Form | null
+  readonly problem: Problem | null
+}
+export const empty: Filled = { form: null, problem: null }
+
+/** The details about a field: `scopes` also gets those about `scopes.0`. */
+const problemsAt = ({ problem }: Filled, name: string, more: readonly string[] = []) =>
+  (problem?.details ?? []).filter(
+    ({ path }) => path === name || path.startsWith(`${name}.`) || more.includes(path),
+  )
+
+/** Stands above the form: why it was refused, with a link to each field that is wrong. */
+export function Refused({ filled, fields }: { filled: Filled; fields: Readonly<Record<string, string>> }) {
+  const { problem } = filled
+  if (problem === null) return null
+  const wrong = Object.entries(fields).filter(([name]) => problemsAt(filled, name).length > 0)
+  return (
+    <div class="alert stack" role="alert">
+      <p>
+        <Message text={problem.message} />
+      </p>
+      {wrong.length === 0 ? null : (
+        <ul class="bullets">
+          {wrong.map(([name, label]) => (
+            <li>
+              <a href={`#${name}`}>{label}</a>
+            </li>
+          ))}
+        </ul>
+      )}
+    </div>
+  )
+}
+
+/** What is wrong with a field. `marksOf` gives the field the attributes that lead here. */
+function Wrong({ name, filled, more }: { name: string; filled: Filled; more?: readonly string[] }) {
+  const wrong = problemsAt(filled, name, more)
+  return wrong.length === 0 ? null : (
+    <p id={`${name}-wrong`} class="wrong small">
+      {wrong.slice(0, mostWrong).map(({ path, message }) => (
+        <>
+          {more?.includes(path) ? <Words text={`${path}: `} /> : null}
+          <Message text={message} />{' '}
+        </>
+      ))}
+    </p>
+  )
+}
+
+const mostWrong = 10
+
+function marksOf(filled: Filled, name: string, help: string | undefined, more?: readonly string[]) {
+  const isWrong = problemsAt(filled, name, more).length > 0
+  const ids = [isWrong ? `${name}-wrong` : '', help === undefined ? '' : `${name}-help`].filter(Boolean)
+  return {
+    ...(isWrong ? { 'aria-invalid': true as const } : {}),
+    ...(ids.length === 0 ? {} : { 'aria-describedby': ids.join(' ') }),
+  }
+}
+
+const Help = ({ name, help }: { name: string; help: string | undefined }) =>
+  help === undefined ? null : (
+    <p id={`${name}-help`} class="quiet small">
+      {help}
+    </p>
+  )
+
+interface FieldProps {
+  readonly name: string
+  readonly label: string
+  readonly type?: 'text' | 'email' | 'password'
+  readonly autocomplete: string
+  readonly most: number
+  readonly least?: number
+  readonly value?: string
+  readonly help?: string
+  readonly filled?: Filled
+  /** Several lines. */
+  readonly rows?: number
+}
+
+export function Field(props: FieldProps) {
+  const { name, label, type = 'text', most, least, help, autocomplete, filled = empty, rows } = props
+  const value = filled.form?.get(name) ?? props.value ?? ''
+  const given = {
+    id: name,
+    name,
+    required: true,
+    maxlength: most,
+    autocomplete,
+    spellcheck: false,
+    minlength: least,
+    ...marksOf(filled, name, help),
+  }
+  // A union of all types of inputs: the compiler cannot tell that each of these takes the other attributes too.
+  const typed = { type } as { readonly type: 'text' }
+  return (
+    <div class="stack">
+      <label for={name}>{label}</label>
+      {rows === undefined ? (
+        <input {...typed} value={value} {...given} />
+      ) : (
+        <textarea rows={rows} {...given}>
+          {value}
+        </textarea>
+      )}
+      <Wrong name={name} filled={filled} />
+      <Help name={name} help={help} />
+    </div>
+  )
+}
+
+export function Select(props: {
+  readonly name: string
+  readonly label: string
+  /** Value and text. */
+  readonly options: readonly (readonly [string, string])[]
+  readonly value?: string
+  readonly help?: string
+  readonly filled?: Filled
+  /** If the page has several fields with this name. */
+  readonly id?: string
+}) {
+  const { name, label, options, help, filled = empty, id = name } = props
+  const value = filled.form?.get(name) ?? props.value
+  return (
+    <div class="stack">
+      <label for={id}>{label}</label>
+      <select id={id} name={name} {...marksOf(filled, name, help)}>
+        {options.map(([each, words]) => (
+          <option value={each} selected={each === value}>
+            {words}
+          </option>
+        ))}
+      </select>
+      <Wrong name={name} filled={filled} />
+      <Help name={name} help={help} />
+    </div>
+  )
+}
+
+/** Check boxes with one name, in groups. */
+export function Checks(props: {
+  readonly name: string
+  readonly label: string
+  readonly groups: readonly {
+    readonly title: string
+    readonly options: readonly (readonly [string, string])[]
+  }[]
+  readonly checked: readonly string[]
+  readonly help?: string
+  readonly filled?: Filled
+}) {
+  const { name, label, groups, help, filled = empty } = props
+  const checked = filled.form?.getAll(name) ?? props.checked
+  const all = groups.flatMap(({ options }) => options.map(([value]) => value))
+  return (
+    <fieldset id={name} class="checks stack" tabindex={-1} {...marksOf(filled, name, help, all)}>
+      <legend>{label}</legend>
+      <Wrong name={name} filled={filled} more={all} />
+      <Help name={name} help={help} />
+      {groups.map(({ title, options }) => (
+        <div role="group" aria-label={title} class="check-group">
+          <p class="quiet small">{title}</p>
+          {options.map(([value, words]) => (
+            <label class="check">
+              <input type="checkbox" name={name} value={value} checked={checked.includes(value)} />
+              {words}
+            </label>
+          ))}
+        </div>
+      ))}
+    </fieldset>
+  )
+}
+
+/** A button for an action that ends something. It unfolds the question, so it needs no script. */
+export function Confirm(props: {
+  readonly action: string
+  readonly token: string
+  /** The value of the field `action`. */
+  readonly value: string
+  readonly open: string
+  readonly explanation: string
+  /** The text of the button that sends the form. */
+  readonly sure: string
+  readonly children?: ComponentChildren
+}) {
+  const { action, token, value, open, explanation, sure, children } = props
+  return (
+    <PostForm action={action} token={token}>
+      <OnceField />
+      <details class="ask">
+        <summary class="button danger">{open}</summary>
+        <div class="note stack">
+          <p>{explanation}</p>
+          {children}
+          <button name="action" value={value} class="danger">
+            {sure}
+          </button>
+        </div>
+      </details>
+    </PostForm>
+  )
+}
+
+/** With this key, a form takes effect only once, even if a second tap sends it again. */
+export const onceOf = (form: Form): { readonly idempotencyKey?: string } => {
+  const once = form.get('once') ?? ''
+  return /^[\w-]{8,80}$/.test(once) ? { idempotencyKey: once } : {}
+}
+
+export const NewPassword = () => (
+  <Field
+    name="password"
+    label="New password"
+    type="password"
+    autocomplete="new-password"
+    least={8}
+    most={128}
+    help="At least 8 characters. A long one is better than a strange one."
+  />
+)
+
+export const Email = ({ value }: { value: string }) => (
+  <Field name="email" label="E-mail address" type="email" autocomplete="username" most={254} value={value} />
+)
+
+/** Or for a backup code. */
+export const Code = () => (
+  <Field
+    name="code"
+    label="Code of your authenticator app, or a backup code"
+    autocomplete="one-time-code"
+    most={40}
+  />
+)
+
+/** The first code after the authenticator app got a new key. */
+export const FirstCode = () => <Field name="code" label="Code" autocomplete="one-time-code" most={40} />
+
+export const Password = () => (
+  <Field name="password" label="Password" type="password" autocomplete="current-password" most={128} />
+)

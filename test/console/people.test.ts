@@ -1,0 +1,121 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { startPages, type PagesHome } from '../api/console/pages-home.ts'
+import { inBrowser } from '../support/chromium.ts'
+import { mostInvited } from '../../src/console/visit.ts'
+import { signedInAt, violations } from './support.ts'
+
+/* `/console/people`: members and invitations. */
+
+let home: PagesHome
+beforeAll(async () => {
+  home = await startPages({ SMTP_URL: 'smtp://127.0.0.1:1' })
+})
+afterAll(() => home?.server.close())
+
+const path = '/console/people'
+const phone = { viewport: { width: 390, height: 844 } }
+const organization = () => `/organizations/${home.server.identities.organization_id}`
+interface Invited {
+  readonly id: string
+  readonly email: string
+  readonly role: string
+  readonly status: string
+}
+const invitations = async (): Promise<Invited[]> =>
+  (await home.call('owner', 'GET', `${organization()}/invitations`)).body.data
+const openOf = async (email: string) =>
+  (await invitations()).filter((each) => each.email === email && each.status === 'pending')
+
+describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
+  inBrowser('an owner invites several people, sends one again, and withdraws it', async () => {
+    const { page } = await signedInAt(home.server, 'owner', path, { ...phone, javaScriptEnabled })
+    const at = `${javaScriptEnabled}.larkspur.example`
+    const mina = `mina@${at}`
+    await page.getByLabel('Addresses').fill(`${mina}, nora@${at}\nnobody\n${mina}`)
+    await page.locator('#role').selectOption('admin')
+    await page.getByRole('button', { name: 'Send the invitations' }).click()
+
+    // Two are sent. The third stays, with what is wrong.
+    await page.getByRole('alert').getByText('2 of 3 invitations were sent').waitFor()
+    expect(await page.getByLabel('Addresses').inputValue()).toBe('nobody')
+    expect(await page.getByLabel('Addresses').getAttribute('aria-invalid')).toBe('true')
+    expect(await page.locator('#addresses-wrong').textContent()).toContain('nobody')
+    if (javaScriptEnabled) expect(await violations(page)).toEqual([])
+    const [first] = await openOf(mina)
+    expect([first?.role, (await openOf(`nora@${at}`)).length]).toEqual(['admin', 1])
+
+    await page.getByRole('button', { name: `Send again to ${mina}` }).click()
+    await page.getByText('A new mail is on its way').waitFor()
+    const again = await openOf(mina)
+    expect([again.length, again[0]?.role, again[0]?.id === first?.id]).toEqual([1, 'admin', false])
+    await page.getByRole('button', { name: `Withdraw the one to ${mina}` }).click()
+    await page.getByText('The invitation is withdrawn').waitFor()
+    expect(await openOf(mina)).toEqual([])
+  })
+
+  inBrowser('an owner changes a role and removes a member, but not the last owner', async () => {
+    const { page } = await signedInAt(home.server, 'owner', path, { ...phone, javaScriptEnabled })
+    const who = javaScriptEnabled ? 'viewer' : 'member'
+    const { email } = home.server.identities.users[who]
+    const row = page.getByRole('row', { name: email })
+    await row.locator('summary', { hasText: 'Change' }).click()
+    await row.getByLabel('Role').selectOption('admin')
+    await row.getByRole('button', { name: 'Save the role' }).click()
+    await page.getByText('The role is changed').waitFor()
+    expect(await row.textContent()).toContain('Admin')
+
+    await row.locator('summary', { hasText: 'Change' }).click()
+    await row.locator('summary', { hasText: 'Remove' }).click()
+    await row.getByRole('button', { name: 'Remove from the organization' }).click()
+    await page.getByText('The person is no member any more').waitFor()
+    expect(await row.count()).toBe(0)
+
+    const own = page.getByRole('row', { name: home.server.identities.users.owner.email })
+    await own.locator('summary', { hasText: 'Change' }).click()
+    await own.getByLabel('Role').selectOption('viewer')
+    await own.getByRole('button', { name: 'Save the role' }).click()
+    await page.getByRole('alert').getByText('owner').waitFor()
+    expect(await own.textContent()).toContain('Owner')
+  })
+})
+
+const send = async (more: Record<string, string>, who: 'owner' | 'admin' = 'owner') =>
+  home.post(
+    path,
+    {
+      token: await home.tokenOf(who === 'owner' ? path : '/console/account', who),
+      organization_id: home.server.identities.organization_id,
+      role: 'member',
+      ...more,
+    },
+    {},
+    await home.cookieOf(who),
+  )
+
+test('a form that is sent twice invites once', async () => {
+  const once = crypto.randomUUID()
+  const form = { action: 'invite', once, addresses: 'twice@larkspur.example' }
+  expect((await send(form)).status).toBe(303)
+  const before = await openOf('twice@larkspur.example')
+  expect((await send(form)).status).toBe(303)
+  expect(await openOf('twice@larkspur.example')).toEqual(before)
+})
+
+test('too many addresses are refused together, and none is invited', async () => {
+  const addresses = Array.from({ length: mostInvited + 1 }, (_, at) => `p${at}@many.example`).join('\n')
+  const answer = await send({ action: 'invite', addresses })
+  expect([answer.status, (await answer.text()).includes(`one to ${mostInvited} addresses`)]).toEqual([
+    422,
+    true,
+  ])
+  expect((await invitations()).filter(({ email }) => email.endsWith('@many.example'))).toEqual([])
+})
+
+test('an admin is told whom to ask, and changes nothing', async () => {
+  const { user_id: user } = home.server.identities.users.approver
+  const page = await home.get(path, await home.cookieOf('admin'))
+  expect([page.status, (await page.text()).includes('Only owners see')]).toEqual([403, true])
+  expect((await send({ action: 'remove', user_id: user }, 'admin')).status).toBe(403)
+  const members = (await home.call('owner', 'GET', `${organization()}/members`)).body.data
+  expect(members.map(({ user_id }: { user_id: string }) => user_id)).toContain(user)
+})
