@@ -5,7 +5,6 @@ import { requireFactor } from '../governance/access/second-factor.ts'
 import { scopesOfRole } from '../governance/access/scopes.ts'
 import { createEntry, type Entry } from '../governance/limits/shares.ts'
 import { requireRole, requireScopes } from '../governance/access/recheck.ts'
-import { accessOf, type Access } from './access.ts'
 import { ApiError, statusOf, toApiError, validate } from './errors.ts'
 import {
   innerObjectsOf,
@@ -19,9 +18,7 @@ import {
   type InnerObject,
 } from './subjects.ts'
 import { queryOf, refuseRepeated } from './query.ts'
-import type { Call, Mounted, Route } from './route.ts'
-
-export type Guarded = Extract<Access, { public: false }>
+import type { Call, GuardedRoute, Mounted, Needs } from './route.ts'
 
 /** What the checks read of a request, over HTTP or from a page of the console. */
 export interface Sent {
@@ -39,7 +36,7 @@ export interface Sent {
 }
 
 interface Arrived {
-  readonly route: Route
+  readonly route: GuardedRoute
   readonly context: Context
   readonly services: Mounted
   readonly identity: Identity
@@ -71,26 +68,26 @@ async function checked(
   { route, context, services, identity, sent }: Arrived,
   entry: Entry,
 ): Promise<{ readonly call: Call; readonly rawBody: unknown }> {
-  const access = accessOf(route.key) as Guarded
+  const { needs } = route
   const { params, query, ip, requestId } = sent
   const rawBody = await sent.body(entry)
   await entry.admit('small')
   const naming = {
     params,
     organizationId:
-      organizationNamed(query, rawBody) ?? identity.wanted ?? (await homeIn(context, identity, access)),
+      organizationNamed(query, rawBody) ?? identity.wanted ?? (await homeIn(context, identity, needs)),
   }
-  const inner = innerObjectsOf(route.key, { params, query, body: rawBody })
-  const caller = { ...(await standIn(context, identity, { ...access, inner }, ip, naming)), requestId }
+  const inner = innerObjectsOf(route.inner ?? [], { params, query, body: rawBody })
+  const caller = { ...(await standIn(context, identity, { ...needs, inner }, ip, naming)), requestId }
   entry.works()
   refuseRepeated(sent.repeated)
   requireOneOrganization(query, rawBody)
-  if (access.subject !== 'nothing') requireSubjectsOrganization(query, rawBody, caller)
+  if (needs.subject !== 'nothing') requireSubjectsOrganization(query, rawBody, caller)
 
   const callerNow = async (): Promise<Caller> => {
     const now = await sent.identify()
-    requireScopes(now.scopes, access, now.keyName)
-    return { ...(await standIn(context, now, access, ip, naming)), requestId }
+    requireScopes(now.scopes, needs, now.keyName)
+    return { ...(await standIn(context, now, needs, ip, naming)), requestId }
   }
   const call: Call = {
     context,
@@ -127,7 +124,7 @@ async function checked(
 async function homeIn(
   { db }: Pick<Context, 'db'>,
   identity: Identity,
-  { every, role }: Guarded,
+  { every, role }: Needs,
 ): Promise<string> {
   const [first] = every === true && identity.keyId === null ? await organizationsOf(db, identity, role) : []
   return first ?? identity.organizationId
@@ -144,7 +141,7 @@ async function standIn(
     further = [],
     factor = false,
     inner = [],
-  }: Guarded & { readonly inner?: readonly InnerObject[] },
+  }: Needs & { readonly inner?: readonly InnerObject[] },
   ip: string | null,
   naming: { params: Record<string, string>; organizationId: string },
 ): Promise<Caller> {

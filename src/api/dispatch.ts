@@ -16,13 +16,22 @@ import { type Taken, type Kind, noteRefusal } from '../governance/limits/rates.t
 import { createEntry, type Entry } from '../governance/limits/shares.ts'
 import { requireScopes, requireScope } from '../governance/access/recheck.ts'
 import { nextTurn } from '../shared/time-slices.ts'
-import { acts, accessOf, splitKey } from './access.ts'
-import { admitted, pathParams, type Guarded, type Sent } from './admitted.ts'
+import { admitted, pathParams, type Sent } from './admitted.ts'
 import { addressOf, requestIdOf } from './http-server.ts'
 import { ApiError, validate, errorBody, statusOf, toApiError } from './errors.ts'
 import { readJsonBody } from './json-body.ts'
 import { queryOf, readQuery, refuseRepeated } from './query.ts'
-import { clientGone, type Call, type Mounted, type Route, type Answer } from './route.ts'
+import {
+  acts,
+  clientGone,
+  isGuarded,
+  splitKey,
+  type Call,
+  type Mounted,
+  type Needs,
+  type Route,
+  type Answer,
+} from './route.ts'
 import { sendAnswer, sendParts, jsonText, textWithin } from './send.ts'
 import type { Auth } from './auth.ts'
 import { sql } from 'kysely'
@@ -43,8 +52,7 @@ export async function dispatch(
   request: Request,
   response: Response,
 ): Promise<void> {
-  const access = accessOf(route.key)
-  if (access.public) {
+  if (!isGuarded(route)) {
     const { query, repeated } = readQuery(request)
     refuseRepeated(repeated)
     validate(queryOf(route), query, 'the query')
@@ -54,7 +62,7 @@ export async function dispatch(
   }
   if (route.ask !== undefined) {
     await nextTurn()
-    const { identity, confirm } = await asking(context, services.auth, request, access.scope)
+    const { identity, confirm } = await asking(context, services.auth, request, route.needs.scope)
     // Not a getter: V8's hidden class for it would keep the request until the next full garbage collection.
     const signal = (): AbortSignal => goneSignal(response, services)
     const asker = { identity, ip: addressOf(request), requestId: requestIdOf(response) }
@@ -64,12 +72,12 @@ export async function dispatch(
   }
   const identity = await requireIdentity(context, services.auth, request)
   try {
-    await count(context, access, identity, request, response)
+    await count(context, route.needs, identity, request, response)
   } catch (error) {
     await context.shares.refusal.hold(identity.charged.holderId, async () => {})
     throw error
   }
-  requireScopes(identity.scopes, access, identity.keyName)
+  requireScopes(identity.scopes, route.needs, identity.keyName)
   const takesJson =
     route.receive === undefined && (route.body !== undefined || splitKey(route.key).method === 'POST')
   const sent: Sent = {
@@ -166,7 +174,7 @@ async function answerReceived(
  */
 async function count(
   context: Pick<Context, 'db' | 'metrics' | 'rates' | 'sparseLog'>,
-  { scope, role }: Guarded,
+  { scope, role }: Needs,
   { charged, user, scopes }: Identity,
   request: Request,
   response: Response,
@@ -188,7 +196,7 @@ async function bodyOf(request: Request, { bodyLimit, bodyValues }: Route, entry:
 
 function idempotencyKey(route: Route, request: Request): string | null {
   const key = request.headers['idempotency-key']
-  if (key === undefined || !acts(route.key)) return null
+  if (key === undefined || !acts(route)) return null
   if (typeof key === 'string' && /^[\x21-\x7e]{1,255}$/.test(key)) return key
   throw new ApiError(
     'bad_request',
@@ -321,11 +329,6 @@ export async function countRequest(
 type Handle = NonNullable<Route['handle']>
 type TextAnswer = Answer & { readonly text?: string | null; readonly replayed?: boolean }
 
-const isAboutCaller = (route: Route): boolean => {
-  const access = accessOf(route.key)
-  return !access.public && access.subject === 'nothing'
-}
-
 /** The text is part of a database index, whose rows have a maximum size: so a hash in place of a long one. */
 function routeText({ key }: Route, { params }: Call): string {
   const text = `${key} ${JSON.stringify(params)}`
@@ -345,7 +348,7 @@ export async function answerOnce(route: Route, call: Call, sent: unknown): Promi
   if (key === null) return handle(call)
   const opening = await openKey(context, {
     // A route with the subject `nothing` belongs to no organization.
-    organizationId: isAboutCaller(route) ? '' : caller.organizationId,
+    organizationId: route.needs?.subject === 'nothing' ? '' : caller.organizationId,
     userId: caller.userId,
     apiKeyId: caller.keyId ?? (await kindOfSession(context.db, caller)),
     // Not the path of the request: a prefix, a slash at the end or other percent-encoding makes no difference.

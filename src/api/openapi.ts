@@ -1,14 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { OpenAPIRegistry, OpenApiGeneratorV31 } from '@asteasolutions/zod-to-openapi'
+import { OpenAPIRegistry, OpenApiGeneratorV31, zodToOpenAPIRegistry } from '@asteasolutions/zod-to-openapi'
 import { z } from 'zod'
-import { acts, accessOf, splitKey } from './access.ts'
-import { namedComponents } from './component-names.ts'
 import { queryOf } from './query.ts'
 import { statusOf } from './errors.ts'
-import type { Route } from './route.ts'
+import { acts, splitKey, type Route } from './route.ts'
 import { sessionCookie } from './auth-options.ts'
-import { errorAnswer } from './schemas/common.ts'
+import { calledSchemas, errorAnswer } from './schemas/common.ts'
 import { webhookMessage } from './routes/webhooks.ts'
 import { webhookEvents } from '../contract/webhook-events.ts'
 import { projectRoot } from '../shared/project-root.ts'
@@ -84,9 +82,20 @@ export function openApiDocument(routes: readonly Route[]): object {
   return document
 }
 
+/**
+ * Gives the schemas their names until the process ends. The generator defines a named schema in the form of its first
+ * use, and some uses also allow null, which the definition must not. So these come first in the document.
+ */
+function namedComponents(): { type: 'schema'; schema: z.ZodType }[] {
+  return [...calledSchemas].map(([refId, schema]) => {
+    zodToOpenAPIRegistry.add(schema, { _internal: { refId } })
+    return { type: 'schema', schema }
+  })
+}
+
 function addRoute(registry: OpenAPIRegistry, route: Route, example: Example | undefined): void {
   const { method, path } = splitKey(route.key)
-  const access = accessOf(route.key)
+  const { needs } = route
   const names = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] as string)
   registry.registerPath({
     method: method.toLowerCase() as 'get',
@@ -96,9 +105,9 @@ function addRoute(registry: OpenAPIRegistry, route: Route, example: Example | un
     tags: [route.tag],
     ...(route.description === undefined ? {} : { description: route.description }),
     // Either an API key or a sign-in session is enough.
-    security: access.public ? [] : [{ apiKey: [] }, { session: [] }],
-    ...(access.public ? {} : { 'x-scope': access.scope, 'x-minimum-role': access.role }),
-    ...(access.public || access.further === undefined ? {} : { 'x-further-scopes': access.further }),
+    security: needs === null ? [] : [{ apiKey: [] }, { session: [] }],
+    ...(needs === null ? {} : { 'x-scope': needs.scope, 'x-minimum-role': needs.role }),
+    ...(needs?.further === undefined ? {} : { 'x-further-scopes': needs.further }),
     request: {
       ...(names.length === 0
         ? {}
@@ -114,7 +123,7 @@ function addRoute(registry: OpenAPIRegistry, route: Route, example: Example | un
             },
           }),
       headers: z.object({
-        ...(acts(route.key) ? { 'Idempotency-Key': idempotencyKey } : {}),
+        ...(acts(route) ? { 'Idempotency-Key': idempotencyKey } : {}),
         ...sentHeaders,
       }),
     },
@@ -209,11 +218,11 @@ const headerTypes: Readonly<Record<string, { type: 'string'; enum?: string[] }>>
 }
 const counted = ['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'] as const
 
-function answerHeaders({ key }: Route): readonly (keyof typeof headerWords)[] {
+function answerHeaders(route: Route): readonly (keyof typeof headerWords)[] {
   return [
     'X-Request-Id',
-    ...(accessOf(key).public ? [] : counted),
-    ...(acts(key) ? (['Idempotent-Replayed'] as const) : []),
+    ...(route.needs === null ? [] : counted),
+    ...(acts(route) ? (['Idempotent-Replayed'] as const) : []),
   ]
 }
 

@@ -1,6 +1,5 @@
 import type { Request } from 'express'
 import { z } from 'zod'
-import { accessOf } from './access.ts'
 import { ApiError } from './errors.ts'
 import type { Route } from './route.ts'
 
@@ -32,9 +31,9 @@ export function refuseRepeated(name: string | null): void {
 
 /**
  * An unknown parameter is an error, because a list with a misspelt filter would show everything (docs/decisions/0021).
- * `organization_id` is allowed for the subject `own` (access.ts).
+ * `organization_id` is allowed for the subject `own` (subjects.ts).
  */
-export function queryOf(route: Pick<Route, 'key' | 'query'>): z.ZodObject {
+export function queryOf(route: Pick<Route, 'key' | 'needs' | 'query'>): z.ZodObject {
   const schema = schemas.get(route.key) ?? strictQuery(route)
   schemas.set(route.key, schema)
   return schema
@@ -42,13 +41,11 @@ export function queryOf(route: Pick<Route, 'key' | 'query'>): z.ZodObject {
 
 const schemas = new Map<Route['key'], z.ZodObject>()
 
-function strictQuery(route: Pick<Route, 'key' | 'query'>): z.ZodObject {
+function strictQuery(route: Pick<Route, 'key' | 'needs' | 'query'>): z.ZodObject {
   const declared = route.query ?? z.object({})
   // Only connections.ts is loose, because another server chooses the names of its parameters.
   if (declared.def.catchall !== undefined) return declared
-  const access = accessOf(route.key)
-  const names = !access.public && access.subject === 'own'
-  return (names ? declared.extend(organizationQuery.shape) : declared).strict()
+  return (route.needs?.subject === 'own' ? declared.extend(organizationQuery.shape) : declared).strict()
 }
 
 export function wholeNumber(minimum: number, maximum: number) {

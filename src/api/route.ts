@@ -6,7 +6,9 @@ import type { Entry } from '../governance/limits/shares.ts'
 import type { Once } from '../governance/idempotency.ts'
 import type { Taken } from '../governance/limits/rates.ts'
 import type { Caller, Identity } from '../governance/access/identity.ts'
-import type { RouteKey } from './access.ts'
+import type { Role } from '../policy/types.ts'
+import type { Scope } from '../governance/access/scopes.ts'
+import type { Inner, Subject } from './subjects.ts'
 import type { Auth } from './auth.ts'
 import type { SendMail } from '../governance/service-mail.ts'
 
@@ -92,6 +94,26 @@ export interface Received {
   release(): void
 }
 
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+type RouteKey = `${Method} /${string}`
+
+/** What a caller needs. */
+export interface Needs {
+  /** null: every key except an agent's may call it. */
+  readonly scope: Scope | null
+  /** A key needs these too, because the answer also shows what they protect. */
+  readonly further?: readonly Scope[]
+  readonly role: Role
+  readonly subject: Subject
+  /** The session must have been opened with a second factor, even if the organization requires none. */
+  readonly factor?: boolean
+  /**
+   * With the subject `own`, a request that names no organization is about every one in which the caller has the role. A
+   * key also needs the role in its own organization (docs/decisions/0246).
+   */
+  readonly every?: true
+}
+
 /** The body by status of a successful answer; null for none. */
 export type Responses = Readonly<Record<number, z.ZodType | null>>
 
@@ -103,6 +125,14 @@ interface Described<R extends Responses = Responses> {
   readonly headers?: readonly 'X-Verifier-Key'[]
 }
 
+interface Guarded<R extends Responses> extends Described<R> {
+  readonly needs: Needs
+  /** The objects inside the subject that the path names, the outer one first. */
+  readonly inner?: readonly Inner[]
+  /** A POST that ignores `Idempotency-Key`: it changes nothing, or its body has an id of its own. */
+  readonly asks?: true
+}
+
 type Query = z.ZodObject | undefined
 type Body = z.ZodType | undefined
 
@@ -111,7 +141,7 @@ interface JsonRoute<
   Q extends Query,
   B extends Body,
   R extends Responses,
-> extends Described<R> {
+> extends Guarded<R> {
   readonly key: Key
   readonly query?: Q
   readonly body?: B
@@ -131,7 +161,7 @@ interface JsonRoute<
   handle(call: Call<Key, SchemaOutput<Q>, SchemaOutput<B>>): Promise<Answer>
 }
 
-interface StreamRoute<Key extends RouteKey, Q extends Query, R extends Responses> extends Described<R> {
+interface StreamRoute<Key extends RouteKey, Q extends Query, R extends Responses> extends Guarded<R> {
   readonly key: Key
   readonly query?: Q
   /** For a HEAD request, in place of `stream`. Throws what `stream` throws before it writes. */
@@ -145,7 +175,7 @@ interface AskRoute<
   Q extends Query,
   B extends Body,
   R extends Responses,
-> extends Described<R> {
+> extends Guarded<R> {
   readonly key: Key
   readonly query?: Q
   readonly body: B
@@ -160,6 +190,10 @@ interface PublicRoute<Key extends RouteKey, R extends Responses> extends Describ
 export interface Route extends Described {
   readonly tag: string
   readonly key: RouteKey
+  /** null: everybody may call it, without a key. */
+  readonly needs: Needs | null
+  readonly inner?: readonly Inner[]
+  readonly asks?: true
   readonly query?: Query
   readonly body?: Body
   readonly bodyLimit?: number
@@ -173,12 +207,29 @@ export interface Route extends Described {
   open?(context: Context, services: Services, request: Request, response: Response): Promise<Answer | null>
 }
 
+/** A route that is not public. */
+export type GuardedRoute = Route & { readonly needs: Needs }
+export const isGuarded = <R extends Route>(route: R): route is R & GuardedRoute => route.needs !== null
+
+export function splitKey(key: string): { method: Method; path: string } {
+  const [method, path] = key.split(' ') as [Method, string]
+  return { method, path }
+}
+
+/** Without an `Idempotency-Key`, a repeated call of such a route would make its change twice. */
+export const acts = ({ key, asks }: Pick<Route, 'key' | 'asks'>): boolean =>
+  key.startsWith('POST ') && asks !== true
+
 /** A route that keeps the types of its schemas, for those who call it (routes/index.ts). */
 interface Typed<Key extends RouteKey, Q extends Query, B extends Body, R extends Responses> extends Route {
   readonly key: Key
   readonly query: Q
   readonly body: B
   readonly responses: R
+}
+
+interface PublicTyped<Key extends RouteKey, R extends Responses> extends Typed<Key, undefined, undefined, R> {
+  readonly needs: null
 }
 
 /** The builders of routes with this tag. */
@@ -198,5 +249,5 @@ export const tagged = (tag: string) => ({
     definition: AskRoute<Key, Q, B, R>,
   ) => ({ ...definition, tag }) as unknown as Typed<Key, Q, B, R>,
   publicRoute: <const Key extends RouteKey, R extends Responses>(definition: PublicRoute<Key, R>) =>
-    ({ ...definition, tag }) as unknown as Typed<Key, undefined, undefined, R>,
+    ({ ...definition, tag, needs: null }) as unknown as PublicTyped<Key, R>,
 })

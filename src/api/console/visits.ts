@@ -7,10 +7,9 @@ import { publicBase, type Config } from '../../shared/config.ts'
 import { addressOf, requestIdOf } from '../http-server.ts'
 import { goneSignal, answerOnce } from '../dispatch.ts'
 import { ApiError, statusOf, toApiError } from '../errors.ts'
-import type { Mounted, Answer, Route } from '../route.ts'
+import { isGuarded, type Mounted, type Answer, type Route } from '../route.ts'
 import { requireScopes } from '../../governance/access/recheck.ts'
 import { JsonParts, ObjectParts } from '../../shared/json-parts.ts'
-import { accessOf } from '../access.ts'
 import { admitted, pathParams, type Sent } from '../admitted.ts'
 import { routes } from '../routes/index.ts'
 
@@ -157,9 +156,9 @@ async function call(
   { params = {}, query = {}, body, idempotencyKey }: AnyRequest,
 ): Promise<TextAnswer> {
   const route = byKey.get(key)
-  if (route?.handle === undefined) throw new Error(`no route for pages has the key ${key}`)
-  const access = accessOf(route.key)
-  if (!access.public) requireScopes(identity.scopes, access)
+  if (route?.handle === undefined || !isGuarded(route))
+    throw new Error(`no route for pages has the key ${key}`)
+  requireScopes(identity.scopes, route.needs)
   const sent: Sent = {
     params: pathParams(params),
     query: Object.fromEntries(Object.entries(query).filter(hasValue)),

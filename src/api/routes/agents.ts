@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { z } from 'zod'
 import { endSession, revokeSession } from '../../governance/agents/end.ts'
 import { authorize, denyUnreadable, rateLimited, type Asker } from '../../calls/agents/ask.ts'
@@ -9,6 +10,7 @@ import { readJsonBody } from '../json-body.ts'
 import { wholeNumber, filter, readQuery, refuseRepeated } from '../query.ts'
 import { ok, tagged, clientGone, type Call, type Question } from '../route.ts'
 import {
+  called,
   emptyBody,
   id,
   labels,
@@ -20,6 +22,7 @@ import {
   listQuery,
   named,
 } from '../schemas/common.ts'
+import type { Inner } from '../subjects.ts'
 import { waitForApproval } from '../wait.ts'
 import { mostUnknownTools } from '../../calls/agents/sessions.ts'
 import { sessionStatuses } from '../../db/schema/agents.ts'
@@ -175,13 +178,13 @@ const authorizeBody = z
   })
   .meta({ id: 'AuthorizeRequest' })
 
-export const observeBody = z.strictObject({ ...call, outcome: z.enum(['ok', 'error']).optional() })
+export const observeBody = named('ObserveRequest', { ...call, outcome: z.enum(['ok', 'error']).optional() })
 
-export const sessionEndBody = z.strictObject({
+export const sessionEndBody = named('SessionEndRequest', {
   session_id: sessionId,
   reason: z.string().max(200).optional(),
 })
-export const revokeBody = z.strictObject({ reason: textField(500, 0).default('') })
+export const revokeBody = named('RevokeSessionRequest', { reason: textField(500, 0).default('') })
 
 /** What Claude Code sends before a tool call. Unknown fields are ignored. */
 const preToolUse = z
@@ -213,7 +216,7 @@ const agentDecision = named('Decision', {
   expires_at: time.nullable().optional(),
 })
 
-export const sessionStatus = z.enum(sessionStatuses)
+export const sessionStatus = called('AgentSessionStatus', z.enum(sessionStatuses))
 
 const agentApproval = named('AgentApproval', {
   approval_id: id,
@@ -252,6 +255,18 @@ export const agentSession = named('AgentSession', {
 
 const { route, askRoute } = tagged('Agents')
 
+/** The decision checks the role and answers `deny`: after an HTTP error, a fail-open client would make the call. */
+const ofAgent = { scope: 'agents:authorize', role: 'member', subject: 'nothing' } as const
+
+/** The call is about the caller, so the statement knows no organization (`s`). */
+const ownApproval: Inner = {
+  word: 'approval',
+  param: 'id',
+  exists: ({ params }) => sql`exists (select from approvals as a
+    join memberships as own on own.organization_id = a.organization_id and own.user_id = a.requested_by
+    where a.id = ${params['id']} and a.kind = 'agent_call' and a.requested_by = m.user_id)`,
+}
+
 const askerOf = ({ identity, caller: { ip, requestId } }: Call): Asker => ({
   identity,
   ip,
@@ -261,6 +276,9 @@ const askerOf = ({ identity, caller: { ip, requestId } }: Call): Asker => ({
 export const agentRoutes = [
   askRoute({
     key: 'POST /authorize',
+    needs: ofAgent,
+    // The same `tool_use_id` gets the same answer.
+    asks: true,
     summary:
       'Ask whether an agent may make a call. The answer is a decision in every case but 401, `missing_scope` and 5xx',
     body: authorizeBody,
@@ -275,6 +293,8 @@ export const agentRoutes = [
   }),
   route({
     key: 'GET /authorize/approvals/{id}',
+    needs: ofAgent,
+    inner: [ownApproval],
     summary: 'The state of your own held call; `wait` delays the answer until somebody has decided',
     query: z.object({ wait: wholeNumber(0, 30).default(0) }),
     responses: { 200: agentApproval },
@@ -292,6 +312,8 @@ export const agentRoutes = [
   }),
   route({
     key: 'POST /authorize/approvals/{id}/cancel',
+    needs: ofAgent,
+    inner: [ownApproval],
     summary: 'Withdraw a held call of your own',
     body: emptyBody,
     responses: { 200: agentApproval },
@@ -303,6 +325,9 @@ export const agentRoutes = [
   }),
   route({
     key: 'POST /authorize/observe',
+    needs: ofAgent,
+    // The same `tool_use_id` gets the same answer.
+    asks: true,
     summary: 'Report a finished call; a call that no decision allowed raises an alert',
     body: observeBody,
     bodyLimit: agentBodyLimit,
@@ -315,6 +340,7 @@ export const agentRoutes = [
   }),
   route({
     key: 'POST /authorize/sessions/end',
+    needs: ofAgent,
     summary: 'End a session of your own. Its pending and unused approvals are cancelled; its labels stay',
     body: sessionEndBody,
     responses: {
@@ -331,6 +357,7 @@ export const agentRoutes = [
 export const agentSessionRoutes = [
   route({
     key: 'GET /agent-sessions',
+    needs: { scope: 'agents:read', role: 'admin', subject: 'own', every: true },
     summary: 'The agent sessions of your organizations, newest first',
     description:
       'Without `organization_id`: the sessions of every organization in which you have the role `admin`. A key also needs this role in its own organization.',
@@ -354,6 +381,7 @@ export const agentSessionRoutes = [
   }),
   route({
     key: 'GET /agent-sessions/{id}',
+    needs: { scope: 'agents:read', role: 'admin', subject: 'agent_session' },
     summary: 'One agent session with its labels and where they came from',
     responses: { 200: agentSession },
     handle: async ({ context, caller, params }) =>
@@ -361,6 +389,7 @@ export const agentSessionRoutes = [
   }),
   route({
     key: 'POST /agent-sessions/{id}/revoke',
+    needs: { scope: 'agents:revoke', role: 'admin', subject: 'agent_session' },
     summary: 'Revoke a session for good: every later call is denied, and its pending approvals are cancelled',
     body: revokeBody,
     responses: { 200: agentSession },
@@ -388,6 +417,9 @@ const hookAnswer = z.strictObject({
 /** In the schema of Claude Code. Allowed is an empty object, so that the client still applies its own rules. */
 export const postClaudeCode = askRoute({
   key: 'POST /hooks/claude-code',
+  needs: ofAgent,
+  // The same `tool_use_id` gets the same answer.
+  asks: true,
   summary:
     'An HTTP hook for Claude Code’s PreToolUse event: an allowed call gets an empty answer, a denied one the reason',
   description:

@@ -1,12 +1,22 @@
+import { sql } from 'kysely'
 import { z } from 'zod'
 import { changeApiKey, confirmApiKey, createApiKey, listApiKeys } from '../../governance/people/api-keys.ts'
 import type { KeyView } from '../../governance/people/api-keys.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { created, done, ok, tagged } from '../route.ts'
+import type { Inner } from '../subjects.ts'
 import { emptyBody, id, listOf, listQuery, scopeMap, time, pageIn } from '../schemas/common.ts'
 import { apiKeyBody, apiKeyChanges, scopesAsMap } from './members.ts'
 
 const { route } = tagged('API keys')
+
+/** A person does not learn of other people's keys, except as an owner. */
+const visibleKey: Inner = {
+  word: 'API key',
+  param: 'id',
+  exists: ({ params }) => sql`exists (select from api_keys
+    where id = ${params['id']} and (user_id = m.user_id or m.role = 'owner'))`,
+}
 
 const keyShape = {
   id,
@@ -34,6 +44,7 @@ const answer = (key: KeyView) => ({ ...key, scopes: scopesAsMap(key.scopes) })
 export const apiKeyRoutes = [
   route({
     key: 'POST /api-keys',
+    needs: { scope: 'api_keys:*', role: 'viewer', subject: 'own' },
     summary: 'Create an API key for yourself',
     description:
       'Its scopes, and the roles that they need, may not exceed your own. It needs at least one scope; `expires_at` must be in the future.',
@@ -49,6 +60,7 @@ export const apiKeyRoutes = [
   }),
   route({
     key: 'GET /api-keys',
+    needs: { scope: 'api_keys:*', role: 'viewer', subject: 'own' },
     summary: 'Your keys; an owner sees all keys of the organization',
     query: listQuery,
     responses: { 200: listOf(apiKey) },
@@ -59,6 +71,8 @@ export const apiKeyRoutes = [
   }),
   route({
     key: 'PATCH /api-keys/{id}',
+    needs: { scope: 'api_keys:*', role: 'viewer', subject: 'api_key' },
+    inner: [visibleKey],
     summary:
       'Change, revoke or reactivate a key. Another person’s key can only be narrowed, renamed or revoked',
     body: apiKeyChanges,
@@ -76,6 +90,8 @@ export const apiKeyRoutes = [
   }),
   route({
     key: 'DELETE /api-keys/{id}',
+    needs: { scope: 'api_keys:*', role: 'viewer', subject: 'api_key' },
+    inner: [visibleKey],
     summary: 'Delete a key: it is revoked at once in every process, and cannot be made active again',
     responses: { 204: null },
     handle: ({ context, caller, params }) =>
@@ -83,6 +99,8 @@ export const apiKeyRoutes = [
   }),
   route({
     key: 'POST /api-keys/{id}/confirm',
+    needs: { scope: 'api_keys:*', role: 'viewer', subject: 'api_key', factor: true },
+    inner: [visibleKey],
     summary: 'Confirm a key of yours with your second factor',
     description:
       'An organization that requires a second factor refuses keys that were made without one until they are confirmed. Only a session that was opened with the factor can confirm them.',

@@ -1,4 +1,6 @@
+import { sql } from 'kysely'
 import { z } from 'zod'
+import { readCallId } from '../../contract/ids.ts'
 import { listApprovals, readApproval } from '../../governance/approvals/read.ts'
 import { readDetail } from '../../governance/approvals/detail.ts'
 import { listResolutions, readResolution } from '../../governance/approvals/resolutions.ts'
@@ -8,6 +10,7 @@ import { DomainError } from '../../governance/errors.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { filter, flag } from '../query.ts'
 import { ok, tagged, type Call } from '../route.ts'
+import type { Inner } from '../subjects.ts'
 import {
   listOf,
   listQuery,
@@ -154,7 +157,7 @@ const waitingSummary = named('WaitingSummary', {
   risks: z.array(z.strictObject({ level: riskLevel, count })),
 })
 
-export const approveBody = z.strictObject({ comment: words.default('') })
+export const approveBody = named('ApproveRequest', { comment: words.default('') })
 export const rejectBody = z
   .strictObject({
     comment: words.optional(),
@@ -172,11 +175,24 @@ export const rejectBody = z
     ({ comment, reason, request_changes }) => !request_changes || (comment ?? reason ?? '').trim() !== '',
     { path: ['comment'], message: 'say in `comment` what should change' },
   )
+  .meta({ id: 'RejectRequest' })
 
 const { route } = tagged('Approvals')
 
 /** `RUN/STEP/ITEM`. The id of an approval contains no `/`. */
 const isResolution = (id: string): boolean => id.includes('/')
+
+/** The subject of an approval's id is the approval itself, that of a resolution the run. */
+const oneResolution: Inner = {
+  word: 'approval',
+  param: 'id',
+  exists({ params: { id = '' } }) {
+    if (!isResolution(id)) return sql`true`
+    const call = readCallId(id)
+    return sql`exists (select from effects where run_id = ${call?.runId ?? null}
+      and step_id = ${call?.stepId ?? null} and item_index = ${call?.itemIndex ?? null})`
+  },
+}
 
 async function notByVote(...read: Parameters<typeof readResolution>): Promise<DomainError> {
   const { resolve_with } = await readResolution(...read)
@@ -203,6 +219,7 @@ async function decide(
 export const approvalRoutes = [
   route({
     key: 'GET /approvals',
+    needs: { scope: 'approvals:read', role: 'member', subject: 'own' },
     summary: 'Approvals, newest first; with `mine=true` those that you may decide',
     description:
       '`kind=resolution` lists the calls of open runs whose outcome is unknown, by run, with the route that resolves each. No other list has them.',
@@ -235,6 +252,7 @@ export const approvalRoutes = [
   }),
   route({
     key: 'GET /organizations/{id}/approvals/summary',
+    needs: { scope: 'approvals:read', role: 'member', subject: 'organization' },
     summary: 'How many approvals wait, by kind, rule, requester and risk',
     description:
       'Each list has the values that `GET /approvals?status=pending` can be filtered by, at most 100, the most frequent first.',
@@ -243,6 +261,8 @@ export const approvalRoutes = [
   }),
   route({
     key: 'GET /approvals/{id}',
+    needs: { scope: 'approvals:read', role: 'member', subject: 'approval' },
+    inner: [oneResolution],
     summary: 'One approval; reading it decides nothing',
     responses: { 200: approval },
     async handle({ context, caller, params }) {
@@ -253,6 +273,8 @@ export const approvalRoutes = [
   }),
   route({
     key: 'POST /approvals/{id}/approve',
+    needs: { scope: 'approvals:decide', role: 'admin', subject: 'approval' },
+    inner: [oneResolution],
     summary: 'Approve this exact call',
     body: approveBody,
     responses: { 200: approval },
@@ -260,6 +282,8 @@ export const approvalRoutes = [
   }),
   route({
     key: 'POST /approvals/{id}/reject',
+    needs: { scope: 'approvals:decide', role: 'admin', subject: 'approval' },
+    inner: [oneResolution],
     summary: 'Reject this call; one rejection decides',
     body: rejectBody,
     responses: { 200: approval },

@@ -97,6 +97,7 @@ const mismatch = (problem: string | null): DomainError =>
 export const auditRoutes = [
   route({
     key: 'GET /organizations/{id}/governance/audit',
+    needs: { scope: 'audit:read', role: 'admin', subject: 'organization' },
     summary: 'The audit log, newest first',
     query: z.object({
       page: wholeNumber(1, 1_000_000).default(1),
@@ -117,6 +118,7 @@ export const auditRoutes = [
   }),
   route({
     key: 'GET /organizations/{id}/audit-events/verify',
+    needs: { scope: 'audit:read', role: 'admin', subject: 'organization' },
     summary: 'Recompute the hash chain and report the first entry that does not match',
     description:
       'Also compares the chain with the checkpoint that is kept outside the database. The reason `checkpoint` means: the chain is shorter, has another entry at that place, or the kept file is lost or cannot be used. The reason `foreign` means: the service did not write the entry.',
@@ -140,6 +142,7 @@ export const auditRoutes = [
   }),
   streamRoute({
     key: 'GET /organizations/{id}/audit-events/checkpoint',
+    needs: { scope: 'audit:read', role: 'admin', subject: 'organization' },
     summary: 'A signed checkpoint of the audit log',
     description: `${words} 409 \`conflict\` if the log does not match the checkpoint that is kept outside the database.`,
     contentType: 'text/plain',
@@ -154,6 +157,7 @@ export const auditRoutes = [
   }),
   streamRoute({
     key: 'GET /organizations/{id}/audit-events/export',
+    needs: { scope: 'audit:read', role: 'admin', subject: 'organization' },
     summary: 'The whole audit log as JSON lines, for `countersign verify-audit`',
     description:
       'A line for each entry in the order of `seq`, with `hash` as its first field. The hash covers the line without `"hash":"…",`, which still begins with `{`. The last line has `checkpoint` and `verifier_key`. An answer without this line is not complete. Entries that are appended meanwhile are left out. If the log does not match the checkpoint that is kept outside the database, the last line has the kept checkpoint, and the check of the file fails.',

@@ -1,9 +1,11 @@
 import { createHash } from 'node:crypto'
 import type { Request, Response } from 'express'
+import { sql } from 'kysely'
 import { z } from 'zod'
 import { finishAuthorization } from '../../governance/connections/authorize.ts'
 import type { ApiError } from '../errors.ts'
 import { tagged, accepted, created, done, ok } from '../route.ts'
+import { isAdmin, type Inner } from '../subjects.ts'
 import { beginAuthorization } from '../../governance/connections/authorize.ts'
 import {
   connect,
@@ -13,8 +15,9 @@ import {
 } from '../../governance/connections/connections.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { organizationQuery } from '../query.ts'
-import { id, listOf, listQuery, time, pageIn, named } from '../schemas/common.ts'
+import { called, id, listOf, listQuery, time, pageIn, named } from '../schemas/common.ts'
 import { integrationNames } from '../../tools/index.ts'
+import { knownTool } from './tools.ts'
 import { nameField } from '../../policy/text.ts'
 
 const { streamRoute, route } = tagged('Connections')
@@ -45,6 +48,8 @@ const answer = z.looseObject({
 
 const getCallback = streamRoute({
   key: `GET ${path}`,
+  // Only the person who began the authorization can complete it, in the organization where it began.
+  needs: { scope: 'tools:connect', role: 'member', subject: 'nothing' },
   summary: 'Where an authorization server sends the browser back to',
   description:
     'Ends what `POST /tools/{name}/connect` began without a credential, for the same person only and once. The answer is a page for this person.',
@@ -112,12 +117,20 @@ function escape(text: string): string {
   return text.replaceAll(/[&<>"']/g, (character) => entities[character] as string)
 }
 
+/** A person does not learn of other people's connections, except as an admin. */
+const visible: Inner = {
+  word: 'connection',
+  param: 'id',
+  exists: ({ params }) => sql`exists (select from connections
+    where id = ${params['id']} and (owner_id is null or owner_id = m.user_id or ${isAdmin}))`,
+}
+
 const name = nameField(200).transform((text) => text.trim())
 
-export const integration = z.enum(integrationNames)
-export const connectionScope = z.enum(['personal', 'organization'])
+export const integration = called('Integration', z.enum(integrationNames))
+export const connectionScope = called('ConnectionScope', z.enum(['personal', 'organization']))
 
-export const connectBody = z.strictObject({
+export const connectBody = named('ConnectRequest', {
   credential: z
     .record(z.string(), z.unknown())
     .optional()
@@ -129,7 +142,7 @@ export const connectBody = z.strictObject({
   name: name.optional().describe('Default: the service, and the account that it names.'),
 })
 
-export const connectionChanges = z.strictObject({ name })
+export const connectionChanges = named('ConnectionChanges', { name })
 
 const connection = named('Connection', {
   id,
@@ -158,6 +171,9 @@ const begun = named('BegunAuthorization', {
 export const connectionRoutes = [
   route({
     key: 'POST /tools/{name}/connect',
+    // `connect`, `renameConnection` and `revokeConnection` check that only admins change the organization's.
+    needs: { scope: 'tools:connect', role: 'member', subject: 'own' },
+    inner: [knownTool],
     summary: 'Connect a tool, and with it all tools of the same service',
     description:
       'The credential is checked with a harmless call to the service, where it has one. It replaces the connection of the same scope. `personal` serves your own runs; `organization` serves all runs and needs an admin. So does an address that is not the service’s own, and the operator must name its host (`CONNECTION_HOSTS`). Without `credential`, the answer is 202 with the address at which you authorize the connection in your browser, signed in as the same person (Google).',
@@ -178,6 +194,7 @@ export const connectionRoutes = [
   getCallback,
   route({
     key: 'GET /connections',
+    needs: { scope: 'tools:read', role: 'viewer', subject: 'own' },
     summary: 'The connections of the organization and your own; an admin sees those of all members',
     query: listQuery,
     responses: { 200: listOf(connection) },
@@ -186,6 +203,8 @@ export const connectionRoutes = [
   }),
   route({
     key: 'PATCH /connections/{id}',
+    needs: { scope: 'tools:connect', role: 'member', subject: 'connection' },
+    inner: [visible],
     summary: 'Rename a connection of yours, or as an admin one of the organization',
     body: connectionChanges,
     responses: { 200: connection },
@@ -194,6 +213,8 @@ export const connectionRoutes = [
   }),
   route({
     key: 'DELETE /connections/{id}',
+    needs: { scope: 'tools:connect', role: 'member', subject: 'connection' },
+    inner: [visible],
     summary: 'Revoke a connection: no call uses it from now on, and its credential is deleted',
     responses: { 204: null },
     // After the revocation, for the external service.

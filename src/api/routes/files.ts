@@ -17,7 +17,7 @@ import { mostLabels } from '../../policy/types.ts'
 
 const fileFields = z.strictObject({ name: textField(200), labels: z.array(labelSlug).max(mostLabels) })
 
-export const fileForm = z.strictObject({
+export const fileForm = named('FileForm', {
   file: z
     .string()
     .meta({ type: 'string', format: 'binary', description: 'PDF, DOCX, XLSX, CSV or text; at most 25 MiB' }),
@@ -232,6 +232,7 @@ const file = named('File', {
 export const fileRoutes = [
   route({
     key: 'POST /files',
+    needs: { scope: 'files:write', role: 'member', subject: 'own' },
     summary: 'Upload a PDF, DOCX, XLSX, CSV or text file for runs',
     description:
       'Its text is read and stored sealed; the file itself is not kept. The type is judged by the content. A file that cannot be read is 422 with the reason.',
@@ -257,6 +258,8 @@ export const fileRoutes = [
   }),
   route({
     key: 'GET /files',
+    // The scope for writing suffices, because no answer shows the content of a file.
+    needs: { scope: 'files:write', role: 'member', subject: 'own' },
     summary: 'The organization’s uploaded files, without their contents',
     query: listQuery,
     responses: { 200: listOf(file) },
@@ -265,6 +268,7 @@ export const fileRoutes = [
   }),
   route({
     key: 'GET /files/{id}',
+    needs: { scope: 'files:write', role: 'member', subject: 'file' },
     summary: 'An uploaded file, without its contents',
     responses: { 200: file },
     handle: async ({ context, caller, params }) =>
@@ -272,6 +276,7 @@ export const fileRoutes = [
   }),
   route({
     key: 'DELETE /files/{id}',
+    needs: { scope: 'files:write', role: 'member', subject: 'file' },
     summary: 'Delete an uploaded file; runs that were started with it keep what they read',
     responses: { 204: null },
     handle: ({ context, caller, params }) => done(deleteFile(context, caller, params.id)),

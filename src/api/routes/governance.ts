@@ -4,7 +4,7 @@ import { changeGovernance } from '../../governance/rules/settings.ts'
 import { completeSettings, type GovernanceSettings } from '../../policy/settings.ts'
 import { ok, tagged } from '../route.ts'
 import { readApprovalsReport, readReport, periods } from '../../governance/reports/report.ts'
-import { id, time, named, role, listOf, listQueryOfPath } from '../schemas/common.ts'
+import { called, id, time, named, role, listOf, listQueryOfPath } from '../schemas/common.ts'
 import { limitsSchema, overridesSchema, plans, limitChanges } from '../../contract/plan-limits.ts'
 import { changeQuota, readQuota } from '../../governance/limits/quota.ts'
 import { setFreeze } from '../../governance/rules/freeze.ts'
@@ -53,8 +53,11 @@ export const governancePatch = z
       context.addIssue({ code: 'custom', path: ['external_tools', name], message })
     }
   })
+  .meta({ id: 'GovernanceChanges' })
 
-export const quotaPatch = limitChanges
+const quotaPatch = called('QuotaChanges', limitChanges)
+
+called('ToolRestrictions', restrictions)
 
 const toolName = z
   .string()
@@ -66,14 +69,14 @@ const toolName = z
     if (message !== null) context.addIssue({ code: 'custom', message })
   })
 
-export const toolPolicyBody = z.strictObject({
+export const toolPolicyBody = named('ToolPolicyRequest', {
   tool_name: toolName,
   allowed: z.boolean().nullable().default(null),
   restrictions: restrictions.default({}),
   role: role.optional(),
 })
 /** Without `role`, the policy of the whole organization changes. */
-export const toolPolicyPatch = z.strictObject({
+export const toolPolicyPatch = named('ToolPolicyChanges', {
   allowed: z.boolean().nullable().optional(),
   restrictions: restrictions.optional(),
   role: role.optional(),
@@ -86,9 +89,13 @@ export const roleName = z
     /^[a-z][a-z0-9_-]{0,63}$/,
     'a role has at most 64 lower-case letters, digits, `_` and `-`, and begins with a letter',
   )
-export const roleOverrideBody = z.strictObject({ tool_name: toolName, role: roleName, allowed: z.boolean() })
+export const roleOverrideBody = named('RoleOverrideRequest', {
+  tool_name: toolName,
+  role: roleName,
+  allowed: z.boolean(),
+})
 
-export const freezeBody = z.strictObject({ reason: textField(500, 1) })
+export const freezeBody = named('FreezeRequest', { reason: textField(500, 1) })
 
 const { route } = tagged('Governance')
 
@@ -172,6 +179,7 @@ const frozen = z.strictObject({ frozen: z.boolean(), reason: z.string().nullable
 const change = (verb: 'freeze' | 'unfreeze') =>
   route({
     key: `POST /organizations/{id}/${verb}`,
+    needs: { scope: 'governance:write', role: 'owner', subject: 'organization' },
     summary:
       verb === 'freeze'
         ? 'Deny every call of runs and agents from the next decision on'
@@ -189,12 +197,14 @@ export const freezeRoutes = [change('freeze'), change('unfreeze')]
 export const governanceRoutes = [
   route({
     key: 'GET /organizations/{id}/governance',
+    needs: { scope: 'governance:read', role: 'admin', subject: 'organization' },
     summary: 'The organization’s settings',
     responses: { 200: settings },
     handle: async ({ context, caller }) => ok(await readGovernance(context.db, caller.organizationId)),
   }),
   route({
     key: 'PATCH /organizations/{id}/governance',
+    needs: { scope: 'governance:write', role: 'owner', subject: 'organization' },
     summary: 'Change settings; they apply from the next decision on',
     body: governancePatch,
     responses: { 200: settings },
@@ -202,6 +212,7 @@ export const governanceRoutes = [
   }),
   route({
     key: 'GET /organizations/{id}/governance/report',
+    needs: { scope: 'governance:read', role: 'admin', subject: 'organization' },
     summary: 'How much was held, how people decided and how fast, over a period',
     query: reportQuery,
     responses: { 200: governanceReport },
@@ -210,6 +221,7 @@ export const governanceRoutes = [
   }),
   route({
     key: 'GET /organizations/{id}/governance/approvals',
+    needs: { scope: 'governance:read', role: 'admin', subject: 'organization' },
     summary: 'Approvals of a period by workflow and by category',
     query: reportQuery,
     responses: { 200: approvalsReport },
@@ -218,12 +230,14 @@ export const governanceRoutes = [
   }),
   route({
     key: 'GET /organizations/{id}/quota',
+    needs: { scope: 'quota:read', role: 'admin', subject: 'organization' },
     summary: 'The plan, its limits, the overrides and the effective limits',
     responses: { 200: quota },
     handle: async ({ context, caller }) => ok(await readQuota(context.db, caller.organizationId)),
   }),
   route({
     key: 'PATCH /organizations/{id}/quota',
+    needs: { scope: 'quota:write', role: 'owner', subject: 'organization' },
     summary: 'Override limits; they apply at once',
     description: 'Positive whole numbers, each at most 100 times the plan’s limit; null removes an override.',
     body: quotaPatch,
@@ -251,6 +265,7 @@ const notification = named('Notification', {
 
 export const getNotifications = route({
   key: 'GET /organizations/{id}/notifications',
+  needs: { scope: 'approvals:read', role: 'admin', subject: 'organization' },
   summary: 'Messages about what waits and how it ended, the newest first',
   description: 'The list shows who was told through which channel. It keeps no text of a message.',
   query: listQueryOfPath.extend({

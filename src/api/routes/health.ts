@@ -122,6 +122,7 @@ const secretsCheck = z
 
 export const getSecretsHealth = route({
   key: 'GET /health/secrets',
+  needs: { scope: 'secrets:*', role: 'admin', subject: 'own' },
   summary: 'Whether the backend of credentials answers, and lets the service list and read',
   query: organizationQuery,
   responses: {

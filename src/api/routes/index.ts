@@ -43,7 +43,7 @@ const all = [
   ...memoryRoutes,
   ...fileRoutes,
   ...connectionRoutes,
-  ...meRoutes,
+  ...meRoutes(allRoutes),
   ...apiKeyRoutes,
   ...memberRoutes,
   ...webhookRoutes,
@@ -54,7 +54,7 @@ const all = [
 ]
 
 /** Every mounted route, in the order of the OpenAPI document. */
-export const routes: readonly Route[] = all
+export const routes: readonly (Route & { readonly key: RouteKey })[] = all
 
 function allRoutes(): readonly Route[] {
   return routes
@@ -66,6 +66,8 @@ function allRoutes(): readonly Route[] {
 
 type ByKey = { readonly [R in (typeof all)[number] as R['key']]: R }
 export type RouteKey = keyof ByKey
+/** Of the routes that are not public. */
+export type GuardedKey = { [Key in RouteKey]: ByKey[Key]['needs'] extends null ? never : Key }[RouteKey]
 
 export type ParamsOf<Key extends RouteKey> = PathParams<Key>
 /** As texts, as in an address. */

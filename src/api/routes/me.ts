@@ -2,8 +2,7 @@ import { sql } from 'kysely'
 import { z } from 'zod'
 import { isBackedByFactor, type OpenedWith } from '../../governance/access/second-factor.ts'
 import { scopes, scopesOfRole, type Scope } from '../../governance/access/scopes.ts'
-import { access, splitKey, type Access, type RouteKey } from '../access.ts'
-import { ok, tagged, created } from '../route.ts'
+import { ok, tagged, created, splitKey, type Route } from '../route.ts'
 import { id, role, scopeMap, time, named } from '../schemas/common.ts'
 import { mailPreferencesBody, organization, organizationBody, scopesAsMap } from './members.ts'
 import { organizationQuery } from '../query.ts'
@@ -63,17 +62,19 @@ const accessTable = named('Scopes', {
   ),
 })
 
-function describe(key: RouteKey, entry: Access) {
-  const { method, path } = splitKey(key)
-  const needed = entry.public
-    ? { scope: null, further_scopes: [], minimum_role: null }
-    : { scope: entry.scope, further_scopes: entry.further ?? [], minimum_role: entry.role }
-  return { method, path, public: entry.public, ...needed }
-}
+const accessTo = ({ key, needs }: Route): z.infer<typeof accessTable>['routes'][number] => ({
+  ...splitKey(key),
+  public: needs === null,
+  scope: needs?.scope ?? null,
+  further_scopes: [...(needs?.further ?? [])],
+  minimum_role: needs?.role ?? null,
+})
 
-export const meRoutes = [
+export const meRoutes = (all: () => readonly Route[]) => [
+  // Only about the caller. Every key except an agent's may call it.
   route({
     key: 'GET /me',
+    needs: { scope: null, role: 'viewer', subject: 'nothing' },
     summary: 'The user of the key or session, their organizations, and its scopes',
     responses: { 200: me },
     async handle({ context, identity }) {
@@ -112,6 +113,7 @@ export const meRoutes = [
   }),
   route({
     key: 'GET /me/notifications',
+    needs: { scope: null, role: 'viewer', subject: 'own' },
     summary: 'Whether and when you get mails about what waits for you in the organization',
     query: organizationQuery,
     responses: { 200: mailPreferences },
@@ -119,6 +121,7 @@ export const meRoutes = [
   }),
   route({
     key: 'PUT /me/notifications',
+    needs: { scope: null, role: 'viewer', subject: 'own' },
     summary: 'Choose whether and when you get mails about what waits for you in the organization',
     query: organizationQuery,
     body: mailPreferencesBody,
@@ -127,6 +130,7 @@ export const meRoutes = [
   }),
   route({
     key: 'GET /scopes',
+    needs: { scope: null, role: 'viewer', subject: 'nothing' },
     summary: 'Every scope, and the scope and lowest role that each route needs',
     responses: { 200: accessTable },
     async handle() {
@@ -135,12 +139,14 @@ export const meRoutes = [
           name: name as Scope,
           minimum_role: minimum,
         })),
-        routes: Object.entries(access).map(([key, entry]) => describe(key as RouteKey, entry)),
+        routes: all().map(accessTo),
       })
     },
   }),
+  // The caller becomes its owner, and needs no role in any.
   route({
     key: 'POST /organizations',
+    needs: { scope: 'organizations:*', role: 'viewer', subject: 'nothing' },
     summary: 'Create an organization on plan `free`; you become its owner',
     body: organizationBody,
     responses: { 201: organization },

@@ -12,6 +12,7 @@ import { changeRole, listMembers, removeMember } from '../../governance/people/m
 import { invitationMail } from '../auth-options.ts'
 import { invitationPath } from '../../contract/pages.ts'
 import { created, done, ok, tagged } from '../route.ts'
+import { inTable } from '../subjects.ts'
 import { id, listOf, role, time, pageIn, listQueryOfPath, named } from '../schemas/common.ts'
 import { longestMailDelay } from '../../contract/mail-delay.ts'
 import { nameField } from '../../policy/text.ts'
@@ -44,9 +45,9 @@ export const organization = named('Organization', {
   role,
 })
 
-export const organizationBody = z.strictObject({ name: nameField(200) })
-export const memberChanges = z.strictObject({ role })
-export const slackAccountBody = z.strictObject({
+export const organizationBody = named('OrganizationRequest', { name: nameField(200) })
+export const memberChanges = named('MemberChanges', { role })
+export const slackAccountBody = named('SlackAccountRequest', {
   external_id: z
     .string()
     .regex(/^[UW][A-Z\d]{7,20}$/, 'must be the member id of a Slack profile, such as `U012ABCDEF`'),
@@ -56,7 +57,7 @@ export const slackAccountBody = z.strictObject({
     .optional()
     .describe('the code that was sent to this account. Admins need none'),
 })
-export const invitationBody = z.strictObject({
+export const invitationBody = named('InvitationRequest', {
   email: z.email().max(254),
   role: role.default('member'),
   expires_in_seconds: z
@@ -66,7 +67,7 @@ export const invitationBody = z.strictObject({
     .default(7 * day),
   send_mail: z.boolean().default(true),
 })
-export const acceptanceBody = z.strictObject({ token: z.string().min(1).max(200) })
+export const acceptanceBody = named('AcceptInvitationRequest', { token: z.string().min(1).max(200) })
 
 /** Many clients cannot read longer years. */
 const expiry = z.iso
@@ -77,20 +78,20 @@ const expiry = z.iso
 const noScopes = 'a key without scopes can do nothing: name at least one; `GET /scopes` lists them'
 const keyName = nameField(200)
 
-export const apiKeyBody = z.strictObject({
+export const apiKeyBody = named('ApiKeyRequest', {
   name: keyName,
   scopes: scopesInput.refine((scopes) => scopes.length > 0, noScopes),
   organization_id: z.string().optional(),
   expires_at: expiry.nullable().optional(),
 })
-export const apiKeyChanges = z.strictObject({
+export const apiKeyChanges = named('ApiKeyChanges', {
   name: keyName.optional(),
   scopes: scopesInput.refine((scopes) => scopes.length > 0, noScopes).optional(),
   expires_at: expiry.nullable().optional(),
   active: z.boolean().optional(),
 })
 
-export const mailPreferencesBody = z.strictObject({
+export const mailPreferencesBody = named('MailPreferencesRequest', {
   mail: z.boolean().describe('Whether you get mails about what waits for your decision.'),
   delay_seconds: z
     .int()
@@ -100,6 +101,9 @@ export const mailPreferencesBody = z.strictObject({
 })
 
 const { route } = tagged('Identity')
+
+const oneMember = inTable('user', 'member', 'memberships', 'user_id')
+const oneInvitation = inTable('invitation', 'invitation', 'invitations')
 
 const member = named('Member', {
   user_id: id,
@@ -138,6 +142,7 @@ const newInvitation = named('NewInvitation', {
 export const memberRoutes = [
   route({
     key: 'GET /organizations/{id}/members',
+    needs: { scope: 'organizations:*', role: 'owner', subject: 'organization' },
     summary: 'The organization’s members',
     query: listQueryOfPath,
     responses: { 200: listOf(member) },
@@ -145,6 +150,8 @@ export const memberRoutes = [
   }),
   route({
     key: 'PATCH /organizations/{id}/members/{user}',
+    needs: { scope: 'organizations:*', role: 'owner', subject: 'organization' },
+    inner: [oneMember],
     summary: 'Give a member another role; the last owner cannot lose theirs',
     body: memberChanges,
     responses: { 200: z.strictObject({ user_id: id, role }) },
@@ -153,12 +160,18 @@ export const memberRoutes = [
   }),
   route({
     key: 'DELETE /organizations/{id}/members/{user}',
+    // Every member may leave. `removeMember` checks that only owners remove others.
+    needs: { scope: 'organizations:*', role: 'viewer', subject: 'organization' },
+    inner: [oneMember],
     summary: 'Leave the organization, or, as an owner, remove a member; the last owner cannot leave',
     responses: { 204: null },
     handle: ({ context, caller, params }) => done(removeMember(context, caller, params.user)),
   }),
   route({
     key: 'PUT /organizations/{id}/members/{user}/accounts/slack',
+    // Members may link their own account, and admins anybody's: `linkSlackAccount` checks this.
+    needs: { scope: 'organizations:*', role: 'viewer', subject: 'organization' },
+    inner: [oneMember],
     summary: 'Link a Slack account: your own with a code, or as an admin that of anybody',
     description:
       'An admin links at once. Anybody else first gets a code in a direct message to that account (`linked` is false), and sends it with the same id within half an hour. `@me` in Slack tools means this account. Nobody is linked by e-mail address. The id is in the profile in Slack, as “Copy member ID”.',
@@ -169,12 +182,15 @@ export const memberRoutes = [
   }),
   route({
     key: 'DELETE /organizations/{id}/members/{user}/accounts/slack',
+    needs: { scope: 'organizations:*', role: 'viewer', subject: 'organization' },
+    inner: [oneMember],
     summary: 'Unlink a Slack account',
     responses: { 204: null },
     handle: ({ context, caller, params }) => done(unlinkSlackAccount(context, caller, params.user)),
   }),
   route({
     key: 'POST /organizations/{id}/invitations',
+    needs: { scope: 'organizations:*', role: 'owner', subject: 'organization' },
     summary: 'Invite a person by mail or by link',
     description:
       'Only the invited address can accept, once and within a week unless `expires_in_seconds` says otherwise.',
@@ -208,6 +224,7 @@ export const memberRoutes = [
   }),
   route({
     key: 'GET /organizations/{id}/invitations',
+    needs: { scope: 'organizations:*', role: 'owner', subject: 'organization' },
     summary: 'The organization’s invitations',
     query: listQueryOfPath,
     responses: { 200: listOf(invitation) },
@@ -216,12 +233,16 @@ export const memberRoutes = [
   }),
   route({
     key: 'DELETE /organizations/{id}/invitations/{invitation}',
+    needs: { scope: 'organizations:*', role: 'owner', subject: 'organization' },
+    inner: [oneInvitation],
     summary: 'Revoke an open invitation',
     responses: { 204: null },
     handle: ({ context, caller, params }) => done(revokeInvitation(context, caller, params.invitation)),
   }),
   route({
     key: 'POST /invitations/accept',
+    // It makes the caller a member, who needs no role in any organization.
+    needs: { scope: 'organizations:*', role: 'viewer', subject: 'nothing' },
     summary: 'Accept an invitation with its token',
     body: acceptanceBody,
     responses: { 200: z.strictObject({ organization_id: id, role }) },

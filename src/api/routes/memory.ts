@@ -1,10 +1,12 @@
+import { sql, type RawBuilder } from 'kysely'
 import { z } from 'zod'
 import { memoryKey, maxMemoryValueLength } from '../../tools/memory/tools.ts'
 import { deleteMemory, readMemory, setMemory } from '../../governance/tools/memory.ts'
 import { mostLabels, type Json } from '../../policy/types.ts'
 import { organizationQuery } from '../query.ts'
 import { done, ok, tagged } from '../route.ts'
-import { anyJson, labels, time } from '../schemas/common.ts'
+import { isAdmin, type Inner } from '../subjects.ts'
+import { named, anyJson, labels, time } from '../schemas/common.ts'
 import { validate } from '../errors.ts'
 import { labelSlug } from '../../policy/text.ts'
 
@@ -15,7 +17,10 @@ const value = anyJson
     `takes at most ${maxMemoryValueLength} characters as JSON; keep large documents in files`,
   )
 
-export const memoryBody = z.strictObject({ value, labels: z.array(labelSlug).max(mostLabels).optional() })
+export const memoryBody = named('MemoryRequest', {
+  value,
+  labels: z.array(labelSlug).max(mostLabels).optional(),
+})
 
 const { route } = tagged('Memory')
 
@@ -23,12 +28,24 @@ const memory = z
   .strictObject({ key: z.string(), value: anyJson, labels, updated_at: time })
   .meta({ id: 'Memory' })
 
+const inMemory = (counts: RawBuilder<boolean>): Inner => ({
+  word: 'value',
+  param: 'key',
+  exists: ({ params }) => sql`exists (select from memory
+    where organization_id = s.organization_id and key = ${params['key']} and ${counts})`,
+})
+const oneValue = inMemory(sql`deleted_at is null`)
+/** An admin can delete the labels that a deleted value has left. */
+const valueOrLabels = inMemory(sql`(deleted_at is null or ${isAdmin})`)
+
 const keyOf = (params: { key: string }): string =>
   validate(z.object({ key: memoryKey }), { key: params.key }, 'the path').key
 
 export const memoryRoutes = [
   route({
     key: 'GET /memory/{key}',
+    needs: { scope: 'memory:read', role: 'member', subject: 'own' },
+    inner: [oneValue],
     summary: 'A stored value with its labels',
     query: organizationQuery,
     responses: { 200: memory },
@@ -37,6 +54,7 @@ export const memoryRoutes = [
   }),
   route({
     key: 'PUT /memory/{key}',
+    needs: { scope: 'memory:write', role: 'member', subject: 'own' },
     summary: 'Store a value in place of the previous one; without `labels` the previous labels stay',
     description:
       'Everybody may add labels; removing one needs an admin. The labels of a deleted value stay with its key.',
@@ -50,6 +68,8 @@ export const memoryRoutes = [
   }),
   route({
     key: 'DELETE /memory/{key}',
+    needs: { scope: 'memory:write', role: 'member', subject: 'own' },
+    inner: [valueOrLabels],
     summary: 'Delete a value',
     description: 'Its labels stay with the key. An admin who deletes again removes them too.',
     query: organizationQuery,

@@ -1,3 +1,4 @@
+import { sql, type RawBuilder } from 'kysely'
 import { z } from 'zod'
 import { DomainError } from '../../governance/errors.ts'
 import { actOnce } from '../../governance/idempotency.ts'
@@ -9,6 +10,7 @@ import {
 } from '../../governance/rules/tool-policies.ts'
 import { restrictions } from '../../governance/rules/tool-policy-limits.ts'
 import { created, done, ok, tagged } from '../route.ts'
+import type { Inner } from '../subjects.ts'
 import { id, listOf, role, time, pageIn, listQueryOfPath, listQuery, side, named } from '../schemas/common.ts'
 import { toolPolicyBody, toolPolicyPatch, roleName, roleOverrideBody } from './governance.ts'
 import {
@@ -21,6 +23,37 @@ import { limitNames } from '../../policy/tool-limits.ts'
 import { pageOfTools } from './tools.ts'
 
 const { route } = tagged('Governance')
+
+const ofTool = (table: string, tool: string | undefined, of: string | null): RawBuilder<boolean> =>
+  sql`exists (select from ${sql.table(table)} where organization_id = s.organization_id
+              and tool_name = ${tool} and (${of}::text is null or role = ${of}))`
+
+const onePolicy: Inner = {
+  word: 'tool policy',
+  param: 'tool',
+  exists: ({ params, query, body }) =>
+    ofTool('tool_policies', params['tool'], policyRole(query['role'] ?? roleOfBody(body))),
+}
+const oneOverride: Inner = {
+  word: 'override',
+  param: 'tool',
+  exists: ({ params, query }) => ofTool('role_policy_overrides', params['tool'], query['role'] ?? null),
+}
+
+/**
+ * '' is the policy of the organization. For a text that is no role, null: any policy of the tool counts, so that the
+ * validation can say which roles there are.
+ */
+function policyRole(given: string | undefined): string | null {
+  if (given === undefined) return ''
+  return role.safeParse(given).success ? given : null
+}
+
+function roleOfBody(body: unknown): string | undefined {
+  if (typeof body !== 'object' || body === null || !Object.hasOwn(body, 'role')) return undefined
+  const { role: given } = body as { role: unknown }
+  return typeof given === 'string' ? given : 'unreadable'
+}
 
 const toolPolicy = named('ToolPolicy', {
   tool_name: z.string(),
@@ -77,6 +110,7 @@ function constraintsOf(tool: ToolDeclaration): z.infer<typeof constraints> {
 export const policyRoutes = [
   route({
     key: 'GET /organizations/{id}/tool-policies',
+    needs: { scope: 'policies:read', role: 'admin', subject: 'organization' },
     summary: 'The tool policies of the organization and of its roles',
     query: listQueryOfPath,
     responses: { 200: listOf(toolPolicy) },
@@ -85,6 +119,7 @@ export const policyRoutes = [
   }),
   route({
     key: 'POST /organizations/{id}/tool-policies',
+    needs: { scope: 'policies:write', role: 'owner', subject: 'organization' },
     summary: 'Block or limit a tool for the organization or one role; policies can only restrict',
     body: toolPolicyBody,
     responses: { 201: toolPolicy },
@@ -93,6 +128,8 @@ export const policyRoutes = [
   }),
   route({
     key: 'PATCH /organizations/{id}/tool-policies/{tool}',
+    needs: { scope: 'policies:write', role: 'owner', subject: 'organization' },
+    inner: [onePolicy],
     summary: 'Change a tool policy; `role`, in the body or the query, selects a role’s policy',
     query: z.object({ role: role.optional() }),
     body: toolPolicyPatch,
@@ -108,6 +145,8 @@ export const policyRoutes = [
   }),
   route({
     key: 'DELETE /organizations/{id}/tool-policies/{tool}',
+    needs: { scope: 'policies:write', role: 'owner', subject: 'organization' },
+    inner: [onePolicy],
     summary: 'Delete a tool policy; `role` says whose',
     query: z.object({ role: role.optional() }),
     responses: { 204: null },
@@ -116,6 +155,7 @@ export const policyRoutes = [
   }),
   route({
     key: 'GET /organizations/{id}/role-policy-overrides',
+    needs: { scope: 'policies:read', role: 'admin', subject: 'organization' },
     summary: 'The overrides of all roles, with the members of each role',
     query: listQueryOfPath,
     responses: { 200: listOf(roleOverride) },
@@ -124,6 +164,7 @@ export const policyRoutes = [
   }),
   route({
     key: 'POST /organizations/{id}/role-policy-overrides',
+    needs: { scope: 'policies:write', role: 'owner', subject: 'organization' },
     summary: 'Allow or block a tool for one role; a block of the organization holds all the same',
     body: roleOverrideBody,
     responses: { 201: roleOverride },
@@ -132,6 +173,8 @@ export const policyRoutes = [
   }),
   route({
     key: 'DELETE /organizations/{id}/role-policy-overrides/{tool}',
+    needs: { scope: 'policies:write', role: 'owner', subject: 'organization' },
+    inner: [oneOverride],
     summary: 'Delete the override of a tool for the role in the query',
     query: z.object({ role: roleName }),
     responses: { 204: null },
@@ -140,6 +183,7 @@ export const policyRoutes = [
   }),
   route({
     key: 'GET /governance/tool-constraints',
+    needs: { scope: 'policies:read', role: 'admin', subject: 'own' },
     summary: 'The limits that a tool policy can set, for every tool of workflow steps',
     query: listQuery,
     responses: { 200: listOf(constraints) },

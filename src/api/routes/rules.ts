@@ -18,6 +18,7 @@ import {
 } from '../../governance/rules/rules.ts'
 import { created, done, ok, tagged } from '../route.ts'
 import {
+  called,
   id,
   listOf,
   time,
@@ -34,8 +35,10 @@ import {
 } from '../schemas/common.ts'
 import { ruleTemplates } from '../../governance/rules/rule-templates.ts'
 import { pageOfList } from '../../governance/page.ts'
+import { conditionForms, conditionInput } from '../../policy/rule.ts'
 import { labelSlug } from '../../policy/text.ts'
 import { instant } from '../query.ts'
+import { inTable } from '../subjects.ts'
 import { tryRules } from '../../governance/rules/rule-trial.ts'
 import type { JsonObject } from '../../policy/types.ts'
 import { backtestRules, mostSamples } from '../../governance/backtests/backtest.ts'
@@ -45,8 +48,14 @@ import { analyzeSavedRules, mostFindings } from '../../governance/rules/analysis
 import { findingKinds } from '../../policy/rule-analysis.ts'
 import { diffRules, mostChanges } from '../../governance/rules/diff.ts'
 
+for (const [name, form] of conditionForms) called(name, form)
+called('RuleCondition', conditionInput)
+called('LabelConditions', ruleShape.labels.unwrap())
+called('RuleSource', ruleShape.applies_to.unwrap().element)
+const ruleStatus = called('RuleStatus', ruleShape.status.unwrap())
+
 /** null removes an optional field. */
-const ruleChanges = z.strictObject({
+const ruleChanges = named('RuleChanges', {
   name: ruleShape.name.optional(),
   description: ruleShape.description.nullable(),
   verdict: ruleShape.verdict.optional(),
@@ -63,7 +72,7 @@ const ruleChanges = z.strictObject({
   expires_after_seconds: ruleShape.expires_after_seconds.nullable(),
 })
 
-const labelRuleChanges = z.strictObject({
+const labelRuleChanges = named('LabelRuleChanges', {
   name: labelRuleShape.name.optional(),
   status: labelRuleShape.status.unwrap().optional(),
   tools: labelRuleShape.tools.nullable(),
@@ -73,30 +82,33 @@ const labelRuleChanges = z.strictObject({
 })
 
 export const ruleBodies = {
-  rule: { body: ruleInput, changes: ruleChanges },
-  label_rule: { body: labelRuleInput, changes: labelRuleChanges },
+  rule: { body: called('RuleRequest', ruleInput), changes: ruleChanges },
+  label_rule: { body: called('LabelRuleRequest', labelRuleInput), changes: labelRuleChanges },
 } as const
 
 const host = z.string().min(1).max(261)
 
-const call = z.strictObject({
-  source: z
-    .enum(['workflows', 'agents'])
-    .optional()
-    .describe('default: `agents` for a tool that only agents have, else `workflows`'),
-  tool: z.string().min(1).max(200),
-  side_effect: side.optional().describe('default: the side effect that the tool declares, else `write`'),
-  params: z.record(z.string(), anyJson).default({}),
-  destination: host
-    .optional()
-    .describe('the host to which a call of a workflow goes; default: it stays here'),
-  labels: z.array(labelSlug).max(1000).default([]).describe('labels of the call’s inputs'),
-  role: role
-    .optional()
-    .describe(
-      'the caller’s role, at most your own: it and its tool policies are asked before the rules; without it, the rules alone',
-    ),
-})
+const call = called(
+  'TrialCall',
+  z.strictObject({
+    source: z
+      .enum(['workflows', 'agents'])
+      .optional()
+      .describe('default: `agents` for a tool that only agents have, else `workflows`'),
+    tool: z.string().min(1).max(200),
+    side_effect: side.optional().describe('default: the side effect that the tool declares, else `write`'),
+    params: z.record(z.string(), anyJson).default({}),
+    destination: host
+      .optional()
+      .describe('the host to which a call of a workflow goes; default: it stays here'),
+    labels: z.array(labelSlug).max(1000).default([]).describe('labels of the call’s inputs'),
+    role: role
+      .optional()
+      .describe(
+        'the caller’s role, at most your own: it and its tool policies are asked before the rules; without it, the rules alone',
+      ),
+  }),
+)
 
 /** As `rules/test` takes it. */
 export const exampleCall = z
@@ -118,9 +130,9 @@ export const approvalNeeds = z
 
 const drafts = z.array(ruleInput).max(1000)
 
-export const ruleTrialBody = z.strictObject({ call, rules: drafts.optional() })
+export const ruleTrialBody = named('RuleTrialRequest', { call, rules: drafts.optional() })
 
-export const ruleDiffBody = z.strictObject({
+export const ruleDiffBody = named('RuleDiffRequest', {
   from: z
     .union([z.literal('active'), drafts])
     .describe('`active` stands for the saved rules that are active'),
@@ -137,10 +149,10 @@ export const ruleBacktestBody = z
     path: ['until'],
     message: 'must be after `since`',
   })
+  .meta({ id: 'RuleBacktestRequest' })
 
 const { route } = tagged('Rules')
 
-const ruleStatus = ruleShape.status.unwrap()
 const added = { id, organization_id: id, created_by: id, created_at: time, updated_at: time }
 const schemas = {
   rule: z.strictObject({ ...ruleShape, status: ruleStatus, ...added }).meta({ id: 'Rule' }),
@@ -154,6 +166,7 @@ function allRules(path: 'rules' | 'label-rules', kind: RuleKindName) {
   return [
     route({
       key: `POST /organizations/{id}/${path}`,
+      needs: { scope: 'rules:write', role: 'admin', subject: 'organization' },
       summary: `Save a ${word}; it applies from the next decision on`,
       body: input,
       responses: { 201: view },
@@ -162,6 +175,7 @@ function allRules(path: 'rules' | 'label-rules', kind: RuleKindName) {
     }),
     route({
       key: `GET /organizations/{id}/${path}`,
+      needs: { scope: 'rules:read', role: 'member', subject: 'organization' },
       summary: `The organization’s ${word}s, newest first`,
       query: listQueryOfPath,
       responses: { 200: listOf(view) },
@@ -174,12 +188,15 @@ function allRules(path: 'rules' | 'label-rules', kind: RuleKindName) {
 }
 
 function oneRule(path: 'rules' | 'label-rules', kind: RuleKindName) {
-  const { word } = ruleKinds[kind]
+  const { word, table } = ruleKinds[kind]
+  const one = inTable('rule', word, table)
   const { body: input, changes } = ruleBodies[kind]
   const view = schemas[kind]
   return [
     route({
       key: `GET /organizations/{id}/${path}/{rule}`,
+      needs: { scope: 'rules:read', role: 'member', subject: 'organization' },
+      inner: [one],
       summary: `One ${word}`,
       responses: { 200: view },
       handle: async ({ context, caller, params }) =>
@@ -187,6 +204,8 @@ function oneRule(path: 'rules' | 'label-rules', kind: RuleKindName) {
     }),
     route({
       key: `PUT /organizations/{id}/${path}/{rule}`,
+      needs: { scope: 'rules:write', role: 'admin', subject: 'organization' },
+      inner: [one],
       summary: `Replace a ${word}`,
       body: input,
       responses: { 200: view },
@@ -195,6 +214,8 @@ function oneRule(path: 'rules' | 'label-rules', kind: RuleKindName) {
     }),
     route({
       key: `PATCH /organizations/{id}/${path}/{rule}`,
+      needs: { scope: 'rules:write', role: 'admin', subject: 'organization' },
+      inner: [one],
       summary: `Change fields of a ${word}; null removes an optional field`,
       body: changes,
       responses: { 200: view },
@@ -203,6 +224,8 @@ function oneRule(path: 'rules' | 'label-rules', kind: RuleKindName) {
     }),
     route({
       key: `DELETE /organizations/{id}/${path}/{rule}`,
+      needs: { scope: 'rules:write', role: 'admin', subject: 'organization' },
+      inner: [one],
       summary: `Delete a ${word}`,
       responses: { 204: null },
       handle: ({ context, caller, params }) => done(deleteRule(context, kind, caller, params.rule)),
@@ -228,6 +251,7 @@ const template = named('RuleTemplate', {
 
 export const getRuleTemplates = route({
   key: 'GET /rule-templates',
+  needs: { scope: 'rules:read', role: 'member', subject: 'own' },
   summary: 'Rules to start from; none is active until an organization saves it',
   query: listQuery,
   responses: { 200: listOf(template) },
@@ -328,6 +352,8 @@ const diff = named('RuleDiff', {
 export const ruleQuestionRoutes = [
   route({
     key: 'POST /organizations/{id}/rules/test',
+    needs: { scope: 'rules:read', role: 'member', subject: 'organization' },
+    asks: true,
     summary: 'Ask what the rules would decide; nothing is called and nothing recorded',
     description: 'With `rules` these drafts alone are asked, else the saved ones.',
     body: ruleTrialBody,
@@ -340,6 +366,15 @@ export const ruleQuestionRoutes = [
   }),
   route({
     key: 'POST /organizations/{id}/rules/backtest',
+    // Counts of a draft with a condition show what the parameters of calls were, and samples name runs, sessions and
+    // labels. So only people who may see these values may send a backtest, with a key that may read them.
+    needs: {
+      scope: 'rules:read',
+      further: ['runs:read', 'approvals:read', 'agents:read'],
+      role: 'admin',
+      subject: 'organization',
+    },
+    asks: true,
     summary: 'Decide recorded calls again by drafts, and count what would change',
     description: `Examines the newest ${mostDecisions.toLocaleString('en-US')} decisions of the period. Each call counts once, by its first decision. Nothing is called and nothing recorded. A key also needs \`runs:read\`, \`approvals:read\` and \`agents:read\`, because the answer shows what these scopes protect.`,
     body: ruleBacktestBody,
@@ -361,6 +396,7 @@ export const ruleQuestionRoutes = [
   }),
   route({
     key: 'GET /organizations/{id}/rules/analysis',
+    needs: { scope: 'rules:read', role: 'member', subject: 'organization' },
     summary: 'Saved rules that have no effect, each with its reason',
     description:
       'Looks at active and shadow rules. Each finding is proven. A rule without a finding may have no effect all the same.',
@@ -374,6 +410,8 @@ export const ruleQuestionRoutes = [
   }),
   route({
     key: 'POST /organizations/{id}/rules/diff',
+    needs: { scope: 'rules:read', role: 'member', subject: 'organization' },
+    asks: true,
     summary: 'Look for calls that two sets of rules decide differently',
     description:
       'Tries calls that are made from the conditions of the rules. An empty list of changes does not prove that the sets are equal.',

@@ -12,6 +12,7 @@ const { streamRoute } = tagged('Runs')
 
 export const getRunEvents = streamRoute({
   key: 'GET /runs/{id}/events',
+  needs: { scope: 'runs:read', role: 'viewer', subject: 'run' },
   summary: 'The events of a run, live (Server-Sent Events)',
   description:
     'The id of an event is its sequence number in the run. A client that reconnects with `Last-Event-ID` (or `?after=`) misses nothing. The stream ends after the run’s last event, or after `limit` events; `?after=` goes on behind the last of them.',

@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { z } from 'zod'
 import type { Context } from '../../governance/context.ts'
 import { runEnded } from '../../contract/status.ts'
@@ -15,6 +16,7 @@ import type { JsonObject, Json } from '../../policy/types.ts'
 import { inputsBodyLimit } from '../json-body.ts'
 import { filter, instant, wholeNumber } from '../query.ts'
 import { accepted, ok, tagged } from '../route.ts'
+import type { Inner } from '../subjects.ts'
 import {
   listOf,
   listQuery,
@@ -52,6 +54,7 @@ const { route } = tagged('Runs')
 
 export const postExecute = route({
   key: 'POST /workflows/{id}/execute',
+  needs: { scope: 'runs:write', role: 'member', subject: 'workflow' },
   summary: 'Start a run of a frozen version and wait for its end',
   description:
     '200 with the outputs if the run ends within `wait` seconds, else 202 with its present status.',
@@ -120,6 +123,7 @@ function runRoutesAt(root: 'runs' | 'executions') {
   return [
     route({
       key: `GET /${root}`,
+      needs: { scope: 'runs:read', role: 'viewer', subject: 'own' },
       summary: 'Runs without their data, newest first',
       query: runsQuery,
       responses: { 200: listOf(runSummary) },
@@ -130,6 +134,7 @@ function runRoutesAt(root: 'runs' | 'executions') {
     }),
     route({
       key: `GET /${root}/{id}`,
+      needs: { scope: 'runs:read', role: 'viewer', subject: 'run' },
       summary: 'A run, with the reason why it has not started or the approvals it waits for',
       description:
         'Without `limit` and `cursor` it has all steps and their outputs. With one of them it has a page of both, and `next_cursor` leads to the next page.',
@@ -147,6 +152,7 @@ function runRoutesAt(root: 'runs' | 'executions') {
     }),
     route({
       key: `POST /${root}/{id}/cancel`,
+      needs: { scope: 'runs:write', role: 'member', subject: 'run' },
       summary: 'Cancel your own run, or any run as an admin',
       body: cancelBody,
       responses: { 200: run },
@@ -161,9 +167,17 @@ function runRoutesAt(root: 'runs' | 'executions') {
 
 export const runRoutes = [...runRoutesAt('runs'), ...runRoutesAt('executions')]
 
+const oneStep: Inner = {
+  word: 'step',
+  param: 'step',
+  exists: ({ params }) =>
+    sql`exists (select from run_steps where run_id = ${params['id']} and step_id = ${params['step']})`,
+}
+
 export const runDetailRoutes = [
   route({
     key: 'GET /runs/{id}/authorization',
+    needs: { scope: 'runs:read', role: 'viewer', subject: 'run' },
     summary: 'The receipt: every decision with its rule, labels, approval and outcome',
     description:
       'Without `limit` and `cursor` the answer is whole. With one of them it is a page, and `next_cursor` leads to the next.',
@@ -181,6 +195,8 @@ export const runDetailRoutes = [
   getRunEvents,
   route({
     key: 'GET /runs/{id}/steps/{step}/output',
+    needs: { scope: 'runs:read', role: 'viewer', subject: 'run' },
+    inner: [oneStep],
     summary: 'The whole output of a step; for a `for_each` step the list of its items’ outputs',
     responses: { 200: anyJson },
     async handle({ context, caller, params }) {
@@ -190,6 +206,8 @@ export const runDetailRoutes = [
   }),
   route({
     key: 'GET /runs/{id}/steps/{step}/calls',
+    needs: { scope: 'runs:read', role: 'viewer', subject: 'run' },
+    inner: [oneStep],
     summary: 'The calls of a step, with their parameters and errors, in the order of the items',
     description:
       'A step without `for_each` has one call. The requester of the run and admins see `params`, `item` and `error.detail`. ' +
@@ -201,6 +219,8 @@ export const runDetailRoutes = [
   }),
   route({
     key: 'POST /runs/{id}/steps/{step}/resolve',
+    needs: { scope: 'approvals:decide', role: 'admin', subject: 'run' },
+    inner: [oneStep],
     summary: 'Resolve a call whose outcome is unknown',
     description:
       '`retry` makes the call again, `done` counts it as completed, `fail` as failed. Without `item_index`, `item_indexes` and `all`: the call of a step without `for_each`.',
@@ -307,6 +327,8 @@ const preview = named('AuthorizationPreview', {
 
 export const postPreview = route({
   key: 'POST /workflows/{id}/authorization-preview',
+  needs: { scope: 'workflows:read', role: 'viewer', subject: 'workflow' },
+  asks: true,
   summary: 'Ask what would be decided for every step of a run, without running anything',
   description:
     'Without `inputs` their values are unknown. `definition` is previewed in place of a saved version, and checked as on save.',

@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { z } from 'zod'
 import { getTool, catalog } from '../../tools/index.ts'
 import { preconditionChecks, repeats, type ToolDeclaration } from '../../tools/kit/tool.ts'
@@ -6,6 +7,7 @@ import { notFound } from '../../governance/errors.ts'
 import { toolView } from '../../governance/tools/connections.ts'
 import { organizationQuery } from '../query.ts'
 import { ok, tagged } from '../route.ts'
+import type { Inner } from '../subjects.ts'
 import { labels, listOf, listQuery, reversible, side, named } from '../schemas/common.ts'
 import { pageOf, readCursor, type Page } from '../../governance/page.ts'
 
@@ -17,6 +19,12 @@ export function pageOfTools<T>(
   const all: readonly ToolDeclaration[] = Object.values(catalog)
   const rest = all.filter(({ name }) => name > after).toSorted((a, b) => (a.name < b.name ? -1 : 1))
   return pageOf(rest, limit, ({ name }) => name, view)
+}
+
+export const knownTool: Inner = {
+  word: 'tool',
+  param: 'name',
+  exists: ({ params }) => sql`${sql.lit(getTool(params['name'] ?? '') !== undefined)}`,
 }
 
 const { route } = tagged('Tools')
@@ -76,6 +84,7 @@ const tool = named('Tool', {
 export const toolRoutes = [
   route({
     key: 'GET /tools',
+    needs: { scope: 'tools:read', role: 'viewer', subject: 'own' },
     summary: 'The tools that workflow steps can call, sorted by name',
     query: listQuery,
     responses: { 200: listOf(tool) },
@@ -90,6 +99,8 @@ export const toolRoutes = [
   }),
   route({
     key: 'GET /tools/{name}',
+    needs: { scope: 'tools:read', role: 'viewer', subject: 'own' },
+    inner: [knownTool],
     summary: 'One tool',
     query: organizationQuery,
     responses: { 200: tool },

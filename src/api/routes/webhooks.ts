@@ -9,8 +9,11 @@ import {
   readWebhook,
   rotateWebhookSecret,
 } from '../../governance/webhooks/webhooks.ts'
+import { sql } from 'kysely'
 import { accepted, created, done, ok, tagged } from '../route.ts'
+import { inTable, type Inner } from '../subjects.ts'
 import {
+  called,
   emptyBody,
   id,
   listOf,
@@ -25,18 +28,18 @@ import { chosenEvents, webhookEvents, type WebhookEvent } from '../../contract/w
 import { textField } from '../../policy/text.ts'
 import { approvalKinds, approvalStatuses } from '../../contract/status.ts'
 
-export const webhookEvent = z.enum(chosenEvents)
-export const messageType = z.enum(Object.keys(webhookEvents) as WebhookEvent[])
-export const deliveryState = z.enum(['waiting', 'delivered', 'failed'])
+export const webhookEvent = called('WebhookEvent', z.enum(chosenEvents))
+export const messageType = called('WebhookMessageType', z.enum(Object.keys(webhookEvents) as WebhookEvent[]))
+export const deliveryState = called('DeliveryState', z.enum(['waiting', 'delivered', 'failed']))
 
 const events = z.array(webhookEvent).min(1, 'name at least one event').max(chosenEvents.length)
 const url = textField(2_000).describe(
   'Where messages are sent: https, at a public address, without a user and without `#`.',
 )
 
-export const webhookBody = z.strictObject({ url, events })
+export const webhookBody = named('WebhookRequest', { url, events })
 
-export const webhookChanges = z.strictObject({
+export const webhookChanges = named('WebhookChanges', {
   url: url.optional(),
   events: events.optional(),
   active: z
@@ -45,7 +48,7 @@ export const webhookChanges = z.strictObject({
     .describe('`false`: it gets no messages. `true`: what still waits for it goes on.'),
 })
 
-export const rotationBody = z.strictObject({
+export const rotationBody = named('SecretRotationRequest', {
   former_valid_seconds: z
     .int()
     .min(0)
@@ -83,6 +86,14 @@ export const webhookMessage = named('WebhookMessage', {
 })
 
 const { route } = tagged('Webhooks')
+
+const oneWebhook = inTable('webhook', 'webhook', 'webhooks')
+const oneDelivery: Inner = {
+  word: 'delivery',
+  param: 'delivery',
+  exists: ({ params }) => sql`exists (select from webhook_deliveries
+    where id = ${params['delivery']} and webhook_id = ${params['webhook']})`,
+}
 
 const webhookShape = {
   id,
@@ -123,6 +134,7 @@ const acceptedDelivery = z
 export const webhookRoutes = [
   route({
     key: 'POST /organizations/{id}/webhooks',
+    needs: { scope: 'governance:write', role: 'owner', subject: 'organization' },
     summary: 'Create a webhook: an address that gets a signed message for each of these events',
     description:
       'Messages are signed as Standard Webhooks says. They hold ids, names, verdicts and a link, and no parameter or value.',
@@ -133,6 +145,7 @@ export const webhookRoutes = [
   }),
   route({
     key: 'GET /organizations/{id}/webhooks',
+    needs: { scope: 'governance:read', role: 'owner', subject: 'organization' },
     summary: 'The organization’s webhooks',
     query: listQueryOfPath,
     responses: { 200: listOf(webhook) },
@@ -141,6 +154,8 @@ export const webhookRoutes = [
   }),
   route({
     key: 'GET /organizations/{id}/webhooks/{webhook}',
+    needs: { scope: 'governance:read', role: 'owner', subject: 'organization' },
+    inner: [oneWebhook],
     summary: 'One webhook',
     responses: { 200: webhook },
     handle: async ({ context, caller, params }) =>
@@ -148,6 +163,8 @@ export const webhookRoutes = [
   }),
   route({
     key: 'PATCH /organizations/{id}/webhooks/{webhook}',
+    needs: { scope: 'governance:write', role: 'owner', subject: 'organization' },
+    inner: [oneWebhook],
     summary: 'Change a webhook’s address or events, or turn it on or off',
     body: webhookChanges,
     responses: { 200: webhook },
@@ -156,12 +173,16 @@ export const webhookRoutes = [
   }),
   route({
     key: 'DELETE /organizations/{id}/webhooks/{webhook}',
+    needs: { scope: 'governance:write', role: 'owner', subject: 'organization' },
+    inner: [oneWebhook],
     summary: 'Delete a webhook: what waits for it is never sent',
     responses: { 204: null },
     handle: ({ context, caller, params }) => done(deleteWebhook(context, caller, params.webhook)),
   }),
   route({
     key: 'POST /organizations/{id}/webhooks/{webhook}/rotate-secret',
+    needs: { scope: 'governance:write', role: 'owner', subject: 'organization' },
+    inner: [oneWebhook],
     summary: 'Make a new secret; for a time the old one also signs each message',
     body: rotationBody,
     responses: { 200: newWebhook },
@@ -172,6 +193,8 @@ export const webhookRoutes = [
   }),
   route({
     key: 'POST /organizations/{id}/webhooks/{webhook}/test',
+    needs: { scope: 'governance:write', role: 'owner', subject: 'organization' },
+    inner: [oneWebhook],
     summary: 'Send the event `webhook.test` to this webhook',
     description: 'The list of deliveries shows how it ended.',
     body: emptyBody,
@@ -181,6 +204,8 @@ export const webhookRoutes = [
   }),
   route({
     key: 'GET /organizations/{id}/webhooks/{webhook}/deliveries',
+    needs: { scope: 'governance:read', role: 'owner', subject: 'organization' },
+    inner: [oneWebhook],
     summary: 'What was sent to a webhook, and what waits',
     query: listQueryOfPath.extend({ state: deliveryState.optional() }),
     responses: { 200: listOf(delivery) },
@@ -191,6 +216,8 @@ export const webhookRoutes = [
   }),
   route({
     key: 'POST /organizations/{id}/webhooks/{webhook}/deliveries/{delivery}/redeliver',
+    needs: { scope: 'governance:write', role: 'owner', subject: 'organization' },
+    inner: [oneWebhook, oneDelivery],
     summary: 'Send a message again, with the same `webhook-id`',
     body: emptyBody,
     responses: { 202: acceptedDelivery },

@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { z } from 'zod'
 import { workflowDefinition } from '../../contract/definition.ts'
 import { actOnce } from '../../governance/idempotency.ts'
@@ -9,8 +10,20 @@ import {
   readWorkflow,
 } from '../../governance/workflows/workflows.ts'
 import { created, done, ok, tagged } from '../route.ts'
-import { listOf, listQuery, problem, pageIn, id, role, time, emptyBody, named } from '../schemas/common.ts'
-import { inspectVersion, listVersions, rollBack } from '../../governance/workflows/versions.ts'
+import { inTable, type Inner } from '../subjects.ts'
+import {
+  called,
+  listOf,
+  listQuery,
+  problem,
+  pageIn,
+  id,
+  role,
+  time,
+  emptyBody,
+  named,
+} from '../schemas/common.ts'
+import { inspectVersion, listVersions, rollBack, versionNumber } from '../../governance/workflows/versions.ts'
 import { nameField, textField } from '../../policy/text.ts'
 import { filter, flag } from '../query.ts'
 import {
@@ -20,6 +33,17 @@ import {
 } from '../../governance/workflows/registry-lifecycle.ts'
 import { listTemplates } from '../../governance/workflows/registry-entry.ts'
 import { useTemplate } from '../../governance/workflows/registry-lifecycle.ts'
+
+const { steps, inputs } = workflowDefinition.shape
+const step = steps.element
+const input = inputs.unwrap().valueType
+called('InputType', input.shape.type)
+called('WorkflowInput', input)
+called('ConditionOperator', step.shape.when.unwrap().shape.operator)
+called('StepCondition', step.shape.when.unwrap())
+called('RetryPolicy', step.shape.retry.unwrap())
+called('WorkflowStep', step)
+called('WorkflowDefinition', workflowDefinition)
 
 const workflowShape = {
   id,
@@ -41,7 +65,7 @@ const isProtected = z
   .optional()
   .describe('only an owner sets or clears it; then only admins may change or delete the workflow')
 
-export const workflowBody = z.strictObject({
+export const workflowBody = named('WorkflowRequest', {
   organization_id: z.string().optional(),
   name,
   description: description.default(''),
@@ -60,7 +84,8 @@ export const workflowChanges = z
     path: ['message'],
     error: 'describes a new version: give its `definition` too',
   })
-export const rollbackBody = z.strictObject({ message: message.default('') })
+  .meta({ id: 'WorkflowChanges' })
+export const rollbackBody = named('RollbackRequest', { message: message.default('') })
 
 /** People would confuse tags that differ only in letter case. */
 const tags = z
@@ -76,17 +101,20 @@ const tags = z
     })
   })
 
-export const templateBody = z.strictObject({
+export const templateBody = named('TemplateRequest', {
   template_name: name,
   description: description.default(''),
   tags: tags.default([]),
   version: z.int().min(1).max(1_000_000_000).optional(),
 })
-export const deprecationBody = z.strictObject({
+export const deprecationBody = named('DeprecateTemplateRequest', {
   reason: textField(2000),
   replacement_id: filter.nullable().default(null),
 })
-export const templateUseBody = z.strictObject({ name: name.optional(), description: description.optional() })
+export const templateUseBody = named('UseTemplateRequest', {
+  name: name.optional(),
+  description: description.optional(),
+})
 
 const { route } = tagged('Workflows')
 
@@ -118,9 +146,17 @@ const version = z
   .strictObject({ ...summaryShape, workflow_id: id, digest: z.string(), definition: workflowDefinition })
   .meta({ id: 'WorkflowVersion' })
 
+const oneVersion: Inner = {
+  word: 'version',
+  param: 'version',
+  exists: ({ params }) => sql`exists (select from workflow_versions
+    where workflow_id = ${params['id']} and version = ${versionNumber(params['version'] ?? '')})`,
+}
+
 export const workflowRoutes = [
   route({
     key: 'POST /workflows',
+    needs: { scope: 'workflows:write', role: 'member', subject: 'own' },
     summary: 'Save a workflow and deploy its first version',
     bodyValues,
     body: workflowBody,
@@ -130,6 +166,7 @@ export const workflowRoutes = [
   }),
   route({
     key: 'GET /workflows',
+    needs: { scope: 'workflows:read', role: 'viewer', subject: 'own' },
     summary: 'Workflows, newest first',
     query: listQuery,
     responses: { 200: listOf(workflowSummary) },
@@ -138,12 +175,14 @@ export const workflowRoutes = [
   }),
   route({
     key: 'GET /workflows/{id}',
+    needs: { scope: 'workflows:read', role: 'viewer', subject: 'workflow' },
     summary: 'A workflow with its current definition',
     responses: { 200: workflow },
     handle: async ({ context, params }) => ok(await readWorkflow(context.db, params.id)),
   }),
   route({
     key: 'PUT /workflows/{id}',
+    needs: { scope: 'workflows:write', role: 'member', subject: 'workflow' },
     summary: 'Change a workflow; a definition deploys a new version',
     bodyValues,
     body: workflowChanges,
@@ -153,24 +192,30 @@ export const workflowRoutes = [
   }),
   route({
     key: 'DELETE /workflows/{id}',
+    needs: { scope: 'workflows:write', role: 'member', subject: 'workflow' },
     summary: 'Delete a workflow; runs in flight go on',
     responses: { 204: null },
     handle: ({ context, caller, params }) => done(deleteWorkflow(context, caller, params.id)),
   }),
   route({
     key: 'GET /workflows/{id}/versions',
+    needs: { scope: 'workflows:read', role: 'viewer', subject: 'workflow' },
     summary: 'A workflow’s frozen versions, newest first',
     responses: { 200: z.strictObject({ versions: z.array(z.strictObject(summaryShape)) }) },
     handle: async ({ context, params }) => ok({ versions: await listVersions(context.db, params.id) }),
   }),
   route({
     key: 'GET /workflows/{id}/versions/{version}',
+    needs: { scope: 'workflows:read', role: 'admin', subject: 'workflow' },
+    inner: [oneVersion],
     summary: 'The full definition of one version',
     responses: { 200: version },
     handle: async ({ context, params }) => ok(await inspectVersion(context.db, params.id, params.version)),
   }),
   route({
     key: 'POST /workflows/{id}/versions/{version}/rollback',
+    needs: { scope: 'workflows:write', role: 'admin', subject: 'workflow' },
+    inner: [oneVersion],
     summary: 'Deploy an earlier version’s definition as a new version',
     body: rollbackBody,
     responses: {
@@ -187,6 +232,8 @@ export const workflowRoutes = [
 ]
 
 const { route: registryRoute } = tagged('Workflow registry')
+
+const oneTemplate = inTable('id', 'template', 'registry_entries', 'workflow_id')
 
 const template = named('Template', {
   id: id.describe('the workflow’s'),
@@ -218,6 +265,7 @@ const usedTemplate = named('UsedTemplate', {
 export const registryRoutes = [
   registryRoute({
     key: 'GET /workflow-registry',
+    needs: { scope: 'workflows:read', role: 'viewer', subject: 'own' },
     summary: 'Templates, latest approval first; archived ones only with `include_archived=true`',
     query: listQuery.extend({ include_archived: flag.default(false) }),
     responses: { 200: listOf(template) },
@@ -228,6 +276,7 @@ export const registryRoutes = [
   }),
   registryRoute({
     key: 'POST /workflow-registry/{id}/approve-template',
+    needs: { scope: 'registry:write', role: 'owner', subject: 'workflow' },
     summary: 'Approve a version of a workflow as a template',
     description:
       'Approves one frozen version: `version`, or the current one. Later versions do not change the template.',
@@ -241,6 +290,7 @@ export const registryRoutes = [
   }),
   registryRoute({
     key: 'POST /workflow-registry/{id}/deprecate',
+    needs: { scope: 'registry:write', role: 'owner', subject: 'workflow' },
     summary: 'Deprecate a template: everybody who uses it is warned and told the replacement',
     body: deprecationBody,
     responses: { 200: template },
@@ -251,6 +301,7 @@ export const registryRoutes = [
   }),
   registryRoute({
     key: 'POST /workflow-registry/{id}/archive',
+    needs: { scope: 'registry:write', role: 'owner', subject: 'workflow' },
     summary: 'Archive a deprecated template; this cannot be undone',
     body: emptyBody,
     responses: { 200: template },
@@ -259,6 +310,9 @@ export const registryRoutes = [
   }),
   registryRoute({
     key: 'POST /workflow-registry/{id}/use',
+    // It only creates a workflow, so it needs the scope of members. Only owners have `registry:write`.
+    needs: { scope: 'workflows:write', role: 'member', subject: 'workflow' },
+    inner: [oneTemplate],
     summary: 'Create a workflow from a template’s frozen version',
     description: 'For a deprecated template the answer has a `warning` and its `replacement_id`.',
     body: templateUseBody,

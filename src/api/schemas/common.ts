@@ -8,15 +8,28 @@ import { statusOf, type ErrorCode } from '../errors.ts'
 export const time = z.iso.datetime()
 export const id = z.string()
 
-/** In openapi.json the schema has this name, which generated clients use for their types. */
+/*
+ * In openapi.json a named schema has this name. Generated clients use it for their types: without one, a generator
+ * makes a type for each use. A published name must not change.
+ */
+
 export const named = <T extends z.ZodRawShape>(name: string, shape: T) =>
   z.strictObject(shape).meta({ id: name })
 
-export const problem = z.strictObject({ path: z.string(), message: z.string() })
+/** By their names, a contained schema before those that contain it. */
+export const calledSchemas = new Map<string, z.ZodType>()
+
+/** Names a schema that is declared elsewhere, or used with other words or as nullable: each use refers to the name. */
+export function called<S extends z.ZodType>(name: string, schema: S): S {
+  calledSchemas.set(name, schema)
+  return schema
+}
+
+export const problem = called('Problem', z.strictObject({ path: z.string(), message: z.string() }))
 
 export const errorAnswer = named('Error', {
   error: z.strictObject({
-    code: z.enum(Object.keys(statusOf) as [ErrorCode, ...ErrorCode[]]),
+    code: called('ErrorCode', z.enum(Object.keys(statusOf) as [ErrorCode, ...ErrorCode[]])),
     message: z.string(),
     details: z.array(problem),
   }),
@@ -40,22 +53,28 @@ export const pageIn = ({ limit, cursor }: { limit: number; cursor?: string | und
   cursor: cursor ?? null,
 })
 
-export const side = ruleShape.side_effects.unwrap().element
+export const side = called('SideEffect', ruleShape.side_effects.unwrap().element)
 export const destination = z
   .string()
   .nullable()
   .describe(
     'the host to which the call goes, with the port if it is not the default; null: the call stays here, has no connection, or is of an agent',
   )
-export const verdict = ruleShape.verdict
-export const role = z.enum(['viewer', 'member', 'admin', 'owner'])
-export const riskLevel = governanceSettings.shape.approval_required_from.unwrap().unwrap()
+export const verdict = called('Verdict', ruleShape.verdict)
+export const role = called('Role', z.enum(['viewer', 'member', 'admin', 'owner']))
+export const riskLevel = called(
+  'RiskLevel',
+  governanceSettings.shape.approval_required_from.unwrap().unwrap(),
+)
 export const reversible = z.enum(reversibilities)
 /** The lowest role whose votes count for an approval. */
-export const approver = ruleShape.approver.unwrap()
+export const approver = called('Approver', ruleShape.approver.unwrap())
 export const labels = z.array(z.string())
 export const scopeMap = z.record(z.string(), z.boolean())
-export const matchedRule = z.strictObject({ id, name: z.string(), verdict, shadow: z.boolean() })
+export const matchedRule = called(
+  'MatchedRule',
+  z.strictObject({ id, name: z.string(), verdict, shadow: z.boolean() }),
+)
 export const anyJson = z.unknown().describe('any JSON value')
 
-export const emptyBody = z.strictObject({})
+export const emptyBody = named('EmptyRequest', {})

@@ -13,6 +13,7 @@ import { faults } from '../../tools/kit/errors.ts'
 import { labelSlug, textField } from '../../policy/text.ts'
 import { mostLabels, tooManyLabels } from '../../policy/types.ts'
 import {
+  called,
   anyJson,
   destination,
   id,
@@ -25,34 +26,40 @@ import {
   named,
 } from './common.ts'
 
-export const runStatus = z.enum(runStatuses)
-export const approvalStatus = z.enum(approvalStatuses)
+export const runStatus = called('RunStatus', z.enum(runStatuses))
+export const approvalStatus = called('ApprovalStatus', z.enum(approvalStatuses))
 const milliseconds = z.int().min(0)
 export const itemIndex = z.int().min(0).nullable()
-export const risk = z.strictObject({ level: riskLevel, reasons: z.array(z.string()) })
-const stepError = z.strictObject({
-  code: z.string(),
-  message: z.string(),
-  fault: z
-    .enum(faults)
-    .optional()
-    .describe(
-      'Whose fault the error is, so who can change something. Absent if the error code is not known.',
-    ),
-  retryable: z.boolean().optional().describe('Whether the same call could succeed later.'),
-  detail: z
-    .record(z.string(), anyJson)
-    .optional()
-    .describe('Values that belong to the error; only for the requester and admins.'),
-})
-export const vote = z.strictObject({
-  user_id: id,
-  email: z.string(),
-  decision: z.enum(['approve', 'reject']),
-  comment: z.string(),
-  changes_requested: z.boolean().describe('the rejection asks for something else instead'),
-  at: time,
-})
+export const risk = called('Risk', z.strictObject({ level: riskLevel, reasons: z.array(z.string()) }))
+const stepError = called(
+  'StepError',
+  z.strictObject({
+    code: z.string(),
+    message: z.string(),
+    fault: z
+      .enum(faults)
+      .optional()
+      .describe(
+        'Whose fault the error is, so who can change something. Absent if the error code is not known.',
+      ),
+    retryable: z.boolean().optional().describe('Whether the same call could succeed later.'),
+    detail: z
+      .record(z.string(), anyJson)
+      .optional()
+      .describe('Values that belong to the error; only for the requester and admins.'),
+  }),
+)
+export const vote = called(
+  'Vote',
+  z.strictObject({
+    user_id: id,
+    email: z.string(),
+    decision: z.enum(['approve', 'reject']),
+    comment: z.string(),
+    changes_requested: z.boolean().describe('the rejection asks for something else instead'),
+    at: time,
+  }),
+)
 
 const headShape = {
   id,
@@ -94,9 +101,12 @@ export const versionChange = z
 
 export const runSummary = z.strictObject(headShape).meta({ id: 'RunSummary' })
 
-export const waitingKind = z
-  .enum([...approvalKinds, 'resolution'])
-  .describe('`resolution`: a call whose outcome is unknown, which has no approval')
+export const waitingKind = called(
+  'ApprovalKind',
+  z
+    .enum([...approvalKinds, 'resolution'])
+    .describe('`resolution`: a call whose outcome is unknown, which has no approval'),
+)
 export const resolveWith = z
   .string()
   .nullable()
@@ -108,19 +118,22 @@ export const unknownAttempt = z
   .nullable()
   .describe('only for a `resolution`: the attempt whose outcome is unknown; send it to that route')
 
-const waiting = z.strictObject({
-  kind: waitingKind,
-  approval_id: id.nullable().describe('null for a `resolution`'),
-  step_id: z.string().nullable(),
-  item_index: itemIndex,
-  tool: z.string().nullable(),
-  rule_name: z.string().nullable(),
-  approver: z.enum(['admin', 'owner']).describe('the lowest role that may decide'),
-  since: time,
-  expires_at: time.nullable(),
-  resolve_with: resolveWith,
-  attempt: unknownAttempt,
-})
+const waiting = called(
+  'WaitingFor',
+  z.strictObject({
+    kind: waitingKind,
+    approval_id: id.nullable().describe('null for a `resolution`'),
+    step_id: z.string().nullable(),
+    item_index: itemIndex,
+    tool: z.string().nullable(),
+    rule_name: z.string().nullable(),
+    approver: z.enum(['admin', 'owner']).describe('the lowest role that may decide'),
+    since: time,
+    expires_at: time.nullable(),
+    resolve_with: resolveWith,
+    attempt: unknownAttempt,
+  }),
+)
 
 const failedItem = z.strictObject({
   item_index: z.int(),
@@ -153,42 +166,48 @@ export const stepCall = named('StepCall', {
   duration_ms: milliseconds.nullable(),
 })
 
-const step = z.strictObject({
-  id: z.string(),
-  kind: z.string().describe('`tool`, or another kind of step, such as `wait`'),
-  tool: z.string().nullable().describe('null: the step calls no tool'),
-  summary: z.string().nullable().describe('the `summary` of the step in its definition'),
-  status: z.enum(stepStatuses),
-  depends_on: z
-    .array(z.string())
-    .describe('the steps that it waits for: those it names and those it refers to'),
-  items: z
-    .strictObject({ total: z.int(), states: z.partialRecord(z.enum(effectStates), z.int()) })
-    .nullable()
-    .describe(
-      'The number of items of a `for_each` step, and how many are in which state; null before they are known.',
-    ),
-  unresolved_items: z
-    .array(z.int())
-    .describe('Items of a `for_each` step whose outcome is unknown; `resolve` takes one as `item_index`.'),
-  waits_until: time
-    .nullable()
-    .describe('the time for which the step waits, or the first of these times of its items'),
-  verdict: verdict.nullable(),
-  attempts: bodies,
-  labels,
-  started_at: time.nullable(),
-  finished_at: time.nullable(),
-  duration_ms: milliseconds.nullable(),
-  error: stepError.nullable().describe('Of the last attempt, also while the call is tried again.'),
-  failed_items: z
-    .array(failedItem)
-    .describe('The first 20 items of a `for_each` that ended badly or are tried again.'),
-  more_failed_items: z.int().describe('The number of further such items.'),
-  approval_ids: z.array(id),
-})
+const step = called(
+  'RunStep',
+  z.strictObject({
+    id: z.string(),
+    kind: z.string().describe('`tool`, or another kind of step, such as `wait`'),
+    tool: z.string().nullable().describe('null: the step calls no tool'),
+    summary: z.string().nullable().describe('the `summary` of the step in its definition'),
+    status: called('StepStatus', z.enum(stepStatuses)),
+    depends_on: z
+      .array(z.string())
+      .describe('the steps that it waits for: those it names and those it refers to'),
+    items: z
+      .strictObject({ total: z.int(), states: z.partialRecord(z.enum(effectStates), z.int()) })
+      .nullable()
+      .describe(
+        'The number of items of a `for_each` step, and how many are in which state; null before they are known.',
+      ),
+    unresolved_items: z
+      .array(z.int())
+      .describe('Items of a `for_each` step whose outcome is unknown; `resolve` takes one as `item_index`.'),
+    waits_until: time
+      .nullable()
+      .describe('the time for which the step waits, or the first of these times of its items'),
+    verdict: verdict.nullable(),
+    attempts: bodies,
+    labels,
+    started_at: time.nullable(),
+    finished_at: time.nullable(),
+    duration_ms: milliseconds.nullable(),
+    error: stepError.nullable().describe('Of the last attempt, also while the call is tried again.'),
+    failed_items: z
+      .array(failedItem)
+      .describe('The first 20 items of a `for_each` that ended badly or are tried again.'),
+    more_failed_items: z.int().describe('The number of further such items.'),
+    approval_ids: z.array(id),
+  }),
+)
 
-export const labelSource = z.strictObject({ label: z.string(), from: z.array(z.string()) })
+export const labelSource = called(
+  'LabelSource',
+  z.strictObject({ label: z.string(), from: z.array(z.string()) }),
+)
 export const labelSources = z
   .array(labelSource)
   .describe('`from` names steps, inputs as `input.NAME`, and steps of other runs as `RUN/STEP`')
@@ -250,7 +269,7 @@ const runFiles = z
   .max(20)
   .describe('ids of uploaded files; templates name them as `{{input.uploaded_files}}`')
 
-export const executeBody = z.strictObject({
+export const executeBody = named('ExecuteRequest', {
   inputs: z
     .record(z.string(), anyJson)
     .default({})
@@ -278,6 +297,7 @@ export const previewBody = z
     path: ['version'],
     message: 'give either `version` or `definition`',
   })
+  .meta({ id: 'PreviewRequest' })
 
 const item = z.int().min(0).max(10_000)
 
@@ -306,43 +326,47 @@ export const resolveBody = z
     path: ['output'],
     message: 'is only for the outcome `done`: leave it out',
   })
+  .meta({ id: 'ResolveRequest' })
 
 export const words = textField(2000, 0)
 
-export const cancelBody = z.strictObject({ reason: words.optional() })
+export const cancelBody = named('CancelRequest', { reason: words.optional() })
 
-const decision = z.strictObject({
-  decision_id: id,
-  seq: z.int(),
-  step_id: z.string().nullable(),
-  item_index: itemIndex,
-  tool_use_id: z.string().nullable(),
-  tool: z.string(),
-  side_effect: side,
-  destination,
-  verdict,
-  rule_id: id.nullable(),
-  rule_name: z.string().nullable(),
-  matched_rules: z.array(matchedRule),
-  reason: z.string(),
-  explanation: z.string(),
-  labels,
-  label_sources: labelSources,
-  params_hash: z.string(),
-  approval: z
-    .strictObject({
-      id,
-      status: approvalStatus,
-      votes: z.array(vote),
-      supersedes_id: id.nullable().describe('the approval that it replaces'),
-      held_again: z.string().nullable().describe('why it replaces it'),
-    })
-    .nullable(),
-  held_at: time.nullable().describe('When the call was held for this approval.'),
-  executed_at: time.nullable(),
-  outcome: z.string().nullable(),
-  decided_at: time,
-})
+const decision = called(
+  'RunDecision',
+  z.strictObject({
+    decision_id: id,
+    seq: z.int(),
+    step_id: z.string().nullable(),
+    item_index: itemIndex,
+    tool_use_id: z.string().nullable(),
+    tool: z.string(),
+    side_effect: side,
+    destination,
+    verdict,
+    rule_id: id.nullable(),
+    rule_name: z.string().nullable(),
+    matched_rules: z.array(matchedRule),
+    reason: z.string(),
+    explanation: z.string(),
+    labels,
+    label_sources: labelSources,
+    params_hash: z.string(),
+    approval: z
+      .strictObject({
+        id,
+        status: approvalStatus,
+        votes: z.array(vote),
+        supersedes_id: id.nullable().describe('the approval that it replaces'),
+        held_again: z.string().nullable().describe('why it replaces it'),
+      })
+      .nullable(),
+    held_at: time.nullable().describe('When the call was held for this approval.'),
+    executed_at: time.nullable(),
+    outcome: z.string().nullable(),
+    decided_at: time,
+  }),
+)
 
 export const receipt = named('Receipt', {
   run_id: id,

@@ -50,7 +50,7 @@ export interface Caller extends Sender {
   readonly organizationId: string
   readonly role: Role
   readonly scopes: readonly string[]
-  /** The rights that the call needs (api/access.ts). The service checks them again under the lock (recheck.ts). */
+  /** The rights that the call needs (api/route.ts). The service checks them again under the lock (recheck.ts). */
   readonly needs: {
     readonly scope: string | null
     readonly further?: readonly string[]

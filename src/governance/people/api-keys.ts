@@ -142,7 +142,7 @@ export async function changeApiKey(
   })
 }
 
-/** The access table requires a session with a second factor. Throws `insufficient_role` for another's key. */
+/** The route requires a session with a second factor. Throws `insufficient_role` for another's key. */
 export async function confirmApiKey(
   context: Acting,
   caller: Caller,

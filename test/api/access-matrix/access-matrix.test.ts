@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { access, accessOf, acts, splitKey } from '../../../src/api/access.ts'
+import { splitKey } from '../../../src/api/route.ts'
+import type { GuardedKey } from '../../../src/api/routes/index.ts'
 import { prefixes } from '../../../src/api/app.ts'
 import { newId } from '../../../src/contract/ids.ts'
 import { covers, hasRole } from '../../../src/governance/access/scopes.ts'
@@ -9,19 +10,17 @@ import { startTestServer, type Answer, type TestServer } from '../server.ts'
 import { callersFor, everyStanding, nobodies, statusOf, type Caller, type Standing } from './callers.ts'
 import { fingerprint } from './database.ts'
 import { addPlace, type Place, withGoogle } from './place.ts'
-import { accessTo, requestOf, scopesTo, validRequests } from './valid-requests.ts'
-import type { Filling, GuardedKey, Request } from './valid-requests.ts'
+import { accessTo, guardedKeys, isActing, requestOf, scopesTo, validRequests } from './valid-requests.ts'
+import type { Filling, Request } from './valid-requests.ts'
 import { World } from './world.ts'
 
 /*
  * Every route × role × scope × (own, foreign, unknown organization). A request gets the right code; a refused one
- * reveals and changes nothing. All requests are valid, so that only the access table can refuse them. A request that
+ * reveals and changes nothing. All requests are valid, so that only what the route needs can refuse them. A request that
  * must be refused is also sent with a nonsensical body, since its sender must not learn what is wrong with the body.
  */
 
-const keys = (Object.keys(access) as (keyof typeof access)[]).filter(
-  (key): key is GuardedKey => !accessOf(key).public,
-)
+const keys = guardedKeys
 
 let server: TestServer
 let ours: Place
@@ -262,7 +261,7 @@ describe.each(keys)('%s', (key) => {
         // Every change appends to the audit chain of the changed organization; a question appends nothing.
         const isElsewhere = key === 'POST /organizations' || key === 'POST /invitations/accept'
         const isAsking =
-          isElsewhere || splitKey(key).method === 'GET' || (splitKey(key).method === 'POST' && !acts(key))
+          isElsewhere || splitKey(key).method === 'GET' || (splitKey(key).method === 'POST' && !isActing(key))
         expect([who, after[0]?.seq === before[0]?.seq]).toEqual([who, isAsking])
       }
     }

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { acts, splitKey } from '../../../src/api/access.ts'
+import { splitKey } from '../../../src/api/route.ts'
+import type { GuardedKey } from '../../../src/api/routes/index.ts'
 import type { Scope } from '../../../src/governance/access/scopes.ts'
 import type { Role } from '../../../src/policy/types.ts'
 import { publicBase } from '../../../src/shared/config.ts'
@@ -19,7 +20,7 @@ import { startTestServer, type Answer, type TestServer } from '../server.ts'
 import { statusOf } from './callers.ts'
 import { fingerprint } from './database.ts'
 import { addPlace, type Person, type Place, withGoogle } from './place.ts'
-import { accessTo, requestOf, validRequests, type GuardedKey } from './valid-requests.ts'
+import { accessTo, guardedKeys, isActing, requestOf, validRequests } from './valid-requests.ts'
 import { World } from './world.ts'
 
 /*
@@ -27,7 +28,7 @@ import { World } from './world.ts'
  * losing their key, session, factor or role, even if their request was already being processed.
  */
 
-const routes = Object.keys(validRequests) as GuardedKey[]
+const routes = guardedKeys
 const confirmed = { factor_confirmed_at: new Date() }
 
 let server: TestServer
@@ -147,7 +148,7 @@ const acting = routes.filter(
   (key) =>
     accessTo(key).factor !== true &&
     splitKey(key).method !== 'GET' &&
-    (splitKey(key).method !== 'POST' || acts(key)) &&
+    (splitKey(key).method !== 'POST' || isActing(key)) &&
     accessTo(key).subject !== 'nothing',
 )
 
@@ -216,7 +217,7 @@ const ofSession: Record<string, Way> = {
   'the person is removed': [memberGone, 'not_found'],
 }
 
-test('the table has many acting routes', () => {
+test('there are many acting routes', () => {
   expect(acting.length).toBeGreaterThan(30)
 })
 

@@ -1,4 +1,5 @@
-import { access, accessOf, splitKey, type Access, type RouteKey } from '../../../src/api/access.ts'
+import { acts, isGuarded, splitKey, type GuardedRoute } from '../../../src/api/route.ts'
+import { routes, type GuardedKey } from '../../../src/api/routes/index.ts'
 import { newId } from '../../../src/contract/ids.ts'
 import type { Scope } from '../../../src/governance/access/scopes.ts'
 import { oneStep } from '../../governance/runs/engine-fixture.ts'
@@ -8,12 +9,15 @@ import { aWebhook, type World } from './world.ts'
 
 /*
  * One valid request for every route that needs a key. The request succeeds for a person of the route's lowest role
- * whose key has only the route's scopes. A new route in the access table must be added here.
+ * whose key has only the route's scopes. A new route must be added here.
  */
 
-type PublicKey = { [Key in RouteKey]: (typeof access)[Key] extends { public: true } ? Key : never }[RouteKey]
-export type GuardedKey = Exclude<RouteKey, PublicKey>
-export const accessTo = (key: GuardedKey) => accessOf(key) as Extract<Access, { public: false }>
+const byKey = new Map(routes.filter(isGuarded).map((route) => [route.key, route]))
+export const guardedKeys = [...byKey.keys()] as GuardedKey[]
+export const routeOf = (key: GuardedKey) => byKey.get(key) as GuardedRoute
+export const accessTo = (key: GuardedKey) => routeOf(key).needs
+/** Whether the route takes an `Idempotency-Key`. */
+export const isActing = (key: GuardedKey): boolean => acts(routeOf(key))
 
 /** The scopes that a key needs for the route. Is empty if the route needs none. */
 export const scopesTo = (key: GuardedKey): readonly Scope[] => {

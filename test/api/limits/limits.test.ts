@@ -1,12 +1,13 @@
 import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import { access, accessOf, splitKey } from '../../../src/api/access.ts'
+import { splitKey } from '../../../src/api/route.ts'
+import type { GuardedKey } from '../../../src/api/routes/index.ts'
 import { newId } from '../../../src/contract/ids.ts'
 import { readUsage } from '../../../src/governance/limits/storage-counters.ts'
 import { decideSteps } from '../../../src/calls/runs/effect.ts'
 import { recordOutcomes } from '../../../src/calls/runs/outcome.ts'
 import { oneStep, opOf, outcomeOf, outputOf, runOf } from '../../governance/runs/engine-fixture.ts'
 import type { Answer, TestServer } from '../server.ts'
-import { type GuardedKey, requestOf, validRequests } from '../access-matrix/valid-requests.ts'
+import { guardedKeys, requestOf, validRequests } from '../access-matrix/valid-requests.ts'
 import { addPlace, type Place } from '../access-matrix/place.ts'
 import { World } from '../access-matrix/world.ts'
 import { agentWorld, type AgentWorld } from '../agents/agent.ts'
@@ -65,9 +66,7 @@ describe('over `storage_mb` every route', () => {
     'POST /organizations/{id}/webhooks',
     'POST /organizations/{id}/webhooks/{webhook}/test',
   ]
-  const keys = (Object.keys(access) as GuardedKey[]).filter(
-    (key) => !accessOf(key).public && splitKey(key).method !== 'GET',
-  )
+  const keys = guardedKeys.filter((key) => splitKey(key).method !== 'GET')
 
   test.each(keys)('%s', async (key) => {
     const { prepare, restore, status } = validRequests[key]

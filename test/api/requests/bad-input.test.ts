@@ -1,9 +1,8 @@
 import { beforeAll, describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { z } from 'zod'
-import { access, accessOf, type RouteKey, splitKey } from '../../../src/api/access.ts'
-import type { Route } from '../../../src/api/route.ts'
-import { routes } from '../../../src/api/routes/index.ts'
+import { isGuarded, splitKey, type Route } from '../../../src/api/route.ts'
+import { routes, type GuardedKey } from '../../../src/api/routes/index.ts'
 import { queryOf } from '../../../src/api/query.ts'
 import { defaultBodyLimit } from '../../../src/api/json-body.ts'
 import { newId } from '../../../src/contract/ids.ts'
@@ -14,7 +13,7 @@ import { addPlace, type Person } from '../access-matrix/place.ts'
 import { byDepth } from '../../support/depth.ts'
 import type { Answer, TestServer } from '../server.ts'
 import { codeOf, useServer } from '../use-server.ts'
-import { type GuardedKey, scopesTo, validRequests } from '../access-matrix/valid-requests.ts'
+import { guardedKeys, scopesTo, validRequests } from '../access-matrix/valid-requests.ts'
 import { addKey, addOrganization, addPerson, requireFactors } from '../fixtures.ts'
 
 type Key = (typeof routes)[number]['key']
@@ -26,7 +25,7 @@ type Key = (typeof routes)[number]['key']
 const erring = routes.filter((route) => route.ask === undefined)
 const withBody = erring.filter((route) => route.body !== undefined && route.receive === undefined)
 const routeOf = (key: Key) => routes.find((each) => each.key === key) as Route
-const guarded = routes.filter((route) => !accessOf(route.key).public)
+const guarded = routes.filter(isGuarded)
 
 /** The names of objects inside the subjects of paths, by path parameter. */
 type InnerNames = Readonly<Record<string, string>>
@@ -58,8 +57,7 @@ async function innerNamesOf(world: World): Promise<InnerNames> {
  */
 function pathsOf(ours: Resources, inner: InnerNames = {}) {
   return function pathOf(key: Key, replace?: string): string {
-    const entry = accessOf(key)
-    const subject = entry.public ? 'nothing' : entry.subject
+    const subject = routeOf(key).needs?.subject ?? 'nothing'
     const ids: Record<string, string> = {
       workflow: ours.ids.workflow,
       run: ours.ids.run,
@@ -126,7 +124,7 @@ describe('bad bodies', () => {
   ]
   for (const [name, body, statuses] of bodies) {
     // Routes that need a session with a second factor refuse keys before they look at the fields.
-    const asked = withBody.filter(({ key }) => statuses.includes(400) || !('factor' in accessOf(key)))
+    const asked = withBody.filter(({ needs }) => statuses.includes(400) || needs?.factor !== true)
     test.each(keysOf(asked))(`${name}: %s`, async (key) => {
       const answer = await ask(key, { body })
       expectRefused(answer, statuses)
@@ -285,7 +283,7 @@ describe('bad paths and queries', () => {
   // Routes that need a session with a second factor refuse keys before they read parameters. The callback is excluded,
   // because authorization servers may add parameters.
   const forKeys = erring.filter(
-    ({ key }) => !('factor' in accessOf(key)) && key !== 'GET /connections/callback/{integration}',
+    ({ key, needs }) => needs?.factor !== true && key !== 'GET /connections/callback/{integration}',
   )
   test.each(keysOf(forKeys))('unknown parameters: %s', async (key) => {
     const [known = 'y'] = Object.keys(queryOf(routeOf(key)).shape)
@@ -331,9 +329,7 @@ describe('objects of another owner', () => {
   const keyOf = async (role: Role, scopes: readonly string[]) =>
     (await addKey(server.context, world.organizationId, people[role].userId, scopes)).secret
 
-  const keys = (Object.keys(access) as RouteKey[]).filter(
-    (key): key is GuardedKey => !accessOf(key).public && splitKey(key).path.includes('{'),
-  )
+  const keys = guardedKeys.filter((key) => splitKey(key).path.includes('{'))
   /** The last object in the path of these routes may be missing, or another server chooses the query. */
   const others = new Set<string>(['PUT /memory/{key}', 'GET /connections/callback/{integration}'])
   const naming = keys.filter((key) => !others.has(key))

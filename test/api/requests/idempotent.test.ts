@@ -5,7 +5,8 @@ import { createHttpServer } from '../../../src/api/http-server.ts'
 import { createContext } from '../../../src/programs/create-context.ts'
 import type { Context } from '../../../src/governance/context.ts'
 import type { Combiner } from '../../../src/governance/audit/combiner.ts'
-import { access, type ActingKey, acts, type RouteKey, splitKey } from '../../../src/api/access.ts'
+import { splitKey } from '../../../src/api/route.ts'
+import type { GuardedKey } from '../../../src/api/routes/index.ts'
 import { newId } from '../../../src/contract/ids.ts'
 import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
 import { finishRun } from '../../../src/governance/runs/end/finish.ts'
@@ -13,7 +14,14 @@ import { type Answer, bodyOf, listen, type TestServer } from '../server.ts'
 import { useServer } from '../use-server.ts'
 import { World } from '../access-matrix/world.ts'
 import { addKey, aDefinition, factorCookie, sessionCookie } from '../fixtures.ts'
-import { accessTo, type Request, requestOf, validRequests } from '../access-matrix/valid-requests.ts'
+import {
+  accessTo,
+  guardedKeys,
+  isActing,
+  type Request,
+  requestOf,
+  validRequests,
+} from '../access-matrix/valid-requests.ts'
 import { addPlace, type Place } from '../access-matrix/place.ts'
 
 type Run = Combiner['run']
@@ -296,10 +304,9 @@ describe('Idempotency-Key', () => {
     expect((await post('/workflows', workflow(), headers)).status).toBe(201)
   })
 
-  const named = Object.keys(access).filter((each) => each.startsWith('POST ') && each.includes('{'))
+  const named = guardedKeys.filter((each) => each.startsWith('POST ') && each.includes('{'))
   const long = randomBytes(3_000).toString('hex')
-  const pathOf = (route: string, name: string) =>
-    splitKey(route as keyof typeof access).path.replaceAll(/\{\w+\}/g, name)
+  const pathOf = (route: string, name: string) => splitKey(route).path.replaceAll(/\{\w+\}/g, name)
 
   test.each(named)('%s accepts the longest name that fits into a request’s path', async (route) => {
     const answer = await post(pathOf(route, long), {}, fresh())
@@ -361,7 +368,7 @@ describe('a process that ends between commit and answer', () => {
       expect(second.body.error.code).toBe('approval_already_decided')
     }
 
-  const checks: Partial<Record<ActingKey, Check>> = {
+  const checks: Partial<Record<GuardedKey, Check>> = {
     'POST /workflows': (answer) => found('member', `/workflows/${answer.body.id}`, answer.body),
     async 'POST /workflows/{id}/versions/{version}/rollback'(answer) {
       expect(answer.body).toMatchObject({ new_version: 2, rolled_back_from: 1 })
@@ -423,12 +430,12 @@ describe('a process that ends between commit and answer', () => {
   /**
    * The route's valid request, sent by the lowest role that may send it. No other test uses the object of the request.
    */
-  async function prepare(key: ActingKey): Promise<Request> {
+  async function prepare(key: GuardedKey): Promise<Request> {
     const world = new World(server, place, personOf(accessTo(key).role))
     return requestOf(key, organizationId, await validRequests[key].prepare(world))
   }
 
-  async function start(route: ActingKey, prepared?: Request) {
+  async function start(route: GuardedKey, prepared?: Request) {
     const request = prepared ?? (await prepare(route))
     const by = keyOf(accessTo(route).role)
     const headers = fresh()
@@ -440,7 +447,7 @@ describe('a process that ends between commit and answer', () => {
   }
 
   // API keys cannot call routes that need a session with a second factor.
-  const routes = (Object.keys(access) as RouteKey[]).filter(acts).filter((key) => !('factor' in access[key]))
+  const routes = guardedKeys.filter((key) => isActing(key) && accessTo(key).factor !== true)
 
   describe('a process that dies between the commit and the answer', () => {
     test.each(routes)('%s: asked again, it returns the answer and does nothing again', async (route) => {

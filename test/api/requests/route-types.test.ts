@@ -1,4 +1,6 @@
 import { expect, test } from '@jest/globals'
+import { z } from 'zod'
+import { ok, tagged } from '../../../src/api/route.ts'
 import {
   routes,
   type AnswerOf,
@@ -26,4 +28,24 @@ test('a caller knows the keys, parameters, queries, bodies and answers of routes
   const nothing: AnswerOf<'DELETE /api-keys/{id}'> = undefined
   expect({ params, query, wrong, unknown, field, status, nothing }).toBeDefined()
   expect(routes.map((route) => route.key)).toContain(key)
+})
+
+test('a route that does not say what it needs does not compile, and is never mounted', () => {
+  // @ts-expect-error it needs no scope and no role
+  tagged('T').route({
+    key: 'GET /everything',
+    summary: 's',
+    responses: { 200: z.unknown() },
+    handle: () => Promise.resolve(ok([])),
+  })
+  const open = routes.filter(({ needs }) => needs === null).map(({ key }) => key)
+  expect(open.sort()).toEqual([
+    'GET /docs',
+    'GET /health',
+    'GET /integrations',
+    'GET /integrations/{file}',
+    'GET /openapi.json',
+  ])
+  for (const { key, needs } of routes.filter((each) => each.needs !== null))
+    expect([key, needs]).toEqual([key, expect.objectContaining({ role: expect.any(String) })])
 })

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname } from 'node:path'
 import { afterAll, describe, expect, test } from '@jest/globals'
-import { access, accessOf, acts, type RouteKey, splitKey } from '../../../src/api/access.ts'
+import { acts, isGuarded, splitKey } from '../../../src/api/route.ts'
 import { openApiDocument, readExamples } from '../../../src/api/openapi.ts'
 import { routes } from '../../../src/api/routes/index.ts'
 import { hasRole, scopes } from '../../../src/governance/access/scopes.ts'
@@ -42,21 +42,20 @@ describe('openapi.json', () => {
     expect(JSON.parse(committed)).toEqual(JSON.parse(JSON.stringify(document)))
   })
 
-  test('contains every route of the access table and nothing else', () => {
+  test('contains every route and nothing else', () => {
     const described = Object.entries(document.paths).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
     )
-    expect(described.sort()).toEqual(Object.keys(access).sort())
+    expect(described.sort()).toEqual(routes.map(({ key }) => key).sort())
   })
 
   test('says which operations need a key or a session, and which scope', () => {
-    for (const key of Object.keys(access) as RouteKey[]) {
+    for (const { key, needs } of routes) {
       const operation = operationOf(key)
-      const entry = accessOf(key)
-      expect(operation?.security).toEqual(entry.public ? [] : [{ apiKey: [] }, { session: [] }])
-      if (entry.public) continue
-      expect(operation?.['x-scope']).toBe(entry.scope)
-      expect(operation?.['x-further-scopes']).toEqual(entry.further)
+      expect(operation?.security).toEqual(needs === null ? [] : [{ apiKey: [] }, { session: [] }])
+      if (needs === null) continue
+      expect(operation?.['x-scope']).toBe(needs.scope)
+      expect(operation?.['x-further-scopes']).toEqual(needs.further)
     }
   })
 
@@ -123,13 +122,14 @@ describe('generators of clients find', () => {
   })
 
   test('the headers of requests and answers', () => {
-    for (const { key } of routes) {
+    for (const route of routes) {
+      const { key } = route
       const operation = operationOf(key) as Operation
       const sent = operation.parameters.filter((each) => each.in === 'header').map(({ name }) => name)
-      expect([key, sent]).toEqual([key, [...(acts(key) ? ['Idempotency-Key'] : []), 'X-Request-Id']])
+      expect([key, sent]).toEqual([key, [...(acts(route) ? ['Idempotency-Key'] : []), 'X-Request-Id']])
       for (const { headers } of Object.values(operation.responses)) {
         expect(headers).toHaveProperty('X-Request-Id')
-        expect([key, 'Idempotent-Replayed' in headers]).toEqual([key, acts(key)])
+        expect([key, 'Idempotent-Replayed' in headers]).toEqual([key, acts(route)])
       }
       expect(operation.responses['default']?.headers).toHaveProperty('Retry-After')
     }
@@ -297,31 +297,29 @@ describe('the base address', () => {
   })
 })
 
-const keys = (Object.keys(access) as RouteKey[]).filter((key) => !accessOf(key).public)
-const guarded = keys.map(accessOf).filter((entry) => !entry.public)
+const guarded = routes.filter(isGuarded)
 
-describe('the access table', () => {
+describe('scopes and roles', () => {
   test.each(Object.entries(scopes))('%s is useful from role %s on, as its routes say', (scope, minimum) => {
-    const roles = guarded.filter((entry) => entry.scope === scope).map((entry) => entry.role)
+    const roles = guarded.filter(({ needs }) => needs.scope === scope).map(({ needs }) => needs.role)
     for (const role of roles) expect(hasRole(role, minimum)).toBe(true)
     if (roles.length > 0) expect(roles).toContain(minimum)
   })
 
-  test('lets an agent’s key only ask for decisions', async () => {
+  test('let an agent’s key only ask for decisions', async () => {
     const { agent_key } = server.identities
-    for (const key of keys) {
-      const scope = (accessOf(key) as { scope: string | null }).scope
+    for (const { key, needs } of guarded) {
       const { method, path } = splitKey(key)
       const target = path.replaceAll(/\{\w+\}/g, 'x')
       const answer = await server.call(agent_key, method, target, method === 'GET' ? undefined : {})
       const isRefused = answer.status === 403 && answer.body.error.code === 'missing_scope'
-      expect([key, isRefused]).toEqual([key, scope !== 'agents:authorize'])
+      expect([key, isRefused]).toEqual([key, needs.scope !== 'agents:authorize'])
     }
   })
 
-  test('is the answer of GET /scopes', async () => {
+  test('are the answer of GET /scopes', async () => {
     const answer = await as('viewer', 'GET', '/scopes')
-    expect(answer.body.routes).toHaveLength(Object.keys(access).length)
+    expect(answer.body.routes).toHaveLength(routes.length)
     expect(answer.body.routes).toContainEqual({
       method: 'PATCH',
       path: '/organizations/{id}/governance',
