@@ -6,6 +6,7 @@ import type { Entry } from '../governance/limits/shares.ts'
 import type { Once } from '../governance/idempotency.ts'
 import type { Taken } from '../governance/limits/rates.ts'
 import type { Caller, Identity } from '../governance/access/identity.ts'
+import type { AuditEventType } from '../contract/audit-events.ts'
 import type { Role } from '../policy/types.ts'
 import type { Scope } from '../governance/access/scopes.ts'
 import type { Inner, Subject } from './subjects.ts'
@@ -129,6 +130,8 @@ interface Guarded<R extends Responses> extends Described<R> {
   readonly needs: Needs
   /** The objects inside the subject that the path names, the outer one first. */
   readonly inner?: readonly Inner[]
+  /** The entries that a success appends to the audit log, the usual one first. */
+  readonly audit?: readonly AuditEventType[]
   /** A POST that ignores `Idempotency-Key`: it changes nothing, or its body has an id of its own. */
   readonly asks?: true
 }
@@ -193,6 +196,7 @@ export interface Route extends Described {
   /** null: everybody may call it, without a key. */
   readonly needs: Needs | null
   readonly inner?: readonly Inner[]
+  readonly audit?: readonly AuditEventType[]
   readonly asks?: true
   readonly query?: Query
   readonly body?: Body
@@ -221,7 +225,12 @@ export const acts = ({ key, asks }: Pick<Route, 'key' | 'asks'>): boolean =>
   key.startsWith('POST ') && asks !== true
 
 /** A route that keeps the types of its schemas, for those who call it (routes/index.ts). */
-interface Typed<Key extends RouteKey, Q extends Query, B extends Body, R extends Responses> extends Route {
+export interface Typed<
+  Key extends RouteKey,
+  Q extends Query,
+  B extends Body,
+  R extends Responses,
+> extends Route {
   readonly key: Key
   readonly query: Q
   readonly body: B

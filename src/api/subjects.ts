@@ -1,6 +1,7 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { Db } from '../db/schema/index.ts'
 import { notFound } from '../governance/errors.ts'
+import type { Owned } from '../governance/page.ts'
 import { missingFactor, type MissingFactor } from '../governance/access/second-factor.ts'
 import type { Sender, Caller } from '../governance/access/identity.ts'
 import { missingToKey } from '../governance/access/recheck.ts'
@@ -195,8 +196,13 @@ export const inTable = (param: string, word: string, table: string, column = 'id
     where ${sql.ref(column)} = ${params[param]} and organization_id = s.organization_id)`,
 })
 
-/** SQL, for `Inner.exists`. */
-export const isAdmin = sql<boolean>`m.role in ('admin', 'owner')`
+/** One of these rows, if the caller sees it. */
+export const inOwned = (param: string, { word, table, seen }: Owned): Inner => ({
+  word,
+  param,
+  exists: ({ params }) => sql`exists (select from ${sql.table(table)} as o
+    where o.id = ${params[param]} and o.organization_id = s.organization_id and (${seen ?? sql`true`}))`,
+})
 
 /** An inner object that a request names. */
 export interface InnerObject {

@@ -1,7 +1,7 @@
-import { sql, type SelectQueryBuilder, type Transaction } from 'kysely'
+import { sql, type RawBuilder, type Selectable, type SelectQueryBuilder, type Transaction } from 'kysely'
 import type { Db, Database } from '../db/schema/index.ts'
 import { idPrefixes, type IdKind } from '../contract/ids.ts'
-import { DomainError } from './errors.ts'
+import { DomainError, notFound } from './errors.ts'
 
 /** See docs/reference/errors.md, "Lists". */
 export interface PageRequest {
@@ -63,6 +63,79 @@ export async function listPage<DB, TB extends keyof DB, Row extends { readonly i
   const { data, next_cursor } = await readPage(db, query, kind, page, column)
   return { data: data.map(view), next_cursor }
 }
+
+type OwnedTable = {
+  [T in keyof Database]: Database[T] extends { id: unknown; organization_id: unknown } ? T : never
+}[keyof Database]
+
+/** The rows of objects that organizations own, and what callers see of them. */
+export interface Owned<View extends object = object> {
+  readonly table: OwnedTable
+  readonly kind: IdKind
+  readonly word: string
+  /** SQL: whether the member `m` sees the row `o`. Default: every member does. */
+  readonly seen?: RawBuilder<boolean>
+  view(row: never, context: never): View | Promise<View>
+}
+
+/** `now` is the database's time. */
+export const owned = <T extends OwnedTable, View extends object, C>(
+  given: Pick<Owned, 'kind' | 'word' | 'seen'> & {
+    readonly table: T
+    view(row: Selectable<Database[T]> & { readonly now: Date }, context: C): View | Promise<View>
+  },
+): Owned<View> => given
+
+interface Member {
+  readonly organizationId: string
+  readonly userId: string
+}
+
+/** Newest first. Throws as `readPage` does. */
+export async function listOwned<View extends object>(
+  context: { readonly db: Db },
+  rows: Owned<View>,
+  caller: Member,
+  page: PageRequest,
+): Promise<Page<View>> {
+  const { data, next_cursor } = await readPage(
+    context.db,
+    seenBy(context.db, rows, caller),
+    rows.kind,
+    page,
+    'o.id',
+  )
+  return { data: await Promise.all(data.map((row) => show(rows, row, context))), next_cursor }
+}
+
+/** Throws `not_found`. */
+export async function readOwned<View extends object>(
+  context: { readonly db: Db },
+  rows: Owned<View>,
+  caller: Member,
+  id: string,
+): Promise<View> {
+  const row = await seenBy(context.db, rows, caller).where('o.id', '=', id).executeTakeFirst()
+  if (row === undefined) throw notFound(rows.word, id)
+  return show(rows, row, context)
+}
+
+/** The row is one of the table, and `C` a part of the context: `owned` has checked both. */
+async function show<View extends object>(rows: Owned<View>, row: object, context: object): Promise<View> {
+  return rows.view(row as never, context as never)
+}
+
+/** The compiler knows the columns that all these tables have. */
+const seenBy = (db: Db, { table, seen }: Owned, { organizationId, userId }: Member) =>
+  db
+    .selectFrom(`${table as 'rules'} as o`)
+    .selectAll('o')
+    .select(sql<Date>`clock_timestamp()`.as('now'))
+    .where('o.organization_id', '=', organizationId)
+    .$if(seen !== undefined, (some) =>
+      some.where(sql<boolean>`exists (select from memberships as m
+        where m.organization_id = o.organization_id and m.user_id = ${userId} and (${seen}))`),
+    )
 
 /** The page begins after it. Throws as `readPage` does. */
 export const idAfter = (kind: IdKind, { cursor }: PageRequest): string | null =>

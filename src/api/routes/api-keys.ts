@@ -3,9 +3,10 @@ import { z } from 'zod'
 import { changeApiKey, confirmApiKey, createApiKey, listApiKeys } from '../../governance/people/api-keys.ts'
 import type { KeyView } from '../../governance/people/api-keys.ts'
 import { actOnce } from '../../governance/idempotency.ts'
-import { created, done, ok, tagged } from '../route.ts'
+import { ok, tagged } from '../route.ts'
+import { objects } from '../objects.ts'
 import type { Inner } from '../subjects.ts'
-import { emptyBody, id, listOf, listQuery, scopeMap, time, pageIn } from '../schemas/common.ts'
+import { emptyBody, id, scopeMap, time } from '../schemas/common.ts'
 import { apiKeyBody, apiKeyChanges, scopesAsMap } from './members.ts'
 
 const { route } = tagged('API keys')
@@ -41,61 +42,49 @@ const newApiKey = z
 
 const answer = (key: KeyView) => ({ ...key, scopes: scopesAsMap(key.scopes) })
 
+const keys = objects({
+  tag: 'API keys',
+  all: '/api-keys',
+  one: '/api-keys/{id}',
+  subject: 'api_key',
+  reads: { scope: 'api_keys:*', role: 'viewer' },
+  writes: { scope: 'api_keys:*', role: 'viewer' },
+  shown: apiKey,
+  from: visibleKey,
+})
+
 export const apiKeyRoutes = [
-  route({
-    key: 'POST /api-keys',
-    needs: { scope: 'api_keys:*', role: 'viewer', subject: 'own' },
+  keys.create({
     summary: 'Create an API key for yourself',
     description:
       'Its scopes, and the roles that they need, may not exceed your own. It needs at least one scope; `expires_at` must be in the future.',
     body: apiKeyBody,
-    responses: { 201: newApiKey },
-    async handle({ context, caller, body, once }) {
-      const { name, scopes, expires_at: expiresAt = null } = body
-      const { secret, ...key } = await actOnce(once, () =>
-        createApiKey(context, caller, { name, scopes, expiresAt }, once),
-      )
-      return created({ ...answer(key), api_key: secret })
+    answer: newApiKey,
+    audit: ['api_key.created'],
+    async run(context, caller, { name, scopes, expires_at: expiresAt = null }, once) {
+      const { secret, ...key } = await createApiKey(context, caller, { name, scopes, expiresAt }, once)
+      return { ...answer(key), api_key: secret }
     },
   }),
-  route({
-    key: 'GET /api-keys',
-    needs: { scope: 'api_keys:*', role: 'viewer', subject: 'own' },
+  keys.list({
     summary: 'Your keys; an owner sees all keys of the organization',
-    query: listQuery,
-    responses: { 200: listOf(apiKey) },
-    async handle({ context, caller, query }) {
-      const page = await listApiKeys(context.db, caller, pageIn(query))
-      return ok({ data: page.data.map(answer), next_cursor: page.next_cursor })
+    async run(context, caller, page) {
+      const { data, next_cursor } = await listApiKeys(context, caller, page)
+      return { data: data.map(answer), next_cursor }
     },
   }),
-  route({
-    key: 'PATCH /api-keys/{id}',
-    needs: { scope: 'api_keys:*', role: 'viewer', subject: 'api_key' },
-    inner: [visibleKey],
+  keys.change({
     summary:
       'Change, revoke or reactivate a key. Another person’s key can only be narrowed, renamed or revoked',
     body: apiKeyChanges,
-    responses: { 200: apiKey },
-    async handle({ context, caller, params, body }) {
-      const { name, scopes, active } = body
-      const key = await changeApiKey(context, caller, params.id, {
-        name,
-        scopes,
-        active,
-        expiresAt: body.expires_at,
-      })
-      return ok(answer(key))
-    },
+    audit: ['api_key.updated', 'api_key.revoked', 'api_key.reactivated'],
+    run: async (context, caller, id, { expires_at: expiresAt, ...changes }) =>
+      answer(await changeApiKey(context, caller, id, { ...changes, expiresAt })),
   }),
-  route({
-    key: 'DELETE /api-keys/{id}',
-    needs: { scope: 'api_keys:*', role: 'viewer', subject: 'api_key' },
-    inner: [visibleKey],
+  keys.remove({
     summary: 'Delete a key: it is revoked at once in every process, and cannot be made active again',
-    responses: { 204: null },
-    handle: ({ context, caller, params }) =>
-      done(changeApiKey(context, caller, params.id, { active: false, isDeletion: true })),
+    audit: ['api_key.revoked', 'api_key.updated'],
+    run: (context, caller, id) => changeApiKey(context, caller, id, { active: false, isDeletion: true }),
   }),
   route({
     key: 'POST /api-keys/{id}/confirm',

@@ -1,21 +1,20 @@
 import { createHash } from 'node:crypto'
 import type { Request, Response } from 'express'
-import { sql } from 'kysely'
 import { z } from 'zod'
 import { finishAuthorization } from '../../governance/connections/authorize.ts'
 import type { ApiError } from '../errors.ts'
-import { tagged, accepted, created, done, ok } from '../route.ts'
-import { isAdmin, type Inner } from '../subjects.ts'
+import { tagged, accepted, created } from '../route.ts'
+import { objects } from '../objects.ts'
 import { beginAuthorization } from '../../governance/connections/authorize.ts'
 import {
   connect,
-  listConnections,
+  connectionRows,
   renameConnection,
   revokeConnection,
 } from '../../governance/connections/connections.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { organizationQuery } from '../query.ts'
-import { called, id, listOf, listQuery, time, pageIn, named } from '../schemas/common.ts'
+import { called, id, time, named } from '../schemas/common.ts'
 import { integrationNames } from '../../tools/index.ts'
 import { knownTool } from './tools.ts'
 import { nameField } from '../../policy/text.ts'
@@ -117,14 +116,6 @@ function escape(text: string): string {
   return text.replaceAll(/[&<>"']/g, (character) => entities[character] as string)
 }
 
-/** A person does not learn of other people's connections, except as an admin. */
-const visible: Inner = {
-  word: 'connection',
-  param: 'id',
-  exists: ({ params }) => sql`exists (select from connections
-    where id = ${params['id']} and (owner_id is null or owner_id = m.user_id or ${isAdmin}))`,
-}
-
 const name = nameField(200).transform((text) => text.trim())
 
 export const integration = called('Integration', z.enum(integrationNames))
@@ -168,6 +159,17 @@ const begun = named('BegunAuthorization', {
   expires_at: time,
 })
 
+const connections = objects({
+  tag: 'Connections',
+  all: '/connections',
+  one: '/connections/{id}',
+  subject: 'connection',
+  reads: { scope: 'tools:read', role: 'viewer' },
+  writes: { scope: 'tools:connect', role: 'member' },
+  shown: connection,
+  from: connectionRows,
+})
+
 export const connectionRoutes = [
   route({
     key: 'POST /tools/{name}/connect',
@@ -192,33 +194,20 @@ export const connectionRoutes = [
     },
   }),
   getCallback,
-  route({
-    key: 'GET /connections',
-    needs: { scope: 'tools:read', role: 'viewer', subject: 'own' },
+  connections.list({
     summary: 'The connections of the organization and your own; an admin sees those of all members',
-    query: listQuery,
-    responses: { 200: listOf(connection) },
-    handle: async ({ context, caller, query }) =>
-      ok(await listConnections(context.db, caller, pageIn(query))),
   }),
-  route({
-    key: 'PATCH /connections/{id}',
-    needs: { scope: 'tools:connect', role: 'member', subject: 'connection' },
-    inner: [visible],
+  connections.change({
     summary: 'Rename a connection of yours, or as an admin one of the organization',
     body: connectionChanges,
-    responses: { 200: connection },
-    handle: async ({ context, caller, params, body }) =>
-      ok(await renameConnection(context, caller, params.id, body.name)),
+    audit: ['connection.renamed'],
+    run: renameConnection,
   }),
-  route({
-    key: 'DELETE /connections/{id}',
-    needs: { scope: 'tools:connect', role: 'member', subject: 'connection' },
-    inner: [visible],
+  connections.remove({
     summary: 'Revoke a connection: no call uses it from now on, and its credential is deleted',
-    responses: { 204: null },
+    audit: ['connection.revoked'],
     // After the revocation, for the external service.
     waits: true,
-    handle: ({ context, caller, params }) => done(revokeConnection(context, caller, params.id)),
+    run: revokeConnection,
   }),
 ]

@@ -3,8 +3,8 @@ import { publicBase } from '../../shared/config.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import {
   acceptInvitation,
+  invitationRows,
   invite,
-  listInvitations,
   revokeInvitation,
 } from '../../governance/people/invitations.ts'
 import { linkSlackAccount, unlinkSlackAccount } from '../../governance/people/slack-accounts.ts'
@@ -12,6 +12,7 @@ import { changeRole, listMembers, removeMember } from '../../governance/people/m
 import { invitationMail } from '../auth-options.ts'
 import { invitationPath } from '../../contract/pages.ts'
 import { created, done, ok, tagged } from '../route.ts'
+import { objects } from '../objects.ts'
 import { inTable } from '../subjects.ts'
 import { id, listOf, role, time, pageIn, listQueryOfPath, named } from '../schemas/common.ts'
 import { longestMailDelay } from '../../contract/mail-delay.ts'
@@ -103,7 +104,6 @@ export const mailPreferencesBody = named('MailPreferencesRequest', {
 const { route } = tagged('Identity')
 
 const oneMember = inTable('user', 'member', 'memberships', 'user_id')
-const oneInvitation = inTable('invitation', 'invitation', 'invitations')
 
 const member = named('Member', {
   user_id: id,
@@ -137,6 +137,17 @@ const newInvitation = named('NewInvitation', {
   ...invitationShape,
   token: z.string().describe('the token that accepts it, shown only this once'),
   link: z.string().describe('a page on which the invited person signs in or up, and accepts'),
+})
+
+const invitations = objects({
+  tag: 'Identity',
+  all: '/organizations/{id}/invitations',
+  one: '/organizations/{id}/invitations/{invitation}',
+  subject: 'organization',
+  reads: { scope: 'organizations:*', role: 'owner' },
+  writes: { scope: 'organizations:*', role: 'owner' },
+  shown: invitation,
+  from: invitationRows,
 })
 
 export const memberRoutes = [
@@ -222,22 +233,11 @@ export const memberRoutes = [
       return created({ ...made, link: `${base}${invitationPath}?token=${made.token}` })
     },
   }),
-  route({
-    key: 'GET /organizations/{id}/invitations',
-    needs: { scope: 'organizations:*', role: 'owner', subject: 'organization' },
-    summary: 'The organization’s invitations',
-    query: listQueryOfPath,
-    responses: { 200: listOf(invitation) },
-    handle: async ({ context, caller, query }) =>
-      ok(await listInvitations(context.db, caller, pageIn(query))),
-  }),
-  route({
-    key: 'DELETE /organizations/{id}/invitations/{invitation}',
-    needs: { scope: 'organizations:*', role: 'owner', subject: 'organization' },
-    inner: [oneInvitation],
+  invitations.list({ summary: 'The organization’s invitations' }),
+  invitations.remove({
     summary: 'Revoke an open invitation',
-    responses: { 204: null },
-    handle: ({ context, caller, params }) => done(revokeInvitation(context, caller, params.invitation)),
+    audit: ['invitation.revoked'],
+    run: revokeInvitation,
   }),
   route({
     key: 'POST /invitations/accept',

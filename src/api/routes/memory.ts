@@ -5,7 +5,7 @@ import { deleteMemory, readMemory, setMemory } from '../../governance/tools/memo
 import { mostLabels, type Json } from '../../policy/types.ts'
 import { organizationQuery } from '../query.ts'
 import { done, ok, tagged } from '../route.ts'
-import { isAdmin, type Inner } from '../subjects.ts'
+import type { Inner } from '../subjects.ts'
 import { named, anyJson, labels, time } from '../schemas/common.ts'
 import { validate } from '../errors.ts'
 import { labelSlug } from '../../policy/text.ts'
@@ -36,7 +36,7 @@ const inMemory = (counts: RawBuilder<boolean>): Inner => ({
 })
 const oneValue = inMemory(sql`deleted_at is null`)
 /** An admin can delete the labels that a deleted value has left. */
-const valueOrLabels = inMemory(sql`(deleted_at is null or ${isAdmin})`)
+const valueOrLabels = inMemory(sql`(deleted_at is null or m.role in ('admin', 'owner'))`)
 
 const keyOf = (params: { key: string }): string =>
   validate(z.object({ key: memoryKey }), { key: params.key }, 'the path').key

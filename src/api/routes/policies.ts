@@ -1,7 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 import { z } from 'zod'
 import { DomainError } from '../../governance/errors.ts'
-import { actOnce } from '../../governance/idempotency.ts'
 import {
   changeToolPolicy,
   createToolPolicy,
@@ -9,9 +8,10 @@ import {
   listToolPolicies,
 } from '../../governance/rules/tool-policies.ts'
 import { restrictions } from '../../governance/rules/tool-policy-limits.ts'
-import { created, done, ok, tagged } from '../route.ts'
+import { ok, tagged } from '../route.ts'
+import { objects } from '../objects.ts'
 import type { Inner } from '../subjects.ts'
-import { id, listOf, role, time, pageIn, listQueryOfPath, listQuery, side, named } from '../schemas/common.ts'
+import { id, listOf, role, time, listQuery, side, named } from '../schemas/common.ts'
 import { toolPolicyBody, toolPolicyPatch, roleName, roleOverrideBody } from './governance.ts'
 import {
   createRoleOverride,
@@ -107,79 +107,77 @@ function constraintsOf(tool: ToolDeclaration): z.infer<typeof constraints> {
   }
 }
 
+const reads = { scope: 'policies:read', role: 'admin' } as const
+const writes = { scope: 'policies:write', role: 'owner' } as const
+
+const policies = objects({
+  tag: 'Governance',
+  all: '/organizations/{id}/tool-policies',
+  one: '/organizations/{id}/tool-policies/{tool}',
+  subject: 'organization',
+  reads,
+  writes,
+  shown: toolPolicy,
+  from: onePolicy,
+})
+
+const overrides = objects({
+  tag: 'Governance',
+  all: '/organizations/{id}/role-policy-overrides',
+  one: '/organizations/{id}/role-policy-overrides/{tool}',
+  subject: 'organization',
+  reads,
+  writes,
+  shown: roleOverride,
+  from: oneOverride,
+})
+
 export const policyRoutes = [
-  route({
-    key: 'GET /organizations/{id}/tool-policies',
-    needs: { scope: 'policies:read', role: 'admin', subject: 'organization' },
+  policies.list({
     summary: 'The tool policies of the organization and of its roles',
-    query: listQueryOfPath,
-    responses: { 200: listOf(toolPolicy) },
-    handle: async ({ context, caller, query }) =>
-      ok(await listToolPolicies(context.db, caller.organizationId, pageIn(query))),
+    run: listToolPolicies,
   }),
-  route({
-    key: 'POST /organizations/{id}/tool-policies',
-    needs: { scope: 'policies:write', role: 'owner', subject: 'organization' },
+  policies.create({
     summary: 'Block or limit a tool for the organization or one role; policies can only restrict',
     body: toolPolicyBody,
-    responses: { 201: toolPolicy },
-    handle: async ({ context, caller, body, once }) =>
-      created(await actOnce(once, () => createToolPolicy(context, caller, body, once))),
+    audit: ['tool_policy.created'],
+    run: createToolPolicy,
   }),
-  route({
-    key: 'PATCH /organizations/{id}/tool-policies/{tool}',
-    needs: { scope: 'policies:write', role: 'owner', subject: 'organization' },
-    inner: [onePolicy],
+  policies.change({
     summary: 'Change a tool policy; `role`, in the body or the query, selects a role’s policy',
     query: z.object({ role: role.optional() }),
     body: toolPolicyPatch,
-    responses: { 200: toolPolicy },
-    async handle({ context, caller, params, query, body }) {
-      const named = { ...body, role: body.role ?? query.role }
-      if (query.role !== undefined && query.role !== named.role) {
-        const message = `is \`${query.role}\` in the query and \`${named.role}\` in the body: give it once`
+    audit: ['tool_policy.updated'],
+    async run(context, caller, tool, body, query) {
+      const changes = { ...body, role: body.role ?? query.role }
+      if (query.role !== undefined && query.role !== changes.role) {
+        const message = `is \`${query.role}\` in the query and \`${changes.role}\` in the body: give it once`
         throw new DomainError('validation_error', `\`role\` ${message}`, [{ path: 'role', message }])
       }
-      return ok(await changeToolPolicy(context, caller, params.tool, named))
+      return changeToolPolicy(context, caller, tool, changes)
     },
   }),
-  route({
-    key: 'DELETE /organizations/{id}/tool-policies/{tool}',
-    needs: { scope: 'policies:write', role: 'owner', subject: 'organization' },
-    inner: [onePolicy],
+  policies.remove({
     summary: 'Delete a tool policy; `role` says whose',
     query: z.object({ role: role.optional() }),
-    responses: { 204: null },
-    handle: ({ context, caller, params, query }) =>
-      done(deleteToolPolicy(context, caller, params.tool, query.role)),
+    audit: ['tool_policy.deleted'],
+    run: (context, caller, tool, query) => deleteToolPolicy(context, caller, tool, query.role),
   }),
-  route({
-    key: 'GET /organizations/{id}/role-policy-overrides',
-    needs: { scope: 'policies:read', role: 'admin', subject: 'organization' },
+  overrides.list({
     summary: 'The overrides of all roles, with the members of each role',
-    query: listQueryOfPath,
-    responses: { 200: listOf(roleOverride) },
-    handle: async ({ context, caller, query }) =>
-      ok(await listRoleOverrides(context.db, caller.organizationId, pageIn(query))),
+    run: listRoleOverrides,
   }),
-  route({
-    key: 'POST /organizations/{id}/role-policy-overrides',
-    needs: { scope: 'policies:write', role: 'owner', subject: 'organization' },
+  overrides.create({
     summary: 'Allow or block a tool for one role; a block of the organization holds all the same',
     body: roleOverrideBody,
-    responses: { 201: roleOverride },
-    handle: async ({ context, caller, body, once }) =>
-      created(await actOnce(once, () => createRoleOverride(context, caller, body, once))),
+    audit: ['role_override.created'],
+    run: createRoleOverride,
   }),
-  route({
-    key: 'DELETE /organizations/{id}/role-policy-overrides/{tool}',
-    needs: { scope: 'policies:write', role: 'owner', subject: 'organization' },
-    inner: [oneOverride],
+  overrides.remove({
     summary: 'Delete the override of a tool for the role in the query',
     query: z.object({ role: roleName }),
-    responses: { 204: null },
-    handle: ({ context, caller, params, query }) =>
-      done(deleteRoleOverride(context, caller, params.tool, query.role)),
+    audit: ['role_override.deleted'],
+    run: (context, caller, tool, query) => deleteRoleOverride(context, caller, tool, query.role),
   }),
   route({
     key: 'GET /governance/tool-constraints',

@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import { actOnce } from '../../governance/idempotency.ts'
 import {
   labelRuleShape,
   ruleKinds,
@@ -8,21 +7,13 @@ import {
   ruleInput,
   type RuleKindName,
 } from '../../governance/rules/rule-kinds.ts'
-import {
-  createRule,
-  deleteRule,
-  listRules,
-  patchRule,
-  readRule,
-  replaceRule,
-} from '../../governance/rules/rules.ts'
-import { created, done, ok, tagged } from '../route.ts'
+import { createRule, deleteRule, patchRule, replaceRule, ruleRows } from '../../governance/rules/rules.ts'
+import { ok, tagged } from '../route.ts'
 import {
   called,
   id,
   listOf,
   time,
-  listQueryOfPath,
   listQuery,
   named,
   anyJson,
@@ -38,7 +29,7 @@ import { pageOfList } from '../../governance/page.ts'
 import { conditionForms, conditionInput } from '../../policy/rule.ts'
 import { labelSlug } from '../../policy/text.ts'
 import { instant } from '../query.ts'
-import { inTable } from '../subjects.ts'
+import { objects } from '../objects.ts'
 import { tryRules } from '../../governance/rules/rule-trial.ts'
 import type { JsonObject } from '../../policy/types.ts'
 import { backtestRules, mostSamples } from '../../governance/backtests/backtest.ts'
@@ -159,86 +150,52 @@ const schemas = {
   label_rule: z.strictObject({ ...labelRuleShape, status: ruleStatus, ...added }).meta({ id: 'LabelRule' }),
 } as const
 
-function allRules(path: 'rules' | 'label-rules', kind: RuleKindName) {
-  const { word } = ruleKinds[kind]
-  const { body: input } = ruleBodies[kind]
-  const view = schemas[kind]
+const rulesOf = <const Name extends 'rules' | 'label-rules', Kind extends RuleKindName>(
+  name: Name,
+  kind: Kind,
+) => {
+  const { word, noun } = ruleKinds[kind]
+  const { body, changes } = ruleBodies[kind]
+  const rules = objects({
+    tag: 'Rules',
+    all: `/organizations/{id}/${name}`,
+    one: `/organizations/{id}/${name}/{rule}`,
+    subject: 'organization',
+    reads: { scope: 'rules:read', role: 'member' },
+    writes: { scope: 'rules:write', role: 'admin' },
+    shown: schemas[kind],
+    from: ruleRows(kind),
+  })
   return [
-    route({
-      key: `POST /organizations/{id}/${path}`,
-      needs: { scope: 'rules:write', role: 'admin', subject: 'organization' },
+    rules.create({
       summary: `Save a ${word}; it applies from the next decision on`,
-      body: input,
-      responses: { 201: view },
-      handle: async ({ context, caller, body, once }) =>
-        created(await actOnce(once, () => createRule(context, kind, caller, body, once))),
+      body,
+      audit: [`${noun}.created`],
+      run: (context, caller, input, once) => createRule(context, kind, caller, input, once),
     }),
-    route({
-      key: `GET /organizations/{id}/${path}`,
-      needs: { scope: 'rules:read', role: 'member', subject: 'organization' },
-      summary: `The organization’s ${word}s, newest first`,
-      query: listQueryOfPath,
-      responses: { 200: listOf(view) },
-      async handle({ context, caller, query }) {
-        const { limit, cursor = null } = query
-        return ok(await listRules(context.db, kind, caller.organizationId, { limit, cursor }))
-      },
-    }),
-  ]
-}
-
-function oneRule(path: 'rules' | 'label-rules', kind: RuleKindName) {
-  const { word, table } = ruleKinds[kind]
-  const one = inTable('rule', word, table)
-  const { body: input, changes } = ruleBodies[kind]
-  const view = schemas[kind]
-  return [
-    route({
-      key: `GET /organizations/{id}/${path}/{rule}`,
-      needs: { scope: 'rules:read', role: 'member', subject: 'organization' },
-      inner: [one],
-      summary: `One ${word}`,
-      responses: { 200: view },
-      handle: async ({ context, caller, params }) =>
-        ok(await readRule(context.db, kind, caller.organizationId, params.rule)),
-    }),
-    route({
-      key: `PUT /organizations/{id}/${path}/{rule}`,
-      needs: { scope: 'rules:write', role: 'admin', subject: 'organization' },
-      inner: [one],
+    rules.list({ summary: `The organization’s ${word}s, newest first` }),
+    rules.read({ summary: `One ${word}` }),
+    rules.replace({
       summary: `Replace a ${word}`,
-      body: input,
-      responses: { 200: view },
-      handle: async ({ context, caller, params, body }) =>
-        ok(await replaceRule(context, kind, caller, params.rule, body)),
+      body,
+      audit: [`${noun}.updated`],
+      run: (context, caller, id, input) => replaceRule(context, kind, caller, id, input),
     }),
-    route({
-      key: `PATCH /organizations/{id}/${path}/{rule}`,
-      needs: { scope: 'rules:write', role: 'admin', subject: 'organization' },
-      inner: [one],
+    rules.change({
       summary: `Change fields of a ${word}; null removes an optional field`,
       body: changes,
-      responses: { 200: view },
-      handle: async ({ context, caller, params, body }) =>
-        ok(await patchRule(context, kind, caller, params.rule, body)),
+      audit: [`${noun}.updated`],
+      run: (context, caller, id, input) => patchRule(context, kind, caller, id, input),
     }),
-    route({
-      key: `DELETE /organizations/{id}/${path}/{rule}`,
-      needs: { scope: 'rules:write', role: 'admin', subject: 'organization' },
-      inner: [one],
+    rules.remove({
       summary: `Delete a ${word}`,
-      responses: { 204: null },
-      handle: ({ context, caller, params }) => done(deleteRule(context, kind, caller, params.rule)),
+      audit: [`${noun}.deleted`],
+      run: (context, caller, id) => deleteRule(context, kind, caller, id),
     }),
-  ]
+  ] as const
 }
 
-const rulesOf = (path: 'rules' | 'label-rules', kind: RuleKindName) => [
-  ...allRules(path, kind),
-  ...oneRule(path, kind),
-]
-
-export const ruleRoutes = [...rulesOf('rules', 'rule'), ...rulesOf('label-rules', 'label_rule')]
+export const ruleRoutes = [...rulesOf('rules', 'rule'), ...rulesOf('label-rules', 'label_rule')] as const
 
 const template = named('RuleTemplate', {
   id: z.string(),

@@ -5,13 +5,13 @@ import {
   changeWebhook,
   createWebhook,
   deleteWebhook,
-  listWebhooks,
-  readWebhook,
   rotateWebhookSecret,
+  webhookRows,
 } from '../../governance/webhooks/webhooks.ts'
 import { sql } from 'kysely'
-import { accepted, created, done, ok, tagged } from '../route.ts'
-import { inTable, type Inner } from '../subjects.ts'
+import { accepted, ok, tagged } from '../route.ts'
+import { objects } from '../objects.ts'
+import { inOwned, type Inner } from '../subjects.ts'
 import {
   called,
   emptyBody,
@@ -87,7 +87,7 @@ export const webhookMessage = named('WebhookMessage', {
 
 const { route } = tagged('Webhooks')
 
-const oneWebhook = inTable('webhook', 'webhook', 'webhooks')
+const oneWebhook = inOwned('webhook', webhookRows)
 const oneDelivery: Inner = {
   word: 'delivery',
   param: 'delivery',
@@ -131,53 +131,39 @@ const acceptedDelivery = z
   .strictObject({ event_id: id.describe('The `webhook-id` of the requests.') })
   .meta({ id: 'AcceptedDelivery' })
 
+const webhooks = objects({
+  tag: 'Webhooks',
+  all: '/organizations/{id}/webhooks',
+  one: '/organizations/{id}/webhooks/{webhook}',
+  subject: 'organization',
+  reads: { scope: 'governance:read', role: 'owner' },
+  writes: { scope: 'governance:write', role: 'owner' },
+  shown: webhook,
+  from: webhookRows,
+})
+
 export const webhookRoutes = [
-  route({
-    key: 'POST /organizations/{id}/webhooks',
-    needs: { scope: 'governance:write', role: 'owner', subject: 'organization' },
+  webhooks.create({
     summary: 'Create a webhook: an address that gets a signed message for each of these events',
     description:
       'Messages are signed as Standard Webhooks says. They hold ids, names, verdicts and a link, and no parameter or value.',
     body: webhookBody,
-    responses: { 201: newWebhook },
-    handle: async ({ context, caller, body, once }) =>
-      created(await actOnce(once, () => createWebhook(context, caller, body, once))),
+    answer: newWebhook,
+    audit: ['webhook.created'],
+    run: createWebhook,
   }),
-  route({
-    key: 'GET /organizations/{id}/webhooks',
-    needs: { scope: 'governance:read', role: 'owner', subject: 'organization' },
-    summary: 'The organization’s webhooks',
-    query: listQueryOfPath,
-    responses: { 200: listOf(webhook) },
-    handle: async ({ context, caller, query }) =>
-      ok(await listWebhooks(context, caller.organizationId, pageIn(query))),
-  }),
-  route({
-    key: 'GET /organizations/{id}/webhooks/{webhook}',
-    needs: { scope: 'governance:read', role: 'owner', subject: 'organization' },
-    inner: [oneWebhook],
-    summary: 'One webhook',
-    responses: { 200: webhook },
-    handle: async ({ context, caller, params }) =>
-      ok(await readWebhook(context, caller.organizationId, params.webhook)),
-  }),
-  route({
-    key: 'PATCH /organizations/{id}/webhooks/{webhook}',
-    needs: { scope: 'governance:write', role: 'owner', subject: 'organization' },
-    inner: [oneWebhook],
+  webhooks.list({ summary: 'The organization’s webhooks' }),
+  webhooks.read({ summary: 'One webhook' }),
+  webhooks.change({
     summary: 'Change a webhook’s address or events, or turn it on or off',
     body: webhookChanges,
-    responses: { 200: webhook },
-    handle: async ({ context, caller, params, body }) =>
-      ok(await changeWebhook(context, caller, params.webhook, body)),
+    audit: ['webhook.updated'],
+    run: changeWebhook,
   }),
-  route({
-    key: 'DELETE /organizations/{id}/webhooks/{webhook}',
-    needs: { scope: 'governance:write', role: 'owner', subject: 'organization' },
-    inner: [oneWebhook],
+  webhooks.remove({
     summary: 'Delete a webhook: what waits for it is never sent',
-    responses: { 204: null },
-    handle: ({ context, caller, params }) => done(deleteWebhook(context, caller, params.webhook)),
+    audit: ['webhook.deleted'],
+    run: deleteWebhook,
   }),
   route({
     key: 'POST /organizations/{id}/webhooks/{webhook}/rotate-secret',

@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { getTool, integrationNamed } from '../../tools/index.ts'
 import type { IntegrationDeclaration } from '../../tools/kit/integration.ts'
 import type { Db } from '../../db/schema/index.ts'
@@ -9,7 +10,7 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 import type { Actor } from '../audit/entry.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
-import { listPage, type Page, type PageRequest } from '../page.ts'
+import { owned } from '../page.ts'
 import {
   appendConnectionEvent,
   connectionView,
@@ -82,28 +83,21 @@ export function integrationOf(name: string): IntegrationDeclaration {
   return declaration
 }
 
-/** An admin also sees the connections of all members. */
-export async function listConnections(
-  db: Db,
-  caller: Caller,
-  page: PageRequest,
-): Promise<Page<ConnectionView>> {
-  const query = db
-    .selectFrom('connections')
-    .selectAll()
-    .where('organization_id', '=', caller.organizationId)
-    .$if(!hasRole(caller.role, 'admin'), (seen) =>
-      seen.where((where) => where.or([where('owner_id', 'is', null), where('owner_id', '=', caller.userId)])),
-    )
-  return listPage(db, query, 'connection', page, connectionView)
-}
+export const connectionRows = owned({
+  table: 'connections',
+  kind: 'connection',
+  word: 'connection',
+  // An admin also sees the connections of all members.
+  seen: sql`o.owner_id is null or o.owner_id = m.user_id or m.role in ('admin', 'owner')`,
+  view: connectionView,
+})
 
 /** Members rename their own, admins any. Throws `not_found`, `insufficient_role`, and `conflict` if revoked. */
 export async function renameConnection(
   context: Acting,
   caller: Caller,
   id: string,
-  name: string,
+  { name }: { readonly name: string },
 ): Promise<ConnectionView> {
   return runAs(context, caller, 'org.change', async (tx, now) => {
     const present = await now()

@@ -70,7 +70,11 @@ export async function createApiKey(
 }
 
 /** An owner gets all keys of the organization, others only their own. */
-export async function listApiKeys(db: Db, caller: Caller, page: PageRequest): Promise<Page<KeyView>> {
+export async function listApiKeys(
+  { db }: { readonly db: Db },
+  caller: Caller,
+  page: PageRequest,
+): Promise<Page<KeyView>> {
   const query = db
     .selectFrom('api_keys')
     .selectAll()

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import { sql, type Selectable } from 'kysely'
-import type { Db } from '../../db/schema/index.ts'
 import type { Context } from '../context.ts'
 import { newId } from '../../contract/ids.ts'
 import type { InvitationsTable } from '../../db/schema/identity.ts'
@@ -10,7 +9,7 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError, notFound } from '../errors.ts'
 import { keepMade, type Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
-import { listPage, type Page, type PageRequest } from '../page.ts'
+import { owned } from '../page.ts'
 import { addressNotProven, requireProvenCaller } from '../access/address-proof.ts'
 import { requireRole, requireStillValid, roleUnderLock, runAs, type Acting } from '../access/recheck.ts'
 import { growAs } from '../limits/storage.ts'
@@ -99,18 +98,12 @@ export async function invite(
   })
 }
 
-export async function listInvitations(
-  db: Db,
-  caller: Caller,
-  page: PageRequest,
-): Promise<Page<InvitationView>> {
-  const query = db
-    .selectFrom('invitations')
-    .selectAll()
-    .select(sql<Date>`clock_timestamp()`.as('now'))
-    .where('organization_id', '=', caller.organizationId)
-  return listPage(db, query, 'invitation', page, (row) => invitationView(row, row.now))
-}
+export const invitationRows = owned({
+  table: 'invitations',
+  kind: 'invitation',
+  word: 'invitation',
+  view: (row: Selectable<InvitationsTable> & { readonly now: Date }) => invitationView(row, row.now),
+})
 
 /** Throws `conflict` if it was accepted: an owner must remove the member. */
 export async function revokeInvitation(context: Acting, caller: Caller, id: string): Promise<void> {

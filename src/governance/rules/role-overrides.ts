@@ -41,8 +41,8 @@ const overridesIn = (db: Db, organizationId: string) =>
     .where('o.organization_id', '=', organizationId)
 
 export const listRoleOverrides = (
-  db: Db,
-  organizationId: string,
+  { db }: { readonly db: Db },
+  { organizationId }: Caller,
   page: PageRequest,
 ): Promise<Page<RoleOverrideView>> => policyPage(overridesIn(db, organizationId), page, overrideView)
 

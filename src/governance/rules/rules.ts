@@ -8,7 +8,7 @@ import { DomainError, notFound, errorAt } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { quote } from '../../policy/text.ts'
-import { listPage, type Page, type PageRequest } from '../page.ts'
+import { owned } from '../page.ts'
 import { refuseManyLabels, refuseLargeRules } from './size-limit.ts'
 import { ruleKinds, type AnyBody, type AnyPatch, type RuleKindName } from './rule-kinds.ts'
 import { growAs, rulesOver, type Growth } from '../limits/storage.ts'
@@ -59,30 +59,9 @@ export async function createRule(
   })
 }
 
-export async function listRules(
-  db: Db,
-  kind: RuleKindName,
-  organizationId: string,
-  page: PageRequest,
-): Promise<Page<RuleView>> {
-  const query = db.selectFrom(ruleKinds[kind].table).selectAll().where('organization_id', '=', organizationId)
-  return listPage(db, query, ruleKinds[kind].id, page, ruleView)
-}
-
-export async function readRule(
-  db: Db,
-  kind: RuleKindName,
-  organizationId: string,
-  id: string,
-): Promise<RuleView> {
-  const row = await db
-    .selectFrom(ruleKinds[kind].table)
-    .selectAll()
-    .where('organization_id', '=', organizationId)
-    .where('id', '=', id)
-    .executeTakeFirst()
-  if (row === undefined) throw notFound(ruleKinds[kind].word, id)
-  return ruleView(row)
+export const ruleRows = (kind: RuleKindName) => {
+  const { table, id, word } = ruleKinds[kind]
+  return owned({ table, kind: id, word, view: ruleView })
 }
 
 /** The rule keeps its id and position. */

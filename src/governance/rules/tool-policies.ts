@@ -41,8 +41,8 @@ export interface ToolPolicyView {
 }
 
 export const listToolPolicies = (
-  db: Db,
-  organizationId: string,
+  { db }: { readonly db: Db },
+  { organizationId }: Caller,
   page: PageRequest,
 ): Promise<Page<ToolPolicyView>> =>
   policyPage(

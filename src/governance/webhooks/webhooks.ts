@@ -9,7 +9,7 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 import { notFound, errorAt } from '../errors.ts'
 import { keepMade, type Once } from '../idempotency.ts'
 import { growAs } from '../limits/storage.ts'
-import { readPage, type Page, type PageRequest } from '../page.ts'
+import { owned } from '../page.ts'
 import type { Sealer } from '../sealing/sealer.ts'
 import type { Outgoing } from '../../shared/outgoing/outgoing.ts'
 import {
@@ -70,28 +70,13 @@ export async function createWebhook(
   })
 }
 
-export async function listWebhooks(
-  { db, sealer }: Pick<Managing, 'db' | 'sealer'>,
-  organizationId: string,
-  page: PageRequest,
-): Promise<Page<WebhookView>> {
-  const query = db.selectFrom('webhooks').selectAll().where('organization_id', '=', organizationId)
-  const rows = await readPage(db, query, 'webhook', page)
-  const data = await Promise.all(
-    rows.data.map(async (row) => webhookView(row, await openTarget(sealer, row))),
-  )
-  return { data, next_cursor: rows.next_cursor }
-}
-
-/** Throws `not_found`. */
-export async function readWebhook(
-  { db, sealer }: Pick<Managing, 'db' | 'sealer'>,
-  organizationId: string,
-  id: string,
-): Promise<WebhookView> {
-  const row = await findWebhook(db, organizationId, id)
-  return webhookView(row, await openTarget(sealer, row))
-}
+export const webhookRows = owned({
+  table: 'webhooks',
+  kind: 'webhook',
+  word: 'webhook',
+  view: async (row: WebhookRow, { sealer }: Pick<Managing, 'sealer'>) =>
+    webhookView(row, await openTarget(sealer, row)),
+})
 
 /** Throws `not_found`. */
 export async function findWebhook(db: Db, organizationId: string, id: string): Promise<WebhookRow> {

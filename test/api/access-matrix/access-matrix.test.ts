@@ -1,3 +1,4 @@
+import { appendFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { splitKey } from '../../../src/api/route.ts'
 import type { GuardedKey } from '../../../src/api/routes/index.ts'
@@ -8,7 +9,7 @@ import type { Role } from '../../../src/policy/types.ts'
 import { addOrganization } from '../fixtures.ts'
 import { startTestServer, type Answer, type TestServer } from '../server.ts'
 import { callersFor, everyStanding, nobodies, statusOf, type Caller, type Standing } from './callers.ts'
-import { fingerprint } from './database.ts'
+import { appendedSince, fingerprint, lengths } from './database.ts'
 import { addPlace, type Place, withGoogle } from './place.ts'
 import { accessTo, guardedKeys, isActing, requestOf, scopesTo, validRequests } from './valid-requests.ts'
 import type { Filling, Request } from './valid-requests.ts'
@@ -234,6 +235,7 @@ describe.each(keys)('%s', (key) => {
   test('lets in everyone with its scope and role, and changes nobody else’s data', async () => {
     const { subject } = accessTo(key)
     let admitted = 0
+    const appended = new Set<string>()
     for (const caller of await callersOf(key)) {
       const { person } = caller
       if (person === null) continue
@@ -243,11 +245,13 @@ describe.each(keys)('%s', (key) => {
         const filling = await validRequests[key].prepare(world)
         const elsewhere = place === ours ? theirs : ours
         const before = [await chainOf(place), await chainOf(elsewhere)]
+        const known = await lengths(server.context)
         const request = requestOf(key, place.organizationId, filling)
         const answer = await send(key, caller, request, request.body)
         const who = `${caller.name}: ${request.path} ${answer.status < 300 ? '' : answer.text}`
         const isRefused = refusedThere(key, caller.roles.get(place.organizationId))
         expect([who, answer.status]).toEqual([who, isRefused ?? validRequests[key].status])
+        for (const event of await appendedSince(server.context, known)) appended.add(event)
         await validRequests[key].restore?.(world)
         const after = [await chainOf(place), await chainOf(elsewhere)]
         if (isRefused !== null) {
@@ -266,6 +270,7 @@ describe.each(keys)('%s', (key) => {
       }
     }
     expect(admitted).toBeGreaterThan(0)
+    appendFileSync('/tmp/rscratch/events.txt', JSON.stringify([key, [...appended]]) + '\n')
   })
 })
 

@@ -3,7 +3,15 @@ import type { Context } from '../../../src/governance/context.ts'
 import { newApiKey } from '../../../src/governance/access/identity.ts'
 import type { Scope } from '../../../src/governance/access/scopes.ts'
 import type { Role } from '../../../src/policy/types.ts'
-import { addKey, addPerson, enrolPeople, everyScope, factorCookie, sessionCookie } from '../fixtures.ts'
+import {
+  addKey,
+  addPerson,
+  enrolPeople,
+  everyScope,
+  factorCookie,
+  sessionCookie,
+  addOrganization,
+} from '../fixtures.ts'
 import type { Person, Place } from './place.ts'
 
 /** The sender of requests, with the headers that identify the sender. */
@@ -68,12 +76,15 @@ export async function everyStanding(context: Context, ours: Place, theirs: Place
   const ids = [both, gone, ...others].map(({ person }) => person.userId)
   await enrolPeople(context, ids)
   await context.pool.query('delete from memberships where user_id = $1', [gone.person.userId])
-  const values = {
-    organization_id: theirs.organizationId,
-    user_id: both.person.userId,
-    role: 'viewer',
-  } as const
-  await context.db.insertInto('memberships').values(values).execute()
+  // The person who has left has another organization: the limits of somebody who has none are too low for this test.
+  const elsewhere = (await addOrganization(context)).id
+  await context.db
+    .insertInto('memberships')
+    .values([
+      { organization_id: theirs.organizationId, user_id: both.person.userId, role: 'viewer' },
+      { organization_id: elsewhere, user_id: gone.person.userId, role: 'owner' },
+    ])
+    .execute()
   const roles = new Map<string, Role>([...both.roles, [theirs.organizationId, 'viewer']])
   return [
     ...others,

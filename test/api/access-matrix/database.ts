@@ -37,3 +37,24 @@ async function statementFor(pool: Pool): Promise<string> {
   )
   return parts.join(' union all ')
 }
+
+/** The length of every organization's audit log. */
+export async function lengths({ pool }: Context): Promise<ReadonlyMap<string, number>> {
+  const { rows } = await pool.query<{ id: string; seq: string }>(
+    'select organization_id as id, seq from chain_head',
+  )
+  return new Map(rows.map(({ id, seq }) => [id, Number(seq)]))
+}
+
+/** The events that were appended to any audit log since then, each once. */
+export async function appendedSince(
+  { pool }: Context,
+  before: ReadonlyMap<string, number>,
+): Promise<string[]> {
+  const { rows } = await pool.query<{ event_type: string }>(
+    `select distinct event_type from audit_events as e left join jsonb_each_text($1) as b on b.key = e.organization_id
+     where e.seq > coalesce(b.value::bigint, 0) order by 1`,
+    [JSON.stringify(Object.fromEntries(before))],
+  )
+  return rows.map((row) => row.event_type)
+}

@@ -249,7 +249,7 @@ const create = (who: Caller, scopes: string[]) =>
 const opens = async (secret: string) => (await identify(secret)) !== null
 type Change = Parameters<typeof changeApiKey>[3]
 const listed = async (name: BootstrapName) =>
-  (await listApiKeys(context.db, caller(name), { limit: 200, cursor: null })).data
+  (await listApiKeys(context, caller(name), { limit: 200, cursor: null })).data
 const refusal = (code: string, ...paths: string[]) => ({ code, details: paths.map((path) => ({ path })) })
 /** An owner whose key has more rights than any other key in these tests. */
 const lofty = () => withScopes(caller('owner'), [...caller('owner').scopes, 'runs:*'])

@@ -9,11 +9,8 @@ import {
   type Secrets,
 } from '../../../src/governance/sealing/secrets-backend.ts'
 import { startMoto, type Moto } from './moto/moto.ts'
-import {
-  connect,
-  listConnections,
-  revokeConnection,
-} from '../../../src/governance/connections/connections.ts'
+import { connect, connectionRows, revokeConnection } from '../../../src/governance/connections/connections.ts'
+import { listOwned } from '../../../src/governance/page.ts'
 import { removeSecrets } from '../../../src/governance/connections/secret-removals.ts'
 import { startEngine, type Engine } from '../runs/engine-fixture.ts'
 import { createToolServices } from '../../../src/activities/tool-services.ts'
@@ -295,7 +292,7 @@ describe.each(backends)('an access token with credentials in %s', (_, settings) 
   }
   const statusOf = async () => {
     const page = { limit: 1, cursor: null }
-    return (await listConnections(engine.context.db, engine.caller('member'), page)).data[0]?.status
+    return (await listOwned(engine.context, connectionRows, engine.caller('member'), page)).data[0]?.status
   }
   /** The status of a request for the account with this token. */
   const works = async (authorization: string) =>

@@ -3,11 +3,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { createToolServices } from '../../../src/activities/tool-services.ts'
 import { getTool, integrationNamed, type Connectable, type ToolName } from '../../../src/tools/index.ts'
 import { destinationOf, type IntegrationDeclaration } from '../../../src/tools/kit/integration.ts'
-import {
-  connect,
-  listConnections,
-  revokeConnection,
-} from '../../../src/governance/connections/connections.ts'
+import { connect, connectionRows, revokeConnection } from '../../../src/governance/connections/connections.ts'
+import { listOwned } from '../../../src/governance/page.ts'
 import { changeRole } from '../../../src/governance/people/members.ts'
 import { readConnected, toolDestination } from '../../../src/governance/tools/connections.ts'
 import type { ToolDeclaration } from '../../../src/tools/kit/tool.ts'
@@ -185,7 +182,9 @@ describe('a connection to a host that is not the service’s own', () => {
     const shown = { destination: host, own_host: false }
     expect(made).toMatchObject(shown)
     const { db, config } = engine.context
-    expect((await listConnections(db, engine.caller('admin'), page)).data).toMatchObject([shown])
+    expect(
+      (await listOwned(engine.context, connectionRows, engine.caller('admin'), page)).data,
+    ).toMatchObject([shown])
     const connected = await readConnected(db, engine.organizationId, engine.caller('admin').userId)
     const tool = getTool('github_comment') as ToolDeclaration
     const { userId } = engine.caller('admin')
@@ -215,7 +214,7 @@ describe('a connection to a host that is not the service’s own', () => {
     const { userId } = engine.caller('admin')
     await changeRole(engine.context, engine.caller('owner'), userId, 'member')
     try {
-      const { data } = await listConnections(engine.context.db, engine.caller('owner'), page)
+      const { data } = await listOwned(engine.context, connectionRows, engine.caller('owner'), page)
       const statuses = Object.fromEntries(data.map(({ id, status }) => [id, status]))
       expect(statuses).toEqual({ [ofAll.id]: 'active', [own.id]: 'revoked' })
     } finally {

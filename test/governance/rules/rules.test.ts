@@ -1,15 +1,21 @@
 import { describe, expect, test, afterEach, beforeEach, jest } from '@jest/globals'
 import { sql } from 'kysely'
-import { labelRuleInput, ruleInput, ruleKinds } from '../../../src/governance/rules/rule-kinds.ts'
+import {
+  labelRuleInput,
+  ruleInput,
+  ruleKinds,
+  type RuleKindName,
+} from '../../../src/governance/rules/rule-kinds.ts'
 import {
   createRule,
   deleteRule,
-  listRules,
   patchRule,
-  readRule,
   replaceRule,
+  ruleRows,
+  type RuleView,
   patchedBody,
 } from '../../../src/governance/rules/rules.ts'
+import { listOwned, readOwned, type Page } from '../../../src/governance/page.ts'
 import { ruleTemplates } from '../../../src/governance/rules/rule-templates.ts'
 import type { Caller } from '../../../src/governance/access/identity.ts'
 import type { Context } from '../../../src/governance/context.ts'
@@ -28,6 +34,8 @@ let context: Context
 let owner: Caller
 let admin: Caller
 let organizationId: string
+const readRule = (kind: RuleKindName, id: string, of = organizationId) =>
+  readOwned(context, ruleRows(kind), { ...owner, organizationId: of }, id)
 useEngine((started) => {
   engine = started
   ;({ context, organizationId } = started)
@@ -111,7 +119,7 @@ describe('rules', () => {
     expect(patched).not.toHaveProperty('tools')
     const bare = patch(id, { side_effects: null })
     await expect(bare).rejects.toMatchObject({ code: 'validation_error', details: [{ path: 'match_all' }] })
-    expect(await readRule(context.db, 'rule', organizationId, id)).toEqual(patched)
+    expect(await readRule('rule', id)).toEqual(patched)
   })
 
   test('a rule that is refused now, but was saved before, can be switched off', async () => {
@@ -136,22 +144,22 @@ describe('rules', () => {
   test('of another organization are not found', async () => {
     const { id } = await create()
     const missing = { code: 'not_found' }
-    await expect(readRule(context.db, 'rule', 'org_x', id)).rejects.toMatchObject(missing)
-    await expect(readRule(context.db, 'label_rule', organizationId, id)).rejects.toMatchObject(missing)
+    await expect(readRule('rule', id, 'org_x')).rejects.toMatchObject(missing)
+    await expect(readRule('label_rule', id)).rejects.toMatchObject(missing)
     await expect(deleteRule(context, 'rule', admin, 'rule_x')).rejects.toMatchObject(missing)
     await expect(patchRule(context, 'rule', admin, 'rule_x', {})).rejects.toMatchObject(missing)
   })
 
   test('are listed newest first, page by page, each once', async () => {
     for (let made = 0; made < 5; made += 1) await create()
-    const all = await listRules(context.db, 'rule', organizationId, { limit: 200, cursor: null })
+    const all = await listOwned(context, ruleRows('rule'), owner, { limit: 200, cursor: null })
     const ids = all.data.map((rule) => rule.id)
     expect(all.next_cursor).toBeNull()
     expect(ids).toEqual([...ids].sort().reverse())
     const seen: string[] = []
     let cursor: string | null = null
     do {
-      const page = await listRules(context.db, 'rule', organizationId, { limit: 2, cursor })
+      const page: Page<RuleView> = await listOwned(context, ruleRows('rule'), owner, { limit: 2, cursor })
       seen.push(...page.data.map((rule) => rule.id))
       cursor = page.next_cursor
     } while (cursor !== null)
@@ -226,7 +234,7 @@ describe('the size of all rules of an organization together', () => {
     const wider = { params: among(mostRuleValues - 2) }
     await expect(patch(id, wider)).rejects.toMatchObject(tooMuch)
     // The refused change had no effect.
-    expect(await readRule(context.db, 'label_rule', organizationId, second.id)).toEqual(second)
+    expect(await readRule('label_rule', second.id)).toEqual(second)
     expect(await lastEntry()).toEqual(head)
     const same = { ...label, add_labels: ['c', 'd'] }
     await replaceRule(context, 'label_rule', admin, second.id, same)

@@ -30,9 +30,10 @@ import { createToolServices } from '../../../src/activities/tool-services.ts'
 import {
   changeWebhook,
   createWebhook,
-  readWebhook,
+  webhookRows,
   rotateWebhookSecret,
 } from '../../../src/governance/webhooks/webhooks.ts'
+import { readOwned } from '../../../src/governance/page.ts'
 import { addConnection } from '../../api/fixtures.ts'
 import { verify } from '../audit/chain-fixture.ts'
 
@@ -223,7 +224,7 @@ const webhooks = {
   key: 'id',
   make: async () =>
     (await createWebhook(engine.context, engine.caller('owner'), { url: 'https://example.com/a', events: ['run.completed'] })).id, // prettier-ignore
-  read: (id: string) => readWebhook(engine.context, engine.organizationId, id),
+  read: (id: string) => readOwned(engine.context, webhookRows, engine.caller('owner'), id),
 }
 const columns: Readonly<Record<string, Again>> = {
   'a memory value': {
