@@ -279,6 +279,7 @@ export const agentRoutes = [
     needs: ofAgent,
     // The same `tool_use_id` gets the same answer.
     asks: true,
+    audit: ['agent_call.decided', 'agent_call.unreadable', 'approval.requested'],
     summary:
       'Ask whether an agent may make a call. The answer is a decision in every case but 401, `missing_scope` and 5xx',
     body: authorizeBody,
@@ -314,6 +315,7 @@ export const agentRoutes = [
     key: 'POST /authorize/approvals/{id}/cancel',
     needs: ofAgent,
     inner: [ownApproval],
+    audit: ['approval.withdrawn'],
     summary: 'Withdraw a held call of your own',
     body: emptyBody,
     responses: { 200: agentApproval },
@@ -328,6 +330,7 @@ export const agentRoutes = [
     needs: ofAgent,
     // The same `tool_use_id` gets the same answer.
     asks: true,
+    audit: ['agent.unapproved_call'],
     summary: 'Report a finished call; a call that no decision allowed raises an alert',
     body: observeBody,
     bodyLimit: agentBodyLimit,
@@ -341,6 +344,7 @@ export const agentRoutes = [
   route({
     key: 'POST /authorize/sessions/end',
     needs: ofAgent,
+    audit: ['agent_session.ended'],
     summary: 'End a session of your own. Its pending and unused approvals are cancelled; its labels stay',
     body: sessionEndBody,
     responses: {
@@ -390,6 +394,7 @@ export const agentSessionRoutes = [
   route({
     key: 'POST /agent-sessions/{id}/revoke',
     needs: { scope: 'agents:revoke', role: 'admin', subject: 'agent_session' },
+    audit: ['agent_session.revoked'],
     summary: 'Revoke a session for good: every later call is denied, and its pending approvals are cancelled',
     body: revokeBody,
     responses: { 200: agentSession },
@@ -420,6 +425,7 @@ export const postClaudeCode = askRoute({
   needs: ofAgent,
   // The same `tool_use_id` gets the same answer.
   asks: true,
+  audit: ['agent_call.decided', 'agent_call.unreadable', 'approval.requested'],
   summary:
     'An HTTP hook for Claude Code’s PreToolUse event: an allowed call gets an empty answer, a denied one the reason',
   description:

@@ -90,6 +90,7 @@ export const apiKeyRoutes = [
     key: 'POST /api-keys/{id}/confirm',
     needs: { scope: 'api_keys:*', role: 'viewer', subject: 'api_key', factor: true },
     inner: [visibleKey],
+    audit: ['api_key.confirmed'],
     summary: 'Confirm a key of yours with your second factor',
     description:
       'An organization that requires a second factor refuses keys that were made without one until they are confirmed. Only a session that was opened with the factor can confirm them.',

@@ -49,6 +49,7 @@ const getCallback = streamRoute({
   key: `GET ${path}`,
   // Only the person who began the authorization can complete it, in the organization where it began.
   needs: { scope: 'tools:connect', role: 'member', subject: 'nothing' },
+  audit: ['connection.created'],
   summary: 'Where an authorization server sends the browser back to',
   description:
     'Ends what `POST /tools/{name}/connect` began without a credential, for the same person only and once. The answer is a page for this person.',
@@ -176,6 +177,7 @@ export const connectionRoutes = [
     // `connect`, `renameConnection` and `revokeConnection` check that only admins change the organization's.
     needs: { scope: 'tools:connect', role: 'member', subject: 'own' },
     inner: [knownTool],
+    audit: ['connection.created', 'connection.authorization_begun'],
     summary: 'Connect a tool, and with it all tools of the same service',
     description:
       'The credential is checked with a harmless call to the service, where it has one. It replaces the connection of the same scope. `personal` serves your own runs; `organization` serves all runs and needs an admin. So does an address that is not the service’s own, and the operator must name its host (`CONNECTION_HOSTS`). Without `credential`, the answer is 202 with the address at which you authorize the connection in your browser, signed in as the same person (Google).',

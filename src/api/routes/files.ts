@@ -233,6 +233,7 @@ export const fileRoutes = [
   route({
     key: 'POST /files',
     needs: { scope: 'files:write', role: 'member', subject: 'own' },
+    audit: ['file.created'],
     summary: 'Upload a PDF, DOCX, XLSX, CSV or text file for runs',
     description:
       'Its text is read and stored sealed; the file itself is not kept. The type is judged by the content. A file that cannot be read is 422 with the reason.',
@@ -277,6 +278,7 @@ export const fileRoutes = [
   route({
     key: 'DELETE /files/{id}',
     needs: { scope: 'files:write', role: 'member', subject: 'file' },
+    audit: ['file.deleted'],
     summary: 'Delete an uploaded file; runs that were started with it keep what they read',
     responses: { 204: null },
     handle: ({ context, caller, params }) => done(deleteFile(context, caller, params.id)),

@@ -180,6 +180,7 @@ const change = (verb: 'freeze' | 'unfreeze') =>
   route({
     key: `POST /organizations/{id}/${verb}`,
     needs: { scope: 'governance:write', role: 'owner', subject: 'organization' },
+    audit: [verb === 'freeze' ? 'organization.frozen' : 'organization.unfrozen'],
     summary:
       verb === 'freeze'
         ? 'Deny every call of runs and agents from the next decision on'
@@ -205,6 +206,7 @@ export const governanceRoutes = [
   route({
     key: 'PATCH /organizations/{id}/governance',
     needs: { scope: 'governance:write', role: 'owner', subject: 'organization' },
+    audit: ['governance.updated'],
     summary: 'Change settings; they apply from the next decision on',
     body: governancePatch,
     responses: { 200: settings },
@@ -238,6 +240,7 @@ export const governanceRoutes = [
   route({
     key: 'PATCH /organizations/{id}/quota',
     needs: { scope: 'quota:write', role: 'owner', subject: 'organization' },
+    audit: ['quota.updated'],
     summary: 'Override limits; they apply at once',
     description: 'Positive whole numbers, each at most 100 times the plan’s limit; null removes an override.',
     body: quotaPatch,

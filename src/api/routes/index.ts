@@ -66,7 +66,7 @@ function allRoutes(): readonly Route[] {
 
 type ByKey = { readonly [R in (typeof all)[number] as R['key']]: R }
 export type RouteKey = keyof ByKey
-/** Of the routes that are not public. */
+/** A route that is not public. */
 export type GuardedKey = { [Key in RouteKey]: ByKey[Key]['needs'] extends null ? never : Key }[RouteKey]
 
 export type ParamsOf<Key extends RouteKey> = PathParams<Key>

@@ -122,6 +122,7 @@ export const meRoutes = (all: () => readonly Route[]) => [
   route({
     key: 'PUT /me/notifications',
     needs: { scope: null, role: 'viewer', subject: 'own' },
+    audit: ['member.mails_changed'],
     summary: 'Choose whether and when you get mails about what waits for you in the organization',
     query: organizationQuery,
     body: mailPreferencesBody,
@@ -147,6 +148,7 @@ export const meRoutes = (all: () => readonly Route[]) => [
   route({
     key: 'POST /organizations',
     needs: { scope: 'organizations:*', role: 'viewer', subject: 'nothing' },
+    audit: ['organization.created'],
     summary: 'Create an organization on plan `free`; you become its owner',
     body: organizationBody,
     responses: { 201: organization },

@@ -163,6 +163,7 @@ export const memberRoutes = [
     key: 'PATCH /organizations/{id}/members/{user}',
     needs: { scope: 'organizations:*', role: 'owner', subject: 'organization' },
     inner: [oneMember],
+    audit: ['member.role_changed'],
     summary: 'Give a member another role; the last owner cannot lose theirs',
     body: memberChanges,
     responses: { 200: z.strictObject({ user_id: id, role }) },
@@ -174,6 +175,7 @@ export const memberRoutes = [
     // Every member may leave. `removeMember` checks that only owners remove others.
     needs: { scope: 'organizations:*', role: 'viewer', subject: 'organization' },
     inner: [oneMember],
+    audit: ['member.removed', 'member.left', 'connection.revoked'],
     summary: 'Leave the organization, or, as an owner, remove a member; the last owner cannot leave',
     responses: { 204: null },
     handle: ({ context, caller, params }) => done(removeMember(context, caller, params.user)),
@@ -183,6 +185,7 @@ export const memberRoutes = [
     // Members may link their own account, and admins anybody's: `linkSlackAccount` checks this.
     needs: { scope: 'organizations:*', role: 'viewer', subject: 'organization' },
     inner: [oneMember],
+    audit: ['member.account_claimed', 'member.account_linked'],
     summary: 'Link a Slack account: your own with a code, or as an admin that of anybody',
     description:
       'An admin links at once. Anybody else first gets a code in a direct message to that account (`linked` is false), and sends it with the same id within half an hour. `@me` in Slack tools means this account. Nobody is linked by e-mail address. The id is in the profile in Slack, as “Copy member ID”.',
@@ -195,6 +198,7 @@ export const memberRoutes = [
     key: 'DELETE /organizations/{id}/members/{user}/accounts/slack',
     needs: { scope: 'organizations:*', role: 'viewer', subject: 'organization' },
     inner: [oneMember],
+    audit: ['member.account_unlinked'],
     summary: 'Unlink a Slack account',
     responses: { 204: null },
     handle: ({ context, caller, params }) => done(unlinkSlackAccount(context, caller, params.user)),
@@ -202,6 +206,7 @@ export const memberRoutes = [
   route({
     key: 'POST /organizations/{id}/invitations',
     needs: { scope: 'organizations:*', role: 'owner', subject: 'organization' },
+    audit: ['member.invited'],
     summary: 'Invite a person by mail or by link',
     description:
       'Only the invited address can accept, once and within a week unless `expires_in_seconds` says otherwise.',
@@ -243,6 +248,7 @@ export const memberRoutes = [
     key: 'POST /invitations/accept',
     // It makes the caller a member, who needs no role in any organization.
     needs: { scope: 'organizations:*', role: 'viewer', subject: 'nothing' },
+    audit: ['member.joined'],
     summary: 'Accept an invitation with its token',
     body: acceptanceBody,
     responses: { 200: z.strictObject({ organization_id: id, role }) },

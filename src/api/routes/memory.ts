@@ -55,6 +55,7 @@ export const memoryRoutes = [
   route({
     key: 'PUT /memory/{key}',
     needs: { scope: 'memory:write', role: 'member', subject: 'own' },
+    audit: ['memory.set'],
     summary: 'Store a value in place of the previous one; without `labels` the previous labels stay',
     description:
       'Everybody may add labels; removing one needs an admin. The labels of a deleted value stay with its key.',
@@ -70,6 +71,7 @@ export const memoryRoutes = [
     key: 'DELETE /memory/{key}',
     needs: { scope: 'memory:write', role: 'member', subject: 'own' },
     inner: [valueOrLabels],
+    audit: ['memory.deleted'],
     summary: 'Delete a value',
     description: 'Its labels stay with the key. An admin who deletes again removes them too.',
     query: organizationQuery,

@@ -55,6 +55,7 @@ const { route } = tagged('Runs')
 export const postExecute = route({
   key: 'POST /workflows/{id}/execute',
   needs: { scope: 'runs:write', role: 'member', subject: 'workflow' },
+  audit: ['workflow.execute', 'approval.requested'],
   summary: 'Start a run of a frozen version and wait for its end',
   description:
     '200 with the outputs if the run ends within `wait` seconds, else 202 with its present status.',
@@ -153,6 +154,7 @@ function runRoutesAt(root: 'runs' | 'executions') {
     route({
       key: `POST /${root}/{id}/cancel`,
       needs: { scope: 'runs:write', role: 'member', subject: 'run' },
+      audit: ['workflow.cancel', 'workflow.execute'],
       summary: 'Cancel your own run, or any run as an admin',
       body: cancelBody,
       responses: { 200: run },
@@ -221,6 +223,7 @@ export const runDetailRoutes = [
     key: 'POST /runs/{id}/steps/{step}/resolve',
     needs: { scope: 'approvals:decide', role: 'admin', subject: 'run' },
     inner: [oneStep],
+    audit: ['tool_call.resolved', 'tool_call.failed', 'tool_call.completed'],
     summary: 'Resolve a call whose outcome is unknown',
     description:
       '`retry` makes the call again, `done` counts it as completed, `fail` as failed. Without `item_index`, `item_indexes` and `all`: the call of a step without `for_each`.',

@@ -157,6 +157,7 @@ export const workflowRoutes = [
   route({
     key: 'POST /workflows',
     needs: { scope: 'workflows:write', role: 'member', subject: 'own' },
+    audit: ['workflow.deployed'],
     summary: 'Save a workflow and deploy its first version',
     bodyValues,
     body: workflowBody,
@@ -183,6 +184,7 @@ export const workflowRoutes = [
   route({
     key: 'PUT /workflows/{id}',
     needs: { scope: 'workflows:write', role: 'member', subject: 'workflow' },
+    audit: ['workflow.deployed', 'workflow.updated'],
     summary: 'Change a workflow; a definition deploys a new version',
     bodyValues,
     body: workflowChanges,
@@ -193,6 +195,7 @@ export const workflowRoutes = [
   route({
     key: 'DELETE /workflows/{id}',
     needs: { scope: 'workflows:write', role: 'member', subject: 'workflow' },
+    audit: ['workflow.deleted'],
     summary: 'Delete a workflow; runs in flight go on',
     responses: { 204: null },
     handle: ({ context, caller, params }) => done(deleteWorkflow(context, caller, params.id)),
@@ -216,6 +219,7 @@ export const workflowRoutes = [
     key: 'POST /workflows/{id}/versions/{version}/rollback',
     needs: { scope: 'workflows:write', role: 'admin', subject: 'workflow' },
     inner: [oneVersion],
+    audit: ['workflow.deployed'],
     summary: 'Deploy an earlier version’s definition as a new version',
     body: rollbackBody,
     responses: {
@@ -277,6 +281,7 @@ export const registryRoutes = [
   registryRoute({
     key: 'POST /workflow-registry/{id}/approve-template',
     needs: { scope: 'registry:write', role: 'owner', subject: 'workflow' },
+    audit: ['template.approved'],
     summary: 'Approve a version of a workflow as a template',
     description:
       'Approves one frozen version: `version`, or the current one. Later versions do not change the template.',
@@ -291,6 +296,7 @@ export const registryRoutes = [
   registryRoute({
     key: 'POST /workflow-registry/{id}/deprecate',
     needs: { scope: 'registry:write', role: 'owner', subject: 'workflow' },
+    audit: ['template.deprecated'],
     summary: 'Deprecate a template: everybody who uses it is warned and told the replacement',
     body: deprecationBody,
     responses: { 200: template },
@@ -302,6 +308,7 @@ export const registryRoutes = [
   registryRoute({
     key: 'POST /workflow-registry/{id}/archive',
     needs: { scope: 'registry:write', role: 'owner', subject: 'workflow' },
+    audit: ['template.archived'],
     summary: 'Archive a deprecated template; this cannot be undone',
     body: emptyBody,
     responses: { 200: template },
@@ -313,6 +320,7 @@ export const registryRoutes = [
     // It only creates a workflow, so it needs the scope of members. Only owners have `registry:write`.
     needs: { scope: 'workflows:write', role: 'member', subject: 'workflow' },
     inner: [oneTemplate],
+    audit: ['workflow.deployed', 'template.used'],
     summary: 'Create a workflow from a template’s frozen version',
     description: 'For a deprecated template the answer has a `warning` and its `replacement_id`.',
     body: templateUseBody,

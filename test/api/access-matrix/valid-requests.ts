@@ -1,5 +1,6 @@
 import { acts, isGuarded, splitKey, type GuardedRoute } from '../../../src/api/route.ts'
 import { routes, type GuardedKey } from '../../../src/api/routes/index.ts'
+import type { AuditEventType } from '../../../src/contract/audit-events.ts'
 import { newId } from '../../../src/contract/ids.ts'
 import type { Scope } from '../../../src/governance/access/scopes.ts'
 import { oneStep } from '../../governance/runs/engine-fixture.ts'
@@ -293,6 +294,19 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'GET /memory/{key}': aboutMemory(200, (world) => world.memoryKey()),
   'PUT /memory/{key}': aboutMemory(200, (world) => world.memoryKey(), { value: 2 }),
   'DELETE /memory/{key}': aboutMemory(204, (world) => world.memoryKey()),
+}
+
+/** Events that a route declares, and that its valid request does not append. Tests of the feature look at them. */
+export const rarely: Partial<Record<GuardedKey, readonly AuditEventType[]>> = {
+  'PUT /workflows/{id}': ['workflow.updated'],
+  'POST /runs/{id}/steps/{step}/resolve': ['tool_call.completed'],
+  'POST /approvals/{id}/approve': ['approval.voted'],
+  'POST /authorize': ['agent_call.unreadable', 'approval.requested'],
+  'POST /hooks/claude-code': ['agent_call.unreadable', 'approval.requested'],
+  'PATCH /api-keys/{id}': ['api_key.revoked', 'api_key.reactivated'],
+  'DELETE /api-keys/{id}': ['api_key.updated'],
+  'POST /tools/{name}/connect': ['connection.authorization_begun'],
+  'GET /connections/callback/{integration}': ['connection.created'],
 }
 
 export interface Request {
