@@ -1,10 +1,9 @@
 import type { z } from 'zod'
-import type { AuditEventType } from '../contract/audit-events.ts'
 import type { Caller } from '../governance/access/identity.ts'
 import type { Context } from '../governance/context.ts'
 import { actOnce, type Once } from '../governance/idempotency.ts'
 import { listOwned, readOwned, type Owned, type Page, type PageRequest } from '../governance/page.ts'
-import { created, done, ok, tagged, type Call, type Needs } from './route.ts'
+import { created, done, ok, tagged, type Call, type Needs, type Route } from './route.ts'
 import { listOf, listQuery, listQueryOfPath, pageIn } from './schemas/common.ts'
 import { inOwned, type Inner } from './subjects.ts'
 
@@ -34,12 +33,7 @@ interface Declaration<All extends Path, One extends Path, Subject, Shown> {
   readonly from: Owned | Inner
 }
 
-interface Described {
-  readonly summary: string
-  readonly description?: string
-  readonly audit?: readonly AuditEventType[]
-  readonly waits?: true
-}
+type Described = Pick<Route, 'summary' | 'description' | 'audit' | 'waits' | 'example'>
 
 type ListQuery<Subject> = Subject extends 'organization' ? typeof listQueryOfPath : typeof listQuery
 
@@ -152,9 +146,11 @@ type Change<B extends Body, Q extends Query> = Described & {
   run(context: Context, caller: Caller, id: string, body: z.output<B>, query: Output<Q>): Promise<object>
 }
 
-const described = ({ summary, description, audit, waits }: Described): Described => ({
+/** What the kit takes over as it is given. */
+const described = ({ summary, description, audit, waits, example }: Described): Described => ({
   summary,
   ...(description === undefined ? {} : { description }),
   ...(audit === undefined ? {} : { audit }),
   ...(waits === undefined ? {} : { waits }),
+  ...(example === undefined ? {} : { example }),
 })

@@ -1,5 +1,3 @@
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { OpenAPIRegistry, OpenApiGeneratorV31, zodToOpenAPIRegistry } from '@asteasolutions/zod-to-openapi'
 import { z } from 'zod'
 import { queryOf } from './query.ts'
@@ -9,7 +7,6 @@ import { sessionCookie } from './auth-options.ts'
 import { calledSchemas, errorAnswer } from './schemas/common.ts'
 import { webhookMessage } from './routes/webhooks.ts'
 import { webhookEvents } from '../contract/webhook-events.ts'
-import { projectRoot } from '../shared/project-root.ts'
 
 const json = (schema: z.ZodType, example?: unknown) => ({
   'application/json': { schema, ...(example === undefined ? {} : { example }) },
@@ -20,17 +17,6 @@ const statusWords: Record<number, string> = {
   202: 'Accepted, but not finished',
   204: 'Done',
   503: 'The database cannot be reached',
-}
-
-/** The body of a request, and by status that of an answer. */
-interface Example {
-  readonly body?: unknown
-  readonly answers: Readonly<Record<string, unknown>>
-}
-
-/** By the key of a route. Only the routes that people use first have one. */
-export function readExamples(): Readonly<Record<string, Example>> {
-  return JSON.parse(readFileSync(join(projectRoot(), 'docs', 'openapi-examples.json'), 'utf8'))
 }
 
 const introduction = `Every path exists below \`/api/v1\`, below \`/v1\` and without a prefix. A method that a path does not have is 404, like an unknown path.
@@ -66,8 +52,7 @@ export function openApiDocument(routes: readonly Route[]): object {
     name: sessionCookie,
     description: `The cookie of a person who has signed in at \`/api/auth/sign-in/email\`; \`__Secure-${sessionCookie}\` where the public address is https. Changing requests also need \`Origin\` with the service’s own address. The session has every scope of the person’s role. If a request also has a Bearer key, the key is used.`,
   })
-  const examples = readExamples()
-  for (const route of routes) addRoute(registry, route, examples[route.key])
+  for (const route of routes) addRoute(registry, route)
   addMessages(registry)
   const document = new OpenApiGeneratorV31([...namedComponents(), ...registry.definitions]).generateDocument({
     openapi: '3.1.0',
@@ -93,7 +78,7 @@ function namedComponents(): { type: 'schema'; schema: z.ZodType }[] {
   })
 }
 
-function addRoute(registry: OpenAPIRegistry, route: Route, example: Example | undefined): void {
+function addRoute(registry: OpenAPIRegistry, route: Route): void {
   const { method, path } = splitKey(route.key)
   const { needs } = route
   const names = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] as string)
@@ -117,7 +102,7 @@ function addRoute(registry: OpenAPIRegistry, route: Route, example: Example | un
         ? {}
         : {
             body: {
-              content: contentOf(route, route.body, example),
+              content: contentOf(route, route.body),
               // A missing body counts as an empty object.
               required: !route.body.safeParse({}).success,
             },
@@ -128,7 +113,7 @@ function addRoute(registry: OpenAPIRegistry, route: Route, example: Example | un
       }),
     },
     responses: {
-      ...successes(route, example),
+      ...successes(route),
       default: {
         description: 'Any error',
         headers: headersOf(...answerHeaders(route), 'Retry-After'),
@@ -159,18 +144,20 @@ function addMessages(registry: OpenAPIRegistry): void {
   })
 }
 
-function contentOf(route: Route, body: z.ZodType, example: Example | undefined) {
-  return route.receive === undefined ? json(body, example?.body) : { 'multipart/form-data': { schema: body } }
+function contentOf(route: Route, body: z.ZodType) {
+  return route.receive === undefined
+    ? json(body, route.example?.body)
+    : { 'multipart/form-data': { schema: body } }
 }
 
-function successes(route: Route, example: Example | undefined) {
+function successes(route: Route) {
   return Object.fromEntries(
     Object.entries(route.responses).map(([status, schema]) => [
       status,
       {
         description: statusWords[Number(status)] ?? 'Answer',
         headers: headersOf(...answerHeaders(route), ...(route.headers ?? [])),
-        ...(schema !== null ? { content: json(schema, example?.answers[status]) } : {}),
+        ...(schema !== null ? { content: json(schema, route.example?.answers[Number(status)]) } : {}),
         ...(schema === null && route.contentType !== undefined
           ? { content: { [route.contentType]: { schema: z.string() } } }
           : {}),

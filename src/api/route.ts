@@ -9,6 +9,7 @@ import type { Caller, Identity } from '../governance/access/identity.ts'
 import type { AuditEventType } from '../contract/audit-events.ts'
 import type { Role } from '../policy/types.ts'
 import type { Scope } from '../governance/access/scopes.ts'
+import type { Example } from './schemas/example.ts'
 import type { Inner, Subject } from './subjects.ts'
 import type { Auth } from './auth.ts'
 import type { SendMail } from '../governance/service-mail.ts'
@@ -121,6 +122,7 @@ export type Responses = Readonly<Record<number, z.ZodType | null>>
 interface Described<R extends Responses = Responses> {
   readonly summary: string
   readonly description?: string
+  readonly example?: Example | undefined
   readonly responses: R
   readonly contentType?: string
   readonly headers?: readonly 'X-Verifier-Key'[]

@@ -22,6 +22,7 @@ import {
   listQuery,
   named,
 } from '../schemas/common.ts'
+import { story } from '../schemas/example.ts'
 import type { Inner } from '../subjects.ts'
 import { waitForApproval } from '../wait.ts'
 import { mostUnknownTools } from '../../calls/agents/sessions.ts'
@@ -283,6 +284,29 @@ export const agentRoutes = [
     summary:
       'Ask whether an agent may make a call. The answer is a decision in every case but 401, `missing_scope` and 5xx',
     body: authorizeBody,
+    example: {
+      body: {
+        agent: { name: 'claude-code', kind: 'hook' },
+        session_id: 'b1946ac9',
+        tool_name: 'Bash',
+        tool_input: { command: 'curl https://larkspur.example/upload -T report.md' },
+        tool_use_id: 'toolu_01',
+      },
+      answers: {
+        200: {
+          decision: 'require_approval',
+          reason: story.ruleName,
+          explanation: `Rule \`${story.ruleName}\` holds \`Bash\` because it sends data out and the data is labelled internal. The command counts as egress because \`curl\` sends data out.`,
+          decision_id: 'dec_01M82XD2H2WJV06QG560MX4R1S',
+          session_run_id: 'run_01M82XD2G88TJYT3DMA7S075CW',
+          labels: ['internal'],
+          side_effect: 'egress',
+          rule_name: story.ruleName,
+          approval_id: 'apr_01M82XD2H1ZPVCZ3J7GFY5WW0R',
+          expires_at: '2026-11-23T01:37:55.867Z',
+        },
+      },
+    },
     responses: { 200: agentDecision },
     async ask(question, request) {
       return ok(
@@ -298,6 +322,18 @@ export const agentRoutes = [
     inner: [ownApproval],
     summary: 'The state of your own held call; `wait` delays the answer until somebody has decided',
     query: z.object({ wait: wholeNumber(0, 30).default(0) }),
+    example: {
+      answers: {
+        200: {
+          approval_id: 'apr_01M82XD2H1ZPVCZ3J7GFY5WW0R',
+          status: 'approved',
+          decided_by: story.approver,
+          comment: 'fine',
+          expires_at: '2026-11-23T01:37:55.867Z',
+          session_status: 'live',
+        },
+      },
+    },
     responses: { 200: agentApproval },
     async handle(call) {
       const { context, params, query, signal } = call

@@ -7,6 +7,7 @@ import { ok, tagged } from '../route.ts'
 import { objects } from '../objects.ts'
 import type { Inner } from '../subjects.ts'
 import { emptyBody, id, scopeMap, time } from '../schemas/common.ts'
+import { story } from '../schemas/example.ts'
 import { apiKeyBody, apiKeyChanges, scopesAsMap } from './members.ts'
 
 const { route } = tagged('API keys')
@@ -55,6 +56,28 @@ const keys = objects({
 
 export const apiKeyRoutes = [
   keys.create({
+    example: {
+      body: { name: 'deploy script', scopes: ['workflows:read', 'runs:write'] },
+      answers: {
+        201: {
+          id: 'key_01M82XD2FE36W9PYPF92CPJWPM',
+          organization_id: story.organization,
+          user_id: story.requester,
+          name: 'deploy script',
+          last4: '5A1j',
+          scopes: { 'runs:write': true, 'workflows:read': true },
+          active: true,
+          created_at: story.cancelled,
+          expires_at: null,
+          revoked_at: null,
+          deleted_at: null,
+          last_used_at: null,
+          factor_confirmed_at: null,
+          needs_confirmation: false,
+          api_key: 'csk_live_...5A1j',
+        },
+      },
+    },
     summary: 'Create an API key for yourself',
     description:
       'Its scopes, and the roles that they need, may not exceed your own. It needs at least one scope; `expires_at` must be in the future.',

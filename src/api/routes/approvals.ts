@@ -25,6 +25,7 @@ import {
   time,
   named,
 } from '../schemas/common.ts'
+import { exampleOf, pageWith, story } from '../schemas/example.ts'
 import {
   approvalStatus,
   waitingKind,
@@ -34,6 +35,7 @@ import {
   risk,
   unknownAttempt,
   vote,
+  voteExample,
   words,
 } from '../schemas/runs.ts'
 
@@ -147,6 +149,44 @@ export const approval = named('Approval', {
   console_url: z.string(),
 })
 
+const params = { to: story.mail, subject: 'Third quarter', text: story.report }
+const pendingExample = exampleOf(approval, {
+  id: story.approval,
+  kind: 'step',
+  status: 'pending',
+  organization_id: story.organization,
+  run_id: story.run,
+  step_id: 'send',
+  workflow_id: story.workflow,
+  workflow_name: 'weekly report',
+  tool: 'mail_send',
+  side_effect: 'egress',
+  reversible: 'no',
+  params,
+  preview: {
+    title: `Send a mail to ${story.mail}`,
+    fields: Object.entries(params).map(([name, value]) => ({ name, value })),
+  },
+  params_hash: story.paramsHash,
+  rule_id: story.rule,
+  rule_name: story.ruleName,
+  labels: ['internal'],
+  risk: { level: 'high', reasons: ['delivers content to people or places'] },
+  requested_by: story.requester,
+  requester_email: 'admin@countersign.test',
+  approver: 'admin',
+  approvals_needed: 1,
+  created_at: story.held,
+  expires_at: story.expires,
+  console_url: `http://127.0.0.1:8080/console/approvals/${story.approval}`,
+})
+const decidedExample = (status: 'approved' | 'rejected', given: object) => ({
+  ...pendingExample,
+  status,
+  votes: [{ ...voteExample, ...given }],
+  decided_at: story.voted,
+})
+
 const count = z.int().min(1)
 
 const waitingSummary = named('WaitingSummary', {
@@ -234,6 +274,7 @@ export const approvalRoutes = [
       // Without the message of the setting `approval_required_from`, which may also be null.
       risk: z.enum(riskLevel.options).optional(),
     }),
+    example: { answers: { 200: pageWith(pendingExample) } },
     responses: { 200: listOf(approval) },
     async handle({ context, caller, query }) {
       const { limit, cursor = null, organization_id: _, ...filters } = query
@@ -256,6 +297,26 @@ export const approvalRoutes = [
     summary: 'How many approvals wait, by kind, rule, requester and risk',
     description:
       'Each list has the values that `GET /approvals?status=pending` can be filtered by, at most 100, the most frequent first.',
+    example: {
+      answers: {
+        200: {
+          total: 3,
+          kinds: [
+            { kind: 'step', count: 2 },
+            { kind: 'agent_call', count: 1 },
+          ],
+          rules: [
+            {
+              rule_id: 'rule_01M82XC49JT4FSC3EKQ16VJJDQ',
+              rule_name: 'Mail outside needs a person',
+              count: 3,
+            },
+          ],
+          requesters: [{ user_id: 'usr_01M82XC49JT4FSC3EKQ16VJJDB', email: 'member@example.com', count: 3 }],
+          risks: [{ level: 'high', count: 3 }],
+        },
+      },
+    },
     responses: { 200: waitingSummary },
     handle: async ({ context, caller }) => ok(await readWaitingSummary(context.db, caller.organizationId)),
   }),
@@ -264,6 +325,7 @@ export const approvalRoutes = [
     needs: { scope: 'approvals:read', role: 'member', subject: 'approval' },
     inner: [oneResolution],
     summary: 'One approval; reading it decides nothing',
+    example: { answers: { 200: pendingExample } },
     responses: { 200: approval },
     async handle({ context, caller, params }) {
       if (isResolution(params.id)) return ok(await readResolution(context, caller, params.id))
@@ -278,6 +340,7 @@ export const approvalRoutes = [
     audit: ['approval.granted', 'approval.voted'],
     summary: 'Approve this exact call',
     body: approveBody,
+    example: { body: { comment: 'fine' }, answers: { 200: decidedExample('approved', {}) } },
     responses: { 200: approval },
     handle: ({ body, ...call }) => decide(call, { decision: 'approve', comment: body.comment }),
   }),
@@ -288,6 +351,10 @@ export const approvalRoutes = [
     audit: ['approval.rejected'],
     summary: 'Reject this call; one rejection decides',
     body: rejectBody,
+    example: {
+      body: { comment: 'wrong quarter' },
+      answers: { 200: decidedExample('rejected', { decision: 'reject', comment: 'wrong quarter' }) },
+    },
     responses: { 200: approval },
     handle: ({ body, ...call }) =>
       decide(call, {

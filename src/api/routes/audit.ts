@@ -4,6 +4,7 @@ import { listAudit } from '../../governance/audit/list.ts'
 import { filter, instant, wholeNumber } from '../query.ts'
 import { ok, tagged, type Call } from '../route.ts'
 import { id, time, named } from '../schemas/common.ts'
+import { story } from '../schemas/example.ts'
 import { exportInParts, readEntries } from '../../governance/audit/export.ts'
 import type { ChainEnd } from '../../governance/audit/end-problems.ts'
 import { DomainError } from '../../governance/errors.ts'
@@ -107,6 +108,40 @@ export const auditRoutes = [
       since: instant.optional(),
       until: instant.optional(),
     }),
+    example: {
+      answers: {
+        200: {
+          events: [
+            {
+              seq: 34,
+              id: 'evt_01M82XD2H2WJV06QG560MX4R1T',
+              timestamp: '2026-11-23T00:37:55.867Z',
+              event_type: 'agent_call.decided',
+              organization_id: story.organization,
+              actor: { type: 'user', id: story.requester },
+              user_id: story.requester,
+              workflow_id: null,
+              run_id: 'run_01M82XD2G88TJYT3DMA7S075CW',
+              ip_address: '127.0.0.1',
+              action: 'Bash',
+              status: 'require_approval',
+              duration_ms: null,
+              metadata: {
+                approval_id: 'apr_01M82XD2H1ZPVCZ3J7GFY5WW0R',
+                rule_id: story.rule,
+                rule_name: story.ruleName,
+                side_effect: 'egress',
+              },
+              prev_hash: '389020a1159b02c11028c62f4fdcd4b480debdd3f0598ce80220ffbbfb7c355c',
+              hash: '48d689c270695ee38ddd38b40a1dc2e7c4eab87fe42bacb867ba55536c866951',
+            },
+          ],
+          page: 1,
+          per_page: 50,
+          total: 34,
+        },
+      },
+    },
     responses: {
       200: z.strictObject({ events: z.array(auditEntry), page: z.int(), per_page: z.int(), total: z.int() }),
     },

@@ -5,6 +5,7 @@ import { completeSettings, type GovernanceSettings } from '../../policy/settings
 import { ok, tagged } from '../route.ts'
 import { readApprovalsReport, readReport, periods } from '../../governance/reports/report.ts'
 import { called, id, time, named, role, listOf, listQueryOfPath } from '../schemas/common.ts'
+import { pageWith, story } from '../schemas/example.ts'
 import { limitsSchema, overridesSchema, plans, limitChanges } from '../../contract/plan-limits.ts'
 import { changeQuota, readQuota } from '../../governance/limits/quota.ts'
 import { setFreeze } from '../../governance/rules/freeze.ts'
@@ -276,6 +277,51 @@ export const getNotifications = route({
     state: state.optional(),
     approval_id: filter.optional(),
   }),
+  example: {
+    answers: {
+      200: pageWith(
+        {
+          id: 'dlv_01M84HX0W2CKT9DFN0GDB5YQ6T',
+          channel: 'webhook',
+          event: 'approval.created',
+          recipient: story.webhook,
+          approval_id: 'apr_01M82XD2FE36W9PYPF92CPJWPM',
+          run_id: null,
+          state: 'sent',
+          attempts: 1,
+          last_error: null,
+          created_at: '2026-11-23T09:30:01.000Z',
+          sent_at: '2026-11-23T09:30:02.000Z',
+        },
+        {
+          id: 'ntf_01M84HX0VZ7Q0J8M4S4WZ1B3FD',
+          channel: 'mail',
+          event: 'approval.created',
+          recipient: 'usr_01M82XC49JT4FSC3EKQ16VJJDB',
+          approval_id: 'apr_01M82XD2FE36W9PYPF92CPJWPM',
+          run_id: null,
+          state: 'pending',
+          attempts: 0,
+          last_error: null,
+          created_at: '2026-11-23T09:30:00.000Z',
+          sent_at: null,
+        },
+        {
+          id: 'ntf_01M84HX0VYH1F9M5T2R1QK6Z9C',
+          channel: 'slack',
+          event: 'approval.created',
+          recipient: 'usr_01M82XC49JT4FSC3EKQ16VJJDB',
+          approval_id: 'apr_01M82XD2FE36W9PYPF92CPJWPM',
+          run_id: null,
+          state: 'failed',
+          attempts: 2,
+          last_error: 'slack_forbidden',
+          created_at: '2026-11-23T09:30:00.000Z',
+          sent_at: null,
+        },
+      ),
+    },
+  },
   responses: { 200: listOf(notification) },
   async handle({ context, caller, query: { limit, cursor, ...filters } }) {
     const page = { limit, cursor: cursor ?? null }

@@ -4,6 +4,7 @@ import { isBackedByFactor, type OpenedWith } from '../../governance/access/secon
 import { scopes, scopesOfRole, type Scope } from '../../governance/access/scopes.ts'
 import { ok, tagged, created, splitKey, type Route } from '../route.ts'
 import { id, role, scopeMap, time, named } from '../schemas/common.ts'
+import { story } from '../schemas/example.ts'
 import { mailPreferencesBody, organization, organizationBody, scopesAsMap } from './members.ts'
 import { organizationQuery } from '../query.ts'
 import { openClaimsOf, type OpenClaim } from '../../governance/notifications/claims.ts'
@@ -76,6 +77,35 @@ export const meRoutes = (all: () => readonly Route[]) => [
     key: 'GET /me',
     needs: { scope: null, role: 'viewer', subject: 'nothing' },
     summary: 'The user of the key or session, their organizations, and its scopes',
+    example: {
+      answers: {
+        200: {
+          user: {
+            id: story.approver,
+            email: 'approver@countersign.test',
+            name: 'approver',
+            email_verified: true,
+            second_factor: false,
+          },
+          organizations: [
+            {
+              id: story.organization,
+              name: 'Countersign',
+              personal: false,
+              plan: 'enterprise',
+              role: 'admin',
+              slack_account: null,
+              slack_claim: null,
+            },
+          ],
+          organization_id: story.organization,
+          key_id: 'key_01M82XC51XKW55M3MWSR3FWKVN',
+          session_opened_with: null,
+          has_second_factor: false,
+          scopes: { 'approvals:decide': true, 'approvals:read': true },
+        },
+      },
+    },
     responses: { 200: me },
     async handle({ context, identity }) {
       const memberships = await context.db
@@ -116,6 +146,7 @@ export const meRoutes = (all: () => readonly Route[]) => [
     needs: { scope: null, role: 'viewer', subject: 'own' },
     summary: 'Whether and when you get mails about what waits for you in the organization',
     query: organizationQuery,
+    example: { answers: { 200: { organization_id: story.organization, mail: true, delay_seconds: 1800 } } },
     responses: { 200: mailPreferences },
     handle: async ({ context, caller }) => ok(await readMailPreferences(context.db, caller)),
   }),
@@ -126,6 +157,10 @@ export const meRoutes = (all: () => readonly Route[]) => [
     summary: 'Choose whether and when you get mails about what waits for you in the organization',
     query: organizationQuery,
     body: mailPreferencesBody,
+    example: {
+      body: { mail: true, delay_seconds: 1800 },
+      answers: { 200: { organization_id: story.organization, mail: true, delay_seconds: 1800 } },
+    },
     responses: { 200: mailPreferences },
     handle: async ({ context, caller, body }) => ok(await changeMailPreferences(context, caller, body)),
   }),

@@ -24,6 +24,7 @@ import {
   matchedRule,
   verdict,
 } from '../schemas/common.ts'
+import { pageWith, story, type Example } from '../schemas/example.ts'
 import { ruleTemplates } from '../../governance/rules/rule-templates.ts'
 import { pageOfList } from '../../governance/page.ts'
 import { conditionForms, conditionInput } from '../../policy/rule.ts'
@@ -150,9 +151,30 @@ const schemas = {
   label_rule: z.strictObject({ ...labelRuleShape, status: ruleStatus, ...added }).meta({ id: 'LabelRule' }),
 } as const
 
+const ruleSample = {
+  name: story.ruleName,
+  verdict: 'require_approval',
+  side_effects: ['egress'],
+  labels: { any_of: ['internal'] },
+}
+const savedSample = {
+  ...ruleSample,
+  id: story.rule,
+  organization_id: story.organization,
+  status: 'active',
+  created_by: story.requester,
+  created_at: story.saved,
+  updated_at: story.saved,
+}
+const ruleExamples = {
+  create: { body: ruleSample, answers: { 201: savedSample } },
+  list: { answers: { 200: pageWith(savedSample) } },
+}
+
 const rulesOf = <const Name extends 'rules' | 'label-rules', Kind extends RuleKindName>(
   name: Name,
   kind: Kind,
+  examples: { readonly create?: Example; readonly list?: Example } = {},
 ) => {
   const { word, noun } = ruleKinds[kind]
   const { body, changes } = ruleBodies[kind]
@@ -171,9 +193,10 @@ const rulesOf = <const Name extends 'rules' | 'label-rules', Kind extends RuleKi
       summary: `Save a ${word}; it applies from the next decision on`,
       body,
       audit: [`${noun}.created`],
+      example: examples.create,
       run: (context, caller, input, once) => createRule(context, kind, caller, input, once),
     }),
-    rules.list({ summary: `The organization’s ${word}s, newest first` }),
+    rules.list({ summary: `The organization’s ${word}s, newest first`, example: examples.list }),
     rules.read({ summary: `One ${word}` }),
     rules.replace({
       summary: `Replace a ${word}`,
@@ -195,7 +218,10 @@ const rulesOf = <const Name extends 'rules' | 'label-rules', Kind extends RuleKi
   ] as const
 }
 
-export const ruleRoutes = [...rulesOf('rules', 'rule'), ...rulesOf('label-rules', 'label_rule')] as const
+export const ruleRoutes = [
+  ...rulesOf('rules', 'rule', ruleExamples),
+  ...rulesOf('label-rules', 'label_rule'),
+] as const
 
 const template = named('RuleTemplate', {
   id: z.string(),
@@ -314,6 +340,24 @@ export const ruleQuestionRoutes = [
     summary: 'Ask what the rules would decide; nothing is called and nothing recorded',
     description: 'With `rules` these drafts alone are asked, else the saved ones.',
     body: ruleTrialBody,
+    example: {
+      body: { call: { tool: 'mail_send', params: { to: story.mail }, labels: ['internal'] } },
+      answers: {
+        200: {
+          decision: 'require_approval',
+          reason: story.ruleName,
+          explanation: `Rule \`${story.ruleName}\` holds \`mail_send\` because it sends data out and the data is labelled internal.`,
+          rule_id: story.rule,
+          rule_name: story.ruleName,
+          matched_rules: [
+            { id: story.rule, name: story.ruleName, verdict: 'require_approval', shadow: false },
+          ],
+          side_effect: 'egress',
+          labels: ['internal'],
+          approval: { approver: 'admin', approvals_needed: 1, expires_after_seconds: null },
+        },
+      },
+    },
     responses: { 200: trial },
     async handle({ context, caller, body }) {
       const { params, ...rest } = body.call
@@ -335,6 +379,40 @@ export const ruleQuestionRoutes = [
     summary: 'Decide recorded calls again by drafts, and count what would change',
     description: `Examines the newest ${mostDecisions.toLocaleString('en-US')} decisions of the period. Each call counts once, by its first decision. Nothing is called and nothing recorded. A key also needs \`runs:read\`, \`approvals:read\` and \`agents:read\`, because the answer shows what these scopes protect.`,
     body: ruleBacktestBody,
+    example: {
+      body: {
+        rules: [{ name: 'agents fetch nothing', verdict: 'deny', tools: ['WebFetch'] }],
+        since: '2026-01-01T00:00:00Z',
+      },
+      answers: {
+        200: {
+          examined: 1,
+          changed: 1,
+          not_replayable: [],
+          by_change: { 'allow->deny': 1 },
+          samples: [
+            {
+              decision_id: 'dec_01M8D56DGX8YN89DS9GEDSN15Q',
+              run_id: 'run_01M8D56DGX8YN89DS9GEDSN15P',
+              step_id: null,
+              item_index: null,
+              session_id: 'ses_01M8D56DGX8YN89DS9GEDSN15N',
+              tool: 'WebFetch',
+              decided_at: '2026-11-27T00:06:30.665Z',
+              labels: [],
+              from: { verdict: 'allow', rule_name: null },
+              to: {
+                verdict: 'deny',
+                rule_name: 'agents fetch nothing',
+                explanation: 'Rule `agents fetch nothing` denies `WebFetch` because it names this tool.',
+              },
+            },
+          ],
+          limit_reached: null,
+          oldest: '2026-11-27T00:06:30.665Z',
+        },
+      },
+    },
     responses: { 200: backtest },
     async handle({ context, caller, identity, body, signal, leaveShare, callerNow }) {
       // `backtestRules` takes a place of its own in the share, for long work.
@@ -357,6 +435,41 @@ export const ruleQuestionRoutes = [
     summary: 'Saved rules that have no effect, each with its reason',
     description:
       'Looks at active and shadow rules. Each finding is proven. A rule without a finding may have no effect all the same.',
+    example: {
+      answers: {
+        200: {
+          findings: [
+            {
+              kind: 'never_decides',
+              rules: [
+                {
+                  id: 'rule_01M8D56DKYFME84B9A29M0B8V4',
+                  name: 'letters',
+                  verdict: 'require_approval',
+                  shadow: false,
+                },
+              ],
+              covered_by: {
+                id: 'rule_01M8D56DK4GH9CQW27XYSVB03P',
+                name: 'no mail',
+                verdict: 'deny',
+                shadow: false,
+              },
+              example_call: {
+                source: 'workflows',
+                tool: 'mail_send',
+                side_effect: 'egress',
+                params: {},
+                labels: [],
+              },
+              message:
+                'Rule `letters` never decides a call: rule `no mail` matches every call that it matches, and is at least as strict.',
+            },
+          ],
+          limit_reached: null,
+        },
+      },
+    },
     responses: { 200: analysis },
     async handle({ context, caller, identity, signal, leaveShare, callerNow }) {
       // `analyzeSavedRules` takes a place of its own in the share, for long work.
@@ -373,6 +486,46 @@ export const ruleQuestionRoutes = [
     description:
       'Tries calls that are made from the conditions of the rules. An empty list of changes does not prove that the sets are equal.',
     body: ruleDiffBody,
+    example: {
+      body: {
+        from: [
+          {
+            name: 'mail stays inside',
+            verdict: 'deny',
+            tools: ['mail_send'],
+            params: [{ param: 'to', operator: 'domain_not_in', value: ['acme.com'] }],
+          },
+        ],
+        to: [
+          {
+            name: 'mail stays inside',
+            verdict: 'deny',
+            tools: ['mail_send'],
+            params: [{ param: 'to', operator: 'domain_not_in', value: ['acme.com', 'partner.example'] }],
+          },
+        ],
+      },
+      answers: {
+        200: {
+          changes: [
+            {
+              change: 'deny->allow',
+              example_call: {
+                source: 'workflows',
+                tool: 'mail_send',
+                side_effect: 'egress',
+                params: { to: 'someone@partner.example' },
+                labels: [],
+              },
+              approval: { from: null, to: null },
+              rules: [{ set: 'from', id: 'draft_0', name: 'mail stays inside', verdict: 'deny' }],
+            },
+          ],
+          tried: 76,
+          limit_reached: null,
+        },
+      },
+    },
     responses: { 200: diff },
     async handle({ context, caller, identity, body, signal, leaveShare, callerNow }) {
       // `diffRules` takes a place of its own in the share, for long work.

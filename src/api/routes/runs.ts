@@ -33,6 +33,11 @@ import {
   cancelBody,
   execution,
   executeBody,
+  cancelledExample,
+  executionExample,
+  receiptExample,
+  runExample,
+  summaryExample,
   run,
   runStatus,
   runSummary,
@@ -42,6 +47,7 @@ import {
   previewBody,
   versionChange,
 } from '../schemas/runs.ts'
+import { pageWith } from '../schemas/example.ts'
 import { waitForEnd } from '../wait.ts'
 import { getRunEvents } from './run-events.ts'
 import { readCalls, requireOutputs } from '../../governance/runs/read/calls.ts'
@@ -62,6 +68,7 @@ export const postExecute = route({
   query: z.object({ wait: wholeNumber(0, 60).default(10) }),
   bodyLimit: inputsBodyLimit,
   body: executeBody,
+  example: { body: { inputs: runExample.inputs }, answers: { 202: executionExample } },
   responses: { 200: execution, 202: execution },
   async handle({ context, caller, params, query, body, idempotencyKey, once, signal, leaveShare }) {
     const request = {
@@ -127,6 +134,7 @@ function runRoutesAt(root: 'runs' | 'executions') {
       needs: { scope: 'runs:read', role: 'viewer', subject: 'own' },
       summary: 'Runs without their data, newest first',
       query: runsQuery,
+      example: root === 'runs' ? { answers: { 200: pageWith(summaryExample) } } : undefined,
       responses: { 200: listOf(runSummary) },
       async handle({ context, caller, query }) {
         const { limit, cursor = null, organization_id: _, ...filters } = query
@@ -140,6 +148,7 @@ function runRoutesAt(root: 'runs' | 'executions') {
       description:
         'Without `limit` and `cursor` it has all steps and their outputs. With one of them it has a page of both, and `next_cursor` leads to the next page.',
       query: z.object({ limit: wholeNumber(1, 200).optional(), cursor: filter.optional() }),
+      example: root === 'runs' ? { answers: { 200: runExample } } : undefined,
       responses: { 200: run },
       async handle({ context, caller, params, query: { limit, cursor = null } }) {
         const { organizationId } = caller
@@ -157,6 +166,7 @@ function runRoutesAt(root: 'runs' | 'executions') {
       audit: ['workflow.cancel', 'workflow.execute'],
       summary: 'Cancel your own run, or any run as an admin',
       body: cancelBody,
+      example: root === 'runs' ? { body: {}, answers: { 200: cancelledExample } } : undefined,
       responses: { 200: run },
       async handle({ context, caller, params, body, once }) {
         const { reason } = body
@@ -188,6 +198,7 @@ export const runDetailRoutes = [
       cursor: filter.optional(),
       order: z.enum(['oldest', 'newest']).default('oldest').describe('`newest` is always a page'),
     }),
+    example: { answers: { 200: receiptExample } },
     responses: { 200: receipt },
     async handle({ context, caller, params, query: { limit, cursor = null, order } }) {
       const page = { limit, cursor, isNewestFirst: order === 'newest' }

@@ -9,6 +9,7 @@ import { organizationQuery } from '../query.ts'
 import { ok, tagged } from '../route.ts'
 import type { Inner } from '../subjects.ts'
 import { labels, listOf, listQuery, reversible, side, named } from '../schemas/common.ts'
+import { pageWith } from '../schemas/example.ts'
 import { pageOf, readCursor, type Page } from '../../governance/page.ts'
 
 export function pageOfTools<T>(
@@ -87,6 +88,42 @@ export const toolRoutes = [
     needs: { scope: 'tools:read', role: 'viewer', subject: 'own' },
     summary: 'The tools that workflow steps can call, sorted by name',
     query: listQuery,
+    example: {
+      answers: {
+        200: pageWith({
+          name: 'file_read',
+          description: 'Reads a text, Markdown or CSV file from the shared folder. A CSV also has its rows.',
+          side_effect: 'read',
+          output_labels: ['internal'],
+          params: { type: 'object', properties: { path: { type: 'string' } }, required: ['path'] },
+          output: {
+            type: 'object',
+            properties: {
+              path: { type: 'string' },
+              text: { type: 'string' },
+              media_type: { type: 'string' },
+              size: { type: 'integer' },
+              rows: { type: 'array', items: { type: 'object', additionalProperties: { type: 'string' } } },
+              rows_problem: { type: 'string' },
+            },
+            required: ['path', 'text', 'media_type', 'size'],
+          },
+          constraints: ['max_response_size_kb'],
+          categories: [],
+          connected: true,
+          needs_connection: true,
+          available: true,
+          unavailable_because: null,
+          risk: 'medium',
+          reversible: 'yes',
+          repeat: 'free',
+          own_service: null,
+          precondition: null,
+          timeout_seconds: 30,
+          destination: null,
+        }),
+      },
+    },
     responses: { 200: listOf(tool) },
     async handle({ context, caller, query }) {
       const connections = await readConnected(context.db, caller.organizationId, caller.userId)

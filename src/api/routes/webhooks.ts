@@ -24,6 +24,7 @@ import {
   riskLevel,
   named,
 } from '../schemas/common.ts'
+import { pageWith, story } from '../schemas/example.ts'
 import { chosenEvents, webhookEvents, type WebhookEvent } from '../../contract/webhook-events.ts'
 import { textField } from '../../policy/text.ts'
 import { approvalKinds, approvalStatuses } from '../../contract/status.ts'
@@ -144,6 +145,24 @@ const webhooks = objects({
 
 export const webhookRoutes = [
   webhooks.create({
+    example: {
+      body: { url: 'https://example.com/hooks', events: ['approval.created', 'run.failed'] },
+      answers: {
+        201: {
+          id: story.webhook,
+          organization_id: story.organization,
+          url: 'https://example.com/hooks',
+          events: ['approval.created', 'run.failed'],
+          active: true,
+          disabled_reason: null,
+          failing_since: null,
+          former_secret_until: null,
+          created_at: '2026-11-23T09:30:00.000Z',
+          created_by: story.requester,
+          secret: 'whsec_...',
+        },
+      },
+    },
     summary: 'Create a webhook: an address that gets a signed message for each of these events',
     description:
       'Messages are signed as Standard Webhooks says. They hold ids, names, verdicts and a link, and no parameter or value.',
@@ -196,6 +215,24 @@ export const webhookRoutes = [
     inner: [oneWebhook],
     summary: 'What was sent to a webhook, and what waits',
     query: listQueryOfPath.extend({ state: deliveryState.optional() }),
+    example: {
+      answers: {
+        200: pageWith({
+          id: 'dlv_01M84HX0W2CKT9DFN0GDB5YQ6T',
+          webhook_id: story.webhook,
+          event_id: 'msg_01M84HQJMTGYC82CRXCPKCR42V',
+          event_type: 'run.failed',
+          state: 'waiting',
+          attempts: 1,
+          last_status: 500,
+          last_error: 'the answer was 500',
+          last_attempt_at: '2026-11-23T09:31:00.000Z',
+          next_attempt_at: '2026-11-23T09:31:05.000Z',
+          created_at: '2026-11-23T09:30:59.000Z',
+          ended_at: null,
+        }),
+      },
+    },
     responses: { 200: listOf(delivery) },
     async handle({ context, caller, params, query }) {
       const which = { webhookId: params.webhook, state: query.state }

@@ -23,6 +23,7 @@ import {
   emptyBody,
   named,
 } from '../schemas/common.ts'
+import { exampleOf, pageWith, story } from '../schemas/example.ts'
 import { inspectVersion, listVersions, rollBack, versionNumber } from '../../governance/workflows/versions.ts'
 import { nameField, textField } from '../../policy/text.ts'
 import { filter, flag } from '../query.ts'
@@ -128,6 +129,32 @@ const workflow = named('Workflow', {
     .describe('only after saving a definition: steps whose tool does not work in the organization'),
 })
 
+const sample = {
+  name: story.workflowName,
+  definition: {
+    inputs: { to: { type: 'string', required: true } },
+    steps: [
+      { id: 'read', tool: 'file_read', params: { path: 'reports/q3-summary.md' } },
+      {
+        id: 'send',
+        tool: 'mail_send',
+        params: { to: '{{input.to}}', subject: 'Third quarter', text: '{{steps.read.output.text}}' },
+      },
+    ],
+  },
+}
+const savedSample = exampleOf(workflowSummary, {
+  id: story.workflow,
+  organization_id: story.organization,
+  name: story.workflowName,
+  description: '',
+  version: 1,
+  created_by: story.requester,
+  created_at: story.saved,
+  updated_at: story.saved,
+  protected: false,
+})
+
 /** Each value is read again when the definition is checked, hashed, planned and run. */
 const bodyValues = 40_000
 
@@ -161,6 +188,7 @@ export const workflowRoutes = [
     summary: 'Save a workflow and deploy its first version',
     bodyValues,
     body: workflowBody,
+    example: { body: sample, answers: { 201: { ...savedSample, definition: sample.definition } } },
     responses: { 201: workflow },
     handle: async ({ context, caller, body, once }) =>
       created(await actOnce(once, () => createWorkflow(context, caller, body, once))),
@@ -170,6 +198,7 @@ export const workflowRoutes = [
     needs: { scope: 'workflows:read', role: 'viewer', subject: 'own' },
     summary: 'Workflows, newest first',
     query: listQuery,
+    example: { answers: { 200: pageWith(savedSample) } },
     responses: { 200: listOf(workflowSummary) },
     handle: async ({ context, caller, query }) =>
       ok(await listWorkflows(context.db, caller.organizationId, pageIn(query))),

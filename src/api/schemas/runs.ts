@@ -9,6 +9,7 @@ import {
   runStatuses,
   stepStatuses,
 } from '../../contract/status.ts'
+import { exampleOf, story } from './example.ts'
 import { faults } from '../../tools/kit/errors.ts'
 import { labelSlug, textField } from '../../policy/text.ts'
 import { mostLabels, tooManyLabels } from '../../policy/types.ts'
@@ -380,4 +381,149 @@ export const receipt = named('Receipt', {
     .nullable()
     .optional()
     .describe('only with `limit` or `cursor`: leads to the next decisions, null after the last'),
+})
+
+/* The run of the examples in openapi.json: it has read a report, and its mail waits for an approval. */
+
+const runHead = {
+  id: story.run,
+  execution_id: story.run,
+  workflow_id: story.workflow,
+  workflow_name: story.workflowName,
+  workflow_version: 1,
+  organization_id: story.organization,
+  status: 'paused',
+  status_reason: `step \`send\` waits for approval by an admin or owner (rule \`${story.ruleName}\`): 0 of 1 vote given, 1 missing`,
+  requested_by: story.requester,
+  requester_email: 'member@countersign.test',
+  risk: {
+    level: 'high',
+    reasons: ['`mail_send` delivers content to people or places', '`file_read` reads company data'],
+  },
+  created_at: story.accepted,
+  started_at: story.started,
+  nodes_executed: 1,
+  nodes_failed: 0,
+  cost: 0,
+} as const
+export const summaryExample = exampleOf(runSummary, {
+  ...runHead,
+  risk: { ...runHead.risk, reasons: [...runHead.risk.reasons] },
+})
+
+const waitingExample = exampleOf(waiting, {
+  kind: 'step',
+  approval_id: story.approval,
+  step_id: 'send',
+  tool: 'mail_send',
+  rule_name: story.ruleName,
+  approver: 'admin',
+  since: story.held,
+  expires_at: story.expires,
+})
+const outputsExample = {
+  read: { path: 'reports/q3-summary.md', text: story.report, media_type: 'text/markdown', size: 47 },
+}
+const tools = { kind: 'tool', labels: ['internal'], more_failed_items: 0 }
+const readExample = exampleOf(step, {
+  ...tools,
+  id: 'read',
+  tool: 'file_read',
+  status: 'completed',
+  verdict: 'allow',
+  attempts: 1,
+  started_at: story.started,
+  finished_at: '2026-11-23T00:37:45.764Z',
+  duration_ms: 49,
+})
+const sendExample = exampleOf(step, {
+  ...tools,
+  id: 'send',
+  tool: 'mail_send',
+  status: 'held',
+  depends_on: ['read'],
+  verdict: 'require_approval',
+  attempts: 0,
+  started_at: story.held,
+  approval_ids: [story.approval],
+})
+
+export const runExample = exampleOf(run, {
+  ...summaryExample,
+  waiting_for: [waitingExample],
+  waiting_since: story.held,
+  inputs: { to: story.mail },
+  input_labels: {},
+  outputs: outputsExample,
+  result: null,
+  steps: [readExample, sendExample],
+})
+
+export const cancelledExample = {
+  ...runExample,
+  status: 'cancelled',
+  status_reason: 'the run was cancelled by `admin@countersign.test` with the reason `wrong customer`',
+  waiting_for: [],
+  waiting_since: null,
+  finished_at: story.cancelled,
+  duration_ms: 4628,
+  steps: [readExample, { ...sendExample, status: 'cancelled', finished_at: story.cancelled }],
+}
+
+export const executionExample = exampleOf(execution, {
+  execution_id: story.run,
+  status: 'paused',
+  status_reason: runHead.status_reason,
+  waiting_for: [waitingExample],
+  outputs: outputsExample,
+  result: null,
+  duration_ms: 4297,
+  nodes_executed: 1,
+  nodes_failed: 0,
+})
+
+export const voteExample = {
+  user_id: story.approver,
+  email: 'approver@countersign.test',
+  decision: 'approve' as const,
+  comment: 'fine',
+  changes_requested: false,
+  at: story.voted,
+}
+
+export const receiptExample = exampleOf(receipt, {
+  run_id: story.run,
+  workflow_id: story.workflow,
+  workflow_version: 1,
+  decisions: [
+    exampleOf(decision, {
+      decision_id: 'dec_01M82XCWY3YY36GJV2CDYJXTPB',
+      seq: 3,
+      step_id: 'send',
+      tool: 'mail_send',
+      side_effect: 'egress',
+      verdict: 'require_approval',
+      rule_id: story.rule,
+      rule_name: story.ruleName,
+      matched_rules: [{ id: story.rule, name: story.ruleName, verdict: 'require_approval', shadow: false }],
+      reason: story.ruleName,
+      explanation: `Rule \`${story.ruleName}\` holds \`mail_send\` because it sends data out and the data is labelled internal. Its approval \`${story.approval}\` lets this one call through.`,
+      labels: ['internal'],
+      label_sources: [{ label: 'internal', from: ['read'] }],
+      params_hash: story.paramsHash,
+      approval: {
+        id: story.approval,
+        status: 'approved',
+        votes: [voteExample],
+        supersedes_id: null,
+        held_again: null,
+      },
+      held_at: story.held,
+      executed_at: '2026-11-23T00:37:50.144Z',
+      outcome: 'completed',
+      decided_at: '2026-11-23T00:37:50.144Z',
+    }),
+  ],
+  rules_version: 4,
+  audit_head: { seq: 19, hash: '6c16ec465a6cb2c8de4f341d5552ac6cf370b35bf8d9aac7f4ef7cb423a181d9' },
 })

@@ -3,8 +3,9 @@ import { createRequire } from 'node:module'
 import { dirname } from 'node:path'
 import { afterAll, describe, expect, test } from '@jest/globals'
 import { acts, isGuarded, splitKey } from '../../../src/api/route.ts'
-import { openApiDocument, readExamples } from '../../../src/api/openapi.ts'
+import { openApiDocument } from '../../../src/api/openapi.ts'
 import { routes } from '../../../src/api/routes/index.ts'
+import type { Example } from '../../../src/api/schemas/example.ts'
 import { hasRole, scopes } from '../../../src/governance/access/scopes.ts'
 import { inBrowser, visit } from '../../support/chromium.ts'
 import { startBeside, type TestServer } from '../server.ts'
@@ -239,20 +240,19 @@ describe('the docs page', () => {
 })
 
 describe('the examples in openapi.json', () => {
-  const examples = Object.entries(readExamples())
+  const examples = routes.filter(({ example }) => example !== undefined)
 
   test('are there for at least twenty routes', () => {
     expect(examples.length).toBeGreaterThanOrEqual(20)
   })
 
-  test.each(examples)('of %s fit its schemas', (key, { body, answers }) => {
-    const route = routes.find((each) => each.key === key)
-    if (route === undefined) throw new Error(`there is no route \`${key}\``)
-    expect(body === undefined).toBe(route.body === undefined)
-    expect(route.body?.safeParse(body).error).toBeUndefined()
+  test.each(examples)('of $key fit its schemas', ({ example, body: schema, responses }) => {
+    const { body, answers } = example as Example
+    expect(body === undefined).toBe(schema === undefined)
+    expect(schema?.safeParse(body).error).toBeUndefined()
     expect(Object.keys(answers)).not.toEqual([])
     for (const [status, answer] of Object.entries(answers))
-      expect([status, route.responses[Number(status)]?.safeParse(answer)]).toEqual([
+      expect([status, responses[Number(status)]?.safeParse(answer)]).toEqual([
         status,
         expect.objectContaining({ success: true }),
       ])
