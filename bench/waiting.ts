@@ -6,7 +6,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { changeGovernance } from '../src/governance/rules/settings.ts'
 import { createRule } from '../src/governance/rules/rules.ts'
 import { createWorkflowEngine } from '../src/governance/delivery/workflow-engine.ts'
-import { startRelay } from '../src/governance/delivery/relay.ts'
+import { temporalSender } from '../src/governance/delivery/relay.ts'
+import { startRunner } from '../src/governance/lanes/runner.ts'
 import { acceptRun } from '../src/governance/runs/start/accept.ts'
 import { createWorkflow } from '../src/governance/workflows/workflows.ts'
 import { ruleInput } from '../src/governance/rules/rule-kinds.ts'
@@ -56,9 +57,9 @@ async function measured(postgres: BenchPostgres): Promise<void> {
   const context = createContext(config, 'api')
   const client = createTemporalClient(config.temporal)
   const caller = await newCaller(context)
-  const relay = startRelay(context, createWorkflowEngine(client), () =>
-    hasSearchAttributes(client, context.log),
-  )
+  const attributes = () => hasSearchAttributes(client, context.log)
+  const relay = startRunner(context, [temporalSender(context, createWorkflowEngine(client), attributes)])
+  context.onOutbox = () => relay.kick('temporal')
   const flags = ['--max-semi-space-size=16', '--no-allocation-site-pretenuring', 'src/programs/worker.ts']
   const worker = spawn(process.execPath, flags, {
     env: { ...process.env, ...environment, ...probed(probes) },

@@ -21,7 +21,8 @@ import { createContext } from '../../src/programs/create-context.ts'
 import type { Context } from '../../src/governance/context.ts'
 import type { Caller } from '../../src/governance/access/identity.ts'
 import { createWorkflowEngine, type WorkflowEngine } from '../../src/governance/delivery/workflow-engine.ts'
-import { startRelay } from '../../src/governance/delivery/relay.ts'
+import { temporalSender } from '../../src/governance/delivery/relay.ts'
+import { startRunner } from '../../src/governance/lanes/runner.ts'
 import { acceptRun } from '../../src/governance/runs/start/accept.ts'
 import { createWorkflow } from '../../src/governance/workflows/workflows.ts'
 import { hasSearchAttributes, createTemporalClient } from '../../src/shared/temporal.ts'
@@ -85,9 +86,11 @@ export async function withSides(
   const starts = watchStarts(body.noted)
   const workers = await createWorkers(context, connection, body)
   const running = workers.map((worker) => worker.run())
-  const relay = startRelay(context, starts.watch(createWorkflowEngine(client)), () =>
-    hasSearchAttributes(client, context.log),
-  )
+  const attributes = () => hasSearchAttributes(client, context.log)
+  const relay = startRunner(context, [
+    temporalSender(context, starts.watch(createWorkflowEngine(client)), attributes),
+  ])
+  context.onOutbox = () => relay.kick('temporal')
   try {
     await work(sidesOf(context, client, starts.of, body))
   } finally {

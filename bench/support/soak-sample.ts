@@ -25,7 +25,7 @@ export async function sample(dataDir: string, url: string): Promise<Sample['valu
              (select count(*) from run_events where at < now() - interval '${retainedMinutes} minutes'
                 and run_id in (select id from runs where data_removed_at is not null)) as "events past retention",
              (select count(*) from idempotency_keys) as "idempotency keys",
-             (select count(*) from outbox) as outbox,
+             (select count(*) from lanes where kind = 'temporal') as outbox,
              (select count(*) from process_heartbeats) as heartbeats`),
   )
   const counted = Object.entries(rows[0] ?? {}).map(([name, value]) => [name, Number(value)] as const)

@@ -121,6 +121,13 @@ export interface Wake {
   readonly by?: string
 }
 
+/** What Temporal must be told of a run. */
+export interface EngineMessage {
+  readonly kind: 'run.start' | 'run.wake' | 'run.cancel'
+  readonly run_id: string
+  readonly payload: Wake
+}
+
 /** This cannot be the key of a call, because a call's key always has a `#`. */
 export const slotKey = 'slot'
 export const wakeKey = (stepId: string, itemIndex: number | null): string => `${stepId}#${itemIndex ?? -1}`

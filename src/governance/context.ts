@@ -53,7 +53,7 @@ export interface Context {
   isTemporalAway: boolean
   /** The last time when the database refused to write, because of a full disk or so, by `performance.now()`. */
   writeTrouble: { readonly at: number; readonly reason: WriteRefusal } | null
-  /** After a commit that wrote outbox rows. Set by the relay. */
+  /** After a commit that wrote messages to Temporal. The programs set it. */
   onOutbox: () => void
   close(): Promise<void>
 }

@@ -6,13 +6,13 @@ import { createContext, createMailer } from './create-context.ts'
 import { endAtUncaught, failStart, orFail } from './fail.ts'
 import { checkAuditTriggers } from '../governance/audit/triggers.ts'
 import { clockSender, every } from '../governance/lanes/clock.ts'
-import { startRunner } from '../governance/lanes/runner.ts'
+import { startRunner, type Runner } from '../governance/lanes/runner.ts'
 import { beat, leave } from '../governance/upkeep/housekeeping.ts'
 import { forgetOldKeys } from '../governance/idempotency.ts'
 import { checkInstallation } from '../governance/upkeep/installation.ts'
 import { createWorkflowEngine, watchTemporal } from '../governance/delivery/workflow-engine.ts'
 import { forgetEndedSignIns, recordAccountEvents } from '../governance/people/account-events.ts'
-import { startRelay } from '../governance/delivery/relay.ts'
+import { temporalSender } from '../governance/delivery/relay.ts'
 import { endCancelled, FailedRuns } from '../governance/runs/end/end-cancelled.ts'
 import { keepDefaultQueue } from '../governance/delivery/task-queue.ts'
 import { hasSearchAttributes, createTemporalClient, temporalCheck } from '../shared/temporal.ts'
@@ -37,10 +37,6 @@ const context = createContext(config, 'api')
 endAtUncaught(context.log)
 const draining = new AbortController()
 const client = createTemporalClient(config.temporal)
-// Tells Temporal at once about this process's commits. What it cannot deliver, the relay of any process delivers later.
-const relay = startRelay(context, createWorkflowEngine(client), () =>
-  hasSearchAttributes(client, context.log),
-)
 const temporal = temporalCheck(client.connection)
 const server = createHttpServer(
   createApp(context, { temporal, draining: draining.signal, mail: createMailer(config) }),
@@ -49,6 +45,7 @@ const server = createHttpServer(
 
 // The tasks start only after the database has been checked.
 let tasks: readonly { stop(): Promise<void> }[] = []
+let runner: Runner | undefined
 checkInstallation(context).then(
   () => {
     if (draining.signal.aborted) return
@@ -61,8 +58,14 @@ checkInstallation(context).then(
       // If a request could not append them, or a crash came first.
       'recording account events': () => recordAccountEvents(context),
     }
+    // What this process commits for Temporal, it sends at once. What it cannot send, any process sends later.
+    const attributes = () => hasSearchAttributes(client, context.log)
+    runner = startRunner(context, [
+      temporalSender(context, createWorkflowEngine(client), attributes),
+      clockSender(context, recurring),
+    ])
+    context.onOutbox = () => runner?.kick('temporal')
     tasks = [
-      startRunner(context, [clockSender(context, recurring)]),
       every(context, 'heartbeat', 5, () => beat(context, 'api')),
       every(context, 'keeping the default task queue', keepingSeconds, () => keepDefaultQueue(context)),
       every(context, 'keeping checkpoints of audit logs', checkpointSeconds, () =>
@@ -87,7 +90,7 @@ exitWithParent(async () => {
   await closed
   clearInterval(closing)
   await stopped
-  await relay.stop()
+  await runner?.stop()
   await leave(context).catch(() => {})
   ;(await metrics)?.close()
   await client.connection.close()

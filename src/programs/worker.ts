@@ -30,7 +30,7 @@ import { mailSender } from '../governance/notifications/send-mail.ts'
 import { planSlack } from '../governance/notifications/plan-slack.ts'
 import { createWorkflowEngine, type WorkflowEngine } from '../governance/delivery/workflow-engine.ts'
 import { reconcile } from '../governance/delivery/reconciler.ts'
-import { startRelay, type AttributesCheck } from '../governance/delivery/relay.ts'
+import { temporalSender, type AttributesCheck } from '../governance/delivery/relay.ts'
 import { endCancelled, FailedRuns } from '../governance/runs/end/end-cancelled.ts'
 import { hasSearchAttributes, connectionOptions, createTemporalClient } from '../shared/temporal.ts'
 import { isError, wordsOf, type Log } from '../shared/log.ts'
@@ -78,16 +78,17 @@ export async function startWorker(config: Config, log?: Log): Promise<RunningWor
     shutdownForceTime: '18s',
   })
   const engine = createWorkflowEngine(client)
-  const relay = startRelay(context, engine, attributes)
   const runner = startRunner(context, [
     clockSender(context, recurringTasks(context, engine, attributes), {
       ...clock,
       reconcile: config.reconcileSeconds,
     }),
+    temporalSender(context, engine, attributes),
     slackSender(context),
     mailSender(context, createMailer(config)),
     webhookSender(context),
   ])
+  context.onOutbox = () => runner.kick('temporal')
   const tasks = [
     every(context, 'heartbeat', 5, () => beat(context, 'worker')),
     every(context, 'keeping checkpoints of audit logs', 30, () => context.checkpoints.keep({ sweep: true })),
@@ -103,7 +104,7 @@ export async function startWorker(config: Config, log?: Log): Promise<RunningWor
       await running
       metrics?.close()
       await Promise.all(tasks.map((task) => task.stop()))
-      await Promise.all([runner.stop(), relay.stop()])
+      await runner.stop()
       await leave(context).catch(() => {})
       await connection.close()
       await client.connection.close()

@@ -3,6 +3,7 @@ import type { FieldKind } from '../../src/contract/audit-event-fields.ts'
 import { auditEvents, type AuditEventType } from '../../src/contract/audit-events.ts'
 import { readConfig, type Config } from '../../src/shared/config.ts'
 import { createContext } from '../../src/programs/create-context.ts'
+import type { EngineMessage } from '../../src/contract/messages.ts'
 import type { Context } from '../../src/governance/context.ts'
 import {
   bootstrapIdentities,
@@ -161,3 +162,15 @@ export const waitsForLock = (adminUrl: string): Promise<void> =>
       return rowCount !== 0
     }),
   )
+
+/** What waits for Temporal about a run, the oldest first. */
+export async function messagesOf(
+  context: Pick<Context, 'pool'>,
+  runId: string,
+): Promise<readonly EngineMessage[]> {
+  const { rows } = await context.pool.query<{ message: EngineMessage }>(
+    `select message from lanes where kind = 'temporal' and message->>'run_id' = $1 order by id::bigint`,
+    [runId],
+  )
+  return rows.map(({ message }) => message)
+}

@@ -79,7 +79,9 @@ export async function expectQuiet(home: CrashHome): Promise<void> {
   expect(open).toEqual([])
   const deadline = Date.now() + patience
   for (;;) {
-    const rows = await home.query('select id, kind, run_id, attempts, last_error from outbox')
+    const rows = await home.query(
+      `select id, message, failures, last_error from lanes where kind = 'temporal'`,
+    )
     if (rows.length === 0) break
     if (Date.now() > deadline) expect(rows).toEqual([])
     await delay(100)

@@ -118,7 +118,10 @@ describe('without reconciliation, except where a test starts it,', () => {
       expect(await pass()).toEqual({ started: 0, closed: 0, woken: 0 })
       await withholdOutbox(stack)
       await stack.vote(approvalId, 'admin')
-      await stack.context.db.deleteFrom('outbox').where('run_id', '=', runId).execute()
+      await stack.context.pool.query(
+        `delete from lanes where kind = 'temporal' and message->>'run_id' = $1`,
+        [runId],
+      )
       await deliverOutbox(stack)
       expect((await stack.runOf(runId)).status).toBe('paused')
       expect(await pass()).toEqual({ started: 0, closed: 0, woken: 1 })

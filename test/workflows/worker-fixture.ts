@@ -6,7 +6,8 @@ import { run } from '../../src/tools/files/run.ts'
 import { ToolError, type Executor } from '../../src/tools/kit/executor.ts'
 import type { Config } from '../../src/shared/config.ts'
 import { createWorkflowEngine, type WorkflowEngine } from '../../src/governance/delivery/workflow-engine.ts'
-import { startRelay, type Relay } from '../../src/governance/delivery/relay.ts'
+import { startRunner, type Runner } from '../../src/governance/lanes/runner.ts'
+import { temporalSender } from '../../src/governance/delivery/relay.ts'
 import { hasSearchAttributes, createTemporalClient } from '../../src/shared/temporal.ts'
 import { startWorker, type RunningWorker } from '../../src/programs/worker.ts'
 import { approvalsOf, startEngine, type Engine } from '../governance/runs/engine-fixture.ts'
@@ -25,7 +26,7 @@ Runtime.install({
 export interface Stack extends Engine {
   readonly client: Client
   readonly motor: WorkflowEngine
-  readonly relay: Relay
+  readonly relay: Runner
   readonly sink: SmtpSink
   readonly attributes: () => Promise<boolean>
   /** Environment of a worker process for the same stack. */
@@ -67,7 +68,8 @@ async function startTestStack({ suggestAfterEvents, ...overrides }: Overrides = 
   const client = createTemporalClient(context.config.temporal)
   const motor = createWorkflowEngine(client)
   const attributes = () => hasSearchAttributes(client, context.log)
-  const relay = startRelay(context, motor, attributes)
+  const relay = startRunner(context, [temporalSender(context, motor, attributes)])
+  context.onOutbox = () => relay.kick('temporal')
   const workers = new Set<RunningWorker>()
   const stopWorkers = async (): Promise<void> => {
     await Promise.all([...workers].map((worker) => worker.stop()))
@@ -168,13 +170,13 @@ export function useTestStack(
 /** From now on the relay finds nothing to deliver: new rows are due tomorrow. */
 export const withholdOutbox = (stack: Stack): Promise<void> =>
   asAdmin(stack.adminUrl, (client) =>
-    client.query(`alter table outbox alter column next_attempt_at set default now() + interval '1 day'`),
+    client.query(`alter table lanes alter column due_at set default now() + interval '1 day'`),
   )
 
 /** New rows are delivered again; the withheld rows are not. */
 export const deliverOutbox = (stack: Stack): Promise<void> =>
   asAdmin(stack.adminUrl, (client) =>
-    client.query('alter table outbox alter column next_attempt_at set default now()'),
+    client.query('alter table lanes alter column due_at set default clock_timestamp()'),
   )
 
 /** The state of the fake `file_read`, by path. */

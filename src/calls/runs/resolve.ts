@@ -86,7 +86,10 @@ export async function resolveStep(
     writeLedger(tx, ledger)
     await request.once?.markActed(tx.trx)
     const woken = keys.map(({ itemIndex }) => wakeKey(stepId, itemIndex))
-    tx.deliver('run.wake', runId, { key: woken.length === 1 ? woken[0] : woken, by: caller.userId })
+    tx.deliver('run.wake', runId, {
+      key: woken.length === 1 ? (woken[0] as string) : woken,
+      by: caller.userId,
+    })
   })
 }
 

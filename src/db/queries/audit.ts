@@ -124,12 +124,10 @@ export const appendEntries = (
   )`
 
 export const insertMessages = (
-  rows: readonly { readonly kind: string; readonly run_id: string; readonly payload?: unknown }[],
+  rows: readonly { readonly kind: string; readonly run_id: string; readonly payload: object }[],
 ): RawBuilder<unknown> => sql`told as (
-    insert into outbox (kind, run_id, payload)
-    select * from unnest(${rows.map((row) => row.kind)}::text[],
-                         ${rows.map((row) => row.run_id)}::text[],
-                         ${rows.map((row) => row.payload)}::jsonb[])
+    insert into lanes (kind, message)
+    select 'temporal', message from unnest(${rows.map((row) => JSON.stringify(row))}::jsonb[]) as m(message)
   )`
 
 /** CTE. `base` of the CTE `moved` is the number of a run's earlier events. */

@@ -101,9 +101,10 @@ export const grantFreeSlots = (given: {
     from next where runs.id = next.id
     returning runs.id, runs.workflow_id, runs.request_id, next.slot as had
   ), told as (
-    insert into outbox (kind, run_id, payload)
-    select case when had = 'queued' then 'run.start' else 'run.wake' end, id,
-           case when had = 'queued' then '{}'::jsonb else jsonb_build_object('key', ${given.wakeKey}::text) end
+    insert into lanes (kind, message)
+    select 'temporal', jsonb_build_object(
+      'kind', case when had = 'queued' then 'run.start' else 'run.wake' end, 'run_id', id,
+      'payload', case when had = 'queued' then '{}'::jsonb else jsonb_build_object('key', ${given.wakeKey}::text) end)
     from granted
   )
   select * from granted`

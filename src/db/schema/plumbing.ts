@@ -1,15 +1,4 @@
-import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
-
-export interface OutboxTable {
-  id: GeneratedAlways<number>
-  kind: 'run.start' | 'run.wake' | 'run.cancel'
-  run_id: string
-  payload: ColumnType<Record<string, unknown>, string | undefined, string>
-  created_at: Generated<Date>
-  attempts: Generated<number>
-  next_attempt_at: Generated<Date>
-  last_error: string | null
-}
+import type { ColumnType, Generated } from 'kysely'
 
 export interface LanesTable {
   kind: 'temporal' | 'slack' | 'mail' | 'webhook' | 'clock'
@@ -113,7 +102,6 @@ export interface DataKeysTable {
 }
 
 export interface PlumbingTables {
-  outbox: OutboxTable
   lanes: LanesTable
   idempotency_keys: IdempotencyKeysTable
   process_heartbeats: ProcessHeartbeatsTable

@@ -1,3 +1,4 @@
+import type { EngineMessage, Wake } from '../../contract/messages.ts'
 import type { AuditEventType } from '../../contract/audit-events.ts'
 import { newId } from '../../contract/ids.ts'
 import type { EventData, WebhookEvent } from '../../contract/webhook-events.ts'
@@ -46,7 +47,7 @@ export class ChainTx implements ChainReader {
   readonly touched = new Set<string>()
   /** The runs that got a slot here, for the log. */
   readonly granted: GrantedRun[] = []
-  /** If so, the relay runs right after the commit. */
+  /** If so, it is sent right after the commit. */
   outboxWritten = false
   /** If so, other processes are told sooner than usual (notifier.ts). */
   runEnded = false
@@ -67,7 +68,7 @@ export class ChainTx implements ChainReader {
   #expected = 0
   #expectedApprovals = 0
   readonly #events = new Map<string, { type: string; data: Record<string, unknown> }[]>()
-  readonly #outbox: Insertable<Database['outbox']>[] = []
+  readonly #outbox: EngineMessage[] = []
   readonly #notices = new Map<string, NoticeKind>()
   readonly #published: Insertable<Database['webhook_events']>[] = []
 
@@ -146,9 +147,9 @@ export class ChainTx implements ChainReader {
     this.touched.add(runId)
   }
 
-  /** Stores a message for Temporal. The relay sends it right after the commit, until it is delivered. */
-  deliver(kind: Database['outbox']['kind'], runId: string, payload: Record<string, unknown> = {}): void {
-    this.#outbox.push({ kind, run_id: runId, payload: JSON.stringify(payload), last_error: null })
+  /** Stores a message for Temporal. It is sent right after the commit, until it is delivered. */
+  deliver(kind: EngineMessage['kind'], runId: string, payload: Wake = {}): void {
+    this.#outbox.push({ kind, run_id: runId, payload })
     this.outboxWritten = true
   }
 

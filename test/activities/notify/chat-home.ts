@@ -18,9 +18,9 @@ export type ChatHome = Awaited<ReturnType<typeof startChatHome>>
 const deciders = ['owner', 'admin', 'approver'] as const
 
 /** Starts an engine whose organization is connected to a stand-in for Slack behind a proxy, with linked people. */
-export async function startChatHome(people: readonly string[] = names) {
+export async function startChatHome(people: readonly string[] = names, environment: NodeJS.ProcessEnv = {}) {
   const [engine, emulator] = await Promise.all([
-    startEngine(),
+    startEngine(environment),
     startSlack({ users: people.map((name) => ({ name: `person-${name}` })) }),
   ])
   const proxy = await startFaultProxy(emulator.url)

@@ -6,7 +6,7 @@ import { expandStep } from '../../../src/calls/runs/items.ts'
 import { decideSteps } from '../../../src/calls/runs/effect.ts'
 import { recordOutcomes } from '../../../src/calls/runs/outcome.ts'
 import { mark, oneStep, opOf, outcomeOf } from '../../governance/runs/engine-fixture.ts'
-import { auditOf } from '../../governance/support.ts'
+import { auditOf, messagesOf } from '../../governance/support.ts'
 import { addKey, addOrganization, aDefinition } from '../fixtures.ts'
 import { useServer } from '../use-server.ts'
 import { resourcesOf } from '../resources.ts'
@@ -374,13 +374,8 @@ describe('what waits', () => {
       expect(output.filter((each) => each !== null)).toEqual(
         Array.from({ length: count }, () => ({ ok: true })),
       )
-      const wakes = await server.context.db
-        .selectFrom('outbox')
-        .select('payload')
-        .where('run_id', '=', runId)
-        .where('kind', '=', 'run.wake')
-        .execute()
-      expect(wakes).toHaveLength(1)
+      const messages = await messagesOf(server.context, runId)
+      expect(messages.filter(({ kind }) => kind === 'run.wake')).toHaveLength(1)
     })
 
     test.each([

@@ -295,12 +295,15 @@ describe('in one transaction', () => {
 
   test('deliveries are written with the change and announced after the commit', async () => {
     await run((tx) => {
-      tx.deliver('run.start', 'run_1', { a: 1 })
+      tx.deliver('run.start', 'run_1', { key: 'a' })
       tx.deliver('run.wake', 'run_2')
       tx.append(marked('one'))
     })
-    expect(await rows('select kind, run_id, payload from outbox order by id')).toEqual([
-      { kind: 'run.start', run_id: 'run_1', payload: { a: 1 } },
+    expect(
+      await rows(`select message->>'kind' as kind, message->>'run_id' as run_id, message->'payload' as payload
+         from lanes where kind = 'temporal' order by id::bigint`),
+    ).toEqual([
+      { kind: 'run.start', run_id: 'run_1', payload: { key: 'a' } },
       { kind: 'run.wake', run_id: 'run_2', payload: {} },
     ])
     expect(told).toEqual([{ runs: [], outbox: true }])
@@ -311,7 +314,7 @@ describe('in one transaction', () => {
     ['a delivery', (tx: ChainTx) => tx.deliver('run.wake', 'run_1')],
   ])('%s without an audit entry is refused and leaves nothing', async (_what, work) => {
     await expect(run(work)).rejects.toThrow('a change has no audit entry')
-    expect(await rows('select 1 from run_events union all select 1 from outbox')).toEqual([])
+    expect(await rows('select 1 from run_events union all select 1 from lanes')).toEqual([])
     expect(told).toEqual([])
   })
 

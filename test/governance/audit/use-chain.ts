@@ -15,7 +15,7 @@ export function useChain(use: (database: TestDatabase) => void): void {
 
 /** Removes what tests of chains write, and enables the triggers again. A superuser can. */
 function emptyChains(adminUrl: string): Promise<unknown> {
-  const tables = ['audit_events', 'chain_head', 'checkpoint_folders', 'outbox', 'run_events', 'runs', 'rules']
+  const tables = ['audit_events', 'chain_head', 'checkpoint_folders', 'lanes', 'run_events', 'runs', 'rules']
   const statements = [
     'alter table audit_events disable trigger all',
     `set session_replication_role = 'replica'`,

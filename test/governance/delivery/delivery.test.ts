@@ -1,13 +1,14 @@
 import fc from 'fast-check'
 import { createServer, type AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import { startRunner, type Runner } from '../../../src/governance/lanes/runner.ts'
 import type { Context } from '../../../src/governance/context.ts'
 import {
   type StartRequest,
   type WorkflowEngine,
   watchTemporal,
 } from '../../../src/governance/delivery/workflow-engine.ts'
-import { startRelay, startRun, type Relay } from '../../../src/governance/delivery/relay.ts'
+import { startRun, temporalSender } from '../../../src/governance/delivery/relay.ts'
 import { acceptRun } from '../../../src/governance/runs/start/accept.ts'
 import { cancelRun } from '../../../src/governance/runs/end/cancel.ts'
 import { finishRun } from '../../../src/governance/runs/end/finish.ts'
@@ -43,13 +44,15 @@ function fakeMotor(answer: (kind: string) => boolean = () => true) {
   }
   return { motor, told, starts }
 }
-const relays: Relay[] = []
-const relay = (motor: WorkflowEngine, context: Context = engine.context): Relay => {
-  const started = startRelay(context, motor, async () => true)
+const relays: Runner[] = []
+const relay = (motor: WorkflowEngine, context: Context = engine.context): Runner => {
+  const started = startRunner(context, [temporalSender(context, motor, async () => true)])
+  context.onOutbox = () => started.kick('temporal')
   relays.push(started)
   return started
 }
-const outbox = () => engine.context.db.selectFrom('outbox').selectAll().orderBy('id').execute()
+const outbox = () =>
+  engine.context.db.selectFrom('lanes').selectAll().where('kind', '=', 'temporal').execute()
 const delivered = () => until('the outbox is empty', async () => (await outbox()).length === 0)
 
 describe('the relay', () => {
@@ -57,7 +60,7 @@ describe('the relay', () => {
     const open = engine.context.db.selectFrom('runs').select('id').where('finished_at', 'is', null)
     for (const { id } of await open.execute())
       await finishRun(engine.context, { runId: id, status: 'failed' })
-    await engine.context.pool.query('delete from outbox')
+    await engine.context.pool.query(`delete from lanes where kind = 'temporal'`)
   })
   afterEach(async () => {
     for (const each of relays.splice(0)) await each.stop()
@@ -118,7 +121,7 @@ describe('the relay', () => {
     relay(motor)
     await until('told twice', () => told.filter((each) => each === `cancel ${runId}`).length >= 2)
     expect(await outbox()).toMatchObject([
-      { kind: 'run.cancel', last_error: 'the workflow is not running yet' },
+      { message: { kind: 'run.cancel' }, last_error: 'the workflow is not running yet' },
     ])
     await finishRun(engine.context, { runId, status: 'cancelled' })
     await delivered()
@@ -140,7 +143,8 @@ describe('the relay', () => {
     const { workflow_id: workflowId } = await runOf(engine.context, await engine.run())
     const request = { caller: engine.caller('member'), workflowId, inputs: {} }
     await Promise.all(Array.from({ length: 120 }, () => acceptRun(engine.context, request)))
-    for (const context of [engine.context, engine.another(), engine.another()]) relay(motor, context).kick()
+    for (const context of [engine.context, engine.another(), engine.another()])
+      relay(motor, context).kick('temporal')
     await delivered()
     expect(told).toHaveLength(121)
     expect(new Set(told).size).toBe(121)

@@ -7,7 +7,7 @@ import { reconcile } from '../../../src/governance/delivery/reconciler.ts'
 import { cancelRun } from '../../../src/governance/runs/end/cancel.ts'
 import { enterRun } from '../../../src/governance/runs/start/enter.ts'
 import { finishRun } from '../../../src/governance/runs/end/finish.ts'
-import { auditOf, testKey } from '../support.ts'
+import { auditOf, testKey, messagesOf } from '../support.ts'
 import {
   approvalsOf,
   denyRule,
@@ -38,7 +38,7 @@ beforeEach(async () => {
   await engine.rules()
   for (const { id } of await openRuns()) await end(id)
   await age('2 hours')
-  await engine.context.pool.query('delete from outbox')
+  await engine.context.pool.query(`delete from lanes where kind = 'temporal'`)
   await limit({ concurrent_executions: 1, queued_executions: 10 })
 })
 
@@ -58,8 +58,7 @@ async function runs(count: number): Promise<[string, string, string, string]> {
   return started as [string, string, string, string]
 }
 const told = async (runId: string) => {
-  const rows = engine.context.db.selectFrom('outbox').select('kind').where('run_id', '=', runId)
-  return (await rows.orderBy('id').execute()).map(({ kind }) => kind)
+  return (await messagesOf(engine.context, runId)).map(({ kind }) => kind)
 }
 
 describe('a run beyond the slots', () => {
@@ -180,7 +179,7 @@ describe('a run that is held', () => {
   test('lets the next run start, and waits for a slot after its approval; the approval is not used meanwhile', async () => {
     const { op, runId, approvalId, other, younger } = await approved()
     expect(await slotsOf(other, younger)).toEqual(['taken', 'queued'])
-    await engine.context.pool.query('delete from outbox')
+    await engine.context.pool.query(`delete from lanes where kind = 'temporal'`)
     expect(await engine.decide(op)).toMatchObject({ go: false, state: 'held', approvalId })
     expect(await runOf(engine.context, runId)).toMatchObject({
       slot: 'waits',
@@ -274,7 +273,7 @@ describe('a run that waits for its own approval', () => {
       started_at: null,
       status_reason: expect.stringContaining('approved: the run waits for one of 1'),
     })
-    await engine.context.pool.query('delete from outbox')
+    await engine.context.pool.query(`delete from lanes where kind = 'temporal'`)
     await end(other)
     expect(await told(gated)).toEqual(['run.wake'])
     await engine.settings({ approval_threshold: 2 })

@@ -28,7 +28,7 @@ import { ruleInput } from '../../../src/governance/rules/rule-kinds.ts'
 import type { Json, JsonObject } from '../../../src/policy/types.ts'
 import { expandStep } from '../../../src/calls/runs/items.ts'
 import { readRun } from './whole-run.ts'
-import { testContext, testDataKey, withPeople, type TestContext } from '../support.ts'
+import { testContext, testDataKey, withPeople, type TestContext, messagesOf } from '../support.ts'
 
 /** A definition in which no value passes between steps: one step `s`, for a tool of any `repeat`. */
 export const oneStep = { steps: [{ id: 's', tool: 'memory_get', params: { key: 'k' } }] }
@@ -169,8 +169,8 @@ export async function startEngine(overrides: NodeJS.ProcessEnv = {}): Promise<En
     approvalsOf: (runId) => approvalsOf(context, runId),
     eventsOf: (runId) => eventsOf(context, runId),
     async wakesOf(runId) {
-      const wakes = context.db.selectFrom('outbox').select('payload').where('kind', '=', 'run.wake')
-      return (await wakes.where('run_id', '=', runId).execute()).map(({ payload }) => payload)
+      const messages = await messagesOf(context, runId)
+      return messages.flatMap(({ kind, payload }) => (kind === 'run.wake' ? [payload] : []))
     },
   }
   await engine.settings({ approvals_enabled: true })

@@ -7,7 +7,7 @@ import { enterRun } from '../../../src/governance/runs/start/enter.ts'
 import { openInputs } from '../../../src/governance/runs/values/run-snapshot.ts'
 import { createWorkflow } from '../../../src/governance/workflows/workflows.ts'
 import type { JsonObject } from '../../../src/policy/types.ts'
-import { auditOf, waitsForLock } from '../support.ts'
+import { auditOf, waitsForLock, messagesOf } from '../support.ts'
 import {
   denyRule,
   holdRule,
@@ -51,7 +51,7 @@ const accepted = async (over: object = {}) => (await accept(to, over)).runId
 const countRuns = async () =>
   Number((await engine.context.pool.query('select count(*) from runs')).rows[0].count)
 const outboxOf = (runId: string) =>
-  engine.context.db.selectFrom('outbox').select('kind').where('run_id', '=', runId).orderBy('id').execute()
+  messagesOf(engine.context, runId).then((messages) => messages.map(({ kind }) => ({ kind })))
 
 describe('accepting a run', () => {
   test('stores the run, its steps, an audit entry and the outbox row, with defaults filled in', async () => {

@@ -163,19 +163,6 @@ create table unexpected_errors (
   primary key (run_id, activity_id)
 );
 
--- What Temporal must be told. The transaction that makes a change inserts the row.
-create table outbox (
-  id bigint primary key generated always as identity,
-  kind text not null check (kind in ('run.start', 'run.wake', 'run.cancel')),
-  run_id text not null references runs,
-  payload jsonb not null default '{}',
-  created_at timestamptz not null default now(),
-  attempts integer not null default 0,
-  next_attempt_at timestamptz not null default now(),
-  last_error text
-);
-create index outbox_due on outbox (next_attempt_at);
-
 -- One row: the task queue of all organizations without a task queue of their own.
 create table default_task_queue (
   single boolean primary key default true check (single),

@@ -14,7 +14,7 @@ export const measureStoredState = <State>(mostRows: number): RawBuilder<State> =
        u as (select 1 from r cross join lateral (
                select from effects where run_id = r.id and state = 'unknown_outcome' and resolved_outcome is null
                limit ${mostRows}) as e limit ${mostRows}),
-       o as (select created_at from outbox limit ${mostRows})
+       o as (select created_at from lanes where kind = 'temporal' limit ${mostRows})
   select (select json_agg(g) from (select status, count(*), ${seconds('min(created_at)')} as oldest from r group by status) g) as runs,
          (select count(*)::int from r where slot in ('queued', 'waits')) as slot_waits,
          (select json_agg(g) from (select kind, age, count(*), ${seconds('min(created_at)')} as oldest from a group by kind, age) g) as approvals,
