@@ -54,12 +54,15 @@ export function objects<
   }
 
   return {
-    create: <B extends Body, Made extends z.ZodObject = Shown>(
+    create: <B extends Body, T extends object, Made extends z.ZodObject = Shown>(
       given: Described & {
         readonly body: B
         /** Default: `shown`. */
         readonly answer?: Made
-        run(context: Context, caller: Caller, body: z.output<B>, once: Once | null): Promise<object>
+        /** After a crash, its stored result is answered, and it does not run again. */
+        run(context: Context, caller: Caller, body: z.output<B>, once: Once | null): Promise<T>
+        /** Makes the answer from the result. Default: the result itself. */
+        show?(made: T): object
       },
     ) =>
       route({
@@ -68,8 +71,10 @@ export function objects<
         needs: { ...writes, subject: ofAll },
         body: given.body,
         responses: { 201: (given.answer ?? shown) as Made },
-        handle: async ({ context, caller, body, once }) =>
-          created(await actOnce(once, () => given.run(context, caller, body as z.output<B>, once))),
+        async handle({ context, caller, body, once }) {
+          const made = await actOnce(once, () => given.run(context, caller, body as z.output<B>, once))
+          return created(given.show?.(made) ?? made)
+        },
       }),
 
     list: (

@@ -84,10 +84,9 @@ export const apiKeyRoutes = [
     body: apiKeyBody,
     answer: newApiKey,
     audit: ['api_key.created'],
-    async run(context, caller, { name, scopes, expires_at: expiresAt = null }, once) {
-      const { secret, ...key } = await createApiKey(context, caller, { name, scopes, expiresAt }, once)
-      return { ...answer(key), api_key: secret }
-    },
+    run: (context, caller, { name, scopes, expires_at: expiresAt = null }, once) =>
+      createApiKey(context, caller, { name, scopes, expiresAt }, once),
+    show: ({ secret, ...key }) => ({ ...answer(key), api_key: secret }),
   }),
   keys.list({
     summary: 'Your keys; an owner sees all keys of the organization',
