@@ -46,7 +46,11 @@ async function calling(name: string, call: string): Promise<ChildProcess> {
   const args = ['--input-type=module', '-e', program]
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
   started.push(child)
-  await once(child.stdout, 'data')
+  const ended = once(child, 'exit').then(() =>
+    Promise.reject(new Error(`the program of ${name}.ts ended early`)),
+  )
+  await Promise.race([once(child.stdout, 'data'), ended])
+  ended.catch(() => undefined)
   return child
 }
 
@@ -140,7 +144,7 @@ describe('a guarded folder that must be removed', () => {
 describe('the data folder lock', () => {
   test('a second process is refused with the name of the first, until the first is killed', async () => {
     const dataDir = temporaryFolder()
-    const holder = await calling('lock', `lockDataFolder(${JSON.stringify(dataDir)})`)
+    const holder = await calling('start', `lockDataFolder(${JSON.stringify(dataDir)})`)
     try {
       expect(() => lockDataFolder(dataDir)).toThrow(DataFolderInUse)
       expect(() => lockDataFolder(dataDir)).toThrow(`in use by process ${holder.pid}:`)
